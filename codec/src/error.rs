@@ -1,0 +1,258 @@
+//! Everything that can go wrong: with a spec, with buffers for encoding, with a frame that is decoded.
+
+use crate::{DType, Layout};
+
+/// A spec that names no codec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No codec has this id.
+    #[error("unknown codec `{id}`\nhint: the codecs are {valid}")]
+    UnknownId {
+        /// The id that was asked for.
+        id: String,
+        /// All ids, in backticks.
+        valid: String,
+    },
+    /// The codec has no such option.
+    #[error("codec `{codec}` has no option `{key}`\nhint: {valid}")]
+    UnknownOption {
+        /// Id of the codec.
+        codec: &'static str,
+        /// The option that was asked for.
+        key: String,
+        /// What options the codec has.
+        valid: String,
+    },
+    /// The option cannot have this value.
+    #[error("option `{key}` of codec `{codec}` cannot be `{value}`\nhint: its values are {valid}")]
+    BadValue {
+        /// Id of the codec.
+        codec: &'static str,
+        /// The option.
+        key: &'static str,
+        /// The value that was asked for.
+        value: String,
+        /// All values, in backticks.
+        valid: String,
+    },
+    /// The option is given twice.
+    #[error("option `{key}` of codec `{codec}` is given twice")]
+    Repeated {
+        /// Id of the codec.
+        codec: &'static str,
+        /// The option.
+        key: &'static str,
+    },
+    /// An option without a value.
+    #[error("`{text}` is not an option\nhint: write `name:key=value,key=value`")]
+    Malformed {
+        /// The part of the spec that is not `key=value`.
+        text: String,
+    },
+}
+
+/// Values or buffers that a codec cannot encode from or into.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The codec does not code this type.
+    #[error("codec `{codec}` does not support `{dtype}`")]
+    Unsupported {
+        /// Id of the codec.
+        codec: &'static str,
+        /// Type of the values.
+        dtype: DType,
+    },
+    /// The input ends inside a value.
+    #[error("`{bytes}` bytes are not a whole number of `{dtype}` values")]
+    PartialValue {
+        /// Length of the input.
+        bytes: usize,
+        /// Type of the values.
+        dtype: DType,
+    },
+    /// The buffer for the static section has the wrong length.
+    #[error("the static section takes `{needed}` bytes, the buffer has `{found}`")]
+    StaticBuffer {
+        /// `Codec::static_len`.
+        needed: usize,
+        /// Length of the buffer.
+        found: usize,
+    },
+    /// The buffer for the dynamic section cannot hold the worst case.
+    #[error("the dynamic section can take `{needed}` bytes, the buffer has `{found}`")]
+    DynamicBuffer {
+        /// `Codec::bound` less `Codec::static_len`.
+        needed: usize,
+        /// Length of the buffer.
+        found: usize,
+    },
+}
+
+/// A section of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// Its length follows from the number of values.
+    Static,
+    /// Its length is in the header.
+    Dynamic,
+}
+
+impl std::fmt::Display for Section {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Static => "static",
+            Self::Dynamic => "dynamic",
+        })
+    }
+}
+
+/// A frame that is damaged, cut, or not the one that was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The output ends inside a value.
+    #[error("output of `{bytes}` bytes is not a whole number of `{dtype}` values")]
+    PartialValue {
+        /// Length of the output.
+        bytes: usize,
+        /// Expected type.
+        dtype: DType,
+    },
+    /// The section cannot hold what must be in it.
+    #[error("the {section} section has `{found}` bytes where `{needed}` are needed")]
+    Truncated {
+        /// Which section.
+        section: Section,
+        /// Bytes needed at least.
+        needed: usize,
+        /// Bytes given.
+        found: usize,
+    },
+    /// The length of a section is not what it must be.
+    #[error("the {section} section has `{found}` bytes instead of `{expected}`")]
+    Length {
+        /// Which section.
+        section: Section,
+        /// From the count (static) or the header (dynamic).
+        expected: u64,
+        /// Bytes given.
+        found: usize,
+    },
+    /// The bytes are no frame.
+    #[error("not a zipwire frame: it starts with `{found:02x?}`")]
+    Magic {
+        /// First four bytes.
+        found: [u8; 4],
+    },
+    /// A frame of another version of the format.
+    #[error("frame version `{found}` is not supported")]
+    Version {
+        /// Version in the header.
+        found: u8,
+    },
+    /// A codec that this version does not have.
+    #[error("no codec has tag `{tag}`")]
+    UnknownCodec {
+        /// Tag in the header.
+        tag: u8,
+    },
+    /// The codec cannot have made a frame of this type.
+    #[error("codec `{codec}` does not support `{dtype}`")]
+    Unsupported {
+        /// Id of the codec.
+        codec: &'static str,
+        /// Expected type.
+        dtype: DType,
+    },
+    /// A frame of values of another type.
+    #[error("expected values of type `{expected}`, the frame has type tag `{found}`")]
+    DType {
+        /// What the caller expects.
+        expected: DType,
+        /// Tag in the header.
+        found: u8,
+    },
+    /// A frame in another layout.
+    #[error("expected layout `{expected}`, the frame has layout tag `{found}`")]
+    Layout {
+        /// What the caller expects.
+        expected: Layout,
+        /// Tag in the header.
+        found: u8,
+    },
+    /// A frame of another number of values.
+    #[error("expected `{expected}` values, the frame has `{found}`")]
+    Count {
+        /// What the caller expects.
+        expected: usize,
+        /// Count in the header.
+        found: u64,
+    },
+    /// A frame that needs a code book which is not known here.
+    #[error("code book `{found:#010x}` is unknown")]
+    CodeBook {
+        /// Id in the header.
+        found: u32,
+    },
+    /// Padding of the front matter is not zero.
+    #[error("padding is not zero")]
+    Padding,
+    /// A tile contradicts itself.
+    #[error("tile `{tile}`: {fault}")]
+    Tile {
+        /// Number of the tile, from 0.
+        tile: usize,
+        /// What is wrong.
+        fault: TileFault,
+    },
+    /// The frame is well-formed, but it is not the one that was written.
+    #[error("checksum is `{found:#010x}`, the header says `{expected:#010x}`")]
+    Checksum {
+        /// In the header.
+        expected: u32,
+        /// Of the decoded values and the front matter.
+        found: u32,
+    },
+}
+
+/// How a tile of a frame contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TileFault {
+    /// No mode has this tag, or the layout or the length of the tile excludes it.
+    #[error("mode `{0}` is not possible here")]
+    Mode(u8),
+    /// The window would pass the last exponent.
+    #[error("window start `{0}` is above `249`")]
+    WindowStart(u8),
+    /// A field that must be zero in this mode is not.
+    #[error("a field that the mode does not use is not zero")]
+    UnusedField,
+    /// The body is longer than what is left of its section.
+    #[error("the body passes the end of the section")]
+    Overrun,
+    /// Codes and tile table disagree on the number of escapes.
+    #[error("the codes have `{found}` escapes, the tile table says `{expected}`")]
+    EscapeCount {
+        /// In the tile table.
+        expected: usize,
+        /// In the codes.
+        found: usize,
+    },
+    /// The escape index is not the one that the codes give.
+    #[error("the escape index contradicts the codes")]
+    EscapeIndex,
+    /// Mask and tile table disagree on the number of nonzero values.
+    #[error("the mask has `{found}` values, the tile table says `{expected}`")]
+    MaskCount {
+        /// In the tile table.
+        expected: usize,
+        /// In the mask.
+        found: usize,
+    },
+    /// A code or a mask bit beyond the last value is not zero.
+    #[error("a code or mask bit beyond the last value is not zero")]
+    Padding,
+}

@@ -1,0 +1,84 @@
+//! The inner loops of the codecs, as a table of functions, so that an implementation for an instruction set can take the
+//! place of the portable one.
+//!
+//! Every implementation gives the same bytes; the portable one is the reference. Kernels work on one tile at a time and
+//! know nothing of frames, modes or layouts.
+
+mod mask;
+mod sums;
+mod window;
+
+use crate::TileFault;
+
+/// Values that a kernel takes at most in one call.
+pub(crate) const TILE: usize = 8192;
+/// Values whose codes are interleaved with each other.
+pub(crate) const GROUP: usize = 1024;
+/// Values per entry of the escape index.
+pub(crate) const INDEX_GROUP: usize = 512;
+/// The code of a value whose exponent is outside the window.
+pub(crate) const ESCAPE: u8 = 7;
+
+/// For each group of 512 values of a tile, the number of escapes before it; 0 for absent groups.
+pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
+
+/// A coded tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Coded<'a> {
+    /// First exponent of the window, at most 249.
+    pub(crate) start: u8,
+    /// Sign and mantissa of each value, a byte each.
+    pub(crate) rest: &'a [u8],
+    /// Twelve bytes for each 32 values, or part of 32, in a group of 1024.
+    pub(crate) codes: &'a [u8],
+    /// Exponents outside the window, in the order of the values.
+    pub(crate) escapes: &'a [u8],
+}
+
+/// Where a coded tile is written: as [`Coded`], with exactly the right lengths.
+pub(crate) struct CodedMut<'a> {
+    pub(crate) start: u8,
+    pub(crate) rest: &'a mut [u8],
+    pub(crate) codes: &'a mut [u8],
+    pub(crate) escapes: &'a mut [u8],
+}
+
+/// One implementation of all inner loops.
+///
+/// `values` are BF16, little-endian, at most [`TILE`] of them, except in `checksum`.
+pub(crate) struct Kernel {
+    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, of which the first is in word `index` (a
+    /// multiple of that block).
+    pub(crate) checksum: fn(&[u8], u64) -> u32,
+    /// `(values)`: how often each exponent occurs.
+    pub(crate) histogram: fn(&[u8]) -> [u32; 256],
+    /// `(values, coded)`: codes the values.
+    pub(crate) pack: fn(&[u8], CodedMut<'_>) -> EscapeIndex,
+    /// `(coded, values)`: the inverse. It fails if the number of escapes is not that of the codes, or if a code beyond
+    /// the last value is not zero.
+    pub(crate) unpack: fn(Coded<'_>, &mut [u8]) -> Result<EscapeIndex, TileFault>,
+    /// `(values)`: how many are exactly +0.
+    pub(crate) zeros: fn(&[u8]) -> usize,
+    /// `(values, mask, kept)`: writes a bit per value, set unless the value is +0, and the values that are not;
+    /// returns their number. `kept` has room for all.
+    pub(crate) drop_zeros: fn(&[u8], &mut [u8], &mut [u8]) -> usize,
+    /// `(mask, kept, out)`: the inverse. `mask` has as many bits set as there are values in `kept`, none of them beyond
+    /// the last value of `out`.
+    pub(crate) restore_zeros: fn(&[u8], &[u8], &mut [u8]),
+}
+
+/// The best implementation for this machine.
+pub(crate) fn active() -> &'static Kernel {
+    &PORTABLE
+}
+
+/// Plain Rust, several values per 64-bit word.
+static PORTABLE: Kernel = Kernel {
+    checksum: sums::checksum,
+    histogram: sums::histogram,
+    pack: window::pack,
+    unpack: window::unpack,
+    zeros: mask::zeros,
+    drop_zeros: mask::drop_zeros,
+    restore_zeros: mask::restore_zeros,
+};

@@ -1,0 +1,135 @@
+//! What the encoder chooses for a tile, and how it is written in the tile table.
+
+use super::geometry::{COMPACT_ENTRY, SPLIT_ENTRY, has_codes};
+use crate::TileFault;
+
+/// Form of a tile. The order is that of the tags; among forms of equal length the encoder takes the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mode {
+    /// All values are coded.
+    Coded,
+    /// The values as they are.
+    Stored,
+    /// All values are +0; no body. Compact layout only.
+    Zero,
+    /// A mask marks the values that are not +0; these are coded. Compact layout only.
+    Masked,
+}
+
+impl Mode {
+    const ALL: [Self; 4] = [Self::Coded, Self::Stored, Self::Zero, Self::Masked];
+
+    fn tag(self) -> u8 {
+        self as u8
+    }
+}
+
+/// Entry of the tile table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tile {
+    /// Form of the body.
+    pub(super) mode: Mode,
+    /// First exponent of the window; 0 if nothing is coded.
+    pub(super) start: u8,
+    /// Number of coded values whose exponent is outside the window.
+    pub(super) escapes: u16,
+    /// Number of coded values: those of the tile, or those that are not +0. Zero if nothing is coded.
+    pub(super) coded: u16,
+}
+
+impl Tile {
+    /// A tile of which nothing is coded.
+    pub(super) fn uncoded(mode: Mode) -> Self {
+        Self { mode, start: 0, escapes: 0, coded: 0 }
+    }
+
+    /// The entry in the split layout, where the number of coded values goes without saying.
+    pub(super) fn to_split(self) -> [u8; SPLIT_ENTRY] {
+        let [low, high] = self.escapes.to_le_bytes();
+        [self.start, self.mode.tag(), low, high]
+    }
+
+    /// The entry in the compact layout.
+    pub(super) fn to_compact(self) -> [u8; COMPACT_ENTRY] {
+        let [start, mode, escapes_low, escapes_high] = self.to_split();
+        let [low, high] = self.coded.to_le_bytes();
+        [start, mode, escapes_low, escapes_high, low, high]
+    }
+
+    /// Reads the entry of a tile of `count` values in the split layout.
+    ///
+    /// # Errors
+    /// If no encoder writes such an entry, the order of lengths apart.
+    pub(super) fn from_split(entry: [u8; SPLIT_ENTRY], count: usize) -> Result<Self, TileFault> {
+        let [start, mode, low, high] = entry;
+        const CODED: u8 = Mode::Coded as u8;
+        const STORED: u8 = Mode::Stored as u8;
+        let coded = match mode {
+            CODED if has_codes(count) => count as u16,
+            STORED => 0,
+            _ => return Err(TileFault::Mode(mode)),
+        };
+        let [coded_low, coded_high] = coded.to_le_bytes();
+        Self::from_compact([start, mode, low, high, coded_low, coded_high], count)
+    }
+
+    /// Reads the entry of a tile of `count` values in the compact layout.
+    ///
+    /// # Errors
+    /// If no encoder writes such an entry, the order of lengths apart.
+    pub(super) fn from_compact(entry: [u8; COMPACT_ENTRY], count: usize) -> Result<Self, TileFault> {
+        let [start, tag, low, high, coded_low, coded_high] = entry;
+        let mode = *Mode::ALL.get(usize::from(tag)).ok_or(TileFault::Mode(tag))?;
+        let escapes = u16::from_le_bytes([low, high]);
+        let coded = u16::from_le_bytes([coded_low, coded_high]);
+        let tile = Self { mode, start, escapes, coded };
+        match mode {
+            Mode::Stored | Mode::Zero if tile != Self::uncoded(mode) => return Err(TileFault::UnusedField),
+            Mode::Coded if usize::from(coded) != count => return Err(TileFault::UnusedField),
+            Mode::Masked if usize::from(coded) >= count || coded == 0 => {
+                return Err(TileFault::MaskCount { expected: usize::from(coded), found: count });
+            }
+            _ => {}
+        }
+        if start > crate::scale::LAST_START {
+            return Err(TileFault::WindowStart(start));
+        }
+        if escapes > coded {
+            return Err(TileFault::EscapeCount { expected: usize::from(escapes), found: usize::from(coded) });
+        }
+        Ok(tile)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back() {
+        let masked = Tile { mode: Mode::Masked, start: 249, escapes: 0x0102, coded: 0x0304 };
+        assert_eq!(masked.to_compact(), [249, 3, 2, 1, 4, 3]);
+        assert_eq!(Tile::from_compact(masked.to_compact(), 8192), Ok(masked));
+        assert_eq!(Tile::from_split(masked.to_split(), 8192), Err(TileFault::Mode(3)));
+        let coded = Tile { mode: Mode::Coded, start: 3, escapes: 9, coded: 8192 };
+        assert_eq!(Tile::from_split(coded.to_split(), 8192), Ok(coded));
+        assert_eq!(Tile::from_compact(coded.to_compact(), 8192), Ok(coded));
+        for (i, mode) in Mode::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(mode.tag()), i);
+        }
+    }
+
+    #[test]
+    fn entries_that_no_encoder_writes_are_refused() {
+        assert_eq!(Tile::from_split([0, 4, 0, 0], 100), Err(TileFault::Mode(4)));
+        assert_eq!(Tile::from_split([0, 0, 0, 0], 12), Err(TileFault::Mode(0)));
+        assert_eq!(Tile::from_split([250, 0, 0, 0], 100), Err(TileFault::WindowStart(250)));
+        assert_eq!(Tile::from_split([0, 1, 1, 0], 100), Err(TileFault::UnusedField));
+        let found = TileFault::EscapeCount { expected: 101, found: 100 };
+        assert_eq!(Tile::from_split([0, 0, 101, 0], 100), Err(found));
+        assert_eq!(Tile::from_compact([0, 2, 0, 0, 1, 0], 100), Err(TileFault::UnusedField));
+        assert_eq!(Tile::from_compact([0, 0, 0, 0, 99, 0], 100), Err(TileFault::UnusedField));
+        let found = TileFault::MaskCount { expected: 100, found: 100 };
+        assert_eq!(Tile::from_compact([0, 3, 0, 0, 100, 0], 100), Err(found));
+    }
+}

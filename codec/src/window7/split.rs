@@ -1,0 +1,118 @@
+//! The split layout: tile table, escape index and bodies of known length first; escapes, and what stored tiles have
+//! left over, in the dynamic section.
+
+use std::ops::Range;
+
+use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
+use super::mode::{Mode, Tile};
+use super::{Window7, tile_sum};
+use crate::header::HEADER_LEN;
+use crate::kernel::{self, Coded, CodedMut, INDEX_GROUP, TILE};
+use crate::{DecodeError, Section, TileFault};
+
+/// Writes tile table, escape index, padding, `bodies` and the dynamic section; returns the latter's length and the
+/// checksum of the values.
+pub(super) fn encode(
+    codec: &Window7,
+    values: &[u8],
+    front: &mut [u8],
+    bodies: &mut [u8],
+    dynamic: &mut [u8],
+) -> (usize, u32) {
+    let kernel = kernel::active();
+    let index_at = index_range(values.len() / 2);
+    front[HEADER_LEN..].fill(0);
+    let (table, index_bytes) = front[..index_at.end].split_at_mut(index_at.start);
+    let table = table[HEADER_LEN..].as_chunks_mut::<SPLIT_ENTRY>().0;
+    let indexes = index_bytes.chunks_mut(2 * TILE / INDEX_GROUP);
+    let bodies = bodies.chunks_mut(static_body(TILE));
+    let (mut position, mut sum) = (0, 0u32);
+    for (number, (((values, entry), index_bytes), body)) in
+        values.chunks(2 * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
+    {
+        sum = sum.wrapping_add(tile_sum(kernel, number, values));
+        let tile = choose(codec, values);
+        *entry = tile.to_split();
+        let dynamic = &mut dynamic[position..];
+        position += if tile.mode == Mode::Coded {
+            let escapes = usize::from(tile.escapes);
+            let (rest, codes) = body.split_at_mut(values.len() / 2);
+            let escapes_out = &mut dynamic[..escapes];
+            let coded = CodedMut { start: tile.start, rest, codes, escapes: escapes_out };
+            let index = (kernel.pack)(values, coded);
+            for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(index) {
+                *bytes = offset.to_le_bytes();
+            }
+            escapes
+        } else {
+            let (first, second) = values.split_at(body.len());
+            body.copy_from_slice(first);
+            dynamic[..second.len()].copy_from_slice(second);
+            second.len()
+        };
+    }
+    (position, sum)
+}
+
+/// Reads what [`encode`] writes, and returns the checksum of the values.
+pub(super) fn decode(
+    front: &[u8],
+    bodies: &[u8],
+    mut dynamic: &[u8],
+    out: &mut [u8],
+) -> Result<u32, DecodeError> {
+    let kernel = kernel::active();
+    let index_at = index_range(out.len() / 2);
+    if front[index_at.end..].iter().any(|byte| *byte != 0) {
+        return Err(DecodeError::Padding);
+    }
+    let dynamic_len = dynamic.len();
+    let table = front[HEADER_LEN..index_at.start].as_chunks::<SPLIT_ENTRY>().0;
+    let indexes = front[index_at].chunks(2 * TILE / INDEX_GROUP);
+    let bodies = bodies.chunks(static_body(TILE));
+    let mut sum = 0u32;
+    for (number, (((out, entry), index_bytes), body)) in
+        out.chunks_mut(2 * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
+    {
+        let fault = |fault| DecodeError::Tile { tile: number, fault };
+        let tile = Tile::from_split(*entry, out.len() / 2).map_err(fault)?;
+        let index = if tile.mode == Mode::Coded {
+            let escapes = dynamic.split_off(..usize::from(tile.escapes)).ok_or(fault(TileFault::Overrun))?;
+            let (rest, codes) = body.split_at(out.len() / 2);
+            (kernel.unpack)(Coded { start: tile.start, rest, codes, escapes }, out).map_err(fault)?
+        } else {
+            let (first, second) = out.split_at_mut(body.len());
+            first.copy_from_slice(body);
+            second.copy_from_slice(dynamic.split_off(..second.len()).ok_or(fault(TileFault::Overrun))?);
+            [0; TILE / INDEX_GROUP]
+        };
+        let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
+        if stored.zip(index).any(|(stored, computed)| stored != computed) {
+            return Err(fault(TileFault::EscapeIndex));
+        }
+        sum = sum.wrapping_add(tile_sum(kernel, number, out));
+    }
+    if !dynamic.is_empty() {
+        let expected = (dynamic_len - dynamic.len()) as u64;
+        return Err(DecodeError::Length { section: Section::Dynamic, expected, found: dynamic_len });
+    }
+    Ok(sum)
+}
+
+/// Coded if that is shorter than stored.
+fn choose(codec: &Window7, values: &[u8]) -> Tile {
+    let count = values.len() / 2;
+    if has_codes(count) {
+        let (start, escapes) = codec.window(values, &(kernel::active().histogram)(values));
+        if static_body(count) + escapes < 2 * count {
+            return Tile { mode: Mode::Coded, start, escapes: escapes as u16, coded: count as u16 };
+        }
+    }
+    Tile::uncoded(Mode::Stored)
+}
+
+/// Where the escape index is in the front matter of `count` values; the tile table is before it, padding behind it.
+fn index_range(count: usize) -> Range<usize> {
+    let start = HEADER_LEN + SPLIT_ENTRY * count.div_ceil(TILE);
+    start..start + 2 * count.div_ceil(INDEX_GROUP)
+}

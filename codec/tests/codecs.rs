@@ -1,0 +1,14 @@
+//! The laws of codecs, for every codec and every type that it supports.
+
+mod laws;
+
+use laws::codec_laws;
+
+codec_laws!(raw_bf16, "raw", Bf16);
+codec_laws!(raw_f16, "raw", F16);
+codec_laws!(raw_f32, "raw", F32);
+codec_laws!(raw_e4m3, "raw", F8E4M3);
+codec_laws!(raw_e5m2, "raw", F8E5M2);
+codec_laws!(window7, "window7", Bf16);
+codec_laws!(window7_std, "window7:scale=std", Bf16);
+codec_laws!(window7_mean_abs, "window7:scale=mean-abs", Bf16);

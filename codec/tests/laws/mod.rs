@@ -1,0 +1,340 @@
+//! The laws that every codec keeps, as tests: `codec_laws!(name, "spec", Bf16)` makes a module of them.
+
+#![allow(dead_code, reason = "not every test target uses all of it")]
+
+pub mod content;
+
+use content::Content;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zipwire_codec::{
+    Codec, DType, DecodeError, EncodeError, Layout, Spec, decode, decode_from_slice, encode_to_vec,
+};
+
+/// Lengths at which damage is tried exhaustively.
+const SMALL: [usize; 9] = [0, 1, 2, 63, 64, 65, 511, 512, 513];
+/// Around the borders of tiles and blocks.
+const LARGE: [usize; 11] =
+    [8191, 8192, 8193, 8204, 8205, 16384, 3 * 8192 + 77, 32767, 32768, 32769, 65536 + 4097];
+
+macro_rules! codec_laws {
+    ($name:ident, $spec:expr, $dtype:ident) => {
+        codec_laws!($name, $spec, $dtype, [
+            every_pattern_survives,
+            every_length_survives,
+            tile_borders_survive,
+            sizes_do_not_depend_on_options,
+            every_flip_is_an_error,
+            random_flips_are_errors,
+            every_cut_and_every_extra_byte_is_an_error,
+            foreign_frames_are_errors,
+            overwritten_frames_never_pass_or_panic,
+            unfit_buffers_are_errors,
+            one_buffer_is_enough,
+        ]);
+    };
+    ($name:ident, $spec:expr, $dtype:ident, [$($law:ident,)*]) => {
+        mod $name {
+            $(
+                #[test]
+                fn $law() {
+                    $crate::laws::$law($spec, zipwire_codec::DType::$dtype);
+                }
+            )*
+        }
+    };
+}
+pub(crate) use codec_laws;
+
+/// A frame and what it is of.
+pub struct Frame {
+    pub layout: Layout,
+    pub dtype: DType,
+    pub values: Vec<u8>,
+    pub static_section: Vec<u8>,
+    pub dynamic_section: Vec<u8>,
+}
+
+impl Frame {
+    /// Encodes, and checks what holds for every frame.
+    pub fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
+        let count = values.len() / dtype.width();
+        let (static_len, bound) = (codec.static_len(layout, dtype, count), codec.bound(layout, dtype, count));
+        assert!(static_len <= bound);
+        assert!(layout == Layout::Split || static_len == 0);
+        let encode = |poison: u8| {
+            let values = values.to_vec();
+            let (mut static_out, mut dynamic_out) =
+                (vec![poison; static_len], vec![poison; bound - static_len]);
+            let len = codec.encode(layout, dtype, &values, &mut static_out, &mut dynamic_out).unwrap();
+            dynamic_out.truncate(len);
+            (values, static_out, dynamic_out)
+        };
+        let first = encode(0x00);
+        let second = encode(0xa5);
+        assert!(first.0 == values, "the input was changed");
+        assert!(first == second, "bytes depend on what was in the buffers, or are not written");
+        let (values, static_section, dynamic_section) = first;
+        Self { layout, dtype, values, static_section, dynamic_section }
+    }
+
+    pub fn count(&self) -> usize {
+        self.values.len() / self.dtype.width()
+    }
+
+    pub fn decode(&self) -> Result<Vec<u8>, DecodeError> {
+        let mut out = vec![0x5a; self.values.len()];
+        decode(self.layout, self.dtype, &self.static_section, &self.dynamic_section, &mut out)?;
+        Ok(out)
+    }
+
+    pub fn assert_survives(&self, context: &str) {
+        match self.decode() {
+            Ok(out) => {
+                assert!(out == self.values, "{context}: {} {} other values", self.layout, self.count())
+            }
+            Err(error) => panic!("{context}: {} {}: {error}", self.layout, self.count()),
+        }
+    }
+
+    fn assert_fails(&self, context: std::fmt::Arguments<'_>) {
+        assert!(self.decode().is_err(), "{} {}: {context} goes unnoticed", self.layout, self.count());
+    }
+
+    fn bits(&self) -> usize {
+        8 * (self.static_section.len() + self.dynamic_section.len())
+    }
+
+    fn byte(&mut self, position: usize) -> &mut u8 {
+        let static_len = self.static_section.len();
+        match position.checked_sub(static_len) {
+            None => &mut self.static_section[position],
+            Some(position) => &mut self.dynamic_section[position],
+        }
+    }
+
+    fn flip(&mut self, bit: usize) {
+        *self.byte(bit / 8) ^= 1 << (bit % 8);
+    }
+}
+
+fn codec(spec: &str) -> Box<dyn Codec> {
+    spec.parse::<Spec>().unwrap().codec()
+}
+
+/// Frames of all kinds of values, in both layouts.
+fn frames(spec: &str, dtype: DType, counts: &[usize]) -> impl Iterator<Item = (Content, Frame)> {
+    let codec = codec(spec);
+    counts.iter().flat_map(move |count| {
+        let frames = Content::ALL.into_iter().flat_map(|content| {
+            let values = content.values(dtype, *count, *count as u64);
+            Layout::ALL.map(|layout| (content, Frame::new(&*codec, layout, dtype, &values)))
+        });
+        frames.collect::<Vec<_>>()
+    })
+}
+
+pub fn every_pattern_survives(spec: &str, dtype: DType) {
+    let ascending = content::every_pattern(dtype);
+    let mut patterns: Vec<&[u8]> = ascending.chunks(dtype.width()).collect();
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for i in (1..patterns.len()).rev() {
+        patterns.swap(i, rng.random_range(0..=i));
+    }
+    for layout in Layout::ALL {
+        Frame::new(&*codec(spec), layout, dtype, &ascending).assert_survives("ascending");
+        Frame::new(&*codec(spec), layout, dtype, &patterns.concat()).assert_survives("shuffled");
+    }
+}
+
+pub fn every_length_survives(spec: &str, dtype: DType) {
+    let codec = codec(spec);
+    for content in Content::ALL {
+        let values = content.values(dtype, 2000, 2);
+        for count in 0..=2000 {
+            for layout in Layout::ALL {
+                let frame = Frame::new(&*codec, layout, dtype, &values[..count * dtype.width()]);
+                frame.assert_survives(&format!("{content:?}"));
+            }
+        }
+    }
+}
+
+pub fn tile_borders_survive(spec: &str, dtype: DType) {
+    for (content, frame) in frames(spec, dtype, &LARGE) {
+        frame.assert_survives(&format!("{content:?}"));
+    }
+}
+
+pub fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
+    let (asked, plain) = (codec(spec), codec(spec.split(':').next().unwrap()));
+    for layout in Layout::ALL {
+        let mut last = 0;
+        for count in (0..3000).chain(LARGE) {
+            let bound = asked.bound(layout, dtype, count);
+            assert_eq!(bound, plain.bound(layout, dtype, count));
+            assert_eq!(asked.static_len(layout, dtype, count), plain.static_len(layout, dtype, count));
+            assert!(last <= bound, "{count} values may take less than fewer values");
+            // A small header: the fixed part, and at most 1 % of the values.
+            assert!(bound <= 256 + count * dtype.width() * 101 / 100, "{count} values");
+            last = bound;
+        }
+    }
+}
+
+pub fn every_flip_is_an_error(spec: &str, dtype: DType) {
+    for (content, mut frame) in frames(spec, dtype, &SMALL) {
+        for bit in 0..frame.bits() {
+            frame.flip(bit);
+            frame.assert_fails(format_args!("{content:?}: flip of bit {bit}"));
+            frame.flip(bit);
+        }
+        frame.assert_survives("flipped back");
+    }
+}
+
+pub fn random_flips_are_errors(spec: &str, dtype: DType) {
+    let codec = codec(spec);
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for case in 0..2000 {
+        let content = Content::ALL[case % Content::ALL.len()];
+        let layout = Layout::ALL[case / Content::ALL.len() % 2];
+        let values = content.values(dtype, rng.random_range(0..20_000), case as u64);
+        let mut frame = Frame::new(&*codec, layout, dtype, &values);
+        let bit = rng.random_range(0..frame.bits());
+        frame.flip(bit);
+        frame.assert_fails(format_args!("{content:?}: flip of bit {bit} in case {case}"));
+    }
+}
+
+pub fn every_cut_and_every_extra_byte_is_an_error(spec: &str, dtype: DType) {
+    for (content, mut frame) in frames(spec, dtype, &SMALL) {
+        let (static_section, dynamic_section) = (frame.static_section.clone(), frame.dynamic_section.clone());
+        for len in 0..static_section.len() {
+            frame.static_section = static_section[..len].to_vec();
+            frame.assert_fails(format_args!("{content:?}: static section cut to {len}"));
+        }
+        for extra in [0, 1, 0xff] {
+            frame.static_section = [&static_section[..], &[extra]].concat();
+            frame.assert_fails(format_args!("{content:?}: extra byte in the static section"));
+        }
+        frame.static_section = static_section;
+        for len in 0..dynamic_section.len() {
+            frame.dynamic_section = dynamic_section[..len].to_vec();
+            frame.assert_fails(format_args!("{content:?}: dynamic section cut to {len}"));
+        }
+        for extra in [0, 1, 0xff] {
+            frame.dynamic_section = [&dynamic_section[..], &[extra]].concat();
+            frame.assert_fails(format_args!("{content:?}: extra byte in the dynamic section"));
+        }
+    }
+}
+
+pub fn foreign_frames_are_errors(spec: &str, dtype: DType) {
+    for (_, frame) in frames(spec, dtype, &[0, 1, 2, 64, 8192, 10_000]) {
+        let decode = |layout, dtype, static_section: &[u8], dynamic_section: &[u8], len| {
+            decode(layout, dtype, static_section, dynamic_section, &mut vec![0; len])
+        };
+        let (layout, count) = (frame.layout, frame.count());
+        let (static_section, dynamic_section) = (&frame.static_section[..], &frame.dynamic_section[..]);
+        for other in DType::ALL.into_iter().filter(|other| *other != dtype) {
+            let error =
+                decode(layout, other, static_section, dynamic_section, count * other.width()).unwrap_err();
+            assert_eq!(error, DecodeError::DType { expected: other, found: tag_of(dtype) });
+        }
+        for other in
+            [count + 1, count + 8192, count.saturating_sub(1), count / 2].into_iter().filter(|n| *n != count)
+        {
+            let error =
+                decode(layout, dtype, static_section, dynamic_section, other * dtype.width()).unwrap_err();
+            assert_eq!(error, DecodeError::Count { expected: other, found: count as u64 });
+        }
+        if dtype.width() > 1 {
+            let bytes = frame.values.len() + 1;
+            let error = decode(layout, dtype, static_section, dynamic_section, bytes).unwrap_err();
+            assert_eq!(error, DecodeError::PartialValue { bytes, dtype });
+        }
+        let other = Layout::ALL.into_iter().find(|other| *other != layout).unwrap();
+        assert!(decode(other, dtype, static_section, dynamic_section, frame.values.len()).is_err());
+        let error = decode(other, dtype, dynamic_section, static_section, frame.values.len());
+        assert!(error.is_err(), "sections and layouts exchanged");
+        assert!(decode(layout, dtype, dynamic_section, static_section, frame.values.len()).is_err());
+    }
+}
+
+fn tag_of(dtype: DType) -> u8 {
+    DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8
+}
+
+pub fn overwritten_frames_never_pass_or_panic(spec: &str, dtype: DType) {
+    let mut rng = ChaCha8Rng::seed_from_u64(4);
+    for (content, mut frame) in frames(spec, dtype, &[3, 40, 600, 1023, 9000, 17_000]) {
+        let (static_section, dynamic_section) = (frame.static_section.clone(), frame.dynamic_section.clone());
+        let front = (frame.bits() / 8).min(160);
+        for case in 0..200 {
+            for _ in 0..rng.random_range(1..6) {
+                // Mostly behind the first 32 bytes: the header's fields are compared before anything else.
+                let position = if rng.random_range(0..8) == 0 { 0..front } else { 32.min(front - 1)..front };
+                *frame.byte(rng.random_range(position)) =
+                    [rng.random(), rng.random_range(0..9), 0xff][case % 3];
+            }
+            if let Ok(out) = frame.decode() {
+                assert!(out == frame.values, "{content:?}: case {case} passes with other values");
+            }
+            frame.static_section.copy_from_slice(&static_section);
+            frame.dynamic_section.copy_from_slice(&dynamic_section);
+        }
+    }
+}
+
+pub fn unfit_buffers_are_errors(spec: &str, dtype: DType) {
+    let codec = codec(spec);
+    for layout in Layout::ALL {
+        let values = Content::Noise.values(dtype, 100, 5);
+        let static_len = codec.static_len(layout, dtype, 100);
+        let dynamic_len = codec.bound(layout, dtype, 100) - static_len;
+        let encode = |dtype, values: &[u8], static_len: usize, dynamic_len: usize| {
+            codec.encode(layout, dtype, values, &mut vec![0; static_len], &mut vec![0; dynamic_len])
+        };
+        let found = static_len + 1;
+        let error = EncodeError::StaticBuffer { needed: static_len, found };
+        assert_eq!(encode(dtype, &values, found, dynamic_len), Err(error));
+        if let Some(found) = static_len.checked_sub(1) {
+            let error = EncodeError::StaticBuffer { needed: static_len, found };
+            assert_eq!(encode(dtype, &values, found, dynamic_len), Err(error));
+        }
+        if let Some(found) = dynamic_len.checked_sub(1) {
+            let error = EncodeError::DynamicBuffer { needed: dynamic_len, found };
+            assert_eq!(encode(dtype, &values, static_len, found), Err(error));
+        }
+        assert_eq!(
+            encode(dtype, &values, static_len, dynamic_len + 9),
+            encode(dtype, &values, static_len, dynamic_len)
+        );
+        if dtype.width() > 1 {
+            let error = EncodeError::PartialValue { bytes: values.len() - 1, dtype };
+            assert_eq!(encode(dtype, &values[1..], static_len, dynamic_len), Err(error));
+        }
+        for other in DType::ALL.into_iter().filter(|other| !codec.supports(*other)) {
+            let error = EncodeError::Unsupported { codec: codec.id(), dtype: other };
+            assert_eq!(encode(other, &[], static_len, dynamic_len), Err(error));
+        }
+    }
+}
+
+pub fn one_buffer_is_enough(spec: &str, dtype: DType) {
+    let codec = codec(spec);
+    for layout in Layout::ALL {
+        for count in [0, 1, 65, 8192, 10_001] {
+            let values = Content::SomeZeros.values(dtype, count, 6);
+            let buffer = encode_to_vec(&*codec, layout, dtype, &values).unwrap();
+            let frame = Frame::new(&*codec, layout, dtype, &values);
+            assert!(buffer == [frame.static_section, frame.dynamic_section].concat());
+            assert!(decode_from_slice(layout, dtype, count, &buffer).unwrap() == values);
+            assert!(decode_from_slice(layout, dtype, count + 1, &buffer).is_err());
+            for len in (0..buffer.len()).step_by(1 + count / 100) {
+                assert!(decode_from_slice(layout, dtype, count, &buffer[..len]).is_err(), "cut to {len}");
+            }
+        }
+    }
+}

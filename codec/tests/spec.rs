@@ -1,0 +1,55 @@
+//! Specs: what parses to what, and what is said about the rest.
+
+use zipwire_codec::{Spec, SpecError};
+
+#[test]
+fn canonical_text_leaves_defaults_out() {
+    for (text, canonical) in [
+        ("raw", "raw"),
+        ("window7", "window7"),
+        ("window7:scale=exact", "window7"),
+        ("window7:scale=std", "window7:scale=std"),
+        ("window7:scale=mean-abs", "window7:scale=mean-abs"),
+    ] {
+        let spec: Spec = text.parse().unwrap();
+        assert_eq!(spec.to_string(), canonical);
+        assert_eq!(spec, canonical.parse().unwrap());
+        assert_eq!(spec.codec().id(), text.split(':').next().unwrap());
+    }
+    assert_ne!("window7".parse::<Spec>(), "window7:scale=std".parse());
+}
+
+#[test]
+fn options_reach_the_codec() {
+    let debug = |text: &str| format!("{:?}", text.parse::<Spec>().unwrap().codec());
+    assert!(debug("window7:scale=std").contains("Std"));
+    assert!(debug("window7:scale=mean-abs").contains("MeanAbs"));
+    assert!(debug("window7").contains("Exact"));
+}
+
+#[test]
+fn ids_are_those_that_parse() {
+    let ids: Vec<_> = Spec::ids().collect();
+    assert_eq!(ids, ["raw", "window7"]);
+    assert!(ids.iter().all(|id| id.parse::<Spec>().unwrap().to_string() == *id));
+}
+
+#[test]
+fn errors_say_what_would_do() {
+    let message = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
+    assert_eq!(message("windw7"), "unknown codec `windw7`\nhint: the codecs are `raw`, `window7`");
+    assert_eq!(message(""), "unknown codec ``\nhint: the codecs are `raw`, `window7`");
+    assert_eq!(message("raw:scale=std"), "codec `raw` has no option `scale`\nhint: it has none");
+    assert_eq!(
+        message("window7:size=1"),
+        "codec `window7` has no option `size`\nhint: its options are `scale`"
+    );
+    assert_eq!(
+        message("window7:scale=median"),
+        "option `scale` of codec `window7` cannot be `median`\nhint: its values are `exact`, `std`, `mean-abs`"
+    );
+    assert_eq!(message("window7:scale=std,scale=std"), "option `scale` of codec `window7` is given twice");
+    assert_eq!(message("window7:"), "`` is not an option\nhint: write `name:key=value,key=value`");
+    let malformed = SpecError::Malformed { text: "scale".to_owned() };
+    assert_eq!("window7:scale".parse::<Spec>(), Err(malformed));
+}

@@ -1,0 +1,121 @@
+//! What a real executor provides, and the loop that all of them share.
+
+use zipwire_schedule::machine::{Capabilities, Direction, Input, Machine, Step, TransferId};
+use zipwire_schedule::{Failure, FailureKind, OpId, SizeId};
+use zipwire_traces::Span;
+
+/// Something to carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start an op; an exchange is only opened.
+    Issue(OpId),
+    /// Offer one end of a transfer.
+    Transfer(TransferId),
+    /// Finish an exchange whose transfers have ended.
+    Close(OpId),
+}
+
+/// What has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// An op, and the sizes that it defined.
+    Op(OpId, Vec<(SizeId, u64)>),
+    /// A transfer, and the size that it brought.
+    Transfer(TransferId, Option<u64>),
+}
+
+/// Something that has ended, in the backend's own time in seconds since the start of the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completion {
+    /// What it was.
+    pub outcome: Outcome,
+    /// When it began.
+    pub begin_s: f64,
+    /// When it ended.
+    pub end_s: f64,
+}
+
+/// Carries out the ops of one rank.
+pub trait Backend {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Seconds since the start of the run.
+    fn now_s(&self) -> f64;
+
+    /// Starts something. Does not wait for peers. An error ends the rank.
+    fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure>;
+
+    /// Waits for something to end; `None` when `until_s` has come first. An error ends the rank.
+    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Completion>, Failure>;
+
+    /// Tells the peers and releases what is in flight.
+    fn abort(&mut self, failure: &Failure);
+}
+
+/// Runs one iteration of one rank to its end and appends its spans.
+pub fn drive(
+    machine: &mut Machine,
+    backend: &mut dyn Backend,
+    iteration: u32,
+    spans: &mut Vec<Span>,
+) -> Result<(), Failure> {
+    loop {
+        let action = match machine.poll(backend.now_s()) {
+            Step::Issue(op) => Action::Issue(op),
+            Step::Transfer(transfer) => Action::Transfer(transfer),
+            Step::Close(op) => Action::Close(op),
+            Step::Wait { until_s } => {
+                match backend.wait(machine, until_s) {
+                    Ok(Some(completion)) => spans.push(take_in(machine, iteration, completion)),
+                    Ok(None) => {}
+                    Err(failure) => fail(machine, failure),
+                }
+                continue;
+            }
+            Step::Done => return Ok(()),
+            Step::Abort(failure) => {
+                backend.abort(&failure);
+                return Err(failure);
+            }
+        };
+        if let Err(failure) = backend.submit(machine, action) {
+            fail(machine, failure);
+        }
+    }
+}
+
+fn fail(machine: &mut Machine, Failure { op, kind, detail, .. }: Failure) {
+    machine.handle(Input::Failed { op, kind, detail });
+}
+
+fn take_in(machine: &mut Machine, iteration: u32, completion: Completion) -> Span {
+    let Completion { outcome, begin_s, end_s } = completion;
+    match outcome {
+        Outcome::Op(op, sizes) => {
+            machine.handle(Input::Completed { op, sizes });
+            Span::of_op(machine, iteration, machine.op(op), begin_s, end_s)
+        }
+        Outcome::Transfer(id, size) => {
+            machine.handle(Input::Transferred { transfer: id, size });
+            let (transfer, exchange) = machine.transfer(id);
+            let (rank, op) = (machine.program().rank, machine.op(id.op));
+            let bytes = machine.transfer_bytes(transfer);
+            Span::of_transfer(rank, iteration, op, exchange, transfer, id.direction, bytes, begin_s, end_s)
+        }
+    }
+}
+
+/// A failure of `op` on the machine's rank.
+pub(crate) fn failure(machine: &Machine, op: Option<OpId>, kind: FailureKind, detail: impl Into<String>) -> Failure {
+    Failure { rank: machine.program().rank, op, kind, detail: detail.into() }
+}
+
+/// The sender and the receiver of a transfer of this rank.
+pub(crate) fn ends(machine: &Machine, id: TransferId) -> (zipwire_schedule::Rank, zipwire_schedule::Rank) {
+    let (rank, peer) = (machine.program().rank, machine.transfer(id).0.peer);
+    match id.direction {
+        Direction::Send => (rank, peer),
+        Direction::Receive => (peer, rank),
+    }
+}

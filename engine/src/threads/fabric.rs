@@ -1,0 +1,137 @@
+//! What the rank threads share: their memory, their inboxes, and the news that the run is over.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
+
+use zipwire_schedule::plan::{Plan, Region};
+use zipwire_schedule::{BufferId, Failure, Rank, SegmentId, Stage};
+
+/// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
+const POISON: u8 = 0xA5;
+
+/// What both ends of a transfer agree on.
+pub(super) type Key = (SegmentId, Stage, Rank, Rank, u32);
+
+/// The sender's end of a transfer, on offer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) key: Key,
+    pub(super) content: Offered,
+}
+
+/// What the receiver takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Offered {
+    /// Bytes in the sender's memory.
+    Bytes(Region),
+    /// A size.
+    Size(u64),
+}
+
+/// A note from one rank to another.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// The sender is ready. Nothing moves before the receiver is too.
+    Offer(Offer),
+    /// The receiver has taken the transfer.
+    Taken { key: Key, begin_s: f64, end_s: f64 },
+    /// The run has failed; the first failure is in [`Fabric`].
+    Abort,
+}
+
+/// Buffers of one rank. A rank writes its own; peers read from them what was offered.
+pub(super) struct Memory(Vec<RwLock<Box<[u8]>>>);
+
+impl Memory {
+    pub(super) fn new(capacities: impl Iterator<Item = u64>) -> Self {
+        let buffer = |bytes| RwLock::new(vec![POISON; index(bytes)].into_boxed_slice());
+        Self(capacities.map(buffer).collect())
+    }
+
+    pub(super) fn read(&self, buffer: BufferId) -> RwLockReadGuard<'_, Box<[u8]>> {
+        self.0[buffer.index()].read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write(&self, buffer: BufferId) -> RwLockWriteGuard<'_, Box<[u8]>> {
+        self.0[buffer.index()].write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Overwrites a region, so that stale bytes cannot pass for new ones.
+    pub(super) fn poison(&self, region: &Region) {
+        self.write(region.buffer)[range(region)].fill(POISON);
+    }
+}
+
+/// Byte range of a region in its buffer.
+pub(super) fn range(region: &Region) -> std::ops::Range<usize> {
+    index(region.offset)..index(region.end())
+}
+
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("planned regions fit into memory")
+}
+
+/// Shared by all ranks of one iteration.
+pub(super) struct Fabric<'a> {
+    pub(super) memories: &'a [Memory],
+    inboxes: Vec<Sender<Note>>,
+    epoch: Instant,
+    cancel: &'a AtomicBool,
+    /// Counts everything that ends anywhere; a run in which it stands still is stuck.
+    progress: AtomicU64,
+    first_failure: Mutex<Option<Failure>>,
+}
+
+impl<'a> Fabric<'a> {
+    pub(super) fn new(
+        plan: &Plan,
+        memories: &'a [Memory],
+        epoch: Instant,
+        cancel: &'a AtomicBool,
+    ) -> (Self, Vec<Receiver<Note>>) {
+        let (inboxes, receivers) = plan.programs.iter().map(|_| channel()).unzip();
+        let (progress, first_failure) = (AtomicU64::new(0), Mutex::new(None));
+        (Self { memories, inboxes, epoch, cancel, progress, first_failure }, receivers)
+    }
+
+    pub(super) fn now_s(&self) -> f64 {
+        self.epoch.elapsed().as_secs_f64()
+    }
+
+    /// Puts a note into a rank's inbox; `false` if the rank is gone.
+    pub(super) fn send(&self, to: Rank, note: Note) -> bool {
+        self.inboxes[to.index()].send(note).is_ok()
+    }
+
+    /// Whether the user asked to stop.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_progress(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run on all ranks. The first failure wins.
+    pub(super) fn abort(&self, failure: &Failure) {
+        self.first().get_or_insert_with(|| failure.clone());
+        for inbox in &self.inboxes {
+            // A rank that has ended needs no note.
+            let _ = inbox.send(Note::Abort);
+        }
+    }
+
+    pub(super) fn first_failure(&self) -> Option<Failure> {
+        self.first().clone()
+    }
+
+    fn first(&self) -> std::sync::MutexGuard<'_, Option<Failure>> {
+        self.first_failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

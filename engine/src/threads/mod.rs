@@ -1,0 +1,154 @@
+//! Ranks as threads of this process: real bytes and the real codec over unpaced memory copies.
+//!
+//! What it proves is that a plan does what it says, bit for bit. Its times are not those of a cluster.
+
+mod backend;
+mod fabric;
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use zipwire_codec::Codec;
+use zipwire_schedule::plan::{Plan, Program};
+use zipwire_schedule::{Failure, FailureKind, Machine};
+use zipwire_traces::{Payload, Span, Timeline};
+
+use self::backend::{CAPABILITIES, Rendezvous};
+use self::fabric::{Fabric, Memory, Note};
+use crate::chunks::Chunks;
+use crate::drive::drive;
+
+/// A run in which nothing ends on any rank for this long has failed.
+pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// What to run.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The plan, validated.
+    pub plan: &'a Plan,
+    /// What the chunks hold.
+    pub payload: &'a Payload,
+    /// Iterations, with a barrier before each.
+    pub iterations: u32,
+    /// The longest standstill, usually [`STUCK_AFTER`].
+    pub stuck_after: Duration,
+}
+
+/// The run failed. Every rank has ended, and nothing that it received counts.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("iteration {iteration}: {first}")]
+pub struct RunError {
+    /// The iteration that failed, from 0.
+    pub iteration: u32,
+    /// The failure that came first.
+    pub first: Failure,
+    /// How each rank that did not finish ended, in rank order.
+    pub ranks: Vec<Failure>,
+}
+
+/// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
+pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Timeline, RunError> {
+    let plan = setup.plan;
+    let codec = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
+    let chunks: Vec<Chunks> = plan.programs.iter().map(|program| Chunks::of(program)).collect();
+    let memory = |program: &Program| Memory::new(program.buffers.iter().map(|buffer| buffer.capacity));
+    let memories: Vec<Memory> = plan.programs.iter().map(|program| memory(program)).collect();
+    let epoch = Instant::now();
+    let mut timeline = Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
+    for iteration in 0..setup.iterations {
+        let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
+        let job = RankJob { setup, fabric: &fabric, codec: codec.as_deref(), iteration };
+        let barrier = Barrier::new(plan.programs.len());
+        let ranks: Vec<Result<RankRun, Failure>> = std::thread::scope(|scope| {
+            let spawn = |((program, chunks), inbox)| {
+                let (job, barrier) = (&job, &barrier);
+                scope.spawn(move || job.run_guarded(program, chunks, inbox, barrier))
+            };
+            let threads: Vec<_> = plan.programs.iter().zip(&chunks).zip(inboxes).map(spawn).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().expect("rank threads catch their panics")
+            };
+            threads.into_iter().map(join).collect()
+        });
+        if let Some(first) = fabric.first_failure() {
+            let ranks = ranks.into_iter().filter_map(Result::err).collect();
+            return Err(RunError { iteration, first, ranks });
+        }
+        let ranks: Vec<RankRun> = ranks.into_iter().filter_map(Result::ok).collect();
+        let begin_s = ranks.iter().map(|rank| rank.begin_s).fold(f64::INFINITY, f64::min);
+        let end_s = ranks.iter().map(|rank| rank.end_s).fold(begin_s, f64::max);
+        timeline.iterations.push((begin_s, end_s));
+        timeline.spans.extend(ranks.into_iter().flat_map(|rank| rank.spans));
+    }
+    timeline.spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
+    Ok(timeline)
+}
+
+/// One rank of one iteration, finished.
+struct RankRun {
+    begin_s: f64,
+    end_s: f64,
+    spans: Vec<Span>,
+}
+
+struct RankJob<'a> {
+    setup: &'a Setup<'a>,
+    fabric: &'a Fabric<'a>,
+    codec: Option<&'a dyn Codec>,
+    iteration: u32,
+}
+
+impl RankJob<'_> {
+    /// A panic ends the run like any other failure: with a typed error on every rank.
+    fn run_guarded(
+        &self,
+        program: &std::sync::Arc<Program>,
+        chunks: &Chunks,
+        inbox: Receiver<Note>,
+        barrier: &Barrier,
+    ) -> Result<RankRun, Failure> {
+        let backend = Rendezvous {
+            fabric: self.fabric,
+            memory: &self.fabric.memories[program.rank.index()],
+            inbox,
+            codec: self.codec,
+            payload: self.setup.payload,
+            chunks,
+            segments: &self.setup.plan.segments,
+            stuck_after: self.setup.stuck_after,
+            opened_s: HashMap::new(),
+            offered: HashMap::new(),
+            early: HashMap::new(),
+            ended: VecDeque::new(),
+        };
+        let prepared = self.guard(program, || Ok(backend.prepare()));
+        barrier.wait();
+        prepared?;
+        self.guard(program, || self.run(program, backend))
+    }
+
+    fn run(&self, program: &std::sync::Arc<Program>, mut backend: Rendezvous<'_>) -> Result<RankRun, Failure> {
+        let begin_s = self.fabric.now_s();
+        let mut machine = Machine::new(std::sync::Arc::clone(program), CAPABILITIES, begin_s);
+        let mut spans = Vec::new();
+        drive(&mut machine, &mut backend, self.iteration, &mut spans)?;
+        let end_s = self.fabric.now_s();
+        backend.finish(&machine).inspect_err(|failure| self.fabric.abort(failure))?;
+        Ok(RankRun { begin_s, end_s, spans })
+    }
+
+    fn guard<T>(&self, program: &Program, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            let detail = format!("its thread panicked: {text}");
+            let failure = Failure { rank: program.rank, op: None, kind: FailureKind::Device, detail };
+            self.fabric.abort(&failure);
+            Err(failure)
+        })
+    }
+}

@@ -1,0 +1,107 @@
+//! Scenario errors: a problem, and the places in the scenario that it points at.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use thiserror::Error;
+
+use crate::document::Place;
+use crate::problem::Problem;
+
+pub(crate) type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// Why a scenario cannot be run, and where it says so.
+///
+/// `Display` gives one line, `path:line:column: what is wrong`; [`render`](Self::render) shows the source.
+#[derive(Debug, Error)]
+#[error("{}", self.line_of_text())]
+pub struct ScenarioError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    problem: Problem,
+    /// The first is where the problem is, the others explain it.
+    places: Vec<(Place, &'static str)>,
+}
+
+impl Problem {
+    /// The error of this problem at a place.
+    pub(crate) fn at(self, place: Place) -> ScenarioError {
+        ScenarioError(Box::new(Inner { problem: self, places: vec![(place, "")] }))
+    }
+
+    /// The error of this problem when there is no text to point into.
+    pub(crate) fn nowhere(self) -> ScenarioError {
+        ScenarioError(Box::new(Inner { problem: self, places: Vec::new() }))
+    }
+}
+
+impl ScenarioError {
+    /// Adds a place that explains the problem.
+    pub(crate) fn with(mut self, place: Place, label: &'static str) -> Self {
+        self.0.places.push((place, label));
+        self
+    }
+
+    /// What is wrong, as data.
+    pub fn problem(&self) -> &Problem {
+        &self.0.problem
+    }
+
+    /// Line in the file, from 1; `None` if the problem is in a command-line argument.
+    pub fn line(&self) -> Option<usize> {
+        self.0.places.first().filter(|(place, _)| place.document.is_file).map(|(place, _)| place.line())
+    }
+
+    /// Column in the file or the command-line argument, from 1, in characters.
+    pub fn column(&self) -> Option<usize> {
+        self.0.places.first().map(|(place, _)| place.column())
+    }
+
+    /// What is wrong, where, the source with a mark under it, and what would be right; several lines, without
+    /// a final newline. With `colour`, ANSI escapes for a terminal.
+    pub fn render(&self, colour: bool) -> String {
+        let message = self.0.problem.to_string();
+        let mut group = Group::with_title(Level::ERROR.primary_title(message));
+        let mut rest = self.0.places.as_slice();
+        while let Some(((place, _), _)) = rest.split_first() {
+            // Neighbours in one document share an excerpt.
+            let document = &place.document;
+            let same = rest.iter().take_while(|(other, _)| std::sync::Arc::ptr_eq(&other.document, document));
+            let count = same.count();
+            let is_first = rest.len() == self.0.places.len();
+            let annotations = rest[..count].iter().enumerate().map(|(index, (place, label))| {
+                let is_primary = is_first && index == 0;
+                let kind = if is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
+                kind.span(span(place)).label(Some(*label).filter(|label| !label.is_empty()))
+            });
+            let snippet = Snippet::source(document.text.as_str())
+                .path(document.is_file.then_some(document.name.as_str()))
+                .line_numbering(document.is_file)
+                .annotations(annotations);
+            group = group.element(snippet);
+            rest = &rest[count..];
+        }
+        if let Some(help) = self.0.problem.help() {
+            group = group.element(Level::HELP.message(help));
+        }
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        renderer.render(&[group])
+    }
+
+    fn line_of_text(&self) -> String {
+        let problem = &self.0.problem;
+        match self.0.places.first() {
+            Some((place, _)) if place.document.is_file => {
+                format!("{}:{}:{}: {problem}", place.document.name, place.line(), place.column())
+            }
+            Some((place, _)) => format!("`{}`: {problem}", place.document.text),
+            None => problem.to_string(),
+        }
+    }
+}
+
+/// The span, inside the text and with something to underline even at its end.
+fn span(place: &Place) -> std::ops::Range<usize> {
+    let length = place.document.text.len();
+    let start = place.span.start.min(length);
+    start..place.span.end.clamp(start, length)
+}

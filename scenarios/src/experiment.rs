@@ -1,0 +1,184 @@
+//! From text to a resolved experiment.
+
+use zipwire_schedule::{Durations, HostCost, Job, Protocol, Topology};
+use zipwire_traces::Payload;
+
+use crate::codec::{self, CodecChoice};
+use crate::document::{Document, Place};
+use crate::error::Result;
+use crate::payload;
+use crate::problem::Problem;
+use crate::reader::{Field, Reader};
+use crate::source::Source;
+use crate::traffic::Traffic;
+use crate::variant::{self, Placed, Variant};
+use crate::workload::{self, Kind, Workload};
+use crate::{cluster, set, tree};
+
+/// Everything that executors and reports need; nothing in it is left to look up.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Name of the scenario; it can be part of a file name.
+    pub name: String,
+    /// First line of the comment that opens the file.
+    pub description: Option<String>,
+    /// The one seed of all draws.
+    pub seed: u64,
+    /// Iterations, at least 1.
+    pub iterations: u32,
+    /// The cluster's links.
+    pub topology: Topology,
+    /// The cluster's host costs.
+    pub host: HostCost,
+    /// The codec of the coded variants; always there if a variant is coded.
+    pub codec: Option<CodecChoice>,
+    /// What an iteration does.
+    pub job: Job,
+    /// How long its compute segments take.
+    pub durations: Durations,
+    /// What transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
+    /// variants whose ratio is stated: they can be simulated and not run.
+    pub payload: Option<Payload>,
+    /// What is compared, at least one; speedups are over the first.
+    pub variants: Vec<Variant>,
+}
+
+const KEYS: &[&str] = &["name", "seed", "iterations", "cluster", "workload", "compute", "codec", "variant"];
+
+const ITERATION_LIMIT: u32 = 1_000_000;
+/// Most iterations x ranks: durations are drawn in advance, up to 40 bytes each.
+const DRAW_LIMIT: u64 = 1 << 24;
+
+/// Reads, checks and resolves a scenario.
+///
+/// `sets` are the arguments of `--set`, each `path=value`, applied in order; `seed` replaces the scenario's.
+///
+/// # Errors
+/// The first thing that is wrong, with the place in the file or the argument.
+pub fn load(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Experiment> {
+    let document = Document::file(source.name.clone(), source.text.clone());
+    let mut root = tree::parse(&document)?;
+    for argument in sets {
+        set::apply(&mut root, argument)?;
+    }
+    let table = Field::root(&root).table(KEYS)?;
+
+    let name = table.need("name", "\"moe-16gpu\"")?.name()?;
+    let own_seed = table.get("seed").map_or(Ok(0), |field| field.integer(0..=u64::MAX))?;
+    let seed = seed.unwrap_or(own_seed);
+    let (topology, host) = cluster::read(&table.need("cluster", "{ nodes = 1, ... }")?)?;
+    let ranks = topology.ranks();
+    let iterations = iterations(&table, ranks)?;
+
+    let workload_field = table.need("workload", "{ kind = \"moe\", ... }")?;
+    let kind = Kind::read(&workload_field)?;
+    let expert_s = expert_seconds(&table, kind)?;
+    let context = workload::Context { base: &source.base, seed, iterations, ranks, expert_s };
+    let workload = workload::read(kind, &workload_field, &context)?;
+
+    let codec = table.get("codec").map(|field| codec::read(&field)).transpose()?;
+    let placed = variant::read(table.get("variant").as_ref(), ranks, kind == Kind::Transfers)?;
+    check_coded(&placed, codec.as_ref(), &workload)?;
+    let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
+    if variants.is_empty() {
+        variants.push(variant::default());
+    }
+
+    let communicates = workload.communicates();
+    let payload = match workload.rows {
+        Some(rows) => Some(rows.into_payload(&communicates, seed)),
+        None if variants.iter().any(|variant| variant.protocol.is_coded()) => None,
+        None => Some(payload::noise(communicates.len(), seed)),
+    };
+    Ok(Experiment {
+        name,
+        description: source.description(),
+        seed,
+        iterations,
+        topology,
+        host,
+        codec: codec.map(|(choice, _)| choice),
+        job: workload.job,
+        durations: workload.durations,
+        payload,
+        variants,
+    })
+}
+
+fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
+    let Some(field) = table.get("iterations") else { return Ok(1) };
+    let iterations = field.integer_u32(1..=ITERATION_LIMIT)?;
+    let draws = u64::from(iterations) * u64::from(ranks);
+    if draws > DRAW_LIMIT {
+        let path = "iterations x ranks".to_owned();
+        let problem =
+            Problem::OutOfRange { path, value: draws.to_string(), limits: format!("at most {DRAW_LIMIT}") };
+        return Err(field.error(problem));
+    }
+    Ok(iterations)
+}
+
+/// `[compute] expert`, 0 without it.
+fn expert_seconds(table: &Reader<'_>, kind: Kind) -> Result<f64> {
+    let Some(field) = table.get("compute") else { return Ok(0.0) };
+    if kind != Kind::Moe {
+        table.refuse("compute", "only workload kind `moe` computes")?;
+    }
+    field.table(&["expert"])?.get("expert").map_or(Ok(0.0), |field| field.time())
+}
+
+/// Coded variants need a codec that knows the values, and something that says how well it does.
+fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, workload: &Workload) -> Result<()> {
+    let Some(first) = variants.iter().find(|placed| placed.variant.protocol.is_coded()) else {
+        return Ok(());
+    };
+    let Some((choice, header)) = codec else {
+        let protocol = first.variant.protocol.name();
+        return Err(Problem::NoCodec { protocol }.at(first.protocol.clone()));
+    };
+    if !choice.spec.codec().supports(workload.dtype) {
+        let (codec, dtype) = (choice.spec.to_string(), workload.dtype.name());
+        return Err(Problem::CodecType { codec, dtype }
+            .at(header.clone())
+            .with(first.protocol.clone(), "used here"));
+    }
+    if workload.rows.is_none() && choice.ratio.is_none() {
+        let (codec, example) = (choice.spec.to_string(), workload.payload_example);
+        return Err(Problem::NoPayload { codec, example }.at(header.clone()));
+    }
+    Ok(())
+}
+
+impl Experiment {
+    /// Keeps only the variants of these names, in the scenario's order. No names keep all.
+    ///
+    /// # Errors
+    /// When a name is not that of a variant; the experiment is then unchanged.
+    pub fn select(&mut self, names: &[String]) -> Result<()> {
+        if let Some(unknown) =
+            names.iter().find(|&name| self.variants.iter().all(|variant| variant.name != *name))
+        {
+            let flag = "--variant ";
+            let document = Document::argument(format!("{flag}{}", names.join(",")));
+            let before: usize =
+                names.iter().take_while(|&name| name != unknown).map(|name| name.len() + 1).sum();
+            let start = flag.len() + before;
+            let valid = self.variants.iter().map(|variant| variant.name.clone()).collect();
+            let problem = Problem::UnknownName { what: "variant", name: unknown.clone(), valid };
+            return Err(problem.at(Place::new(&document, start..start + unknown.len())));
+        }
+        if !names.is_empty() {
+            self.variants.retain(|variant| names.contains(&variant.name));
+        }
+        let is_native = |variant: &Variant| variant.protocol == Protocol::Native;
+        if self.payload.is_none() && self.variants.iter().all(is_native) {
+            self.payload = Some(payload::noise(self.job.segments.len(), self.seed));
+        }
+        Ok(())
+    }
+
+    /// What each communication segment moves in one iteration.
+    pub fn traffic(&self) -> Vec<Traffic> {
+        Traffic::of(&self.job)
+    }
+}

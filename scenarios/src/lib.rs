@@ -1,0 +1,56 @@
+//! The experiment language: a TOML text becomes an [`Experiment`] in which every choice is made.
+//!
+//! ```
+//! use zipwire_scenarios::{Source, load};
+//!
+//! let text = r#"
+//! ## Four GPUs exchange 1 MiB each.
+//! name = "first"
+//! cluster = { nodes = 1, gpus_per_node = 4, gpu_bandwidth = "25 GB/s", latency_intra = "5 us" }
+//! workload = { kind = "collective", collective = "all-to-all", bytes_per_rank = "1 MiB" }
+//! "#;
+//! let experiment = load(&Source::from_text("first.toml", text, "."), &[], None)?;
+//! assert_eq!(experiment.traffic()[0].total(), 4 * 3 * (1 << 18));
+//!
+//! let error = load(&Source::from_text("first.toml", text, "."), &["cluster.nodse=2".into()], None).unwrap_err();
+//! assert_eq!(error.to_string(), "`--set cluster.nodse=2`: unknown key `nodse` in `cluster`");
+//! # Ok::<(), zipwire_scenarios::ScenarioError>(())
+//! ```
+//!
+//! The way through the crate: [`Source`] is the text; `tree` parses it and keeps where everything was written;
+//! `set` applies `--set` to the tree; `reader` gives typed values out of it and knows the limits of each; the
+//! modules named after tables (`cluster`, `model`, `routing`, `workload`, `codec`, `variant`) resolve them, and
+//! [`load`] puts the result together. A [`ScenarioError`] points at the text that is wrong.
+//!
+//! It runs nothing and plans nothing: protocols and orders are names here, whose meaning is in
+//! `zipwire-schedule`.
+
+mod cluster;
+mod codec;
+mod document;
+mod error;
+mod experiment;
+mod model;
+mod nearest;
+mod payload;
+mod problem;
+mod quantity;
+mod reader;
+mod routing;
+mod set;
+mod shares;
+mod skew;
+mod source;
+mod traffic;
+mod tree;
+mod variant;
+mod workload;
+
+pub use codec::CodecChoice;
+pub use error::ScenarioError;
+pub use experiment::{Experiment, load};
+pub use problem::Problem;
+pub use quantity::Dimension;
+pub use source::Source;
+pub use traffic::Traffic;
+pub use variant::Variant;

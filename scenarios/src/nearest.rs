@@ -1,0 +1,47 @@
+//! The known word that a mistyped one was probably meant to be.
+
+/// The candidate nearest to `word`, if one is near enough to be worth a hint.
+///
+/// Near enough means at most one edit per three letters, letter case aside; the first of equals wins.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_lowercase();
+    let edits = |candidate: &str| strsim::damerau_levenshtein(&word, &candidate.to_lowercase());
+    let limit = (word.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (edits(candidate), candidate))
+        .filter(|&(edits, candidate)| edits <= limit && edits < candidate.chars().count())
+        .min_by_key(|&(edits, _)| edits)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The words in backticks, as a sentence lists them: `` `a`, `b` and `c` ``.
+pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    match words.as_slice() {
+        [] => "none".to_owned(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_slips_and_nothing_else() {
+        let keys = ["nodes", "gpus_per_node", "nic_bandwidth"];
+        assert_eq!(nearest("nodse", keys), Some("nodes"));
+        assert_eq!(nearest("NIC_bandwith", keys), Some("nic_bandwidth"));
+        assert_eq!(nearest("preset", keys), None);
+        assert_eq!(nearest("x", ["s"]), None, "a whole replacement is not a slip");
+    }
+
+    #[test]
+    fn lists_read_as_sentences() {
+        assert_eq!(list([]), "none");
+        assert_eq!(list(["a"]), "`a`");
+        assert_eq!(list(["a", "b", "c"]), "`a`, `b` and `c`");
+    }
+}

@@ -1,0 +1,88 @@
+//! `payload`: the bytes that transfers carry, for the compression ratio and for real runs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zipwire_codec::DType;
+use zipwire_traces::{Payload, Rows, TraceError, read_bf16};
+
+use crate::error::Result;
+use crate::problem::Problem;
+use crate::reader::{Field, Reader};
+
+/// Where the rows of the communication segments come from.
+pub(crate) enum Rowset {
+    /// Recorded rows, one source per segment in their order.
+    Recorded(Vec<Arc<Rows>>),
+    /// Normally distributed values, drawn when everything else is known to be right.
+    Gaussian { std: f64 },
+}
+
+/// Standard deviations that leave BF16 room on both sides.
+const STD_LIMITS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
+impl Rowset {
+    /// Reads `payload` with one of `keys` naming the tensor of each communication segment; `keys` are among
+    /// `valid`, with `file` and `gaussian`.
+    pub(crate) fn read(
+        field: &Field<'_>,
+        valid: &'static [&'static str],
+        tensors: &[&'static str],
+        dtype: DType,
+        base: &Path,
+    ) -> Result<Self> {
+        let table = field.table(valid)?;
+        if dtype != DType::Bf16 {
+            return Err(field.error(Problem::PayloadType { dtype: dtype.name() }));
+        }
+        let (source, value) = table.one_of(&["file", "gaussian"])?;
+        if source == "file" {
+            return Self::recorded(&table, &value, tensors, base);
+        }
+        for &key in tensors {
+            table.refuse(key, "the payload is drawn, not read from a file")?;
+        }
+        Ok(Self::Gaussian { std: value.number(STD_LIMITS)? })
+    }
+
+    fn recorded(table: &Reader<'_>, file: &Field<'_>, tensors: &[&'static str], base: &Path) -> Result<Self> {
+        let path = base.join(file.string()?);
+        let read = |&key: &&'static str| {
+            let tensor = table.need(key, "\"NAME\"")?;
+            let rows = read_bf16(&path, tensor.string()?);
+            rows.map(Arc::new).map_err(|error| {
+                // Point at the tensor where the tensor is to blame, else at the file.
+                let is_tensor = matches!(
+                    error,
+                    TraceError::NoSuchTensor { .. }
+                        | TraceError::WrongDtype { .. }
+                        | TraceError::EmptyTensor { .. }
+                );
+                let blamed = if is_tensor { &tensor } else { file };
+                blamed.error(Problem::Recording(error))
+            })
+        };
+        Ok(Self::Recorded(tensors.iter().map(read).collect::<Result<_>>()?))
+    }
+
+    /// One source per segment of the job; segments that do not communicate get one that is never used.
+    pub(crate) fn into_payload(self, communicates: &[bool], seed: u64) -> Payload {
+        let sources = match self {
+            Self::Recorded(rows) => {
+                let mut calls = rows.iter();
+                let unused = rows.first().expect("a workload communicates");
+                let next =
+                    |&yes: &bool| if yes { calls.next().expect("one source per call") } else { unused };
+                communicates.iter().map(next).map(Arc::clone).collect()
+            }
+            Self::Gaussian { std } => vec![Arc::new(Rows::gaussian(std, seed)); communicates.len()],
+        };
+        Payload::new(seed, sources)
+    }
+}
+
+/// Incompressible bytes for every segment: for scenarios in which nothing depends on what is sent.
+pub(crate) fn noise(segments: usize, seed: u64) -> Payload {
+    let rows = Arc::new(Rows::noise(seed));
+    Payload::new(seed, vec![rows; segments])
+}

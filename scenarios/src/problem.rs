@@ -1,0 +1,388 @@
+//! Everything that can be wrong with a scenario, as data; the words for it and the help.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+use zipwire_codec::SpecError;
+use zipwire_traces::TraceError;
+
+use crate::nearest::{list, nearest};
+use crate::quantity::Dimension;
+
+/// What is wrong with a scenario. The message is one line; [`help`](Self::help) says what would be right.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The scenario or a table that it names cannot be read.
+    #[error("cannot read `{path}`: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Not TOML; duplicate keys are this, too.
+    #[error("invalid TOML: {message}")]
+    Syntax {
+        /// The parser's words.
+        message: String,
+    },
+    /// A key that the language does not have there.
+    #[error("unknown key `{key}`{}", in_table(table))]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// Path of the table, empty for the top level.
+        table: String,
+        /// The keys that the table takes.
+        valid: Vec<&'static str>,
+    },
+    /// A key that is always needed.
+    #[error("missing key `{key}`{}", in_table(table))]
+    MissingKey {
+        /// The key.
+        key: String,
+        /// Path of the table, empty for the top level.
+        table: String,
+        /// A value that it could have, as TOML.
+        example: String,
+    },
+    /// None or several of keys of which exactly one is needed.
+    #[error("`{table}` needs exactly one of {}, found {}", list(choices.iter().copied()), list(found.iter().copied()))]
+    NotOneOf {
+        /// Path of the table.
+        table: String,
+        /// The keys to choose from.
+        choices: Vec<&'static str>,
+        /// Those that are there.
+        found: Vec<&'static str>,
+    },
+    /// A key that means nothing here.
+    #[error("`{path}` has no effect: {reason}")]
+    NoEffect {
+        /// Path of the key.
+        path: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A value of another TOML type.
+    #[error("`{path}` must be {expected}, found {found}")]
+    WrongType {
+        /// Path of the key.
+        path: String,
+        /// What is needed.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
+    },
+    /// A bare number where a quantity is needed.
+    #[error("`{path}` needs a unit: `{number}` could be anything")]
+    MissingUnit {
+        /// Path of the key.
+        path: String,
+        /// The number.
+        number: String,
+        /// What it should measure.
+        dimension: Dimension,
+    },
+    /// A unit that does not exist, or is of another dimension.
+    #[error("`{path}` is {}, and `{unit}` is no unit of that", dimension.name())]
+    UnknownUnit {
+        /// Path of the key.
+        path: String,
+        /// The unit.
+        unit: String,
+        /// What it should measure.
+        dimension: Dimension,
+    },
+    /// A text that does not begin with a number.
+    #[error("`{path}` must be {}, found `{text}`", dimension.name())]
+    NotQuantity {
+        /// Path of the key.
+        path: String,
+        /// The text.
+        text: String,
+        /// What it should measure.
+        dimension: Dimension,
+    },
+    /// A number outside its limits.
+    #[error("`{path}` is out of range: `{value}`")]
+    OutOfRange {
+        /// Path of the key, or what the number is.
+        path: String,
+        /// The number.
+        value: String,
+        /// The limits, as the end of "must be".
+        limits: String,
+    },
+    /// A name that is none of those that exist.
+    #[error("unknown {what} `{name}`")]
+    UnknownName {
+        /// What it should name: `protocol`, `variant`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The names that exist.
+        valid: Vec<String>,
+    },
+    /// A name that cannot be part of a file name.
+    #[error("`{path}` cannot be part of a file name: `{name}`")]
+    BadName {
+        /// Path of the key.
+        path: String,
+        /// The name.
+        name: String,
+    },
+    /// Two variants of one name.
+    #[error("two variants are called `{name}`")]
+    DuplicateVariant {
+        /// The name.
+        name: String,
+    },
+    /// `--set` without `=`.
+    #[error("`--set` takes `path=value`")]
+    NotAssignment,
+    /// `--set` with a path that leads nowhere.
+    #[error("`{path}` does not exist in the scenario")]
+    NoSuchPath {
+        /// The path up to the part that is missing.
+        path: String,
+        /// The names that exist at that point.
+        valid: Vec<String>,
+    },
+    /// `--set` with a path through something without keys.
+    #[error("`{path}` is {found} and has no keys")]
+    NotTable {
+        /// The path up to the value.
+        path: String,
+        /// Its type.
+        found: &'static str,
+    },
+    /// More experts per token than experts.
+    #[error("a token cannot go to `{top_k}` of `{experts}` experts")]
+    TopK {
+        /// Experts per token.
+        top_k: u64,
+        /// Experts of the model.
+        experts: u64,
+    },
+    /// No or several records of a recording fit.
+    #[error("`{file}` has {count} records with {wanted}, and exactly one is needed")]
+    NotOneRecord {
+        /// The file.
+        file: String,
+        /// How many fit.
+        count: usize,
+        /// What was asked for.
+        wanted: String,
+        /// All records that the file has.
+        available: Vec<String>,
+    },
+    /// The recording is of a model with another number of experts.
+    #[error("the model has `{wanted}` experts, the record in `{file}` has `{found}`")]
+    ExpertCount {
+        /// The file.
+        file: String,
+        /// Experts of the record.
+        found: usize,
+        /// Experts of the model.
+        wanted: usize,
+    },
+    /// A record says nothing about where a rank's tokens go.
+    #[error("the record in `{file}` routes no token{}", rank.map_or(String::new(), |rank| format!(" from rank `{rank}`")))]
+    NoShares {
+        /// The file.
+        file: String,
+        /// The source rank; `None` if the record is not by rank.
+        rank: Option<u32>,
+    },
+    /// The length of a list or matrix is not the rank count.
+    #[error("`{path}` has {found} {what} for `{ranks}` ranks")]
+    NotPerRank {
+        /// Path of the key.
+        path: String,
+        /// Entries found.
+        found: usize,
+        /// What an entry is: `entries`, `rows`, `columns`.
+        what: &'static str,
+        /// Ranks of the cluster.
+        ranks: u32,
+    },
+    /// Bytes that are no whole number of values.
+    #[error("`{bytes}` bytes are no whole number of {dtype} values of {width} bytes")]
+    NotWhole {
+        /// The bytes.
+        bytes: u64,
+        /// Type of the values.
+        dtype: &'static str,
+        /// Bytes per value.
+        width: usize,
+    },
+    /// A flow from a rank to itself.
+    #[error("a flow from rank `{rank}` to itself")]
+    SelfFlow {
+        /// The rank.
+        rank: u32,
+    },
+    /// `start = "rank-ready"` with two start times for one rank.
+    #[error("rank `{rank}` is ready at `{second_s}` s here and at `{first_s}` s before")]
+    TwoStarts {
+        /// The sender.
+        rank: u32,
+        /// Start of its first row in seconds.
+        first_s: f64,
+        /// Start of this row in seconds.
+        second_s: f64,
+    },
+    /// A table in a file whose columns are others.
+    #[error("the columns must be `{expected}`, found `{found}`")]
+    BadHeader {
+        /// The header that is needed.
+        expected: &'static str,
+        /// The header that is there.
+        found: String,
+    },
+    /// A field of a table in a file that is no number.
+    #[error("column `{column}` must be {expected}, found `{found}`")]
+    BadField {
+        /// The column.
+        column: String,
+        /// What is needed.
+        expected: &'static str,
+        /// What is there.
+        found: String,
+    },
+    /// A row with too few or too many fields.
+    #[error("a row of {found} fields where {expected} are needed")]
+    RowLength {
+        /// Fields of the row.
+        found: usize,
+        /// Fields needed.
+        expected: usize,
+    },
+    /// A codec id that does not parse.
+    #[error("{}", first_line(.0))]
+    Codec(#[source] SpecError),
+    /// A coded variant in a scenario without codec.
+    #[error("protocol `{protocol}` needs a codec, and the scenario has none")]
+    NoCodec {
+        /// The protocol.
+        protocol: &'static str,
+    },
+    /// The codec cannot code the workload's values.
+    #[error("codec `{codec}` does not code {dtype} values")]
+    CodecType {
+        /// The codec.
+        codec: String,
+        /// Type of the workload's values.
+        dtype: &'static str,
+    },
+    /// Nothing to measure a compression ratio on.
+    #[error("the compression ratio of codec `{codec}` is unknown: the workload has no payload")]
+    NoPayload {
+        /// The codec.
+        codec: String,
+        /// Example of a payload, as TOML.
+        example: &'static str,
+    },
+    /// A payload for values of another type.
+    #[error("a payload holds BF16 values, and the workload sends {dtype}")]
+    PayloadType {
+        /// Type of the workload's values.
+        dtype: &'static str,
+    },
+    /// A coded protocol for explicit flows.
+    #[error("explicit flows travel uncompressed: protocol `{protocol}` does not apply")]
+    CodedFlows {
+        /// The protocol.
+        protocol: &'static str,
+    },
+    /// A recording that cannot be read.
+    #[error("{}", first_line(.0))]
+    Recording(#[source] TraceError),
+}
+
+impl Problem {
+    /// What would be right, where the message does not say so already.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::UnknownKey { key, valid, .. } => Some(choose(key, valid, "the valid keys are")),
+            Self::UnknownName { name, valid, .. } => Some(choose(name, valid, "it must be one of")),
+            Self::NoSuchPath { path, valid } => {
+                let last = path.rsplit('.').next().unwrap_or(path);
+                Some(choose(last, valid, "there are"))
+            }
+            Self::MissingKey { key, table, example } if table.is_empty() => {
+                Some(format!("add `{key} = {example}` before the first table"))
+            }
+            Self::MissingKey { key, table, example } => Some(format!("add `{key} = {example}` to `{table}`")),
+            Self::MissingUnit { number, dimension, .. } => Some(format!(
+                "write it as a string with a unit, like `\"{number} {}\"`; the units are {}",
+                dimension.example().rsplit(' ').next().unwrap_or_default(),
+                list(dimension.units())
+            )),
+            Self::UnknownUnit { unit, dimension, .. } => {
+                Some(choose(unit, &dimension.units().collect::<Vec<_>>(), "the units are"))
+            }
+            Self::NotQuantity { dimension, .. } => Some(format!("like `\"{}\"`", dimension.example())),
+            Self::OutOfRange { limits, .. } => Some(format!("it must be {limits}")),
+            Self::BadName { .. } => Some(
+                "1 to 100 letters, digits, `-`, `_` and `.`, with a letter or digit first: it names output files"
+                    .to_owned(),
+            ),
+            Self::DuplicateVariant { .. } => Some("give each variant a name of its own".to_owned()),
+            Self::NotAssignment => Some("like `--set cluster.nodes=4`".to_owned()),
+            Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
+            Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
+            Self::NoCodec { .. } => {
+                let speed = "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }";
+                Some(format!("add a table `[codec]` with `id = \"window7\"` and `speed = {speed}`"))
+            }
+            Self::NoPayload { example, .. } => Some(format!(
+                "give the workload data to compress, `payload = {example}`, or state the ratio here, `ratio = 1.3`"
+            )),
+            Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
+            Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
+            Self::Codec(error) => hint(&error.to_string()),
+            Self::Recording(error) => hint(&error.to_string()),
+            _ => None,
+        }
+    }
+}
+
+fn in_table(table: &str) -> String {
+    if table.is_empty() { String::new() } else { format!(" in `{table}`") }
+}
+
+/// Errors of other crates carry their hint on a line of its own.
+const HINT: &str = "\nhint: ";
+
+fn first_line(error: &impl ToString) -> String {
+    let text = error.to_string();
+    text.split(HINT).next().unwrap_or_default().to_owned()
+}
+
+fn hint(text: &str) -> Option<String> {
+    text.split_once(HINT).map(|(_, hint)| hint.to_owned())
+}
+
+fn choose(word: &str, valid: &[impl AsRef<str>], lead: &str) -> String {
+    let names = || valid.iter().map(AsRef::as_ref);
+    if let [only] = valid {
+        return format!("it must be `{}`", only.as_ref());
+    }
+    match nearest(word, names()) {
+        Some(near) => format!("did you mean `{near}`? {lead} {}", list(names())),
+        None => format!("{lead} {}", list(names())),
+    }
+}
+
+fn shortened(records: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = records.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
+    if records.len() > SHOWN {
+        text.push_str(&format!("; and {} more", records.len() - SHOWN));
+    }
+    text
+}

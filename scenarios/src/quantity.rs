@@ -1,0 +1,190 @@
+//! Numbers with units: `25 GB/s`, `5 us`, `16 MiB`.
+
+/// What a quantity measures, and so which units it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// Bytes per second.
+    Bandwidth,
+    /// Seconds.
+    Time,
+    /// Bytes.
+    Bytes,
+}
+
+/// Value in the base unit = number x `multiply` / `divide`; both are exact, so that one rounding remains.
+struct Unit {
+    name: &'static str,
+    multiply: f64,
+    divide: f64,
+}
+
+const fn unit(name: &'static str, multiply: f64, divide: f64) -> Unit {
+    Unit { name, multiply, divide }
+}
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+const GIB: f64 = 1024.0 * MIB;
+const TIB: f64 = 1024.0 * GIB;
+
+const BANDWIDTH: &[Unit] = &[
+    unit("B/s", 1.0, 1.0),
+    unit("KB/s", 1e3, 1.0),
+    unit("MB/s", 1e6, 1.0),
+    unit("GB/s", 1e9, 1.0),
+    unit("TB/s", 1e12, 1.0),
+    unit("KiB/s", KIB, 1.0),
+    unit("MiB/s", MIB, 1.0),
+    unit("GiB/s", GIB, 1.0),
+    unit("TiB/s", TIB, 1.0),
+    unit("kb/s", 1e3, 8.0),
+    unit("Mb/s", 1e6, 8.0),
+    unit("Gb/s", 1e9, 8.0),
+    unit("Tb/s", 1e12, 8.0),
+];
+
+const TIME: &[Unit] = &[
+    unit("ns", 1.0, 1e9),
+    unit("us", 1.0, 1e6),
+    unit("\u{b5}s", 1.0, 1e6),
+    unit("\u{3bc}s", 1.0, 1e6),
+    unit("ms", 1.0, 1e3),
+    unit("s", 1.0, 1.0),
+];
+
+const BYTES: &[Unit] = &[
+    unit("B", 1.0, 1.0),
+    unit("KB", 1e3, 1.0),
+    unit("MB", 1e6, 1.0),
+    unit("GB", 1e9, 1.0),
+    unit("TB", 1e12, 1.0),
+    unit("KiB", KIB, 1.0),
+    unit("MiB", MIB, 1.0),
+    unit("GiB", GIB, 1.0),
+    unit("TiB", TIB, 1.0),
+];
+
+impl Dimension {
+    /// Name with an article, for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "a bandwidth",
+            Self::Time => "a time",
+            Self::Bytes => "a number of bytes",
+        }
+    }
+
+    /// A valid quantity, for messages.
+    pub fn example(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "25 GB/s",
+            Self::Time => "5 us",
+            Self::Bytes => "16 MiB",
+        }
+    }
+
+    /// Names of its units, each spelling once.
+    pub fn units(self) -> impl Iterator<Item = &'static str> {
+        // The two code points of the micro sign look alike: one is enough in a list.
+        self.table().iter().map(|unit| unit.name).filter(|&name| name != "\u{3bc}s")
+    }
+
+    fn table(self) -> &'static [Unit] {
+        match self {
+            Self::Bandwidth => BANDWIDTH,
+            Self::Time => TIME,
+            Self::Bytes => BYTES,
+        }
+    }
+}
+
+/// Why a text is not a quantity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotQuantity {
+    NoNumber,
+    NoUnit,
+    UnknownUnit(String),
+}
+
+/// The value in the base unit (bytes per second, seconds, bytes). The sign and the range are the caller's
+/// matter; the value may be infinite.
+pub(crate) fn parse(text: &str, dimension: Dimension) -> Result<f64, NotQuantity> {
+    let text = text.trim();
+    let (number, unit) = text.split_at(number_length(text));
+    let number: f64 = number.parse().map_err(|_| NotQuantity::NoNumber)?;
+    let name = unit.trim_start();
+    if name.is_empty() {
+        return Err(NotQuantity::NoUnit);
+    }
+    let unit = dimension.table().iter().find(|unit| unit.name == name);
+    let unit = unit.ok_or_else(|| NotQuantity::UnknownUnit(name.to_owned()))?;
+    Ok(number * unit.multiply / unit.divide)
+}
+
+/// Bytes of `text` up to the end of the number that it begins with: sign, digits, fraction, exponent.
+fn number_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut end = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
+    end += digits(end);
+    if bytes.get(end) == Some(&b'.') {
+        end += 1 + digits(end + 1);
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent = digits((end + 1 + sign).min(bytes.len()));
+        if exponent > 0 {
+            end += 1 + sign + exponent;
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_what_it_says() {
+        let bandwidth = |text| parse(text, Dimension::Bandwidth).unwrap();
+        assert_eq!(bandwidth("25 GB/s"), 25e9);
+        assert_eq!(bandwidth("200 Gb/s"), 25e9);
+        assert_eq!(bandwidth("1GiB/s"), 1_073_741_824.0);
+        assert_eq!(bandwidth("1.5e3 kb/s"), 187_500.0);
+        let time = |text| parse(text, Dimension::Time).unwrap();
+        assert_eq!(time("5 us"), 5e-6);
+        assert_eq!(time("5 \u{b5}s"), 5e-6);
+        assert_eq!(time("5 \u{3bc}s"), 5e-6);
+        assert_eq!(time("0.5 ms"), 5e-4);
+        assert_eq!(time("7 ns"), 7e-9);
+        assert_eq!(time("-2 s"), -2.0);
+        let bytes = |text| parse(text, Dimension::Bytes).unwrap();
+        assert_eq!(bytes("16 MiB"), 16_777_216.0);
+        assert_eq!(bytes("1.5 KB"), 1500.0);
+    }
+
+    #[test]
+    fn units_are_unique_and_read_back() {
+        for dimension in [Dimension::Bandwidth, Dimension::Time, Dimension::Bytes] {
+            let names: Vec<&str> = dimension.units().collect();
+            for (index, name) in names.iter().enumerate() {
+                assert!(parse(&format!("3 {name}"), dimension).unwrap() > 0.0);
+                assert!(!names[..index].contains(name), "`{name}` twice");
+            }
+            assert!(parse(dimension.example(), dimension).is_ok());
+        }
+    }
+
+    #[test]
+    fn says_what_is_missing() {
+        let error = |text| parse(text, Dimension::Time).unwrap_err();
+        assert_eq!(error("5"), NotQuantity::NoUnit);
+        assert_eq!(error("5e3"), NotQuantity::NoUnit);
+        assert_eq!(error("us"), NotQuantity::NoNumber);
+        assert_eq!(error("inf us"), NotQuantity::NoNumber);
+        assert_eq!(error(""), NotQuantity::NoNumber);
+        assert_eq!(error("5 usec"), NotQuantity::UnknownUnit("usec".to_owned()));
+        assert_eq!(error("5 e"), NotQuantity::UnknownUnit("e".to_owned()));
+        assert_eq!(error("5e"), NotQuantity::UnknownUnit("e".to_owned()));
+    }
+}

@@ -1,0 +1,253 @@
+//! Typed access to the tree: the only place that knows how each kind of value is written and checked.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::document::Place;
+use crate::error::{Result, ScenarioError};
+use crate::problem::Problem;
+use crate::quantity::{self, Dimension, NotQuantity};
+use crate::tree::{Node, Table, Value};
+
+/// A value and the path of its key, for messages.
+#[derive(Clone, Debug)]
+pub(crate) struct Field<'a> {
+    pub(crate) path: String,
+    node: &'a Node,
+}
+
+/// A table whose keys have been checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a> {
+    path: String,
+    place: &'a Place,
+    table: &'a Table,
+    keys: &'static [&'static str],
+}
+
+/// Longest time that a scenario can name: a bit more than eleven days.
+const TIME_LIMIT_S: f64 = 1e6;
+/// Bandwidths from one byte to one exabyte per second.
+const BANDWIDTH_LIMITS: RangeInclusive<f64> = 1.0..=1e18;
+/// Most bytes of a transfer, or of a rank in one call, 1 TiB: sums over all ranks and flows then fit 64 bits.
+pub(crate) const BYTES_LIMIT: u64 = 1 << 40;
+
+impl<'a> Field<'a> {
+    pub(crate) fn root(node: &'a Node) -> Self {
+        Self { path: String::new(), node }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        self.node.place.clone()
+    }
+
+    /// The error of a problem with this value.
+    pub(crate) fn error(&self, problem: Problem) -> ScenarioError {
+        problem.at(self.place())
+    }
+
+    fn wrong_type<T>(&self, expected: &'static str) -> Result<T> {
+        let found = self.node.value.kind();
+        Err(self.error(Problem::WrongType { path: self.path.clone(), expected, found }))
+    }
+
+    fn out_of_range<T>(&self, value: &dyn fmt::Display, limits: String) -> Result<T> {
+        Err(self.error(Problem::OutOfRange { path: self.path.clone(), value: value.to_string(), limits }))
+    }
+
+    /// Checks the keys of a table and opens it.
+    pub(crate) fn table(&self, keys: &'static [&'static str]) -> Result<Reader<'a>> {
+        let Value::Table(table) = &self.node.value else { return self.wrong_type("a table") };
+        if let Some(entry) = table.entries.iter().find(|entry| !keys.contains(&entry.key.as_str())) {
+            let key = entry.key.clone();
+            let problem = Problem::UnknownKey { key, table: self.path.clone(), valid: keys.to_vec() };
+            return Err(problem.at(entry.key_place.clone()));
+        }
+        Ok(Reader { path: self.path.clone(), place: &self.node.place, table, keys })
+    }
+
+    /// A key of a table whose other keys depend on this one's value.
+    pub(crate) fn peek(&self, key: &str) -> Result<Option<Self>> {
+        let Value::Table(table) = &self.node.value else { return self.wrong_type("a table") };
+        Ok(table.get(key).map(|entry| Self { path: join(&self.path, key), node: &entry.node }))
+    }
+
+    pub(crate) fn array(&self) -> Result<Vec<Self>> {
+        let Value::Array(items) = &self.node.value else { return self.wrong_type("an array") };
+        let item = |(index, node)| Self { path: format!("{}.{index}", self.path), node };
+        Ok(items.iter().enumerate().map(item).collect())
+    }
+
+    pub(crate) fn string(&self) -> Result<&'a str> {
+        match self.as_string() {
+            Some(text) => Ok(text),
+            None => self.wrong_type("a string"),
+        }
+    }
+
+    pub(crate) fn as_string(&self) -> Option<&'a str> {
+        match &self.node.value {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A name that becomes part of a file name.
+    pub(crate) fn name(&self) -> Result<String> {
+        let name = self.string()?;
+        let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if name.len() > 100
+            || !name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            || !name.chars().all(is_fine)
+        {
+            return Err(self.error(Problem::BadName { path: self.path.clone(), name: name.to_owned() }));
+        }
+        Ok(name.to_owned())
+    }
+
+    /// One of the names of `all`.
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        what: &'static str,
+        all: &[T],
+        name: impl Fn(T) -> &'static str,
+    ) -> Result<T> {
+        let text = self.string()?;
+        all.iter().copied().find(|&item| name(item) == text).ok_or_else(|| {
+            let valid = all.iter().map(|&item| name(item).to_owned()).collect();
+            self.error(Problem::UnknownName { what, name: text.to_owned(), valid })
+        })
+    }
+
+    pub(crate) fn integer(&self, range: RangeInclusive<u64>) -> Result<u64> {
+        let Value::Integer(value) = self.node.value else { return self.wrong_type("an integer") };
+        match u64::try_from(value) {
+            Ok(value) if range.contains(&value) => Ok(value),
+            _ => self.out_of_range(&value, format!("an integer from {} to {}", range.start(), range.end())),
+        }
+    }
+
+    /// [`integer`](Self::integer) with a range that fits `u32`.
+    pub(crate) fn integer_u32(&self, range: RangeInclusive<u32>) -> Result<u32> {
+        let value = self.integer(u64::from(*range.start())..=u64::from(*range.end()))?;
+        Ok(u32::try_from(value).expect("it is within a range of u32"))
+    }
+
+    /// A plain number; integers are fine.
+    pub(crate) fn number(&self, range: RangeInclusive<f64>) -> Result<f64> {
+        let value = match self.node.value {
+            Value::Float(value) => value,
+            Value::Integer(value) => value as f64,
+            _ => return self.wrong_type("a number"),
+        };
+        // NaN is in no range.
+        if range.contains(&value) {
+            return Ok(value);
+        }
+        self.out_of_range(&value, format!("a number from {:?} to {:?}", range.start(), range.end()))
+    }
+
+    /// Bytes per second.
+    pub(crate) fn bandwidth(&self) -> Result<f64> {
+        let value = self.quantity(Dimension::Bandwidth)?;
+        if BANDWIDTH_LIMITS.contains(&value) {
+            return Ok(value);
+        }
+        self.out_of_range(&self.string()?, "from 1 B/s to 1e6 TB/s".to_owned())
+    }
+
+    /// Seconds.
+    pub(crate) fn time(&self) -> Result<f64> {
+        let value = self.quantity(Dimension::Time)?;
+        if (0.0..=TIME_LIMIT_S).contains(&value) {
+            // Minus zero is zero.
+            return Ok(value.abs());
+        }
+        self.out_of_range(&self.string()?, format!("from 0 s to {TIME_LIMIT_S} s"))
+    }
+
+    /// Whole bytes.
+    pub(crate) fn bytes(&self, least: u64) -> Result<u64> {
+        let value = self.quantity(Dimension::Bytes)?;
+        if (least as f64..=BYTES_LIMIT as f64).contains(&value) && value.fract() == 0.0 {
+            return Ok(value as u64);
+        }
+        self.out_of_range(&self.string()?, format!("whole bytes from {least} B to 1 TiB"))
+    }
+
+    /// Whole bytes, as a quantity or as a bare integer.
+    pub(crate) fn bytes_or_integer(&self) -> Result<u64> {
+        match self.node.value {
+            Value::Integer(_) => self.integer(0..=BYTES_LIMIT),
+            _ => self.bytes(0),
+        }
+    }
+
+    fn quantity(&self, dimension: Dimension) -> Result<f64> {
+        let path = || self.path.clone();
+        let missing_unit =
+            |number: String| Err(self.error(Problem::MissingUnit { path: path(), number, dimension }));
+        let text = match &self.node.value {
+            Value::String(text) => text,
+            Value::Integer(number) => return missing_unit(number.to_string()),
+            Value::Float(number) => return missing_unit(number.to_string()),
+            _ => return self.wrong_type("a string with a number and a unit"),
+        };
+        quantity::parse(text, dimension).or_else(|error| match error {
+            NotQuantity::NoUnit => missing_unit(text.trim().to_owned()),
+            NotQuantity::UnknownUnit(unit) => {
+                Err(self.error(Problem::UnknownUnit { path: path(), unit, dimension }))
+            }
+            NotQuantity::NoNumber => {
+                Err(self.error(Problem::NotQuantity { path: path(), text: text.clone(), dimension }))
+            }
+        })
+    }
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn get(&self, key: &'static str) -> Option<Field<'a>> {
+        debug_assert!(self.keys.contains(&key), "`{key}` is not among the keys of `{}`", self.path);
+        let entry = self.table.get(key)?;
+        Some(Field { path: join(&self.path, key), node: &entry.node })
+    }
+
+    /// A key that must be there; `example` is a value for the message, as TOML.
+    pub(crate) fn need(&self, key: &'static str, example: &str) -> Result<Field<'a>> {
+        self.get(key).ok_or_else(|| {
+            let (key, table, example) = (key.to_owned(), self.path.clone(), example.to_owned());
+            self.error(Problem::MissingKey { key, table, example })
+        })
+    }
+
+    /// The only one of `choices` that is there.
+    pub(crate) fn one_of(&self, choices: &[&'static str]) -> Result<(&'static str, Field<'a>)> {
+        let mut found: Vec<_> = choices.iter().filter_map(|&key| Some((key, self.get(key)?))).collect();
+        if found.len() == 1 {
+            return Ok(found.remove(0));
+        }
+        let names = found.iter().map(|&(key, _)| key).collect();
+        let problem = Problem::NotOneOf { table: self.path.clone(), choices: choices.to_vec(), found: names };
+        Err(match found.as_slice() {
+            [(_, first), (_, second), ..] => second.error(problem).with(first.place(), "and here"),
+            _ => self.error(problem),
+        })
+    }
+
+    /// Refuses a key that another one makes meaningless.
+    pub(crate) fn refuse(&self, key: &'static str, reason: &'static str) -> Result<()> {
+        match self.get(key) {
+            Some(field) => Err(field.error(Problem::NoEffect { path: field.path.clone(), reason })),
+            None => Ok(()),
+        }
+    }
+
+    /// The error of a problem with the table as a whole.
+    pub(crate) fn error(&self, problem: Problem) -> ScenarioError {
+        problem.at(self.place.clone())
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}

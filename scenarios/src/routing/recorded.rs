@@ -1,0 +1,133 @@
+//! Routing from recordings: their shares, scaled to the model's token count without randomness.
+
+use std::path::PathBuf;
+
+use ndarray::Array2;
+use zipwire_traces::{RoutingMatrix, RoutingStep, read_routing_matrices, read_routing_trace};
+
+use super::Context;
+use crate::error::Result;
+use crate::problem::Problem;
+use crate::reader::{Field, Reader};
+use crate::shares::largest_remainder;
+
+/// Which record is asked for; `None` accepts any.
+struct Selection<'a> {
+    ranks: Option<u32>,
+    step: Option<u64>,
+    layer: Option<u32>,
+    sharding: Option<&'a str>,
+}
+
+impl<'a> Selection<'a> {
+    fn read(table: &Reader<'a>, ranks: Option<u32>) -> Result<Self> {
+        let integer = |key| table.get(key).map(|field| field.integer(0..=u64::from(u32::MAX))).transpose();
+        Ok(Self {
+            ranks,
+            step: integer("step")?,
+            layer: table.get("layer").map(|field| field.integer_u32(0..=u32::MAX)).transpose()?,
+            sharding: table.get("sharding").map(|field| field.string()).transpose()?,
+        })
+    }
+
+    fn accepts(&self, ranks: Option<u32>, step: u64, layer: u32, sharding: Option<&str>) -> bool {
+        (self.ranks.is_none() || self.ranks == ranks)
+            && self.step.is_none_or(|wanted| wanted == step)
+            && self.layer.is_none_or(|wanted| wanted == layer)
+            && (self.sharding.is_none() || self.sharding == sharding)
+    }
+}
+
+/// The name of a record, or of a selection, for messages.
+fn describe(ranks: Option<u32>, step: Option<u64>, layer: Option<u32>, sharding: Option<&str>) -> String {
+    let parts = [
+        step.map(|step| format!("step {step}")),
+        layer.map(|layer| format!("layer {layer}")),
+        ranks.map(|ranks| format!("{ranks} ranks")),
+        sharding.map(|sharding| format!("sharding `{sharding}`")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "no condition".to_owned() } else { parts.join(", ") }
+}
+
+/// One recorded source rank x expert matrix: every source rank has shares of its own.
+pub(super) fn matrix(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>) -> Result<Array2<u64>> {
+    let selection = Selection::read(table, Some(context.ranks))?;
+    let path = path(file, context)?;
+    let records = read_routing_matrices(&path).map_err(|error| file.error(Problem::Recording(error)))?;
+    let fits = |record: &&RoutingMatrix| {
+        selection.accepts(Some(record.rank_count), record.step, record.layer, Some(&record.sharding))
+    };
+    let names = |record: &RoutingMatrix| {
+        let (step, layer) = (Some(record.step), Some(record.layer));
+        describe(Some(record.rank_count), step, layer, Some(&record.sharding))
+    };
+    let record = only(&records, fits, names, &selection, file)?;
+    check_experts(record.counts.ncols(), file, context)?;
+
+    let mut counts = Array2::zeros((context.ranks as usize, context.experts as usize));
+    for (rank, (mut row, shares)) in (0..).zip(counts.rows_mut().into_iter().zip(record.counts.rows())) {
+        row.assign(&divide(&shares.to_vec(), Some(rank), file, context)?);
+    }
+    Ok(counts)
+}
+
+/// One record of tokens per expert: the same shares for every source rank.
+pub(super) fn trace(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>) -> Result<Array2<u64>> {
+    let selection = Selection::read(table, None)?;
+    let path = path(file, context)?;
+    let records = read_routing_trace(&path).map_err(|error| file.error(Problem::Recording(error)))?;
+    let fits = |record: &&RoutingStep| selection.accepts(None, record.step, record.layer, None);
+    let names = |record: &RoutingStep| describe(None, Some(record.step), Some(record.layer), None);
+    let record = only(&records, fits, names, &selection, file)?;
+    check_experts(record.tokens.len(), file, context)?;
+
+    let row = divide(&record.tokens, None, file, context)?;
+    let shape = (context.ranks as usize, context.experts as usize);
+    Ok(row.broadcast(shape).expect("a row as long as the matrix is wide").to_owned())
+}
+
+fn path(file: &Field<'_>, context: &Context<'_>) -> Result<PathBuf> {
+    Ok(context.base.join(file.string()?))
+}
+
+fn only<'a, T>(
+    records: &'a [T],
+    fits: impl Fn(&&T) -> bool,
+    names: impl Fn(&T) -> String,
+    selection: &Selection<'_>,
+    file: &Field<'_>,
+) -> Result<&'a T> {
+    let fitting: Vec<&T> = records.iter().filter(&fits).collect();
+    if let [only] = fitting[..] {
+        return Ok(only);
+    }
+    let Selection { ranks, step, layer, sharding } = *selection;
+    // With several, the user has to choose among them; with none, among all.
+    let shown = if fitting.is_empty() { records.iter().collect() } else { fitting.clone() };
+    Err(file.error(Problem::NotOneRecord {
+        file: file.string()?.to_owned(),
+        count: fitting.len(),
+        wanted: describe(ranks, step, layer, sharding),
+        available: shown.into_iter().map(names).collect(),
+    }))
+}
+
+fn check_experts(found: usize, file: &Field<'_>, context: &Context<'_>) -> Result<()> {
+    let wanted = context.experts as usize;
+    if found == wanted {
+        return Ok(());
+    }
+    Err(file.error(Problem::ExpertCount { file: file.string()?.to_owned(), found, wanted }))
+}
+
+fn divide(
+    shares: &[u64],
+    rank: Option<u32>,
+    file: &Field<'_>,
+    context: &Context<'_>,
+) -> Result<ndarray::Array1<u64>> {
+    let counts = largest_remainder(shares, context.copies_per_rank);
+    let none = || file.error(Problem::NoShares { file: file.string().unwrap_or_default().to_owned(), rank });
+    Ok(counts.ok_or_else(none)?.into())
+}

@@ -1,0 +1,66 @@
+//! How much a job moves, and how unevenly: what a report says about a workload before anything runs.
+
+use zipwire_schedule::{Job, Work};
+
+/// Raw bytes of one communication segment, self-chunks excluded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// Name of the segment.
+    pub segment: &'static str,
+    /// Bytes that each rank sends to others.
+    pub sent: Vec<u64>,
+    /// Bytes that each rank receives from others.
+    pub received: Vec<u64>,
+    /// Transfers that carry something.
+    pub transfers: u64,
+}
+
+impl Traffic {
+    /// One entry per communication segment of a job, in order.
+    pub fn of(job: &Job) -> Vec<Self> {
+        let segments = job.segments.iter();
+        segments.filter_map(|segment| Self::of_work(segment.name, &segment.work, job.rank_count)).collect()
+    }
+
+    fn of_work(segment: &'static str, work: &Work, ranks: u32) -> Option<Self> {
+        let zeros = vec![0; ranks as usize];
+        let mut traffic = Self { segment, sent: zeros.clone(), received: zeros, transfers: 0 };
+        match work {
+            Work::Compute { .. } => return None,
+            Work::AllToAll { bytes, .. } => {
+                for ((src, dst), &bytes) in bytes.indexed_iter() {
+                    if src != dst {
+                        traffic.add(src, dst, bytes);
+                    }
+                }
+            }
+            Work::Transfers { flows, .. } => {
+                for flow in flows {
+                    traffic.add(flow.src.index(), flow.dst.index(), flow.bytes);
+                }
+            }
+        }
+        Some(traffic)
+    }
+
+    fn add(&mut self, src: usize, dst: usize, bytes: u64) {
+        self.sent[src] += bytes;
+        self.received[dst] += bytes;
+        self.transfers += u64::from(bytes > 0);
+    }
+
+    /// Bytes summed over all ranks.
+    pub fn total(&self) -> u64 {
+        self.sent.iter().sum()
+    }
+
+    /// Largest bytes received by a rank over the mean; 1 is even, and so is nothing at all.
+    pub fn imbalance(&self) -> f64 {
+        let total = self.total();
+        if total == 0 {
+            return 1.0;
+        }
+        let max = self.received.iter().copied().max().unwrap_or(0);
+        max as f64 * self.received.len() as f64 / total as f64
+    }
+}

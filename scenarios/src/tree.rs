@@ -1,0 +1,130 @@
+//! A TOML document as a small tree in which every key and value knows where it was written.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use toml::de::{DeTable, DeValue};
+
+use crate::document::{Document, Place};
+use crate::error::{Result, ScenarioError};
+use crate::problem::Problem;
+
+/// A value and where it was written; for a table with a header, the header.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) place: Place,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    String(String),
+    Integer(i128),
+    Float(f64),
+    Boolean,
+    Datetime,
+    Array(Vec<Node>),
+    Table(Table),
+}
+
+/// Keys in the order in which they were written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_place: Place,
+    pub(crate) node: Node,
+}
+
+impl Table {
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.key == key)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.key.as_str())
+    }
+}
+
+impl Value {
+    /// Name with an article, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::String(_) => "a string",
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Boolean => "a boolean",
+            Self::Datetime => "a date",
+            Self::Array(_) => "an array",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// Parses a whole document.
+pub(crate) fn parse(document: &Arc<Document>) -> Result<Node> {
+    let place = |span| Place::new(document, span);
+    let parsed = DeTable::parse(&document.text).map_err(|error| syntax(document, &error, 0))?;
+    let table = table(parsed.get_ref(), &place)?;
+    Ok(Node { value: Value::Table(table), place: place(0..0) })
+}
+
+/// Parses one value that stands at `span` of a document. `None` if it is no TOML value.
+pub(crate) fn parse_value(document: &Arc<Document>, span: &Range<usize>) -> Result<Node> {
+    let place = |inner: Range<usize>| Place::new(document, span.start + inner.start..span.start + inner.end);
+    let parsed = DeValue::parse(&document.text[span.clone()]);
+    let parsed = parsed.map_err(|error| syntax(document, &error, span.start))?;
+    node(parsed.get_ref(), parsed.span(), &place)
+}
+
+fn syntax(document: &Arc<Document>, error: &toml::de::Error, offset: usize) -> ScenarioError {
+    let span = error.span().map_or(0..0, |span| span.start + offset..span.end + offset);
+    Problem::Syntax { message: error.message().to_owned() }.at(Place::new(document, span))
+}
+
+fn table(parsed: &DeTable<'_>, place: &dyn Fn(Range<usize>) -> Place) -> Result<Table> {
+    let mut entries = Vec::with_capacity(parsed.len());
+    for (key, value) in parsed {
+        entries.push(Entry {
+            key: key.get_ref().to_string(),
+            key_place: place(key.span()),
+            node: node(value.get_ref(), value.span(), place)?,
+        });
+    }
+    // The parser keeps its tables sorted by key.
+    entries.sort_by_key(|entry| entry.key_place.span.start);
+    Ok(Table { entries })
+}
+
+fn node(parsed: &DeValue<'_>, span: Range<usize>, place: &dyn Fn(Range<usize>) -> Place) -> Result<Node> {
+    let place_here = place(span);
+    let value = match parsed {
+        DeValue::String(text) => Value::String(text.to_string()),
+        DeValue::Integer(integer) => {
+            let value = i128::from_str_radix(integer.as_str(), integer.radix());
+            let message = "an integer of more than 128 bits".to_owned();
+            Value::Integer(value.map_err(|_| Problem::Syntax { message }.at(place_here.clone()))?)
+        }
+        DeValue::Float(float) => {
+            let message = "not a number".to_owned();
+            let value = float.as_str().parse();
+            Value::Float(value.map_err(|_| Problem::Syntax { message }.at(place_here.clone()))?)
+        }
+        DeValue::Boolean(_) => Value::Boolean,
+        DeValue::Datetime(_) => Value::Datetime,
+        DeValue::Array(items) => {
+            let items = items.iter().map(|item| node(item.get_ref(), item.span(), place));
+            Value::Array(items.collect::<Result<_>>()?)
+        }
+        DeValue::Table(inner) => Value::Table(table(inner, place)?),
+    };
+    Ok(Node { value, place: place_here })
+}

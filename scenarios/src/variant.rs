@@ -1,0 +1,90 @@
+//! `[[variant]]`: the ways to do the same work that a run compares.
+
+use zipwire_schedule::{Order, Protocol};
+
+use crate::document::Place;
+use crate::error::Result;
+use crate::problem::Problem;
+use crate::reader::Field;
+
+/// One way to do the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Unique in its scenario.
+    pub name: String,
+    /// How an All-to-All travels.
+    pub protocol: Protocol,
+    /// In which order its transfers start.
+    pub order: Order,
+    /// Open sends of a rank, and open receives, from 1 to ranks - 1; `None` leaves them unbounded.
+    pub window: Option<u32>,
+}
+
+/// A variant and what errors about it point at.
+pub(crate) struct Placed {
+    pub(crate) variant: Variant,
+    pub(crate) protocol: Place,
+}
+
+/// Most variants of a scenario.
+const LIMIT: usize = 1000;
+
+/// Reads the array of tables; without one there is a single variant, `native`.
+pub(crate) fn read(field: Option<&Field<'_>>, ranks: u32, explicit_flows: bool) -> Result<Vec<Placed>> {
+    let items = match field {
+        Some(field) => field.array()?,
+        None => Vec::new(),
+    };
+    if let Some(extra) = items.get(LIMIT) {
+        let (path, value) = ("variant".to_owned(), items.len().to_string());
+        return Err(extra.error(Problem::OutOfRange {
+            path,
+            value,
+            limits: format!("at most {LIMIT} variants"),
+        }));
+    }
+    let mut variants: Vec<Placed> = Vec::with_capacity(items.len());
+    let mut names: Vec<Place> = Vec::with_capacity(items.len());
+    for item in &items {
+        let (placed, name) = read_one(item, ranks, explicit_flows)?;
+        if let Some(index) = variants.iter().position(|other| other.variant.name == placed.variant.name) {
+            let problem = Problem::DuplicateVariant { name: placed.variant.name };
+            return Err(problem.at(name).with(names[index].clone(), "the first one"));
+        }
+        variants.push(placed);
+        names.push(name);
+    }
+    Ok(variants)
+}
+
+/// The variant of a scenario that names none.
+pub(crate) fn default() -> Variant {
+    let protocol = Protocol::Native;
+    Variant { name: protocol.name().to_owned(), protocol, order: Order::default(), window: None }
+}
+
+fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Placed, Place)> {
+    let table = item.table(&["name", "protocol", "order", "window"])?;
+    let name = table.need("name", "\"native\"")?;
+    let protocol_field = table.get("protocol");
+    let protocol = match &protocol_field {
+        Some(field) => field.choice("protocol", &Protocol::ALL, Protocol::name)?,
+        None => Protocol::Native,
+    };
+    let blamed = protocol_field.as_ref().unwrap_or(item);
+    if explicit_flows {
+        if protocol.is_coded() {
+            return Err(blamed.error(Problem::CodedFlows { protocol: protocol.name() }));
+        }
+        let reason = "explicit flows are ordered by `workload.order`";
+        table.refuse("order", reason)?;
+        table.refuse("window", reason)?;
+    }
+    let order = match table.get("order") {
+        Some(field) => field.choice("order", &Order::ALL, Order::name)?,
+        None => Order::default(),
+    };
+    let window = table.get("window").map(|field| field.integer_u32(1..=ranks - 1)).transpose()?;
+    let variant = Variant { name: name.name()?, protocol, order, window };
+    Ok((Placed { variant, protocol: blamed.place() }, name.place()))
+}

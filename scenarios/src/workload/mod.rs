@@ -1,0 +1,86 @@
+//! `[workload]`: what an iteration does.
+
+mod collective;
+mod flows_file;
+mod matrix_file;
+mod moe;
+mod table_file;
+mod transfers;
+
+use std::path::Path;
+
+use zipwire_codec::DType;
+use zipwire_schedule::{Durations, Job, Work};
+
+use crate::error::Result;
+use crate::payload::Rowset;
+use crate::reader::Field;
+
+/// What workloads need to know about everything else.
+pub(crate) struct Context<'a> {
+    pub(crate) base: &'a Path,
+    pub(crate) seed: u64,
+    pub(crate) iterations: u32,
+    pub(crate) ranks: u32,
+    /// `[compute] expert` in seconds.
+    pub(crate) expert_s: f64,
+}
+
+/// A workload, resolved.
+pub(crate) struct Workload {
+    pub(crate) job: Job,
+    pub(crate) durations: Durations,
+    /// Type of the values that travel.
+    pub(crate) dtype: DType,
+    pub(crate) rows: Option<Rowset>,
+    /// A payload of this kind, as TOML, for messages.
+    pub(crate) payload_example: &'static str,
+}
+
+impl Workload {
+    /// Whether each segment of the job communicates.
+    pub(crate) fn communicates(&self) -> Vec<bool> {
+        self.job.segments.iter().map(|segment| !matches!(segment.work, Work::Compute { .. })).collect()
+    }
+}
+
+/// Kinds of workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Moe,
+    Collective,
+    Transfers,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Moe, Self::Collective, Self::Transfers];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Moe => "moe",
+            Self::Collective => "collective",
+            Self::Transfers => "transfers",
+        }
+    }
+
+    /// Reads the key that decides which others there are.
+    pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
+        match field.peek("kind")? {
+            Some(kind) => kind.choice("workload kind", &Self::ALL, Self::name),
+            None => Err(field.error(crate::problem::Problem::MissingKey {
+                key: "kind".to_owned(),
+                table: field.path.clone(),
+                example: "\"moe\"".to_owned(),
+            })),
+        }
+    }
+}
+
+/// Reads the table.
+pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
+    match kind {
+        Kind::Moe => moe::read(field, context),
+        Kind::Collective => collective::read(field, context),
+        Kind::Transfers => transfers::read(field, context),
+    }
+}

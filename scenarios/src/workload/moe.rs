@@ -1,0 +1,92 @@
+//! Workload `moe`: dispatch, expert computation and combine of one mixture-of-experts layer.
+
+use ndarray::Array2;
+use zipwire_codec::DType;
+use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
+
+use super::{Context, Workload};
+use crate::error::Result;
+use crate::model::Model;
+use crate::payload::Rowset;
+use crate::reader::Field;
+use crate::routing;
+use crate::skew::{Shape, Skew};
+
+const KEYS: &[&str] = &["kind", "model", "routing", "skew", "payload"];
+
+const TOKENS: Slot = Slot(0);
+const EXPERT: Slot = Slot(1);
+const COMBINED: Slot = Slot(2);
+
+pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
+    let table = field.table(KEYS)?;
+    let model = Model::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
+    let routing = table.need("routing", "\"uniform\"")?;
+    let counts = routing::read(
+        &routing,
+        &routing::Context {
+            base: context.base,
+            seed: context.seed,
+            ranks: context.ranks,
+            experts: model.experts,
+            copies_per_rank: model.copies_per_rank(),
+        },
+    )?;
+    let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
+    let rows = table.get("payload").map(|field| {
+        let valid = &["file", "dispatch", "combine", "gaussian"];
+        Rowset::read(&field, valid, &["dispatch", "combine"], DType::Bf16, context.base)
+    });
+    let tokens = between_ranks(&counts, &model, context.ranks);
+    let (job, durations) = build(&tokens, &model, skew, context);
+    let payload_example = "{ gaussian = 0.02 }";
+    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()?, payload_example })
+}
+
+/// Token copies from source rank to expert, summed to source rank x destination rank.
+fn between_ranks(counts: &Array2<u64>, model: &Model, ranks: u32) -> Array2<u64> {
+    let mut tokens = Array2::zeros((ranks as usize, ranks as usize));
+    for ((src, expert), count) in counts.indexed_iter() {
+        tokens[(src, model.home(expert, ranks))] += count;
+    }
+    tokens
+}
+
+fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Context<'_>) -> (Job, Durations) {
+    let bytes = tokens.mapv(|count| count * model.token_bytes());
+    let combine_bytes = bytes.t().as_standard_layout().into_owned();
+    let all_to_all = |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, input, output };
+    let wait = || Work::Compute { reads: Vec::new(), writes: Vec::new() };
+    let compute = Work::Compute { reads: vec![EXPERT], writes: vec![EXPERT] };
+
+    let mut segments = Vec::new();
+    let mut push = |name, work| {
+        segments.push(Segment { name, work });
+        segments.len() - 1
+    };
+    let start_skew = skew.map(|skew| (skew, push("skew", wait()), 0.0));
+    push("dispatch", all_to_all(bytes, TOKENS, EXPERT));
+    let expert_skew = skew.filter(|_| context.expert_s > 0.0);
+    let expert_skew = expert_skew.map(|skew| (skew, push("expert-skew", wait()), context.expert_s));
+    let expert = push("expert", compute);
+    push("combine", all_to_all(combine_bytes, EXPERT, COMBINED));
+
+    let mut durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
+    let shape = Shape { iterations: context.iterations, ranks: context.ranks };
+    for (skew, segment, compute_s) in [start_skew, expert_skew].into_iter().flatten() {
+        skew.draw(compute_s, segment, context.seed, shape, &mut durations);
+    }
+    for (rank, seconds) in (0..).zip(expert_seconds(tokens, context)) {
+        for iteration in 0..context.iterations {
+            durations.set(iteration, expert, Rank(rank), seconds);
+        }
+    }
+    let slots = vec!["tokens", "expert", "combined"];
+    (Job { name: "moe", rank_count: context.ranks, slots, segments }, durations)
+}
+
+/// The declared time scaled by each rank's tokens, its own included, over the mean.
+fn expert_seconds(tokens: &Array2<u64>, context: &Context<'_>) -> Vec<f64> {
+    let mean = tokens.sum() as f64 / f64::from(context.ranks);
+    tokens.columns().into_iter().map(|column| context.expert_s * (column.sum() as f64 / mean)).collect()
+}

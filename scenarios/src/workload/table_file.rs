@@ -1,0 +1,136 @@
+//! CSV files with a place for every field, so that errors can point into them.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use csv::{ReaderBuilder, StringRecord};
+
+use crate::document::{Document, Place};
+use crate::error::{Result, ScenarioError};
+use crate::problem::Problem;
+use crate::reader::Field;
+
+/// Most rows of a file.
+const ROW_LIMIT: usize = 4_194_304;
+
+/// The rows of a file, the header included; blank lines are left out. Fields are not quoted.
+pub(super) struct TableFile {
+    document: Arc<Document>,
+    rows: Vec<(usize, StringRecord)>,
+    named_at: Place,
+}
+
+/// A row and where it begins.
+#[derive(Clone, Copy)]
+pub(super) struct Row<'a> {
+    file: &'a TableFile,
+    offset: usize,
+    record: &'a StringRecord,
+}
+
+/// A field without the blanks around it.
+pub(super) struct Cell<'a> {
+    pub(super) text: &'a str,
+    row: Row<'a>,
+    span: std::ops::Range<usize>,
+}
+
+impl TableFile {
+    /// Reads the file that a field names, relative to the scenario.
+    pub(super) fn read(field: &Field<'_>, base: &std::path::Path) -> Result<Self> {
+        let path: PathBuf = base.join(field.string()?);
+        let unreadable = |source| field.error(Problem::Unreadable { path: path.clone(), source });
+        let text = fs::read_to_string(&path).map_err(unreadable)?;
+        let document = Document::file(path.display().to_string(), text);
+        let rows = split(&document.text);
+        let file = Self { document, rows, named_at: field.place() };
+        if let Some((offset, _)) = file.rows.get(ROW_LIMIT) {
+            let (path, value) = ("rows of the file".to_owned(), file.rows.len().to_string());
+            let problem = Problem::OutOfRange { path, value, limits: format!("at most {ROW_LIMIT}") };
+            return Err(file.error(problem, *offset..*offset));
+        }
+        Ok(file)
+    }
+
+    pub(super) fn rows(&self) -> impl ExactSizeIterator<Item = Row<'_>> {
+        self.rows.iter().map(|(offset, record)| Row { file: self, offset: *offset, record })
+    }
+
+    fn error(&self, problem: Problem, span: std::ops::Range<usize>) -> ScenarioError {
+        problem.at(Place::new(&self.document, span)).with(self.named_at.clone(), "named here")
+    }
+}
+
+fn split(text: &str) -> Vec<(usize, StringRecord)> {
+    let mut reader =
+        ReaderBuilder::new().has_headers(false).flexible(true).quoting(false).from_reader(text.as_bytes());
+    let record = |record: csv::Result<StringRecord>| {
+        // Reading from memory cannot fail, the text is UTF-8, and rows may have any length.
+        let record = record.expect("a text that csv can split");
+        let start = record.position().map_or(0, |position| position.byte() as usize);
+        // The position is that of the blank lines before the record, if there are any.
+        let blank = text[start..].bytes().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        (start + blank, record)
+    };
+    let is_blank = |record: &StringRecord| record.iter().all(|field| field.trim().is_empty());
+    reader.records().map(record).filter(|(_, row)| row.len() > 1 || !is_blank(row)).collect()
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn len(self) -> usize {
+        self.record.len()
+    }
+
+    pub(super) fn cell(self, index: usize) -> Cell<'a> {
+        let raw = &self.record[index];
+        // One comma after each field before this one; nothing is quoted.
+        let before: usize = self.record.iter().take(index).map(|field| field.len() + 1).sum();
+        let start = self.offset + before + (raw.len() - raw.trim_start().len());
+        let text = raw.trim();
+        Cell { text, row: self, span: start..start + text.len() }
+    }
+
+    pub(super) fn error(self, problem: Problem) -> ScenarioError {
+        let length: usize = self.record.iter().map(|field| field.len() + 1).sum();
+        self.file.error(problem, self.offset..self.offset + length - 1)
+    }
+
+    /// Checks the number of fields.
+    pub(super) fn need_length(self, expected: usize) -> Result<()> {
+        let found = self.len();
+        if found == expected { Ok(()) } else { Err(self.error(Problem::RowLength { found, expected })) }
+    }
+}
+
+impl Cell<'_> {
+    pub(super) fn error(&self, problem: Problem) -> ScenarioError {
+        self.row.file.error(problem, self.span.clone())
+    }
+
+    /// A whole number in a range; `column` names it in errors.
+    pub(super) fn integer(&self, column: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64> {
+        let value: i128 = self.text.parse().map_err(|_| self.bad(column, "a whole number"))?;
+        let out_of_range = || self.out_of_range(column, format!("from {} to {}", range.start(), range.end()));
+        u64::try_from(value).ok().filter(|value| range.contains(value)).ok_or_else(out_of_range)
+    }
+
+    /// A number in a range; `column` names it in errors.
+    pub(super) fn number(&self, column: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64> {
+        let value: f64 = self.text.parse().map_err(|_| self.bad(column, "a number"))?;
+        if range.contains(&value) {
+            return Ok(value.abs());
+        }
+        Err(self.out_of_range(column, format!("from {} to {}", range.start(), range.end())))
+    }
+
+    fn bad(&self, column: &str, expected: &'static str) -> ScenarioError {
+        let (column, found) = (column.to_owned(), self.text.to_owned());
+        self.error(Problem::BadField { column, expected, found })
+    }
+
+    fn out_of_range(&self, column: &str, limits: String) -> ScenarioError {
+        let (path, value) = (column.to_owned(), self.text.to_owned());
+        self.error(Problem::OutOfRange { path, value, limits })
+    }
+}

@@ -1,0 +1,119 @@
+//! Workload `transfers`: explicit flows.
+
+use zipwire_codec::DType;
+use zipwire_schedule::{Durations, Flow, Job, Pace, Rank, Segment, Slot, Work};
+
+use super::{Context, Workload, flows_file};
+use crate::error::Result;
+use crate::payload::Rowset;
+use crate::problem::Problem;
+use crate::reader::Field;
+
+const KEYS: &[&str] = &["kind", "file", "flows", "start", "order", "payload"];
+
+/// When flows may start.
+#[derive(Clone, Copy, PartialEq)]
+enum Start {
+    /// When their own row says.
+    Given,
+    /// When both ends are ready.
+    RankReady,
+}
+
+const STARTS: [(&str, Start); 2] = [("given", Start::Given), ("rank-ready", Start::RankReady)];
+const PACES: [(&str, Pace); 3] =
+    [("burst", Pace::Burst), ("chain", Pace::Chain), ("sendrecv", Pace::SendReceive)];
+
+pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
+    let table = field.table(KEYS)?;
+    let start = match table.get("start") {
+        Some(field) => field.choice("start", &STARTS, |(name, _)| name)?.1,
+        None => Start::Given,
+    };
+    let pace = match table.get("order") {
+        Some(field) => field.choice("order of flows", &PACES, |(name, _)| name)?.1,
+        None => Pace::Burst,
+    };
+    let mut starts =
+        Starts { ready_s: (start == Start::RankReady).then(|| vec![None; context.ranks as usize]) };
+    let mut flows = match table.one_of(&["file", "flows"])? {
+        ("file", field) => flows_file::read(&field, context.base, context.ranks, &mut starts)?,
+        (_, field) => inline(&field, context.ranks, &mut starts)?,
+    };
+    if flows.is_empty() {
+        let (path, value) = ("the number of flows".to_owned(), "0".to_owned());
+        return Err(table.error(Problem::OutOfRange { path, value, limits: "at least 1".to_owned() }));
+    }
+    starts.apply(&mut flows);
+    let rows = table.get("payload").map(|field| {
+        let valid = &["file", "tensor", "gaussian"];
+        Rowset::read(&field, valid, &["tensor"], DType::Bf16, context.base)
+    });
+
+    let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
+    let segments = vec![Segment { name: "transfers", work }];
+    let durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
+    let job = Job { name: "transfers", rank_count: context.ranks, slots: vec!["input", "output"], segments };
+    let payload_example = "{ gaussian = 0.02 }";
+    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()?, payload_example })
+}
+
+fn inline(field: &Field<'_>, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow>> {
+    let mut flows = Vec::new();
+    for item in field.array()? {
+        let table = item.table(&["src", "dst", "bytes", "start"])?;
+        let rank = |key| Ok(Rank(table.need(key, "0")?.integer_u32(0..=ranks - 1)?));
+        let start = table.get("start");
+        let flow = Flow {
+            src: rank("src")?,
+            dst: rank("dst")?,
+            bytes: table.need("bytes", "\"1 MiB\"")?.bytes(1)?,
+            not_before_s: start.as_ref().map_or(Ok(0.0), Field::time)?,
+        };
+        check(&flow, starts).map_err(|error| match error {
+            FlowError::Pair(problem) => item.error(problem),
+            FlowError::Start(problem) => start.as_ref().unwrap_or(&item).error(problem),
+        })?;
+        flows.push(flow);
+    }
+    Ok(flows)
+}
+
+/// What is wrong with a flow, and which part of it.
+pub(super) enum FlowError {
+    Pair(Problem),
+    Start(Problem),
+}
+
+/// Checks what concerns more than one column, and takes note of the sender's start.
+pub(super) fn check(flow: &Flow, starts: &mut Starts) -> std::result::Result<(), FlowError> {
+    if flow.src == flow.dst {
+        return Err(FlowError::Pair(Problem::SelfFlow { rank: flow.src.0 }));
+    }
+    starts.note(flow).map_err(FlowError::Start)
+}
+
+/// Start time of each sender so far, if flows wait for ranks to be ready.
+pub(super) struct Starts {
+    ready_s: Option<Vec<Option<f64>>>,
+}
+
+impl Starts {
+    fn note(&mut self, flow: &Flow) -> std::result::Result<(), Problem> {
+        let Some(ready_s) = &mut self.ready_s else { return Ok(()) };
+        let (rank, second_s) = (flow.src.0, flow.not_before_s);
+        match ready_s[flow.src.index()].replace(second_s) {
+            Some(first_s) if first_s != second_s => Err(Problem::TwoStarts { rank, first_s, second_s }),
+            _ => Ok(()),
+        }
+    }
+
+    /// A flow starts when both ends are ready; a rank that sends nothing is ready at 0.
+    fn apply(&self, flows: &mut [Flow]) {
+        let Some(ready_s) = &self.ready_s else { return };
+        let ready = |rank: Rank| ready_s[rank.index()].unwrap_or(0.0);
+        for flow in flows {
+            flow.not_before_s = ready(flow.src).max(ready(flow.dst));
+        }
+    }
+}

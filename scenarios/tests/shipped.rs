@@ -1,0 +1,143 @@
+//! Every scenario that is shipped loads, says what it is for, and together they cover the language.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use zipwire_scenarios::{Experiment, Source, load};
+use zipwire_schedule::{Pace, Protocol, Work};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn scenarios(name: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(folder(name)).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    files.retain(|path| path.file_name().unwrap() != "Cargo.toml");
+    files.sort();
+    files
+}
+
+fn load_file(path: &Path) -> Experiment {
+    let source = Source::read(path).unwrap();
+    load(&source, &[], None).unwrap_or_else(|error| panic!("{}", error.render(false)))
+}
+
+#[test]
+fn every_scenario_loads_and_says_what_it_is_for() {
+    let files = [scenarios(""), scenarios("smoke")].concat();
+    assert!(files.len() > 10, "{files:?}");
+    let mut names = BTreeSet::new();
+    for path in files {
+        let experiment = load_file(&path);
+        let description = experiment.description.unwrap_or_default();
+        assert!(description.ends_with(['.', '?']), "{}: `{description}`", path.display());
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        assert!(experiment.name.ends_with(stem), "{} is called `{}`", path.display(), experiment.name);
+        assert!(names.insert(experiment.name), "{}", path.display());
+    }
+}
+
+#[test]
+fn smoke_scenarios_are_small() {
+    for path in scenarios("smoke") {
+        let experiment = load_file(&path);
+        let ranks = experiment.topology.ranks();
+        assert!((2..=8).contains(&ranks) && experiment.iterations <= 3, "{}", path.display());
+        for traffic in experiment.traffic() {
+            let most = traffic.sent.iter().copied().max().unwrap();
+            assert!(most <= 512 << 10, "{}: {most} bytes", path.display());
+            assert!(traffic.total() > 0, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn smoke_scenarios_cover_the_language() {
+    let mut covered = BTreeSet::new();
+    let all = scenarios("smoke");
+    for path in &all {
+        let text = fs::read_to_string(path).unwrap();
+        for routing in
+            ["matrix = \"", "trace = ", "dirichlet = ", "zipf = ", "\"uniform\"", "gaussian = ", "skew = "]
+        {
+            if text.contains(routing) {
+                covered.insert(routing.to_owned());
+            }
+        }
+        let experiment = load_file(path);
+        covered.insert(format!("{} on {} nodes", experiment.job.name, experiment.topology.nodes));
+        if experiment.topology.nics_per_node > 1 {
+            covered.insert("several NICs".to_owned());
+        }
+        for variant in &experiment.variants {
+            covered.insert(variant.protocol.name().to_owned());
+            if variant.window.is_some_and(|window| window < experiment.topology.ranks() - 1) {
+                covered.insert("narrow window".to_owned());
+            }
+        }
+        for segment in &experiment.job.segments {
+            match &segment.work {
+                Work::Compute { .. } => covered.insert(segment.name.to_owned()),
+                Work::AllToAll { bytes, .. } => {
+                    bytes.indexed_iter().any(|((src, dst), &bytes)| src != dst && bytes == 0)
+                        && covered.insert("empty pair".to_owned())
+                }
+                Work::Transfers { pace, .. } => covered.insert(format!("{pace:?}")),
+            };
+        }
+    }
+    let mut wanted: BTreeSet<String> =
+        Protocol::ALL.iter().map(|protocol| protocol.name().to_owned()).collect();
+    wanted.extend([Pace::Burst, Pace::Chain, Pace::SendReceive].map(|pace| format!("{pace:?}")));
+    wanted.extend(
+        [
+            "matrix = \"",
+            "trace = ",
+            "dirichlet = ",
+            "zipf = ",
+            "\"uniform\"",
+            "gaussian = ",
+            "skew = ",
+            "moe on 1 nodes",
+            "moe on 2 nodes",
+            "collective on 1 nodes",
+            "collective on 2 nodes",
+            "transfers on 1 nodes",
+            "transfers on 2 nodes",
+            "several NICs",
+            "narrow window",
+            "empty pair",
+            "skew",
+            "expert-skew",
+            "expert",
+            "start",
+        ]
+        .map(str::to_owned),
+    );
+    let missing: Vec<&String> = wanted.difference(&covered).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn quickstart_is_what_its_comment_says() {
+    let experiment = load_file(&folder("quickstart.toml"));
+    assert_eq!((experiment.topology.nodes, experiment.topology.gpus_per_node), (2, 8));
+    assert_eq!((experiment.seed, experiment.iterations), (7, 3));
+    let names: Vec<&str> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["native", "size-first", "static-first"]);
+    let segments: Vec<&str> = experiment.job.segments.iter().map(|segment| segment.name).collect();
+    assert_eq!(segments, ["dispatch", "expert", "combine"]);
+    let Work::AllToAll { bytes, .. } = &experiment.job.segments[0].work else {
+        panic!("dispatch communicates")
+    };
+    for row in bytes.rows() {
+        assert_eq!(row.sum(), 1024 * 2 * 4096 * 2, "16.8 MB per GPU");
+    }
+    let Work::AllToAll { bytes: back, .. } = &experiment.job.segments[2].work else {
+        panic!("combine communicates")
+    };
+    assert_eq!(back, &bytes.t());
+}

@@ -1,0 +1,65 @@
+//! How a rank ends when it does not end well.
+
+use std::fmt;
+
+use crate::{OpId, Rank};
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum FailureKind {
+    /// Nothing happened for too long.
+    Timeout,
+    /// A peer is gone.
+    PeerLost,
+    /// Bytes that arrived are not what was sent.
+    Corrupt,
+    /// The device or thread that carries out ops failed.
+    Device,
+    /// The wire failed.
+    Transport,
+    /// Somebody else failed first, or the user asked to stop.
+    Cancelled,
+}
+
+impl FailureKind {
+    /// What it means, in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Timeout => "made no progress in time",
+            Self::PeerLost => "lost a peer",
+            Self::Corrupt => "received corrupt bytes",
+            Self::Device => "had a device failure",
+            Self::Transport => "had a transport failure",
+            Self::Cancelled => "was cancelled",
+        }
+    }
+}
+
+/// The first thing that went wrong on a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The rank that reports it.
+    pub rank: Rank,
+    /// The op that failed, if one did.
+    pub op: Option<OpId>,
+    /// What went wrong.
+    pub kind: FailureKind,
+    /// What exactly, for people; may be empty.
+    pub detail: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} {}", self.rank, self.kind.describe())?;
+        if let Some(op) = self.op {
+            write!(f, " in op `{op}`")?;
+        }
+        if !self.detail.is_empty() {
+            write!(f, ": {}", self.detail)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,130 @@
+//! What an iteration does, before a protocol is chosen: the input of every planner.
+
+use ndarray::Array2;
+use zipwire_codec::DType;
+
+use crate::Rank;
+
+/// One iteration on every rank, as a sequence of segments over named buffers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Workload kind, for the plan's text and digest: `moe`, `collective`, `transfers`.
+    pub name: &'static str,
+    /// Number of ranks.
+    pub rank_count: u32,
+    /// Names of the buffers that every rank has; a segment refers to them by position.
+    pub slots: Vec<&'static str>,
+    /// What happens, in order.
+    pub segments: Vec<Segment>,
+}
+
+/// A buffer of every rank, by position in [`Job::slots`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+impl Slot {
+    /// Position in a table that has one entry each.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One compute phase or one collective call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Segment {
+    /// Low-cardinality name, unique in its job: `skew`, `dispatch`, `expert`, `combine`.
+    pub name: &'static str,
+    /// What it does.
+    pub work: Work,
+}
+
+/// The work of a segment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// The model's own computation. Its duration is in [`Durations`], outside the plan.
+    Compute {
+        /// Buffers whose content it needs.
+        reads: Vec<Slot>,
+        /// Buffers that it fills.
+        writes: Vec<Slot>,
+    },
+    /// All-to-All with a size of its own for each pair (`alltoallv`).
+    AllToAll {
+        /// Type of the values.
+        dtype: DType,
+        /// Bytes from source (row) to destination (column). The diagonal is ignored: a self-chunk aliases
+        /// the input.
+        bytes: Array2<u64>,
+        /// Buffer that holds the chunks to send, by destination.
+        input: Slot,
+        /// Buffer that receives the chunks, by source.
+        output: Slot,
+    },
+    /// Explicit flows.
+    Transfers {
+        /// The flows, in issue order.
+        flows: Vec<Flow>,
+        /// When a rank starts its next flow.
+        pace: Pace,
+        /// Buffer that holds what is sent.
+        input: Slot,
+        /// Buffer that receives.
+        output: Slot,
+    },
+}
+
+/// One explicit transfer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flow {
+    /// Sender.
+    pub src: Rank,
+    /// Receiver, other than the sender.
+    pub dst: Rank,
+    /// Bytes to move.
+    pub bytes: u64,
+    /// Seconds after the start of the iteration before which it does not start.
+    pub not_before_s: f64,
+}
+
+/// When a rank starts its next explicit flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// All at once.
+    Burst,
+    /// A send starts when the rank's previous send has ended.
+    Chain,
+    /// A send and a receive form a step; the next step starts when both have ended.
+    SendReceive,
+}
+
+/// Seconds of every compute segment: by iteration, segment and rank. Other segments hold zeros.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Durations {
+    seconds: Vec<f64>,
+    segment_count: usize,
+    rank_count: usize,
+}
+
+impl Durations {
+    /// All zeros.
+    pub fn zeros(iterations: u32, segment_count: usize, rank_count: u32) -> Self {
+        let rank_count = rank_count as usize;
+        Self { seconds: vec![0.0; iterations as usize * segment_count * rank_count], segment_count, rank_count }
+    }
+
+    /// Seconds of one segment on one rank.
+    pub fn get(&self, iteration: u32, segment: usize, rank: Rank) -> f64 {
+        self.seconds[self.index(iteration, segment, rank)]
+    }
+
+    /// Sets the seconds of one segment on one rank.
+    pub fn set(&mut self, iteration: u32, segment: usize, rank: Rank, seconds: f64) {
+        let index = self.index(iteration, segment, rank);
+        self.seconds[index] = seconds;
+    }
+
+    fn index(&self, iteration: u32, segment: usize, rank: Rank) -> usize {
+        assert!(segment < self.segment_count && rank.index() < self.rank_count);
+        (iteration as usize * self.segment_count + segment) * self.rank_count + rank.index()
+    }
+}

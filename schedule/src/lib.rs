@@ -1,0 +1,30 @@
+//! Plans of compressed collectives, the planners that make them and the machine that drives them.
+//!
+//! A [`Job`] says what an iteration does; [`plan`] chooses how it travels and yields a [`Plan`], one
+//! [`Program`](plan::Program) per rank; a [`Machine`] per rank decides what is issued next; an executor does it.
+//!
+//! Nothing here knows a clock, a thread or a file: time is an argument, and executors carry out what the
+//! machine decides.
+
+mod builder;
+mod failure;
+mod ids;
+mod job;
+pub mod machine;
+pub mod plan;
+mod planner;
+mod policy;
+mod text;
+mod topology;
+mod validate;
+
+pub use builder::ProgramBuilder;
+pub use failure::{Failure, FailureKind};
+pub use ids::{BufferId, Lane, OpId, Rank, SegmentId, SizeId, Stage};
+pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
+pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
+pub use plan::Plan;
+pub use planner::{Choice, plan};
+pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
+pub use topology::{LinkId, Route, Topology};
+pub use validate::PlanError;

@@ -1,0 +1,382 @@
+//! The rank machine: decides what one rank does next, without doing it.
+//!
+//! It owns readiness, the order and window of transfers, and failure; it performs no I/O and reads no clock.
+//! Every executor, simulated or real, drives the same machine, so a simulated policy *is* the deployed one.
+//!
+//! Contract: after each [`Machine::handle`], call [`Machine::poll`] until it returns [`Step::Wait`] or a
+//! final step, and carry out what it returns.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::plan::{Content, Exchange, Op, OpKind, Program, Transfer};
+use crate::{Failure, FailureKind, Lane, OpId, SizeId};
+
+/// When an op may be issued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Its dependencies have completed; one op of a lane is in flight at a time. Threads and MPI.
+    Completed,
+    /// Its dependencies have been issued and the sizes that the host needs are known: the device orders the
+    /// rest. CUDA streams.
+    Issued,
+}
+
+/// Who decides when the transfers of an open exchange start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferOrder {
+    /// The machine, one by one ([`Step::Transfer`]), within the window.
+    Machine,
+    /// The library: the exchange is one opaque call, such as an NCCL group.
+    Library,
+}
+
+/// What an executor can do; the machine adapts to it, and the simulator imitates it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// When ops may be issued.
+    pub readiness: Readiness,
+    /// Who orders transfers.
+    pub transfer_order: TransferOrder,
+    /// Whether its clock means anything: if not, transfers start without regard to `not_before_s`.
+    pub timed: bool,
+}
+
+/// The end of a transfer that this rank holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// It leaves this rank.
+    Send,
+    /// It arrives at this rank.
+    Receive,
+}
+
+/// A transfer of an open exchange, by position in its list of sends or receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId {
+    /// The exchange.
+    pub op: OpId,
+    /// Which list.
+    pub direction: Direction,
+    /// Position in the list.
+    pub index: u32,
+}
+
+/// What an executor tells the machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// An op has ended. `sizes` holds those that it defines and that no transfer has brought yet.
+    Completed {
+        /// The op.
+        op: OpId,
+        /// Sizes that it defined.
+        sizes: Vec<(SizeId, u64)>,
+    },
+    /// A transfer has ended at this rank.
+    Transferred {
+        /// The transfer.
+        transfer: TransferId,
+        /// The size that it brought, if it receives one.
+        size: Option<u64>,
+    },
+    /// Something went wrong.
+    Failed {
+        /// The op, if it was one.
+        op: Option<OpId>,
+        /// What went wrong.
+        kind: FailureKind,
+        /// What exactly.
+        detail: String,
+    },
+}
+
+/// What the executor does next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Start the op. Under [`TransferOrder::Machine`] an exchange is only opened: its transfers follow.
+    Issue(OpId),
+    /// Offer this end of a transfer. It starts when the other end is offered too.
+    Transfer(TransferId),
+    /// All transfers of the exchange have ended: finish it (sizes reach the host) and report it completed.
+    Close(OpId),
+    /// Nothing to do before an input or, if given, this time in seconds.
+    Wait {
+        /// When to poll again without an input.
+        until_s: Option<f64>,
+    },
+    /// The program has ended.
+    Done,
+    /// Release what is in flight, tell the peers, and stop.
+    Abort(Failure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Pending,
+    Issued,
+    Completed,
+}
+
+/// An exchange whose transfers are being offered.
+#[derive(Debug)]
+struct Open {
+    op: OpId,
+    sends: Progress,
+    receives: Progress,
+}
+
+/// How far one direction of an exchange is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// The first transfer that was not offered yet.
+    next: usize,
+    /// Offered and not ended.
+    open: u32,
+}
+
+/// Drives one program once. See the module documentation.
+#[derive(Debug)]
+pub struct Machine {
+    program: Arc<Program>,
+    capabilities: Capabilities,
+    start_s: f64,
+    states: Vec<State>,
+    /// Dependencies of each op that do not allow it yet.
+    blockers: Vec<usize>,
+    dependents: Vec<Vec<OpId>>,
+    ready: BTreeSet<OpId>,
+    /// Ops in flight, by lane.
+    in_flight: [u32; Lane::ALL.len()],
+    exchanges: Vec<Open>,
+    sizes: Vec<Option<u64>>,
+    completed: usize,
+    failure: Option<Failure>,
+}
+
+impl Machine {
+    /// A machine at the beginning of its program; `start_s` is when the iteration starts.
+    pub fn new(program: Arc<Program>, capabilities: Capabilities, start_s: f64) -> Self {
+        let mut dependents = vec![Vec::new(); program.ops.len()];
+        for op in &program.ops {
+            for dep in &op.deps {
+                dependents[dep.index()].push(op.id);
+            }
+        }
+        Self {
+            states: vec![State::Pending; program.ops.len()],
+            blockers: program.ops.iter().map(|op| op.deps.len()).collect(),
+            ready: program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id).collect(),
+            in_flight: [0; Lane::ALL.len()],
+            exchanges: Vec::new(),
+            sizes: vec![None; program.size_count as usize],
+            completed: 0,
+            failure: None,
+            dependents,
+            program,
+            capabilities,
+            start_s,
+        }
+    }
+
+    /// The program that it drives.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// An op of the program.
+    pub fn op(&self, id: OpId) -> &Op {
+        &self.program.ops[id.index()]
+    }
+
+    /// The transfer and the exchange that it belongs to.
+    pub fn transfer(&self, id: TransferId) -> (&Transfer, &Exchange) {
+        let exchange = self.exchange(id.op);
+        (&list(exchange, id.direction)[id.index as usize], exchange)
+    }
+
+    /// A size, once it is known. Any op or transfer that the machine hands out may read the sizes it uses.
+    pub fn size(&self, id: SizeId) -> Option<u64> {
+        self.sizes[id.index()]
+    }
+
+    /// Bytes that a transfer moves; the sizes that it needs are known when it is handed out.
+    pub fn transfer_bytes(&self, transfer: &Transfer) -> u64 {
+        match transfer.content {
+            Content::Whole(region) => region.len,
+            Content::Prefix(_, size) => self.size(size).expect("sizes are known before their bytes move"),
+            Content::Size(_) => Content::SIZE_BYTES,
+        }
+    }
+
+    /// Takes in what happened.
+    ///
+    /// # Panics
+    /// If the executor reports what was never handed out, or a size twice.
+    pub fn handle(&mut self, input: Input) {
+        match input {
+            Input::Completed { op, sizes } => {
+                assert_eq!(self.states[op.index()], State::Issued, "op {op} completed without being issued");
+                sizes.into_iter().for_each(|(size, value)| self.define(size, value));
+                self.states[op.index()] = State::Completed;
+                self.completed += 1;
+                self.in_flight[self.op(op).kind.lane() as usize] -= 1;
+                self.exchanges.retain(|open| open.op != op);
+                if self.capabilities.readiness == Readiness::Completed {
+                    self.unblock(op);
+                }
+            }
+            Input::Transferred { transfer, size } => {
+                if let Some(value) = size {
+                    let Content::Size(size) = self.transfer(transfer).0.content else {
+                        panic!("transfer {transfer:?} brought a size but carries none");
+                    };
+                    self.define(size, value);
+                }
+                let open = self.exchanges.iter_mut().find(|open| open.op == transfer.op);
+                let progress = open.expect("transfers belong to open exchanges").progress(transfer.direction);
+                progress.open -= 1;
+            }
+            Input::Failed { op, kind, detail } => {
+                let rank = self.program.rank;
+                self.failure.get_or_insert(Failure { rank, op, kind, detail });
+            }
+        }
+    }
+
+    /// What to do next, at `now_s`.
+    pub fn poll(&mut self, now_s: f64) -> Step {
+        if let Some(failure) = &self.failure {
+            return Step::Abort(failure.clone());
+        }
+        if let Some(op) = self.issuable() {
+            self.issue(op);
+            return Step::Issue(op);
+        }
+        let mut wake_s: Option<f64> = None;
+        for index in 0..self.exchanges.len() {
+            match self.advance(index, now_s) {
+                Some(Step::Wait { until_s }) => wake_s = earliest(wake_s, until_s),
+                Some(step) => return step,
+                None => {}
+            }
+        }
+        if self.completed == self.states.len() { Step::Done } else { Step::Wait { until_s: wake_s } }
+    }
+
+    /// The first ready op, in program order, that its lane and the host's knowledge of sizes allow.
+    fn issuable(&self) -> Option<OpId> {
+        let allowed = |op: &&OpId| {
+            let kind = &self.op(**op).kind;
+            match self.capabilities.readiness {
+                Readiness::Completed => self.in_flight[kind.lane() as usize] == 0,
+                Readiness::Issued => kind.host_sizes().iter().all(|&size| self.size(size).is_some()),
+            }
+        };
+        self.ready.iter().find(allowed).copied()
+    }
+
+    fn issue(&mut self, op: OpId) {
+        self.ready.remove(&op);
+        self.states[op.index()] = State::Issued;
+        self.in_flight[self.op(op).kind.lane() as usize] += 1;
+        let is_exchange = matches!(self.op(op).kind, OpKind::Exchange(_));
+        if is_exchange && self.capabilities.transfer_order == TransferOrder::Machine {
+            self.exchanges.push(Open { op, sends: Progress::default(), receives: Progress::default() });
+        }
+        if self.capabilities.readiness == Readiness::Issued {
+            self.unblock(op);
+        }
+    }
+
+    /// The next transfer of an open exchange, its end, or the time of its next transfer; `None` when it waits
+    /// for transfers to end.
+    fn advance(&mut self, index: usize, now_s: f64) -> Option<Step> {
+        let op = self.exchanges[index].op;
+        let mut wake_s: Option<f64> = None;
+        for direction in [Direction::Send, Direction::Receive] {
+            loop {
+                let Progress { next, open } = *self.exchanges[index].progress(direction);
+                let exchange = self.exchange(op);
+                let window = match direction {
+                    Direction::Send => exchange.window.sends,
+                    Direction::Receive => exchange.window.receives,
+                };
+                let Some(transfer) = list(exchange, direction).get(next) else { break };
+                if open >= window {
+                    break;
+                }
+                // Both ends know that nothing moves: the transfer is left out.
+                let empty = self.transfer_bytes(transfer) == 0;
+                let starts_s = self.start_s + transfer.not_before_s;
+                if !empty && self.capabilities.timed && starts_s > now_s {
+                    wake_s = earliest(wake_s, Some(starts_s));
+                    break;
+                }
+                let progress = self.exchanges[index].progress(direction);
+                progress.next += 1;
+                if !empty {
+                    progress.open += 1;
+                    let index = u32::try_from(next).expect("transfers are counted in 32 bits");
+                    return Some(Step::Transfer(TransferId { op, direction, index }));
+                }
+            }
+        }
+        if wake_s.is_some() {
+            return Some(Step::Wait { until_s: wake_s });
+        }
+        let Open { sends, receives, .. } = &self.exchanges[index];
+        let exchange = self.exchange(op);
+        let over = |progress: &Progress, transfers: &[Transfer]| progress.open == 0 && progress.next == transfers.len();
+        if over(sends, &exchange.sends) && over(receives, &exchange.receives) {
+            self.exchanges.remove(index);
+            return Some(Step::Close(op));
+        }
+        None
+    }
+
+    fn exchange(&self, op: OpId) -> &Exchange {
+        match &self.op(op).kind {
+            OpKind::Exchange(exchange) => exchange,
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => panic!("op {op} is not an exchange"),
+        }
+    }
+
+    fn define(&mut self, size: SizeId, value: u64) {
+        let slot = &mut self.sizes[size.index()];
+        assert!(slot.is_none(), "size {size} is assigned twice");
+        *slot = Some(value);
+    }
+
+    fn unblock(&mut self, op: OpId) {
+        for &dependent in &self.dependents[op.index()] {
+            let blockers = &mut self.blockers[dependent.index()];
+            *blockers -= 1;
+            if *blockers == 0 {
+                self.ready.insert(dependent);
+            }
+        }
+    }
+}
+
+impl Open {
+    fn progress(&mut self, direction: Direction) -> &mut Progress {
+        match direction {
+            Direction::Send => &mut self.sends,
+            Direction::Receive => &mut self.receives,
+        }
+    }
+}
+
+fn list(exchange: &Exchange, direction: Direction) -> &[Transfer] {
+    match direction {
+        Direction::Send => &exchange.sends,
+        Direction::Receive => &exchange.receives,
+    }
+}
+
+fn earliest(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (time, None) | (None, time) => time,
+    }
+}

@@ -1,0 +1,312 @@
+//! The plan: what every rank does, as data. No clock, no thread, no device.
+//!
+//! A [`Plan`] holds one [`Program`] per rank: ops in topological order over the rank's buffers. Compressed
+//! lengths are unknown when a plan is built; they enter it as *sizes*, single-assignment variables over
+//! regions of static capacity, so memory is planned although lengths are not.
+
+use std::sync::Arc;
+
+use zipwire_codec::{DType, Layout, Spec};
+
+use crate::{BufferId, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stage, Window};
+
+/// What all ranks do in one iteration.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Workload kind of the job that was planned.
+    pub job: &'static str,
+    /// The protocol of its All-to-Alls.
+    pub protocol: Protocol,
+    /// The codec of its encode and decode ops; `None` if it has none.
+    pub codec: Option<Spec>,
+    /// Name of each segment, by [`SegmentId`].
+    pub segments: Vec<&'static str>,
+    /// One program per rank.
+    pub programs: Vec<Arc<Program>>,
+}
+
+/// What one rank does in one iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The rank.
+    pub rank: Rank,
+    /// Ops in topological order; the position of an op is its [`OpId`].
+    pub ops: Vec<Op>,
+    /// Buffers, by [`BufferId`].
+    pub buffers: Vec<Buffer>,
+    /// Number of sizes.
+    pub size_count: u32,
+}
+
+/// Memory of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// What it holds, for the plan's text.
+    pub name: &'static str,
+    /// Bytes.
+    pub capacity: u64,
+}
+
+/// A byte range of a buffer. Its length is the capacity that was planned for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+impl Region {
+    /// First byte after the region.
+    pub fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+
+    /// Whether both name at least one common byte.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.buffer == other.buffer && self.offset < other.end() && other.offset < self.end()
+    }
+
+    /// Whether every byte of `other` is in this region.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.buffer == other.buffer && self.offset <= other.offset && other.end() <= self.end()
+    }
+}
+
+/// One call that an executor issues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Op {
+    /// Its position in the program.
+    pub id: OpId,
+    /// The segment that it belongs to.
+    pub segment: SegmentId,
+    /// What it does.
+    pub kind: OpKind,
+    /// Earlier ops of the same rank that must finish first, derived from hazards; sorted.
+    pub deps: Vec<OpId>,
+}
+
+/// What an op does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OpKind {
+    /// The model's own computation; its duration is an input of the run, not of the plan.
+    Compute(Compute),
+    /// Encodes blocks into frames and defines the sizes of their dynamic sections.
+    Encode(Batch),
+    /// Decodes frames into blocks.
+    Decode(Batch),
+    /// Moves bytes between ranks.
+    Exchange(Exchange),
+}
+
+/// A compute phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compute {
+    /// Low-cardinality name.
+    pub name: &'static str,
+    /// What it needs.
+    pub reads: Vec<Region>,
+    /// What it fills.
+    pub writes: Vec<Region>,
+}
+
+/// The blocks of one encode or decode call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// Layout of the frames.
+    pub layout: Layout,
+    /// Type of the values.
+    pub dtype: DType,
+    /// One block per peer.
+    pub blocks: Vec<Block>,
+}
+
+/// A chunk of values and its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Whom the chunk goes to or comes from.
+    pub peer: Rank,
+    /// The values, in full.
+    pub values: Region,
+    /// The static section of the frame, in full; empty in the `compact` layout.
+    pub static_section: Region,
+    /// Capacity of the dynamic section.
+    pub dynamic_section: Region,
+    /// Live bytes of the dynamic section: defined by encode, read by decode.
+    pub size: SizeId,
+}
+
+/// A set of transfers that are opened together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// What it carries.
+    pub stage: Stage,
+    /// The order in which transfers enter the window; `sends` and `receives` are listed in it.
+    pub order: Order,
+    /// How many transfers are open at a time.
+    pub window: Window,
+    /// Transfers that leave this rank.
+    pub sends: Vec<Transfer>,
+    /// Transfers that arrive.
+    pub receives: Vec<Transfer>,
+}
+
+/// One end of a transfer. Both ends agree on segment, stage, sender, receiver and tag.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transfer {
+    /// The other end.
+    pub peer: Rank,
+    /// Tells transfers of one exchange between the same two ranks apart.
+    pub tag: u32,
+    /// What moves.
+    pub content: Content,
+    /// Seconds after the iteration's start before which it does not start.
+    pub not_before_s: f64,
+}
+
+/// What a transfer moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A whole region.
+    Whole(Region),
+    /// The live prefix of a region. Both ends know its size before the exchange opens.
+    Prefix(Region, SizeId),
+    /// The size itself, as a `u64`; a receive defines it.
+    Size(SizeId),
+}
+
+impl Content {
+    /// Bytes that a size takes on the wire.
+    pub const SIZE_BYTES: u64 = 8;
+
+    /// The region that moves, if it is not a size.
+    pub fn region(&self) -> Option<Region> {
+        match *self {
+            Self::Whole(region) | Self::Prefix(region, _) => Some(region),
+            Self::Size(_) => None,
+        }
+    }
+}
+
+impl OpKind {
+    /// The lane that it occupies.
+    pub fn lane(&self) -> Lane {
+        match self {
+            Self::Compute(_) => Lane::Compute,
+            Self::Encode(_) | Self::Decode(_) => Lane::Codec,
+            Self::Exchange(_) => Lane::Exchange,
+        }
+    }
+
+    /// Low-cardinality name, for timelines and texts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Compute(compute) => compute.name,
+            Self::Encode(_) => "encode",
+            Self::Decode(_) => "decode",
+            Self::Exchange(_) => "exchange",
+        }
+    }
+
+    /// Regions whose content it needs.
+    pub fn reads(&self) -> Vec<Region> {
+        match self {
+            Self::Compute(compute) => compute.reads.clone(),
+            Self::Encode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
+            Self::Decode(batch) => batch.frames().collect(),
+            Self::Exchange(exchange) => exchange.sends.iter().filter_map(|t| t.content.region()).collect(),
+        }
+    }
+
+    /// Regions that it fills.
+    pub fn writes(&self) -> Vec<Region> {
+        match self {
+            Self::Compute(compute) => compute.writes.clone(),
+            Self::Encode(batch) => batch.frames().collect(),
+            Self::Decode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
+            Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.region()).collect(),
+        }
+    }
+
+    /// Sizes that it defines.
+    pub fn defines(&self) -> Vec<SizeId> {
+        match self {
+            Self::Encode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
+            Self::Exchange(exchange) => {
+                let size = |t: &Transfer| match t.content {
+                    Content::Size(size) => Some(size),
+                    Content::Whole(_) | Content::Prefix(..) => None,
+                };
+                exchange.receives.iter().filter_map(size).collect()
+            }
+            Self::Compute(_) | Self::Decode(_) => Vec::new(),
+        }
+    }
+
+    /// Sizes that it reads.
+    pub fn uses(&self) -> Vec<SizeId> {
+        match self {
+            Self::Decode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
+            Self::Exchange(exchange) => {
+                let sent = exchange.sends.iter().filter_map(|t| match t.content {
+                    Content::Prefix(_, size) | Content::Size(size) => Some(size),
+                    Content::Whole(_) => None,
+                });
+                sent.chain(exchange.receives.iter().filter_map(Transfer::prefix_size)).collect()
+            }
+            Self::Compute(_) | Self::Encode(_) => Vec::new(),
+        }
+    }
+
+    /// Sizes that the host must know before it can issue the op, also where devices order the rest.
+    pub fn host_sizes(&self) -> Vec<SizeId> {
+        match self {
+            Self::Exchange(exchange) => {
+                exchange.sends.iter().chain(&exchange.receives).filter_map(Transfer::prefix_size).collect()
+            }
+            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) => Vec::new(),
+        }
+    }
+}
+
+impl Transfer {
+    fn prefix_size(&self) -> Option<SizeId> {
+        match self.content {
+            Content::Prefix(_, size) => Some(size),
+            Content::Whole(_) | Content::Size(_) => None,
+        }
+    }
+}
+
+impl Batch {
+    /// Raw bytes of all blocks.
+    pub fn bytes_raw(&self) -> u64 {
+        self.blocks.iter().map(|block| block.values.len).sum()
+    }
+
+    fn frames(&self) -> impl Iterator<Item = Region> + '_ {
+        self.blocks.iter().flat_map(|block| [block.static_section, block.dynamic_section])
+    }
+}
+
+impl Plan {
+    /// Number of ranks.
+    pub fn rank_count(&self) -> u32 {
+        u32::try_from(self.programs.len()).expect("ranks are counted in 32 bits")
+    }
+
+    /// Uncompressed bytes that all ranks send in one iteration, self-chunks excluded.
+    pub fn bytes_raw(&self) -> u64 {
+        let ops = self.programs.iter().flat_map(|program| &program.ops);
+        ops.map(|op| match &op.kind {
+            OpKind::Encode(batch) => batch.bytes_raw(),
+            OpKind::Exchange(exchange) if exchange.stage == Stage::Raw => {
+                exchange.sends.iter().filter_map(|t| t.content.region()).map(|region| region.len).sum()
+            }
+            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Decode(_) => 0,
+        })
+        .sum()
+    }
+}

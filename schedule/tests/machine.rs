@@ -1,0 +1,181 @@
+//! The machine against a toy executor: readiness rules, windows, sizes, and misuse.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{choice, layer, uniform};
+use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
+use zipwire_schedule::plan::{Content, OpKind, Program};
+use zipwire_schedule::{Capabilities, FailureKind, Machine, OpId, Protocol, Readiness, TransferOrder, plan};
+
+const THREADS: Capabilities =
+    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
+const STREAMS: Capabilities =
+    Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
+
+fn program(protocol: Protocol, window: Option<u32>) -> Arc<Program> {
+    Arc::clone(&plan(&layer(uniform(4, 2048)), &choice(protocol, window)).programs[0])
+}
+
+/// Polls until the machine waits or ends; the last step is returned apart.
+fn poll_all(machine: &mut Machine) -> (Vec<Step>, Step) {
+    let mut steps = Vec::new();
+    loop {
+        match machine.poll(0.0) {
+            step @ (Step::Wait { .. } | Step::Done | Step::Abort(_)) => return (steps, step),
+            step => steps.push(step),
+        }
+    }
+}
+
+/// Sizes that an op defines, all 100 bytes.
+fn sizes(machine: &Machine, op: OpId) -> Vec<(zipwire_schedule::SizeId, u64)> {
+    machine.op(op).kind.defines().into_iter().map(|size| (size, 100)).collect()
+}
+
+#[test]
+fn completion_readiness_runs_one_op_at_a_time() {
+    let program = program(Protocol::SizeFirst, None);
+    let mut machine = Machine::new(program, THREADS, 0.0);
+    let (steps, last) = poll_all(&mut machine);
+    assert_eq!(steps, [Step::Issue(OpId(0))], "encode");
+    assert_eq!(last, Step::Wait { until_s: None });
+    let sizes = sizes(&machine, OpId(0));
+    machine.handle(Input::Completed { op: OpId(0), sizes });
+    let (steps, _) = poll_all(&mut machine);
+    let transfers = steps.iter().filter(|step| matches!(step, Step::Transfer(_))).count();
+    assert_eq!((steps[0].clone(), transfers), (Step::Issue(OpId(1)), 6), "3 sends and 3 receives of sizes");
+}
+
+#[test]
+fn the_window_bounds_sends_and_receives_apart() {
+    let mut machine = Machine::new(program(Protocol::Native, Some(2)), THREADS, 0.0);
+    let (steps, _) = poll_all(&mut machine);
+    let id = |direction, index| TransferId { op: OpId(0), direction, index };
+    let offered = [(Direction::Send, 0), (Direction::Send, 1), (Direction::Receive, 0), (Direction::Receive, 1)];
+    let expected: Vec<Step> = offered.iter().map(|&(d, i)| Step::Transfer(id(d, i))).collect();
+    assert_eq!(steps[1..], expected);
+    machine.handle(Input::Transferred { transfer: id(Direction::Receive, 1), size: None });
+    assert_eq!(poll_all(&mut machine).0, [Step::Transfer(id(Direction::Receive, 2))], "only receives have room");
+    for (direction, index) in [(Direction::Send, 0), (Direction::Send, 1)] {
+        machine.handle(Input::Transferred { transfer: id(direction, index), size: None });
+    }
+    assert_eq!(poll_all(&mut machine).0, [Step::Transfer(id(Direction::Send, 2))]);
+    for (direction, index) in [(Direction::Send, 2), (Direction::Receive, 0), (Direction::Receive, 2)] {
+        machine.handle(Input::Transferred { transfer: id(direction, index), size: None });
+    }
+    assert_eq!(poll_all(&mut machine).0, [Step::Close(OpId(0))]);
+    machine.handle(Input::Completed { op: OpId(0), sizes: Vec::new() });
+    assert_eq!(poll_all(&mut machine).0, [Step::Issue(OpId(1))], "the experts");
+}
+
+/// With stream order the host waits only where it must know sizes: once per coded All-to-All.
+#[test]
+fn issue_readiness_waits_for_sizes_alone() {
+    for (protocol, ops_before_wait) in [(Protocol::Native, 3), (Protocol::SizeFirst, 2), (Protocol::StaticFirst, 3)] {
+        let mut machine = Machine::new(program(protocol, None), STREAMS, 0.0);
+        let mut host_waits = 0;
+        loop {
+            let (steps, last) = poll_all(&mut machine);
+            let issued: Vec<OpId> = steps
+                .iter()
+                .map(|step| match step {
+                    Step::Issue(op) => *op,
+                    other => panic!("libraries order transfers: {other:?}"),
+                })
+                .collect();
+            if host_waits == 0 {
+                assert_eq!(issued.len(), ops_before_wait, "{protocol:?}");
+            }
+            if last == Step::Done {
+                break;
+            }
+            // The device catches up with all that was issued.
+            let in_flight: Vec<OpId> = issued;
+            assert!(!in_flight.is_empty(), "{protocol:?} waits for nothing");
+            for op in in_flight {
+                let sizes = sizes(&machine, op);
+                machine.handle(Input::Completed { op, sizes });
+            }
+            host_waits += 1;
+        }
+        let expected = if protocol == Protocol::Native { 1 } else { 3 };
+        assert_eq!(host_waits, expected, "{protocol:?}: one per coded call, one at the end");
+    }
+}
+
+#[test]
+fn empty_dynamic_sections_are_left_out() {
+    let mut machine = Machine::new(program(Protocol::StaticFirst, None), THREADS, 0.0);
+    let mut moved = Vec::new();
+    loop {
+        let (steps, last) = poll_all(&mut machine);
+        if last == Step::Done {
+            break;
+        }
+        for step in steps {
+            match step {
+                Step::Issue(op) if matches!(machine.op(op).kind, OpKind::Exchange(_)) => {}
+                Step::Issue(op) => {
+                    // Nothing in the dynamic sections.
+                    let sizes = machine.op(op).kind.defines().into_iter().map(|size| (size, 0)).collect();
+                    machine.handle(Input::Completed { op, sizes });
+                }
+                Step::Transfer(transfer) => {
+                    let (end, exchange) = machine.transfer(transfer);
+                    moved.push(exchange.stage);
+                    let size = match (end.content, transfer.direction) {
+                        (Content::Size(_), Direction::Receive) => Some(0),
+                        _ => None,
+                    };
+                    machine.handle(Input::Transferred { transfer, size });
+                }
+                Step::Close(op) => machine.handle(Input::Completed { op, sizes: Vec::new() }),
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+    assert_eq!(moved.len(), 2 * (6 + 6), "static sections and sizes, twice");
+}
+
+#[test]
+fn transfers_wait_for_their_time() {
+    let program = program(Protocol::Native, None);
+    let mut late = (*program).clone();
+    let OpKind::Exchange(exchange) = &mut late.ops[0].kind else { panic!("an exchange") };
+    exchange.sends.iter_mut().for_each(|transfer| transfer.not_before_s = 2.0);
+    let late = Arc::new(late);
+    let mut machine = Machine::new(Arc::clone(&late), THREADS, 10.0);
+    let steps: Vec<Step> = std::iter::from_fn(|| match machine.poll(10.0) {
+        Step::Wait { until_s } => {
+            assert_eq!(until_s, Some(12.0));
+            None
+        }
+        step => Some(step),
+    })
+    .collect();
+    assert_eq!(steps.len(), 1 + 3, "the exchange and its receives");
+    assert!(matches!(machine.poll(12.0), Step::Transfer(TransferId { direction: Direction::Send, index: 0, .. })));
+
+    let untimed = Capabilities { timed: false, ..THREADS };
+    let mut machine = Machine::new(late, untimed, 10.0);
+    assert_eq!(poll_all(&mut machine).0.len(), 1 + 6);
+}
+
+#[test]
+fn the_first_failure_wins() {
+    let mut machine = Machine::new(program(Protocol::Native, None), THREADS, 0.0);
+    for (kind, detail) in [(FailureKind::Corrupt, "first"), (FailureKind::Timeout, "second")] {
+        machine.handle(Input::Failed { op: Some(OpId(0)), kind, detail: detail.into() });
+    }
+    let Step::Abort(failure) = machine.poll(0.0) else { panic!("failures end the program") };
+    assert_eq!(failure.to_string(), "rank 0 received corrupt bytes in op `%0`: first");
+}
+
+#[test]
+#[should_panic(expected = "without being issued")]
+fn completing_what_was_not_issued_is_a_bug() {
+    let mut machine = Machine::new(program(Protocol::Native, None), THREADS, 0.0);
+    machine.handle(Input::Completed { op: OpId(1), sizes: Vec::new() });
+}

@@ -1,0 +1,178 @@
+//! Plans of the All-to-All protocols: what they hold, what they do not, and how they read.
+
+mod common;
+
+use common::{choice, layer, uniform};
+use ndarray::array;
+use zipwire_schedule::plan::{Op, OpKind, Plan};
+use zipwire_schedule::{
+    Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
+};
+
+/// Lane and stage of each op of a program.
+fn shape(ops: &[Op]) -> Vec<String> {
+    let describe = |op: &Op| match &op.kind {
+        OpKind::Exchange(exchange) => format!("exchange {}", exchange.stage.name()),
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => op.kind.name().to_owned(),
+    };
+    ops.iter().map(describe).collect()
+}
+
+#[test]
+fn a_plan_reads_as_written() {
+    let bytes = array![[0, 600, 0], [2000, 0, 26], [64, 300, 0]];
+    let plan = plan(&layer(bytes), &choice(Protocol::StaticFirst, Some(1)));
+    insta::assert_snapshot!(plan.text(Some(Rank(1))));
+}
+
+#[test]
+fn a_native_plan_reads_as_written() {
+    let bytes = array![[0, 600, 0], [2000, 0, 26], [64, 300, 0]];
+    let plan = plan(&layer(bytes), &choice(Protocol::Native, None));
+    insta::assert_snapshot!(plan.text(None));
+}
+
+#[test]
+fn protocols_hold_exactly_these_ops() {
+    let job = layer(uniform(4, 2048));
+    let ops = |protocol| shape(&plan(&job, &choice(protocol, None)).programs[2].ops);
+    assert_eq!(ops(Protocol::Native), ["exchange raw", "expert", "exchange raw"]);
+    let size_first = ["encode", "exchange sizes", "exchange dynamic", "decode"];
+    assert_eq!(ops(Protocol::SizeFirst), [&size_first[..], &["expert"], &size_first].concat());
+    let static_first = ["encode", "exchange static", "exchange sizes", "exchange dynamic", "decode"];
+    assert_eq!(ops(Protocol::StaticFirst), [&static_first[..], &["expert"], &static_first].concat());
+}
+
+/// ZipCCL sec. 3: codecs read peer chunks and write frames in place; nothing is split or combined by a copy.
+#[test]
+fn codecs_work_on_the_chunks_themselves() {
+    for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
+        let plan = plan(&layer(uniform(4, 2048)), &choice(protocol, None));
+        for program in &plan.programs {
+            let slot = |name| program.buffers.iter().position(|buffer| buffer.name == name).unwrap();
+            for op in &program.ops {
+                let (OpKind::Encode(batch) | OpKind::Decode(batch)) = &op.kind else { continue };
+                let (model, frames) = match (op.kind.name(), op.segment.0) {
+                    ("encode", 0) => ("tokens", "frames-out"),
+                    ("encode", _) => ("expert", "frames-out"),
+                    ("decode", 0) => ("expert", "frames-in"),
+                    _ => ("combined", "frames-in"),
+                };
+                for block in &batch.blocks {
+                    assert_eq!(block.values.buffer.index(), slot(model));
+                    assert_eq!(block.dynamic_section.buffer.index(), slot(frames));
+                    assert_eq!(block.static_section.buffer.index(), slot(frames));
+                    for region in [block.values, block.static_section, block.dynamic_section] {
+                        assert_eq!(region.offset % 128, 0, "chunks start at 128-byte boundaries");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_plan_is_valid() {
+    let matrices = [
+        uniform(1, 4096),
+        uniform(2, 0),
+        uniform(5, 4096),
+        array![[0, 2, 0, 4], [0, 0, 0, 0], [6, 40_000, 0, 0], [0, 2, 2, 0]],
+    ];
+    for bytes in matrices {
+        for protocol in Protocol::ALL {
+            for window in [None, Some(1), Some(2)] {
+                let plan = plan(&layer(bytes.clone()), &choice(protocol, window));
+                plan.validate().unwrap_or_else(|error| panic!("{}: {error}", plan.text(None)));
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_bytes_exclude_self_chunks() {
+    let job = layer(array![[100, 2], [4, 1000]]);
+    for protocol in Protocol::ALL {
+        assert_eq!(plan(&job, &choice(protocol, None)).bytes_raw(), 12, "6 each way");
+    }
+}
+
+#[test]
+fn the_digest_tells_plans_apart() {
+    let digest = |bytes, protocol, window| plan(&layer(bytes), &choice(protocol, window)).digest();
+    let base = digest(uniform(4, 2048), Protocol::StaticFirst, None);
+    assert_eq!(base, digest(uniform(4, 2048), Protocol::StaticFirst, Some(3)), "all peers at once is 3 of them");
+    let others = [
+        digest(uniform(4, 2050), Protocol::StaticFirst, None),
+        digest(uniform(4, 2048), Protocol::SizeFirst, None),
+        digest(uniform(4, 2048), Protocol::Native, None),
+        digest(uniform(4, 2048), Protocol::StaticFirst, Some(2)),
+        digest(uniform(5, 2048), Protocol::StaticFirst, None),
+    ];
+    for other in others {
+        assert_ne!(base, other);
+    }
+}
+
+fn transfers(flows: Vec<Flow>, rank_count: u32, pace: Pace) -> Plan {
+    let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
+    let segments = vec![Segment { name: "transfers", work }];
+    let job = Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments };
+    plan(&job, &Choice { protocol: Protocol::Native, order: Order::Rotation, window: None, codec: None })
+}
+
+fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {
+    Flow { src: Rank(src), dst: Rank(dst), bytes, not_before_s }
+}
+
+#[test]
+fn explicit_flows_keep_their_order_and_start() {
+    let flows = vec![flow(0, 1, 10, 2e-6), flow(0, 1, 20, 0.0), flow(1, 0, 30, 0.0), flow(0, 2, 0, 0.0)];
+    let burst = transfers(flows.clone(), 3, Pace::Burst);
+    insta::assert_snapshot!(burst.text(Some(Rank(0))));
+    let chain = transfers(flows.clone(), 3, Pace::Chain);
+    let OpKind::Exchange(exchange) = &chain.programs[0].ops[0].kind else { panic!("one exchange") };
+    assert_eq!((exchange.window.sends, exchange.sends[0].tag, exchange.sends[1].tag), (1, 0, 1));
+    let steps = transfers(flows, 3, Pace::SendReceive);
+    assert_eq!(shape(&steps.programs[0].ops), ["exchange raw", "exchange raw"]);
+    assert_eq!(steps.programs[2].ops.len(), 0, "empty flows are left out");
+    for plan in [burst, chain, steps] {
+        plan.validate().unwrap();
+    }
+}
+
+#[test]
+fn ranks_that_wait_in_a_circle_are_found() {
+    let ring = vec![flow(0, 1, 8, 0.0), flow(1, 2, 8, 0.0), flow(2, 0, 8, 0.0)];
+    transfers(ring, 3, Pace::SendReceive).validate().unwrap();
+    // Rank 0 cannot start its second send before it has received from rank 1, which sends to rank 0 only in
+    // its third step, and cannot end its second step before it has received that second send.
+    let circle = vec![flow(0, 1, 8, 0.0), flow(0, 1, 8, 0.0), flow(1, 2, 8, 0.0), flow(1, 2, 8, 0.0), flow(1, 0, 8, 0.0)];
+    transfers(circle.clone(), 3, Pace::Burst).validate().unwrap();
+    let error = transfers(circle, 3, Pace::SendReceive).validate().unwrap_err().to_string();
+    assert!(error.contains("wait for one another"), "{error}");
+}
+
+#[test]
+fn a_missing_receive_is_found() {
+    let mut plan = plan(&layer(uniform(3, 512)), &choice(Protocol::Native, None));
+    let mut program = (*plan.programs[1]).clone();
+    let OpKind::Exchange(exchange) = &mut program.ops[0].kind else { panic!("an exchange") };
+    exchange.receives.remove(0);
+    plan.programs[1] = program.into();
+    let error = plan.validate().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "raw transfer 0 of segment 0 from rank 0 to rank 1: 1 sends and 0 receives, expected one each of the same capacity"
+    );
+}
+
+#[test]
+fn lanes_and_stages_have_distinct_names() {
+    let lanes: Vec<_> = Lane::ALL.iter().map(|lane| lane.name()).collect();
+    let stages = [Stage::Raw, Stage::Sizes, Stage::Static, Stage::Dynamic].map(Stage::name);
+    for names in [&lanes[..], &stages] {
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(unique.len(), names.len());
+    }
+}

@@ -1,0 +1,357 @@
+//! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
+use zipwire_schedule::plan::{Content, Exchange, Op, OpKind};
+use zipwire_schedule::{Lane, OpId, Rank, SegmentId, SizeId, Stage};
+use zipwire_traces::Span;
+
+use crate::network::{FlowId, Network};
+use crate::queue::{Event, Queue};
+use crate::run::{Setup, SimError};
+
+/// Events between two looks at whether the user wants to stop.
+const EVENTS_PER_CHECK: u32 = 1024;
+
+/// What both ends of a transfer agree on.
+type Key = (SegmentId, Stage, Rank, Rank, u32);
+
+/// One end of a transfer.
+type End = (Rank, TransferId);
+
+/// A transfer whose ends have both been offered.
+struct Transit {
+    send: End,
+    receive: End,
+    bytes: u64,
+    begin_s: f64,
+}
+
+/// What the executor that is imitated keeps of one rank.
+struct Host {
+    machine: Machine,
+    /// Issued ops that have not started, by lane.
+    waiting: [VecDeque<OpId>; Lane::ALL.len()],
+    busy: [bool; Lane::ALL.len()],
+    ended: Vec<bool>,
+    /// When each op started, and, for an exchange, when its transfers may be offered.
+    begin_s: Vec<f64>,
+    /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
+    library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
+    is_done: bool,
+}
+
+pub(crate) struct Iteration<'a> {
+    setup: &'a Setup<'a>,
+    index: u32,
+    hosts: Vec<Host>,
+    network: Network,
+    queue: Queue,
+    /// Ends of transfers that wait for the other one.
+    offers: HashMap<Key, End>,
+    transits: Vec<Transit>,
+    /// The transfer of each flow.
+    flows: HashMap<FlowId, usize>,
+    dirty: BTreeSet<Rank>,
+    now_s: f64,
+    spans: &'a mut Vec<Span>,
+}
+
+impl<'a> Iteration<'a> {
+    pub(crate) fn new(
+        setup: &'a Setup<'a>,
+        index: u32,
+        machines: Vec<Machine>,
+        start_s: f64,
+        spans: &'a mut Vec<Span>,
+    ) -> Self {
+        let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
+        Self {
+            dirty: hosts.iter().map(|host| host.machine.program().rank).collect(),
+            network: Network::new(&setup.topology.capacities()),
+            queue: Queue::default(),
+            offers: HashMap::new(),
+            transits: Vec::new(),
+            flows: HashMap::new(),
+            now_s: start_s,
+            setup,
+            index,
+            hosts,
+            spans,
+        }
+    }
+
+    /// Runs to the end of the last rank and returns its time in seconds.
+    pub(crate) fn run(mut self, proceed: &dyn Fn() -> bool) -> Result<f64, SimError> {
+        let mut ended = Vec::new();
+        for count in 0_u32.. {
+            if count.is_multiple_of(EVENTS_PER_CHECK) && !proceed() {
+                return Err(SimError::Cancelled);
+            }
+            while let Some(rank) = self.dirty.pop_first() {
+                self.drive(rank);
+            }
+            if self.hosts.iter().all(|host| host.is_done) {
+                break;
+            }
+            let flow_in_s = self.network.next_in_s();
+            let (flow_s, event_s) = (self.now_s + flow_in_s, self.queue.next_s());
+            if flow_s.min(event_s).is_infinite() {
+                return Err(SimError::Stalled { waiting: self.waiting() });
+            }
+            if flow_s <= event_s {
+                self.network.advance(flow_in_s);
+                self.now_s = flow_s;
+            } else {
+                self.network.advance(event_s - self.now_s);
+                self.now_s = event_s;
+            }
+            self.network.take_ended(&mut ended);
+            for flow in ended.drain(..) {
+                let transit = self.flows.remove(&flow).expect("every flow is a transfer");
+                self.arrive(transit);
+            }
+            while let Some(event) = self.queue.pop(self.now_s) {
+                self.happen(event);
+            }
+        }
+        Ok(self.now_s)
+    }
+
+    /// Polls a machine until it waits.
+    fn drive(&mut self, rank: Rank) {
+        let now_s = self.now_s;
+        loop {
+            match self.host(rank).machine.poll(now_s) {
+                Step::Issue(op) => {
+                    let host = self.host(rank);
+                    let lane = host.machine.op(op).kind.lane();
+                    host.waiting[lane as usize].push_back(op);
+                    self.start_ready(rank);
+                }
+                Step::Transfer(transfer) => self.offer_when_open(rank, transfer),
+                Step::Close(op) => self.close(rank, op),
+                Step::Wait { until_s } => {
+                    if let Some(until_s) = until_s {
+                        self.queue.push(until_s, Event::Wake { rank });
+                    }
+                    return;
+                }
+                Step::Done => {
+                    self.host(rank).is_done = true;
+                    return;
+                }
+                Step::Abort(failure) => unreachable!("nothing fails in a simulation without faults: {failure}"),
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Ended { rank, op } => self.complete(rank, op),
+            Event::Offered { rank, transfer } => self.offer(rank, transfer),
+            Event::Moves { transit, .. } => {
+                let Transit { send: (src, _), receive: (dst, _), bytes, .. } = self.transits[transit];
+                if bytes == 0 {
+                    self.arrive(transit);
+                } else {
+                    let flow = self.network.add(self.setup.topology.route(src, dst).links(), bytes);
+                    self.flows.insert(flow, transit);
+                }
+            }
+            Event::Wake { rank } => {
+                self.dirty.insert(rank);
+            }
+        }
+    }
+
+    /// Starts issued ops whose dependencies have ended, in the order of issue on each lane: what a device
+    /// queue does. Executors that wait for completion issue nothing before.
+    fn start_ready(&mut self, rank: Rank) {
+        for lane in Lane::ALL {
+            let now_s = self.now_s;
+            let host = self.host(rank);
+            let Some(&op) = host.waiting[lane as usize].front() else { continue };
+            let free = !host.busy[lane as usize];
+            if free && host.machine.op(op).deps.iter().all(|dep| host.ended[dep.index()]) {
+                host.waiting[lane as usize].pop_front();
+                host.busy[lane as usize] = true;
+                host.begin_s[op.index()] = now_s;
+                self.start(rank, op);
+            }
+        }
+    }
+
+    fn start(&mut self, rank: Rank, op: OpId) {
+        let (setup, iteration, now_s) = (self.setup, self.index, self.now_s);
+        let machine = &self.host(rank).machine;
+        let Op { segment, kind, .. } = machine.op(op);
+        let codec = || setup.codec.expect("coded plans come with codec costs");
+        let seconds = match kind {
+            OpKind::Compute(_) => {
+                setup.host.launch_s + setup.durations.get(iteration, segment.index(), rank)
+            }
+            OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
+            OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
+            OpKind::Exchange(exchange) => {
+                if setup.capabilities.transfer_order == TransferOrder::Library {
+                    let transfers = library_transfers(machine, op, exchange);
+                    self.start_library(rank, op, &transfers);
+                }
+                return;
+            }
+        };
+        self.queue.push(now_s + seconds, Event::Ended { rank, op });
+    }
+
+    /// The library takes the whole exchange at once.
+    fn start_library(&mut self, rank: Rank, op: OpId, transfers: &[TransferId]) {
+        let count = u32::try_from(transfers.len()).expect("transfers are counted in 32 bits");
+        self.host(rank).library.insert(op, (count, Vec::new()));
+        transfers.iter().for_each(|&transfer| self.offer_when_open(rank, transfer));
+        if transfers.is_empty() {
+            self.close(rank, op);
+        }
+    }
+
+    fn offer_when_open(&mut self, rank: Rank, transfer: TransferId) {
+        let open_s = self.host(rank).begin_s[transfer.op.index()] + self.setup.host.launch_s;
+        if open_s > self.now_s {
+            self.queue.push(open_s, Event::Offered { rank, transfer });
+        } else {
+            self.offer(rank, transfer);
+        }
+    }
+
+    /// A transfer starts, and its latency runs, when both ends have been offered.
+    fn offer(&mut self, rank: Rank, id: TransferId) {
+        let machine = &self.host(rank).machine;
+        let (transfer, exchange) = machine.transfer(id);
+        let (peer, tag, stage, segment) = (transfer.peer, transfer.tag, exchange.stage, machine.op(id.op).segment);
+        let (src, dst) = match id.direction {
+            Direction::Send => (rank, peer),
+            Direction::Receive => (peer, rank),
+        };
+        let key = (segment, stage, src, dst, tag);
+        let Some(other) = self.offers.remove(&key) else {
+            self.offers.insert(key, (rank, id));
+            return;
+        };
+        let (send, receive) = match id.direction {
+            Direction::Send => ((rank, id), other),
+            Direction::Receive => (other, (rank, id)),
+        };
+        let sender = &self.host(src).machine;
+        let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
+        let transit = self.transits.len();
+        self.transits.push(Transit { send, receive, bytes, begin_s: self.now_s });
+        let latency_s = self.setup.topology.route(src, dst).latency_s;
+        self.queue.push(self.now_s + latency_s, Event::Moves { rank: src, transfer: send.1, transit });
+    }
+
+    fn arrive(&mut self, transit: usize) {
+        let Transit { send, receive, bytes, begin_s } = self.transits[transit];
+        let sender = &self.host(send.0).machine;
+        let size = match sender.transfer(send.1).0.content {
+            Content::Size(size) => sender.size(size),
+            Content::Whole(_) | Content::Prefix(..) => None,
+        };
+        for ((rank, id), size) in [(send, None), (receive, size)] {
+            let (now_s, index) = (self.now_s, self.index);
+            let host = self.host(rank);
+            let (transfer, exchange) = host.machine.transfer(id);
+            let op = host.machine.op(id.op);
+            let span = Span::of_transfer(rank, index, op, exchange, transfer, id.direction, bytes, begin_s, now_s);
+            let content = transfer.content;
+            if let Some((left, sizes)) = host.library.get_mut(&id.op) {
+                *left -= 1;
+                if let (Content::Size(id), Some(size)) = (content, size) {
+                    sizes.push((id, size));
+                }
+                if *left == 0 {
+                    self.close(rank, id.op);
+                }
+            } else {
+                host.machine.handle(Input::Transferred { transfer: id, size });
+                self.dirty.insert(rank);
+            }
+            self.spans.push(span);
+        }
+    }
+
+    /// Finishes an exchange: sizes cost the host a synchronisation.
+    fn close(&mut self, rank: Rank, op: OpId) {
+        let (now_s, host_cost) = (self.now_s, self.setup.host);
+        let host = self.host(rank);
+        let OpKind::Exchange(exchange) = &host.machine.op(op).kind else {
+            unreachable!("only exchanges are closed");
+        };
+        let sync_s = if exchange.stage == Stage::Sizes { host_cost.sync_s } else { 0.0 };
+        // An exchange in which nothing moves still costs its launch.
+        let open_s = host.begin_s[op.index()] + host_cost.launch_s;
+        self.queue.push(now_s.max(open_s) + sync_s, Event::Ended { rank, op });
+    }
+
+    fn complete(&mut self, rank: Rank, op: OpId) {
+        let (now_s, index, setup) = (self.now_s, self.index, self.setup);
+        let host = self.host(rank);
+        let sizes = match &host.machine.op(op).kind {
+            OpKind::Encode(batch) => {
+                let segment = host.machine.op(op).segment;
+                let size = |block| setup.sizes.dynamic_len(segment, batch.layout, rank, block);
+                batch.blocks.iter().map(|block| (block.size, size(block))).collect()
+            }
+            OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
+            OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
+        };
+        host.machine.handle(Input::Completed { op, sizes });
+        host.ended[op.index()] = true;
+        let lane = host.machine.op(op).kind.lane();
+        host.busy[lane as usize] = false;
+        let span = Span::of_op(&host.machine, index, host.machine.op(op), host.begin_s[op.index()], now_s);
+        self.spans.push(span);
+        self.start_ready(rank);
+        self.dirty.insert(rank);
+    }
+
+    fn waiting(&self) -> Vec<(Rank, Vec<OpId>)> {
+        let unfinished = self.hosts.iter().filter(|host| !host.is_done);
+        unfinished
+            .map(|host| {
+                let started = |op: &&Op| host.begin_s[op.id.index()].is_finite() && !host.ended[op.id.index()];
+                let program = host.machine.program();
+                (program.rank, program.ops.iter().filter(started).map(|op| op.id).collect())
+            })
+            .collect()
+    }
+
+    fn host(&mut self, rank: Rank) -> &mut Host {
+        &mut self.hosts[rank.index()]
+    }
+}
+
+impl Host {
+    fn new(machine: Machine) -> Self {
+        let op_count = machine.program().ops.len();
+        Self {
+            machine,
+            waiting: std::array::from_fn(|_| VecDeque::new()),
+            busy: [false; Lane::ALL.len()],
+            ended: vec![false; op_count],
+            begin_s: vec![f64::INFINITY; op_count],
+            library: HashMap::new(),
+            is_done: false,
+        }
+    }
+}
+
+/// All transfers of an exchange that move something, in listed order.
+fn library_transfers(machine: &Machine, op: OpId, exchange: &Exchange) -> Vec<TransferId> {
+    let lists = [(Direction::Send, &exchange.sends), (Direction::Receive, &exchange.receives)];
+    let ids = lists.iter().flat_map(|(direction, list)| {
+        let moving = list.iter().zip(0..).filter(|(transfer, _)| machine.transfer_bytes(transfer) > 0);
+        moving.map(|(_, index)| TransferId { op, direction: *direction, index })
+    });
+    ids.collect()
+}

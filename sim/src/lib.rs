@@ -1,0 +1,14 @@
+//! Discrete-event simulator of zipwire plans: what a schedule would do on a cluster that is not at hand.
+//!
+//! It drives the same machines as the real executors, over a flow-level network ([`Network`]) and declared
+//! costs of compute, codec and host. It measures nothing: the same setup gives the same times on any machine.
+
+mod iteration;
+mod network;
+mod queue;
+mod run;
+mod sizes;
+
+pub use network::{FlowId, Network};
+pub use run::{Setup, SimError, run};
+pub use sizes::{FrameSizes, SizeError, SizeTable};

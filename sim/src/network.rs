@@ -1,0 +1,181 @@
+//! The fluid state of the network between two events: every flow moves at its max-min fair rate.
+//!
+//! The rate of a flow is the lowest *level* among the links that it crosses, where the level of a link is
+//! the rate that it gives to the flows that it bottlenecks. So each link keeps a clock that runs at its
+//! level, flows carry finish tags on the clock of their bottleneck ([`clock`]), and time passes for links
+//! only, never for flows. Levels come from progressive filling ([`fill`]), which sees flows as counts per
+//! pair of links ([`bundle`]).
+//!
+//! This is not a packet model: no queues, no windows, no losses. It knows neither latency nor absolute
+//! time: whoever drives it adds a flow when the flow's first byte moves.
+
+mod bundle;
+mod clock;
+mod fill;
+
+use zipwire_schedule::LinkId;
+
+use bundle::Bundles;
+use clock::Clocks;
+use fill::Filling;
+
+/// Ties closer than this, relative to a flow's bytes or to a level, are one event or one level.
+const TIE: f64 = 1e-12;
+
+/// A flow in a [`Network`]; the number is given to another flow once this one has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(u32);
+
+impl FlowId {
+    /// Position in a table of flows; stays below the largest number of flows that were active at once.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Flows over links of fixed capacity, and how far each has come.
+///
+/// ```
+/// use zipwire_schedule::LinkId;
+/// use zipwire_sim::Network;
+///
+/// let mut network = Network::new(&[10.0]);
+/// let short = network.add(&[LinkId(0)], 100);
+/// let long = network.add(&[LinkId(0)], 300);
+/// assert_eq!(network.rate(short), 5.0);
+///
+/// let mut ended = Vec::new();
+/// assert_eq!(network.next_in_s(), 20.0);
+/// network.advance(20.0);
+/// network.take_ended(&mut ended);
+/// assert_eq!(ended, [short]);
+/// assert_eq!(network.rate(long), 10.0);
+/// assert_eq!(network.next_in_s(), 20.0);
+/// ```
+pub struct Network {
+    clocks: Clocks,
+    bundles: Bundles,
+    filling: Filling,
+    /// Numbers below `numbers` that no flow has now.
+    free: Vec<u32>,
+    numbers: u32,
+    /// Flows have come or gone since the levels were computed.
+    is_changed: bool,
+    /// Seconds until the next end, unless time or a flow has made it stale.
+    next_in_s: Option<f64>,
+}
+
+impl Network {
+    /// The most links that a flow can cross.
+    pub const MAX_HOPS: usize = bundle::MAX_HOPS;
+
+    /// A network without flows; `capacities` are bytes per second by [`LinkId`], positive and finite.
+    pub fn new(capacities: &[f64]) -> Self {
+        for (link, &capacity) in capacities.iter().enumerate() {
+            assert!(capacity > 0.0 && capacity.is_finite(), "link {link} has capacity {capacity}");
+        }
+        Self {
+            clocks: Clocks::new(capacities.len()),
+            bundles: Bundles::new(capacities.len()),
+            filling: Filling::new(capacities),
+            free: Vec::new(),
+            numbers: 0,
+            is_changed: false,
+            next_in_s: None,
+        }
+    }
+
+    /// Adds a flow of `bytes` over distinct `links`; its latency is over. Flows without bytes or links
+    /// never reach the network.
+    pub fn add(&mut self, links: &[LinkId], bytes: u64) -> FlowId {
+        assert!(bytes > 0, "a flow without bytes ends at once, outside the network");
+        let flow = self.free.pop().unwrap_or_else(|| {
+            self.numbers += 1;
+            self.numbers - 1
+        });
+        self.bundles.enter(flow, links);
+        self.filling.count(links, 1.0);
+        // Any link of the flow will do until the levels are known, except one so much faster than the true
+        // bottleneck that the rounding of its clock would count.
+        let share = |link: &LinkId| self.filling.share(*link);
+        let lowest = links.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
+        let link = lowest.expect("a flow crosses a link").0;
+        self.bundles.put(flow, link);
+        self.clocks.enter(flow, link, bytes as f64);
+        self.touch();
+        FlowId(flow)
+    }
+
+    /// Takes an active flow out before its end.
+    pub fn remove(&mut self, flow: FlowId) {
+        assert!(self.clocks.is_active(flow.0), "flow {} has ended", flow.0);
+        self.leave(flow.0);
+    }
+
+    /// Flows that have not ended.
+    pub fn active(&self) -> usize {
+        self.numbers as usize - self.free.len()
+    }
+
+    /// Bytes per second that an active flow moves at now.
+    pub fn rate(&mut self, flow: FlowId) -> f64 {
+        assert!(self.clocks.is_active(flow.0), "flow {} has ended", flow.0);
+        self.settle();
+        self.clocks.level(self.clocks.bottleneck(flow.0))
+    }
+
+    /// Seconds until the next flow ends, infinite when there is none. The filling happens here, once for
+    /// all flows that have come and gone since the last call.
+    pub fn next_in_s(&mut self) -> f64 {
+        self.settle();
+        let clocks = &self.clocks;
+        *self.next_in_s.get_or_insert_with(|| clocks.next_in_s())
+    }
+
+    /// Lets `seconds` pass, at most [`Network::next_in_s`] up to rounding.
+    ///
+    /// Idle time counts: rounding is judged by all the seconds passed since the network was made, so a
+    /// driver that steps by differences of absolute times ends its flows at the steps meant for them.
+    pub fn advance(&mut self, seconds: f64) {
+        let next_in_s = self.next_in_s();
+        let slack = 1e-9 * (self.clocks.elapsed_s() + seconds);
+        assert!(
+            (0.0..=next_in_s + slack).contains(&seconds),
+            "cannot advance {seconds} s: the next flow ends in {next_in_s} s"
+        );
+        self.clocks.advance(seconds);
+        self.next_in_s = None;
+    }
+
+    /// Appends the flows that have ended by now to `ended`, in ascending order.
+    pub fn take_ended(&mut self, ended: &mut Vec<FlowId>) {
+        let first = ended.len();
+        for link in 0..self.clocks.links() {
+            while let Some(flow) = self.clocks.due(link) {
+                self.leave(flow);
+                ended.push(FlowId(flow));
+            }
+        }
+        ended[first..].sort_unstable();
+    }
+
+    fn leave(&mut self, flow: u32) {
+        self.bundles.take(flow, self.clocks.bottleneck(flow));
+        self.clocks.leave(flow);
+        self.filling.count(self.bundles.links(flow), -1.0);
+        self.free.push(flow);
+        self.touch();
+    }
+
+    fn touch(&mut self) {
+        self.is_changed = true;
+        self.next_in_s = None;
+    }
+
+    /// Brings levels and bottlenecks up to date.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.is_changed) {
+            self.filling.fill(&mut self.clocks, &mut self.bundles);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A virtual clock per link: how many bytes each flow bottlenecked there has moved.
+//!
+//! A flow joins the clock of its bottleneck with a *finish tag*, the reading at which its last byte has
+//! moved. Rounding stays harmless: a link gives its flows at least capacity / users, so a clock never reads
+//! far more than the slowest of its flows could have moved in the same time, and an idle clock restarts at 0.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::TIE;
+
+/// The bottleneck of a flow that is not in the network.
+const NOWHERE: u32 = u32::MAX;
+/// Relative rounding of a sum of a few steps.
+const ROUNDING: f64 = 4.0 * f64::EPSILON;
+
+/// A flow on the clock of its bottleneck.
+#[derive(Clone, Copy)]
+struct Ticket {
+    link: u32,
+    tag: f64,
+    bytes: f64,
+}
+
+impl Ticket {
+    const NONE: Ticket = Ticket { link: NOWHERE, tag: 0.0, bytes: 0.0 };
+}
+
+/// A finish tag in the queue of a link; stale once the flow has left the link or has another tag.
+#[derive(Clone, Copy)]
+struct Finish {
+    tag: f64,
+    flow: u32,
+}
+
+impl Ord for Finish {
+    /// Reversed, because a binary heap yields its greatest item first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.tag.total_cmp(&self.tag).then(other.flow.cmp(&self.flow))
+    }
+}
+
+impl PartialOrd for Finish {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Finish {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Finish {}
+
+/// The clocks of all links, and the bottleneck and finish tag of every flow.
+pub(super) struct Clocks {
+    /// Bytes per second of each flow bottlenecked at a link; 0 while there is none.
+    levels: Vec<f64>,
+    readings: Vec<f64>,
+    /// Lowest tag of a link, infinite while it has no flows. The head of its queue is never stale.
+    first: Vec<f64>,
+    queues: Vec<BinaryHeap<Finish>>,
+    /// Flows bottlenecked at a link.
+    counts: Vec<u32>,
+    tickets: Vec<Ticket>,
+    most_bytes: f64,
+    elapsed_s: f64,
+}
+
+impl Clocks {
+    pub(super) fn new(links: usize) -> Self {
+        Self {
+            levels: vec![0.0; links],
+            readings: vec![0.0; links],
+            first: vec![f64::INFINITY; links],
+            queues: vec![BinaryHeap::new(); links],
+            counts: vec![0; links],
+            tickets: Vec::new(),
+            most_bytes: 0.0,
+            elapsed_s: 0.0,
+        }
+    }
+
+    pub(super) fn links(&self) -> u32 {
+        self.levels.len() as u32
+    }
+
+    pub(super) fn level(&self, link: u32) -> f64 {
+        self.levels[link as usize]
+    }
+
+    pub(super) fn set_level(&mut self, link: u32, level: f64) {
+        self.levels[link as usize] = level;
+    }
+
+    /// Flows bottlenecked at a link.
+    pub(super) fn count(&self, link: u32) -> u32 {
+        self.counts[link as usize]
+    }
+
+    pub(super) fn elapsed_s(&self) -> f64 {
+        self.elapsed_s
+    }
+
+    pub(super) fn is_active(&self, flow: u32) -> bool {
+        self.tickets.get(flow as usize).is_some_and(|ticket| ticket.link != NOWHERE)
+    }
+
+    pub(super) fn bottleneck(&self, flow: u32) -> u32 {
+        self.tickets[flow as usize].link
+    }
+
+    /// Seconds until the first tag is reached.
+    pub(super) fn next_in_s(&self) -> f64 {
+        // A link without flows has no first tag: infinity over a level of 0 is infinity.
+        let waits = self.first.iter().zip(&self.readings).zip(&self.levels);
+        let waits = waits.map(|((first, reading), level)| (first - reading) / level);
+        waits.fold(f64::INFINITY, f64::min).max(0.0)
+    }
+
+    pub(super) fn advance(&mut self, seconds: f64) {
+        for (reading, level) in self.readings.iter_mut().zip(&self.levels) {
+            *reading += level * seconds;
+        }
+        self.elapsed_s += seconds;
+    }
+
+    /// A flow of this link that has moved all its bytes, up to a tie or rounding.
+    pub(super) fn due(&self, link: u32) -> Option<u32> {
+        let link = link as usize;
+        let (first, reading, level) = (self.first[link], self.readings[link], self.levels[link]);
+        let rounding = ROUNDING * (reading + first + level * self.elapsed_s);
+        if level == 0.0 || first - reading > TIE * self.most_bytes + rounding {
+            return None;
+        }
+        let Finish { flow, .. } = *self.queues[link].peek()?;
+        (first - reading <= TIE * self.tickets[flow as usize].bytes + rounding).then_some(flow)
+    }
+
+    /// Puts a new flow on the clock of `link`.
+    pub(super) fn enter(&mut self, flow: u32, link: u32, bytes: f64) {
+        if self.tickets.len() <= flow as usize {
+            self.tickets.resize(flow as usize + 1, Ticket::NONE);
+        }
+        self.most_bytes = self.most_bytes.max(bytes);
+        self.tickets[flow as usize].bytes = bytes;
+        self.join(flow, link, bytes);
+    }
+
+    /// Moves a flow to the clock of `link` with the bytes that it has left.
+    pub(super) fn switch(&mut self, flow: u32, link: u32) {
+        let Ticket { link: old, tag, .. } = self.tickets[flow as usize];
+        let left = (tag - self.readings[old as usize]).max(0.0);
+        self.leave(flow);
+        self.join(flow, link, left);
+    }
+
+    fn join(&mut self, flow: u32, link: u32, left: f64) {
+        let l = link as usize;
+        let tag = self.readings[l] + left;
+        let ticket = &mut self.tickets[flow as usize];
+        (ticket.link, ticket.tag) = (link, tag);
+        self.counts[l] += 1;
+        self.first[l] = self.first[l].min(tag);
+        let queue = &mut self.queues[l];
+        if queue.len() > 32 + 2 * self.counts[l] as usize {
+            let tickets = &self.tickets;
+            queue.retain(|finish| is_live(tickets, finish, link));
+        }
+        queue.push(Finish { tag, flow });
+    }
+
+    /// Takes a flow off the clock of its bottleneck.
+    pub(super) fn leave(&mut self, flow: u32) {
+        let ticket = &mut self.tickets[flow as usize];
+        let (link, tag) = (std::mem::replace(&mut ticket.link, NOWHERE), ticket.tag);
+        let l = link as usize;
+        self.counts[l] -= 1;
+        if self.counts[l] == 0 {
+            self.queues[l].clear();
+            self.first[l] = f64::INFINITY;
+            self.readings[l] = 0.0;
+            self.levels[l] = 0.0;
+        } else if tag == self.first[l] {
+            let (queue, tickets) = (&mut self.queues[l], &self.tickets);
+            while queue.peek().is_some_and(|finish| !is_live(tickets, finish, link)) {
+                queue.pop();
+            }
+            self.first[l] = queue.peek().expect("a flow is left on this link").tag;
+        }
+    }
+}
+
+fn is_live(tickets: &[Ticket], finish: &Finish, link: u32) -> bool {
+    let ticket = &tickets[finish.flow as usize];
+    ticket.link == link && ticket.tag == finish.tag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_tags_neither_pile_up_nor_hide_the_first_end() {
+        let mut clocks = Clocks::new(2);
+        clocks.enter(0, 0, 100.0);
+        clocks.enter(1, 1, 70.0);
+        clocks.enter(2, 0, 50.0);
+        clocks.set_level(0, 1.0);
+        clocks.set_level(1, 1.0);
+        for _ in 0..1000 {
+            clocks.switch(2, 1);
+            clocks.switch(2, 0);
+        }
+        assert_eq!(clocks.next_in_s(), 50.0);
+        assert!(clocks.queues.iter().all(|queue| queue.len() < 64));
+        clocks.switch(2, 1);
+        clocks.leave(2);
+        assert_eq!(clocks.next_in_s(), 70.0);
+    }
+
+    /// At 1e18 a double no longer tells single bytes apart.
+    #[test]
+    fn an_idle_clock_restarts_at_zero() {
+        let mut clocks = Clocks::new(1);
+        clocks.enter(0, 0, 1e18);
+        clocks.set_level(0, 1e15);
+        clocks.advance(1e3);
+        assert_eq!(clocks.due(0), Some(0));
+        clocks.leave(0);
+        clocks.enter(0, 0, 1.0);
+        clocks.set_level(0, 1e15);
+        assert_eq!(clocks.next_in_s(), 1e-15);
+    }
+}

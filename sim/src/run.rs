@@ -1,0 +1,68 @@
+//! Runs a plan in virtual time: the machines of all ranks on one event queue.
+
+use zipwire_schedule::machine::{Capabilities, Machine};
+use zipwire_schedule::{CodecCost, Durations, HostCost, OpId, Plan, Rank, Topology};
+use zipwire_traces::Timeline;
+
+use crate::iteration::Iteration;
+use crate::sizes::FrameSizes;
+
+/// All that a simulation depends on.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The plan, validated.
+    pub plan: &'a Plan,
+    /// Links and routes; its rank count is the plan's.
+    pub topology: &'a Topology,
+    /// Launch and synchronisation cost.
+    pub host: HostCost,
+    /// Cost of encode and decode ops; needed by coded plans.
+    pub codec: Option<CodecCost>,
+    /// Lengths of frames.
+    pub sizes: FrameSizes<'a>,
+    /// Seconds of compute segments.
+    pub durations: &'a Durations,
+    /// Iterations, one after the other, with a barrier before each.
+    pub iterations: u32,
+    /// The executor to imitate.
+    pub capabilities: Capabilities,
+}
+
+/// Why a simulation has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// Ranks wait and nothing is under way that could wake them.
+    #[error("ranks wait for one another for ever: {}", waiting_text(.waiting))]
+    Stalled {
+        /// Each waiting rank and the ops that it has in flight.
+        waiting: Vec<(Rank, Vec<OpId>)>,
+    },
+    /// The caller asked to stop.
+    #[error("the simulation was cancelled")]
+    Cancelled,
+}
+
+/// Simulates a plan. `proceed` is asked now and then; `false` ends the run with [`SimError::Cancelled`].
+pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, SimError> {
+    let plan = setup.plan;
+    assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");
+    let mut timeline = Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
+    let mut start_s = 0.0;
+    for index in 0..setup.iterations {
+        let machine = |program: &_| Machine::new(std::sync::Arc::clone(program), setup.capabilities, start_s);
+        let machines = plan.programs.iter().map(machine).collect();
+        let end_s = Iteration::new(setup, index, machines, start_s, &mut timeline.spans).run(proceed)?;
+        timeline.iterations.push((start_s, end_s));
+        start_s = end_s;
+    }
+    Ok(timeline)
+}
+
+fn waiting_text(waiting: &[(Rank, Vec<OpId>)]) -> String {
+    let rank = |(rank, ops): &(Rank, Vec<OpId>)| {
+        let ops: Vec<String> = ops.iter().map(|op| format!("`{op}`")).collect();
+        format!("rank {rank} in {}", ops.join(", "))
+    };
+    waiting.iter().map(rank).collect::<Vec<_>>().join("; ")
+}

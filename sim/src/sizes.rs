@@ -1,0 +1,136 @@
+//! Lengths of the frames that a simulated encode yields: from the real codec on the real payload, measured
+//! once, or from a given ratio. Sizes, never times: the simulator measures no clock.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+use zipwire_codec::{Codec, DType, Layout, Spec};
+use zipwire_schedule::plan::{Block, OpKind, Plan};
+use zipwire_schedule::{Rank, SegmentId};
+use zipwire_traces::Payload;
+
+/// Where the dynamic length of a frame comes from.
+#[derive(Debug)]
+pub enum FrameSizes<'a> {
+    /// The codec encoded the payload.
+    Measured(&'a SizeTable),
+    /// Raw bytes over coded bytes, the same for every chunk.
+    Ratio(f64),
+    /// The plan has no codec.
+    None,
+}
+
+impl FrameSizes<'_> {
+    /// Dynamic bytes of the frame of a block from `src`.
+    pub fn dynamic_len(&self, segment: SegmentId, layout: Layout, src: Rank, block: &Block) -> u64 {
+        match self {
+            Self::Measured(table) => table.get(segment, layout, src, block.peer),
+            Self::Ratio(ratio) => {
+                let coded = (block.values.len as f64 / ratio).ceil() as u64;
+                coded.saturating_sub(block.static_section.len).min(block.dynamic_section.len)
+            }
+            Self::None => unreachable!("plans without a codec encode nothing"),
+        }
+    }
+}
+
+/// Measured dynamic lengths of one codec over one payload; shared by the variants of a scenario.
+#[derive(Debug, Default)]
+pub struct SizeTable {
+    lens: HashMap<(SegmentId, Layout), HashMap<(Rank, Rank), u64>>,
+}
+
+/// The codec refused a chunk of the payload.
+#[derive(Debug, thiserror::Error)]
+#[error("codec `{codec}` cannot encode the chunk from rank {src} to rank {dst} of segment {segment}: {source}")]
+pub struct SizeError {
+    codec: String,
+    segment: u32,
+    src: Rank,
+    dst: Rank,
+    source: zipwire_codec::EncodeError,
+}
+
+/// The chunks that one rank encodes in one op.
+struct Task<'a> {
+    segment: SegmentId,
+    layout: Layout,
+    dtype: DType,
+    src: Rank,
+    blocks: &'a [Block],
+}
+
+impl SizeTable {
+    /// Encodes every chunk of `plan` that the table does not hold yet, on all cores. The result does not
+    /// depend on their number. `proceed` is asked between chunks; `false` leaves the table as it was.
+    pub fn measure(
+        &mut self,
+        plan: &Plan,
+        spec: &Spec,
+        payload: &Payload,
+        proceed: impl Fn() -> bool + Sync,
+    ) -> Result<bool, SizeError> {
+        let codec = spec.codec();
+        let tasks: Vec<Task<'_>> = tasks(plan).filter(|t| !self.lens.contains_key(&(t.segment, t.layout))).collect();
+        let measured: Result<Vec<Option<Vec<u64>>>, SizeError> =
+            tasks.par_iter().map(|task| measure(task, codec.as_ref(), spec, payload, &proceed)).collect();
+        let measured = measured?;
+        if measured.iter().any(Option::is_none) {
+            return Ok(false);
+        }
+        for (task, lens) in tasks.iter().zip(measured.into_iter().flatten()) {
+            let table = self.lens.entry((task.segment, task.layout)).or_default();
+            table.extend(task.blocks.iter().zip(lens).map(|(block, len)| ((task.src, block.peer), len)));
+        }
+        Ok(true)
+    }
+
+    fn get(&self, segment: SegmentId, layout: Layout, src: Rank, dst: Rank) -> u64 {
+        self.lens[&(segment, layout)][&(src, dst)]
+    }
+}
+
+fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
+    plan.programs.iter().flat_map(|program| {
+        program.ops.iter().filter_map(|op| match &op.kind {
+            OpKind::Encode(batch) => Some(Task {
+                segment: op.segment,
+                layout: batch.layout,
+                dtype: batch.dtype,
+                src: program.rank,
+                blocks: &batch.blocks,
+            }),
+            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+        })
+    })
+}
+
+/// Dynamic lengths of a task's blocks; `None` when it was told to stop.
+fn measure(
+    task: &Task<'_>,
+    codec: &dyn Codec,
+    spec: &Spec,
+    payload: &Payload,
+    proceed: &impl Fn() -> bool,
+) -> Result<Option<Vec<u64>>, SizeError> {
+    let (mut values, mut fixed, mut dynamic) = (Vec::new(), Vec::new(), Vec::new());
+    let mut lens = Vec::with_capacity(task.blocks.len());
+    for block in task.blocks {
+        if !proceed() {
+            return Ok(None);
+        }
+        values.resize(bytes(block.values.len), 0);
+        fixed.resize(bytes(block.static_section.len), 0);
+        dynamic.resize(bytes(block.dynamic_section.len), 0);
+        payload.fill(task.segment, task.src, block.peer, &mut values);
+        let len = codec.encode(task.layout, task.dtype, &values, &mut fixed, &mut dynamic).map_err(|source| {
+            SizeError { codec: spec.to_string(), segment: task.segment.0, src: task.src, dst: block.peer, source }
+        })?;
+        lens.push(len as u64);
+    }
+    Ok(Some(lens))
+}
+
+fn bytes(len: u64) -> usize {
+    usize::try_from(len).expect("chunks fit into memory")
+}

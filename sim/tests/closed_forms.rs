@@ -1,0 +1,224 @@
+//! Whole plans in virtual time against closed forms: simulation.md of the design, ZipCCL Fig. 8, and the cost rules of
+//! the protocols.
+
+use ndarray::Array2;
+use zipwire_codec::DType;
+use zipwire_schedule::{
+    Capabilities, Choice, CodecCost, Durations, HostCost, Job, Lane, Order, Plan, Protocol, Rank, Readiness, Segment,
+    Slot, Stage, Topology, TransferOrder, Work, plan,
+};
+use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_traces::Timeline;
+
+const THREADS: Capabilities =
+    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
+
+/// One All-to-All after a compute phase that lets ranks start at different times.
+struct Case {
+    topology: Topology,
+    bytes: Array2<u64>,
+    start_s: Vec<f64>,
+    choice: Choice,
+    host: HostCost,
+    codec: Option<CodecCost>,
+    ratio: f64,
+    capabilities: Capabilities,
+}
+
+impl Case {
+    fn native(topology: Topology, bytes: Array2<u64>) -> Self {
+        let choice = Choice { protocol: Protocol::Native, order: Order::Rotation, window: None, codec: None };
+        let start_s = vec![0.0; bytes.nrows()];
+        let (host, capabilities) = (HostCost::default(), THREADS);
+        Self { topology, bytes, start_s, choice, host, codec: None, ratio: 1.0, capabilities }
+    }
+
+    fn coded(mut self, protocol: Protocol, codec: CodecCost, ratio: f64) -> Self {
+        self.choice = Choice { protocol, codec: Some("window7".parse().unwrap()), ..self.choice };
+        (self.codec, self.ratio) = (Some(codec), ratio);
+        self
+    }
+
+    fn plan(&self) -> Plan {
+        let work = Work::AllToAll { dtype: DType::Bf16, bytes: self.bytes.clone(), input: Slot(0), output: Slot(1) };
+        let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0)] };
+        let job = Job {
+            name: "case",
+            rank_count: self.topology.ranks(),
+            slots: vec!["in", "out"],
+            segments: vec![Segment { name: "start", work: start }, Segment { name: "exchange", work }],
+        };
+        plan(&job, &self.choice)
+    }
+
+    fn timeline(&self) -> Timeline {
+        let plan = self.plan();
+        plan.validate().unwrap();
+        let mut durations = Durations::zeros(1, 2, self.topology.ranks());
+        for (rank, &seconds) in (0..).zip(&self.start_s) {
+            durations.set(0, 0, Rank(rank), seconds);
+        }
+        let sizes = if self.codec.is_some() { FrameSizes::Ratio(self.ratio) } else { FrameSizes::None };
+        let setup = Setup {
+            plan: &plan,
+            topology: &self.topology,
+            host: self.host,
+            codec: self.codec,
+            sizes,
+            durations: &durations,
+            iterations: 1,
+            capabilities: self.capabilities,
+        };
+        run(&setup, &|| true).unwrap()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.timeline().iterations[0].1
+    }
+}
+
+fn flat(ranks: u32, bandwidth: f64, latency_s: f64) -> Topology {
+    nodes(1, ranks, bandwidth, bandwidth, latency_s, latency_s)
+}
+
+fn nodes(nodes: u32, gpus: u32, gpu: f64, nic: f64, intra_s: f64, inter_s: f64) -> Topology {
+    Topology {
+        nodes,
+        gpus_per_node: gpus,
+        nics_per_node: 1,
+        gpu_bandwidth: gpu,
+        nic_bandwidth: nic,
+        latency_intra_s: intra_s,
+        latency_inter_s: inter_s,
+    }
+}
+
+fn equal(ranks: usize, bytes: u64) -> Array2<u64> {
+    Array2::from_elem((ranks, ranks), bytes)
+}
+
+#[track_caller]
+fn assert_close(got: f64, expected: f64) {
+    let error = (got - expected).abs() / expected;
+    assert!(error <= 1e-9, "got {got}, expected {expected}, relative error {error:e}");
+}
+
+#[test]
+fn flat_burst() {
+    // a + (N - 1) S / B: every port carries N - 1 equal flows.
+    for (ranks, bytes, bandwidth, latency_s) in [(2, 1_000_000, 1e9, 5e-6), (16, 1_048_576, 25e9, 5e-6), (9, 10, 1e3, 3.0)] {
+        let case = Case::native(flat(ranks, bandwidth, latency_s), equal(ranks as usize, bytes));
+        assert_close(case.seconds(), latency_s + f64::from(ranks - 1) * bytes as f64 / bandwidth);
+    }
+}
+
+#[test]
+fn shifted_rounds() {
+    // (N - 1)(a + S / B): rotation with a window of one is a sequence of perfect rounds.
+    for (ranks, bytes, bandwidth, latency_s) in [(2, 1_000_000, 1e9, 5e-6), (16, 1_048_576, 25e9, 5e-6)] {
+        let mut case = Case::native(flat(ranks, bandwidth, latency_s), equal(ranks as usize, bytes));
+        case.choice.window = Some(1);
+        assert_close(case.seconds(), f64::from(ranks - 1) * (latency_s + bytes as f64 / bandwidth));
+    }
+}
+
+#[test]
+fn two_level_burst() {
+    // a_inter + 8 (N - 8) S / B_nic: the NIC carries what eight GPUs send to the other nodes.
+    let (bytes, gpu, nic, inter_s) = (1_048_576, 50e9, 25e9, 1e-5);
+    for node_count in [2, 4] {
+        let ranks = 8 * node_count;
+        let topology = nodes(node_count, 8, gpu, nic, 5e-6, inter_s);
+        let case = Case::native(topology, equal(ranks as usize, bytes));
+        assert_close(case.seconds(), inter_s + f64::from(8 * (ranks - 8)) * bytes as f64 / nic);
+    }
+}
+
+/// ZipCCL Fig. 8: four GPUs on unit links; pairs with GPU 1 carry x, all others 2x.
+fn figure_8(x: u64, late_s: f64, all_wait: bool) -> Case {
+    let bytes = Array2::from_shape_fn((4, 4), |(src, dst)| if src == 1 || dst == 1 { x } else { 2 * x });
+    let mut case = Case::native(flat(4, 1.0, 0.0), bytes);
+    case.start_s = (0..4).map(|rank| if rank == 1 || all_wait { late_s } else { 0.0 }).collect();
+    case
+}
+
+#[test]
+fn figure_8_of_zipccl() {
+    let x = 1000;
+    let x_s = x as f64;
+    assert_close(figure_8(x, 0.0, false).seconds(), 5.0 * x_s);
+    for late in [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 10.0] {
+        let late_s = late * x_s;
+        assert_close(figure_8(x, late_s, false).seconds(), f64::max(5.0 * x_s, late_s + 3.0 * x_s));
+        assert_close(figure_8(x, late_s, true).seconds(), late_s + 5.0 * x_s);
+    }
+}
+
+const CODEC: CodecCost = CodecCost { encode_bytes_per_s: 2e9, decode_bytes_per_s: 4e9, launch_s: 3e-6 };
+
+#[test]
+fn size_first_adds_codec_sizes_and_synchronisation() {
+    let (ranks, bytes, bandwidth, latency_s) = (4_u32, 1_000_000_u64, 1e9, 5e-6);
+    let mut case = Case::native(flat(ranks, bandwidth, latency_s), equal(4, bytes)).coded(Protocol::SizeFirst, CODEC, 1.25);
+    case.host = HostCost { launch_s: 2e-6, sync_s: 60e-6 };
+    let raw = 3.0 * bytes as f64;
+    let codec_s = 2.0 * CODEC.launch_s + raw / CODEC.encode_bytes_per_s + raw / CODEC.decode_bytes_per_s;
+    let sizes_s = 2e-6 + latency_s + 3.0 * 8.0 / bandwidth + 60e-6;
+    let data_s = 2e-6 + latency_s + raw / 1.25 / bandwidth;
+    // The start phase launches too.
+    assert_close(case.seconds(), 2e-6 + codec_s + sizes_s + data_s);
+}
+
+#[test]
+fn static_first_moves_the_static_part_while_others_are_late() {
+    let (x, late_s) = (1 << 20, 10e-3);
+    let case = |protocol| {
+        let late = figure_8(x, late_s, false);
+        Case { topology: flat(4, 1e9, 0.0), ..late }.coded(protocol, CODEC, 1.3)
+    };
+    let (first, second) = (case(Protocol::SizeFirst), case(Protocol::StaticFirst));
+    let moved = |timeline: &Timeline, stage| -> u64 {
+        let before = |span: &&zipwire_traces::Span| span.lane == Lane::Tx && span.stage == Some(stage) && span.end_s < late_s;
+        timeline.spans.iter().filter(before).map(|span| span.bytes).sum()
+    };
+    // Six transfers of 2x among the three early ranks, 11 bits of 16 each, and at most 1 % of front matter.
+    let early = moved(&second.timeline(), Stage::Static) as f64;
+    let planes = (6 * 2 * x) as f64 * 11.0 / 16.0;
+    assert!((planes..planes * 1.01).contains(&early), "{early} bytes moved early, planes hold {planes}");
+    assert_eq!(moved(&first.timeline(), Stage::Dynamic), 0, "frames wait for every size");
+    // Fig. 8: the late rank has 3x left to move where all ranks together have 5x; of that, 2x of static sections is saved.
+    let saved_s = first.seconds() - second.seconds();
+    let planes_s = (2 * x) as f64 * 11.0 / 16.0 / 1e9;
+    assert!((planes_s..planes_s * 1.01).contains(&saved_s), "saved {saved_s} s, planes take {planes_s} s");
+}
+
+#[test]
+fn device_order_costs_the_same_time_without_host_costs() {
+    let streams = Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
+    for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
+        let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (7 * src + 3 * dst) as u64 % 5));
+        let topology = nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6);
+        let mut case = Case::native(topology, bytes).coded(protocol, CODEC, 1.3);
+        case.start_s = (0..6).map(|rank| f64::from(rank) * 1e-6).collect();
+        let threads_s = case.seconds();
+        case.capabilities = streams;
+        assert_close(case.seconds(), threads_s);
+    }
+}
+
+#[test]
+fn a_rank_with_nothing_to_do_ends_at_once() {
+    let mut bytes = equal(3, 0);
+    bytes[[0, 1]] = 1000;
+    let case = Case::native(flat(3, 1e3, 0.5), bytes);
+    let timeline = case.timeline();
+    assert_close(timeline.iterations[0].1, 1.5);
+    assert!(timeline.spans.iter().all(|span| span.rank != Rank(2) || span.lane == Lane::Compute));
+}
+
+#[test]
+fn the_same_setup_gives_the_same_timeline() {
+    let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (5 * src + 3 * dst) as u64 % 7));
+    let case = Case::native(nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6), bytes).coded(Protocol::StaticFirst, CODEC, 1.3);
+    assert_eq!(case.timeline(), case.timeline());
+}

@@ -1,0 +1,480 @@
+//! The network against closed forms, fixed cases with their inequalities, and the oracle.
+
+mod oracle;
+
+use oracle::Transfer;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zipwire_schedule::{LinkId, Rank, Topology};
+use zipwire_sim::{FlowId, Network};
+
+const AGREEMENT: f64 = 1e-9;
+
+/// What became of a list of transfers.
+struct Run {
+    finish_s: Vec<f64>,
+    /// Moments at which transfers ended.
+    ends: usize,
+}
+
+/// Plays transfers on a network, stepping by differences of absolute times as a simulator does.
+fn play(capacities: &[f64], transfers: &[Transfer]) -> Run {
+    let mut network = Network::new(capacities);
+    let mut run = Run { finish_s: vec![f64::NAN; transfers.len()], ends: 0 };
+    let mut waiting: Vec<usize> = (0..transfers.len()).collect();
+    waiting.sort_by(|&a, &b| transfers[b].start_s.total_cmp(&transfers[a].start_s));
+    let mut owner = Vec::new();
+    let mut ended = Vec::new();
+    let mut now_s = 0.0;
+    loop {
+        let start_s = waiting.last().map_or(f64::INFINITY, |&i| transfers[i].start_s);
+        let next_s = start_s.min(now_s + network.next_in_s());
+        if next_s.is_infinite() {
+            break;
+        }
+        network.advance(next_s - now_s);
+        now_s = next_s;
+        network.take_ended(&mut ended);
+        assert!(!ended.is_empty() || start_s == now_s, "nothing ends and nothing starts at {now_s} s");
+        assert!(ended.is_sorted());
+        run.ends += usize::from(!ended.is_empty());
+        for flow in ended.drain(..) {
+            let i: usize = owner[flow.index()];
+            assert!(run.finish_s[i].is_nan(), "transfer {i} ends twice");
+            run.finish_s[i] = now_s;
+        }
+        while let Some(i) = waiting.pop_if(|i| transfers[*i].start_s <= now_s) {
+            let flow = network.add(&transfers[i].links, transfers[i].bytes);
+            owner.resize(owner.len().max(flow.index() + 1), usize::MAX);
+            owner[flow.index()] = i;
+        }
+    }
+    assert_eq!(network.active(), 0);
+    run
+}
+
+fn last(times: &[f64]) -> f64 {
+    times.iter().copied().fold(0.0, f64::max)
+}
+
+fn links<const N: usize>(ids: [u32; N]) -> [LinkId; N] {
+    ids.map(LinkId)
+}
+
+fn difference(a: f64, b: f64) -> f64 {
+    (a - b).abs() / b.abs()
+}
+
+#[track_caller]
+fn assert_close(a: f64, b: f64) {
+    assert!(difference(a, b) <= AGREEMENT, "{a} is not {b}: they differ by {:e}", difference(a, b));
+}
+
+/// The worst relative difference between the finish times of the network and of the oracle.
+fn disagreement(capacities: &[f64], transfers: &[Transfer]) -> f64 {
+    let expected = oracle::finish_times(capacities, transfers);
+    let found = play(capacities, transfers).finish_s;
+    found
+        .iter()
+        .zip(&expected)
+        .map(|(&a, &b)| difference(a, b))
+        .fold(0.0, |worst, d| if d > worst { d } else { worst })
+}
+
+#[track_caller]
+fn assert_agrees(capacities: &[f64], transfers: &[Transfer], case: &str) {
+    let worst = disagreement(capacities, transfers);
+    assert!(worst <= AGREEMENT, "{case}: finish times differ by {worst:e}");
+}
+
+fn flat(ranks: u32, bandwidth: f64) -> Topology {
+    Topology { nodes: 1, gpus_per_node: ranks, nics_per_node: 1, ..nodes(1, bandwidth, 1.0) }
+}
+
+/// Nodes of 8 GPUs with one NIC each.
+fn nodes(nodes: u32, gpu_bandwidth: f64, nic_bandwidth: f64) -> Topology {
+    Topology {
+        nodes,
+        gpus_per_node: 8,
+        nics_per_node: 1,
+        gpu_bandwidth,
+        nic_bandwidth,
+        latency_intra_s: 5e-6,
+        latency_inter_s: 2e-5,
+    }
+}
+
+/// One transfer per ordered pair of ranks; `size` gives its bytes and when its ends are ready.
+fn all_to_all(topology: &Topology, mut size: impl FnMut(u32, u32) -> (u64, f64)) -> Vec<Transfer> {
+    let pairs = (0..topology.ranks()).flat_map(|src| (0..topology.ranks()).map(move |dst| (src, dst)));
+    let pairs = pairs.filter(|(src, dst)| src != dst);
+    let transfers = pairs.map(|(src, dst)| {
+        let route = topology.route(Rank(src), Rank(dst));
+        let (bytes, ready_s) = size(src, dst);
+        Transfer { links: route.links().to_vec(), bytes, start_s: ready_s + route.latency_s }
+    });
+    transfers.collect()
+}
+
+/// Adds one flow of 100 bytes per route and returns the rates.
+fn rates<const N: usize>(capacities: &[f64], routes: [&[u32]; N]) -> [f64; N] {
+    let mut network = Network::new(capacities);
+    let flows = routes.map(|route| {
+        let route: Vec<LinkId> = route.iter().copied().map(LinkId).collect();
+        network.add(&route, 100)
+    });
+    flows.map(|flow| network.rate(flow))
+}
+
+// Fixed cases. `a`, `b`, ... are the rates of the flows in the order of the list, C0, C1, ... capacities.
+
+/// a + b <= C0: a = b = C0 / 2.
+#[test]
+fn flows_share_a_link_equally() {
+    assert_eq!(rates(&[8.0], [&[0], &[0]]), [4.0, 4.0]);
+}
+
+/// a <= C0 and a <= C1: a = min(C0, C1).
+#[test]
+fn a_chain_is_as_fast_as_its_slowest_link() {
+    assert_eq!(rates(&[3.0, 5.0], [&[0, 1]]), [3.0]);
+    assert_eq!(rates(&[5.0, 3.0], [&[0, 1]]), [3.0]);
+}
+
+/// a + b <= C0, a + c <= C1.
+/// C = 1, 10: link 0 is the bottleneck of a = b = 1/2, and c takes the rest, 10 - 1/2.
+/// C = 1, 1: both links are full, a = b = c = 1/2.
+#[test]
+fn a_line_of_two_links_and_three_flows() {
+    assert_eq!(rates(&[1.0, 10.0], [&[0, 1], &[0], &[1]]), [0.5, 0.5, 9.5]);
+    assert_eq!(rates(&[1.0, 1.0], [&[0, 1], &[0], &[1]]), [0.5, 0.5, 0.5]);
+}
+
+/// a + b + c <= C0, b + d <= C1, c + d + e <= C2 with C = 12, 3, 9.
+/// Shares 4, 3/2, 3: link 1 first, b = d = 3/2. Then a + c <= 10.5, c + e <= 7.5: link 2, c = e = 3.75.
+/// Then a = 10.5 - 3.75 = 6.75.
+#[test]
+fn levels_rise_one_link_at_a_time() {
+    let found = rates(&[12.0, 3.0, 9.0], [&[0], &[0, 1], &[0, 2], &[1, 2], &[2]]);
+    assert_eq!(found, [6.75, 1.5, 3.75, 1.5, 3.75]);
+}
+
+/// a + b + c <= C0 = 3 with b <= C1 = 1 and c <= C2 = 1: all links are full at the same level, 1.
+#[test]
+fn links_that_fill_at_one_level_agree() {
+    assert_eq!(rates(&[3.0, 1.0, 1.0], [&[0], &[0, 1], &[0, 2]]), [1.0, 1.0, 1.0]);
+}
+
+/// a <= C0 = 0.1, b <= C1 = 0.1, a + b + c <= C2 = 0.3: all links are full at 0.1, but neither 0.3 / 3 nor
+/// 0.3 - 0.1 - 0.1 is 0.1 in binary. Levels that rounding parts are one level.
+#[test]
+fn rounding_does_not_part_equal_levels() {
+    assert_eq!(rates(&[0.1, 0.1, 0.3], [&[0, 2], &[1, 2], &[2]]), [0.1, 0.1, 0.1]);
+}
+
+/// a <= C0 = 1e15 for 1000 s, then a + b <= C0 and b <= C1 = 1: b = 1 for its 3 bytes. The clock of link 0
+/// reads 1e18 by then, where a double has lost 3 bytes: they must not pass through it.
+#[test]
+fn a_fast_link_does_not_blur_a_slow_flow() {
+    for route in [[0, 1], [1, 0]] {
+        let mut network = Network::new(&[1e15, 1.0]);
+        network.add(&links([0]), 2_000_000_000_000_000_000);
+        network.next_in_s();
+        network.advance(1000.0);
+        network.add(&links(route), 3);
+        assert_eq!(network.next_in_s(), 3.0);
+    }
+}
+
+/// 2 nodes of 2 GPUs with one NIC, NIC up = 1, GPU up = 4. GPU 0 sends one flow within its node and one to
+/// each GPU of the other node, GPU 1 the same.
+/// NIC: 4 flows <= 1, each 1/4. GPU up: inner + 2/4 <= 4, so inner = 3.5; each GPU down of node 0 has one.
+#[test]
+fn two_levels() {
+    let topology = Topology { nodes: 2, gpus_per_node: 2, ..nodes(2, 4.0, 1.0) };
+    let mut network = Network::new(&topology.capacities());
+    let mut add = |src, dst| network.add(topology.route(Rank(src), Rank(dst)).links(), 100);
+    let inner = [add(0, 1), add(1, 0)];
+    let outer = [add(0, 2), add(0, 3), add(1, 2), add(1, 3)];
+    assert!(inner.iter().all(|&flow| network.rate(flow) == 3.5));
+    assert!(outer.iter().all(|&flow| network.rate(flow) == 0.25));
+}
+
+/// a + b <= C0 = 2: a ends after 100 s of rate 1, then b has 200 left at rate 2, after its removal nothing.
+#[test]
+fn rates_follow_ends_and_removals() {
+    let mut network = Network::new(&[2.0]);
+    let a = network.add(&links([0]), 100);
+    let b = network.add(&links([0]), 300);
+    let mut ended = Vec::new();
+    network.advance(60.0);
+    network.take_ended(&mut ended);
+    assert_eq!((ended.len(), network.next_in_s()), (0, 40.0));
+    network.advance(40.0);
+    network.take_ended(&mut ended);
+    assert_eq!((&ended[..], network.active()), (&[a][..], 1));
+    assert_eq!((network.rate(b), network.next_in_s()), (2.0, 100.0));
+    network.remove(b);
+    assert_eq!((network.active(), network.next_in_s()), (0, f64::INFINITY));
+    network.advance(1e6);
+    assert_eq!(network.add(&links([0]), 10).index(), b.index());
+    assert_eq!(network.next_in_s(), 5.0);
+}
+
+/// Equal flows on links that differ by 5e-13 end together, on links that differ by 1e-10 they do not.
+#[test]
+fn ties_end_together() {
+    for (apart, ends) in [(5e-13, 1), (1e-10, 2)] {
+        let flow = |link| Transfer { links: vec![LinkId(link)], bytes: 1_000_000, start_s: 0.0 };
+        assert_eq!(play(&[1e9, 1e9 * (1.0 - apart)], &[flow(0), flow(1)]).ends, ends);
+    }
+}
+
+// Closed forms.
+
+/// N - 1 flows of S bytes on every link: a + (N - 1) S / B, all at once.
+#[test]
+fn flat_burst() {
+    for ranks in [2, 3, 8, 64] {
+        let topology = flat(ranks, 25e9);
+        let run = play(&topology.capacities(), &all_to_all(&topology, |_, _| (1 << 20, 0.0)));
+        assert_close(last(&run.finish_s), 5e-6 + f64::from(ranks - 1) * 1048576.0 / 25e9);
+        assert_eq!(run.ends, 1);
+    }
+}
+
+/// 8 (N - 8) flows of S bytes on every NIC, which limits: a + 8 (N - 8) S / B_nic. One end for the flows
+/// within the nodes and one for those between them.
+#[test]
+fn two_level_burst() {
+    for count in [2, 4, 8] {
+        for gpu_bandwidth in [25e9, 150e9] {
+            let topology = nodes(count, gpu_bandwidth, 25e9);
+            let run = play(&topology.capacities(), &all_to_all(&topology, |_, _| (1 << 20, 0.0)));
+            let peers = f64::from(8 * count - 8);
+            assert_close(last(&run.finish_s), 2e-5 + 8.0 * peers * 1048576.0 / 25e9);
+            assert_eq!(run.ends, 2);
+        }
+    }
+}
+
+/// Figure 8 of ZipCCL: 4 GPUs, unit links, x on the pairs of GPU 1 and 2x on all others. A late GPU costs
+/// less than its delay if the others do not wait for it.
+#[test]
+fn a_late_gpu_delays_only_its_own_transfers() {
+    let x = 1_000_000u64;
+    let time = x as f64;
+    let topology = Topology { latency_intra_s: 0.0, ..flat(4, 1.0) };
+    let finish_s = |late_s: f64, others_s: f64| {
+        let transfers = all_to_all(&topology, |src, dst| match src == 1 || dst == 1 {
+            true => (x, late_s),
+            false => (2 * x, others_s),
+        });
+        last(&play(&topology.capacities(), &transfers).finish_s)
+    };
+    assert_close(finish_s(0.0, 0.0), 5.0 * time);
+    for late in [0.1, 0.5, 1.0, 1.7, 2.0, 2.5, 4.0, 5.0, 9.0] {
+        let late_s = late * time;
+        assert_close(finish_s(late_s, 0.0), f64::max(5.0 * time, late_s + 3.0 * time));
+        assert_close(finish_s(late_s, late_s), late_s + 5.0 * time);
+    }
+}
+
+// Against the oracle.
+
+/// Uniform in the exponent.
+fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
+    10f64.powf(random.random_range(low.log10()..=high.log10()))
+}
+
+/// 1 to 4 distinct links.
+fn random_route(random: &mut ChaCha8Rng, link_count: usize) -> Vec<LinkId> {
+    let mut links: Vec<LinkId> = (0..link_count as u32).map(LinkId).collect();
+    let hops = random.random_range(1..=link_count.min(Network::MAX_HOPS));
+    links.partial_shuffle(random, hops).0.to_vec()
+}
+
+#[test]
+fn arbitrary_routes_sizes_and_capacities() {
+    for seed in 0..400 {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let decades = random.random_range(0.0..6.0);
+        let link_count = random.random_range(1..=12);
+        let capacities: Vec<f64> =
+            (0..link_count).map(|_| log_uniform(random, 1e6, 1e6 * 10f64.powf(decades))).collect();
+        let most_bytes = log_uniform(random, 1.0, 1e12);
+        let spread_s = if random.random_bool(0.3) { 0.0 } else { most_bytes / 1e6 * random.random::<f64>() };
+        let transfers: Vec<Transfer> = (0..random.random_range(1..60))
+            .map(|_| Transfer {
+                links: random_route(random, link_count),
+                bytes: log_uniform(random, 1.0, most_bytes).round() as u64,
+                start_s: spread_s * random.random::<f64>(),
+            })
+            .collect();
+        assert_agrees(&capacities, &transfers, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn all_to_alls_on_flat_and_two_level_topologies() {
+    for seed in 0..120 {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let gpus_per_node = random.random_range(1..=4);
+        let topology = Topology {
+            nodes: if gpus_per_node == 1 { 2 } else { random.random_range(1..=3) },
+            gpus_per_node,
+            nics_per_node: random.random_range(1..=gpus_per_node),
+            gpu_bandwidth: log_uniform(random, 1e9, 1e12),
+            nic_bandwidth: log_uniform(random, 1e9, 1e11),
+            latency_intra_s: 5e-6,
+            latency_inter_s: 2e-5,
+        };
+        let mut capacities = topology.capacities();
+        if random.random_bool(0.5) {
+            capacities.iter_mut().for_each(|capacity| *capacity *= random.random_range(0.1..1.0));
+        }
+        let ready_s: Vec<f64> = (0..topology.ranks())
+            .map(|_| random.random_range(0.0..1e-2) * random.random_range(0.0..1.0))
+            .collect();
+        let staggered = random.random_bool(0.7);
+        let least = log_uniform(random, 1.0, 1e8);
+        let transfers = all_to_all(&topology, |src, dst| {
+            let ready_s =
+                if staggered { f64::max(ready_s[src as usize], ready_s[dst as usize]) } else { 0.0 };
+            (log_uniform(random, least, 1e8).round() as u64, ready_s)
+        });
+        assert_agrees(&capacities, &transfers, &format!("seed {seed}"));
+    }
+}
+
+/// Few distinct sizes, starts and capacities, so that levels and ends coincide all the time.
+#[test]
+fn ties_of_levels_and_ends() {
+    for seed in 0..200 {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let link_count = random.random_range(2..=10);
+        let unit = [1.0, 0.1, 3e9][random.random_range(0..3)];
+        let capacities: Vec<f64> =
+            (0..link_count).map(|_| unit * f64::from(random.random_range(1..=3))).collect();
+        let transfers: Vec<Transfer> = (0..random.random_range(2..60))
+            .map(|_| Transfer {
+                links: random_route(random, link_count),
+                bytes: 840 * random.random_range(1..=3),
+                start_s: 280.0 / unit * f64::from(random.random_range(0..=3)),
+            })
+            .collect();
+        assert_agrees(&capacities, &transfers, &format!("seed {seed}"));
+    }
+}
+
+/// The same traffic at 1e-6 and 1e6 times the bandwidth: from microseconds to days.
+#[test]
+fn agreement_does_not_depend_on_the_time_scale() {
+    for scale in [1e-6, 1e-3, 1.0, 1e3, 1e6] {
+        let topology = nodes(2, 100e9 * scale, 25e9 * scale);
+        let random = &mut ChaCha8Rng::seed_from_u64(8);
+        let transfers = all_to_all(&topology, |src, _| {
+            (random.random_range(1 << 16..1 << 20), f64::from(src % 3) * 1e-5 / scale)
+        });
+        assert_agrees(&topology.capacities(), &transfers, &format!("scale {scale}"));
+    }
+}
+
+/// A transfer keeps three links busy for an hour while short ones come and go: clocks that have run to
+/// 1e14 bytes must still time 50 KB. Agreement holds for the duration of the short ones as well, as far as
+/// a double can tell times apart at one hour (5e-13 s).
+#[test]
+fn short_transfers_at_the_end_of_a_long_one() {
+    let capacities = [40e9, 50e9, 100e9];
+    let random = &mut ChaCha8Rng::seed_from_u64(5);
+    let mut transfers =
+        vec![Transfer { links: links([0, 1, 2]).to_vec(), bytes: 144_000_000_000_000, start_s: 0.0 }];
+    for _ in 0..300 {
+        let start_s = random.random_range(0.0..3600.0f64).floor() + random.random_range(0.0..5e-6);
+        let bytes = random.random_range(50_000..500_000);
+        transfers.push(Transfer { links: random_route(random, 3), bytes, start_s });
+    }
+    assert_agrees(&capacities, &transfers, "finish times");
+    let expected = oracle::finish_times(&capacities, &transfers);
+    let found = play(&capacities, &transfers).finish_s;
+    for ((found, expected), transfer) in found.iter().zip(&expected).zip(&transfers) {
+        let duration_s = expected - transfer.start_s;
+        assert!((found - expected).abs() <= 1e-9 * duration_s + 4.0 * 3600.0 * f64::EPSILON);
+    }
+}
+
+/// Flows come and go, by end or by removal; after each change every rate is compared, not only ends.
+#[test]
+fn every_rate_after_every_change() {
+    for seed in 0..60 {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let link_count = random.random_range(2..=10);
+        let capacities: Vec<f64> = (0..link_count).map(|_| log_uniform(random, 1e6, 1e11)).collect();
+        let mut network = Network::new(&capacities);
+        let mut flows: Vec<(FlowId, Vec<LinkId>)> = Vec::new();
+        let mut ended = Vec::new();
+        for _ in 0..80 {
+            match random.random_range(0..10) {
+                0 if !flows.is_empty() => {
+                    let (flow, _) = flows.swap_remove(random.random_range(0..flows.len()));
+                    network.remove(flow);
+                }
+                1..4 if !flows.is_empty() => {
+                    let step_s = network.next_in_s();
+                    network.advance(step_s);
+                    network.take_ended(&mut ended);
+                    assert!(!ended.is_empty(), "stepping to the next end ends a flow");
+                    flows.retain(|(flow, _)| !ended.contains(flow));
+                    ended.clear();
+                }
+                _ => {
+                    let route = random_route(random, link_count);
+                    let bytes = log_uniform(random, 1.0, 1e12).round() as u64;
+                    flows.push((network.add(&route, bytes), route));
+                }
+            }
+            assert_eq!(network.active(), flows.len());
+            let routes: Vec<&[LinkId]> = flows.iter().map(|(_, route)| &route[..]).collect();
+            for ((flow, _), expected) in flows.iter().zip(oracle::rates(&capacities, &routes)) {
+                assert_close(network.rate(*flow), expected);
+            }
+        }
+    }
+}
+
+// Size.
+
+fn unequal(seed: u64) -> impl FnMut(u32, u32) -> (u64, f64) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    move |_, _| (random.random_range(1 << 18..7 << 18), 0.0)
+}
+
+/// 64 ranks, all pairs, every transfer with an end of its own: too many for the oracle. The busiest link
+/// bounds the time from below, and fair shares of random sizes keep it busy nearly to the end.
+#[test]
+fn unequal_all_to_all_of_64_ranks() {
+    for topology in [flat(64, 25e9), nodes(8, 25e9, 25e9), nodes(8, 200e9, 25e9)] {
+        let transfers = all_to_all(&topology, unequal(1));
+        let run = play(&topology.capacities(), &transfers);
+        assert!(run.ends > 4000, "{} ends of {} transfers", run.ends, transfers.len());
+        let mut busy_s = vec![0.0; topology.capacities().len()];
+        for transfer in &transfers {
+            for link in &transfer.links {
+                busy_s[link.index()] += transfer.bytes as f64 / topology.capacities()[link.index()];
+            }
+        }
+        let bound_s = last(&busy_s);
+        let makespan_s = last(&run.finish_s);
+        assert!((bound_s..1.2 * bound_s + 2e-5).contains(&makespan_s), "{makespan_s} s, bound {bound_s} s");
+    }
+}
+
+/// The same traffic gives the same bits, whatever order the process hashes in.
+#[test]
+fn runs_are_reproducible() {
+    let topology = nodes(2, 50e9, 25e9);
+    let transfers = all_to_all(&topology, unequal(3));
+    let [a, b] = [(), ()].map(|()| play(&topology.capacities(), &transfers).finish_s);
+    assert!(a.iter().zip(&b).all(|(a, b)| a.to_bits() == b.to_bits()));
+}

@@ -1,0 +1,179 @@
+//! The JSON text of a trace, event by event.
+//!
+//! Written by hand around `serde_json`'s strings and objects, because times are microseconds with exactly three
+//! decimals: as floats, nanoseconds are lost after a few hours.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::TraceMeta;
+use super::track::{Track, Tracks};
+
+/// What a slice tells when it is clicked. Absent where it does not apply.
+#[derive(Serialize)]
+pub(super) struct Args<'a> {
+    pub(super) iteration: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) segment: Option<&'static str>,
+    pub(super) op: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stage: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) peer: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bytes_coded: Option<u64>,
+    /// Raw bytes / coded bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) codec: Option<&'a str>,
+}
+
+/// An instant on a track.
+#[derive(Clone, Copy)]
+pub(super) struct Point {
+    pid: u32,
+    tid: u64,
+    ns: i64,
+}
+
+impl Point {
+    /// The instant `ns` on the track of the span with index `span`.
+    pub(super) fn of(tracks: &Tracks, span: usize, ns: i64) -> Self {
+        let track = &tracks.tracks[tracks.slices[span].track];
+        Self { pid: track.rank.0, tid: track.tid, ns }
+    }
+}
+
+/// Writes the file from its first byte to its last.
+pub(super) struct Writer<W> {
+    out: W,
+    first: bool,
+}
+
+impl<W: Write> Writer<W> {
+    pub(super) fn begin(mut out: W) -> io::Result<Self> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        Ok(Self { out, first: true })
+    }
+
+    pub(super) fn process(&mut self, rank: u32) -> io::Result<()> {
+        self.line(format_args!(
+            r#"{{"ph":"M","name":"process_name","pid":{rank},"args":{{"name":"rank {rank}"}}}}"#
+        ))?;
+        self.line(format_args!(
+            r#"{{"ph":"M","name":"process_sort_index","pid":{rank},"args":{{"sort_index":{rank}}}}}"#
+        ))
+    }
+
+    pub(super) fn thread(&mut self, track: &Track) -> io::Result<()> {
+        let (pid, tid, name) = (track.rank.0, track.tid, track.name());
+        self.line(format_args!(
+            r#"{{"ph":"M","name":"thread_name","pid":{pid},"tid":{tid},"args":{{"name":"{name}"}}}}"#
+        ))?;
+        self.line(format_args!(
+            r#"{{"ph":"M","name":"thread_sort_index","pid":{pid},"tid":{tid},"args":{{"sort_index":{tid}}}}}"#
+        ))
+    }
+
+    /// A slice from `begin` to `end_ns`.
+    pub(super) fn slice(
+        &mut self,
+        begin: Point,
+        end_ns: i64,
+        name: &str,
+        category: &str,
+        args: &Args<'_>,
+    ) -> io::Result<()> {
+        let Point { pid, tid, ns } = begin;
+        let (ts, dur) = (Micros(ns), Micros(end_ns - ns));
+        self.line(format_args!(
+            r#"{{"ph":"X","pid":{pid},"tid":{tid},"ts":{ts},"dur":{dur},"cat":"{category}","name":"#
+        ))?;
+        serde_json::to_writer(&mut self.out, name)?;
+        self.out.write_all(b",\"args\":")?;
+        serde_json::to_writer(&mut self.out, args)?;
+        self.out.write_all(b"}")
+    }
+
+    /// One end of arrow `id`: phase `s` where it begins, `f` where it ends.
+    pub(super) fn flow(&mut self, phase: &str, id: usize, at: Point) -> io::Result<()> {
+        let Point { pid, tid, ns } = at;
+        let ts = Micros(ns);
+        // Bound to the slice around it, not to the next one.
+        let binding = if phase == "f" { r#""bp":"e","# } else { "" };
+        self.line(format_args!(
+            r#"{{"ph":"{phase}",{binding}"id":{id},"pid":{pid},"tid":{tid},"ts":{ts},"cat":"transfer","name":"transfer"}}"#
+        ))
+    }
+
+    pub(super) fn in_flight(&mut self, ns: i64, rank: u32, bytes: u64) -> io::Result<()> {
+        let ts = Micros(ns);
+        self.line(format_args!(
+            r#"{{"ph":"C","pid":{rank},"ts":{ts},"name":"bytes in flight","args":{{"bytes":{bytes}}}}}"#
+        ))
+    }
+
+    pub(super) fn iteration_begin(&mut self, ns: i64, iteration: usize) -> io::Result<()> {
+        let ts = Micros(ns);
+        self.line(format_args!(
+            r#"{{"ph":"b","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration","args":{{"iteration":{iteration}}}}}"#
+        ))
+    }
+
+    pub(super) fn iteration_end(&mut self, ns: i64) -> io::Result<()> {
+        let ts = Micros(ns);
+        self.line(format_args!(r#"{{"ph":"e","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration"}}"#))
+    }
+
+    pub(super) fn end(mut self, meta: &TraceMeta) -> io::Result<()> {
+        self.out.write_all(b"\n],\"otherData\":")?;
+        let other = json!({
+            "scenario": meta.scenario,
+            "variant": meta.variant,
+            "executor": meta.executor,
+            "seed": meta.seed,
+            "plan_digest": meta.plan_digest,
+            "clock": meta.clock,
+            "codec": meta.codec,
+            "version": env!("CARGO_PKG_VERSION"),
+        });
+        serde_json::to_writer(&mut self.out, &other)?;
+        self.out.write_all(b"}\n")?;
+        self.out.flush()
+    }
+
+    /// Begins the line of an event.
+    fn line(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        self.out.write_all(if self.first { b"\n" } else { b",\n" })?;
+        self.first = false;
+        self.out.write_fmt(text)
+    }
+}
+
+/// Nanoseconds, shown as microseconds with three decimals.
+struct Micros(i64);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let ns = self.0.unsigned_abs();
+        write!(f, "{sign}{}.{:03}", ns / 1000, ns % 1000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn microseconds_have_three_decimals() {
+        let shown = [0, 7, 1000, 1_234_567, 86_400_000_000_001, -1, -1500].map(|ns| Micros(ns).to_string());
+        assert_eq!(shown, ["0.000", "0.007", "1.000", "1234.567", "86400000000.001", "-0.001", "-1.500"]);
+    }
+}

@@ -1,0 +1,234 @@
+//! What is written, read back.
+
+use std::collections::{BTreeMap, HashMap};
+
+use rand::RngExt;
+use serde_json::Value;
+use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
+
+use super::*;
+use crate::stream;
+
+const RANKS: u32 = 4;
+
+pub(super) fn timeline(spans: Vec<Span>) -> Timeline {
+    Timeline { spans, rank_count: RANKS, segments: vec!["dispatch", "expert", "combine"], iterations: vec![] }
+}
+
+/// The sending end of a transfer of 1000 bytes.
+pub(super) fn transfer(rank: u32, peer: u32, begin_s: f64, end_s: f64) -> Span {
+    Span {
+        iteration: 0,
+        segment: SegmentId(0),
+        rank: Rank(rank),
+        lane: Lane::Tx,
+        op: OpId(rank),
+        stage: Some(Stage::Static),
+        peer: Some(Rank(peer)),
+        name: "send",
+        begin_s,
+        end_s,
+        bytes: 1000,
+        bytes_coded: None,
+    }
+}
+
+/// Both ends of a transfer from `src` to `dst`.
+pub(super) fn both_ends(src: u32, dst: u32, begin_s: f64, end_s: f64) -> [Span; 2] {
+    let receive = Span { lane: Lane::Rx, name: "receive", ..transfer(dst, src, begin_s, end_s) };
+    [transfer(src, dst, begin_s, end_s), receive]
+}
+
+pub(super) fn compute(rank: u32, begin_s: f64, end_s: f64) -> Span {
+    Span {
+        segment: SegmentId(1),
+        lane: Lane::Compute,
+        stage: None,
+        peer: None,
+        name: "expert",
+        bytes: 0,
+        ..transfer(rank, 0, begin_s, end_s)
+    }
+}
+
+fn encode(rank: u32, begin_s: f64, end_s: f64) -> Span {
+    let op = compute(rank, begin_s, end_s);
+    Span { segment: SegmentId(0), lane: Lane::Codec, name: "encode", bytes: 3000, bytes_coded: Some(2000), ..op }
+}
+
+fn meta() -> TraceMeta {
+    TraceMeta {
+        scenario: "quick \"start\"".to_owned(),
+        variant: "static-first".to_owned(),
+        executor: "sim".to_owned(),
+        seed: 7,
+        plan_digest: "0123abcd".to_owned(),
+        clock: "virtual",
+        codec: Some("window7".to_owned()),
+    }
+}
+
+fn written(timeline: &Timeline) -> String {
+    let mut out = Vec::new();
+    write_chrome(timeline, &meta(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Many transfers whose ends differ as real clocks' do, some of no length, some one after the other to the bit.
+fn busy(seed: u64) -> Timeline {
+    let mut rng = stream(seed, "chrome test", [0; 3]);
+    let mut spans = Vec::new();
+    for iteration in 0..3 {
+        let start_s = f64::from(iteration) * 0.1;
+        let mut last_end_s = start_s;
+        for _ in 0..200 {
+            let src = rng.random_range(0..RANKS);
+            let dst = (src + rng.random_range(1..RANKS)) % RANKS;
+            let touching = rng.random_bool(0.2);
+            let begin_s = if touching { last_end_s } else { start_s + rng.random_range(0.0..0.09) };
+            let length_s = if rng.random_bool(0.1) { 0.0 } else { rng.random_range(0.0..1e-3) };
+            let mut ends = both_ends(src, dst, begin_s, begin_s + length_s);
+            ends[1].begin_s += rng.random_range(-1e-4..1e-4);
+            ends[1].end_s = f64::max(ends[1].begin_s, ends[1].end_s + rng.random_range(-1e-4..1e-4));
+            last_end_s = ends[0].end_s;
+            spans.extend(ends.map(|span| Span { iteration, ..span }));
+        }
+    }
+    let iterations = vec![(0.0, 0.1), (0.1, 0.2), (0.2, 0.3)];
+    Timeline { iterations, ..timeline(spans) }
+}
+
+/// A time in the trace, in nanoseconds; its text has exactly three decimals.
+fn ns(event: &Value, key: &str) -> i64 {
+    (event[key].as_f64().unwrap() * 1e3).round() as i64
+}
+
+/// Events of a trace by phase.
+fn by_phase(text: &str) -> HashMap<String, Vec<Value>> {
+    let mut trace: Value = serde_json::from_str(text).unwrap();
+    let mut phases: HashMap<String, Vec<Value>> = HashMap::new();
+    for event in trace["traceEvents"].as_array_mut().unwrap() {
+        phases.entry(event["ph"].as_str().unwrap().to_owned()).or_default().push(event.take());
+    }
+    phases
+}
+
+#[test]
+fn slices_of_a_track_never_overlap() {
+    for seed in 0..20 {
+        let timeline = busy(seed);
+        let phases = by_phase(&written(&timeline));
+        assert_eq!(phases["X"].len(), timeline.spans.len(), "no span is lost");
+        let mut tracks: BTreeMap<(u64, u64), Vec<(i64, i64)>> = BTreeMap::new();
+        for slice in &phases["X"] {
+            let (begin, dur) = (ns(slice, "ts"), ns(slice, "dur"));
+            let track = (slice["pid"].as_u64().unwrap(), slice["tid"].as_u64().unwrap());
+            tracks.entry(track).or_default().push((begin, begin + dur));
+        }
+        for ((pid, tid), slices) in &tracks {
+            for pair in slices.windows(2) {
+                assert!(pair[0].1 <= pair[1].0, "seed {seed} rank {pid} track {tid}: {pair:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_arrow_leads_from_inside_a_send_to_inside_a_receive() {
+    for seed in 0..20 {
+        let phases = by_phase(&written(&busy(seed)));
+        let ends = |phase: &str| -> BTreeMap<u64, &Value> {
+            let ends: BTreeMap<_, _> =
+                phases[phase].iter().map(|event| (event["id"].as_u64().unwrap(), event)).collect();
+            assert_eq!(ends.len(), phases[phase].len(), "ids are unique");
+            ends
+        };
+        let slice_around = |end: &Value| {
+            let around = |slice: &&Value| {
+                let offset = ns(end, "ts") - ns(slice, "ts");
+                slice["pid"] == end["pid"] && slice["tid"] == end["tid"] && (0..ns(slice, "dur")).contains(&offset)
+            };
+            phases["X"].iter().find(around).expect("an arrow is bound to a slice")
+        };
+        let (starts, finishes) = (ends("s"), ends("f"));
+        assert!(starts.keys().eq(finishes.keys()));
+        assert!(starts.len() > 300, "most transfers have an arrow: {}", starts.len());
+        for (start, finish) in starts.values().zip(finishes.values()) {
+            assert!(ns(start, "ts") <= ns(finish, "ts"));
+            assert_eq!(finish["bp"], "e");
+            let (send, receive) = (slice_around(start), slice_around(finish));
+            assert_eq!((&send["name"], &receive["name"]), (&"send static".into(), &"receive static".into()));
+            assert_eq!((&send["pid"], &receive["pid"]), (&receive["args"]["peer"], &send["args"]["peer"]));
+            assert_eq!(send["args"]["iteration"], receive["args"]["iteration"]);
+        }
+    }
+}
+
+#[test]
+fn events_are_in_the_order_of_time() {
+    let text = written(&busy(1));
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let times: Vec<_> = events.iter().filter(|event| event["ph"] != "M").map(|event| ns(event, "ts")).collect();
+    assert!(times.is_sorted());
+}
+
+#[test]
+fn times_have_three_decimals() {
+    let text = written(&busy(1));
+    for key in ["\"ts\":", "\"dur\":"] {
+        for rest in text.split(key).skip(1) {
+            let number = &rest[..rest.find(',').unwrap()];
+            let (_, decimals) = number.split_once('.').expect("a decimal point");
+            assert!(decimals.len() == 3 && decimals.bytes().all(|b| b.is_ascii_digit()), "{number}");
+        }
+    }
+}
+
+#[test]
+fn counters_return_to_zero() {
+    let phases = by_phase(&written(&busy(2)));
+    for rank in 0..RANKS {
+        let of_rank = phases["C"].iter().filter(|event| event["pid"] == rank);
+        let last = of_rank.last().expect("every rank sends");
+        assert_eq!((&last["name"], &last["args"]["bytes"]), (&"bytes in flight".into(), &0.into()));
+    }
+}
+
+#[test]
+fn same_timeline_same_bytes() {
+    assert_eq!(written(&busy(3)), written(&busy(3)));
+}
+
+#[test]
+fn idle_ranks_are_shown() {
+    let phases = by_phase(&written(&timeline(vec![])));
+    let names: Vec<_> = phases["M"].iter().filter(|event| event["name"] == "process_name").collect();
+    assert_eq!(names.len(), RANKS as usize);
+}
+
+#[test]
+fn a_failing_writer_is_an_error() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let error = write_chrome(&busy(1), &meta(), Full).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+}
+
+/// The whole file: names, arguments, order.
+#[test]
+fn golden() {
+    let exchange = Span { lane: Lane::Exchange, peer: None, name: "exchange", ..transfer(0, 0, 2e-6, 5e-6) };
+    let mut spans = vec![encode(0, 0.0, 2e-6), exchange, compute(1, 5e-6, 6.25e-6)];
+    spans.extend(both_ends(0, 1, 2e-6, 4e-6));
+    spans.extend(both_ends(0, 1, 3e-6, 5e-6));
+    let timeline = Timeline { rank_count: 2, iterations: vec![(0.0, 6.25e-6)], ..timeline(spans) };
+    insta::assert_snapshot!(written(&timeline), @"");
+}

@@ -1,0 +1,162 @@
+//! Which span is drawn where: threads of the trace, and times in whole nanoseconds.
+
+use zipwire_schedule::{Lane, Rank};
+
+use crate::{Span, Timeline};
+
+/// A thread of the trace: a lane of a rank, or a part of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Track {
+    pub(super) rank: Rank,
+    pub(super) lane: Lane,
+    /// 0 for the lane itself, counting up for the sub-lanes that its overlapping spans need.
+    pub(super) sub_lane: u32,
+    /// Thread id: unique in the whole trace, ascending in the order of display, and never the id of a process.
+    /// (Perfetto orders threads by id, and shows one whose id is its process's as the main thread, first.)
+    pub(super) tid: u64,
+}
+
+impl Track {
+    /// `tx`, `tx 2`, `tx 3`, ...
+    pub(super) fn name(&self) -> String {
+        match self.sub_lane {
+            0 => self.lane.name().to_owned(),
+            index => format!("{} {}", self.lane.name(), index + 1),
+        }
+    }
+}
+
+/// A span, placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slice {
+    /// Index into [`Tracks::tracks`].
+    pub(super) track: usize,
+    pub(super) begin_ns: i64,
+    pub(super) end_ns: i64,
+}
+
+/// Every span's place.
+pub(super) struct Tracks {
+    /// In the order of display: by rank, lane, sub-lane.
+    pub(super) tracks: Vec<Track>,
+    /// By index of the span.
+    pub(super) slices: Vec<Slice>,
+}
+
+impl Tracks {
+    /// Deals the spans of each lane, in the order in which they begin, to the first sub-lane that is free.
+    pub(super) fn assign(timeline: &Timeline) -> Self {
+        let spans = &timeline.spans;
+        let mut slices: Vec<_> = spans.iter().map(unplaced).collect();
+        let mut order: Vec<_> = (0..spans.len()).collect();
+        order.sort_by_key(|&index| {
+            let (span, slice) = (&spans[index], &slices[index]);
+            (span.rank, span.lane, slice.begin_ns, slice.end_ns, index)
+        });
+
+        let mut tracks = Vec::new();
+        let lane_of = |index: &usize| (spans[*index].rank, spans[*index].lane);
+        for group in order.chunk_by(|a, b| lane_of(a) == lane_of(b)) {
+            let (rank, lane) = lane_of(&group[0]);
+            let first = tracks.len();
+            // End of the last slice on each sub-lane.
+            let mut ends: Vec<i64> = Vec::new();
+            for &index in group {
+                let slice = &mut slices[index];
+                let free = ends.iter().position(|&end_ns| end_ns <= slice.begin_ns);
+                let sub_lane = free.unwrap_or_else(|| {
+                    let tid = u64::from(timeline.rank_count) + tracks.len() as u64;
+                    tracks.push(Track { rank, lane, sub_lane: ends.len() as u32, tid });
+                    ends.push(slice.end_ns);
+                    ends.len() - 1
+                });
+                ends[sub_lane] = slice.end_ns;
+                slice.track = first + sub_lane;
+            }
+        }
+        Self { tracks, slices }
+    }
+}
+
+/// Begin and end of `span`. A transfer takes a nanosecond at least: an arrow cannot be bound to less.
+fn unplaced(span: &Span) -> Slice {
+    let begin_ns = nanoseconds(span.begin_s);
+    let shortest = i64::from(span.peer.is_some());
+    Slice { track: 0, begin_ns, end_ns: nanoseconds(span.end_s).max(begin_ns + shortest) }
+}
+
+/// The nearest whole nanosecond.
+pub(super) fn nanoseconds(seconds: f64) -> i64 {
+    (seconds * 1e9).round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chrome::tests::{compute, timeline, transfer};
+
+    /// (track name, begin, end) of each span, in the order given.
+    fn placed(spans: Vec<Span>) -> Vec<(String, i64, i64)> {
+        let tracks = Tracks::assign(&timeline(spans));
+        let place = |slice: &Slice| (tracks.tracks[slice.track].name(), slice.begin_ns, slice.end_ns);
+        tracks.slices.iter().map(place).collect()
+    }
+
+    fn names(spans: Vec<Span>) -> Vec<String> {
+        placed(spans).into_iter().map(|(name, ..)| name).collect()
+    }
+
+    #[test]
+    fn one_after_the_other_is_one_track() {
+        let spans = vec![transfer(0, 1, 1e-6, 2e-6), transfer(0, 2, 2e-6, 3e-6), transfer(0, 3, 0.0, 1e-6)];
+        assert_eq!(names(spans), ["tx", "tx", "tx"]);
+    }
+
+    #[test]
+    fn overlapping_spans_take_the_first_free_sub_lane() {
+        let spans = vec![
+            transfer(0, 1, 0.0, 4e-6),
+            transfer(0, 2, 1e-6, 2e-6),
+            transfer(0, 3, 1.5e-6, 6e-6),
+            transfer(0, 1, 2e-6, 3e-6),
+            transfer(0, 2, 4e-6, 5e-6),
+        ];
+        assert_eq!(names(spans), ["tx", "tx 2", "tx 3", "tx 2", "tx"]);
+    }
+
+    #[test]
+    fn ranks_and_lanes_do_not_share_sub_lanes() {
+        let spans = vec![transfer(0, 1, 0.0, 1e-6), transfer(1, 0, 0.0, 1e-6), compute(0, 0.0, 1e-6)];
+        assert_eq!(names(spans), ["tx", "tx", "compute"]);
+    }
+
+    #[test]
+    fn overlap_is_decided_after_rounding() {
+        // 1.4 ns and 1.3 ns overlap as real numbers and not as whole nanoseconds; 1.6 and 1.7 the other way round.
+        let overlap_lost = vec![transfer(0, 1, 0.0, 1.4e-9), transfer(0, 2, 1.3e-9, 9e-9)];
+        assert_eq!(placed(overlap_lost), [("tx".to_owned(), 0, 1), ("tx".to_owned(), 1, 9)]);
+        let overlap_made = vec![transfer(0, 1, 0.0, 0.4e-9), transfer(0, 2, 0.4e-9, 9e-9)];
+        assert_eq!(placed(overlap_made), [("tx".to_owned(), 0, 1), ("tx 2".to_owned(), 0, 9)]);
+    }
+
+    #[test]
+    fn a_zero_length_op_stays_and_occupies_nothing() {
+        let spans = vec![compute(0, 0.0, 1e-6), compute(0, 1e-6, 1e-6), compute(0, 1e-6, 2e-6)];
+        let kept: Vec<_> = [(0, 1000), (1000, 1000), (1000, 2000)].map(|(b, e)| ("compute".to_owned(), b, e)).into();
+        assert_eq!(placed(spans), kept);
+    }
+
+    #[test]
+    fn thread_ids_follow_the_order_of_display_and_are_no_process_ids() {
+        let spans = vec![
+            transfer(1, 0, 0.0, 1e-6),
+            transfer(0, 1, 0.0, 1e-6),
+            transfer(0, 2, 0.0, 1e-6),
+            compute(0, 0.0, 1e-6),
+        ];
+        let tracks = Tracks::assign(&timeline(spans)).tracks;
+        let shown: Vec<_> = tracks.iter().map(|track| (track.rank.0, track.name(), track.tid)).collect();
+        let expected = [(0, "compute", 4), (0, "tx", 5), (0, "tx 2", 6), (1, "tx", 7)];
+        assert_eq!(shown, expected.map(|(rank, name, tid)| (rank, name.to_owned(), tid)));
+    }
+}

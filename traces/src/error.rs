@@ -1,0 +1,126 @@
+//! Everything that can be wrong with a recording.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why a recording could not be read. Every variant names the file and the place in it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The file could not be opened or read.
+    #[error("cannot read `{path}`: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file has no valid safetensors header.
+    #[error("`{path}` is not a safetensors file: {reason} (in the header, bytes 0 to {header_end})")]
+    NotSafetensors {
+        /// The file.
+        path: PathBuf,
+        /// End of the header as the file declares it, in bytes, or the file's length if that is less.
+        header_end: u64,
+        /// What is wrong with the header.
+        reason: String,
+    },
+    /// The header is valid but the data is shorter or longer than it says.
+    #[error("`{path}` has `{found}` bytes where its header describes `{needed}`{}", length_hint(*found, *needed))]
+    WrongLength {
+        /// The file.
+        path: PathBuf,
+        /// Length of the file in bytes.
+        found: u64,
+        /// Length in bytes that header and tensors need.
+        needed: u64,
+    },
+    /// No tensor of that name.
+    #[error("`{path}` has no tensor `{tensor}`{}", nearest_hint(nearest))]
+    NoSuchTensor {
+        /// The file.
+        path: PathBuf,
+        /// The name asked for.
+        tensor: String,
+        /// The most similar names that the file does have, best first, at most three.
+        nearest: Vec<String>,
+    },
+    /// The tensor holds values of another type.
+    #[error("tensor `{tensor}` of `{path}` holds `{found}` values where `{needed}` is needed")]
+    WrongDtype {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its dtype, by its safetensors name.
+        found: String,
+        /// The dtype needed, by its safetensors name.
+        needed: &'static str,
+    },
+    /// The tensor has no values.
+    #[error("tensor `{tensor}` of `{path}` is empty: its shape is `{shape:?}`")]
+    EmptyTensor {
+        /// The file.
+        path: PathBuf,
+        /// The tensor.
+        tensor: String,
+        /// Its shape, with a zero in it.
+        shape: Vec<usize>,
+    },
+    /// A line is not a record of the expected shape.
+    #[error("`{path}` line {line} column {column}: {reason}")]
+    BadJsonl {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: u64,
+        /// Column in bytes, from 1; the line's first when the record as a whole is wrong.
+        column: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A row of a table is wrong.
+    #[error("`{path}` line {line} column `{column}`: {reason}")]
+    BadCsv {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1; the header is line 1.
+        line: u64,
+        /// Name of the column by the expected header.
+        column: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file is well-formed and has no record in it.
+    #[error("`{path}` holds no records")]
+    NoRecords {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl TraceError {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}
+
+fn length_hint(found: u64, needed: u64) -> &'static str {
+    if found < needed {
+        "\nhint: the file is truncated; copy or download it again"
+    } else {
+        "\nhint: something was appended to the file"
+    }
+}
+
+fn nearest_hint(nearest: &[String]) -> String {
+    let names: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
+    match names.as_slice() {
+        [] => "\nhint: the file holds no tensors".to_owned(),
+        [name] => format!("\nhint: the nearest name is {name}"),
+        _ => format!("\nhint: the nearest names are {}", names.join(", ")),
+    }
+}

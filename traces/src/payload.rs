@@ -1,0 +1,177 @@
+//! What a transfer carries: recorded rows, drawn by chunk, so that every chunk is like no other.
+//!
+//! A chunk is what `src` sends to `dst` in one segment. It is the same in every iteration, and any rank can
+//! regenerate it, so the receiver can check what arrived without anything being kept.
+
+use std::sync::Arc;
+
+use rand::Rng;
+use zipwire_schedule::{Rank, SegmentId};
+
+use crate::{Rows, stream};
+
+/// Fills chunks with recorded rows, and checks received ones against what must have been sent.
+///
+/// Row k of a chunk is the row that the k-th draw of `stream(seed, "payload", [segment, src, dst])` selects from the
+/// segment's source; the last row is cut. Two different chunks of k rows from a source of n distinct rows
+/// are equal with a chance of n^-k, so a misrouted or stale chunk does not pass for the right one.
+///
+/// Cheap to clone: the sources are shared.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    seed: u64,
+    sources: Arc<[Arc<Rows>]>,
+}
+
+impl Payload {
+    /// A payload with one source per segment, by [`SegmentId`].
+    pub fn new(seed: u64, sources: Vec<Arc<Rows>>) -> Self {
+        Self { seed, sources: sources.into() }
+    }
+
+    /// Writes the chunk that `src` sends to `dst` in `segment` to `out`. Its length is that of `out`; a shorter chunk
+    /// is the beginning of a longer one.
+    ///
+    /// # Panics
+    /// If the segment has no source.
+    pub fn fill(&self, segment: SegmentId, src: Rank, dst: Rank, out: &mut [u8]) {
+        let mut draws = self.draws(segment, src, dst);
+        for piece in out.chunks_mut(draws.source.row_bytes()) {
+            piece.copy_from_slice(&draws.next_row()[..piece.len()]);
+        }
+    }
+
+    /// Offset in bytes of the first difference between `received` and the chunk that `src` sends to `dst` in
+    /// `segment`, or `None` if they are equal. Compares with the source in place, without a copy.
+    ///
+    /// # Panics
+    /// If the segment has no source.
+    pub fn mismatch(&self, segment: SegmentId, src: Rank, dst: Rank, received: &[u8]) -> Option<u64> {
+        let mut draws = self.draws(segment, src, dst);
+        let row_bytes = draws.source.row_bytes();
+        received.chunks(row_bytes).enumerate().find_map(|(index, piece)| {
+            let expected = &draws.next_row()[..piece.len()];
+            if piece == expected {
+                return None;
+            }
+            let offset = piece.iter().zip(expected).position(|(a, b)| a != b);
+            Some((index * row_bytes + offset.expect("unequal pieces of one length differ somewhere")) as u64)
+        })
+    }
+
+    fn draws(&self, segment: SegmentId, src: Rank, dst: Rank) -> Draws<'_, impl Rng> {
+        let keys = [segment.0, src.0, dst.0].map(u64::from);
+        Draws { source: &self.sources[segment.index()], rng: stream(self.seed, "payload", keys) }
+    }
+}
+
+/// The rows of one chunk, one after the other.
+struct Draws<'a, R> {
+    source: &'a Rows,
+    rng: R,
+}
+
+impl<'a, R: Rng> Draws<'a, R> {
+    fn next_row(&mut self) -> &'a [u8] {
+        // Multiply and shift instead of rejection: one draw per row, with a bias of at most rows / 2^32.
+        let scaled = u64::from(self.rng.next_u32()) * self.source.row_count() as u64;
+        self.source.row((scaled >> 32) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISPATCH: SegmentId = SegmentId(0);
+    const COMBINE: SegmentId = SegmentId(1);
+
+    /// 64 rows of 512 bytes, all different.
+    fn source(seed: u64) -> Rows {
+        let mut bytes = vec![0; 64 * 512];
+        stream(seed, "test", [0; 3]).fill_bytes(&mut bytes);
+        Rows::new(bytes, 512)
+    }
+
+    fn payload() -> Payload {
+        Payload::new(7, vec![Arc::new(source(1)), Arc::new(source(2))])
+    }
+
+    fn chunk(payload: &Payload, segment: SegmentId, src: u32, dst: u32, len: usize) -> Vec<u8> {
+        let mut out = vec![0xaa; len];
+        payload.fill(segment, Rank(src), Rank(dst), &mut out);
+        out
+    }
+
+    #[test]
+    fn chunks_are_recorded_rows_one_after_the_other() {
+        let payload = payload();
+        let source = source(1);
+        let known: std::collections::HashSet<_> = (0..source.row_count()).map(|i| source.row(i)).collect();
+        let chunk = chunk(&payload, DISPATCH, 0, 1, 100 * 512 + 7);
+        for row in chunk[..100 * 512].chunks(512) {
+            assert!(known.contains(row));
+        }
+        assert!(known.iter().any(|row| row[..7] == chunk[100 * 512..]));
+    }
+
+    #[test]
+    fn a_chunk_depends_on_segment_source_destination_and_seed_and_on_nothing_else() {
+        let payload = payload();
+        let chunk_of = |segment, src, dst| chunk(&payload, segment, src, dst, 4096);
+        let reference = chunk_of(DISPATCH, 2, 3);
+        assert_eq!(reference, chunk_of(DISPATCH, 2, 3));
+        assert_ne!(reference, chunk_of(COMBINE, 2, 3));
+        assert_ne!(reference, chunk_of(DISPATCH, 3, 2));
+        assert_ne!(reference, chunk_of(DISPATCH, 2, 4));
+        let other_seed = Payload { seed: 8, ..payload.clone() };
+        assert_ne!(reference, chunk(&other_seed, DISPATCH, 2, 3, 4096));
+    }
+
+    #[test]
+    fn a_shorter_chunk_begins_a_longer_one() {
+        let payload = payload();
+        let long = chunk(&payload, DISPATCH, 0, 1, 1500);
+        for len in [0, 1, 2, 511, 512, 513, 1024, 1499] {
+            assert_eq!(chunk(&payload, DISPATCH, 0, 1, len), long[..len], "length {len}");
+        }
+    }
+
+    #[test]
+    fn mismatch_finds_the_first_wrong_byte_anywhere() {
+        let payload = payload();
+        for len in [1, 511, 512, 513, 1300] {
+            let good = chunk(&payload, COMBINE, 5, 0, len);
+            assert_eq!(payload.mismatch(COMBINE, Rank(5), Rank(0), &good), None, "length {len}");
+            for offset in 0..len {
+                let mut bad = good.clone();
+                bad[offset] ^= 0x10;
+                bad[len - 1] ^= 0x01;
+                assert_eq!(payload.mismatch(COMBINE, Rank(5), Rank(0), &bad), Some(offset as u64));
+            }
+        }
+        assert_eq!(payload.mismatch(COMBINE, Rank(5), Rank(0), &[]), None);
+    }
+
+    #[test]
+    fn a_misrouted_chunk_is_a_mismatch() {
+        let payload = payload();
+        let chunk = chunk(&payload, DISPATCH, 0, 1, 2048);
+        assert!(payload.mismatch(DISPATCH, Rank(1), Rank(0), &chunk).is_some());
+        assert!(payload.mismatch(COMBINE, Rank(0), Rank(1), &chunk).is_some());
+    }
+
+    #[test]
+    fn rows_of_any_width_fill_chunks() {
+        let narrow = Payload::new(1, vec![Arc::new(Rows::new(vec![1, 2, 3, 4, 5, 6], 2))]);
+        let chunk = chunk(&narrow, DISPATCH, 0, 1, 999);
+        assert!(chunk.chunks_exact(2).all(|row| [[1, 2], [3, 4], [5, 6]].contains(&[row[0], row[1]])));
+        assert_eq!(narrow.mismatch(DISPATCH, Rank(0), Rank(1), &chunk), None);
+    }
+
+    #[test]
+    fn is_shared_between_threads() {
+        fn shared<T: Clone + Send + Sync>() {}
+        shared::<Payload>();
+    }
+}

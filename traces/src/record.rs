@@ -1,0 +1,76 @@
+//! Spans of ops and transfers: one way to describe them for every executor, so that timelines compare.
+
+use zipwire_schedule::machine::Direction;
+use zipwire_schedule::plan::{Exchange, Op, OpKind, Transfer};
+use zipwire_schedule::{Lane, Machine, Rank};
+
+use crate::Span;
+
+impl Span {
+    /// A finished op of `machine`'s program.
+    pub fn of_op(machine: &Machine, iteration: u32, op: &Op, begin_s: f64, end_s: f64) -> Self {
+        let (bytes, bytes_coded) = match &op.kind {
+            OpKind::Compute(_) => (0, None),
+            OpKind::Encode(batch) | OpKind::Decode(batch) => {
+                let coded = batch.blocks.iter().map(|block| {
+                    let dynamic = machine.size(block.size).expect("a finished codec op knows its sizes");
+                    block.static_section.len + dynamic
+                });
+                (batch.bytes_raw(), Some(coded.sum()))
+            }
+            OpKind::Exchange(exchange) => {
+                (exchange.sends.iter().map(|transfer| machine.transfer_bytes(transfer)).sum(), None)
+            }
+        };
+        Self {
+            iteration,
+            segment: op.segment,
+            rank: machine.program().rank,
+            lane: op.kind.lane(),
+            op: op.id,
+            stage: match &op.kind {
+                OpKind::Exchange(exchange) => Some(exchange.stage),
+                OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => None,
+            },
+            peer: None,
+            name: op.kind.name(),
+            begin_s,
+            end_s,
+            bytes,
+            bytes_coded,
+        }
+    }
+
+    /// One end of a finished transfer of `bytes` bytes; `begin_s` is the start of its latency.
+    #[expect(clippy::too_many_arguments, reason = "each is one fact about the span")]
+    pub fn of_transfer(
+        rank: Rank,
+        iteration: u32,
+        op: &Op,
+        exchange: &Exchange,
+        transfer: &Transfer,
+        direction: Direction,
+        bytes: u64,
+        begin_s: f64,
+        end_s: f64,
+    ) -> Self {
+        let (lane, name) = match direction {
+            Direction::Send => (Lane::Tx, "send"),
+            Direction::Receive => (Lane::Rx, "receive"),
+        };
+        Self {
+            iteration,
+            segment: op.segment,
+            rank,
+            lane,
+            op: op.id,
+            stage: Some(exchange.stage),
+            peer: Some(transfer.peer),
+            name,
+            begin_s,
+            end_s,
+            bytes,
+            bytes_coded: None,
+        }
+    }
+}

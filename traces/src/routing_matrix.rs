@@ -1,0 +1,109 @@
+//! Recorded routing in: how many token copies each source rank sent to each expert (JSONL).
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use ndarray::Array2;
+use serde::Deserialize;
+
+use crate::TraceError;
+
+/// One recorded step of one layer: token copies by source rank and expert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoutingMatrix {
+    /// Training step, from 0.
+    pub step: u64,
+    /// Layer of the model, from 0.
+    pub layer: u32,
+    /// How the data was dealt to the ranks: `domain` (a rank reads one text domain) or `shuffled`.
+    pub sharding: String,
+    /// Number of source ranks: the rows of `counts`.
+    pub rank_count: u32,
+    /// Experts per token.
+    pub top_k: u32,
+    /// Tokens of each source rank, before the copies to `top_k` experts.
+    pub tokens_per_rank: u64,
+    /// Token copies, source rank x expert.
+    pub counts: Array2<u64>,
+}
+
+/// A line of the file.
+#[derive(Deserialize)]
+#[serde(
+    expecting = "an object with `step`, `layer`, `ranks`, `sharding`, `tokens_per_rank`, `topk` and `matrix`"
+)]
+struct Record {
+    step: u64,
+    layer: u32,
+    ranks: u32,
+    sharding: String,
+    tokens_per_rank: u64,
+    topk: u32,
+    matrix: Vec<Vec<u64>>,
+}
+
+/// All records of the JSONL file at `path`, in the file's order. A line is an object with `step`, `layer`, `ranks`,
+/// `sharding`, `tokens_per_rank`, `topk` and `matrix`, the counts as a list of rows; other keys are ignored, as are
+/// empty lines.
+///
+/// # Errors
+/// If the file cannot be read or holds no record, or if a line is not such an object, its matrix is ragged, or
+/// has another number of rows than `ranks` says.
+pub fn read_routing_matrices(path: &Path) -> Result<Vec<RoutingMatrix>, TraceError> {
+    let file = File::open(path).map_err(TraceError::io(path))?;
+    let mut matrices = Vec::new();
+    for (line, number) in BufReader::new(file).split(b'\n').zip(1..) {
+        let line = line.map_err(TraceError::io(path))?;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let bad =
+            |(column, reason)| TraceError::BadJsonl { path: path.to_owned(), line: number, column, reason };
+        matrices.push(parse(&line).map_err(bad)?);
+    }
+    if matrices.is_empty() {
+        return Err(TraceError::NoRecords { path: path.to_owned() });
+    }
+    Ok(matrices)
+}
+
+/// The record on `line`, or column and reason.
+fn parse(line: &[u8]) -> Result<RoutingMatrix, (usize, String)> {
+    let record: Record = serde_json::from_slice(line).map_err(|error| {
+        let reason = error.to_string();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        (error.column().max(1), reason.trim_end_matches(&place).to_owned())
+    })?;
+    let whole = |reason: String| (1, reason);
+
+    let rank_count = record.ranks;
+    if rank_count == 0 {
+        return Err(whole("`ranks` is `0`".to_owned()));
+    }
+    if record.matrix.len() != rank_count as usize {
+        let rows = record.matrix.len();
+        return Err(whole(format!("`matrix` has `{rows}` rows where `ranks` is `{rank_count}`")));
+    }
+    let experts = record.matrix[0].len();
+    if experts == 0 {
+        return Err(whole("`matrix` has no columns".to_owned()));
+    }
+    if let Some((row, counts)) = record.matrix.iter().enumerate().find(|(_, row)| row.len() != experts) {
+        let found = counts.len();
+        return Err(whole(format!(
+            "`matrix` is ragged: row `{row}` has `{found}` columns, row `0` has `{experts}`"
+        )));
+    }
+    let counts = Array2::from_shape_vec((record.matrix.len(), experts), record.matrix.concat())
+        .expect("every row has the same number of columns");
+    Ok(RoutingMatrix {
+        step: record.step,
+        layer: record.layer,
+        sharding: record.sharding,
+        rank_count,
+        top_k: record.topk,
+        tokens_per_rank: record.tokens_per_rank,
+        counts,
+    })
+}

@@ -1,0 +1,45 @@
+//! What happened, when and where: the one record that every executor writes.
+
+use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
+
+/// One op or one end of one transfer, executed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// Iteration, from 0.
+    pub iteration: u32,
+    /// The collective call or compute phase that the op belongs to.
+    pub segment: SegmentId,
+    /// Where it ran; for a transfer, the end that this span describes.
+    pub rank: Rank,
+    /// The resource that it occupied.
+    pub lane: Lane,
+    /// The op of that rank's program.
+    pub op: OpId,
+    /// What the exchange carries; `None` for compute and codec ops.
+    pub stage: Option<Stage>,
+    /// The other end of a transfer; `None` for everything else.
+    pub peer: Option<Rank>,
+    /// Low-cardinality name: `encode`, `decode`, `exchange`, `send`, `receive`, or a compute phase.
+    pub name: &'static str,
+    /// Seconds since the start of the run, in the executor's own clock.
+    pub begin_s: f64,
+    /// Seconds since the start of the run, not before `begin_s`.
+    pub end_s: f64,
+    /// Raw bytes of a codec op, bytes on the wire of a transfer, bytes sent by an exchange, 0 for compute.
+    pub bytes: u64,
+    /// Coded bytes of a codec op, headers included; `None` for everything else.
+    pub bytes_coded: Option<u64>,
+}
+
+/// The spans of a run and what is needed to read them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// Spans in the order in which they ended; ties in any order that is the same on every machine.
+    pub spans: Vec<Span>,
+    /// Number of ranks; ranks without a span are idle, not absent.
+    pub rank_count: u32,
+    /// Name of each segment, by [`SegmentId`].
+    pub segments: Vec<&'static str>,
+    /// Begin and end of each iteration in seconds: from the barrier to the last rank's end.
+    pub iterations: Vec<(f64, f64)>,
+}
