@@ -17,7 +17,7 @@ pub struct CodecChoice {
     pub spec: Spec,
     /// What encoding and decoding cost.
     pub cost: CodecCost,
-    /// Raw bytes over coded bytes. If given, simulations use it for every chunk instead of coding the payload.
+    /// Raw bytes over coded bytes. If given, simulations use it for every chunk and code no payload.
     pub ratio: Option<f64>,
 }
 

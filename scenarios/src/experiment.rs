@@ -143,8 +143,8 @@ fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, worklo
             .with(first.protocol.clone(), "used here"));
     }
     if workload.rows.is_none() && choice.ratio.is_none() {
-        let (codec, example) = (choice.spec.to_string(), workload.payload_example);
-        return Err(Problem::NoPayload { codec, example }.at(header.clone()));
+        let (codec, dtype) = (choice.spec.to_string(), workload.dtype.name());
+        return Err(Problem::NoPayload { codec, dtype }.at(header.clone()));
     }
     Ok(())
 }

@@ -9,10 +9,11 @@
 //! cluster = { nodes = 1, gpus_per_node = 4, gpu_bandwidth = "25 GB/s", latency_intra = "5 us" }
 //! workload = { kind = "collective", collective = "all-to-all", bytes_per_rank = "1 MiB" }
 //! "#;
-//! let experiment = load(&Source::from_text("first.toml", text, "."), &[], None)?;
+//! let source = Source::from_text("first.toml", text, ".");
+//! let experiment = load(&source, &[], None)?;
 //! assert_eq!(experiment.traffic()[0].total(), 4 * 3 * (1 << 18));
 //!
-//! let error = load(&Source::from_text("first.toml", text, "."), &["cluster.nodse=2".into()], None).unwrap_err();
+//! let error = load(&source, &["cluster.nodse=2".into()], None).unwrap_err();
 //! assert_eq!(error.to_string(), "`--set cluster.nodse=2`: unknown key `nodse` in `cluster`");
 //! # Ok::<(), zipwire_scenarios::ScenarioError>(())
 //! ```
@@ -25,11 +26,14 @@
 //! It runs nothing and plans nothing: protocols and orders are names here, whose meaning is in
 //! `zipwire-schedule`.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "in tests a panic is the report"))]
+
 mod cluster;
 mod codec;
 mod document;
 mod error;
 mod experiment;
+mod help;
 mod model;
 mod nearest;
 mod payload;

@@ -75,7 +75,7 @@ impl Rowset {
                     |&yes: &bool| if yes { calls.next().expect("one source per call") } else { unused };
                 communicates.iter().map(next).map(Arc::clone).collect()
             }
-            Self::Gaussian { std } => vec![Arc::new(Rows::gaussian(std, seed)); communicates.len()],
+            Self::Gaussian { std } => shared(Rows::gaussian(std, seed), communicates.len()),
         };
         Payload::new(seed, sources)
     }
@@ -83,6 +83,11 @@ impl Rowset {
 
 /// Incompressible bytes for every segment: for scenarios in which nothing depends on what is sent.
 pub(crate) fn noise(segments: usize, seed: u64) -> Payload {
-    let rows = Arc::new(Rows::noise(seed));
-    Payload::new(seed, vec![rows; segments])
+    Payload::new(seed, shared(Rows::noise(seed), segments))
+}
+
+/// The same rows for every segment.
+fn shared(rows: Rows, segments: usize) -> Vec<Arc<Rows>> {
+    let rows = Arc::new(rows);
+    std::iter::repeat_n(rows, segments).collect()
 }

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a scenario, as data; the words for it and the help.
+//! Everything that can be wrong with a scenario, as data, and the words for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,10 +7,11 @@ use thiserror::Error;
 use zipwire_codec::SpecError;
 use zipwire_traces::TraceError;
 
-use crate::nearest::{list, nearest};
+use crate::help::HINT;
+use crate::nearest::list;
 use crate::quantity::Dimension;
 
-/// What is wrong with a scenario. The message is one line; [`help`](Self::help) says what would be right.
+/// What is wrong with a scenario. `Display` gives one line; [`help`](Self::help) says what would be right.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -49,7 +50,11 @@ pub enum Problem {
         example: String,
     },
     /// None or several of keys of which exactly one is needed.
-    #[error("`{table}` needs exactly one of {}, found {}", list(choices.iter().copied()), list(found.iter().copied()))]
+    #[error(
+        "`{table}` needs exactly one of {}, found {}",
+        list(choices.iter().copied()),
+        list(found.iter().copied())
+    )]
     NotOneOf {
         /// Path of the table.
         table: String,
@@ -190,7 +195,7 @@ pub enum Problem {
         wanted: usize,
     },
     /// A record says nothing about where a rank's tokens go.
-    #[error("the record in `{file}` routes no token{}", rank.map_or(String::new(), |rank| format!(" from rank `{rank}`")))]
+    #[error("the record in `{file}` routes no token{}", from_rank(*rank))]
     NoShares {
         /// The file.
         file: String,
@@ -283,8 +288,8 @@ pub enum Problem {
     NoPayload {
         /// The codec.
         codec: String,
-        /// Example of a payload, as TOML.
-        example: &'static str,
+        /// Type of the workload's values.
+        dtype: &'static str,
     },
     /// A payload for values of another type.
     #[error("a payload holds BF16 values, and the workload sends {dtype}")]
@@ -303,86 +308,16 @@ pub enum Problem {
     Recording(#[source] TraceError),
 }
 
-impl Problem {
-    /// What would be right, where the message does not say so already.
-    pub fn help(&self) -> Option<String> {
-        match self {
-            Self::UnknownKey { key, valid, .. } => Some(choose(key, valid, "the valid keys are")),
-            Self::UnknownName { name, valid, .. } => Some(choose(name, valid, "it must be one of")),
-            Self::NoSuchPath { path, valid } => {
-                let last = path.rsplit('.').next().unwrap_or(path);
-                Some(choose(last, valid, "there are"))
-            }
-            Self::MissingKey { key, table, example } if table.is_empty() => {
-                Some(format!("add `{key} = {example}` before the first table"))
-            }
-            Self::MissingKey { key, table, example } => Some(format!("add `{key} = {example}` to `{table}`")),
-            Self::MissingUnit { number, dimension, .. } => Some(format!(
-                "write it as a string with a unit, like `\"{number} {}\"`; the units are {}",
-                dimension.example().rsplit(' ').next().unwrap_or_default(),
-                list(dimension.units())
-            )),
-            Self::UnknownUnit { unit, dimension, .. } => {
-                Some(choose(unit, &dimension.units().collect::<Vec<_>>(), "the units are"))
-            }
-            Self::NotQuantity { dimension, .. } => Some(format!("like `\"{}\"`", dimension.example())),
-            Self::OutOfRange { limits, .. } => Some(format!("it must be {limits}")),
-            Self::BadName { .. } => Some(
-                "1 to 100 letters, digits, `-`, `_` and `.`, with a letter or digit first: it names output files"
-                    .to_owned(),
-            ),
-            Self::DuplicateVariant { .. } => Some("give each variant a name of its own".to_owned()),
-            Self::NotAssignment => Some("like `--set cluster.nodes=4`".to_owned()),
-            Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
-            Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
-            Self::NoCodec { .. } => {
-                let speed = "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }";
-                Some(format!("add a table `[codec]` with `id = \"window7\"` and `speed = {speed}`"))
-            }
-            Self::NoPayload { example, .. } => Some(format!(
-                "give the workload data to compress, `payload = {example}`, or state the ratio here, `ratio = 1.3`"
-            )),
-            Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
-            Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
-            Self::Codec(error) => hint(&error.to_string()),
-            Self::Recording(error) => hint(&error.to_string()),
-            _ => None,
-        }
-    }
-}
-
 fn in_table(table: &str) -> String {
     if table.is_empty() { String::new() } else { format!(" in `{table}`") }
 }
 
-/// Errors of other crates carry their hint on a line of its own.
-const HINT: &str = "\nhint: ";
-
+/// The message of another crate's error without its hint.
 fn first_line(error: &impl ToString) -> String {
     let text = error.to_string();
     text.split(HINT).next().unwrap_or_default().to_owned()
 }
 
-fn hint(text: &str) -> Option<String> {
-    text.split_once(HINT).map(|(_, hint)| hint.to_owned())
-}
-
-fn choose(word: &str, valid: &[impl AsRef<str>], lead: &str) -> String {
-    let names = || valid.iter().map(AsRef::as_ref);
-    if let [only] = valid {
-        return format!("it must be `{}`", only.as_ref());
-    }
-    match nearest(word, names()) {
-        Some(near) => format!("did you mean `{near}`? {lead} {}", list(names())),
-        None => format!("{lead} {}", list(names())),
-    }
-}
-
-fn shortened(records: &[String]) -> String {
-    const SHOWN: usize = 8;
-    let mut text = records.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");
-    if records.len() > SHOWN {
-        text.push_str(&format!("; and {} more", records.len() - SHOWN));
-    }
-    text
+fn from_rank(rank: Option<u32>) -> String {
+    rank.map_or(String::new(), |rank| format!(" from rank `{rank}`"))
 }

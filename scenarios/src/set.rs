@@ -1,8 +1,8 @@
 //! `--set path=value`: changes to the tree before it is read.
 //!
-//! The path is a dotted TOML key; entries of arrays are addressed by their `name` or their position. The value
-//! is TOML, or, when it is not, a string: `cluster.nic_bandwidth=50 GB/s` needs no quotes. What is set points into
-//! the argument, so later errors do, too.
+//! The path is a dotted TOML key; entries of arrays are addressed by their `name` or their position. The
+//! value is TOML, or, when it is not, a string: `cluster.nic_bandwidth=50 GB/s` needs no quotes. What is set
+//! points into the argument, so later errors do, too.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Division of whole tokens by recorded shares.
 
-/// `total` divided in proportion to `weights`, exactly: every part is its share rounded down, and what is left
-/// goes one by one to the parts with the largest remainders, ties to the lower index (Hamilton's method).
+/// `total` divided in proportion to `weights`, exactly: every part is its share rounded down, and what is
+/// left goes one by one to the parts with the largest remainders, ties to the lower index (Hamilton's method).
 ///
 /// `None` if all weights are zero.
 pub(crate) fn largest_remainder(weights: &[u64], total: u64) -> Option<Vec<u64>> {

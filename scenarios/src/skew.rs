@@ -73,6 +73,12 @@ mod tests {
     }
 
     #[test]
+    fn delays_are_the_same_on_every_machine() {
+        let seconds = draw(Skew { base_s: 1e-3, per_compute: 0.0 }, 7);
+        insta::assert_snapshot!(format!("{:?}", &seconds[..3]), @r"[0.0006741618427765437, 0.0011960823586695307, 0.0015084371612963702]");
+    }
+
+    #[test]
     fn delays_depend_on_the_seed_alone() {
         let skew = Skew { base_s: 1e-3, per_compute: 0.0 };
         assert_eq!(draw(skew, 7), draw(skew, 7));

@@ -1,5 +1,7 @@
 //! What a user sees when `--set` or `--variant` is wrong: whole messages, pointing into the argument.
 
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
 mod common;
 
 use common::{Folder, VALID, error};
@@ -7,28 +9,123 @@ use insta::assert_snapshot;
 
 #[test]
 fn paths_that_lead_nowhere() {
-    assert_snapshot!(error(VALID, &["cluster.nodse=4"]), @"");
-    assert_snapshot!(error(VALID, &["clutser.nodes=4"]), @"");
-    assert_snapshot!(error(VALID, &["variant.natvie.window=2"]), @"");
-    assert_snapshot!(error(VALID, &["variant.2.window=2"]), @"");
-    assert_snapshot!(error(VALID, &["cluster.nodes.count=2"]), @"");
+    assert_snapshot!(error(VALID, &["cluster.nodse=4"]), @r"
+    error: unknown key `nodse` in `cluster`
+     |
+     | --set cluster.nodse=4
+     |               ^^^^^
+     |
+     = help: did you mean `nodes`? the valid keys are `nodes`, `gpus_per_node`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch` and `host_sync`
+    ");
+    assert_snapshot!(error(VALID, &["clutser.nodes=4"]), @r"
+    error: `clutser` does not exist in the scenario
+     |
+     | --set clutser.nodes=4
+     |       ^^^^^^^
+     |
+     = help: did you mean `cluster`? there are `name`, `cluster`, `workload`, `codec` and `variant`
+    ");
+    assert_snapshot!(error(VALID, &["variant.natvie.window=2"]), @r"
+    error: `variant.natvie` does not exist in the scenario
+     |
+     | --set variant.natvie.window=2
+     |               ^^^^^^
+     |
+     = help: did you mean `native`? there are `native` and `static-first`
+    ");
+    assert_snapshot!(error(VALID, &["variant.2.window=2"]), @r"
+    error: `variant.2` does not exist in the scenario
+     |
+     | --set variant.2.window=2
+     |               ^
+     |
+     = help: there are `native` and `static-first`
+    ");
+    assert_snapshot!(error(VALID, &["cluster.nodes.count=2"]), @r"
+    error: `cluster.nodes` is an integer and has no keys
+     |
+     | --set cluster.nodes.count=2
+     |                     ^^^^^
+    ");
 }
 
 #[test]
 fn no_assignment() {
-    assert_snapshot!(error(VALID, &["cluster.nodes"]), @"");
-    assert_snapshot!(error(VALID, &["=4"]), @"");
-    assert_snapshot!(error(VALID, &["#=4"]), @"");
-    assert_snapshot!(error(VALID, &["cluster..nodes=4"]), @"");
+    assert_snapshot!(error(VALID, &["cluster.nodes"]), @r"
+    error: `--set` takes `path=value`
+     |
+     | --set cluster.nodes
+     |       ^^^^^^^^^^^^^
+     |
+     = help: like `--set cluster.nodes=4`
+    ");
+    assert_snapshot!(error(VALID, &["=4"]), @r"
+    error: invalid TOML: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`
+     |
+     | --set =4
+     |       ^
+    ");
+    assert_snapshot!(error(VALID, &["#=4"]), @r"
+    error: `--set` takes `path=value`
+     |
+     | --set #=4
+     |       ^^^
+     |
+     = help: like `--set cluster.nodes=4`
+    ");
+    assert_snapshot!(error(VALID, &["cluster..nodes=4"]), @r"
+    error: invalid TOML: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`
+     |
+     | --set cluster..nodes=4
+     |       ^^^^^^^^^^^^^^
+    ");
 }
 
 #[test]
 fn values() {
-    assert_snapshot!(error(VALID, &["seed=1", "cluster.nodes=0"]), @"");
-    assert_snapshot!(error(VALID, &["cluster.nic_bandwidth=50"]), @"");
-    assert_snapshot!(error(VALID, &["cluster.nic_bandwidth=50 GBs"]), @"");
-    assert_snapshot!(error(VALID, &["workload.routing={ zipf = 1.0"]), @"");
-    assert_snapshot!(error(VALID, &["variant.static-first.name=native"]), @"");
+    assert_snapshot!(error(VALID, &["seed=1", "cluster.nodes=0"]), @r"
+    error: `cluster.nodes` is out of range: `0`
+     |
+     | --set cluster.nodes=0
+     |                     ^
+     |
+     = help: it must be an integer from 1 to 16384
+    ");
+    assert_snapshot!(error(VALID, &["cluster.nic_bandwidth=50"]), @r#"
+    error: `cluster.nic_bandwidth` needs a unit: `50` could be anything
+     |
+     | --set cluster.nic_bandwidth=50
+     |                             ^^
+     |
+     = help: write it as a string with a unit, like `"50 GB/s"`; the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
+    "#);
+    assert_snapshot!(error(VALID, &["cluster.nic_bandwidth=50 GBs"]), @r"
+    error: `cluster.nic_bandwidth` is a bandwidth, and `GBs` is no unit of that
+     |
+     | --set cluster.nic_bandwidth=50 GBs
+     |                             ^^^^^^
+     |
+     = help: did you mean `GB/s`? the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
+    ");
+    assert_snapshot!(error(VALID, &["workload.routing={ zipf = 1.0"]), @r"
+    error: invalid TOML: unclosed inline table, expected `}`
+     |
+     | --set workload.routing={ zipf = 1.0
+     |                                    ^
+    ");
+    assert_snapshot!(error(VALID, &["variant.static-first.name=native"]), @r#"
+    error: two variants are called `native`
+       |
+       | --set variant.static-first.name=native
+       |                                 ^^^^^^
+       |
+      ::: test.toml:22:8
+       |
+    22 | name = "native"
+       |        -------- the first one
+       |
+       = help: give each variant a name of its own
+    "#);
 }
 
 #[test]
@@ -46,7 +143,14 @@ fn positions_are_those_of_the_argument() {
 fn unknown_variant() {
     let mut experiment = Folder::new().load(VALID);
     let names = ["native".to_owned(), "static".to_owned()];
-    assert_snapshot!(experiment.select(&names).unwrap_err().render(false), @"");
+    assert_snapshot!(experiment.select(&names).unwrap_err().render(false), @r"
+    error: unknown variant `static`
+     |
+     | --variant native,static
+     |                  ^^^^^^
+     |
+     = help: it must be one of `native` and `static-first`
+    ");
     assert_eq!(experiment.variants.len(), 2, "a refused selection changes nothing");
 }
 

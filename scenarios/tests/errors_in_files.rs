@@ -1,5 +1,7 @@
 //! What a user sees when the scenario file is wrong: whole messages.
 
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
 mod common;
 
 use common::{Folder, error, flat, valid_with};
@@ -12,102 +14,477 @@ fn the_scenario_itself_is_fine() {
 
 #[test]
 fn syntax() {
-    assert_snapshot!(error("name = \"x\"\n[cluster\n", &[]), @"");
-    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 2\nnodes = 3"), &[]), @"");
+    assert_snapshot!(error("name = \"x\"\n[cluster\n", &[]), @r"
+    error: invalid TOML: unclosed table, expected `]`
+     --> test.toml:2:9
+      |
+    2 | [cluster
+      |         ^
+    ");
+    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 2\nnodes = 3"), &[]), @r"
+    error: invalid TOML: duplicate key
+     --> test.toml:5:1
+      |
+    5 | nodes = 3
+      | ^^^^^
+    ");
 }
 
 #[test]
 fn unknown_keys() {
-    assert_snapshot!(error(&valid_with("nic_bandwidth", "nic_bandwith"), &[]), @"");
-    assert_snapshot!(error(&valid_with("[workload]", "[work]"), &[]), @"");
-    assert_snapshot!(error(&valid_with("hidden = 256", "hidden = 256, layers = 4"), &[]), @"");
+    assert_snapshot!(error(&valid_with("nic_bandwidth", "nic_bandwith"), &[]), @r#"
+    error: unknown key `nic_bandwith` in `cluster`
+     --> test.toml:7:1
+      |
+    7 | nic_bandwith = "25 GB/s"
+      | ^^^^^^^^^^^^
+      |
+      = help: did you mean `nic_bandwidth`? the valid keys are `nodes`, `gpus_per_node`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch` and `host_sync`
+    "#);
+    assert_snapshot!(error(&valid_with("[workload]", "[work]"), &[]), @r"
+    error: unknown key `work`
+      --> test.toml:11:2
+       |
+    11 | [work]
+       |  ^^^^
+       |
+       = help: the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `compute`, `codec` and `variant`
+    ");
+    assert_snapshot!(error(&valid_with("hidden = 256", "hidden = 256, layers = 4"), &[]), @r"
+    error: unknown key `layers` in `workload.model`
+      --> test.toml:13:49
+       |
+    13 | model = { experts = 8, top_k = 2, hidden = 256, layers = 4, tokens_per_rank = 64 }
+       |                                                 ^^^^^^
+       |
+       = help: the valid keys are `preset`, `experts`, `top_k`, `hidden` and `tokens_per_rank`
+    ");
 }
 
 #[test]
 fn missing_keys() {
-    assert_snapshot!(error(&valid_with("latency_inter = \"10 us\"\n", ""), &[]), @"");
-    assert_snapshot!(error(&valid_with("name = \"test\"", ""), &[]), @"");
-    assert_snapshot!(error(&valid_with("kind = \"moe\"", ""), &[]), @"");
+    assert_snapshot!(error(&valid_with("latency_inter = \"10 us\"\n", ""), &[]), @r#"
+    error: missing key `latency_inter` in `cluster`
+     --> test.toml:3:1
+      |
+    3 | [cluster]
+      | ^^^^^^^^^
+      |
+      = help: add `latency_inter = "10 us"` to `cluster`
+    "#);
+    assert_snapshot!(error(&valid_with("name = \"test\"", ""), &[]), @r#"
+    error: missing key `name`
+     --> test.toml:1:1
+      |
+    1 |
+      | ^
+      |
+      = help: add `name = "moe-16gpu"` before the first table
+    "#);
+    assert_snapshot!(error(&valid_with("kind = \"moe\"", ""), &[]), @r#"
+    error: missing key `kind` in `workload`
+      --> test.toml:11:1
+       |
+    11 | [workload]
+       | ^^^^^^^^^^
+       |
+       = help: add `kind = "moe"` to `workload`
+    "#);
 }
 
 #[test]
 fn units() {
-    assert_snapshot!(error(&valid_with("\"5 us\"", "5"), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"5 us\"", "\"5\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"25 Gbit/s\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"25 us\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"fast\""), &[]), @"");
+    assert_snapshot!(error(&valid_with("\"5 us\"", "5"), &[]), @r#"
+    error: `cluster.latency_intra` needs a unit: `5` could be anything
+     --> test.toml:8:17
+      |
+    8 | latency_intra = 5
+      |                 ^
+      |
+      = help: write it as a string with a unit, like `"5 us"`; the units are `ns`, `us`, `µs`, `ms` and `s`
+    "#);
+    assert_snapshot!(error(&valid_with("\"5 us\"", "\"5\""), &[]), @r#"
+    error: `cluster.latency_intra` needs a unit: `5` could be anything
+     --> test.toml:8:17
+      |
+    8 | latency_intra = "5"
+      |                 ^^^
+      |
+      = help: write it as a string with a unit, like `"5 us"`; the units are `ns`, `us`, `µs`, `ms` and `s`
+    "#);
+    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"25 Gbit/s\""), &[]), @r#"
+    error: `cluster.gpu_bandwidth` is a bandwidth, and `Gbit/s` is no unit of that
+     --> test.toml:6:17
+      |
+    6 | gpu_bandwidth = "25 Gbit/s"
+      |                 ^^^^^^^^^^^
+      |
+      = help: did you mean `GB/s`? the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
+    "#);
+    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"25 us\""), &[]), @r#"
+    error: `cluster.gpu_bandwidth` is a bandwidth, and `us` is no unit of that
+     --> test.toml:6:17
+      |
+    6 | gpu_bandwidth = "25 us"
+      |                 ^^^^^^^
+      |
+      = help: the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
+    "#);
+    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"fast\""), &[]), @r#"
+    error: `cluster.gpu_bandwidth` must be a bandwidth, found `fast`
+     --> test.toml:6:17
+      |
+    6 | gpu_bandwidth = "fast"
+      |                 ^^^^^^
+      |
+      = help: like `"25 GB/s"`
+    "#);
 }
 
 #[test]
 fn numbers_out_of_range() {
-    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 0"), &[]), @"");
-    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = -1"), &[]), @"");
-    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 2.0"), &[]), @"");
-    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 16384"), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"0 GB/s\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"5 us\"", "\"-5 us\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("0.02", "nan"), &[]), @"");
-    assert_snapshot!(error(&valid_with("name = \"test\"", "name = \"test\"\niterations = 0"), &[]), @"");
+    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 0"), &[]), @r"
+    error: `cluster.nodes` is out of range: `0`
+     --> test.toml:4:9
+      |
+    4 | nodes = 0
+      |         ^
+      |
+      = help: it must be an integer from 1 to 16384
+    ");
+    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = -1"), &[]), @r"
+    error: `cluster.nodes` is out of range: `-1`
+     --> test.toml:4:9
+      |
+    4 | nodes = -1
+      |         ^^
+      |
+      = help: it must be an integer from 1 to 16384
+    ");
+    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 2.0"), &[]), @r"
+    error: `cluster.nodes` must be an integer, found a float
+     --> test.toml:4:9
+      |
+    4 | nodes = 2.0
+      |         ^^^
+    ");
+    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 16384"), &[]), @r"
+    error: `cluster.nodes x cluster.gpus_per_node` is out of range: `32768`
+     --> test.toml:5:17
+      |
+    4 | nodes = 16384
+      |         ----- times this
+    5 | gpus_per_node = 2
+      |                 ^
+      |
+      = help: it must be from 2 to 16384 ranks
+    ");
+    assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"0 GB/s\""), &[]), @r#"
+    error: `cluster.gpu_bandwidth` is out of range: `0 GB/s`
+     --> test.toml:6:17
+      |
+    6 | gpu_bandwidth = "0 GB/s"
+      |                 ^^^^^^^^
+      |
+      = help: it must be from 1 B/s to 1e6 TB/s
+    "#);
+    assert_snapshot!(error(&valid_with("\"5 us\"", "\"-5 us\""), &[]), @r#"
+    error: `cluster.latency_intra` is out of range: `-5 us`
+     --> test.toml:8:17
+      |
+    8 | latency_intra = "-5 us"
+      |                 ^^^^^^^
+      |
+      = help: it must be from 0 s to 1000000 s
+    "#);
+    assert_snapshot!(error(&valid_with("0.02", "nan"), &[]), @r"
+    error: `workload.payload.gaussian` is out of range: `NaN`
+      --> test.toml:15:24
+       |
+    15 | payload = { gaussian = nan }
+       |                        ^^^
+       |
+       = help: it must be a number from 1e-30 to 1e30
+    ");
+    assert_snapshot!(error(&valid_with("name = \"test\"", "name = \"test\"\niterations = 0"), &[]), @r"
+    error: `iterations` is out of range: `0`
+     --> test.toml:2:14
+      |
+    2 | iterations = 0
+      |              ^
+      |
+      = help: it must be an integer from 1 to 1000000
+    ");
 }
 
 #[test]
 fn one_rank_has_nobody_to_talk_to() {
     let text = flat("kind = \"collective\"\n").replace("gpus_per_node = 4", "gpus_per_node = 1");
-    assert_snapshot!(error(&text, &[]), @"");
+    assert_snapshot!(error(&text, &[]), @r"
+    error: `cluster.nodes x cluster.gpus_per_node` is out of range: `1`
+     --> test.toml:4:17
+      |
+    3 | nodes = 1
+      |         - times this
+    4 | gpus_per_node = 1
+      |                 ^
+      |
+      = help: it must be from 2 to 16384 ranks
+    ");
 }
 
 #[test]
 fn names() {
-    assert_snapshot!(error(&valid_with("kind = \"moe\"", "kind = \"fsdp\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "protocol = \"static-frist\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"largest-first\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("name = \"test\"", "name = \"../test\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"uniform\"", "\"even\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("{ experts = 8, top_k = 2, hidden = 256, tokens_per_rank = 64 }", "\"deepseek\""), &[]), @"");
+    assert_snapshot!(error(&valid_with("kind = \"moe\"", "kind = \"fsdp\""), &[]), @r#"
+    error: unknown workload kind `fsdp`
+      --> test.toml:12:8
+       |
+    12 | kind = "fsdp"
+       |        ^^^^^^
+       |
+       = help: it must be one of `moe`, `collective` and `transfers`
+    "#);
+    assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "protocol = \"static-frist\""), &[]), @r#"
+    error: unknown protocol `static-frist`
+      --> test.toml:26:12
+       |
+    26 | protocol = "static-frist"
+       |            ^^^^^^^^^^^^^^
+       |
+       = help: did you mean `static-first`? it must be one of `native`, `size-first` and `static-first`
+    "#);
+    assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"largest-first\""), &[]), @r#"
+    error: unknown order `largest-first`
+      --> test.toml:23:9
+       |
+    23 | order = "largest-first"
+       |         ^^^^^^^^^^^^^^^
+       |
+       = help: it must be `rotation`
+    "#);
+    assert_snapshot!(error(&valid_with("name = \"test\"", "name = \"../test\""), &[]), @r#"
+    error: `name` cannot be part of a file name: `../test`
+     --> test.toml:1:8
+      |
+    1 | name = "../test"
+      |        ^^^^^^^^^
+      |
+      = help: 1 to 100 letters, digits, `-`, `_` and `.`, with a letter or digit first: it names output files
+    "#);
+    assert_snapshot!(error(&valid_with("\"uniform\"", "\"even\""), &[]), @r#"
+    error: unknown routing `even`
+      --> test.toml:14:11
+       |
+    14 | routing = "even"
+       |           ^^^^^^
+       |
+       = help: it must be `uniform`
+    "#);
+    assert_snapshot!(error(&valid_with("{ experts = 8, top_k = 2, hidden = 256, tokens_per_rank = 64 }", "\"deepseek\""), &[]), @r#"
+    error: unknown model `deepseek`
+      --> test.toml:13:9
+       |
+    13 | model = "deepseek"
+       |         ^^^^^^^^^^
+       |
+       = help: it must be one of `deepseek-v3`, `qwen3-235b-a22b` and `mixtral-8x7b`
+    "#);
 }
 
 #[test]
 fn variants() {
-    assert_snapshot!(error(&valid_with("name = \"static-first\"", "name = \"native\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "window = 4"), &[]), @"");
-    assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "window = 0"), &[]), @"");
+    assert_snapshot!(error(&valid_with("name = \"static-first\"", "name = \"native\""), &[]), @r#"
+    error: two variants are called `native`
+      --> test.toml:25:8
+       |
+    22 | name = "native"
+       |        -------- the first one
+    ...
+    25 | name = "native"
+       |        ^^^^^^^^
+       |
+       = help: give each variant a name of its own
+    "#);
+    assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "window = 4"), &[]), @r"
+    error: `variant.1.window` is out of range: `4`
+      --> test.toml:26:10
+       |
+    26 | window = 4
+       |          ^
+       |
+       = help: it must be an integer from 1 to 3
+    ");
+    assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "window = 0"), &[]), @r"
+    error: `variant.1.window` is out of range: `0`
+      --> test.toml:26:10
+       |
+    26 | window = 0
+       |          ^
+       |
+       = help: it must be an integer from 1 to 3
+    ");
 }
 
 #[test]
 fn top_k() {
-    assert_snapshot!(error(&valid_with("top_k = 2", "top_k = 9"), &[]), @"");
+    assert_snapshot!(error(&valid_with("top_k = 2", "top_k = 9"), &[]), @r"
+    error: a token cannot go to `9` of `8` experts
+      --> test.toml:13:32
+       |
+    13 | model = { experts = 8, top_k = 9, hidden = 256, tokens_per_rank = 64 }
+       |                                ^
+    ");
 }
 
 #[test]
 fn codec() {
     let start = common::VALID.find("[codec]").unwrap();
     let end = common::VALID.find("[[variant]]").unwrap();
-    assert_snapshot!(error(&common::VALID.replace(&common::VALID[start..end], ""), &[]), @"");
-    assert_snapshot!(error(&valid_with("payload = { gaussian = 0.02 }\n", ""), &[]), @"");
-    assert_snapshot!(error(&valid_with("id = \"window7\"", "id = \"window\""), &[]), @"");
-    assert_snapshot!(error(&valid_with("speed", "ratio = 0\nspeed"), &[]), @"");
+    assert_snapshot!(error(&common::VALID.replace(&common::VALID[start..end], ""), &[]), @r#"
+    error: protocol `static-first` needs a codec, and the scenario has none
+      --> test.toml:22:12
+       |
+    22 | protocol = "static-first"
+       |            ^^^^^^^^^^^^^^
+       |
+       = help: add a table `[codec]` with `id = "window7"` and `speed = { encode = "180 GB/s", decode = "260 GB/s" }`
+    "#);
+    assert_snapshot!(error(&valid_with("payload = { gaussian = 0.02 }\n", ""), &[]), @r"
+    error: the compression ratio of codec `window7` is unknown: the workload has no payload
+      --> test.toml:16:1
+       |
+    16 | [codec]
+       | ^^^^^^^
+       |
+       = help: give the workload data to compress, `payload = { gaussian = 0.02 }`, or state the ratio here, `ratio = 1.3`
+    ");
+    assert_snapshot!(error(&valid_with("id = \"window7\"", "id = \"window\""), &[]), @r#"
+    error: unknown codec `window`
+      --> test.toml:18:6
+       |
+    18 | id = "window"
+       |      ^^^^^^^^
+       |
+       = help: did you mean `window7`? it must be one of `raw` and `window7`
+    "#);
+    assert_snapshot!(error(&valid_with("speed", "ratio = 0\nspeed"), &[]), @r"
+    error: `codec.ratio` is out of range: `0`
+      --> test.toml:19:9
+       |
+    19 | ratio = 0
+       |         ^
+       |
+       = help: it must be a number from 0.01 to 10000.0
+    ");
+}
+
+#[test]
+fn codec_and_values() {
+    let workload =
+        "kind = \"collective\"\ncollective = \"all-to-all\"\ndtype = \"F32\"\nbytes_per_rank = \"1 KiB\"";
+    let rest = "[codec]\nid = \"window7\"\nspeed = { encode = \"1 GB/s\", decode = \"1 GB/s\" }\n\
+        [[variant]]\nname = \"coded\"\nprotocol = \"size-first\"";
+    let text = flat(&format!("{workload}\n{rest}"));
+    assert_snapshot!(error(&text, &[]), @r#"
+    error: codec `window7` does not code F32 values
+      --> test.toml:12:1
+       |
+    12 | [codec]
+       | ^^^^^^^
+    ...
+    17 | protocol = "size-first"
+       |            ------------ used here
+    "#);
+    assert_snapshot!(error(&text, &["codec.id=raw"]), @r"
+    error: the compression ratio of codec `raw` is unknown: the workload has no payload
+      --> test.toml:12:1
+       |
+    12 | [codec]
+       | ^^^^^^^
+       |
+       = help: state the ratio here, `ratio = 1.3`
+    ");
+    assert_snapshot!(error(&text, &["codec.id=window7:scale=half"]), @r"
+    error: option `scale` of codec `window7` cannot be `half`
+     |
+     | --set codec.id=window7:scale=half
+     |                ^^^^^^^^^^^^^^^^^^
+     |
+     = help: its values are `exact`, `std`, `mean-abs`
+    ");
 }
 
 #[test]
 fn choices_that_exclude_each_other() {
-    assert_snapshot!(error(&valid_with("\"uniform\"", "{ zipf = 1.0, dirichlet = 2 }"), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"uniform\"", "{ layer = 2 }"), &[]), @"");
-    assert_snapshot!(error(&valid_with("\"uniform\"", "{ zipf = 1.0, layer = 2 }"), &[]), @"");
+    assert_snapshot!(error(&valid_with("\"uniform\"", "{ zipf = 1.0, dirichlet = 2 }"), &[]), @r"
+    error: `workload.routing` needs exactly one of `matrix`, `trace`, `dirichlet` and `zipf`, found `dirichlet` and `zipf`
+      --> test.toml:14:20
+       |
+    14 | routing = { zipf = 1.0, dirichlet = 2 }
+       |                    ^^^              - and here
+    ");
+    assert_snapshot!(error(&valid_with("\"uniform\"", "{ layer = 2 }"), &[]), @r"
+    error: `workload.routing` needs exactly one of `matrix`, `trace`, `dirichlet` and `zipf`, found none
+      --> test.toml:14:11
+       |
+    14 | routing = { layer = 2 }
+       |           ^^^^^^^^^^^^^
+    ");
+    assert_snapshot!(error(&valid_with("\"uniform\"", "{ zipf = 1.0, layer = 2 }"), &[]), @r"
+    error: `workload.routing.layer` has no effect: it selects a record, and this routing is synthetic
+      --> test.toml:14:33
+       |
+    14 | routing = { zipf = 1.0, layer = 2 }
+       |                                 ^
+    ");
     let text = flat("kind = \"transfers\"\nflows = []\n[compute]\nexpert = \"1 ms\"");
-    assert_snapshot!(error(&text, &[]), @"");
+    assert_snapshot!(error(&text, &[]), @r"
+    error: `compute` has no effect: only workload kind `moe` computes
+      --> test.toml:10:1
+       |
+    10 | [compute]
+       | ^^^^^^^^^
+    ");
 }
 
 #[test]
 fn collectives() {
     let collective =
         |rest: &str| flat(&format!("kind = \"collective\"\ncollective = \"all-to-all\"\n{rest}"));
-    assert_snapshot!(error(&collective("bytes_per_rank = \"7 B\""), &[]), @"");
-    assert_snapshot!(error(&collective("bytes_per_rank = \"1 KiB\"\nstart = [\"0 us\", \"3 ms\"]"), &[]), @"");
+    assert_snapshot!(error(&collective("bytes_per_rank = \"7 B\""), &[]), @r#"
+    error: `workload.bytes_per_rank` is out of range: `7 B`
+      --> test.toml:10:18
+       |
+    10 | bytes_per_rank = "7 B"
+       |                  ^^^^^
+       |
+       = help: it must be whole bytes from 8 B to 1 TiB
+    "#);
+    assert_snapshot!(error(&collective("bytes_per_rank = \"1 KiB\"\nstart = [\"0 us\", \"3 ms\"]"), &[]), @r#"
+    error: `workload.start` has 2 entries for `4` ranks
+      --> test.toml:11:9
+       |
+    11 | start = ["0 us", "3 ms"]
+       |         ^^^^^^^^^^^^^^^^
+    "#);
     let rows = "matrix = [\n  [0, 2, 4, 6],\n  [2, 0, 3, 2],\n  [2, 2, 0, 2],\n  [2, 2, 2, 0],\n]";
-    assert_snapshot!(error(&collective(rows), &[]), @"");
+    assert_snapshot!(error(&collective(rows), &[]), @r"
+    error: `3` bytes are no whole number of BF16 values of 2 bytes
+      --> test.toml:12:10
+       |
+    12 |   [2, 0, 3, 2],
+       |          ^
+    ");
     let coded = "bytes_per_rank = \"1 KiB\"\ndtype = \"F32\"\npayload = { gaussian = 1.0 }";
-    assert_snapshot!(error(&collective(coded), &[]), @"");
+    assert_snapshot!(error(&collective(coded), &[]), @r#"
+    error: a payload holds BF16 values, and the workload sends F32
+      --> test.toml:12:11
+       |
+    12 | payload = { gaussian = 1.0 }
+       |           ^^^^^^^^^^^^^^^^^^
+       |
+       = help: leave `payload` out, or send `dtype = "BF16"`
+    "#);
 }
 
 #[test]
@@ -115,9 +492,37 @@ fn flows() {
     let flows =
         |flow: &str| flat(&format!("kind = \"transfers\"\nstart = \"rank-ready\"\nflows = [\n{flow}\n]"));
     let good = "  { src = 0, dst = 1, bytes = \"1 KiB\", start = \"2 us\" },\n";
-    assert_snapshot!(error(&flows("  { src = 0, dst = 0, bytes = \"1 KiB\" }"), &[]), @"");
-    assert_snapshot!(error(&flows("  { src = 0, dst = 4, bytes = \"1 KiB\" }"), &[]), @"");
-    assert_snapshot!(error(&flows(&format!("{good}  {{ src = 0, dst = 2, bytes = \"1 KiB\" }}")), &[]), @"");
+    assert_snapshot!(error(&flows("  { src = 0, dst = 0, bytes = \"1 KiB\" }"), &[]), @r#"
+    error: a flow from rank `0` to itself
+      --> test.toml:11:3
+       |
+    11 |   { src = 0, dst = 0, bytes = "1 KiB" }
+       |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    "#);
+    assert_snapshot!(error(&flows("  { src = 0, dst = 4, bytes = \"1 KiB\" }"), &[]), @r#"
+    error: `workload.flows.0.dst` is out of range: `4`
+      --> test.toml:11:20
+       |
+    11 |   { src = 0, dst = 4, bytes = "1 KiB" }
+       |                    ^
+       |
+       = help: it must be an integer from 0 to 3
+    "#);
+    assert_snapshot!(error(&flows(&format!("{good}  {{ src = 0, dst = 2, bytes = \"1 KiB\" }}")), &[]), @r#"
+    error: rank `0` is ready at `0` s here and at `0.000002` s before
+      --> test.toml:12:3
+       |
+    12 |   { src = 0, dst = 2, bytes = "1 KiB" }
+       |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    "#);
     let coded = flows(good) + "[[variant]]\nname = \"a\"\nprotocol = \"size-first\"";
-    assert_snapshot!(error(&coded, &[]), @"");
+    assert_snapshot!(error(&coded, &[]), @r#"
+    error: explicit flows travel uncompressed: protocol `size-first` does not apply
+      --> test.toml:16:12
+       |
+    16 | protocol = "size-first"
+       |            ^^^^^^^^^^^^
+       |
+       = help: leave `protocol` out, or set it to `native`
+    "#);
 }

@@ -1,5 +1,7 @@
 //! What scenarios become: jobs, durations, payloads and variants.
 
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
 mod common;
 
 use common::{Folder, VALID, flat, routing_record, safetensors, valid_with};

@@ -1,5 +1,7 @@
 //! Every scenario that is shipped loads, says what it is for, and together they cover the language.
 
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -140,4 +142,54 @@ fn quickstart_is_what_its_comment_says() {
         panic!("combine communicates")
     };
     assert_eq!(back, &bytes.t());
+}
+
+#[test]
+fn the_reference_is_true() {
+    let text = fs::read_to_string(folder("../docs/scenarios.md")).unwrap();
+    let block = |start: &str| {
+        let begin = text.find(start).unwrap() + start.len();
+        &text[begin..begin + text[begin..].find("\n```").unwrap()]
+    };
+    let example = Source::from_text("example.toml", block("```toml\n"), ".");
+    assert!(load(&example, &[], None).is_ok());
+    let error = load(&example, &["cluster.nodse=4".to_owned()], None).unwrap_err();
+    assert!(text.contains(&error.render(false)), "{}", error.render(false));
+    // Every name that an error can list is in the reference, as code.
+    let is_sign = |c: char| !c.is_alphanumeric() && !"_-/".contains(c);
+    let documented: BTreeSet<&str> =
+        text.split('`').skip(1).step_by(2).flat_map(|code| code.split(is_sign)).collect();
+    for (path, junk) in [
+        ("cluster", "{ x = 1 }"),
+        ("x", "1"),
+        ("workload.kind", "x"),
+        ("codec.id", "x"),
+        ("codec.speed", "{ x = 1 }"),
+        ("variant.native.x", "1"),
+        ("variant.native.protocol", "x"),
+        ("variant.native.order", "x"),
+        ("workload.x", "1"),
+        ("workload.dtype", "x"),
+        ("workload", "{ kind = 'moe', x = 1 }"),
+        ("workload", "{ kind = 'moe', model = 'x' }"),
+        ("workload", "{ kind = 'moe', model = { x = 1 } }"),
+        ("workload", "{ kind = 'transfers', x = 1 }"),
+        ("workload", "{ kind = 'transfers', order = 'x' }"),
+        ("workload", "{ kind = 'transfers', start = 'x' }"),
+        ("cluster.latency_intra", "5"),
+        ("cluster.gpu_bandwidth", "5"),
+        ("workload.bytes_per_rank", "5"),
+        ("workload.payload", "{ x = 1 }"),
+        ("workload", "{ kind = 'moe', model = 'mixtral-8x7b', routing = { x = 1 } }"),
+        ("workload", "{ kind = 'moe', model = 'mixtral-8x7b', routing = 'uniform', skew = { x = 1 } }"),
+    ] {
+        let error = load(&example, &[format!("{path}={junk}")], None).unwrap_err();
+        let help = error.problem().help().unwrap_or_default();
+        let names: Vec<&str> =
+            help.split('`').skip(1).step_by(2).filter(|name| !name.starts_with('"')).collect();
+        assert!(!names.is_empty(), "{path}={junk}: {}", error.render(false));
+        for name in names {
+            assert!(documented.contains(name), "`{name}` is not in the reference");
+        }
+    }
 }

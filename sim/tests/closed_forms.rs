@@ -1,6 +1,8 @@
 //! Whole plans in virtual time against closed forms: simulation.md of the design, ZipCCL Fig. 8, and the cost rules of
 //! the protocols.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{

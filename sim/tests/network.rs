@@ -285,7 +285,7 @@ fn a_late_gpu_delays_only_its_own_transfers() {
 
 /// Uniform in the exponent.
 fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
-    10f64.powf(random.random_range(low.log10()..=high.log10()))
+    libm::pow(10.0, random.random_range(libm::log10(low)..=libm::log10(high)))
 }
 
 /// 1 to 4 distinct links.
@@ -302,7 +302,7 @@ fn arbitrary_routes_sizes_and_capacities() {
         let decades = random.random_range(0.0..6.0);
         let link_count = random.random_range(1..=12);
         let capacities: Vec<f64> =
-            (0..link_count).map(|_| log_uniform(random, 1e6, 1e6 * 10f64.powf(decades))).collect();
+            (0..link_count).map(|_| log_uniform(random, 1e6, 1e6 * libm::pow(10.0, decades))).collect();
         let most_bytes = log_uniform(random, 1.0, 1e12);
         let spread_s = if random.random_bool(0.3) { 0.0 } else { most_bytes / 1e6 * random.random::<f64>() };
         let transfers: Vec<Transfer> = (0..random.random_range(1..60))

@@ -1,7 +1,17 @@
 //! Timelines out, recordings in.
+//!
+//! Out: an executor writes [`Span`]s into a [`Timeline`]; [`write_chrome`] makes it a trace for Perfetto,
+//! [`Metrics::of`] the numbers that variants are compared by, [`Summary`] the file that holds them side by side.
+//!
+//! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_bf16`] what transfers
+//! carried; [`Payload`] fills chunks with it and checks what arrives. All random numbers come from [`stream`].
+//!
+//! Nothing here schedules, simulates or sends: it is what simulated and real runs have in common at their edges.
 
 mod chrome;
 mod error;
+mod interval;
+mod metrics;
 mod payload;
 mod record;
 mod routing_matrix;
@@ -9,14 +19,19 @@ mod routing_trace;
 mod rows;
 mod span;
 mod stream;
+mod summary;
 mod tensor;
+mod transfers;
 
 pub use chrome::{TraceMeta, write_chrome};
 pub use error::TraceError;
+pub use metrics::{Metrics, Spread};
 pub use payload::Payload;
 pub use routing_matrix::{RoutingMatrix, read_routing_matrices};
 pub use routing_trace::{RoutingStep, read_routing_trace};
 pub use rows::Rows;
 pub use span::{Span, Timeline};
 pub use stream::stream;
+pub use summary::{Executors, Summary, VariantSummary};
 pub use tensor::read_bf16;
+pub use transfers::{TransferRow, write_transfers};

@@ -19,6 +19,8 @@ pub struct Span {
     pub stage: Option<Stage>,
     /// The other end of a transfer; `None` for everything else.
     pub peer: Option<Rank>,
+    /// Tells transfers of one exchange between the same two ranks apart; 0 for everything else.
+    pub tag: u32,
     /// Low-cardinality name: `encode`, `decode`, `exchange`, `send`, `receive`, or a compute phase.
     pub name: &'static str,
     /// Seconds since the start of the run, in the executor's own clock.

@@ -17,16 +17,17 @@ fn sample(name: &str) -> PathBuf {
 
 /// A file with `content`, in a folder of its own that goes with the guard.
 fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
-    let folder = TempDir::new().unwrap();
+    let folder = TempDir::new().expect("a temporary folder");
     let path = folder.path().join(name);
-    fs::write(&path, content).unwrap();
+    fs::write(&path, content).expect("a file in it");
     (folder, path)
 }
 
 /// The message with the folder cut from the path, so that it is the same everywhere.
 fn message<T>(path: &Path, result: Result<T, TraceError>) -> String {
     let error = result.err().expect("the recording is wrong");
-    error.to_string().replace(&format!("{}/", path.parent().unwrap().display()), "")
+    let folder = path.parent().expect("a file in a folder");
+    error.to_string().replace(&format!("{}/", folder.display()), "")
 }
 
 mod routing {

@@ -19,7 +19,7 @@ pub(crate) const INDEX_GROUP: usize = 512;
 /// The code of a value whose exponent is outside the window.
 pub(crate) const ESCAPE: u8 = 7;
 
-/// For each group of 512 values of a tile, the number of escapes before it; 0 for absent groups.
+/// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
 
 /// A coded tile.
@@ -72,7 +72,7 @@ pub(crate) fn active() -> &'static Kernel {
     &PORTABLE
 }
 
-/// Plain Rust, several values per 64-bit word.
+/// Plain Rust.
 static PORTABLE: Kernel = Kernel {
     checksum: sums::checksum,
     histogram: sums::histogram,

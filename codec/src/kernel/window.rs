@@ -7,8 +7,6 @@
 use super::{Coded, CodedMut, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP, TILE};
 use crate::TileFault;
 
-/// A one in each of the four 16-bit lanes of a word.
-const ONES: u64 = 0x0001_0001_0001_0001;
 /// Nibble words of a group.
 const WORDS: usize = GROUP / 8;
 /// Bytes of the codes of a group.
@@ -83,17 +81,20 @@ fn pack_group(
     escapes: &mut Escapes<&mut [u8]>,
     index: &mut [u16],
 ) {
+    // Loops of one idea each, over bytes and 16-bit values: compilers turn them into vector code.
+    let mut value_codes = [0; GROUP];
+    let pairs = values.as_chunks::<2>().0;
+    for ((value, rest), code) in pairs.iter().zip(rest.iter_mut()).zip(&mut value_codes) {
+        let value = u16::from_le_bytes(*value);
+        *rest = ((value >> 8) & 0x80 | value & 0x7f) as u8;
+        *code = ((value >> 7) as u8).wrapping_sub(start).min(ESCAPE);
+    }
     let mut words = [0; WORDS];
     let mut escaped = [0; WORDS];
-    let shift = ONES * (256 - u64::from(start));
-    let eights = values.as_chunks::<16>().0.iter().zip(rest.as_chunks_mut::<8>().0);
-    for ((values, rest), (word, escaped)) in eights.zip(words.iter_mut().zip(&mut escaped)) {
-        let values = u128::from_le_bytes(*values);
-        let low = split_four(values as u64, shift);
-        let high = split_four((values >> 64) as u64, shift);
-        *rest = (u64::from(low.rest) | u64::from(high.rest) << 32).to_le_bytes();
-        *word = low.codes | high.codes << 8;
-        *escaped = low.escaped | high.escaped << 4;
+    for ((codes, word), escaped) in value_codes.as_chunks::<8>().0.iter().zip(&mut words).zip(&mut escaped) {
+        let codes = u64::from_le_bytes(*codes);
+        *word = word_of(codes);
+        *escaped = escaped_of(codes);
     }
 
     let lanes = rest.len() / 32;
@@ -134,15 +135,20 @@ fn unpack_group(
         }
     }
 
+    let mut value_codes = [0; GROUP];
     let mut escaped = [0; WORDS];
-    let shift = ONES * u64::from(start);
-    let eights = out.as_chunks_mut::<16>().0.iter_mut().zip(rest.as_chunks::<8>().0);
-    for ((out, rest), (word, escaped)) in eights.zip(words.iter().zip(&mut escaped)) {
-        let rest = u64::from_le_bytes(*rest);
-        let low = merge_four(rest as u32, *word, shift);
-        let high = merge_four((rest >> 32) as u32, word >> 8, shift);
-        *out = (u128::from(low) | u128::from(high) << 64).to_le_bytes();
-        *escaped = escaped_of(*word);
+    for ((codes, word), escaped) in
+        value_codes.as_chunks_mut::<8>().0.iter_mut().zip(&words).zip(&mut escaped)
+    {
+        let word = codes_of(*word);
+        *escaped = escaped_of(word);
+        *codes = word.to_le_bytes();
+    }
+    // The exponent of an escape is not valid yet.
+    let pairs = out.as_chunks_mut::<2>().0;
+    for ((value, rest), code) in pairs.iter_mut().zip(rest).zip(&value_codes) {
+        let (rest, exponent) = (u16::from(*rest), u16::from(code.wrapping_add(start)));
+        *value = ((rest & 0x80) << 8 | exponent << 7 | rest & 0x7f).to_le_bytes();
     }
 
     for_each_escape(&escaped, &mut escapes.count, index, |position, number| {
@@ -185,47 +191,28 @@ fn code_of(words: &[u32; WORDS], position: usize) -> u32 {
     words[position / 8] >> (4 * nibble) & 7
 }
 
-/// Four values, taken apart.
-struct Four {
-    /// Sign and mantissa, a byte each.
-    rest: u32,
-    /// Codes in the nibbles 0, 4, 1, 5.
-    codes: u32,
-    /// A bit for each value outside the window.
-    escaped: u8,
+/// The nibble word of eight codes, a byte each.
+#[inline(always)]
+fn word_of(codes: u64) -> u32 {
+    // Bytes 0, 2, 1, 3 to the nibbles 0 to 3, and bytes 4, 6, 5, 7 to the nibbles 8 to 11.
+    let pairs = codes | codes >> 12;
+    let (low, high) = (pairs as u32, (pairs >> 32) as u32);
+    low & 0x77 | (high & 0x77) << 8 | (low & 0x7700) << 8 | (high & 0x7700) << 16
 }
 
-/// `shift` has 256 less the first exponent of the window in each lane.
+/// The inverse of [`word_of`].
 #[inline(always)]
-fn split_four(values: u64, shift: u64) -> Four {
-    let rest = values & (ONES * 0x7f) | values >> 8 & (ONES * 0x80);
-    let rest = (rest | rest >> 8) & 0x0000_ffff_0000_ffff;
-    let distance = ((values >> 7 & (ONES * 0xff)) + shift) & (ONES * 0xff);
-    let escaped = (distance + ONES * 249) >> 8 & ONES;
-    let codes = (distance | (escaped * u64::from(ESCAPE))) & (ONES * 7);
-    Four {
-        rest: (rest | rest >> 16) as u32,
-        codes: (codes | codes >> 28) as u32,
-        // Moves bits 0, 16, 32, 48 to 48, 49, 50, 51.
-        escaped: (escaped.wrapping_mul(0x0001_0002_0004_0008) >> 48) as u8,
-    }
+fn codes_of(word: u32) -> u64 {
+    let low = word & 0x77 | word >> 8 & 0x7700;
+    let high = word >> 8 & 0x77 | word >> 16 & 0x7700;
+    let pairs = u64::from(low) | u64::from(high) << 32;
+    (pairs | pairs << 12) & 0x0707_0707_0707_0707
 }
 
-/// Four values from their `rest` bytes and the nibbles 0, 4, 1, 5 of `codes`; `shift` has the first exponent of the
-/// window in each lane. An escape gives a value that is not valid yet.
+/// A bit for each of eight codes, a byte each, that is an escape.
 #[inline(always)]
-fn merge_four(rest: u32, codes: u32, shift: u64) -> u64 {
-    let codes = u64::from(codes & 0x0007_0007) | u64::from(codes & 0x0070_0070) << 28;
-    let rest = (u64::from(rest) | u64::from(rest) << 16) & 0x0000_ffff_0000_ffff;
-    let rest = (rest | rest << 8) & (ONES * 0xff);
-    (rest & (ONES * 0x80)) << 8 | rest & (ONES * 0x7f) | (codes + shift) << 7
-}
-
-/// A bit for each value of a nibble word that is an escape, in natural order.
-#[inline(always)]
-fn escaped_of(word: u32) -> u8 {
-    let nibbles = word & word >> 1 & word >> 2 & 0x1111_1111;
-    let pairs = (nibbles | nibbles >> 15) & 0x3333;
-    let fours = (pairs | pairs >> 2) & 0x0f0f;
-    (fours | fours >> 4) as u8
+fn escaped_of(codes: u64) -> u8 {
+    let escaped = codes & codes >> 1 & codes >> 2 & 0x0101_0101_0101_0101;
+    // Moves bit 8 i to bit 56 + i.
+    (escaped.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }

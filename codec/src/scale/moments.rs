@@ -2,6 +2,12 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
+/// Three sums fit into 64 bits for as many values: squares (each below 2^16, together below 2^26) from bit 0,
+/// significands (each below 2^8) from bit `MAGNITUDE`, those of positive values from bit `POSITIVE`.
+const PACKED_VALUES: usize = 1024;
+const MAGNITUDE: u32 = 26;
+const POSITIVE: u32 = 44;
+
 /// Sums over normal BF16 values, apart for each exponent.
 ///
 /// A normal value is `significand * 2^(exponent - 134)` with a significand from 128 to 255, so that its powers can be
@@ -22,22 +28,32 @@ impl Moments {
     /// Sums over little-endian BF16 values; half a value at the end is ignored.
     pub fn of_bf16(values: &[u8]) -> Self {
         let mut moments = Self { count: 0, sums: [0; 256], magnitudes: [0; 256], squares: [0; 256] };
-        for value in values.as_chunks::<2>().0 {
-            let bits = u16::from_le_bytes(*value);
-            let exponent = usize::from(bits >> 7 & 0xff);
-            let significand = u64::from(128 | bits & 0x7f);
-            moments.sums[exponent] +=
-                if bits >> 15 == 0 { significand as i64 } else { -(significand as i64) };
-            moments.magnitudes[exponent] += significand;
-            moments.squares[exponent] += significand * significand;
-            moments.count += u64::from(exponent != 0 && exponent != 255);
-        }
-        for ignored in [0, 255] {
-            moments.sums[ignored] = 0;
-            moments.magnitudes[ignored] = 0;
-            moments.squares[ignored] = 0;
+        for block in values.as_chunks::<2>().0.chunks(PACKED_VALUES) {
+            moments.add_block(block);
         }
         moments
+    }
+
+    /// Adds at most [`PACKED_VALUES`] values, all their sums with one addition each.
+    fn add_block(&mut self, values: &[[u8; 2]]) {
+        // Two tables, because equal neighbours would wait for each other's sums in one.
+        let (mut even, mut odd) = ([0; 256], [0; 256]);
+        let (pairs, last) = values.as_chunks::<2>();
+        for [first, second] in pairs {
+            add_packed(&mut even, *first);
+            add_packed(&mut odd, *second);
+        }
+        last.iter().for_each(|value| add_packed(&mut even, *value));
+        let normal = |value: &&[u8; 2]| !matches!(u16::from_le_bytes(**value) & 0x7f80, 0 | 0x7f80);
+        self.count += values.iter().filter(normal).count() as u64;
+        for exponent in 1..255 {
+            let packed = even[exponent] + odd[exponent];
+            let magnitude = packed >> MAGNITUDE & ((1 << (POSITIVE - MAGNITUDE)) - 1);
+            let positive = packed >> POSITIVE;
+            self.sums[exponent] += 2 * positive as i64 - magnitude as i64;
+            self.magnitudes[exponent] += magnitude;
+            self.squares[exponent] += packed & ((1 << MAGNITUDE) - 1);
+        }
     }
 
     /// Adds the sums over other values.
@@ -79,6 +95,16 @@ impl Moments {
         };
         (1..255).map(|exponent| sum(exponent) * unit(exponent)).sum::<f64>() / self.count as f64
     }
+}
+
+/// Adds a value to the three sums of its exponent.
+#[inline(always)]
+fn add_packed(sums: &mut [u64; 256], value: [u8; 2]) {
+    let bits = u16::from_le_bytes(value);
+    let significand = u64::from(128 | bits & 0x7f);
+    let positive = u64::from(bits >> 15 ^ 1);
+    sums[usize::from(bits >> 7 & 0xff)] +=
+        significand * (significand + (1 << MAGNITUDE) + (positive << POSITIVE));
 }
 
 /// The standard deviation of a centred Gaussian with this mean absolute value, which is `sigma * sqrt(2 / pi)`.

@@ -113,7 +113,6 @@ mod tests {
             let per_value = 11.0 + 8.0 * (1.0 - best);
             bits = (bits.0.min(per_value), bits.1.max(per_value));
         }
-        println!("{worst} {floor} {round} {bits:?}");
         assert!((worst - 0.9697).abs() < 5e-5, "{worst}");
         assert!((floor - 0.108).abs() < 5e-4, "{floor}");
         assert!((round - 0.014).abs() < 5e-4, "{round}");

@@ -83,10 +83,11 @@ fn choose(codec: &Window7, values: &[u8]) -> Tile {
     };
     let coded = candidate(Mode::Coded, count, 0);
     let masked = (zeros > 0).then(|| candidate(Mode::Masked, count - zeros, zeros));
-    [Some(coded), Some(Tile::uncoded(Mode::Stored)), masked]
+    // Of equal lengths the first wins.
+    [Some(Tile::uncoded(Mode::Stored)), Some(coded), masked]
         .into_iter()
         .flatten()
-        .min_by_key(|tile| (body_len(tile, count), tile.mode))
+        .min_by_key(|tile| body_len(tile, count))
         .expect("there are always two candidates")
 }
 

@@ -3,8 +3,8 @@
 use super::geometry::{COMPACT_ENTRY, SPLIT_ENTRY, has_codes};
 use crate::TileFault;
 
-/// Form of a tile. The order is that of the tags; among forms of equal length the encoder takes the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Form of a tile, in the order of the tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// All values are coded.
     Coded,

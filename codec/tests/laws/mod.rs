@@ -1,10 +1,9 @@
 //! The laws that every codec keeps, as tests: `codec_laws!(name, "spec", Bf16)` makes a module of them.
 
-#![allow(dead_code, reason = "not every test target uses all of it")]
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-pub mod content;
-
-use content::Content;
+use crate::common::Frame;
+use crate::common::content::{self, Content};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
@@ -46,78 +45,6 @@ macro_rules! codec_laws {
 }
 pub(crate) use codec_laws;
 
-/// A frame and what it is of.
-pub struct Frame {
-    pub layout: Layout,
-    pub dtype: DType,
-    pub values: Vec<u8>,
-    pub static_section: Vec<u8>,
-    pub dynamic_section: Vec<u8>,
-}
-
-impl Frame {
-    /// Encodes, and checks what holds for every frame.
-    pub fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
-        let count = values.len() / dtype.width();
-        let (static_len, bound) = (codec.static_len(layout, dtype, count), codec.bound(layout, dtype, count));
-        assert!(static_len <= bound);
-        assert!(layout == Layout::Split || static_len == 0);
-        let encode = |poison: u8| {
-            let values = values.to_vec();
-            let (mut static_out, mut dynamic_out) =
-                (vec![poison; static_len], vec![poison; bound - static_len]);
-            let len = codec.encode(layout, dtype, &values, &mut static_out, &mut dynamic_out).unwrap();
-            dynamic_out.truncate(len);
-            (values, static_out, dynamic_out)
-        };
-        let first = encode(0x00);
-        let second = encode(0xa5);
-        assert!(first.0 == values, "the input was changed");
-        assert!(first == second, "bytes depend on what was in the buffers, or are not written");
-        let (values, static_section, dynamic_section) = first;
-        Self { layout, dtype, values, static_section, dynamic_section }
-    }
-
-    pub fn count(&self) -> usize {
-        self.values.len() / self.dtype.width()
-    }
-
-    pub fn decode(&self) -> Result<Vec<u8>, DecodeError> {
-        let mut out = vec![0x5a; self.values.len()];
-        decode(self.layout, self.dtype, &self.static_section, &self.dynamic_section, &mut out)?;
-        Ok(out)
-    }
-
-    pub fn assert_survives(&self, context: &str) {
-        match self.decode() {
-            Ok(out) => {
-                assert!(out == self.values, "{context}: {} {} other values", self.layout, self.count())
-            }
-            Err(error) => panic!("{context}: {} {}: {error}", self.layout, self.count()),
-        }
-    }
-
-    fn assert_fails(&self, context: std::fmt::Arguments<'_>) {
-        assert!(self.decode().is_err(), "{} {}: {context} goes unnoticed", self.layout, self.count());
-    }
-
-    fn bits(&self) -> usize {
-        8 * (self.static_section.len() + self.dynamic_section.len())
-    }
-
-    fn byte(&mut self, position: usize) -> &mut u8 {
-        let static_len = self.static_section.len();
-        match position.checked_sub(static_len) {
-            None => &mut self.static_section[position],
-            Some(position) => &mut self.dynamic_section[position],
-        }
-    }
-
-    fn flip(&mut self, bit: usize) {
-        *self.byte(bit / 8) ^= 1 << (bit % 8);
-    }
-}
-
 fn codec(spec: &str) -> Box<dyn Codec> {
     spec.parse::<Spec>().unwrap().codec()
 }
@@ -134,7 +61,7 @@ fn frames(spec: &str, dtype: DType, counts: &[usize]) -> impl Iterator<Item = (C
     })
 }
 
-pub fn every_pattern_survives(spec: &str, dtype: DType) {
+pub(crate) fn every_pattern_survives(spec: &str, dtype: DType) {
     let ascending = content::every_pattern(dtype);
     let mut patterns: Vec<&[u8]> = ascending.chunks(dtype.width()).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -147,7 +74,7 @@ pub fn every_pattern_survives(spec: &str, dtype: DType) {
     }
 }
 
-pub fn every_length_survives(spec: &str, dtype: DType) {
+pub(crate) fn every_length_survives(spec: &str, dtype: DType) {
     let codec = codec(spec);
     for content in Content::ALL {
         let values = content.values(dtype, 2000, 2);
@@ -160,13 +87,13 @@ pub fn every_length_survives(spec: &str, dtype: DType) {
     }
 }
 
-pub fn tile_borders_survive(spec: &str, dtype: DType) {
+pub(crate) fn tile_borders_survive(spec: &str, dtype: DType) {
     for (content, frame) in frames(spec, dtype, &LARGE) {
         frame.assert_survives(&format!("{content:?}"));
     }
 }
 
-pub fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
+pub(crate) fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
     let (asked, plain) = (codec(spec), codec(spec.split(':').next().unwrap()));
     for layout in Layout::ALL {
         let mut last = 0;
@@ -182,7 +109,7 @@ pub fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
     }
 }
 
-pub fn every_flip_is_an_error(spec: &str, dtype: DType) {
+pub(crate) fn every_flip_is_an_error(spec: &str, dtype: DType) {
     for (content, mut frame) in frames(spec, dtype, &SMALL) {
         for bit in 0..frame.bits() {
             frame.flip(bit);
@@ -193,7 +120,7 @@ pub fn every_flip_is_an_error(spec: &str, dtype: DType) {
     }
 }
 
-pub fn random_flips_are_errors(spec: &str, dtype: DType) {
+pub(crate) fn random_flips_are_errors(spec: &str, dtype: DType) {
     let codec = codec(spec);
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     for case in 0..2000 {
@@ -207,7 +134,7 @@ pub fn random_flips_are_errors(spec: &str, dtype: DType) {
     }
 }
 
-pub fn every_cut_and_every_extra_byte_is_an_error(spec: &str, dtype: DType) {
+pub(crate) fn every_cut_and_every_extra_byte_is_an_error(spec: &str, dtype: DType) {
     for (content, mut frame) in frames(spec, dtype, &SMALL) {
         let (static_section, dynamic_section) = (frame.static_section.clone(), frame.dynamic_section.clone());
         for len in 0..static_section.len() {
@@ -230,7 +157,7 @@ pub fn every_cut_and_every_extra_byte_is_an_error(spec: &str, dtype: DType) {
     }
 }
 
-pub fn foreign_frames_are_errors(spec: &str, dtype: DType) {
+pub(crate) fn foreign_frames_are_errors(spec: &str, dtype: DType) {
     for (_, frame) in frames(spec, dtype, &[0, 1, 2, 64, 8192, 10_000]) {
         let decode = |layout, dtype, static_section: &[u8], dynamic_section: &[u8], len| {
             decode(layout, dtype, static_section, dynamic_section, &mut vec![0; len])
@@ -266,7 +193,7 @@ fn tag_of(dtype: DType) -> u8 {
     DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8
 }
 
-pub fn overwritten_frames_never_pass_or_panic(spec: &str, dtype: DType) {
+pub(crate) fn overwritten_frames_never_pass_or_panic(spec: &str, dtype: DType) {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     for (content, mut frame) in frames(spec, dtype, &[3, 40, 600, 1023, 9000, 17_000]) {
         let (static_section, dynamic_section) = (frame.static_section.clone(), frame.dynamic_section.clone());
@@ -287,7 +214,7 @@ pub fn overwritten_frames_never_pass_or_panic(spec: &str, dtype: DType) {
     }
 }
 
-pub fn unfit_buffers_are_errors(spec: &str, dtype: DType) {
+pub(crate) fn unfit_buffers_are_errors(spec: &str, dtype: DType) {
     let codec = codec(spec);
     for layout in Layout::ALL {
         let values = Content::Noise.values(dtype, 100, 5);
@@ -322,7 +249,7 @@ pub fn unfit_buffers_are_errors(spec: &str, dtype: DType) {
     }
 }
 
-pub fn one_buffer_is_enough(spec: &str, dtype: DType) {
+pub(crate) fn one_buffer_is_enough(spec: &str, dtype: DType) {
     let codec = codec(spec);
     for layout in Layout::ALL {
         for count in [0, 1, 65, 8192, 10_001] {

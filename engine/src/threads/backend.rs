@@ -74,7 +74,7 @@ impl Backend for Rendezvous<'_> {
             }
             let left = until_s.map_or(LOOK, |until_s| Duration::from_secs_f64(until_s - self.now_s()));
             match self.inbox.recv_timeout(left.min(LOOK)) {
-                Ok(note) => self.read(machine, note)?,
+                Ok(note) => self.receive(machine, &note)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
@@ -195,8 +195,8 @@ impl Rendezvous<'_> {
         }
     }
 
-    fn read(&mut self, machine: &Machine, note: Note) -> Result<(), Failure> {
-        match note {
+    fn receive(&mut self, machine: &Machine, note: &Note) -> Result<(), Failure> {
+        match *note {
             Note::Offer(offer) => match self.offered.remove(&offer.key) {
                 Some(id) => self.take(machine, id, offer),
                 None => {

@@ -125,7 +125,11 @@ impl RankJob<'_> {
             early: HashMap::new(),
             ended: VecDeque::new(),
         };
-        let prepared = self.guard(program, || Ok(backend.prepare()));
+        let prepare = || {
+            backend.prepare();
+            Ok(())
+        };
+        let prepared = self.guard(program, prepare);
         barrier.wait();
         prepared?;
         self.guard(program, || self.run(program, backend))

@@ -117,6 +117,15 @@ mod tests {
     }
 
     #[test]
+    fn draws_are_the_same_on_every_machine() {
+        let first_row = |popularity| draw(popularity, &context(7, 8)).row(0).to_string();
+        insta::assert_snapshot!(first_row(Popularity::Uniform), @r"[136, 119, 122, 118, 126, 137, 117, 125]");
+        insta::assert_snapshot!(first_row(Popularity::Dirichlet { concentration: 0.05 }), @r"[6, 345, 518, 122, 0, 6, 3, 0]");
+        insta::assert_snapshot!(first_row(Popularity::Dirichlet { concentration: 16.0 }), @r"[96, 181, 105, 135, 123, 150, 67, 143]");
+        insta::assert_snapshot!(first_row(Popularity::Zipf { exponent: 0.8 }), @r"[189, 62, 82, 54, 127, 86, 82, 318]");
+    }
+
+    #[test]
     fn adding_ranks_changes_nothing_for_the_others() {
         let few = draw(Popularity::Zipf { exponent: 1.0 }, &context(3, 16));
         let more = draw(Popularity::Zipf { exponent: 1.0 }, &Context { ranks: 9, ..context(3, 16) });

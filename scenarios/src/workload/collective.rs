@@ -46,7 +46,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         }
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
-    Ok(Workload { job, durations, dtype, rows: rows.transpose()?, payload_example: "{ gaussian = 0.02 }" })
+    Ok(Workload { job, durations, dtype, rows: rows.transpose()? })
 }
 
 /// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.

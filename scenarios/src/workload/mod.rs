@@ -33,8 +33,6 @@ pub(crate) struct Workload {
     /// Type of the values that travel.
     pub(crate) dtype: DType,
     pub(crate) rows: Option<Rowset>,
-    /// A payload of this kind, as TOML, for messages.
-    pub(crate) payload_example: &'static str,
 }
 
 impl Workload {

@@ -39,8 +39,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     });
     let tokens = between_ranks(&counts, &model, context.ranks);
     let (job, durations) = build(&tokens, &model, skew, context);
-    let payload_example = "{ gaussian = 0.02 }";
-    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()?, payload_example })
+    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
 }
 
 /// Token copies from source rank to expert, summed to source rank x destination rank.

@@ -54,8 +54,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let segments = vec![Segment { name: "transfers", work }];
     let durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     let job = Job { name: "transfers", rank_count: context.ranks, slots: vec!["input", "output"], segments };
-    let payload_example = "{ gaussian = 0.02 }";
-    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()?, payload_example })
+    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
 }
 
 fn inline(field: &Field<'_>, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow>> {

@@ -1,7 +1,7 @@
 //! A scenario to break, and files to break it with.
 
-// Each test binary uses its own part of this.
-#![allow(dead_code)]
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+#![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use zipwire_scenarios::{Experiment, ScenarioError, Source, load};
 
 /// A valid scenario: 4 ranks on 2 nodes, coded, with drawn routing and payload.
-pub const VALID: &str = r#"name = "test"
+pub(crate) const VALID: &str = r#"name = "test"
 
 [cluster]
 nodes = 2
@@ -40,13 +40,13 @@ protocol = "static-first"
 
 /// [`VALID`] with one part replaced; the part must be there.
 #[track_caller]
-pub fn valid_with(old: &str, new: &str) -> String {
+pub(crate) fn valid_with(old: &str, new: &str) -> String {
     assert!(VALID.contains(old), "the scenario has no `{old}`");
     VALID.replacen(old, new, 1)
 }
 
 /// A scenario without model: 4 ranks on one node.
-pub fn flat(workload: &str) -> String {
+pub(crate) fn flat(workload: &str) -> String {
     format!(
         r#"name = "test"
 [cluster]
@@ -61,51 +61,51 @@ latency_intra = "5 us"
 }
 
 /// A folder for the files that a scenario names.
-pub struct Folder(TempDir);
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
-    pub fn with(self, name: &str, content: impl AsRef<[u8]>) -> Self {
+    pub(crate) fn with(self, name: &str, content: impl AsRef<[u8]>) -> Self {
         fs::write(self.path().join(name), content).unwrap();
         self
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub fn try_load(&self, text: &str, sets: &[&str]) -> Result<Experiment, ScenarioError> {
+    pub(crate) fn try_load(&self, text: &str, sets: &[&str]) -> Result<Experiment, ScenarioError> {
         let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
         load(&Source::from_text("test.toml", text, self.path()), &sets, None)
     }
 
-    pub fn load(&self, text: &str) -> Experiment {
+    pub(crate) fn load(&self, text: &str) -> Experiment {
         self.try_load(text, &[]).unwrap_or_else(|error| panic!("{}", error.render(false)))
     }
 
     /// The rendered error, with the folder's own path left out.
     #[track_caller]
-    pub fn error(&self, text: &str, sets: &[&str]) -> String {
+    pub(crate) fn error(&self, text: &str, sets: &[&str]) -> String {
         let error = self.try_load(text, sets).expect_err("the scenario should be refused");
         self.clean(&error.render(false))
     }
 
-    pub fn clean(&self, rendered: &str) -> String {
+    pub(crate) fn clean(&self, rendered: &str) -> String {
         rendered.replace(&format!("{}/", self.path().display()), "")
     }
 }
 
 /// The rendered error of a text that names no files.
 #[track_caller]
-pub fn error(text: &str, sets: &[&str]) -> String {
+pub(crate) fn error(text: &str, sets: &[&str]) -> String {
     Folder::new().error(text, sets)
 }
 
 /// A safetensors file with one tensor of 4 x 2 values.
-pub fn safetensors(tensor: &str, dtype: &str, width: usize) -> Vec<u8> {
+pub(crate) fn safetensors(tensor: &str, dtype: &str, width: usize) -> Vec<u8> {
     let len = 8 * width;
     let header = format!(r#"{{"{tensor}":{{"dtype":"{dtype}","shape":[4,2],"data_offsets":[0,{len}]}}}}"#);
     let mut file = (header.len() as u64).to_le_bytes().to_vec();
@@ -115,7 +115,7 @@ pub fn safetensors(tensor: &str, dtype: &str, width: usize) -> Vec<u8> {
 }
 
 /// A line of a routing matrix file whose rank `r` sends `r + 1` times `shares`.
-pub fn routing_record(step: u64, layer: u32, ranks: u32, sharding: &str, shares: &[u64]) -> String {
+pub(crate) fn routing_record(step: u64, layer: u32, ranks: u32, sharding: &str, shares: &[u64]) -> String {
     let row = |rank| format!("{:?}", shares.iter().map(|share| share * rank).collect::<Vec<u64>>());
     let rows: Vec<String> = (1..=u64::from(ranks)).map(row).collect();
     let tokens = shares.iter().sum::<u64>() / 2;

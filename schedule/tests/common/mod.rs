@@ -1,12 +1,13 @@
 //! Jobs that several tests plan.
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{Choice, Job, Order, Protocol, Segment, Slot, Work};
 
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
-pub fn layer(bytes: Array2<u64>) -> Job {
+pub(crate) fn layer(bytes: Array2<u64>) -> Job {
     let rank_count = u32::try_from(bytes.nrows()).unwrap();
     let all_to_all = |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, input, output };
     let combined = bytes.t().to_owned();
@@ -22,10 +23,10 @@ pub fn layer(bytes: Array2<u64>) -> Job {
     }
 }
 
-pub fn uniform(rank_count: usize, bytes: u64) -> Array2<u64> {
+pub(crate) fn uniform(rank_count: usize, bytes: u64) -> Array2<u64> {
     Array2::from_elem((rank_count, rank_count), bytes)
 }
 
-pub fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
+pub(crate) fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
     Choice { protocol, order: Order::Rotation, window, codec: Some("window7".parse().unwrap()) }
 }

@@ -105,8 +105,9 @@ impl Filling {
         // As many links as make searching bands and collecting them cost the same. A level of 0 is that of
         // a link that had no flows of its own: it tells nothing.
         let count = self.open.len().isqrt();
-        let old = self.open[..=count.min(self.open.len() - 1)].iter().rev().map(|&link| clocks.level(link));
-        let ceiling = old.into_iter().find(|&level| level > 0.0).unwrap_or(0.0).max(self.level);
+        let mut old =
+            self.open[..=count.min(self.open.len() - 1)].iter().rev().map(|&link| clocks.level(link));
+        let ceiling = old.find(|&level| level > 0.0).unwrap_or(0.0).max(self.level);
         self.collect_band(ceiling);
         if !self.band.is_empty() {
             return ceiling;

@@ -115,10 +115,12 @@ impl<W: Write> Writer<W> {
     pub(super) fn in_flight(&mut self, ns: i64, rank: u32, bytes: u64) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
-            r#"{{"ph":"C","pid":{rank},"ts":{ts},"name":"bytes in flight","args":{{"bytes":{bytes}}}}}"#
+            r#"{{"ph":"C","pid":{rank},"ts":{ts},"name":"bytes in flight","args":{{"tx":{bytes}}}}}"#
         ))
     }
 
+    /// Iterations are asynchronous events, which belong to no thread: viewers show them above the ranks. The
+    /// format wants a process for them nevertheless.
     pub(super) fn iteration_begin(&mut self, ns: i64, iteration: usize) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
@@ -128,7 +130,9 @@ impl<W: Write> Writer<W> {
 
     pub(super) fn iteration_end(&mut self, ns: i64) -> io::Result<()> {
         let ts = Micros(ns);
-        self.line(format_args!(r#"{{"ph":"e","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration"}}"#))
+        self.line(format_args!(
+            r#"{{"ph":"e","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration"}}"#
+        ))
     }
 
     pub(super) fn end(mut self, meta: &TraceMeta) -> io::Result<()> {
@@ -141,7 +145,6 @@ impl<W: Write> Writer<W> {
             "plan_digest": meta.plan_digest,
             "clock": meta.clock,
             "codec": meta.codec,
-            "version": env!("CARGO_PKG_VERSION"),
         });
         serde_json::to_writer(&mut self.out, &other)?;
         self.out.write_all(b"}\n")?;

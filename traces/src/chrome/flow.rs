@@ -18,11 +18,12 @@ pub(super) struct Flow {
     pub(super) end_ns: i64,
 }
 
-/// What both ends of a transfer agree on. Op ids are each rank's own and not among it.
-type Key = (u32, SegmentId, Option<Stage>, Rank, Rank);
+/// What both ends of a transfer agree on: iteration, segment, stage, source, destination, tag. Op ids are each rank's
+/// own and not among it.
+type Key = (u32, SegmentId, Option<Stage>, Rank, Rank, u32);
 
-/// Pairs the k-th send with the k-th receive of the same iteration, segment, stage, source and destination. Ends
-/// without a counterpart (of a run that failed) have no arrow, nor have receives that end before the send
+/// Pairs the sends and receives on which both ends agree; should there be several, the k-th send with the k-th receive
+/// by time. Ends without a counterpart (of a run that failed) have no arrow, nor have receives that end before the send
 /// begins, which only clocks that disagree can produce.
 pub(super) fn pair(spans: &[Span], slices: &[Slice]) -> Vec<Flow> {
     let sends = ends(spans, slices, Lane::Tx);
@@ -51,7 +52,11 @@ fn ends(spans: &[Span], slices: &[Slice], lane: Lane) -> Vec<(Key, i64, usize)> 
         .filter_map(|(index, span)| {
             let peer = span.peer?;
             let (src, dst) = if lane == Lane::Tx { (span.rank, peer) } else { (peer, span.rank) };
-            Some(((span.iteration, span.segment, span.stage, src, dst), slices[index].begin_ns, index))
+            Some((
+                (span.iteration, span.segment, span.stage, src, dst, span.tag),
+                slices[index].begin_ns,
+                index,
+            ))
         })
         .collect();
     ends.sort_unstable();
@@ -81,14 +86,19 @@ mod tests {
     fn by_iteration_segment_and_stage() {
         let [send, receive] = both_ends(0, 1, 0.0, 1e-6);
         let with = |iteration, stage, segment| {
-            let change = |span: &Span| Span { iteration, stage: Some(stage), segment: SegmentId(segment), ..span.clone() };
+            let change = |span: &Span| Span {
+                iteration,
+                stage: Some(stage),
+                segment: SegmentId(segment),
+                ..span.clone()
+            };
             [change(&send), change(&receive)]
         };
         let [a0, a1] = with(0, Stage::Static, 0);
         let [b0, b1] = with(1, Stage::Static, 0);
         let [c0, c1] = with(0, Stage::Dynamic, 0);
         let [d0, d1] = with(0, Stage::Static, 1);
-        assert_eq!(paired(vec![d1, c1, b1, a1, a0, b0, c0, d0]), [(4, 3), (7, 0), (6, 1), (5, 2)]);
+        assert_eq!(paired(vec![d1, c1, b1, a1, a0, b0, c0, d0]), [(4, 3), (6, 1), (7, 0), (5, 2)]);
     }
 
     #[test]
@@ -96,6 +106,14 @@ mod tests {
         let [a, b] = both_ends(0, 1, 5e-6, 6e-6);
         let [c, d] = both_ends(0, 1, 0.0, 1e-6);
         assert_eq!(paired(vec![a, d, c, b]), [(2, 1), (0, 3)]);
+    }
+
+    #[test]
+    fn transfers_between_the_same_ranks_are_told_apart() {
+        let [a, b] = both_ends(0, 1, 0.0, 1e-6);
+        let [mut c, mut d] = both_ends(0, 1, 0.0, 1e-6);
+        (c.tag, d.tag) = (1, 1);
+        assert_eq!(paired(vec![a, c, d, b]), [(1, 2), (0, 3)]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-lanes (`tx`, `tx 2`, ...),
 //! because viewers drop complete events that overlap on a thread. An arrow leads from each send to its receive,
-//! a counter per rank shows the bytes in flight, and rank 0 has a track with the iterations.
+//! a counter per rank shows the bytes of its open sends, and a track above the ranks shows the iterations.
 //!
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.

@@ -142,7 +142,8 @@ mod tests {
     #[test]
     fn a_zero_length_op_stays_and_occupies_nothing() {
         let spans = vec![compute(0, 0.0, 1e-6), compute(0, 1e-6, 1e-6), compute(0, 1e-6, 2e-6)];
-        let kept: Vec<_> = [(0, 1000), (1000, 1000), (1000, 2000)].map(|(b, e)| ("compute".to_owned(), b, e)).into();
+        let kept: Vec<_> =
+            [(0, 1000), (1000, 1000), (1000, 2000)].map(|(b, e)| ("compute".to_owned(), b, e)).into();
         assert_eq!(placed(spans), kept);
     }
 

@@ -7,7 +7,7 @@ use zipwire_codec::DType;
 
 /// A kind of values.
 #[derive(Clone, Copy, Debug)]
-pub enum Content {
+pub(crate) enum Content {
     /// N(0, 0.02^2).
     Gaussian,
     /// N(0, sigma^2) with another sigma for each 1500 values, some of them idle: all zero.
@@ -29,7 +29,7 @@ pub enum Content {
 }
 
 impl Content {
-    pub const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Gaussian,
         Self::Rows,
         Self::Noise,
@@ -42,7 +42,7 @@ impl Content {
     ];
 
     /// `count` values of this kind, little-endian.
-    pub fn values(self, dtype: DType, count: usize, seed: u64) -> Vec<u8> {
+    pub(crate) fn values(self, dtype: DType, count: usize, seed: u64) -> Vec<u8> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let normal = Normal::new(0.0f32, 0.02).expect("the deviation is positive");
         let sign = 1u32 << (8 * dtype.width() - 1);
@@ -76,7 +76,7 @@ impl Content {
 }
 
 /// All patterns of a type of one or two bytes in ascending order; of longer ones, as many random patterns.
-pub fn every_pattern(dtype: DType) -> Vec<u8> {
+pub(crate) fn every_pattern(dtype: DType) -> Vec<u8> {
     match dtype.width() {
         1 => (0..=u8::MAX).collect(),
         2 => (0..=u16::MAX).flat_map(u16::to_le_bytes).collect(),

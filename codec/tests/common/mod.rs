@@ -1,0 +1,80 @@
+//! What tests of codecs share: values of many kinds, and frames that check themselves.
+
+#![allow(dead_code, reason = "not every test target uses all of it")]
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+pub(crate) mod content;
+
+use zipwire_codec::{Codec, DType, DecodeError, Layout, decode};
+
+/// A frame and what it is of.
+pub(crate) struct Frame {
+    pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
+    pub(crate) values: Vec<u8>,
+    pub(crate) static_section: Vec<u8>,
+    pub(crate) dynamic_section: Vec<u8>,
+}
+
+impl Frame {
+    /// Encodes, and checks what holds for every frame.
+    pub(crate) fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
+        let count = values.len() / dtype.width();
+        let (static_len, bound) = (codec.static_len(layout, dtype, count), codec.bound(layout, dtype, count));
+        assert!(static_len <= bound);
+        assert!(layout == Layout::Split || static_len == 0);
+        let encode = |poison: u8| {
+            let values = values.to_vec();
+            let (mut static_out, mut dynamic_out) =
+                (vec![poison; static_len], vec![poison; bound - static_len]);
+            let len = codec.encode(layout, dtype, &values, &mut static_out, &mut dynamic_out).unwrap();
+            dynamic_out.truncate(len);
+            (values, static_out, dynamic_out)
+        };
+        let first = encode(0x00);
+        let second = encode(0xa5);
+        assert!(first.0 == values, "the input was changed");
+        assert!(first == second, "bytes depend on what was in the buffers, or are not written");
+        let (values, static_section, dynamic_section) = first;
+        Self { layout, dtype, values, static_section, dynamic_section }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.values.len() / self.dtype.width()
+    }
+
+    pub(crate) fn decode(&self) -> Result<Vec<u8>, DecodeError> {
+        let mut out = vec![0x5a; self.values.len()];
+        decode(self.layout, self.dtype, &self.static_section, &self.dynamic_section, &mut out)?;
+        Ok(out)
+    }
+
+    pub(crate) fn assert_survives(&self, context: &str) {
+        match self.decode() {
+            Ok(out) => {
+                assert!(out == self.values, "{context}: {} {} other values", self.layout, self.count());
+            }
+            Err(error) => panic!("{context}: {} {}: {error}", self.layout, self.count()),
+        }
+    }
+
+    pub(crate) fn assert_fails(&self, context: std::fmt::Arguments<'_>) {
+        assert!(self.decode().is_err(), "{} {}: {context} goes unnoticed", self.layout, self.count());
+    }
+
+    pub(crate) fn bits(&self) -> usize {
+        8 * (self.static_section.len() + self.dynamic_section.len())
+    }
+
+    pub(crate) fn byte(&mut self, position: usize) -> &mut u8 {
+        let static_len = self.static_section.len();
+        match position.checked_sub(static_len) {
+            None => &mut self.static_section[position],
+            Some(position) => &mut self.dynamic_section[position],
+        }
+    }
+
+    pub(crate) fn flip(&mut self, bit: usize) {
+        *self.byte(bit / 8) ^= 1 << (bit % 8);
+    }
+}

@@ -1,0 +1,54 @@
+//! Frames of this version of the format, by hash. If one of these changes, so has the format: then `docs/format.md` and
+//! the version change too.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod common;
+
+use common::Frame;
+use common::content::Content;
+use xxhash_rust::xxh3::xxh3_64;
+use zipwire_codec::{DType, Layout, Spec};
+
+/// Codec, layout, kind of values, XXH3 of static and dynamic section. 20 001 values each.
+#[rustfmt::skip]
+const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
+    ("raw", DType::F32, Layout::Split, Content::Gaussian, 0x04cb9ac9c72555e4),
+    ("raw", DType::F32, Layout::Compact, Content::Gaussian, 0x5f22ee8dda247fda),
+    ("window7", DType::Bf16, Layout::Split, Content::Gaussian, 0x09a9ac3bc70e5cfa),
+    ("window7", DType::Bf16, Layout::Compact, Content::Gaussian, 0xa86442256bb8c2f9),
+    ("window7", DType::Bf16, Layout::Split, Content::Rows, 0xbb6af34e8647378c),
+    ("window7", DType::Bf16, Layout::Compact, Content::Rows, 0x96e8dd8c8796ef78),
+    ("window7", DType::Bf16, Layout::Split, Content::SomeZeros, 0xa77ceaf735f6fc18),
+    ("window7", DType::Bf16, Layout::Compact, Content::SomeZeros, 0xa92ebae07943ab11),
+    ("window7", DType::Bf16, Layout::Split, Content::Special, 0x036fd9cd5a5682eb),
+    ("window7", DType::Bf16, Layout::Compact, Content::Special, 0x783d361a8f6fd3c1),
+    ("window7", DType::Bf16, Layout::Split, Content::Noise, 0x2facfb183dc18e9b),
+    ("window7", DType::Bf16, Layout::Compact, Content::Noise, 0x8434bc8f58e7d91f),
+    ("window7:scale=std", DType::Bf16, Layout::Split, Content::Gaussian, 0x09a9ac3bc70e5cfa),
+    ("window7:scale=std", DType::Bf16, Layout::Compact, Content::Gaussian, 0xa86442256bb8c2f9),
+    ("window7:scale=std", DType::Bf16, Layout::Split, Content::Rows, 0x8d47b4d43091d7e4),
+    ("window7:scale=std", DType::Bf16, Layout::Compact, Content::Rows, 0xe0944426a0d6ec94),
+    ("window7:scale=mean-abs", DType::Bf16, Layout::Split, Content::Gaussian, 0x09a9ac3bc70e5cfa),
+    ("window7:scale=mean-abs", DType::Bf16, Layout::Compact, Content::Gaussian, 0xa86442256bb8c2f9),
+    ("window7:scale=mean-abs", DType::Bf16, Layout::Split, Content::Rows, 0x8d47b4d43091d7e4),
+    ("window7:scale=mean-abs", DType::Bf16, Layout::Compact, Content::Rows, 0xe87b6cec04a33aeb),
+];
+
+#[test]
+fn frames_have_not_changed() {
+    let mut changed = String::new();
+    for (spec, dtype, layout, content, expected) in GOLDEN {
+        let values = content.values(*dtype, 20_001, 12);
+        let codec = spec.parse::<Spec>().unwrap().codec();
+        let frame = Frame::new(&*codec, *layout, *dtype, &values);
+        frame.assert_survives(spec);
+        let found = xxh3_64(&[frame.static_section, frame.dynamic_section].concat());
+        if found != *expected {
+            changed += &format!(
+                "    (\"{spec}\", DType::{dtype:?}, Layout::{layout:?}, Content::{content:?}, {found:#018x}),\n"
+            );
+        }
+    }
+    assert!(changed.is_empty(), "these frames are others now:\n{changed}");
+}

@@ -1,0 +1,179 @@
+//! `zipwire run`: a scenario on one or more executors, with its table, timelines and summary.
+
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use zipwire::scenarios::Experiment;
+use zipwire::schedule::{Lane, Plan, Work};
+use zipwire::traces::{
+    Executors, Metrics, Summary, Timeline, TraceMeta, TransferRow, write_chrome, write_transfers,
+};
+use zipwire::{Cancel, ExecuteError, Executor, Output, OutputError, Prepared};
+
+use crate::cli::RunArgs;
+use crate::commands::load_scenario;
+use crate::error::CliError;
+use crate::progress::Progress;
+use crate::table;
+
+pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let mut experiment = load_scenario(&args.scenario)?;
+    let first_variant = experiment.variants[0].name.clone();
+    experiment.select(&args.scenario.variant)?;
+    let mut prepared = Prepared::new(&experiment)?;
+    let executors = distinct(&args.on);
+    executors.iter().try_for_each(|&executor| prepared.check(executor))?;
+    let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
+    let mut output = Output::create(&folder)?;
+
+    let mut results = Executors::new(first_variant);
+    let progress = Progress::new(executors.len() * experiment.variants.len());
+    for &executor in &executors {
+        for (index, variant) in experiment.variants.iter().enumerate() {
+            progress.begin(format!("{executor}: {}", variant.name));
+            let timeline = prepared.run(index, executor, cancel)?;
+            let plan = prepared.plan(index);
+            let metrics = Metrics::of(&timeline, plan.bytes_raw());
+            // A real run that returns has compared every byte.
+            let verified = executor.is_real().then_some(true);
+            let digest = plan.digest();
+            write_timeline(&mut output, &experiment, executor, &variant.name, &timeline, plan)?;
+            results.insert(executor.name(), executor.is_timed(), &variant.name, metrics, digest, verified);
+            progress.end();
+        }
+    }
+    drop(progress);
+    let summary = Summary::new(&experiment.name, experiment.seed, results);
+    output.write("summary.json", |out| summary.write(out))?;
+    if cancel.is_cancelled() {
+        return Err(ExecuteError::Cancelled.into());
+    }
+    output.commit()?;
+
+    let mut out = stdout().lock();
+    if args.json {
+        summary.write(&mut out)?;
+    } else {
+        write!(out, "{}", text(&experiment, &summary, &executors))?;
+    }
+    out.flush()?;
+    if !args.json {
+        eprintln!("timelines and summary.json are in {}: open a timeline at https://ui.perfetto.dev", folder.display());
+    }
+    Ok(())
+}
+
+fn distinct(executors: &[Executor]) -> Vec<Executor> {
+    let mut distinct: Vec<Executor> = Vec::new();
+    for &executor in executors {
+        if !distinct.contains(&executor) {
+            distinct.push(executor);
+        }
+    }
+    distinct
+}
+
+/// The Chrome trace of one run and, for explicit flows, the times of each.
+fn write_timeline(
+    output: &mut Output,
+    experiment: &Experiment,
+    executor: Executor,
+    variant: &str,
+    timeline: &Timeline,
+    plan: &Plan,
+) -> Result<(), OutputError> {
+    let meta = TraceMeta {
+        scenario: experiment.name.clone(),
+        variant: variant.to_owned(),
+        executor: executor.name().to_owned(),
+        seed: experiment.seed,
+        plan_digest: plan.digest(),
+        clock: executor.clock(),
+        codec: plan.codec.as_ref().map(ToString::to_string),
+    };
+    output.write(&format!("{executor}-{variant}.trace.json"), |out| write_chrome(timeline, &meta, out))?;
+    if let Some(rows) = transfer_rows(experiment, timeline) {
+        // The file of the contract is that of the simulation of the first variant.
+        let is_main = executor == Executor::Sim && experiment.variants[0].name == variant;
+        let name = if is_main { "transfers.csv".to_owned() } else { format!("{executor}-{variant}.transfers.csv") };
+        output.write(&name, |out| write_transfers(rows, out))?;
+    }
+    Ok(())
+}
+
+/// Start and end of each explicit flow in the first iteration, in issue order; `None` for other workloads. An empty
+/// flow ends when it could start.
+fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<TransferRow>> {
+    let (segment, flows) = experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
+        Work::Transfers { flows, .. } => Some((id, flows)),
+        Work::Compute { .. } | Work::AllToAll { .. } => None,
+    })?;
+    let row = |flow: &zipwire::schedule::Flow| TransferRow {
+        src: flow.src.0,
+        dst: flow.dst.0,
+        bytes: flow.bytes,
+        start_s: flow.not_before_s,
+        finish_s: flow.not_before_s,
+    };
+    let mut rows: Vec<TransferRow> = flows.iter().map(row).collect();
+    for span in &timeline.spans {
+        if span.iteration == 0 && span.lane == Lane::Tx && span.segment.0 == segment {
+            let row = &mut rows[span.tag as usize];
+            (row.start_s, row.finish_s) = (span.begin_s, span.end_s);
+        }
+    }
+    Some(rows)
+}
+
+/// The table: one row per variant; all columns for the first executor, time and verification for the others.
+fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> String {
+    let (&first, others) = executors.split_first().expect("the command line names at least one executor");
+    let mut header: Vec<String> = ["", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
+    header.extend(["raw", "wire", "ratio"].map(String::from));
+    if first.is_real() {
+        header.push("verified".to_owned());
+    }
+    for other in others {
+        header.extend([format!("{other}: time"), "verified".to_owned()]);
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut rows = table::new(&header);
+    for variant in &experiment.variants {
+        let result = |executor: Executor| {
+            summary.executors.get(executor.name(), &variant.name).expect("every variant ran on every executor")
+        };
+        let factor = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let verified = |executor| if result(executor).verified == Some(true) { "yes" } else { "-" }.to_owned();
+        let (metrics, speedup) = (&result(first).metrics, result(first).speedup);
+        let times = [metrics.comm_s, metrics.wait_s, metrics.codec_s].map(table::seconds);
+        let mut row = vec![variant.name.clone(), table::seconds(metrics.iteration_s.mean), factor(speedup)];
+        row.extend(times);
+        row.extend([table::bytes(metrics.bytes_raw as f64), table::bytes(metrics.bytes_wire as f64), factor(metrics.ratio)]);
+        if first.is_real() {
+            row.push(verified(first));
+        }
+        for &other in others {
+            row.extend([table::seconds(result(other).metrics.iteration_s.mean), verified(other)]);
+        }
+        rows.add_row(row);
+    }
+    let Experiment { name, seed, iterations, topology, .. } = experiment;
+    let cluster = format!("{} x {} GPUs", topology.nodes, topology.gpus_per_node);
+    let codec = experiment.codec.as_ref().map_or_else(String::new, |choice| format!(", {}", choice.spec));
+    let clock = match first {
+        Executor::Sim => "simulated",
+        Executor::Threads => "run on threads (unpaced: times are this machine's, not the cluster's)",
+        Executor::Mpi | Executor::Cuda | Executor::Nccl => "measured",
+    };
+    format!("{name}: {cluster}{codec}, seed {seed}, mean of {iterations} iterations, {clock}\n\n{rows}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executor_named_twice_runs_once() {
+        assert_eq!(distinct(&[Executor::Threads, Executor::Sim, Executor::Threads]), [Executor::Threads, Executor::Sim]);
+    }
+}

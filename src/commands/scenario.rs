@@ -1,0 +1,200 @@
+//! `zipwire scenario check|list`: what a file says, before anything runs.
+
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use zipwire::Prepared;
+use zipwire::scenarios::{Experiment, Traffic};
+
+use crate::cli::{ScenarioArgs, ScenarioCommand};
+use crate::commands::{load_file, load_scenario};
+use crate::error::CliError;
+use crate::table;
+
+pub(crate) fn run(command: &ScenarioCommand) -> Result<(), CliError> {
+    match command {
+        ScenarioCommand::Check { scenario, json } => check(scenario, *json),
+        ScenarioCommand::List { folder, json } => list(folder, *json),
+    }
+}
+
+/// What a scenario resolves to.
+#[derive(Serialize)]
+struct Report {
+    scenario: String,
+    description: Option<String>,
+    workload: &'static str,
+    ranks: u32,
+    seed: u64,
+    iterations: u32,
+    codec: Option<String>,
+    traffic: Vec<TrafficReport>,
+    variants: Vec<VariantReport>,
+}
+
+/// What a communication segment moves in one iteration.
+#[derive(Serialize)]
+struct TrafficReport {
+    segment: &'static str,
+    bytes: u64,
+    transfers: u64,
+    /// Largest over mean of the bytes that a rank sends, and receives.
+    sent_max_over_mean: Option<f64>,
+    received_max_over_mean: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct VariantReport {
+    name: String,
+    plan_digest: String,
+    /// Bytes of all ranks' buffers: what a real run allocates.
+    buffer_bytes: u64,
+}
+
+fn check(args: &ScenarioArgs, json: bool) -> Result<(), CliError> {
+    let mut experiment = load_scenario(args)?;
+    experiment.select(&args.variant)?;
+    let report = report(&experiment)?;
+    let mut out = stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let Report { scenario, workload, ranks, seed, iterations, .. } = &report;
+    writeln!(out, "{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}")?;
+    let mut traffic = table::new(&["segment", "raw bytes", "transfers", "sent max/mean", "received max/mean"]);
+    let share = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
+    for t in &report.traffic {
+        traffic.add_row(vec![
+            t.segment.to_owned(),
+            table::bytes(t.bytes as f64),
+            t.transfers.to_string(),
+            share(t.sent_max_over_mean),
+            share(t.received_max_over_mean),
+        ]);
+    }
+    let mut variants = table::new(&["variant", "plan digest", "buffers of all ranks"]);
+    for v in &report.variants {
+        variants.add_row(vec![v.name.clone(), v.plan_digest.clone(), table::bytes(v.buffer_bytes as f64)]);
+    }
+    writeln!(out, "{traffic}\n\n{variants}")?;
+    Ok(())
+}
+
+fn report(experiment: &Experiment) -> Result<Report, CliError> {
+    let prepared = Prepared::new(experiment)?;
+    let variants = prepared.variants().map(|(variant, plan)| {
+        let buffers = plan.programs.iter().flat_map(|program| &program.buffers);
+        VariantReport {
+            name: variant.name.clone(),
+            plan_digest: plan.digest(),
+            buffer_bytes: buffers.map(|buffer| buffer.capacity).sum(),
+        }
+    });
+    Ok(Report {
+        scenario: experiment.name.clone(),
+        description: experiment.description.clone(),
+        workload: experiment.job.name,
+        ranks: experiment.topology.ranks(),
+        seed: experiment.seed,
+        iterations: experiment.iterations,
+        codec: experiment.codec.as_ref().map(|choice| choice.spec.to_string()),
+        traffic: experiment.traffic().iter().map(traffic_report).collect(),
+        variants: variants.collect(),
+    })
+}
+
+fn traffic_report(traffic: &Traffic) -> TrafficReport {
+    let imbalance = |bytes: &[u64]| {
+        let (max, sum) = (bytes.iter().max().copied().unwrap_or(0), bytes.iter().sum::<u64>());
+        (sum > 0).then(|| max as f64 * bytes.len() as f64 / sum as f64)
+    };
+    TrafficReport {
+        segment: traffic.segment,
+        bytes: traffic.sent.iter().sum(),
+        transfers: traffic.transfers,
+        sent_max_over_mean: imbalance(&traffic.sent),
+        received_max_over_mean: imbalance(&traffic.received),
+    }
+}
+
+/// One line of the list; a file that does not resolve says why.
+#[derive(Serialize)]
+struct Listed {
+    file: PathBuf,
+    scenario: Option<String>,
+    workload: Option<&'static str>,
+    ranks: Option<u32>,
+    variants: Vec<String>,
+    description: Option<String>,
+    error: Option<String>,
+}
+
+fn list(folder: &Path, json: bool) -> Result<(), CliError> {
+    let mut files = Vec::new();
+    collect(folder, &mut files)
+        .map_err(|error| CliError::Usage(format!("cannot list folder `{}`: {error}", folder.display())))?;
+    files.sort();
+    let listed: Vec<Listed> = files.into_iter().map(entry).collect();
+    let mut out = stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &listed).map_err(std::io::Error::from)?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let mut rows = table::new(&["file", "workload", "ranks", "variants", "what for"]);
+    for item in listed {
+        let what_for = item.error.map_or(item.description, |error| Some(format!("error: {error}")));
+        rows.add_row(vec![
+            item.file.display().to_string(),
+            item.workload.unwrap_or("-").to_owned(),
+            item.ranks.map_or_else(|| "-".to_owned(), |ranks| ranks.to_string()),
+            item.variants.join(", "),
+            what_for.unwrap_or_default(),
+        ]);
+    }
+    writeln!(out, "{rows}")?;
+    Ok(())
+}
+
+/// Scenario files below a folder; build files and folders that start with a dot are none.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with('.') || name == "Cargo.toml" {
+            continue;
+        }
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn entry(file: PathBuf) -> Listed {
+    match load_file(&file, &[], None) {
+        Ok(experiment) => Listed {
+            file,
+            workload: Some(experiment.job.name),
+            ranks: Some(experiment.topology.ranks()),
+            variants: experiment.variants.iter().map(|variant| variant.name.clone()).collect(),
+            scenario: Some(experiment.name),
+            description: experiment.description,
+            error: None,
+        },
+        Err(error) => Listed {
+            file,
+            scenario: None,
+            workload: None,
+            ranks: None,
+            variants: Vec::new(),
+            description: None,
+            error: Some(error.to_string()),
+        },
+    }
+}

@@ -1,0 +1,69 @@
+//! Errors of the command line and their exit codes.
+
+use std::io::{self, IsTerminal};
+
+use zipwire::scenarios::ScenarioError;
+use zipwire::{ExecuteError, OutputError};
+
+/// A result was wrong or a rank died.
+const FAILED: u8 = 1;
+/// Bad usage or scenario.
+const USAGE: u8 = 2;
+/// The executor is not available here.
+const UNAVAILABLE: u8 = 3;
+/// Stopped by Ctrl-C, as shells count it: 128 + SIGINT.
+const STOPPED: u8 = 130;
+
+/// Why a command ends without a result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Scenario(#[from] Box<ScenarioError>),
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error("{0}")]
+    Usage(String),
+    #[error("cannot handle Ctrl-C: {0}")]
+    Signals(#[from] ctrlc::Error),
+    #[error("cannot write the result: {0}")]
+    Stdout(#[from] io::Error),
+}
+
+impl From<ScenarioError> for CliError {
+    fn from(error: ScenarioError) -> Self {
+        Self::Scenario(Box::new(error))
+    }
+}
+
+impl CliError {
+    /// The exit code of the contract in `docs/`.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Scenario(_) | Self::Output(_) | Self::Usage(_) => USAGE,
+            Self::Execute(ExecuteError::Cancelled) => STOPPED,
+            Self::Execute(ExecuteError::Unavailable(..)) => UNAVAILABLE,
+            Self::Execute(ExecuteError::NoPayload(..) | ExecuteError::Plan(..)) => USAGE,
+            Self::Execute(_) | Self::Signals(_) | Self::Stdout(_) => FAILED,
+        }
+    }
+
+    /// Whether the reader of stdout has gone, which is its right.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The message for stderr.
+    pub(crate) fn render(&self) -> String {
+        match self {
+            Self::Scenario(error) => error.render(colour()),
+            error => format!("error: {error}"),
+        }
+    }
+}
+
+/// Colour is for terminals, unless `NO_COLOR` is set to anything (no-color.org).
+fn colour() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

@@ -1,0 +1,21 @@
+//! zipwire: lossless compressed collectives as schedules that are both simulated and run for real.
+//!
+//! The command line is a thin shell over this facade: a scenario becomes an [`Experiment`](scenarios::Experiment),
+//! [`Prepared`] plans its variants, and each plan runs on any [`Executor`].
+
+mod cancel;
+mod execute;
+mod executor;
+mod output;
+
+pub use zipwire_codec as codec;
+pub use zipwire_engine as engine;
+pub use zipwire_scenarios as scenarios;
+pub use zipwire_schedule as schedule;
+pub use zipwire_sim as sim;
+pub use zipwire_traces as traces;
+
+pub use cancel::Cancel;
+pub use execute::{ExecuteError, Prepared, SIMULATED};
+pub use executor::Executor;
+pub use output::{Output, OutputError};

@@ -1,0 +1,32 @@
+//! The command line of zipwire. Results go to stdout; progress, hints and errors to stderr.
+
+mod cli;
+mod commands;
+mod error;
+mod progress;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use zipwire::Cancel;
+
+use crate::cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = Cancel::on_ctrl_c().map_err(error::CliError::from).and_then(|cancel| match cli.command {
+        Command::Run(args) => commands::run::run(&args, &cancel),
+        Command::Plan(args) => commands::plan::run(&args),
+        Command::Scenario(command) => commands::scenario::run(&command),
+    });
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if !error.is_broken_pipe() {
+                eprintln!("{}", error.render());
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The command line as a user meets it: files, exit codes, errors, and what remains when a run does not end well.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn zipwire(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
+    command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1");
+    command
+}
+
+fn output(args: &[&str]) -> Output {
+    zipwire(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a smoke scenario into a folder and returns the bytes of its summary.
+fn summary(scenario: &str, folder: &Path, args: &[&str], rayon_threads: &str) -> Vec<u8> {
+    let scenario = format!("scenarios/smoke/{scenario}.toml");
+    let folder = folder.to_str().unwrap();
+    let mut command = zipwire(&["run", &scenario, "--out", folder]);
+    let output = command.args(args).env("RAYON_NUM_THREADS", rayon_threads).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    fs::read(Path::new(folder).join("summary.json")).unwrap()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_run_writes_summary_and_timelines() {
+    let folder = TempDir::new().unwrap();
+    let bytes = summary("moe-dirichlet-2x2", folder.path(), &["--on", "sim,threads"], "2");
+    let summary: Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(summary["scenario"], "smoke-moe-dirichlet-2x2");
+    let executors = summary["executors"].as_object().unwrap();
+    assert_eq!(executors.keys().collect::<Vec<_>>(), ["sim", "threads"]);
+    let mut files = vec!["summary.json".to_owned()];
+    for (executor, variants) in executors {
+        for (variant, result) in variants.as_object().unwrap() {
+            files.push(format!("{executor}-{variant}.trace.json"));
+            assert_eq!(result["verified"], if executor == "sim" { Value::Null } else { Value::Bool(true) });
+            assert_eq!(result["speedup"].is_null(), executor == "threads", "unpaced threads have no speedup");
+            assert_eq!(result["plan_digest"], summary["executors"]["sim"][variant]["plan_digest"]);
+            assert_eq!(result["bytes_wire"], summary["executors"]["sim"][variant]["bytes_wire"]);
+        }
+    }
+    files.sort();
+    assert_eq!(names(folder.path()), files, "and nothing else");
+}
+
+#[test]
+fn json_on_stdout_is_the_summary() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let run = output(&["run", "scenarios/smoke/moe-pair-1x2.toml", "--out", path, "--json"]);
+    assert_eq!(run.stdout, fs::read(folder.path().join("summary.json")).unwrap());
+}
+
+#[test]
+fn simulation_is_deterministic() {
+    let folder = TempDir::new().unwrap();
+    for scenario in ["moe-matrix-1x8", "moe-dirichlet-2x2"] {
+        let first = summary(scenario, &folder.path().join("a"), &[], "1");
+        assert_eq!(first, summary(scenario, &folder.path().join("b"), &[], "1"), "twice");
+        assert_eq!(first, summary(scenario, &folder.path().join("c"), &[], "4"), "on four threads");
+        assert_ne!(first, summary(scenario, &folder.path().join("d"), &["--seed", "12345"], "1"), "another seed");
+    }
+}
+
+/// The golden numbers hold on every machine and for every target CPU: `.ci/run` repeats this test with
+/// `-C target-cpu=native`.
+#[test]
+fn simulation_gives_the_golden_numbers() {
+    for scenario in ["moe-dirichlet-2x2", "moe-zipf-1x4", "all-to-all-sparse-2x3"] {
+        let folder = TempDir::new().unwrap();
+        let bytes = summary(scenario, folder.path(), &[], "2");
+        insta::assert_snapshot!(scenario, text(&bytes));
+    }
+}
+
+#[test]
+fn explicit_transfers_write_their_times() {
+    let folder = TempDir::new().unwrap();
+    summary("transfers-burst-2x2", folder.path(), &[], "1");
+    let csv = fs::read_to_string(folder.path().join("transfers.csv")).unwrap();
+    insta::assert_snapshot!("transfers-burst-2x2.csv", csv);
+}
+
+#[test]
+fn the_first_variant_is_the_baseline_even_when_it_does_not_run() {
+    let folder = TempDir::new().unwrap();
+    let all: Value = serde_json::from_slice(&summary("moe-dirichlet-2x2", folder.path(), &[], "1")).unwrap();
+    let variants = all["executors"]["sim"].as_object().unwrap();
+    let last = variants.keys().next_back().unwrap().clone();
+    assert!(variants[&last]["speedup"].is_f64());
+    let only = summary("moe-dirichlet-2x2", folder.path(), &["--variant", &last], "1");
+    let only: Value = serde_json::from_slice(&only).unwrap();
+    assert_eq!(only["executors"]["sim"][&last]["speedup"], Value::Null);
+    assert_eq!(only["executors"]["sim"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn bad_input_ends_with_2_and_leaves_nothing() {
+    let scenario = "scenarios/smoke/moe-pair-1x2.toml";
+    let cases: [(&[&str], &str); 6] = [
+        (&["run", "scenarios/none.toml"], "none.toml"),
+        (&["run", scenario, "--variant", "fast"], "unknown variant `fast`"),
+        (&["run", scenario, "--set", "cluster.nodse=4"], "unknown key `nodse`"),
+        (&["run", scenario, "--set", "cluster.nodes=0"], "cluster.nodes"),
+        (&["run", scenario, "--on", "gpu"], "unknown executor `gpu`"),
+        (&["plan", scenario, "--rank", "9"], "ranks 0 to 1"),
+    ];
+    for (args, message) in cases {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("out");
+        let mut args = args.to_vec();
+        if args[0] == "run" {
+            args.extend(["--out", path.to_str().unwrap()]);
+        }
+        let run = output(&args);
+        assert_eq!(run.status.code(), Some(2), "{args:?}: {}", text(&run.stderr));
+        assert!(text(&run.stderr).contains(message), "{args:?}: {}", text(&run.stderr));
+        assert_eq!(text(&run.stdout), "", "{args:?}: results only");
+        assert!(!path.exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn an_unwritable_output_folder_is_named_before_anything_runs() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "kept").unwrap();
+    let path = file.join("out");
+    let run = output(&["run", "scenarios/quickstart.toml", "--out", path.to_str().unwrap()]);
+    assert_eq!(run.status.code(), Some(2));
+    let error = text(&run.stderr);
+    assert!(error.contains("cannot write to output folder") && error.contains("--out"), "{error}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+}
+
+#[test]
+fn absent_executors_end_with_3_and_one_line() {
+    for executor in ["mpi", "cuda", "nccl"] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("out");
+        let run = output(&["run", "scenarios/quickstart.toml", "--on", executor, "--out", path.to_str().unwrap()]);
+        assert_eq!(run.status.code(), Some(3));
+        let error = text(&run.stderr);
+        assert!(error.contains(executor) && error.trim_end().lines().count() == 1, "{error}");
+        assert!(!path.exists());
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    use std::time::{Duration, Instant};
+
+    for executor in ["sim", "threads"] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("out");
+        let args = ["run", "scenarios/quickstart.toml", "--on", executor, "--set", "iterations=100000"];
+        let mut run = zipwire(&args).args(["--out", path.to_str().unwrap()]).spawn().unwrap();
+        // The output folder appears before the work begins.
+        let begin = Instant::now();
+        while !path.exists() && begin.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(path.exists(), "{executor}: the run has begun");
+        std::thread::sleep(Duration::from_millis(300));
+        let killed = Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let status = run.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{executor}");
+        assert_eq!(names(folder.path()), [] as [&str; 0], "{executor}");
+    }
+}
+
+#[test]
+fn scenarios_are_listed_and_checked() {
+    let listed = output(&["scenario", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let entries = listed.as_array().unwrap();
+    assert!(entries.iter().any(|entry| entry["scenario"] == "quickstart"));
+    for entry in entries {
+        assert!(entry["error"].is_null() && entry["description"].is_string(), "{entry}");
+    }
+    let check = output(&["scenario", "check", "scenarios/quickstart.toml", "--json"]);
+    let check: Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert_eq!((&check["ranks"], &check["seed"]), (&Value::from(16), &Value::from(7)));
+    let buffers = check["variants"].as_array().unwrap().iter().map(|v| v["buffer_bytes"].as_u64().unwrap()).max();
+    assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
+}
+
+#[test]
+fn plans_print_as_text() {
+    let plan = output(&["plan", "scenarios/smoke/moe-pair-1x2.toml", "--rank", "0"]);
+    assert!(plan.status.success());
+    insta::assert_snapshot!("plan-moe-pair-1x2", text(&plan.stdout));
+}

@@ -1,0 +1,92 @@
+//! Every scenario on every executor against the simulator: the same digest, the same multiset of spans, and every
+//! received byte compared with what was sent. One named test per scenario and executor; executors that this build
+//! does not have are reported as ignored.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use zipwire::scenarios::{Experiment, Source, load};
+use zipwire::schedule::{Lane, OpId, Rank, Stage};
+use zipwire::traces::{Span, Timeline};
+use zipwire::{Cancel, Executor, Prepared};
+
+/// A scenario file and what is replaced in it to keep the test short.
+type Case = (PathBuf, Vec<String>);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(root.join("smoke"))
+        .expect("smoke scenarios are part of the repository")
+        .map(|entry| entry.expect("the folder can be listed").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 8, "smoke scenarios cover each protocol and workload");
+    let mut cases: Vec<Case> = files.into_iter().map(|file| (file, Vec::new())).collect();
+    // A sixteenth of its bytes; the full one is run by hand and in CI.
+    let shrunk = vec!["workload.model.hidden=256".to_owned(), "iterations=2".to_owned()];
+    cases.push((root.join("quickstart.toml"), shrunk));
+    let real = Executor::ALL.into_iter().filter(|executor| executor.is_real());
+    let trials = real.flat_map(|executor| cases.iter().cloned().map(move |case| trial(executor, case))).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(executor: Executor, case: Case) -> Trial {
+    let scenario = case.0.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let test = move || conforms(executor, &case);
+    Trial::test(format!("{scenario}::{executor}"), test)
+        .with_kind("conformance")
+        .with_ignored_flag(executor.missing().is_some())
+}
+
+/// What conformance compares of a span.
+type Fact = (u32, Rank, OpId, Lane, &'static str, Option<Stage>, Option<Rank>, u64);
+
+fn conforms(executor: Executor, case: &Case) -> Result<(), Failed> {
+    // Loaded and planned apart: executors must agree because they plan the same, not because they share a plan.
+    let (simulated, real) = (resolve(case)?, resolve(case)?);
+    let (mut simulation, mut run) = (Prepared::new(&simulated)?, Prepared::new(&real)?);
+    let digests = |prepared: &Prepared<'_>| prepared.variants().map(|(_, plan)| plan.digest()).collect::<Vec<_>>();
+    if digests(&simulation) != digests(&run) {
+        return Err("plan digests differ".into());
+    }
+    let cancel = Cancel::new();
+    for (index, variant) in simulated.variants.iter().enumerate() {
+        let expected = facts(&simulation.run(index, Executor::Sim, &cancel)?);
+        // Succeeds only if every received byte was compared with what was sent.
+        let got = facts(&run.run(index, executor, &cancel)?);
+        if expected.is_empty() {
+            return Err(format!("variant `{}` executes nothing", variant.name).into());
+        }
+        if let Some(difference) = difference(&expected, &got) {
+            return Err(format!("variant `{}`: {difference}", variant.name).into());
+        }
+    }
+    Ok(())
+}
+
+fn resolve((file, sets): &Case) -> Result<Experiment, Failed> {
+    Ok(load(&Source::read(file)?, sets, None)?)
+}
+
+fn facts(timeline: &Timeline) -> BTreeMap<Fact, usize> {
+    let mut facts = BTreeMap::new();
+    for span in &timeline.spans {
+        let &Span { iteration, rank, op, lane, name, stage, peer, bytes, .. } = span;
+        *facts.entry((iteration, rank, op, lane, name, stage, peer, bytes)).or_default() += 1;
+    }
+    facts
+}
+
+fn difference(expected: &BTreeMap<Fact, usize>, got: &BTreeMap<Fact, usize>) -> Option<String> {
+    let mut keys: Vec<&Fact> = expected.keys().chain(got.keys()).collect();
+    keys.sort();
+    let differs = |key: &&&Fact| expected.get(**key) != got.get(**key);
+    keys.iter().find(differs).map(|key| {
+        let count = |facts: &BTreeMap<Fact, usize>| facts.get(*key).copied().unwrap_or(0);
+        format!("{key:?}: {} times simulated, {} times for real", count(expected), count(got))
+    })
+}

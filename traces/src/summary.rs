@@ -1,0 +1,289 @@
+//! `summary.json`: every variant on every executor, side by side.
+//!
+//! The names and the order of the keys are a contract; the same results give the same bytes.
+
+use std::io::{self, Write};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::Metrics;
+
+/// The results of a run.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Summary {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Version of the program that wrote this.
+    pub version: &'static str,
+    /// The results.
+    pub executors: Executors,
+}
+
+impl Summary {
+    /// A summary of these results, signed with this version.
+    pub fn new(scenario: impl Into<String>, seed: u64, executors: Executors) -> Self {
+        Self { scenario: scenario.into(), seed, version: env!("CARGO_PKG_VERSION"), executors }
+    }
+
+    /// Writes the summary as indented JSON that ends in a newline. Floats are the shortest text that reads back as the
+    /// same number.
+    ///
+    /// # Errors
+    /// If `out` fails.
+    pub fn write(&self, mut out: impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut out, self)?;
+        out.write_all(b"\n")
+    }
+}
+
+/// What one variant did on one executor.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct VariantSummary {
+    /// Times and bytes.
+    #[serde(flatten)]
+    pub metrics: Metrics,
+    /// Mean iteration time of the scenario's first variant / own: above 1 is faster. `None` if the first variant did not
+    /// run on this executor, or if the executor's times mean nothing.
+    pub speedup: Option<f64>,
+    /// Digest of the plan that ran.
+    pub plan_digest: String,
+    /// Whether every received byte was compared with what was sent and found equal; `None` in simulation, where there
+    /// are no bytes.
+    pub verified: Option<bool>,
+}
+
+/// Results by executor and variant, in the order in which they were inserted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Executors {
+    first_variant: String,
+    executors: Vec<Executor>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Executor {
+    name: String,
+    timed: bool,
+    variants: Vec<(String, VariantSummary)>,
+}
+
+impl Executors {
+    /// No results yet. `first_variant` is the scenario's first, which speedups refer to, whether it runs or not.
+    pub fn new(first_variant: impl Into<String>) -> Self {
+        Self { first_variant: first_variant.into(), executors: Vec::new() }
+    }
+
+    /// Adds what `variant` did on `executor`, or replaces it. `timed` says whether the executor's times can be compared
+    /// (not those of threads without paced links).
+    ///
+    /// # Panics
+    /// If `executor` was said to be timed before and is not now, or the other way round.
+    pub fn insert(
+        &mut self,
+        executor: &str,
+        timed: bool,
+        variant: &str,
+        metrics: Metrics,
+        plan_digest: impl Into<String>,
+        verified: Option<bool>,
+    ) {
+        let summary = VariantSummary { metrics, speedup: None, plan_digest: plan_digest.into(), verified };
+        let found = self.executors.iter().position(|other| other.name == executor);
+        let index = found.unwrap_or_else(|| {
+            self.executors.push(Executor { name: executor.to_owned(), timed, variants: Vec::new() });
+            self.executors.len() - 1
+        });
+        let executor = &mut self.executors[index];
+        assert_eq!(executor.timed, timed, "executor `{}` is timed or not, for all variants", executor.name);
+        match executor.variants.iter_mut().find(|(name, _)| name == variant) {
+            Some((_, old)) => *old = summary,
+            None => executor.variants.push((variant.to_owned(), summary)),
+        }
+        executor.compare(&self.first_variant);
+    }
+
+    /// What `variant` did on `executor`, if it ran.
+    pub fn get(&self, executor: &str, variant: &str) -> Option<&VariantSummary> {
+        self.iter().find(|&(e, v, _)| e == executor && v == variant).map(|(.., summary)| summary)
+    }
+
+    /// All results as (executor, variant, result), in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &VariantSummary)> {
+        self.executors.iter().flat_map(|executor| {
+            executor
+                .variants
+                .iter()
+                .map(|(variant, summary)| (executor.name.as_str(), variant.as_str(), summary))
+        })
+    }
+}
+
+impl Executor {
+    /// Brings the speedups over `first_variant` up to date.
+    fn compare(&mut self, first_variant: &str) {
+        let first = self.variants.iter().find(|(name, _)| name == first_variant);
+        let first_s = first.map(|(_, summary)| summary.metrics.iteration_s.mean).filter(|_| self.timed);
+        for (_, summary) in &mut self.variants {
+            let own_s = summary.metrics.iteration_s.mean;
+            summary.speedup = first_s.filter(|_| own_s > 0.0).map(|first_s| first_s / own_s);
+        }
+    }
+}
+
+impl Serialize for Executors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer
+            .collect_map(self.executors.iter().map(|executor| (&executor.name, Variants(&executor.variants))))
+    }
+}
+
+/// Pairs as a map, in their order.
+struct Variants<'a>(&'a [(String, VariantSummary)]);
+
+impl Serialize for Variants<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, summary) in self.0 {
+            map.serialize_entry(name, summary)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spread;
+
+    fn metrics(mean: f64) -> Metrics {
+        Metrics {
+            iteration_s: Spread { mean, sd: 0.1, min: mean / 2.0, max: mean * 2.0 },
+            comm_s: 1e-7,
+            wait_s: 0.0,
+            codec_s: 1.0 / 3.0,
+            compute_s: 0.0005,
+            bytes_raw: 1_000_000,
+            bytes_wire: 700_000,
+            ratio: Some(10.0 / 7.0),
+        }
+    }
+
+    fn written(summary: &Summary) -> String {
+        let mut out = Vec::new();
+        summary.write(&mut out).unwrap();
+        // The one thing that changes with every release.
+        String::from_utf8(out).unwrap().replace(env!("CARGO_PKG_VERSION"), "(version)")
+    }
+
+    fn speedups(executors: &Executors) -> Vec<Option<f64>> {
+        executors.iter().map(|(.., summary)| summary.speedup).collect()
+    }
+
+    #[test]
+    fn golden() {
+        let mut executors = Executors::new("native");
+        executors.insert("sim", true, "native", Metrics { ratio: None, ..metrics(2.0) }, "0011", None);
+        executors.insert("sim", true, "alpha", metrics(1.6), "2233", None);
+        executors.insert("threads", false, "native", metrics(0.25), "0011", Some(true));
+        let summary = Summary::new("quickstart", 7, executors);
+        insta::assert_snapshot!(written(&summary), @r#"
+        {
+          "scenario": "quickstart",
+          "seed": 7,
+          "version": "(version)",
+          "executors": {
+            "sim": {
+              "native": {
+                "iteration_s": {
+                  "mean": 2.0,
+                  "sd": 0.1,
+                  "min": 1.0,
+                  "max": 4.0
+                },
+                "comm_s": 1e-7,
+                "wait_s": 0.0,
+                "codec_s": 0.3333333333333333,
+                "compute_s": 0.0005,
+                "bytes_raw": 1000000,
+                "bytes_wire": 700000,
+                "ratio": null,
+                "speedup": 1.0,
+                "plan_digest": "0011",
+                "verified": null
+              },
+              "alpha": {
+                "iteration_s": {
+                  "mean": 1.6,
+                  "sd": 0.1,
+                  "min": 0.8,
+                  "max": 3.2
+                },
+                "comm_s": 1e-7,
+                "wait_s": 0.0,
+                "codec_s": 0.3333333333333333,
+                "compute_s": 0.0005,
+                "bytes_raw": 1000000,
+                "bytes_wire": 700000,
+                "ratio": 1.4285714285714286,
+                "speedup": 1.25,
+                "plan_digest": "2233",
+                "verified": null
+              }
+            },
+            "threads": {
+              "native": {
+                "iteration_s": {
+                  "mean": 0.25,
+                  "sd": 0.1,
+                  "min": 0.125,
+                  "max": 0.5
+                },
+                "comm_s": 1e-7,
+                "wait_s": 0.0,
+                "codec_s": 0.3333333333333333,
+                "compute_s": 0.0005,
+                "bytes_raw": 1000000,
+                "bytes_wire": 700000,
+                "ratio": 1.4285714285714286,
+                "speedup": null,
+                "plan_digest": "0011",
+                "verified": true
+              }
+            }
+          }
+        }
+        "#);
+    }
+
+
+    #[test]
+    fn speedup_refers_to_the_first_variant_in_whatever_order_they_come() {
+        let mut executors = Executors::new("native");
+        executors.insert("sim", true, "zipped", metrics(1.0), "", None);
+        assert_eq!(speedups(&executors), [None], "the first variant has not run");
+        executors.insert("sim", true, "native", metrics(2.0), "", None);
+        assert_eq!(speedups(&executors), [Some(2.0), Some(1.0)]);
+        executors.insert("sim", true, "native", metrics(4.0), "", None);
+        assert_eq!(speedups(&executors), [Some(4.0), Some(1.0)], "replaced, in its place");
+    }
+
+    #[test]
+    fn executors_are_compared_with_themselves_and_untimed_ones_not_at_all() {
+        let mut executors = Executors::new("native");
+        executors.insert("sim", true, "native", metrics(2.0), "", None);
+        executors.insert("threads", false, "native", metrics(2.0), "", Some(true));
+        executors.insert("threads", false, "zipped", metrics(1.0), "", Some(false));
+        executors.insert("mpi", true, "zipped", metrics(1.0), "", Some(true));
+        assert_eq!(speedups(&executors), [Some(1.0), None, None, None]);
+        assert_eq!(executors.get("threads", "zipped").unwrap().verified, Some(false));
+        assert_eq!(executors.get("mpi", "native"), None);
+    }
+
+    #[test]
+    fn an_iteration_of_no_time_has_no_speedup() {
+        let mut executors = Executors::new("native");
+        executors.insert("sim", true, "native", Metrics::default(), "", None);
+        assert_eq!(speedups(&executors), [None]);
+    }
+}
