@@ -96,7 +96,12 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// If the executor is not available, the run fails, or the user stops it.
-    pub fn run(&mut self, index: usize, executor: Executor, cancel: &Cancel) -> Result<Timeline, ExecuteError> {
+    pub fn run(
+        &mut self,
+        index: usize,
+        executor: Executor,
+        cancel: &Cancel,
+    ) -> Result<Timeline, ExecuteError> {
         self.check(executor)?;
         match executor {
             Executor::Sim => self.simulate(index, cancel),
@@ -141,7 +146,8 @@ impl<'a> Prepared<'a> {
         let payload = experiment.payload.as_ref();
         let setup = threads::Setup {
             plan: &self.plans[index],
-            payload: payload.ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?,
+            payload: payload
+                .ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?,
             iterations: experiment.iterations,
             stuck_after: threads::STUCK_AFTER,
         };

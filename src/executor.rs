@@ -37,7 +37,9 @@ impl Executor {
     pub fn missing(self) -> Option<&'static str> {
         match self {
             Self::Sim | Self::Threads => None,
-            Self::Mpi | Self::Cuda | Self::Nccl => Some("this version has the executors `sim` and `threads` only"),
+            Self::Mpi | Self::Cuda | Self::Nccl => {
+                Some("this version has the executors `sim` and `threads` only")
+            }
         }
     }
 

@@ -33,8 +33,10 @@ fn summary(scenario: &str, folder: &Path, args: &[&str], rayon_threads: &str) ->
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -76,7 +78,11 @@ fn simulation_is_deterministic() {
         let first = summary(scenario, &folder.path().join("a"), &[], "1");
         assert_eq!(first, summary(scenario, &folder.path().join("b"), &[], "1"), "twice");
         assert_eq!(first, summary(scenario, &folder.path().join("c"), &[], "4"), "on four threads");
-        assert_ne!(first, summary(scenario, &folder.path().join("d"), &["--seed", "12345"], "1"), "another seed");
+        assert_ne!(
+            first,
+            summary(scenario, &folder.path().join("d"), &["--seed", "12345"], "1"),
+            "another seed"
+        );
     }
 }
 
@@ -156,7 +162,8 @@ fn absent_executors_end_with_3_and_one_line() {
     for executor in ["mpi", "cuda", "nccl"] {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("out");
-        let run = output(&["run", "scenarios/quickstart.toml", "--on", executor, "--out", path.to_str().unwrap()]);
+        let run =
+            output(&["run", "scenarios/quickstart.toml", "--on", executor, "--out", path.to_str().unwrap()]);
         assert_eq!(run.status.code(), Some(3));
         let error = text(&run.stderr);
         assert!(error.contains(executor) && error.trim_end().lines().count() == 1, "{error}");
@@ -201,7 +208,8 @@ fn scenarios_are_listed_and_checked() {
     let check = output(&["scenario", "check", "scenarios/quickstart.toml", "--json"]);
     let check: Value = serde_json::from_slice(&check.stdout).unwrap();
     assert_eq!((&check["ranks"], &check["seed"]), (&Value::from(16), &Value::from(7)));
-    let buffers = check["variants"].as_array().unwrap().iter().map(|v| v["buffer_bytes"].as_u64().unwrap()).max();
+    let buffers =
+        check["variants"].as_array().unwrap().iter().map(|v| v["buffer_bytes"].as_u64().unwrap()).max();
     assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
 }
 

@@ -30,7 +30,8 @@ fn main() -> ExitCode {
     let shrunk = vec!["workload.model.hidden=256".to_owned(), "iterations=2".to_owned()];
     cases.push((root.join("quickstart.toml"), shrunk));
     let real = Executor::ALL.into_iter().filter(|executor| executor.is_real());
-    let trials = real.flat_map(|executor| cases.iter().cloned().map(move |case| trial(executor, case))).collect();
+    let trials =
+        real.flat_map(|executor| cases.iter().cloned().map(move |case| trial(executor, case))).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -49,7 +50,8 @@ fn conforms(executor: Executor, case: &Case) -> Result<(), Failed> {
     // Loaded and planned apart: executors must agree because they plan the same, not because they share a plan.
     let (simulated, real) = (resolve(case)?, resolve(case)?);
     let (mut simulation, mut run) = (Prepared::new(&simulated)?, Prepared::new(&real)?);
-    let digests = |prepared: &Prepared<'_>| prepared.variants().map(|(_, plan)| plan.digest()).collect::<Vec<_>>();
+    let digests =
+        |prepared: &Prepared<'_>| prepared.variants().map(|(_, plan)| plan.digest()).collect::<Vec<_>>();
     if digests(&simulation) != digests(&run) {
         return Err("plan digests differ".into());
     }

@@ -39,7 +39,8 @@ fn dependencies_point_one_way() {
     for package in metadata.workspace_packages().iter().filter(|package| package.name.as_str() != "zipwire") {
         let name = package.name.as_str();
         let allowed = ALLOWED.iter().find(|(crate_name, _)| *crate_name == name);
-        let allowed = allowed.unwrap_or_else(|| panic!("`{name}` has no place in the order of dependencies")).1;
+        let allowed =
+            allowed.unwrap_or_else(|| panic!("`{name}` has no place in the order of dependencies")).1;
         let used = package.dependencies.iter().filter(|d| d.kind != DependencyKind::Development);
         for dependency in used.filter(|dependency| crates.contains(dependency.name.as_str())) {
             let target = dependency.name.as_str();
@@ -81,7 +82,8 @@ fn walk(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).expect("folders can be read") {
         let path = entry.expect("folders can be read").path();
-        let name = path.strip_prefix(root()).expect("the walk stays below the root").to_string_lossy().into_owned();
+        let name =
+            path.strip_prefix(root()).expect("the walk stays below the root").to_string_lossy().into_owned();
         if ["target", "out", ".git"].contains(&name.as_str()) {
             continue;
         }
@@ -101,7 +103,8 @@ fn sources() -> BTreeMap<String, String> {
 
 #[test]
 fn files_are_short() {
-    let is_test = |name: &str| name.starts_with("tests/") || name.contains("/tests/") || name.ends_with("tests.rs");
+    let is_test =
+        |name: &str| name.starts_with("tests/") || name.contains("/tests/") || name.ends_with("tests.rs");
     let mut lengths: Vec<usize> = Vec::new();
     for (name, text) in sources().iter().filter(|(name, _)| !is_test(name)) {
         let lines = text.lines().count();

@@ -52,7 +52,9 @@ impl Chunks {
                 let chunk = Chunk { segment: op.segment, src: peer, dst: rank, region };
                 let consumer = (op.id.index() + 1..writes.len()).find(|&later| touches(later, &region));
                 match consumer {
-                    Some(index) => chunks.checked_before.entry(program.ops[index].id).or_default().push(chunk),
+                    Some(index) => {
+                        chunks.checked_before.entry(program.ops[index].id).or_default().push(chunk)
+                    }
                     None => chunks.checked_at_end.push(chunk),
                 }
             }

@@ -107,7 +107,12 @@ fn take_in(machine: &mut Machine, iteration: u32, completion: Completion) -> Spa
 }
 
 /// A failure of `op` on the machine's rank.
-pub(crate) fn failure(machine: &Machine, op: Option<OpId>, kind: FailureKind, detail: impl Into<String>) -> Failure {
+pub(crate) fn failure(
+    machine: &Machine,
+    op: Option<OpId>,
+    kind: FailureKind,
+    detail: impl Into<String>,
+) -> Failure {
     Failure { rank: machine.program().rank, op, kind, detail: detail.into() }
 }
 

@@ -70,7 +70,7 @@ fn moe_is_dispatch_expert_combine() {
         other => panic!("{other:?} is no All-to-All"),
     };
     assert_eq!(io(&dispatch.work), (DType::Bf16, Slot(0), Slot(1)));
-    assert_eq!(expert.work, Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(1)] });
+    assert_eq!(expert.work, Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] });
     assert_eq!(io(&combine.work), (DType::Bf16, Slot(1), Slot(2)));
     for row in bytes(&job, "dispatch").rows() {
         assert_eq!(row.sum(), 64 * 2 * 512);

@@ -45,7 +45,7 @@ pub enum Work {
     Compute {
         /// Buffers whose content it needs.
         reads: Vec<Slot>,
-        /// Buffers that it fills.
+        /// Buffers that it fills or claims: a later call that uses one waits for it.
         writes: Vec<Slot>,
     },
     /// All-to-All with a size of its own for each pair (`alltoallv`).
@@ -109,7 +109,11 @@ impl Durations {
     /// All zeros.
     pub fn zeros(iterations: u32, segment_count: usize, rank_count: u32) -> Self {
         let rank_count = rank_count as usize;
-        Self { seconds: vec![0.0; iterations as usize * segment_count * rank_count], segment_count, rank_count }
+        Self {
+            seconds: vec![0.0; iterations as usize * segment_count * rank_count],
+            segment_count,
+            rank_count,
+        }
     }
 
     /// Seconds of one segment on one rank.

@@ -326,7 +326,9 @@ impl Machine {
         }
         let Open { sends, receives, .. } = &self.exchanges[index];
         let exchange = self.exchange(op);
-        let over = |progress: &Progress, transfers: &[Transfer]| progress.open == 0 && progress.next == transfers.len();
+        let over = |progress: &Progress, transfers: &[Transfer]| {
+            progress.open == 0 && progress.next == transfers.len()
+        };
         if over(sends, &exchange.sends) && over(receives, &exchange.receives) {
             self.exchanges.remove(index);
             return Some(Step::Close(op));
@@ -337,7 +339,9 @@ impl Machine {
     fn exchange(&self, op: OpId) -> &Exchange {
         match &self.op(op).kind {
             OpKind::Exchange(exchange) => exchange,
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => panic!("op {op} is not an exchange"),
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => {
+                panic!("op {op} is not an exchange")
+            }
         }
     }
 

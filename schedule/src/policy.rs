@@ -62,7 +62,9 @@ impl Order {
     /// The peers that `rank` receives from, in order.
     pub fn receives(self, rank: Rank, rank_count: u32) -> Vec<Rank> {
         match self {
-            Self::Rotation => (1..rank_count).map(|step| Rank((rank.0 + rank_count - step) % rank_count)).collect(),
+            Self::Rotation => {
+                (1..rank_count).map(|step| Rank((rank.0 + rank_count - step) % rank_count)).collect()
+            }
         }
     }
 }

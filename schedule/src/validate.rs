@@ -121,7 +121,8 @@ fn validate_program(program: &Program, rank_count: u32) -> Result<(), PlanError>
     let mut definitions = vec![0; program.size_count as usize];
     for op in &program.ops {
         for region in op.kind.reads().iter().chain(&op.kind.writes()) {
-            let inside = program.buffers.get(region.buffer.index()).is_some_and(|b| region.end() <= b.capacity);
+            let inside =
+                program.buffers.get(region.buffer.index()).is_some_and(|b| region.end() <= b.capacity);
             if !inside {
                 return Err(PlanError::OutOfBuffer { rank, op: op.id, region: region.to_string() });
             }
@@ -157,7 +158,9 @@ fn validate_program(program: &Program, rank_count: u32) -> Result<(), PlanError>
 fn peers(kind: &OpKind) -> Box<dyn Iterator<Item = Rank> + '_> {
     match kind {
         OpKind::Compute(_) => Box::new(std::iter::empty()),
-        OpKind::Encode(batch) | OpKind::Decode(batch) => Box::new(batch.blocks.iter().map(|block| block.peer)),
+        OpKind::Encode(batch) | OpKind::Decode(batch) => {
+            Box::new(batch.blocks.iter().map(|block| block.peer))
+        }
         OpKind::Exchange(exchange) => {
             Box::new(exchange.sends.iter().chain(&exchange.receives).map(|transfer| transfer.peer))
         }

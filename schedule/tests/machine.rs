@@ -53,11 +53,16 @@ fn the_window_bounds_sends_and_receives_apart() {
     let mut machine = Machine::new(program(Protocol::Native, Some(2)), THREADS, 0.0);
     let (steps, _) = poll_all(&mut machine);
     let id = |direction, index| TransferId { op: OpId(0), direction, index };
-    let offered = [(Direction::Send, 0), (Direction::Send, 1), (Direction::Receive, 0), (Direction::Receive, 1)];
+    let offered =
+        [(Direction::Send, 0), (Direction::Send, 1), (Direction::Receive, 0), (Direction::Receive, 1)];
     let expected: Vec<Step> = offered.iter().map(|&(d, i)| Step::Transfer(id(d, i))).collect();
     assert_eq!(steps[1..], expected);
     machine.handle(Input::Transferred { transfer: id(Direction::Receive, 1), size: None });
-    assert_eq!(poll_all(&mut machine).0, [Step::Transfer(id(Direction::Receive, 2))], "only receives have room");
+    assert_eq!(
+        poll_all(&mut machine).0,
+        [Step::Transfer(id(Direction::Receive, 2))],
+        "only receives have room"
+    );
     for (direction, index) in [(Direction::Send, 0), (Direction::Send, 1)] {
         machine.handle(Input::Transferred { transfer: id(direction, index), size: None });
     }
@@ -73,7 +78,9 @@ fn the_window_bounds_sends_and_receives_apart() {
 /// With stream order the host waits only where it must know sizes: once per coded All-to-All.
 #[test]
 fn issue_readiness_waits_for_sizes_alone() {
-    for (protocol, ops_before_wait) in [(Protocol::Native, 3), (Protocol::SizeFirst, 2), (Protocol::StaticFirst, 3)] {
+    for (protocol, ops_before_wait) in
+        [(Protocol::Native, 3), (Protocol::SizeFirst, 2), (Protocol::StaticFirst, 3)]
+    {
         let mut machine = Machine::new(program(protocol, None), STREAMS, 0.0);
         let mut host_waits = 0;
         loop {
@@ -156,7 +163,10 @@ fn transfers_wait_for_their_time() {
     })
     .collect();
     assert_eq!(steps.len(), 1 + 3, "the exchange and its receives");
-    assert!(matches!(machine.poll(12.0), Step::Transfer(TransferId { direction: Direction::Send, index: 0, .. })));
+    assert!(matches!(
+        machine.poll(12.0),
+        Step::Transfer(TransferId { direction: Direction::Send, index: 0, .. })
+    ));
 
     let untimed = Capabilities { timed: false, ..THREADS };
     let mut machine = Machine::new(late, untimed, 10.0);

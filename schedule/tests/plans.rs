@@ -101,7 +101,11 @@ fn raw_bytes_exclude_self_chunks() {
 fn the_digest_tells_plans_apart() {
     let digest = |bytes, protocol, window| plan(&layer(bytes), &choice(protocol, window)).digest();
     let base = digest(uniform(4, 2048), Protocol::StaticFirst, None);
-    assert_eq!(base, digest(uniform(4, 2048), Protocol::StaticFirst, Some(3)), "all peers at once is 3 of them");
+    assert_eq!(
+        base,
+        digest(uniform(4, 2048), Protocol::StaticFirst, Some(3)),
+        "all peers at once is 3 of them"
+    );
     let others = [
         digest(uniform(4, 2050), Protocol::StaticFirst, None),
         digest(uniform(4, 2048), Protocol::SizeFirst, None),
@@ -147,7 +151,13 @@ fn ranks_that_wait_in_a_circle_are_found() {
     transfers(ring, 3, Pace::SendReceive).validate().unwrap();
     // Rank 0 cannot start its second send before it has received from rank 1, which sends to rank 0 only in
     // its third step, and cannot end its second step before it has received that second send.
-    let circle = vec![flow(0, 1, 8, 0.0), flow(0, 1, 8, 0.0), flow(1, 2, 8, 0.0), flow(1, 2, 8, 0.0), flow(1, 0, 8, 0.0)];
+    let circle = vec![
+        flow(0, 1, 8, 0.0),
+        flow(0, 1, 8, 0.0),
+        flow(1, 2, 8, 0.0),
+        flow(1, 2, 8, 0.0),
+        flow(1, 0, 8, 0.0),
+    ];
     transfers(circle.clone(), 3, Pace::Burst).validate().unwrap();
     let error = transfers(circle, 3, Pace::SendReceive).validate().unwrap_err().to_string();
     assert!(error.contains("wait for one another"), "{error}");

@@ -54,6 +54,7 @@ pub(crate) struct Iteration<'a> {
     /// The transfer of each flow.
     flows: HashMap<FlowId, usize>,
     dirty: BTreeSet<Rank>,
+    /// Seconds since the barrier before the iteration.
     now_s: f64,
     spans: &'a mut Vec<Span>,
 }
@@ -63,7 +64,6 @@ impl<'a> Iteration<'a> {
         setup: &'a Setup<'a>,
         index: u32,
         machines: Vec<Machine>,
-        start_s: f64,
         spans: &'a mut Vec<Span>,
     ) -> Self {
         let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
@@ -74,7 +74,7 @@ impl<'a> Iteration<'a> {
             offers: HashMap::new(),
             transits: Vec::new(),
             flows: HashMap::new(),
-            now_s: start_s,
+            now_s: 0.0,
             setup,
             index,
             hosts,
@@ -82,7 +82,7 @@ impl<'a> Iteration<'a> {
         }
     }
 
-    /// Runs to the end of the last rank and returns its time in seconds.
+    /// Runs to the end of the last rank and returns its time, in seconds since the barrier.
     pub(crate) fn run(mut self, proceed: &dyn Fn() -> bool) -> Result<f64, SimError> {
         let mut ended = Vec::new();
         for count in 0_u32.. {
@@ -142,7 +142,9 @@ impl<'a> Iteration<'a> {
                     self.host(rank).is_done = true;
                     return;
                 }
-                Step::Abort(failure) => unreachable!("nothing fails in a simulation without faults: {failure}"),
+                Step::Abort(failure) => {
+                    unreachable!("nothing fails in a simulation without faults: {failure}")
+                }
             }
         }
     }
@@ -189,9 +191,7 @@ impl<'a> Iteration<'a> {
         let Op { segment, kind, .. } = machine.op(op);
         let codec = || setup.codec.expect("coded plans come with codec costs");
         let seconds = match kind {
-            OpKind::Compute(_) => {
-                setup.host.launch_s + setup.durations.get(iteration, segment.index(), rank)
-            }
+            OpKind::Compute(_) => setup.host.launch_s + setup.durations.get(iteration, segment.index(), rank),
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
             OpKind::Exchange(exchange) => {
@@ -228,7 +228,8 @@ impl<'a> Iteration<'a> {
     fn offer(&mut self, rank: Rank, id: TransferId) {
         let machine = &self.host(rank).machine;
         let (transfer, exchange) = machine.transfer(id);
-        let (peer, tag, stage, segment) = (transfer.peer, transfer.tag, exchange.stage, machine.op(id.op).segment);
+        let (peer, tag, stage, segment) =
+            (transfer.peer, transfer.tag, exchange.stage, machine.op(id.op).segment);
         let (src, dst) = match id.direction {
             Direction::Send => (rank, peer),
             Direction::Receive => (peer, rank),
@@ -262,7 +263,8 @@ impl<'a> Iteration<'a> {
             let host = self.host(rank);
             let (transfer, exchange) = host.machine.transfer(id);
             let op = host.machine.op(id.op);
-            let span = Span::of_transfer(rank, index, op, exchange, transfer, id.direction, bytes, begin_s, now_s);
+            let span =
+                Span::of_transfer(rank, index, op, exchange, transfer, id.direction, bytes, begin_s, now_s);
             let content = transfer.content;
             if let Some((left, sizes)) = host.library.get_mut(&id.op) {
                 *left -= 1;
@@ -319,7 +321,8 @@ impl<'a> Iteration<'a> {
         let unfinished = self.hosts.iter().filter(|host| !host.is_done);
         unfinished
             .map(|host| {
-                let started = |op: &&Op| host.begin_s[op.id.index()].is_finite() && !host.ended[op.id.index()];
+                let started =
+                    |op: &&Op| host.begin_s[op.id.index()].is_finite() && !host.ended[op.id.index()];
                 let program = host.machine.program();
                 (program.rank, program.ops.iter().filter(started).map(|op| op.id).collect())
             })

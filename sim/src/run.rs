@@ -1,8 +1,10 @@
 //! Runs a plan in virtual time: the machines of all ranks on one event queue.
 
+use std::sync::Arc;
+
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::{CodecCost, Durations, HostCost, OpId, Plan, Rank, Topology};
-use zipwire_traces::Timeline;
+use zipwire_traces::{IterationTime, Timeline};
 
 use crate::iteration::Iteration;
 use crate::sizes::FrameSizes;
@@ -47,14 +49,15 @@ pub enum SimError {
 pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, SimError> {
     let plan = setup.plan;
     assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");
-    let mut timeline = Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
-    let mut start_s = 0.0;
+    let mut timeline =
+        Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
+    let mut begin_s = 0.0;
     for index in 0..setup.iterations {
-        let machine = |program: &_| Machine::new(std::sync::Arc::clone(program), setup.capabilities, start_s);
+        let machine = |program: &_| Machine::new(Arc::clone(program), setup.capabilities, 0.0);
         let machines = plan.programs.iter().map(machine).collect();
-        let end_s = Iteration::new(setup, index, machines, start_s, &mut timeline.spans).run(proceed)?;
-        timeline.iterations.push((start_s, end_s));
-        start_s = end_s;
+        let length_s = Iteration::new(setup, index, machines, &mut timeline.spans).run(proceed)?;
+        timeline.iterations.push(IterationTime { begin_s, length_s });
+        begin_s += length_s;
     }
     Ok(timeline)
 }

@@ -42,7 +42,9 @@ pub struct SizeTable {
 
 /// The codec refused a chunk of the payload.
 #[derive(Debug, thiserror::Error)]
-#[error("codec `{codec}` cannot encode the chunk from rank {src} to rank {dst} of segment {segment}: {source}")]
+#[error(
+    "codec `{codec}` cannot encode the chunk from rank {src} to rank {dst} of segment {segment}: {source}"
+)]
 pub struct SizeError {
     codec: String,
     segment: u32,
@@ -71,7 +73,8 @@ impl SizeTable {
         proceed: impl Fn() -> bool + Sync,
     ) -> Result<bool, SizeError> {
         let codec = spec.codec();
-        let tasks: Vec<Task<'_>> = tasks(plan).filter(|t| !self.lens.contains_key(&(t.segment, t.layout))).collect();
+        let tasks: Vec<Task<'_>> =
+            tasks(plan).filter(|t| !self.lens.contains_key(&(t.segment, t.layout))).collect();
         let measured: Result<Vec<Option<Vec<u64>>>, SizeError> =
             tasks.par_iter().map(|task| measure(task, codec.as_ref(), spec, payload, &proceed)).collect();
         let measured = measured?;
@@ -123,9 +126,16 @@ fn measure(
         fixed.resize(bytes(block.static_section.len), 0);
         dynamic.resize(bytes(block.dynamic_section.len), 0);
         payload.fill(task.segment, task.src, block.peer, &mut values);
-        let len = codec.encode(task.layout, task.dtype, &values, &mut fixed, &mut dynamic).map_err(|source| {
-            SizeError { codec: spec.to_string(), segment: task.segment.0, src: task.src, dst: block.peer, source }
-        })?;
+        let len =
+            codec.encode(task.layout, task.dtype, &values, &mut fixed, &mut dynamic).map_err(|source| {
+                SizeError {
+                    codec: spec.to_string(),
+                    segment: task.segment.0,
+                    src: task.src,
+                    dst: block.peer,
+                    source,
+                }
+            })?;
         lens.push(len as u64);
     }
     Ok(Some(lens))

@@ -6,8 +6,8 @@
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, HostCost, Job, Lane, Order, Plan, Protocol, Rank, Readiness, Segment,
-    Slot, Stage, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CodecCost, Durations, HostCost, Job, Lane, Order, Plan, Protocol, Rank, Readiness,
+    Segment, Slot, Stage, Topology, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::Timeline;
@@ -42,7 +42,8 @@ impl Case {
     }
 
     fn plan(&self) -> Plan {
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes: self.bytes.clone(), input: Slot(0), output: Slot(1) };
+        let work =
+            Work::AllToAll { dtype: DType::Bf16, bytes: self.bytes.clone(), input: Slot(0), output: Slot(1) };
         let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0)] };
         let job = Job {
             name: "case",
@@ -75,7 +76,7 @@ impl Case {
     }
 
     fn seconds(&self) -> f64 {
-        self.timeline().iterations[0].1
+        self.timeline().iterations[0].length_s
     }
 }
 
@@ -108,7 +109,9 @@ fn assert_close(got: f64, expected: f64) {
 #[test]
 fn flat_burst() {
     // a + (N - 1) S / B: every port carries N - 1 equal flows.
-    for (ranks, bytes, bandwidth, latency_s) in [(2, 1_000_000, 1e9, 5e-6), (16, 1_048_576, 25e9, 5e-6), (9, 10, 1e3, 3.0)] {
+    for (ranks, bytes, bandwidth, latency_s) in
+        [(2, 1_000_000, 1e9, 5e-6), (16, 1_048_576, 25e9, 5e-6), (9, 10, 1e3, 3.0)]
+    {
         let case = Case::native(flat(ranks, bandwidth, latency_s), equal(ranks as usize, bytes));
         assert_close(case.seconds(), latency_s + f64::from(ranks - 1) * bytes as f64 / bandwidth);
     }
@@ -161,7 +164,11 @@ const CODEC: CodecCost = CodecCost { encode_bytes_per_s: 2e9, decode_bytes_per_s
 #[test]
 fn size_first_adds_codec_sizes_and_synchronisation() {
     let (ranks, bytes, bandwidth, latency_s) = (4_u32, 1_000_000_u64, 1e9, 5e-6);
-    let mut case = Case::native(flat(ranks, bandwidth, latency_s), equal(4, bytes)).coded(Protocol::SizeFirst, CODEC, 1.25);
+    let mut case = Case::native(flat(ranks, bandwidth, latency_s), equal(4, bytes)).coded(
+        Protocol::SizeFirst,
+        CODEC,
+        1.25,
+    );
     case.host = HostCost { launch_s: 2e-6, sync_s: 60e-6 };
     let raw = 3.0 * bytes as f64;
     let codec_s = 2.0 * CODEC.launch_s + raw / CODEC.encode_bytes_per_s + raw / CODEC.decode_bytes_per_s;
@@ -180,7 +187,9 @@ fn static_first_moves_the_static_part_while_others_are_late() {
     };
     let (first, second) = (case(Protocol::SizeFirst), case(Protocol::StaticFirst));
     let moved = |timeline: &Timeline, stage| -> u64 {
-        let before = |span: &&zipwire_traces::Span| span.lane == Lane::Tx && span.stage == Some(stage) && span.end_s < late_s;
+        let before = |span: &&zipwire_traces::Span| {
+            span.lane == Lane::Tx && span.stage == Some(stage) && span.end_s < late_s
+        };
         timeline.spans.iter().filter(before).map(|span| span.bytes).sum()
     };
     // Six transfers of 2x among the three early ranks, 11 bits of 16 each, and at most 1 % of front matter.
@@ -196,7 +205,8 @@ fn static_first_moves_the_static_part_while_others_are_late() {
 
 #[test]
 fn device_order_costs_the_same_time_without_host_costs() {
-    let streams = Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
+    let streams =
+        Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
     for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
         let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (7 * src + 3 * dst) as u64 % 5));
         let topology = nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6);
@@ -214,13 +224,14 @@ fn a_rank_with_nothing_to_do_ends_at_once() {
     bytes[[0, 1]] = 1000;
     let case = Case::native(flat(3, 1e3, 0.5), bytes);
     let timeline = case.timeline();
-    assert_close(timeline.iterations[0].1, 1.5);
+    assert_close(timeline.iterations[0].length_s, 1.5);
     assert!(timeline.spans.iter().all(|span| span.rank != Rank(2) || span.lane == Lane::Compute));
 }
 
 #[test]
 fn the_same_setup_gives_the_same_timeline() {
     let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (5 * src + 3 * dst) as u64 % 7));
-    let case = Case::native(nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6), bytes).coded(Protocol::StaticFirst, CODEC, 1.3);
+    let case =
+        Case::native(nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6), bytes).coded(Protocol::StaticFirst, CODEC, 1.3);
     assert_eq!(case.timeline(), case.timeline());
 }

@@ -58,7 +58,10 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     out.flush()?;
     if !args.json {
-        eprintln!("timelines and summary.json are in {}: open a timeline at https://ui.perfetto.dev", folder.display());
+        eprintln!(
+            "timelines and summary.json are in {}: open a timeline at https://ui.perfetto.dev",
+            folder.display()
+        );
     }
     Ok(())
 }
@@ -95,7 +98,8 @@ fn write_timeline(
     if let Some(rows) = transfer_rows(experiment, timeline) {
         // The file of the contract is that of the simulation of the first variant.
         let is_main = executor == Executor::Sim && experiment.variants[0].name == variant;
-        let name = if is_main { "transfers.csv".to_owned() } else { format!("{executor}-{variant}.transfers.csv") };
+        let name =
+            if is_main { "transfers.csv".to_owned() } else { format!("{executor}-{variant}.transfers.csv") };
         output.write(&name, |out| write_transfers(rows, out))?;
     }
     Ok(())
@@ -104,10 +108,11 @@ fn write_timeline(
 /// Start and end of each explicit flow in the first iteration, in issue order; `None` for other workloads. An empty
 /// flow ends when it could start.
 fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<TransferRow>> {
-    let (segment, flows) = experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
-        Work::Transfers { flows, .. } => Some((id, flows)),
-        Work::Compute { .. } | Work::AllToAll { .. } => None,
-    })?;
+    let (segment, flows) =
+        experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
+            Work::Transfers { flows, .. } => Some((id, flows)),
+            Work::Compute { .. } | Work::AllToAll { .. } => None,
+        })?;
     let row = |flow: &zipwire::schedule::Flow| TransferRow {
         src: flow.src.0,
         dst: flow.dst.0,
@@ -128,7 +133,8 @@ fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<Tra
 /// The table: one row per variant; all columns for the first executor, time and verification for the others.
 fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> String {
     let (&first, others) = executors.split_first().expect("the command line names at least one executor");
-    let mut header: Vec<String> = ["", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
+    let mut header: Vec<String> =
+        ["", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
     header.extend(["raw", "wire", "ratio"].map(String::from));
     if first.is_real() {
         header.push("verified".to_owned());
@@ -140,15 +146,23 @@ fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> S
     let mut rows = table::new(&header);
     for variant in &experiment.variants {
         let result = |executor: Executor| {
-            summary.executors.get(executor.name(), &variant.name).expect("every variant ran on every executor")
+            summary
+                .executors
+                .get(executor.name(), &variant.name)
+                .expect("every variant ran on every executor")
         };
         let factor = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
-        let verified = |executor| if result(executor).verified == Some(true) { "yes" } else { "-" }.to_owned();
+        let verified =
+            |executor| if result(executor).verified == Some(true) { "yes" } else { "-" }.to_owned();
         let (metrics, speedup) = (&result(first).metrics, result(first).speedup);
         let times = [metrics.comm_s, metrics.wait_s, metrics.codec_s].map(table::seconds);
         let mut row = vec![variant.name.clone(), table::seconds(metrics.iteration_s.mean), factor(speedup)];
         row.extend(times);
-        row.extend([table::bytes(metrics.bytes_raw as f64), table::bytes(metrics.bytes_wire as f64), factor(metrics.ratio)]);
+        row.extend([
+            table::bytes(metrics.bytes_raw as f64),
+            table::bytes(metrics.bytes_wire as f64),
+            factor(metrics.ratio),
+        ]);
         if first.is_real() {
             row.push(verified(first));
         }
@@ -174,6 +188,9 @@ mod tests {
 
     #[test]
     fn an_executor_named_twice_runs_once() {
-        assert_eq!(distinct(&[Executor::Threads, Executor::Sim, Executor::Threads]), [Executor::Threads, Executor::Sim]);
+        assert_eq!(
+            distinct(&[Executor::Threads, Executor::Sim, Executor::Threads]),
+            [Executor::Threads, Executor::Sim]
+        );
     }
 }

@@ -64,7 +64,8 @@ fn check(args: &ScenarioArgs, json: bool) -> Result<(), CliError> {
     }
     let Report { scenario, workload, ranks, seed, iterations, .. } = &report;
     writeln!(out, "{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}")?;
-    let mut traffic = table::new(&["segment", "raw bytes", "transfers", "sent max/mean", "received max/mean"]);
+    let mut traffic =
+        table::new(&["segment", "raw bytes", "transfers", "sent max/mean", "received max/mean"]);
     let share = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     for t in &report.traffic {
         traffic.add_row(vec![

@@ -23,7 +23,7 @@ impl Union {
 
     /// Total length in seconds.
     pub(crate) fn length(&self) -> f64 {
-        self.parts.iter().map(|(begin, end)| end - begin).sum()
+        self.parts.iter().fold(0.0, |length, (begin, end)| length + (end - begin))
     }
 
     /// Length in seconds of what is in `self` and not in `other`.

@@ -30,7 +30,7 @@ pub use payload::Payload;
 pub use routing_matrix::{RoutingMatrix, read_routing_matrices};
 pub use routing_trace::{RoutingStep, read_routing_trace};
 pub use rows::Rows;
-pub use span::{Span, Timeline};
+pub use span::{IterationTime, Span, Timeline};
 pub use stream::stream;
 pub use summary::{Executors, Summary, VariantSummary};
 pub use tensor::read_bf16;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use zipwire_schedule::Lane;
 
 use crate::interval::Union;
-use crate::{Span, Timeline};
+use crate::{IterationTime, Span, Timeline};
 
 /// The numbers of one variant on one executor. Times in seconds.
 ///
@@ -57,7 +57,7 @@ impl Metrics {
         let times: Vec<_> = cells(timeline).iter().enumerate().map(times_of).collect();
         let mean = |of: fn(&Times) -> f64| times.iter().map(of).sum::<f64>() / times.len().max(1) as f64;
 
-        let lengths: Vec<_> = iterations.iter().map(|(begin_s, end_s)| end_s - begin_s).collect();
+        let lengths: Vec<_> = iterations.iter().map(|iteration| iteration.length_s).collect();
         let sent =
             timeline.spans.iter().filter(|span| span.lane == Lane::Tx).map(|span| u128::from(span.bytes));
         let bytes_wire = rounded_mean(sent.sum(), iterations.len());
@@ -103,17 +103,18 @@ struct Times {
 }
 
 impl Times {
-    fn of(spans: &[&Span], (begin_s, end_s): (f64, f64)) -> Self {
+    fn of(spans: &[&Span], iteration: IterationTime) -> Self {
         let union = |lanes: &[Lane]| {
             let of_lanes = spans.iter().filter(|span| lanes.contains(&span.lane));
             Union::of(of_lanes.map(|span| (span.begin_s, span.end_s)))
         };
         let moving = union(&[Lane::Tx, Lane::Rx]);
         // A rank without spans is idle from the barrier on.
-        let last_end_s = spans.iter().map(|span| span.end_s).fold(begin_s, f64::max);
+        let last_end_s = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
         Self {
             comm_s: moving.length(),
-            wait_s: union(&[Lane::Exchange]).length_without(&moving) + (end_s - last_end_s).max(0.0),
+            wait_s: union(&[Lane::Exchange]).length_without(&moving)
+                + (iteration.length_s - last_end_s).max(0.0),
             codec_s: union(&[Lane::Codec]).length(),
             compute_s: union(&[Lane::Compute]).length(),
         }
@@ -126,7 +127,8 @@ impl Spread {
             return Self::default();
         }
         let count = times.len() as f64;
-        let mean = times.iter().sum::<f64>() / count;
+        // Relative to the first, so that equal times have exactly that mean and no deviation.
+        let mean = times[0] + times.iter().map(|time| time - times[0]).sum::<f64>() / count;
         let squares: f64 = times.iter().map(|time| (time - mean) * (time - mean)).sum();
         Self {
             mean,
@@ -153,6 +155,7 @@ mod tests {
             op: OpId(0),
             stage: None,
             peer: None,
+            tag: 0,
             name: "span",
             begin_s,
             end_s,
@@ -161,8 +164,11 @@ mod tests {
         }
     }
 
+    /// `iterations` are begins and ends.
     fn timeline(rank_count: u32, iterations: &[(f64, f64)], spans: Vec<Span>) -> Timeline {
-        Timeline { spans, rank_count, segments: vec!["dispatch"], iterations: iterations.to_vec() }
+        let time = |&(begin_s, end_s): &(f64, f64)| IterationTime { begin_s, length_s: end_s - begin_s };
+        let iterations = iterations.iter().map(time).collect();
+        Timeline { spans, rank_count, segments: vec!["dispatch"], iterations }
     }
 
     #[test]
@@ -186,7 +192,7 @@ mod tests {
 
     #[test]
     fn ranks_and_iterations_are_averaged() {
-        let mut late = span(1, Lane::Compute, 10.0, 14.0);
+        let mut late = span(1, Lane::Compute, 0.0, 4.0);
         late.iteration = 1;
         let spans = vec![span(0, Lane::Compute, 0.0, 2.0), late];
         let metrics = Metrics::of(&timeline(2, &[(0.0, 2.0), (10.0, 14.0)], spans), 0);
@@ -200,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_rank_without_spans_waits_all_the_time() {
-        let metrics = Metrics::of(&timeline(2, &[(1.0, 4.0)], vec![span(0, Lane::Compute, 1.0, 4.0)]), 0);
+        let metrics = Metrics::of(&timeline(2, &[(1.0, 4.0)], vec![span(0, Lane::Compute, 0.0, 3.0)]), 0);
         assert_eq!((metrics.compute_s, metrics.wait_s), (1.5, 1.5));
     }
 
@@ -218,7 +224,7 @@ mod tests {
 
     #[test]
     fn bytes_are_the_mean_over_iterations() {
-        let mut second = span(0, Lane::Tx, 1.0, 2.0);
+        let mut second = span(0, Lane::Tx, 0.0, 1.0);
         (second.iteration, second.bytes) = (1, 103);
         let spans = vec![span(0, Lane::Tx, 0.0, 1.0), second];
         assert_eq!(Metrics::of(&timeline(1, &[(0.0, 1.0), (1.0, 2.0)], spans), 100).bytes_wire, 102, "101.5");

@@ -23,9 +23,9 @@ pub struct Span {
     pub tag: u32,
     /// Low-cardinality name: `encode`, `decode`, `exchange`, `send`, `receive`, or a compute phase.
     pub name: &'static str,
-    /// Seconds since the start of the run, in the executor's own clock.
+    /// Seconds since the start of its iteration, in the executor's own clock.
     pub begin_s: f64,
-    /// Seconds since the start of the run, not before `begin_s`.
+    /// Seconds since the start of its iteration, not before `begin_s`.
     pub end_s: f64,
     /// Raw bytes of a codec op, bytes on the wire of a transfer, bytes sent by an exchange, 0 for compute.
     pub bytes: u64,
@@ -42,6 +42,15 @@ pub struct Timeline {
     pub rank_count: u32,
     /// Name of each segment, by [`SegmentId`].
     pub segments: Vec<&'static str>,
-    /// Begin and end of each iteration in seconds: from the barrier to the last rank's end.
-    pub iterations: Vec<(f64, f64)>,
+    /// When each iteration began and how long it took.
+    pub iterations: Vec<IterationTime>,
+}
+
+/// An iteration: from the barrier before it to the last rank's end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct IterationTime {
+    /// Seconds from the start of the run to the barrier.
+    pub begin_s: f64,
+    /// Seconds.
+    pub length_s: f64,
 }

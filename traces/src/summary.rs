@@ -256,7 +256,6 @@ mod tests {
         "#);
     }
 
-
     #[test]
     fn speedup_refers_to_the_first_variant_in_whatever_order_they_come() {
         let mut executors = Executors::new("native");

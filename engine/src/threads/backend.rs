@@ -211,14 +211,20 @@ impl Rendezvous<'_> {
             }
             Note::Abort => {
                 let first = self.fabric.first_failure();
-                let detail = first.map_or_else(|| "another rank failed".to_owned(), |first| first.to_string());
+                let detail =
+                    first.map_or_else(|| "another rank failed".to_owned(), |first| first.to_string());
                 Err(failure(machine, None, FailureKind::Cancelled, detail))
             }
         }
     }
 
     /// Both ends are ready: the bytes move.
-    fn take(&mut self, machine: &Machine, id: TransferId, Offer { key, content }: Offer) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        machine: &Machine,
+        id: TransferId,
+        Offer { key, content }: Offer,
+    ) -> Result<(), Failure> {
         let begin_s = self.now_s();
         let src = key.2;
         let size = match (content, machine.transfer(id).0.content) {
@@ -226,7 +232,8 @@ impl Rendezvous<'_> {
             (Offered::Bytes(from), Content::Whole(to) | Content::Prefix(to, _)) => {
                 let expected = machine.transfer_bytes(machine.transfer(id).0);
                 if from.len != expected {
-                    let detail = format!("rank {src} sends {} bytes where {expected} were announced", from.len);
+                    let detail =
+                        format!("rank {src} sends {} bytes where {expected} were announced", from.len);
                     return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
                 }
                 let source = self.fabric.memories[src.index()].read(from.buffer);
@@ -275,7 +282,8 @@ impl Rendezvous<'_> {
             Some(offset) => {
                 let segment = self.segments[chunk.segment.index()];
                 let src = chunk.src;
-                let detail = format!("byte {offset} of the {segment} chunk from rank {src} is not what was sent");
+                let detail =
+                    format!("byte {offset} of the {segment} chunk from rank {src} is not what was sent");
                 Err(failure(machine, op, FailureKind::Corrupt, detail))
             }
         }

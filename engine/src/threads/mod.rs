@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use zipwire_codec::Codec;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine};
-use zipwire_traces::{Payload, Span, Timeline};
+use zipwire_traces::{IterationTime, Payload, Span, Timeline};
 
 use self::backend::{CAPABILITIES, Rendezvous};
 use self::fabric::{Fabric, Memory, Note};
@@ -58,7 +58,8 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Timeline, RunError>
     let memory = |program: &Program| Memory::new(program.buffers.iter().map(|buffer| buffer.capacity));
     let memories: Vec<Memory> = plan.programs.iter().map(|program| memory(program)).collect();
     let epoch = Instant::now();
-    let mut timeline = Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
+    let mut timeline =
+        Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
     for iteration in 0..setup.iterations {
         let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
         let job = RankJob { setup, fabric: &fabric, codec: codec.as_deref(), iteration };
@@ -78,17 +79,23 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Timeline, RunError>
             let ranks = ranks.into_iter().filter_map(Result::err).collect();
             return Err(RunError { iteration, first, ranks });
         }
-        let ranks: Vec<RankRun> = ranks.into_iter().filter_map(Result::ok).collect();
-        let begin_s = ranks.iter().map(|rank| rank.begin_s).fold(f64::INFINITY, f64::min);
-        let end_s = ranks.iter().map(|rank| rank.end_s).fold(begin_s, f64::max);
-        timeline.iterations.push((begin_s, end_s));
-        timeline.spans.extend(ranks.into_iter().flat_map(|rank| rank.spans));
+        append(&mut timeline, ranks.into_iter().filter_map(Result::ok).collect());
     }
-    timeline.spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
     Ok(timeline)
 }
 
-/// One rank of one iteration, finished.
+/// Appends an iteration to a timeline: it begins when the first rank has passed the barrier.
+fn append(timeline: &mut Timeline, ranks: Vec<RankRun>) {
+    let begin_s = ranks.iter().map(|rank| rank.begin_s).fold(f64::INFINITY, f64::min);
+    let end_s = ranks.iter().map(|rank| rank.end_s).fold(begin_s, f64::max);
+    timeline.iterations.push(IterationTime { begin_s, length_s: end_s - begin_s });
+    let relative = |span: Span| Span { begin_s: span.begin_s - begin_s, end_s: span.end_s - begin_s, ..span };
+    let mut spans: Vec<Span> = ranks.into_iter().flat_map(|rank| rank.spans).map(relative).collect();
+    spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
+    timeline.spans.extend(spans);
+}
+
+/// One rank of one iteration, finished. Times since the start of the run.
 struct RankRun {
     begin_s: f64,
     end_s: f64,
@@ -135,7 +142,11 @@ impl RankJob<'_> {
         self.guard(program, || self.run(program, backend))
     }
 
-    fn run(&self, program: &std::sync::Arc<Program>, mut backend: Rendezvous<'_>) -> Result<RankRun, Failure> {
+    fn run(
+        &self,
+        program: &std::sync::Arc<Program>,
+        mut backend: Rendezvous<'_>,
+    ) -> Result<RankRun, Failure> {
         let begin_s = self.fabric.now_s();
         let mut machine = Machine::new(std::sync::Arc::clone(program), CAPABILITIES, begin_s);
         let mut spans = Vec::new();

@@ -34,8 +34,9 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
 
     let mut segments = Vec::new();
     if start.is_some() {
-        segments
-            .push(Segment { name: "start", work: Work::Compute { reads: Vec::new(), writes: Vec::new() } });
+        // A late rank neither sends nor receives.
+        let work = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
+        segments.push(Segment { name: "start", work });
     }
     let work = Work::AllToAll { dtype, bytes, input: Slot(0), output: Slot(1) };
     segments.push(Segment { name: "all-to-all", work });

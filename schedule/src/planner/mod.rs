@@ -54,7 +54,14 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
                         transfers::build(&mut builder, flows, *pace, input, output);
                     }
                     Work::AllToAll { dtype, bytes, input, output } => {
-                        let call = Call::new(&builder, choice, *dtype, bytes, slots[input.index()], slots[output.index()]);
+                        let call = Call::new(
+                            &builder,
+                            choice,
+                            *dtype,
+                            bytes,
+                            slots[input.index()],
+                            slots[output.index()],
+                        );
                         match (choice.protocol, codec.as_deref(), frames) {
                             (Protocol::SizeFirst, Some(codec), Some(frames)) => {
                                 size_first::build(&mut builder, &call, codec, frames);
@@ -62,7 +69,9 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
                             (Protocol::StaticFirst, Some(codec), Some(frames)) => {
                                 static_first::build(&mut builder, &call, codec, frames);
                             }
-                            (Protocol::Native, ..) | (_, None, _) | (_, _, None) => native::build(&mut builder, &call),
+                            (Protocol::Native, ..) | (_, None, _) | (_, _, None) => {
+                                native::build(&mut builder, &call)
+                            }
                         }
                     }
                 }
@@ -125,8 +134,16 @@ impl Call {
             dtype,
             order: choice.order,
             window: Window::both(window),
-            sends: chunks(input, &|peer| bytes[[rank.index(), peer.index()]], choice.order.sends(rank, rank_count)),
-            receives: chunks(output, &|peer| bytes[[peer.index(), rank.index()]], choice.order.receives(rank, rank_count)),
+            sends: chunks(
+                input,
+                &|peer| bytes[[rank.index(), peer.index()]],
+                choice.order.sends(rank, rank_count),
+            ),
+            receives: chunks(
+                output,
+                &|peer| bytes[[peer.index(), rank.index()]],
+                choice.order.receives(rank, rank_count),
+            ),
         }
     }
 
@@ -254,7 +271,13 @@ fn reserve_slots(builder: &mut ProgramBuilder, slots: &[BufferId], job: &Job) {
     }
 }
 
-fn compute(builder: &mut ProgramBuilder, name: &'static str, slots: &[BufferId], reads: &[Slot], writes: &[Slot]) {
+fn compute(
+    builder: &mut ProgramBuilder,
+    name: &'static str,
+    slots: &[BufferId],
+    reads: &[Slot],
+    writes: &[Slot],
+) {
     let regions = |builder: &ProgramBuilder, list: &[Slot]| -> Vec<Region> {
         list.iter().map(|slot| builder.whole(slots[slot.index()])).collect()
     };

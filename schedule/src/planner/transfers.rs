@@ -9,10 +9,19 @@ use crate::{BufferId, Flow, Order, Pace, Rank, Stage, Window};
 pub(super) fn capacities(flows: &[Flow], rank: Rank) -> (u64, u64) {
     let end = |chunks: Vec<Transfer>| chunks.last().and_then(|t| t.content.region()).map_or(0, |r| r.end());
     let any = BufferId(0);
-    (end(ends(flows, any, |flow| (flow.src == rank).then_some(flow.dst))), end(ends(flows, any, |flow| (flow.dst == rank).then_some(flow.src))))
+    (
+        end(ends(flows, any, |flow| (flow.src == rank).then_some(flow.dst))),
+        end(ends(flows, any, |flow| (flow.dst == rank).then_some(flow.src))),
+    )
 }
 
-pub(super) fn build(builder: &mut ProgramBuilder, flows: &[Flow], pace: Pace, input: BufferId, output: BufferId) {
+pub(super) fn build(
+    builder: &mut ProgramBuilder,
+    flows: &[Flow],
+    pace: Pace,
+    input: BufferId,
+    output: BufferId,
+) {
     let rank = builder.rank();
     let mut sends = ends(flows, input, |flow| (flow.src == rank).then_some(flow.dst));
     let mut receives = ends(flows, output, |flow| (flow.dst == rank).then_some(flow.src));

@@ -113,7 +113,7 @@ mod tests {
         let [a, b] = both_ends(0, 1, 0.0, 1e-6);
         let [mut c, mut d] = both_ends(0, 1, 0.0, 1e-6);
         (c.tag, d.tag) = (1, 1);
-        assert_eq!(paired(vec![a, c, d, b]), [(1, 2), (0, 3)]);
+        assert_eq!(paired(vec![a, c, d, b]), [(0, 3), (1, 2)]);
     }
 
     #[test]

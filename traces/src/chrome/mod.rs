@@ -19,7 +19,7 @@ use std::io::{self, BufWriter, Write};
 use event::{Args, Point, Writer};
 use track::{Tracks, nanoseconds};
 
-use crate::{Span, Timeline};
+use crate::{IterationTime, Span, Timeline};
 
 /// What a timeline does not say about itself; it goes to the trace's `otherData`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,10 +85,10 @@ enum Event {
 /// All events with their times in nanoseconds, in the order of time.
 fn events(timeline: &Timeline, tracks: &Tracks) -> Vec<(i64, Event)> {
     let mut events = Vec::with_capacity(4 * timeline.spans.len());
-    for (iteration, &(begin_s, end_s)) in timeline.iterations.iter().enumerate() {
+    for (iteration, &IterationTime { begin_s, length_s }) in timeline.iterations.iter().enumerate() {
         let begin_ns = nanoseconds(begin_s);
         events.push((begin_ns, Event::IterationBegin { iteration }));
-        events.push((nanoseconds(end_s).max(begin_ns + 1), Event::IterationEnd { iteration }));
+        events.push((nanoseconds(begin_s + length_s).max(begin_ns + 1), Event::IterationEnd { iteration }));
     }
     for (span, slice) in tracks.slices.iter().enumerate() {
         events.push((slice.begin_ns, Event::Slice { end_ns: slice.end_ns, span }));

@@ -88,13 +88,12 @@ fn busy(seed: u64) -> Timeline {
     let mut rng = stream(seed, "chrome test", [0; 3]);
     let mut spans = Vec::new();
     for iteration in 0..3 {
-        let start_s = f64::from(iteration) * 0.1;
-        let mut last_end_s = start_s;
+        let mut last_end_s = 0.0;
         for _ in 0..200 {
             let src = rng.random_range(0..RANKS);
             let dst = (src + rng.random_range(1..RANKS)) % RANKS;
             let touching = rng.random_bool(0.2);
-            let begin_s = if touching { last_end_s } else { start_s + rng.random_range(0.0..0.09) };
+            let begin_s = if touching { last_end_s } else { rng.random_range(0.0..0.09) };
             let length_s = if rng.random_bool(0.1) { 0.0 } else { rng.random_range(0.0..1e-3) };
             let mut ends = both_ends(src, dst, begin_s, begin_s + length_s);
             ends[1].begin_s += rng.random_range(-1e-4..1e-4);
@@ -103,7 +102,7 @@ fn busy(seed: u64) -> Timeline {
             spans.extend(ends.map(|span| Span { iteration, ..span }));
         }
     }
-    let iterations = vec![(0.0, 0.1), (0.1, 0.2), (0.2, 0.3)];
+    let iterations = [0.0, 0.1, 0.2].map(|begin_s| IterationTime { begin_s, length_s: 0.1 }).to_vec();
     Timeline { iterations, ..timeline(spans) }
 }
 
@@ -241,7 +240,11 @@ fn golden() {
     let mut spans = vec![encode(0, 0.0, 2e-6), exchange, compute(1, 5e-6, 6.25e-6)];
     spans.extend(both_ends(0, 1, 2e-6, 4e-6));
     spans.extend(both_ends(0, 1, 3e-6, 5e-6));
-    let timeline = Timeline { rank_count: 2, iterations: vec![(0.0, 6.25e-6)], ..timeline(spans) };
+    let timeline = Timeline {
+        rank_count: 2,
+        iterations: vec![IterationTime { begin_s: 0.0, length_s: 6.25e-6 }],
+        ..timeline(spans)
+    };
     insta::assert_snapshot!(written(&timeline), @r#"
     {"displayTimeUnit":"ns","traceEvents":[
     {"ph":"M","name":"process_name","pid":0,"args":{"name":"rank 0"}},

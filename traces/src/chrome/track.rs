@@ -47,7 +47,7 @@ impl Tracks {
     /// Deals the spans of each lane, in the order in which they begin, to the first sub-lane that is free.
     pub(super) fn assign(timeline: &Timeline) -> Self {
         let spans = &timeline.spans;
-        let mut slices: Vec<_> = spans.iter().map(unplaced).collect();
+        let mut slices: Vec<_> = spans.iter().map(|span| unplaced(span, timeline)).collect();
         let mut order: Vec<_> = (0..spans.len()).collect();
         order.sort_by_key(|&index| {
             let (span, slice) = (&spans[index], &slices[index]);
@@ -78,11 +78,14 @@ impl Tracks {
     }
 }
 
-/// Begin and end of `span`. A transfer takes a nanosecond at least: an arrow cannot be bound to less.
-fn unplaced(span: &Span) -> Slice {
-    let begin_ns = nanoseconds(span.begin_s);
+/// Begin and end of `span` since the start of the run. A transfer takes a nanosecond at least: an arrow cannot be bound
+/// to less.
+fn unplaced(span: &Span, timeline: &Timeline) -> Slice {
+    let iteration_s =
+        timeline.iterations.get(span.iteration as usize).map_or(0.0, |iteration| iteration.begin_s);
+    let begin_ns = nanoseconds(iteration_s + span.begin_s);
     let shortest = i64::from(span.peer.is_some());
-    Slice { track: 0, begin_ns, end_ns: nanoseconds(span.end_s).max(begin_ns + shortest) }
+    Slice { track: 0, begin_ns, end_ns: nanoseconds(iteration_s + span.end_s).max(begin_ns + shortest) }
 }
 
 /// The nearest whole nanosecond.
