@@ -2,15 +2,22 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// A table with these columns: the first one to the left, the others to the right.
-pub(crate) fn new(header: &[&str]) -> Table {
+/// A table with these columns: those in `text` to the left, the others, numbers, to the right.
+pub(crate) fn new(header: &[&str], text: &[usize]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(header.iter().copied());
-    for column in table.column_iter_mut().skip(1) {
+    for (_, column) in table.column_iter_mut().enumerate().filter(|(index, _)| !text.contains(index)) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// The table without the blanks that pad its edges.
+pub(crate) fn text(table: &Table) -> String {
+    let lines: Vec<String> =
+        table.lines().map(|line| line.trim_end().strip_prefix(' ').unwrap_or_default().to_owned()).collect();
+    lines.join("\n")
 }
 
 /// Seconds with a fitting unit.

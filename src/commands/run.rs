@@ -134,7 +134,7 @@ fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<Tra
 fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> String {
     let (&first, others) = executors.split_first().expect("the command line names at least one executor");
     let mut header: Vec<String> =
-        ["", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
+        ["variant", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
     header.extend(["raw", "wire", "ratio"].map(String::from));
     if first.is_real() {
         header.push("verified".to_owned());
@@ -143,7 +143,7 @@ fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> S
         header.extend([format!("{other}: time"), "verified".to_owned()]);
     }
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let mut rows = table::new(&header);
+    let mut rows = table::new(&header, &[0]);
     for variant in &experiment.variants {
         let result = |executor: Executor| {
             summary
@@ -172,14 +172,15 @@ fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> S
         rows.add_row(row);
     }
     let Experiment { name, seed, iterations, topology, .. } = experiment;
-    let cluster = format!("{} x {} GPUs", topology.nodes, topology.gpus_per_node);
+    let cluster = format!("{} nodes x {} GPUs", topology.nodes, topology.gpus_per_node);
     let codec = experiment.codec.as_ref().map_or_else(String::new, |choice| format!(", {}", choice.spec));
+    let mean = if *iterations == 1 { String::new() } else { format!("mean of {iterations} iterations, ") };
     let clock = match first {
         Executor::Sim => "simulated",
         Executor::Threads => "run on threads (unpaced: times are this machine's, not the cluster's)",
         Executor::Mpi | Executor::Cuda | Executor::Nccl => "measured",
     };
-    format!("{name}: {cluster}{codec}, seed {seed}, mean of {iterations} iterations, {clock}\n\n{rows}\n")
+    format!("{name}: {cluster}{codec}, seed {seed}, {mean}{clock}\n\n{}\n", table::text(&rows))
 }
 
 #[cfg(test)]

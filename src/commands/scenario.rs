@@ -63,9 +63,9 @@ fn check(args: &ScenarioArgs, json: bool) -> Result<(), CliError> {
         return Ok(());
     }
     let Report { scenario, workload, ranks, seed, iterations, .. } = &report;
-    writeln!(out, "{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}")?;
+    writeln!(out, "{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}\n")?;
     let mut traffic =
-        table::new(&["segment", "raw bytes", "transfers", "sent max/mean", "received max/mean"]);
+        table::new(&["segment", "raw bytes", "transfers", "sent max/mean", "received max/mean"], &[0]);
     let share = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     for t in &report.traffic {
         traffic.add_row(vec![
@@ -76,11 +76,11 @@ fn check(args: &ScenarioArgs, json: bool) -> Result<(), CliError> {
             share(t.received_max_over_mean),
         ]);
     }
-    let mut variants = table::new(&["variant", "plan digest", "buffers of all ranks"]);
+    let mut variants = table::new(&["variant", "plan digest", "buffers of all ranks"], &[0, 1]);
     for v in &report.variants {
         variants.add_row(vec![v.name.clone(), v.plan_digest.clone(), table::bytes(v.buffer_bytes as f64)]);
     }
-    writeln!(out, "{traffic}\n\n{variants}")?;
+    writeln!(out, "{}\n\n{}", table::text(&traffic), table::text(&variants))?;
     Ok(())
 }
 
@@ -145,7 +145,7 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
         writeln!(out)?;
         return Ok(());
     }
-    let mut rows = table::new(&["file", "workload", "ranks", "variants", "what for"]);
+    let mut rows = table::new(&["file", "workload", "ranks", "variants", "what for"], &[0, 1, 3, 4]);
     for item in listed {
         let what_for = item.error.map_or(item.description, |error| Some(format!("error: {error}")));
         rows.add_row(vec![
@@ -156,7 +156,7 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
             what_for.unwrap_or_default(),
         ]);
     }
-    writeln!(out, "{rows}")?;
+    writeln!(out, "{}", table::text(&rows))?;
     Ok(())
 }
 
