@@ -1,6 +1,6 @@
 //! Plans of compressed collectives, the planners that make them and the machine that drives them.
 //!
-//! A [`Job`] says what an iteration does; [`plan`] chooses how it travels and yields a [`Plan`], one
+//! A [`Job`] says what an iteration does; [`plan()`] chooses how it travels and yields a [`Plan`], one
 //! [`Program`](plan::Program) per rank; a [`Machine`] per rank decides what is issued next; an executor does it.
 //!
 //! Nothing here knows a clock, a thread or a file: time is an argument, and executors carry out what the

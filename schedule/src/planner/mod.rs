@@ -70,7 +70,7 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
                                 static_first::build(&mut builder, &call, codec, frames);
                             }
                             (Protocol::Native, ..) | (_, None, _) | (_, _, None) => {
-                                native::build(&mut builder, &call)
+                                native::build(&mut builder, &call);
                             }
                         }
                     }

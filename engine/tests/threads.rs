@@ -1,0 +1,174 @@
+//! The executor `threads` when all is well, and when it is not: every planted fault ends all ranks with a typed error.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use ndarray::Array2;
+use zipwire_codec::DType;
+use zipwire_engine::threads::{RunError, STUCK_AFTER, Setup, run};
+use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
+use zipwire_schedule::{Choice, FailureKind, Job, Order, Protocol, Segment, Slot, Work, plan};
+use zipwire_traces::{Payload, Rows, Timeline};
+
+const RANKS: u32 = 4;
+const CHUNK: u64 = 20_000;
+
+/// Dispatch, compute, combine among four ranks.
+fn layer(protocol: Protocol) -> Plan {
+    let bytes = Array2::from_elem((RANKS as usize, RANKS as usize), CHUNK);
+    let all_to_all = |input, output| Work::AllToAll {
+        dtype: DType::Bf16,
+        bytes: bytes.clone(),
+        input: Slot(input),
+        output: Slot(output),
+    };
+    let compute = Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] };
+    let job = Job {
+        name: "layer",
+        rank_count: RANKS,
+        slots: vec!["tokens", "expert", "combined"],
+        segments: vec![
+            Segment { name: "dispatch", work: all_to_all(0, 1) },
+            Segment { name: "expert", work: compute },
+            Segment { name: "combine", work: all_to_all(1, 2) },
+        ],
+    };
+    let codec = Some("window7".parse().unwrap());
+    plan(&job, &Choice { protocol, order: Order::Rotation, window: Some(2), codec })
+}
+
+/// The same rows for the first `segments` segments.
+fn payload_of(segments: usize) -> Payload {
+    let rows = Arc::new(Rows::gaussian(1.0, 7));
+    Payload::new(7, (0..segments).map(|_| Arc::clone(&rows)).collect())
+}
+
+fn payload() -> Payload {
+    payload_of(3)
+}
+
+fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Timeline, RunError> {
+    run(&Setup { plan, payload, iterations: 3, stuck_after }, &AtomicBool::new(false))
+}
+
+/// Runs a plan that must fail, and quickly.
+fn failure(plan: &Plan) -> RunError {
+    let begin = Instant::now();
+    let error = run_with(plan, &payload(), Duration::from_millis(300)).unwrap_err();
+    assert!(begin.elapsed() < Duration::from_secs(5), "took {:?}", begin.elapsed());
+    assert!(error.ranks.contains(&error.first), "{error:?}");
+    error
+}
+
+/// Changes an op of one rank behind the planner's back.
+fn tamper(plan: &mut Plan, rank: usize, op: usize, change: impl FnOnce(&mut OpKind)) {
+    let mut program = (*plan.programs[rank]).clone();
+    change(&mut program.ops[op].kind);
+    plan.programs[rank] = Arc::new(program);
+}
+
+fn exchange(kind: &mut OpKind) -> &mut Exchange {
+    match kind {
+        OpKind::Exchange(exchange) => exchange,
+        other => panic!("{other:?} is no exchange"),
+    }
+}
+
+#[test]
+fn every_protocol_delivers() {
+    for protocol in Protocol::ALL {
+        let timeline = run_with(&layer(protocol), &payload(), STUCK_AFTER).unwrap();
+        assert_eq!(timeline.iterations.len(), 3);
+        assert!(timeline.spans.iter().all(|span| 0.0 <= span.begin_s && span.begin_s <= span.end_s));
+    }
+}
+
+#[test]
+fn misrouted_chunks_are_noticed() {
+    let mut plan = layer(Protocol::SizeFirst);
+    // In `combine`, rank 2 sends the frame for each of two peers to the other, and announces its size.
+    let exchanges: Vec<usize> = (0..plan.programs[2].ops.len())
+        .filter(|&op| {
+            plan.programs[2].ops[op].kind.name() == "exchange" && plan.programs[2].ops[op].segment.0 == 2
+        })
+        .collect();
+    assert_eq!(exchanges.len(), 2, "sizes and frames");
+    for op in exchanges {
+        tamper(&mut plan, 2, op, |kind| {
+            let sends = &mut exchange(kind).sends;
+            let content = sends[0].content;
+            sends[0].content = sends[1].content;
+            sends[1].content = content;
+        });
+    }
+    let error = failure(&plan);
+    assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("of the combine chunk from rank 2 is not what was sent"), "{error}");
+}
+
+#[test]
+fn a_frame_of_another_chunk_is_corrupt() {
+    let mut plan = layer(Protocol::SizeFirst);
+    let encode = plan.programs[1].ops.iter().position(|op| op.kind.name() == "encode").unwrap();
+    // Rank 1 announces one value less than its peer expects.
+    tamper(&mut plan, 1, encode, |kind| match kind {
+        OpKind::Encode(batch) => batch.blocks[0].values.len -= 2,
+        other => panic!("{other:?} is no encode"),
+    });
+    let error = failure(&plan);
+    assert_eq!((error.first.rank.0, error.first.kind), (2, FailureKind::Corrupt), "{error}");
+    assert!(error.to_string().contains("the frame from rank 1"), "{error}");
+}
+
+#[test]
+fn ends_that_disagree_about_the_length_are_corrupt() {
+    let mut plan = layer(Protocol::Native);
+    tamper(&mut plan, 0, 0, |kind| {
+        let Content::Whole(region) = &mut exchange(kind).sends[0].content else {
+            panic!("raw chunks are whole")
+        };
+        region.len -= 2;
+    });
+    let error = failure(&plan);
+    assert_eq!(error.first.kind, FailureKind::Corrupt);
+    assert!(error.to_string().contains("rank 0 sends 19998 bytes where 20000 were announced"), "{error}");
+}
+
+#[test]
+fn a_missing_receive_ends_in_a_timeout_on_all_ranks() {
+    let mut plan = layer(Protocol::StaticFirst);
+    let exchange_op = plan.programs[3].ops.iter().position(|op| op.kind.name() == "exchange").unwrap();
+    tamper(&mut plan, 3, exchange_op, |kind| {
+        exchange(kind).receives.remove(0);
+    });
+    let error = failure(&plan);
+    assert_eq!(error.first.kind, FailureKind::Timeout, "{error}");
+    assert!(error.first.op.is_some(), "the exchange that is open is named: {error}");
+    assert_eq!(error.ranks.len(), RANKS as usize, "every rank ends with an error");
+}
+
+#[test]
+fn a_panic_on_one_rank_ends_all() {
+    // A payload without a source for the last segment: the fill of `combine` panics on every rank.
+    let payload = payload_of(2);
+    let error = run_with(&layer(Protocol::Native), &payload, STUCK_AFTER).unwrap_err();
+    assert_eq!(error.first.kind, FailureKind::Device);
+    assert!(error.to_string().contains("its thread panicked"), "{error}");
+    assert_eq!(error.ranks.len(), RANKS as usize);
+}
+
+#[test]
+fn cancelling_ends_all() {
+    let (plan, payload) = (layer(Protocol::Native), payload());
+    let setup = Setup { plan: &plan, payload: &payload, iterations: u32::MAX, stuck_after: STUCK_AFTER };
+    let cancel = AtomicBool::new(false);
+    let error = std::thread::scope(|scope| {
+        let run = scope.spawn(|| run(&setup, &cancel));
+        std::thread::sleep(Duration::from_millis(100));
+        cancel.store(true, std::sync::atomic::Ordering::Relaxed);
+        run.join().unwrap().unwrap_err()
+    });
+    assert_eq!(error.first.kind, FailureKind::Cancelled);
+}
