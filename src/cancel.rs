@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Exit code of a process that Ctrl-C stopped, as shells count it: 128 + SIGINT.
+pub const STOPPED: u8 = 130;
+
 /// Whether the user asked to stop. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
@@ -13,14 +16,19 @@ impl Cancel {
         Self::default()
     }
 
-    /// A flag that Ctrl-C and SIGTERM set. To be called once per process.
+    /// A flag that Ctrl-C and SIGTERM set; a second one ends the process at once. To be called once per process.
     ///
     /// # Errors
     /// If the system refuses a signal handler.
     pub fn on_ctrl_c() -> Result<Self, ctrlc::Error> {
         let cancel = Self::new();
         let handler = cancel.clone();
-        ctrlc::set_handler(move || handler.cancel())?;
+        ctrlc::set_handler(move || {
+            if handler.is_cancelled() {
+                std::process::exit(STOPPED.into());
+            }
+            handler.cancel();
+        })?;
         Ok(cancel)
     }
 

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use zipwire::scenarios::ScenarioError;
-use zipwire::{ExecuteError, OutputError};
+use zipwire::{ExecuteError, OutputError, STOPPED};
 
 /// A result was wrong or a rank died.
 const FAILED: u8 = 1;
@@ -11,8 +11,6 @@ const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 /// The executor is not available here.
 const UNAVAILABLE: u8 = 3;
-/// Stopped by Ctrl-C, as shells count it: 128 + SIGINT.
-const STOPPED: u8 = 130;
 
 /// Why a command ends without a result.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +42,12 @@ impl CliError {
             Self::Scenario(_) | Self::Output(_) | Self::Usage(_) => USAGE,
             Self::Execute(ExecuteError::Cancelled) => STOPPED,
             Self::Execute(ExecuteError::Unavailable(..)) => UNAVAILABLE,
-            Self::Execute(ExecuteError::NoPayload(..) | ExecuteError::Plan(..)) => USAGE,
+            Self::Execute(
+                ExecuteError::NoPayload(..)
+                | ExecuteError::Plan(..)
+                | ExecuteError::Ratio { .. }
+                | ExecuteError::Memory { .. },
+            ) => USAGE,
             Self::Execute(_) | Self::Signals(_) | Self::Stdout(_) => FAILED,
         }
     }

@@ -2,11 +2,12 @@
 
 use zipwire_engine::threads;
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Capabilities, Choice, Plan, PlanError, Readiness, TransferOrder};
+use zipwire_schedule::plan::OpKind;
+use zipwire_schedule::{Capabilities, Choice, FailureKind, Plan, PlanError, Readiness, TransferOrder};
 use zipwire_sim::{FrameSizes, SimError, SizeError, SizeTable};
 use zipwire_traces::Timeline;
 
-use crate::{Cancel, Executor};
+use crate::{Cancel, Executor, memory};
 
 /// What the simulator imitates: an executor that completes ops and lets the machine order transfers.
 pub const SIMULATED: Capabilities =
@@ -31,6 +32,35 @@ pub enum ExecuteError {
     /// The plan is not executable.
     #[error("variant `{0}` has no executable plan: {1}")]
     Plan(String, PlanError),
+    /// A stated ratio that the frames of a variant cannot have.
+    #[error(
+        "variant `{variant}` cannot have the ratio {ratio} that `[codec]` states: its static sections alone make {limit:.3}\n\
+         help: state at most {limit:.3}, or leave `ratio` out to have the payload encoded"
+    )]
+    Ratio {
+        /// The variant.
+        variant: String,
+        /// The stated ratio.
+        ratio: f64,
+        /// The largest ratio that its static sections allow.
+        limit: f64,
+    },
+    /// More memory than there is.
+    #[error(
+        "variant `{variant}` on `{executor}` needs {:.1} GB of memory, {:.1} GB are available\n\
+         help: use fewer iterations, fewer ranks or a smaller model",
+        *.needed as f64 / 1e9, *.available as f64 / 1e9
+    )]
+    Memory {
+        /// The variant.
+        variant: String,
+        /// The executor.
+        executor: Executor,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        available: u64,
+    },
     /// The payload could not be encoded.
     #[error(transparent)]
     Size(#[from] SizeError),
@@ -42,11 +72,29 @@ pub enum ExecuteError {
     Threads(String, threads::RunError),
 }
 
+/// A variant's plan and its digest.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan, validated.
+    pub plan: Plan,
+    /// Its digest.
+    pub digest: String,
+}
+
+/// What one variant did on one executor.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened when.
+    pub timeline: Timeline,
+    /// Whether every received byte was compared with what was sent and found equal; `None` where no bytes move.
+    pub verified: Option<bool>,
+}
+
 /// An experiment that is ready to run: one valid plan per variant.
 #[derive(Debug)]
 pub struct Prepared<'a> {
     experiment: &'a Experiment,
-    plans: Vec<Plan>,
+    planned: Vec<Planned>,
     /// Lengths of frames, measured once for all variants and iterations.
     sizes: SizeTable,
 }
@@ -55,25 +103,29 @@ impl<'a> Prepared<'a> {
     /// Plans every variant and checks the plans.
     ///
     /// # Errors
-    /// If a plan is not executable: explicit flows can make ranks wait for one another.
-    pub fn new(experiment: &'a Experiment) -> Result<Self, ExecuteError> {
-        let plan = |variant: &Variant| {
+    /// If a plan is not executable (explicit flows can make ranks wait for one another), or the user stops it.
+    pub fn new(experiment: &'a Experiment, cancel: &Cancel) -> Result<Self, ExecuteError> {
+        let prepare = |variant: &Variant| {
+            if cancel.is_cancelled() {
+                return Err(ExecuteError::Cancelled);
+            }
             let plan = plan(experiment, variant);
             plan.validate().map_err(|error| ExecuteError::Plan(variant.name.clone(), error))?;
-            Ok(plan)
+            let digest = plan.digest();
+            Ok(Planned { plan, digest })
         };
-        let plans = experiment.variants.iter().map(plan).collect::<Result<_, ExecuteError>>()?;
-        Ok(Self { experiment, plans, sizes: SizeTable::default() })
+        let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;
+        Ok(Self { experiment, planned, sizes: SizeTable::default() })
     }
 
     /// Variants and their plans, in the scenario's order.
-    pub fn variants(&self) -> impl Iterator<Item = (&'a Variant, &Plan)> {
-        self.experiment.variants.iter().zip(&self.plans)
+    pub fn variants(&self) -> impl Iterator<Item = (&'a Variant, &Planned)> {
+        self.experiment.variants.iter().zip(&self.planned)
     }
 
     /// The plan of the variant at `index`.
-    pub fn plan(&self, index: usize) -> &Plan {
-        &self.plans[index]
+    pub fn planned(&self, index: usize) -> &Planned {
+        &self.planned[index]
     }
 
     /// Whether every variant can run on `executor`, without running any.
@@ -84,12 +136,27 @@ impl<'a> Prepared<'a> {
         if let Some(missing) = executor.missing() {
             return Err(ExecuteError::Unavailable(executor, missing));
         }
-        match self.experiment.variants.iter().find(|variant| variant.protocol.is_coded()) {
-            Some(variant) if executor.is_real() && self.experiment.payload.is_none() => {
-                Err(ExecuteError::NoPayload(variant.name.clone(), executor))
+        let ratio = self.experiment.codec.as_ref().and_then(|choice| choice.ratio);
+        for (variant, Planned { plan, .. }) in self.variants() {
+            if executor.is_real() && variant.protocol.is_coded() && self.experiment.payload.is_none() {
+                return Err(ExecuteError::NoPayload(variant.name.clone(), executor));
             }
-            Some(_) | None => Ok(()),
+            if let (Executor::Sim, Some(ratio), Some(limit)) = (executor, ratio, largest_ratio(plan))
+                && ratio > limit
+            {
+                return Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit });
+            }
+            let needed = memory::needed(plan, self.experiment.iterations, executor);
+            if let Some(available) = memory::available().filter(|&available| needed > available) {
+                return Err(ExecuteError::Memory {
+                    variant: variant.name.clone(),
+                    executor,
+                    needed,
+                    available,
+                });
+            }
         }
+        Ok(())
     }
 
     /// Runs the variant at `index`.
@@ -101,17 +168,17 @@ impl<'a> Prepared<'a> {
         index: usize,
         executor: Executor,
         cancel: &Cancel,
-    ) -> Result<Timeline, ExecuteError> {
+    ) -> Result<Outcome, ExecuteError> {
         self.check(executor)?;
         match executor {
-            Executor::Sim => self.simulate(index, cancel),
+            Executor::Sim => Ok(Outcome { timeline: self.simulate(index, cancel)?, verified: None }),
             Executor::Threads => self.run_threads(index, cancel),
             Executor::Mpi | Executor::Cuda | Executor::Nccl => unreachable!("refused by the check"),
         }
     }
 
     fn simulate(&mut self, index: usize, cancel: &Cancel) -> Result<Timeline, ExecuteError> {
-        let (experiment, plan) = (self.experiment, &self.plans[index]);
+        let (experiment, plan) = (self.experiment, &self.planned[index].plan);
         let sizes = match (&plan.codec, &experiment.codec) {
             (Some(spec), Some(choice)) => match (choice.ratio, &experiment.payload) {
                 (Some(ratio), _) => FrameSizes::Ratio(ratio),
@@ -141,23 +208,38 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    fn run_threads(&self, index: usize, cancel: &Cancel) -> Result<Timeline, ExecuteError> {
+    fn run_threads(&self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
         let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
-        let payload = experiment.payload.as_ref();
+        let (plan, payload) = (&self.planned[index].plan, experiment.payload.as_ref());
         let setup = threads::Setup {
-            plan: &self.plans[index],
+            plan,
             payload: payload
                 .ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?,
             iterations: experiment.iterations,
             stuck_after: threads::STUCK_AFTER,
         };
-        threads::run(&setup, cancel.flag()).map_err(|error| {
-            if cancel.is_cancelled() {
+        let report = threads::run(&setup, cancel.flag()).map_err(|error| {
+            if error.first.kind == FailureKind::Cancelled {
                 return ExecuteError::Cancelled;
             }
             ExecuteError::Threads(variant.name.clone(), error)
-        })
+        })?;
+        let expected = plan.bytes_raw() * u64::from(experiment.iterations);
+        Ok(Outcome { timeline: report.timeline, verified: Some(report.bytes_verified == expected) })
     }
+}
+
+/// Raw bytes over those of the static sections: no frames of the plan can do better. `None` without static sections.
+fn largest_ratio(plan: &Plan) -> Option<f64> {
+    let ops = plan.programs.iter().flat_map(|program| &program.ops);
+    let blocks = ops.filter_map(|op| match &op.kind {
+        OpKind::Encode(batch) => Some(&batch.blocks),
+        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+    });
+    let (raw, fixed) = blocks
+        .flatten()
+        .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.static_section.len));
+    (fixed > 0).then(|| raw as f64 / fixed as f64)
 }
 
 fn plan(experiment: &Experiment, variant: &Variant) -> Plan {

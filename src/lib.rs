@@ -6,6 +6,7 @@
 mod cancel;
 mod execute;
 mod executor;
+mod memory;
 mod output;
 
 pub use zipwire_codec as codec;
@@ -15,7 +16,7 @@ pub use zipwire_schedule as schedule;
 pub use zipwire_sim as sim;
 pub use zipwire_traces as traces;
 
-pub use cancel::Cancel;
-pub use execute::{ExecuteError, Prepared, SIMULATED};
+pub use cancel::{Cancel, STOPPED};
+pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED};
 pub use executor::Executor;
 pub use output::{Output, OutputError};

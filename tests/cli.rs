@@ -18,7 +18,7 @@ fn output(args: &[&str]) -> Output {
     zipwire(args).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
+fn text_of(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
@@ -28,7 +28,7 @@ fn summary(scenario: &str, folder: &Path, args: &[&str], rayon_threads: &str) ->
     let folder = folder.to_str().unwrap();
     let mut command = zipwire(&["run", &scenario, "--out", folder]);
     let output = command.args(args).env("RAYON_NUM_THREADS", rayon_threads).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(output.status.success(), "{}", text_of(&output.stderr));
     fs::read(Path::new(folder).join("summary.json")).unwrap()
 }
 
@@ -93,7 +93,7 @@ fn simulation_gives_the_golden_numbers() {
     for scenario in ["moe-dirichlet-2x2", "moe-zipf-1x4", "all-to-all-sparse-2x3"] {
         let folder = TempDir::new().unwrap();
         let bytes = summary(scenario, folder.path(), &[], "2");
-        insta::assert_snapshot!(scenario, text(&bytes));
+        insta::assert_snapshot!(scenario, text_of(&bytes));
     }
 }
 
@@ -103,6 +103,38 @@ fn explicit_transfers_write_their_times() {
     summary("transfers-burst-2x2", folder.path(), &[], "1");
     let csv = fs::read_to_string(folder.path().join("transfers.csv")).unwrap();
     insta::assert_snapshot!("transfers-burst-2x2.csv", csv);
+}
+
+/// In a chain only sends wait for one another: a flow that starts late does not hold back what others send.
+#[test]
+fn a_late_flow_of_a_chain_holds_back_no_other_sender() {
+    let folder = TempDir::new().unwrap();
+    let scenario = folder.path().join("chain.toml");
+    let text = r#"
+        name = "chain"
+        cluster = { nodes = 1, gpus_per_node = 3, gpu_bandwidth = "1 GB/s", latency_intra = "0 us" }
+        [workload]
+        kind = "transfers"
+        order = "chain"
+        flows = [
+            { src = 1, dst = 0, bytes = "1 KB", start = "1 ms" },
+            { src = 2, dst = 0, bytes = "1 KB" },
+        ]
+    "#;
+    fs::write(&scenario, text).unwrap();
+    let out = folder.path().join("out");
+    let run = output(&["run", scenario.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert!(run.status.success(), "{}", text_of(&run.stderr));
+    let csv = fs::read_to_string(out.join("transfers.csv")).unwrap();
+    assert_eq!(csv, "src,dst,bytes,start_s,finish_s\n1,0,1000,0.001,0.001001\n2,0,1000,0.0,1e-6\n");
+}
+
+#[test]
+fn a_ratio_that_static_sections_rule_out_is_refused() {
+    let run =
+        output(&["run", "scenarios/quickstart.toml", "--set", "codec.ratio=3", "--variant", "static-first"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(text_of(&run.stderr).contains("its static sections alone make 1.45"), "{}", text_of(&run.stderr));
 }
 
 #[test]
@@ -137,9 +169,9 @@ fn bad_input_ends_with_2_and_leaves_nothing() {
             args.extend(["--out", path.to_str().unwrap()]);
         }
         let run = output(&args);
-        assert_eq!(run.status.code(), Some(2), "{args:?}: {}", text(&run.stderr));
-        assert!(text(&run.stderr).contains(message), "{args:?}: {}", text(&run.stderr));
-        assert_eq!(text(&run.stdout), "", "{args:?}: results only");
+        assert_eq!(run.status.code(), Some(2), "{args:?}: {}", text_of(&run.stderr));
+        assert!(text_of(&run.stderr).contains(message), "{args:?}: {}", text_of(&run.stderr));
+        assert_eq!(text_of(&run.stdout), "", "{args:?}: results only");
         assert!(!path.exists(), "{args:?}");
     }
 }
@@ -152,7 +184,7 @@ fn an_unwritable_output_folder_is_named_before_anything_runs() {
     let path = file.join("out");
     let run = output(&["run", "scenarios/quickstart.toml", "--out", path.to_str().unwrap()]);
     assert_eq!(run.status.code(), Some(2));
-    let error = text(&run.stderr);
+    let error = text_of(&run.stderr);
     assert!(error.contains("cannot write to output folder") && error.contains("--out"), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
 }
@@ -165,7 +197,7 @@ fn absent_executors_end_with_3_and_one_line() {
         let run =
             output(&["run", "scenarios/quickstart.toml", "--on", executor, "--out", path.to_str().unwrap()]);
         assert_eq!(run.status.code(), Some(3));
-        let error = text(&run.stderr);
+        let error = text_of(&run.stderr);
         assert!(error.contains(executor) && error.trim_end().lines().count() == 1, "{error}");
         assert!(!path.exists());
     }
@@ -179,7 +211,7 @@ fn ctrl_c_leaves_nothing_behind() {
     for executor in ["sim", "threads"] {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("out");
-        let args = ["run", "scenarios/quickstart.toml", "--on", executor, "--set", "iterations=100000"];
+        let args = ["run", "scenarios/quickstart.toml", "--on", executor, "--set", "iterations=5000"];
         let mut run = zipwire(&args).args(["--out", path.to_str().unwrap()]).spawn().unwrap();
         // The output folder appears before the work begins.
         let begin = Instant::now();
@@ -217,5 +249,5 @@ fn scenarios_are_listed_and_checked() {
 fn plans_print_as_text() {
     let plan = output(&["plan", "scenarios/smoke/moe-pair-1x2.toml", "--rank", "0"]);
     assert!(plan.status.success());
-    insta::assert_snapshot!("plan-moe-pair-1x2", text(&plan.stdout));
+    insta::assert_snapshot!("plan-moe-pair-1x2", text_of(&plan.stdout));
 }

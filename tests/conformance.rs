@@ -49,17 +49,20 @@ type Fact = (u32, Rank, OpId, Lane, &'static str, Option<Stage>, Option<Rank>, u
 fn conforms(executor: Executor, case: &Case) -> Result<(), Failed> {
     // Loaded and planned apart: executors must agree because they plan the same, not because they share a plan.
     let (simulated, real) = (resolve(case)?, resolve(case)?);
-    let (mut simulation, mut run) = (Prepared::new(&simulated)?, Prepared::new(&real)?);
+    let cancel = Cancel::new();
+    let (mut simulation, mut run) = (Prepared::new(&simulated, &cancel)?, Prepared::new(&real, &cancel)?);
     let digests =
-        |prepared: &Prepared<'_>| prepared.variants().map(|(_, plan)| plan.digest()).collect::<Vec<_>>();
+        |prepared: &Prepared<'_>| prepared.variants().map(|(_, p)| p.digest.clone()).collect::<Vec<_>>();
     if digests(&simulation) != digests(&run) {
         return Err("plan digests differ".into());
     }
-    let cancel = Cancel::new();
     for (index, variant) in simulated.variants.iter().enumerate() {
-        let expected = facts(&simulation.run(index, Executor::Sim, &cancel)?);
-        // Succeeds only if every received byte was compared with what was sent.
-        let got = facts(&run.run(index, executor, &cancel)?);
+        let expected = facts(&simulation.run(index, Executor::Sim, &cancel)?.timeline);
+        let outcome = run.run(index, executor, &cancel)?;
+        if outcome.verified != Some(true) {
+            return Err(format!("variant `{}`: not every received byte was compared", variant.name).into());
+        }
+        let got = facts(&outcome.timeline);
         if expected.is_empty() {
             return Err(format!("variant `{}` executes nothing", variant.name).into());
         }

@@ -13,8 +13,10 @@ fn timelines(scenario: &str, sets: &[&str]) -> Vec<Timeline> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/smoke/{scenario}.toml"));
     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
     let experiment = load(&Source::read(&file).unwrap(), &sets, None).unwrap();
-    let mut prepared = Prepared::new(&experiment).unwrap();
-    (0..experiment.variants.len()).map(|i| prepared.run(i, Executor::Sim, &Cancel::new()).unwrap()).collect()
+    let mut prepared = Prepared::new(&experiment, &Cancel::new()).unwrap();
+    (0..experiment.variants.len())
+        .map(|i| prepared.run(i, Executor::Sim, &Cancel::new()).unwrap().timeline)
+        .collect()
 }
 
 /// Begin and end of all spans of a segment on a rank.

@@ -1,20 +1,20 @@
 //! Which regions of a rank hold which chunk of the payload, and when they are filled, checked and poisoned.
 //!
-//! Derived from the program alone, so that it holds for every protocol: a chunk is filled by the compute op
-//! that writes its region, or before the iteration when nothing in the program does; a received chunk is
-//! checked before an op overwrites it, or after the iteration when nothing does.
+//! Derived from the program alone: a chunk is filled by the compute op that writes its region, or before the
+//! iteration when nothing in the program does; a received chunk is checked before an op overwrites it, or after the
+//! iteration when nothing does. So a new protocol of these collectives is verified without new code. Collectives
+//! that forward what they received, or send one region to several peers, are not covered yet.
 
 use std::collections::HashMap;
 
 use zipwire_schedule::plan::{Batch, Exchange, OpKind, Program, Region};
-use zipwire_schedule::{OpId, Rank, SegmentId, Stage};
+use zipwire_schedule::{OpId, Rank, Stage};
+use zipwire_traces::ChunkId;
 
-/// Values of the payload in a region of this rank.
+/// A chunk of the payload in a region of this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    pub(crate) segment: SegmentId,
-    pub(crate) src: Rank,
-    pub(crate) dst: Rank,
+    pub(crate) id: ChunkId,
     pub(crate) region: Region,
 }
 
@@ -34,26 +34,37 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
+    /// # Panics
+    /// If the program sends what it received, or one region to several peers: such a chunk has no content of its own.
     pub(crate) fn of(program: &Program) -> Self {
         let mut chunks = Self::default();
         let writes: Vec<Vec<Region>> = program.ops.iter().map(|op| op.kind.writes()).collect();
         let touches = |op: usize, region: &Region| writes[op].iter().any(|write| write.overlaps(region));
+        let rank = program.rank;
         for op in &program.ops {
-            let rank = program.rank;
-            for (peer, region) in sent(&op.kind) {
-                let chunk = Chunk { segment: op.segment, src: rank, dst: peer, region };
+            for (peer, tag, region) in sent(&op.kind) {
+                let chunk = Chunk { id: ChunkId { segment: op.segment, src: rank, dst: peer, tag }, region };
                 let producer = (0..op.id.index()).rev().find(|&earlier| touches(earlier, &region));
-                match producer {
-                    Some(index) => chunks.filled_by.entry(program.ops[index].id).or_default().push(chunk),
-                    None => chunks.filled_before.push(chunk),
-                }
+                let filled = match producer.map(|index| &program.ops[index]) {
+                    None => &mut chunks.filled_before,
+                    Some(producer) => {
+                        let computed = matches!(producer.kind, OpKind::Compute(_));
+                        assert!(
+                            computed,
+                            "rank {rank} forwards `{region}`, which `{}` received",
+                            producer.id
+                        );
+                        chunks.filled_by.entry(producer.id).or_default()
+                    }
+                };
+                filled.push(chunk);
             }
-            for (peer, region) in received(&op.kind) {
-                let chunk = Chunk { segment: op.segment, src: peer, dst: rank, region };
+            for (peer, tag, region) in received(&op.kind) {
+                let chunk = Chunk { id: ChunkId { segment: op.segment, src: peer, dst: rank, tag }, region };
                 let consumer = (op.id.index() + 1..writes.len()).find(|&later| touches(later, &region));
                 match consumer {
                     Some(index) => {
-                        chunks.checked_before.entry(program.ops[index].id).or_default().push(chunk);
+                        chunks.checked_before.entry(program.ops[index].id).or_default().push(chunk)
                     }
                     None => chunks.checked_at_end.push(chunk),
                 }
@@ -62,32 +73,37 @@ impl Chunks {
                 chunks.poisoned.extend(&writes[op.id.index()]);
             }
         }
+        for filled in chunks.filled_by.values_mut().chain([&mut chunks.filled_before]) {
+            filled.sort_unstable_by_key(|chunk| (chunk.region.buffer, chunk.region.offset));
+            let shared = filled.windows(2).find(|pair| pair[0].region.overlaps(&pair[1].region));
+            assert!(shared.is_none(), "rank {rank} sends the same bytes as two chunks: {shared:?}");
+        }
         chunks
     }
 }
 
-/// Values that an op takes from the model.
-fn sent(kind: &OpKind) -> Vec<(Rank, Region)> {
+/// Values that an op takes from the model: to whom, under which tag, from where.
+fn sent(kind: &OpKind) -> Vec<(Rank, u32, Region)> {
     match kind {
         OpKind::Encode(batch) => values(batch),
         OpKind::Exchange(Exchange { stage: Stage::Raw, sends, .. }) => {
-            sends.iter().filter_map(|t| Some((t.peer, t.content.region()?))).collect()
+            sends.iter().filter_map(|t| Some((t.peer, t.tag, t.content.region()?))).collect()
         }
         OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
     }
 }
 
-/// Values that an op gives to the model.
-fn received(kind: &OpKind) -> Vec<(Rank, Region)> {
+/// Values that an op gives to the model: from whom, under which tag, to where.
+fn received(kind: &OpKind) -> Vec<(Rank, u32, Region)> {
     match kind {
         OpKind::Decode(batch) => values(batch),
         OpKind::Exchange(Exchange { stage: Stage::Raw, receives, .. }) => {
-            receives.iter().filter_map(|t| Some((t.peer, t.content.region()?))).collect()
+            receives.iter().filter_map(|t| Some((t.peer, t.tag, t.content.region()?))).collect()
         }
         OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Encode(_) => Vec::new(),
     }
 }
 
-fn values(batch: &Batch) -> Vec<(Rank, Region)> {
-    batch.blocks.iter().map(|block| (block.peer, block.values)).collect()
+fn values(batch: &Batch) -> Vec<(Rank, u32, Region)> {
+    batch.blocks.iter().map(|block| (block.peer, 0, block.values)).collect()
 }

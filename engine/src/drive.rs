@@ -1,6 +1,6 @@
 //! What a real executor provides, and the loop that all of them share.
 
-use zipwire_schedule::machine::{Capabilities, Direction, Input, Machine, Step, TransferId};
+use zipwire_schedule::machine::{Capabilities, Input, Machine, Step, TransferId};
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId};
 use zipwire_traces::Span;
 
@@ -54,12 +54,19 @@ pub trait Backend {
 }
 
 /// Runs one iteration of one rank to its end and appends its spans.
+///
+/// # Errors
+/// The first failure of the rank; its peers have been told.
+///
+/// # Panics
+/// If the machine was made for another kind of executor.
 pub fn drive(
     machine: &mut Machine,
     backend: &mut dyn Backend,
     iteration: u32,
     spans: &mut Vec<Span>,
 ) -> Result<(), Failure> {
+    assert_eq!(machine.capabilities(), backend.capabilities(), "the machine fits its executor");
     loop {
         let action = match machine.poll(backend.now_s()) {
             Step::Issue(op) => Action::Issue(op),
@@ -114,13 +121,4 @@ pub(crate) fn failure(
     detail: impl Into<String>,
 ) -> Failure {
     Failure { rank: machine.program().rank, op, kind, detail: detail.into() }
-}
-
-/// The sender and the receiver of a transfer of this rank.
-pub(crate) fn ends(machine: &Machine, id: TransferId) -> (zipwire_schedule::Rank, zipwire_schedule::Rank) {
-    let (rank, peer) = (machine.program().rank, machine.transfer(id).0.peer);
-    match id.direction {
-        Direction::Send => (rank, peer),
-        Direction::Receive => (peer, rank),
-    }
 }

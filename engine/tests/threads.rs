@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_engine::threads::{RunError, STUCK_AFTER, Setup, run};
+use zipwire_engine::threads::{Report, RunError, STUCK_AFTER, Setup, run};
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Job, Order, Protocol, Segment, Slot, Work, plan};
-use zipwire_traces::{Payload, Rows, Timeline};
+use zipwire_traces::{Payload, Rows};
 
 const RANKS: u32 = 4;
 const CHUNK: u64 = 20_000;
@@ -49,7 +49,7 @@ fn payload() -> Payload {
     payload_of(3)
 }
 
-fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Timeline, RunError> {
+fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, RunError> {
     run(&Setup { plan, payload, iterations: 3, stuck_after }, &AtomicBool::new(false))
 }
 
@@ -79,7 +79,9 @@ fn exchange(kind: &mut OpKind) -> &mut Exchange {
 #[test]
 fn every_protocol_delivers() {
     for protocol in Protocol::ALL {
-        let timeline = run_with(&layer(protocol), &payload(), STUCK_AFTER).unwrap();
+        let plan = layer(protocol);
+        let Report { timeline, bytes_verified } = run_with(&plan, &payload(), STUCK_AFTER).unwrap();
+        assert_eq!(bytes_verified, 3 * plan.bytes_raw(), "every byte of every iteration");
         assert_eq!(timeline.iterations.len(), 3);
         assert!(timeline.spans.iter().all(|span| 0.0 <= span.begin_s && span.begin_s <= span.end_s));
     }
@@ -146,6 +148,8 @@ fn a_missing_receive_ends_in_a_timeout_on_all_ranks() {
     let error = failure(&plan);
     assert_eq!(error.first.kind, FailureKind::Timeout, "{error}");
     assert!(error.first.op.is_some(), "the exchange that is open is named: {error}");
+    let sender = error.ranks.iter().find(|failure| failure.rank.0 == 2).unwrap();
+    assert!(sender.detail.contains("waits to send to rank 3 (static of dispatch)"), "{sender}");
     assert_eq!(error.ranks.len(), RANKS as usize, "every rank ends with an error");
 }
 

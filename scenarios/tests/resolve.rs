@@ -9,6 +9,7 @@ use ndarray::{Array2, array};
 use zipwire_codec::DType;
 use zipwire_scenarios::{Experiment, Source, Variant, load};
 use zipwire_schedule::{Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Slot, Work};
+use zipwire_traces::ChunkId;
 
 fn bytes<'a>(job: &'a Job, segment: &str) -> &'a Array2<u64> {
     let segment = job.segments.iter().find(|candidate| candidate.name == segment).unwrap();
@@ -123,7 +124,7 @@ fn the_seed_decides_everything_drawn() {
     assert_ne!(first.durations, other.durations);
     let chunk = |experiment: &Experiment| {
         let mut out = [0; 64];
-        experiment.payload.as_ref().unwrap().fill(SegmentId(1), Rank(0), Rank(1), &mut out);
+        experiment.payload.as_ref().unwrap().fill(ChunkId::new(SegmentId(1), Rank(0), Rank(1)), &mut out);
         out
     };
     assert_eq!(chunk(&first), chunk(&again));
@@ -158,7 +159,11 @@ fn recorded_payload_is_by_segment() {
         let experiment = folder.load(&valid_with("payload = { gaussian = 0.02 }", &new));
         [0, 2].map(|segment| {
             let mut out = [0; 4];
-            experiment.payload.as_ref().unwrap().fill(SegmentId(segment), Rank(0), Rank(1), &mut out);
+            experiment
+                .payload
+                .as_ref()
+                .unwrap()
+                .fill(ChunkId::new(SegmentId(segment), Rank(0), Rank(1)), &mut out);
             out
         })
     };

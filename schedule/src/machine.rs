@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::plan::{Content, Exchange, Op, OpKind, Program, Transfer};
+use crate::plan::{Content, Exchange, Op, OpKind, Program, Transfer, TransferKey};
 use crate::{Failure, FailureKind, Lane, OpId, SizeId};
 
 /// When an op may be issued.
@@ -155,7 +155,16 @@ pub struct Machine {
 
 impl Machine {
     /// A machine at the beginning of its program; `start_s` is when the iteration starts.
+    ///
+    /// # Panics
+    /// If the capabilities contradict one another: a device that orders ops by itself cannot have its transfers
+    /// ordered by the host.
     pub fn new(program: Arc<Program>, capabilities: Capabilities, start_s: f64) -> Self {
+        let Capabilities { readiness, transfer_order, .. } = capabilities;
+        assert!(
+            readiness == Readiness::Completed || transfer_order == TransferOrder::Library,
+            "the machine orders transfers only where ops are issued after their dependencies have completed"
+        );
         let mut dependents = vec![Vec::new(); program.ops.len()];
         for op in &program.ops {
             for dep in &op.deps {
@@ -178,6 +187,16 @@ impl Machine {
         }
     }
 
+    /// What it was told about its executor.
+    pub fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    /// Ops that have ended.
+    pub fn completed(&self) -> usize {
+        self.completed
+    }
+
     /// The program that it drives.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
@@ -192,6 +211,17 @@ impl Machine {
     pub fn transfer(&self, id: TransferId) -> (&Transfer, &Exchange) {
         let exchange = self.exchange(id.op);
         (&list(exchange, id.direction)[id.index as usize], exchange)
+    }
+
+    /// What both ends of a transfer agree on.
+    pub fn key(&self, id: TransferId) -> TransferKey {
+        let (transfer, exchange) = self.transfer(id);
+        let (rank, segment, stage) = (self.program.rank, self.op(id.op).segment, exchange.stage);
+        let (src, dst) = match id.direction {
+            Direction::Send => (rank, transfer.peer),
+            Direction::Receive => (transfer.peer, rank),
+        };
+        TransferKey { segment, stage, src, dst, tag: transfer.tag }
     }
 
     /// A size, once it is known. Any op or transfer that the machine hands out may read the sizes it uses.

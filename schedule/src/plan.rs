@@ -200,6 +200,15 @@ impl OpKind {
         }
     }
 
+    /// Whether it has nothing to do: such ops are left out of programs.
+    pub fn is_idle(&self) -> bool {
+        match self {
+            Self::Compute(_) => false,
+            Self::Encode(batch) | Self::Decode(batch) => batch.blocks.is_empty(),
+            Self::Exchange(exchange) => exchange.sends.is_empty() && exchange.receives.is_empty(),
+        }
+    }
+
     /// Low-cardinality name, for timelines and texts.
     pub fn name(&self) -> &'static str {
         match self {
@@ -271,6 +280,21 @@ impl OpKind {
     }
 }
 
+/// What both ends of a transfer agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferKey {
+    /// The segment of the exchange.
+    pub segment: SegmentId,
+    /// What the exchange carries.
+    pub stage: Stage,
+    /// Sender.
+    pub src: Rank,
+    /// Receiver.
+    pub dst: Rank,
+    /// Tells transfers of one exchange between the same two ranks apart.
+    pub tag: u32,
+}
+
 impl Transfer {
     fn prefix_size(&self) -> Option<SizeId> {
         match self.content {
@@ -295,6 +319,11 @@ impl Plan {
     /// Number of ranks.
     pub fn rank_count(&self) -> u32 {
         u32::try_from(self.programs.len()).expect("ranks are counted in 32 bits")
+    }
+
+    /// Bytes of all buffers of all ranks.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.programs.iter().flat_map(|program| &program.buffers).map(|buffer| buffer.capacity).sum()
     }
 
     /// Uncompressed bytes that all ranks send in one iteration, self-chunks excluded.

@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{choice, layer, uniform};
 use ndarray::array;
-use zipwire_schedule::plan::{Op, OpKind, Plan};
+use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
 use zipwire_schedule::{
     Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
 };
@@ -163,18 +165,73 @@ fn ranks_that_wait_in_a_circle_are_found() {
     assert!(error.contains("wait for one another"), "{error}");
 }
 
+/// What `validate` says of a plan in which an op of rank 1 was changed behind the planner's back.
+fn tampered(protocol: Protocol, window: Option<u32>, op: usize, change: impl FnOnce(&mut Op)) -> String {
+    let mut plan = plan(&layer(uniform(3, 512)), &choice(protocol, window));
+    change(&mut Arc::make_mut(&mut plan.programs[1]).ops[op]);
+    plan.validate().expect_err("the plan is wrong").to_string()
+}
+
+fn exchange(op: &mut Op) -> &mut Exchange {
+    match &mut op.kind {
+        OpKind::Exchange(exchange) => exchange,
+        other => panic!("{other:?} is no exchange"),
+    }
+}
+
 #[test]
-fn a_missing_receive_is_found() {
-    let mut plan = plan(&layer(uniform(3, 512)), &choice(Protocol::Native, None));
-    let mut program = (*plan.programs[1]).clone();
-    let OpKind::Exchange(exchange) = &mut program.ops[0].kind else { panic!("an exchange") };
-    exchange.receives.remove(0);
-    plan.programs[1] = program.into();
-    let error = plan.validate().unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "raw transfer 0 of segment 0 from rank 0 to rank 1: 1 sends and 0 receives, expected one each of the same capacity"
+fn every_planted_fault_is_found() {
+    let native = |op, change: fn(&mut Op)| tampered(Protocol::Native, None, op, change);
+    insta::assert_snapshot!(
+        native(0, |op| { exchange(op).receives.remove(0); }),
+        @"raw transfer 0 of segment 0 from rank 0 to rank 1: 1 sends and 0 receives, expected one each of the same kind and capacity"
     );
+    insta::assert_snapshot!(
+        native(2, |op| op.deps.clear()),
+        @"op `%2` of rank 1 has the dependencies [], its hazards demand [OpId(0), OpId(1)]"
+    );
+    insta::assert_snapshot!(
+        native(0, |op| exchange(op).sends[0].peer = Rank(1)),
+        @"op `%0` of rank 1 names peer 1, which is not another rank of the plan"
+    );
+    insta::assert_snapshot!(
+        native(0, |op| exchange(op).window.sends = 0),
+        @"exchange `%0` of rank 1 has a window of zero"
+    );
+    insta::assert_snapshot!(
+        native(0, |op| exchange(op).receives[0].content = exchange(op).receives[1].content),
+        @"op `%0` of rank 1 writes `b1[512..1024]` twice"
+    );
+    let coded = |op, change: fn(&mut Op)| tampered(Protocol::SizeFirst, None, op, change);
+    insta::assert_snapshot!(
+        coded(0, |op| match &mut op.kind {
+            OpKind::Encode(batch) => batch.blocks[0].dynamic_section.len += 1 << 20,
+            other => panic!("{other:?} is no encode"),
+        }),
+        @"op `%0` of rank 1 uses `b3[0..1049126]` beyond the end of its buffer"
+    );
+    insta::assert_snapshot!(
+        coded(0, |op| match &mut op.kind {
+            OpKind::Encode(batch) => batch.blocks[0].size = batch.blocks[1].size,
+            other => panic!("{other:?} is no encode"),
+        }),
+        @"op `%1` of rank 1 reads size `s0` before its definition"
+    );
+}
+
+/// Every rank sends to the next one first and receives from the next one first: with a window of one nothing moves.
+#[test]
+fn windows_that_admit_nothing_are_found() {
+    let reversed = |window| {
+        let mut plan = plan(&layer(uniform(3, 512)), &choice(Protocol::Native, window));
+        for program in &mut plan.programs {
+            exchange(&mut Arc::make_mut(program).ops[0]).receives.reverse();
+        }
+        plan.validate()
+    };
+    reversed(None).expect("all transfers are open at once");
+    let error = reversed(Some(1)).expect_err("each rank waits for the next");
+    insta::assert_snapshot!(error, @"ranks wait for one another for ever: no window admits both ends of a transfer; rank 0 is in `%0`");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Content, Exchange, Op, OpKind};
-use zipwire_schedule::{Lane, OpId, Rank, SegmentId, SizeId, Stage};
+use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, TransferKey};
+use zipwire_schedule::{Lane, OpId, Rank, SizeId};
 use zipwire_traces::Span;
 
 use crate::network::{FlowId, Network};
@@ -13,9 +13,6 @@ use crate::run::{Setup, SimError};
 
 /// Events between two looks at whether the user wants to stop.
 const EVENTS_PER_CHECK: u32 = 1024;
-
-/// What both ends of a transfer agree on.
-type Key = (SegmentId, Stage, Rank, Rank, u32);
 
 /// One end of a transfer.
 type End = (Rank, TransferId);
@@ -37,6 +34,8 @@ struct Host {
     ended: Vec<bool>,
     /// When each op started, and, for an exchange, when its transfers may be offered.
     begin_s: Vec<f64>,
+    /// When the last size of each open exchange of sizes arrived.
+    sizes_s: HashMap<OpId, f64>,
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
     is_done: bool,
@@ -49,7 +48,7 @@ pub(crate) struct Iteration<'a> {
     network: Network,
     queue: Queue,
     /// Ends of transfers that wait for the other one.
-    offers: HashMap<Key, End>,
+    offers: HashMap<TransferKey, End>,
     transits: Vec<Transit>,
     /// The transfer of each flow.
     flows: HashMap<FlowId, usize>,
@@ -226,15 +225,7 @@ impl<'a> Iteration<'a> {
 
     /// A transfer starts, and its latency runs, when both ends have been offered.
     fn offer(&mut self, rank: Rank, id: TransferId) {
-        let machine = &self.host(rank).machine;
-        let (transfer, exchange) = machine.transfer(id);
-        let (peer, tag, stage, segment) =
-            (transfer.peer, transfer.tag, exchange.stage, machine.op(id.op).segment);
-        let (src, dst) = match id.direction {
-            Direction::Send => (rank, peer),
-            Direction::Receive => (peer, rank),
-        };
-        let key = (segment, stage, src, dst, tag);
+        let key = self.host(rank).machine.key(id);
         let Some(other) = self.offers.remove(&key) else {
             self.offers.insert(key, (rank, id));
             return;
@@ -243,12 +234,12 @@ impl<'a> Iteration<'a> {
             Direction::Send => ((rank, id), other),
             Direction::Receive => (other, (rank, id)),
         };
-        let sender = &self.host(src).machine;
+        let sender = &self.host(key.src).machine;
         let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
         let transit = self.transits.len();
         self.transits.push(Transit { send, receive, bytes, begin_s: self.now_s });
-        let latency_s = self.setup.topology.route(src, dst).latency_s;
-        self.queue.push(self.now_s + latency_s, Event::Moves { rank: src, transfer: send.1, transit });
+        let latency_s = self.setup.topology.route(key.src, key.dst).latency_s;
+        self.queue.push(self.now_s + latency_s, Event::Moves { rank: key.src, transfer: send.1, transit });
     }
 
     fn arrive(&mut self, transit: usize) {
@@ -266,6 +257,9 @@ impl<'a> Iteration<'a> {
             let span =
                 Span::of_transfer(rank, index, op, exchange, transfer, id.direction, bytes, begin_s, now_s);
             let content = transfer.content;
+            if size.is_some() {
+                host.sizes_s.insert(id.op, now_s);
+            }
             if let Some((left, sizes)) = host.library.get_mut(&id.op) {
                 *left -= 1;
                 if let (Content::Size(id), Some(size)) = (content, size) {
@@ -282,17 +276,13 @@ impl<'a> Iteration<'a> {
         }
     }
 
-    /// Finishes an exchange: sizes cost the host a synchronisation.
+    /// Finishes an exchange: it has lasted at least its launch, and sizes that arrived have reached the host.
     fn close(&mut self, rank: Rank, op: OpId) {
-        let (now_s, host_cost) = (self.now_s, self.setup.host);
+        let (now_s, cost) = (self.now_s, self.setup.host);
         let host = self.host(rank);
-        let OpKind::Exchange(exchange) = &host.machine.op(op).kind else {
-            unreachable!("only exchanges are closed");
-        };
-        let sync_s = if exchange.stage == Stage::Sizes { host_cost.sync_s } else { 0.0 };
-        // An exchange in which nothing moves still costs its launch.
-        let open_s = host.begin_s[op.index()] + host_cost.launch_s;
-        self.queue.push(now_s.max(open_s) + sync_s, Event::Ended { rank, op });
+        let known_s = host.sizes_s.remove(&op).map_or(now_s, |arrived_s| arrived_s + cost.sync_s);
+        let launched_s = host.begin_s[op.index()] + cost.launch_s;
+        self.queue.push(now_s.max(launched_s).max(known_s), Event::Ended { rank, op });
     }
 
     fn complete(&mut self, rank: Rank, op: OpId) {
@@ -343,6 +333,7 @@ impl Host {
             busy: [false; Lane::ALL.len()],
             ended: vec![false; op_count],
             begin_s: vec![f64::INFINITY; op_count],
+            sizes_s: HashMap::new(),
             library: HashMap::new(),
             is_done: false,
         }

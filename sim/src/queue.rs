@@ -1,4 +1,5 @@
-//! The event queue: virtual time in seconds, ties broken by rank, op and peer, so that every run is the same.
+//! The event queue: virtual time in seconds, ties broken by what happens, then by rank, op and
+//! transfer, so that every run is the same.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

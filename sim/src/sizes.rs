@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use zipwire_codec::{Codec, DType, Layout, Spec};
 use zipwire_schedule::plan::{Block, OpKind, Plan};
 use zipwire_schedule::{Rank, SegmentId};
-use zipwire_traces::Payload;
+use zipwire_traces::{ChunkId, Payload};
 
 /// Where the dynamic length of a frame comes from.
 #[derive(Debug)]
@@ -125,7 +125,7 @@ fn measure(
         values.resize(bytes(block.values.len), 0);
         fixed.resize(bytes(block.static_section.len), 0);
         dynamic.resize(bytes(block.dynamic_section.len), 0);
-        payload.fill(task.segment, task.src, block.peer, &mut values);
+        payload.fill(ChunkId::new(task.segment, task.src, block.peer), &mut values);
         let len =
             codec.encode(task.layout, task.dtype, &values, &mut fixed, &mut dynamic).map_err(|source| {
                 SizeError {

@@ -229,6 +229,23 @@ fn a_rank_with_nothing_to_do_ends_at_once() {
 }
 
 #[test]
+fn a_rank_that_receives_no_sizes_waits_for_none() {
+    // Rank 0 sends to rank 1, which sends nothing: only rank 1 receives a size.
+    let mut bytes = equal(2, 0);
+    bytes[[0, 1]] = 1_000_000;
+    let mut case = Case::native(flat(2, 1e9, 0.0), bytes).coded(Protocol::SizeFirst, CODEC, 1.25);
+    case.host.sync_s = 1.0;
+    let timeline = case.timeline();
+    let sizes_end = |rank| {
+        let is_sizes = |s: &&zipwire_traces::Span| {
+            s.rank == Rank(rank) && s.lane == Lane::Exchange && s.stage == Some(Stage::Sizes)
+        };
+        timeline.spans.iter().find(is_sizes).map(|span| span.end_s).unwrap()
+    };
+    assert!(sizes_end(0) < 0.1 && sizes_end(1) > 1.0, "{} {}", sizes_end(0), sizes_end(1));
+}
+
+#[test]
 fn the_same_setup_gives_the_same_timeline() {
     let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (5 * src + 3 * dst) as u64 % 7));
     let case =

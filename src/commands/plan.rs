@@ -2,26 +2,26 @@
 
 use std::io::{Write, stdout};
 
-use zipwire::Prepared;
 use zipwire::schedule::Rank;
+use zipwire::{Cancel, Prepared};
 
 use crate::cli::PlanArgs;
 use crate::commands::load_scenario;
 use crate::error::CliError;
 
-pub(crate) fn run(args: &PlanArgs) -> Result<(), CliError> {
+pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     experiment.select(&args.scenario.variant)?;
     let ranks = experiment.topology.ranks();
     if let Some(rank) = args.rank.filter(|&rank| rank >= ranks) {
         return Err(CliError::Usage(format!("`--rank {rank}`: the scenario has ranks 0 to {}", ranks - 1)));
     }
-    let prepared = Prepared::new(&experiment)?;
+    let prepared = Prepared::new(&experiment, cancel)?;
     let mut out = stdout().lock();
-    for (index, (variant, plan)) in prepared.variants().enumerate() {
+    for (index, (variant, planned)) in prepared.variants().enumerate() {
         let gap = if index == 0 { "" } else { "\n" };
         writeln!(out, "{gap}variant {}", variant.name)?;
-        write!(out, "{}", plan.text(args.rank.map(Rank)))?;
+        write!(out, "{}", planned.plan.text(args.rank.map(Rank)))?;
     }
     Ok(())
 }

@@ -4,11 +4,11 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use zipwire::scenarios::Experiment;
-use zipwire::schedule::{Lane, Plan, Work};
+use zipwire::schedule::{Lane, Work};
 use zipwire::traces::{
     Executors, Metrics, Summary, Timeline, TraceMeta, TransferRow, write_chrome, write_transfers,
 };
-use zipwire::{Cancel, ExecuteError, Executor, Output, OutputError, Prepared};
+use zipwire::{Cancel, ExecuteError, Executor, Output, OutputError, Planned, Prepared};
 
 use crate::cli::RunArgs;
 use crate::commands::load_scenario;
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
-    let mut prepared = Prepared::new(&experiment)?;
+    let mut prepared = Prepared::new(&experiment, cancel)?;
     let executors = distinct(&args.on);
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
@@ -31,14 +31,12 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     for &executor in &executors {
         for (index, variant) in experiment.variants.iter().enumerate() {
             progress.begin(format!("{executor}: {}", variant.name));
-            let timeline = prepared.run(index, executor, cancel)?;
-            let plan = prepared.plan(index);
-            let metrics = Metrics::of(&timeline, plan.bytes_raw());
-            // A real run that returns has compared every byte.
-            let verified = executor.is_real().then_some(true);
-            let digest = plan.digest();
-            write_timeline(&mut output, &experiment, executor, &variant.name, &timeline, plan)?;
-            results.insert(executor.name(), executor.is_timed(), &variant.name, metrics, digest, verified);
+            let outcome = prepared.run(index, executor, cancel)?;
+            let planned = prepared.planned(index);
+            let metrics = Metrics::of(&outcome.timeline, planned.plan.bytes_raw());
+            write_timeline(&mut output, &experiment, executor, &variant.name, &outcome.timeline, planned)?;
+            let (timed, digest) = (executor.is_timed(), planned.digest.clone());
+            results.insert(executor.name(), timed, &variant.name, metrics, digest, outcome.verified);
             progress.end();
         }
     }
@@ -83,16 +81,16 @@ fn write_timeline(
     executor: Executor,
     variant: &str,
     timeline: &Timeline,
-    plan: &Plan,
+    planned: &Planned,
 ) -> Result<(), OutputError> {
     let meta = TraceMeta {
         scenario: experiment.name.clone(),
         variant: variant.to_owned(),
         executor: executor.name().to_owned(),
         seed: experiment.seed,
-        plan_digest: plan.digest(),
+        plan_digest: planned.digest.clone(),
         clock: executor.clock(),
-        codec: plan.codec.as_ref().map(ToString::to_string),
+        codec: planned.plan.codec.as_ref().map(ToString::to_string),
     };
     output.write(&format!("{executor}-{variant}.trace.json"), |out| write_chrome(timeline, &meta, out))?;
     if let Some(rows) = transfer_rows(experiment, timeline) {

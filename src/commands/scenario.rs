@@ -4,17 +4,18 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use zipwire::Prepared;
+
 use zipwire::scenarios::{Experiment, Traffic};
+use zipwire::{Cancel, Prepared};
 
 use crate::cli::{ScenarioArgs, ScenarioCommand};
 use crate::commands::{load_file, load_scenario};
 use crate::error::CliError;
 use crate::table;
 
-pub(crate) fn run(command: &ScenarioCommand) -> Result<(), CliError> {
+pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
-        ScenarioCommand::Check { scenario, json } => check(scenario, *json),
+        ScenarioCommand::Check { scenario, json } => check(scenario, *json, cancel),
         ScenarioCommand::List { folder, json } => list(folder, *json),
     }
 }
@@ -52,10 +53,10 @@ struct VariantReport {
     buffer_bytes: u64,
 }
 
-fn check(args: &ScenarioArgs, json: bool) -> Result<(), CliError> {
+fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(args)?;
     experiment.select(&args.variant)?;
-    let report = report(&experiment)?;
+    let report = report(&experiment, cancel)?;
     let mut out = stdout().lock();
     if json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
@@ -84,15 +85,12 @@ fn check(args: &ScenarioArgs, json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-fn report(experiment: &Experiment) -> Result<Report, CliError> {
-    let prepared = Prepared::new(experiment)?;
-    let variants = prepared.variants().map(|(variant, plan)| {
-        let buffers = plan.programs.iter().flat_map(|program| &program.buffers);
-        VariantReport {
-            name: variant.name.clone(),
-            plan_digest: plan.digest(),
-            buffer_bytes: buffers.map(|buffer| buffer.capacity).sum(),
-        }
+fn report(experiment: &Experiment, cancel: &Cancel) -> Result<Report, CliError> {
+    let prepared = Prepared::new(experiment, cancel)?;
+    let variants = prepared.variants().map(|(variant, planned)| VariantReport {
+        name: variant.name.clone(),
+        plan_digest: planned.digest.clone(),
+        buffer_bytes: planned.plan.buffer_bytes(),
     });
     Ok(Report {
         scenario: experiment.name.clone(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use zipwire_schedule::{Rank, SegmentId};
-use zipwire_traces::{Payload, Rows};
+use zipwire_traces::{ChunkId, Payload, Rows};
 
 const CHUNK_BYTES: usize = 64 << 20;
 const RUNS: usize = 9;
@@ -19,9 +19,9 @@ fn main() {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut copy = vec![0; CHUNK_BYTES];
 
-    let fill = median_gbps(|| payload.fill(segment, src, dst, black_box(&mut chunk)));
+    let fill = median_gbps(|| payload.fill(ChunkId::new(segment, src, dst), black_box(&mut chunk)));
     let check = median_gbps(|| {
-        assert_eq!(payload.mismatch(segment, src, dst, black_box(&chunk)), None);
+        assert_eq!(payload.mismatch(ChunkId::new(segment, src, dst), black_box(&chunk)), None);
     });
     let memcpy = median_gbps(|| black_box(&mut copy).copy_from_slice(black_box(&chunk)));
     println!("rows of 512 bytes, chunks of {} MiB, median of {RUNS} runs, one thread", CHUNK_BYTES >> 20);

@@ -26,7 +26,7 @@ mod transfers;
 pub use chrome::{TraceMeta, write_chrome};
 pub use error::TraceError;
 pub use metrics::{Metrics, Spread};
-pub use payload::Payload;
+pub use payload::{ChunkId, Payload};
 pub use routing_matrix::{RoutingMatrix, read_routing_matrices};
 pub use routing_trace::{RoutingStep, read_routing_trace};
 pub use rows::Rows;

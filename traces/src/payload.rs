@@ -10,10 +10,30 @@ use zipwire_schedule::{Rank, SegmentId};
 
 use crate::{Rows, stream};
 
+/// What one rank sends to another in one transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChunkId {
+    /// The collective call.
+    pub segment: SegmentId,
+    /// Sender.
+    pub src: Rank,
+    /// Receiver.
+    pub dst: Rank,
+    /// Tells explicit flows between the same two ranks apart; 0 in collectives.
+    pub tag: u32,
+}
+
+impl ChunkId {
+    /// The chunk of a collective call.
+    pub fn new(segment: SegmentId, src: Rank, dst: Rank) -> Self {
+        Self { segment, src, dst, tag: 0 }
+    }
+}
+
 /// Fills chunks with recorded rows, and checks received ones against what must have been sent.
 ///
-/// Row k of a chunk is the row that the k-th draw of `stream(seed, "payload", [segment, src, dst])` selects from the
-/// segment's source; the last row is cut. Two different chunks of k rows from a source of n distinct rows
+/// Row k of a chunk is the row that the k-th draw of `stream(seed, "payload", [segment + 2^32 tag, src, dst])` selects from
+/// the segment's source; the last row is cut. Two different chunks of k rows from a source of n distinct rows
 /// are equal with a chance of n^-k, so a misrouted or stale chunk does not pass for the right one.
 ///
 /// Cheap to clone: the sources are shared.
@@ -29,25 +49,25 @@ impl Payload {
         Self { seed, sources: sources.into() }
     }
 
-    /// Writes the chunk that `src` sends to `dst` in `segment` to `out`. Its length is that of `out`; a shorter chunk
+    /// Writes a chunk to `out`. Its length is that of `out`; a shorter chunk
     /// is the beginning of a longer one.
     ///
     /// # Panics
     /// If the segment has no source.
-    pub fn fill(&self, segment: SegmentId, src: Rank, dst: Rank, out: &mut [u8]) {
-        let mut draws = self.draws(segment, src, dst);
+    pub fn fill(&self, chunk: ChunkId, out: &mut [u8]) {
+        let mut draws = self.draws(chunk);
         for piece in out.chunks_mut(draws.source.row_bytes()) {
             piece.copy_from_slice(&draws.next_row()[..piece.len()]);
         }
     }
 
-    /// Offset in bytes of the first difference between `received` and the chunk that `src` sends to `dst` in
-    /// `segment`, or `None` if they are equal. Compares with the source in place, without a copy.
+    /// Offset in bytes of the first difference between `received` and the chunk that was sent, or `None` if they are
+    /// equal. Compares with the source in place, without a copy.
     ///
     /// # Panics
     /// If the segment has no source.
-    pub fn mismatch(&self, segment: SegmentId, src: Rank, dst: Rank, received: &[u8]) -> Option<u64> {
-        let mut draws = self.draws(segment, src, dst);
+    pub fn mismatch(&self, chunk: ChunkId, received: &[u8]) -> Option<u64> {
+        let mut draws = self.draws(chunk);
         let row_bytes = draws.source.row_bytes();
         received.chunks(row_bytes).enumerate().find_map(|(index, piece)| {
             let expected = &draws.next_row()[..piece.len()];
@@ -59,8 +79,9 @@ impl Payload {
         })
     }
 
-    fn draws(&self, segment: SegmentId, src: Rank, dst: Rank) -> Draws<'_, impl Rng> {
-        let keys = [segment.0, src.0, dst.0].map(u64::from);
+    fn draws(&self, chunk: ChunkId) -> Draws<'_, impl Rng> {
+        let ChunkId { segment, src, dst, tag } = chunk;
+        let keys = [u64::from(segment.0) | u64::from(tag) << 32, u64::from(src.0), u64::from(dst.0)];
         Draws { source: &self.sources[segment.index()], rng: stream(self.seed, "payload", keys) }
     }
 }
@@ -99,7 +120,7 @@ mod tests {
 
     fn chunk(payload: &Payload, segment: SegmentId, src: u32, dst: u32, len: usize) -> Vec<u8> {
         let mut out = vec![0xaa; len];
-        payload.fill(segment, Rank(src), Rank(dst), &mut out);
+        payload.fill(ChunkId::new(segment, Rank(src), Rank(dst)), &mut out);
         out
     }
 
@@ -116,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_depends_on_segment_source_destination_and_seed_and_on_nothing_else() {
+    fn a_chunk_depends_on_segment_ends_tag_and_seed_and_on_nothing_else() {
         let payload = payload();
         let chunk_of = |segment, src, dst| chunk(&payload, segment, src, dst, 4096);
         let reference = chunk_of(DISPATCH, 2, 3);
@@ -124,6 +145,9 @@ mod tests {
         assert_ne!(reference, chunk_of(COMBINE, 2, 3));
         assert_ne!(reference, chunk_of(DISPATCH, 3, 2));
         assert_ne!(reference, chunk_of(DISPATCH, 2, 4));
+        let mut other_flow = vec![0; 4096];
+        payload.fill(ChunkId { tag: 1, ..ChunkId::new(DISPATCH, Rank(2), Rank(3)) }, &mut other_flow);
+        assert_ne!(reference, other_flow);
         let other_seed = Payload { seed: 8, ..payload.clone() };
         assert_ne!(reference, chunk(&other_seed, DISPATCH, 2, 3, 4096));
     }
@@ -142,23 +166,30 @@ mod tests {
         let payload = payload();
         for len in [1, 511, 512, 513, 1300] {
             let good = chunk(&payload, COMBINE, 5, 0, len);
-            assert_eq!(payload.mismatch(COMBINE, Rank(5), Rank(0), &good), None, "length {len}");
+            assert_eq!(
+                payload.mismatch(ChunkId::new(COMBINE, Rank(5), Rank(0)), &good),
+                None,
+                "length {len}"
+            );
             for offset in 0..len {
                 let mut bad = good.clone();
                 bad[offset] ^= 0x10;
                 bad[len - 1] ^= 0x01;
-                assert_eq!(payload.mismatch(COMBINE, Rank(5), Rank(0), &bad), Some(offset as u64));
+                assert_eq!(
+                    payload.mismatch(ChunkId::new(COMBINE, Rank(5), Rank(0)), &bad),
+                    Some(offset as u64)
+                );
             }
         }
-        assert_eq!(payload.mismatch(COMBINE, Rank(5), Rank(0), &[]), None);
+        assert_eq!(payload.mismatch(ChunkId::new(COMBINE, Rank(5), Rank(0)), &[]), None);
     }
 
     #[test]
     fn a_misrouted_chunk_is_a_mismatch() {
         let payload = payload();
         let chunk = chunk(&payload, DISPATCH, 0, 1, 2048);
-        assert!(payload.mismatch(DISPATCH, Rank(1), Rank(0), &chunk).is_some());
-        assert!(payload.mismatch(COMBINE, Rank(0), Rank(1), &chunk).is_some());
+        assert!(payload.mismatch(ChunkId::new(DISPATCH, Rank(1), Rank(0)), &chunk).is_some());
+        assert!(payload.mismatch(ChunkId::new(COMBINE, Rank(0), Rank(1)), &chunk).is_some());
     }
 
     #[test]
@@ -166,7 +197,7 @@ mod tests {
         let narrow = Payload::new(1, vec![Arc::new(Rows::new(vec![1, 2, 3, 4, 5, 6], 2))]);
         let chunk = chunk(&narrow, DISPATCH, 0, 1, 999);
         assert!(chunk.chunks_exact(2).all(|row| [[1, 2], [3, 4], [5, 6]].contains(&[row[0], row[1]])));
-        assert_eq!(narrow.mismatch(DISPATCH, Rank(0), Rank(1), &chunk), None);
+        assert_eq!(narrow.mismatch(ChunkId::new(DISPATCH, Rank(0), Rank(1)), &chunk), None);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use zipwire_schedule::{Rank, SegmentId};
-use zipwire_traces::{Payload, Rows, TraceError, read_bf16, read_routing_matrices, read_routing_trace};
+use zipwire_traces::{
+    ChunkId, Payload, Rows, TraceError, read_bf16, read_routing_matrices, read_routing_trace,
+};
 
 const FORWARD: &str = "train_late_a2a_forward.bf16.safetensors";
 const DISPATCH: &str = "L2.disp[0:1536]|rows0:256";
@@ -257,8 +259,8 @@ fn payload_of_recorded_tensors() {
     let source = |name| Arc::new(read_bf16(&sample(FORWARD), name).unwrap());
     let payload = Payload::new(7, vec![source(DISPATCH), source("L2.comb[0:1536]|rows0:256")]);
     let mut chunk = vec![0; 10_000];
-    payload.fill(SegmentId(1), Rank(3), Rank(4), &mut chunk);
-    assert_eq!(payload.mismatch(SegmentId(1), Rank(3), Rank(4), &chunk), None);
+    payload.fill(ChunkId::new(SegmentId(1), Rank(3), Rank(4)), &mut chunk);
+    assert_eq!(payload.mismatch(ChunkId::new(SegmentId(1), Rank(3), Rank(4)), &chunk), None);
     chunk[9_999] ^= 1;
-    assert_eq!(payload.mismatch(SegmentId(1), Rank(3), Rank(4), &chunk), Some(9_999));
+    assert_eq!(payload.mismatch(ChunkId::new(SegmentId(1), Rank(3), Rank(4)), &chunk), Some(9_999));
 }

@@ -9,21 +9,24 @@ use std::time::{Duration, Instant};
 
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Batch, Content, OpKind, Region};
+use zipwire_schedule::plan::{Batch, Block, Content, OpKind, Region, TransferKey};
 use zipwire_schedule::{Failure, FailureKind, OpId, Rank, SizeId};
 use zipwire_traces::Payload;
 
-use super::fabric::{Fabric, Key, Memory, Note, Offer, Offered, range};
+use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
 use crate::chunks::{Chunk, Chunks};
-use crate::drive::{Action, Backend, Completion, Outcome, ends, failure};
+use crate::drive::{Action, Backend, Completion, Outcome, failure};
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Waits that an error names at the most.
+const NAMED_WAITS: usize = 4;
+
 /// One rank of one iteration.
 pub(super) struct Rendezvous<'a> {
     pub(super) fabric: &'a Fabric<'a>,
-    pub(super) memory: &'a Memory,
+    pub(super) rank: Rank,
     pub(super) inbox: Receiver<Note>,
     pub(super) codec: Option<&'a dyn Codec>,
     pub(super) payload: &'a Payload,
@@ -33,10 +36,12 @@ pub(super) struct Rendezvous<'a> {
     /// When each open exchange was opened.
     pub(super) opened_s: HashMap<OpId, f64>,
     /// Ends of this rank that wait for a note from the peer.
-    pub(super) offered: HashMap<Key, TransferId>,
+    pub(super) offered: HashMap<TransferKey, TransferId>,
     /// Offers of peers that this rank has not asked for yet.
-    pub(super) early: HashMap<Key, Offer>,
+    pub(super) early: HashMap<TransferKey, Offer>,
     pub(super) ended: VecDeque<Completion>,
+    /// Bytes that were compared with what was sent.
+    pub(super) bytes_verified: u64,
 }
 
 impl Backend for Rendezvous<'_> {
@@ -63,11 +68,11 @@ impl Backend for Rendezvous<'_> {
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Completion>, Failure> {
         let mut last = (self.fabric.progress(), Instant::now());
         loop {
-            if let Some(completion) = self.ended.pop_front() {
-                return Ok(Some(completion));
-            }
             if self.fabric.is_cancelled() {
                 return Err(failure(machine, None, FailureKind::Cancelled, "stopped by the user"));
+            }
+            if let Some(completion) = self.ended.pop_front() {
+                return Ok(Some(completion));
             }
             if until_s.is_some_and(|until_s| self.now_s() >= until_s) {
                 return Ok(None);
@@ -98,15 +103,15 @@ impl Backend for Rendezvous<'_> {
 pub(super) const CAPABILITIES: Capabilities =
     Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: false };
 
-impl Rendezvous<'_> {
+impl<'a> Rendezvous<'a> {
     /// Fills what the model would have computed before the iteration, and poisons what peers and codec fill.
     pub(super) fn prepare(&self) {
-        self.chunks.poisoned.iter().for_each(|region| self.memory.poison(region));
+        self.chunks.poisoned.iter().for_each(|region| self.memory().poison(region));
         self.chunks.filled_before.iter().for_each(|chunk| self.fill(chunk));
     }
 
     /// Checks what no later op has consumed.
-    pub(super) fn finish(&self, machine: &Machine) -> Result<(), Failure> {
+    pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
         self.chunks.checked_at_end.iter().try_for_each(|chunk| self.check(machine, None, chunk))
     }
 
@@ -136,14 +141,14 @@ impl Rendezvous<'_> {
 
     fn encode(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<Vec<(SizeId, u64)>, Failure> {
         let codec = self.codec.expect("coded plans name their codec");
-        let encode = |block: &zipwire_schedule::plan::Block| {
-            let values = self.memory.read(block.values.buffer);
-            let mut frames = self.memory.write(block.static_section.buffer);
+        let encode = |block: &Block| {
+            let (values, mut frames) = self.lock(&block.values, &block.static_section);
             // Both sections lie in one buffer, the static one first.
             let (head, tail) = frames.split_at_mut(range(&block.dynamic_section).start);
             let fixed = &mut head[range(&block.static_section)];
             let dynamic = &mut tail[..range(&block.dynamic_section).len()];
             let len = codec.encode(batch.layout, batch.dtype, &values[range(&block.values)], fixed, dynamic);
+            self.fabric.count_progress();
             len.map(|len| (block.size, len as u64)).map_err(|error| {
                 let detail = format!("the chunk for rank {}: {error}", block.peer);
                 failure(machine, Some(op), FailureKind::Device, detail)
@@ -156,10 +161,10 @@ impl Rendezvous<'_> {
         batch.blocks.iter().try_for_each(|block| {
             let size = machine.size(block.size).expect("sizes are known before frames are decoded");
             let live = Region { len: size, ..block.dynamic_section };
-            let frames = self.memory.read(live.buffer);
-            let mut values = self.memory.write(block.values.buffer);
+            let (frames, mut values) = self.lock(&live, &block.values);
             let out = &mut values[range(&block.values)];
             let (fixed, dynamic) = (&frames[range(&block.static_section)], &frames[range(&live)]);
+            self.fabric.count_progress();
             zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out).map_err(|error| {
                 let detail = format!("the frame from rank {}: {error}", block.peer);
                 failure(machine, Some(op), FailureKind::Corrupt, detail)
@@ -168,9 +173,8 @@ impl Rendezvous<'_> {
     }
 
     fn offer(&mut self, machine: &Machine, id: TransferId) -> Result<(), Failure> {
-        let (transfer, exchange) = machine.transfer(id);
-        let (src, dst) = ends(machine, id);
-        let key = (machine.op(id.op).segment, exchange.stage, src, dst, transfer.tag);
+        let transfer = machine.transfer(id).0;
+        let key = machine.key(id);
         match id.direction {
             Direction::Receive => match self.early.remove(&key) {
                 Some(offer) => self.take(machine, id, offer),
@@ -190,7 +194,7 @@ impl Rendezvous<'_> {
                     }
                 };
                 self.offered.insert(key, id);
-                self.notify(machine, id.op, dst, Note::Offer(Offer { key, content }))
+                self.notify(machine, id.op, key.dst, Note::Offer(Offer { key, content }))
             }
         }
     }
@@ -199,20 +203,22 @@ impl Rendezvous<'_> {
         match *note {
             Note::Offer(offer) => match self.offered.remove(&offer.key) {
                 Some(id) => self.take(machine, id, offer),
-                None => {
-                    self.early.insert(offer.key, offer);
+                None => match self.early.insert(offer.key, offer) {
+                    None => Ok(()),
+                    Some(_) => Err(self.confused(machine, &offer.key, "was offered twice")),
+                },
+            },
+            Note::Taken { key, begin_s, end_s } => match self.offered.remove(&key) {
+                Some(id) => {
+                    self.complete(Outcome::Transfer(id, None), begin_s, end_s);
                     Ok(())
                 }
+                None => Err(self.confused(machine, &key, "was taken without being offered")),
             },
-            Note::Taken { key, begin_s, end_s } => {
-                let id = self.offered.remove(&key).expect("only offered transfers are taken");
-                self.complete(Outcome::Transfer(id, None), begin_s, end_s);
-                Ok(())
-            }
             Note::Abort => {
                 let first = self.fabric.first_failure();
-                let detail =
-                    first.map_or_else(|| "another rank failed".to_owned(), |first| first.to_string());
+                let first = first.map_or_else(|| "another rank failed".to_owned(), |first| first.to_string());
+                let detail = format!("{first}; this rank {}", self.waits(machine));
                 Err(failure(machine, None, FailureKind::Cancelled, detail))
             }
         }
@@ -226,7 +232,7 @@ impl Rendezvous<'_> {
         Offer { key, content }: Offer,
     ) -> Result<(), Failure> {
         let begin_s = self.now_s();
-        let src = key.2;
+        let src = key.src;
         let size = match (content, machine.transfer(id).0.content) {
             (Offered::Size(size), Content::Size(_)) => Some(size),
             (Offered::Bytes(from), Content::Whole(to) | Content::Prefix(to, _)) => {
@@ -236,8 +242,7 @@ impl Rendezvous<'_> {
                         format!("rank {src} sends {} bytes where {expected} were announced", from.len);
                     return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
                 }
-                let source = self.fabric.memories[src.index()].read(from.buffer);
-                let mut target = self.memory.write(to.buffer);
+                let (source, mut target) = self.fabric.lock((src, from.buffer), (self.rank, to.buffer));
                 target[range(&Region { len: from.len, ..to })].copy_from_slice(&source[range(&from)]);
                 None
             }
@@ -266,26 +271,68 @@ impl Rendezvous<'_> {
     fn stuck(&self, machine: &Machine) -> Failure {
         let op = self.opened_s.keys().min().copied();
         let seconds = self.stuck_after.as_secs_f64();
-        failure(machine, op, FailureKind::Timeout, format!("nothing has ended on any rank for {seconds} s"))
+        let detail = format!("nothing has ended on any rank for {seconds} s; it {}", self.waits(machine));
+        failure(machine, op, FailureKind::Timeout, detail)
+    }
+
+    /// What this rank waits for, in words.
+    fn waits(&self, machine: &Machine) -> String {
+        let mut keys: Vec<&TransferKey> = self.offered.keys().collect();
+        keys.sort();
+        let wait = |key: &&TransferKey| {
+            let (verb, peer) =
+                if key.src == self.rank { ("send to", key.dst) } else { ("receive from", key.src) };
+            format!("{verb} rank {peer} ({} of {})", key.stage.name(), self.segments[key.segment.index()])
+        };
+        let named: Vec<String> = keys.iter().take(NAMED_WAITS).map(wait).collect();
+        let more = keys.len().saturating_sub(NAMED_WAITS);
+        match (named.is_empty(), more) {
+            (true, _) if self.opened_s.is_empty() => {
+                format!("has no open exchange, {} ended", machine.completed())
+            }
+            (true, _) => "waits for no peer".to_owned(),
+            (false, 0) => format!("waits to {}", named.join(", ")),
+            (false, more) => format!("waits to {} and {more} more", named.join(", ")),
+        }
+    }
+
+    fn confused(&self, machine: &Machine, key: &TransferKey, what: &str) -> Failure {
+        let TransferKey { segment, stage, src, dst, tag } = key;
+        let segment = self.segments[segment.index()];
+        let detail =
+            format!("{} transfer {tag} of {segment} from rank {src} to rank {dst} {what}", stage.name());
+        failure(machine, None, FailureKind::Transport, detail)
     }
 
     fn fill(&self, chunk: &Chunk) {
-        let mut buffer = self.memory.write(chunk.region.buffer);
-        self.payload.fill(chunk.segment, chunk.src, chunk.dst, &mut buffer[range(&chunk.region)]);
+        let mut buffer = self.memory().write(chunk.region.buffer);
+        self.payload.fill(chunk.id, &mut buffer[range(&chunk.region)]);
     }
 
-    fn check(&self, machine: &Machine, op: Option<OpId>, chunk: &Chunk) -> Result<(), Failure> {
-        let buffer = self.memory.read(chunk.region.buffer);
+    fn check(&mut self, machine: &Machine, op: Option<OpId>, chunk: &Chunk) -> Result<(), Failure> {
+        let buffer = self.memory().read(chunk.region.buffer);
         let received = &buffer[range(&chunk.region)];
-        match self.payload.mismatch(chunk.segment, chunk.src, chunk.dst, received) {
-            None => Ok(()),
+        match self.payload.mismatch(chunk.id, received) {
+            None => {
+                self.bytes_verified += chunk.region.len;
+                Ok(())
+            }
             Some(offset) => {
-                let segment = self.segments[chunk.segment.index()];
-                let src = chunk.src;
+                let segment = self.segments[chunk.id.segment.index()];
+                let src = chunk.id.src;
                 let detail =
                     format!("byte {offset} of the {segment} chunk from rank {src} is not what was sent");
                 Err(failure(machine, op, FailureKind::Corrupt, detail))
             }
         }
+    }
+
+    fn memory(&self) -> &'a Memory {
+        &self.fabric.memories[self.rank.index()]
+    }
+
+    /// Locks two buffers of this rank, the second one for writing.
+    fn lock(&self, from: &Region, to: &Region) -> Locked<'a> {
+        self.fabric.lock((self.rank, from.buffer), (self.rank, to.buffer))
     }
 }

@@ -2,22 +2,19 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-use zipwire_schedule::plan::{Plan, Region};
-use zipwire_schedule::{BufferId, Failure, Rank, SegmentId, Stage};
+use zipwire_schedule::plan::{Plan, Region, TransferKey};
+use zipwire_schedule::{BufferId, Failure, Rank};
 
 /// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
 const POISON: u8 = 0xA5;
 
-/// What both ends of a transfer agree on.
-pub(super) type Key = (SegmentId, Stage, Rank, Rank, u32);
-
 /// The sender's end of a transfer, on offer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    pub(super) key: Key,
+    pub(super) key: TransferKey,
     pub(super) content: Offered,
 }
 
@@ -36,7 +33,7 @@ pub(super) enum Note {
     /// The sender is ready. Nothing moves before the receiver is too.
     Offer(Offer),
     /// The receiver has taken the transfer.
-    Taken { key: Key, begin_s: f64, end_s: f64 },
+    Taken { key: TransferKey, begin_s: f64, end_s: f64 },
     /// The run has failed; the first failure is in [`Fabric`].
     Abort,
 }
@@ -73,6 +70,9 @@ fn index(bytes: u64) -> usize {
     usize::try_from(bytes).expect("planned regions fit into memory")
 }
 
+/// A buffer to read from and one to write to.
+pub(super) type Locked<'a> = (RwLockReadGuard<'a, Box<[u8]>>, RwLockWriteGuard<'a, Box<[u8]>>);
+
 /// Shared by all ranks of one iteration.
 pub(super) struct Fabric<'a> {
     pub(super) memories: &'a [Memory],
@@ -81,8 +81,20 @@ pub(super) struct Fabric<'a> {
     cancel: &'a AtomicBool,
     /// Counts everything that ends anywhere; a run in which it stands still is stuck.
     progress: AtomicU64,
-    first_failure: Mutex<Option<Failure>>,
+    state: Mutex<State>,
+    started: Condvar,
 }
+
+/// What ranks wait for before they start, and why they end early.
+#[derive(Default)]
+struct State {
+    /// Ranks that are ready to start.
+    ready: usize,
+    first_failure: Option<Failure>,
+}
+
+/// A buffer of a rank. The order of these is the order of locking.
+pub(super) type Place = (Rank, BufferId);
 
 impl<'a> Fabric<'a> {
     pub(super) fn new(
@@ -92,8 +104,16 @@ impl<'a> Fabric<'a> {
         cancel: &'a AtomicBool,
     ) -> (Self, Vec<Receiver<Note>>) {
         let (inboxes, receivers) = plan.programs.iter().map(|_| channel()).unzip();
-        let (progress, first_failure) = (AtomicU64::new(0), Mutex::new(None));
-        (Self { memories, inboxes, epoch, cancel, progress, first_failure }, receivers)
+        let fabric = Self {
+            memories,
+            inboxes,
+            epoch,
+            cancel,
+            progress: AtomicU64::new(0),
+            state: Mutex::default(),
+            started: Condvar::new(),
+        };
+        (fabric, receivers)
     }
 
     pub(super) fn now_s(&self) -> f64 {
@@ -118,9 +138,39 @@ impl<'a> Fabric<'a> {
         self.progress.load(Ordering::Relaxed)
     }
 
+    /// Locks one buffer for reading and another for writing, always in the same order on all ranks: otherwise two ranks
+    /// could each hold what the other one waits for.
+    ///
+    /// # Panics
+    /// If both are the same.
+    pub(super) fn lock(&self, from: Place, to: Place) -> Locked<'_> {
+        assert_ne!(from, to, "an op reads and writes different buffers");
+        let read = || self.memories[from.0.index()].read(from.1);
+        let write = || self.memories[to.0.index()].write(to.1);
+        if from < to {
+            let source = read();
+            (source, write())
+        } else {
+            let target = write();
+            (read(), target)
+        }
+    }
+
+    /// Waits until all ranks have come here or the run has failed. Returns the failure.
+    pub(super) fn start(&self) -> Option<Failure> {
+        let mut state = self.state();
+        state.ready += 1;
+        self.started.notify_all();
+        while state.ready < self.inboxes.len() && state.first_failure.is_none() {
+            state = self.started.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.first_failure.clone()
+    }
+
     /// Ends the run on all ranks. The first failure wins.
     pub(super) fn abort(&self, failure: &Failure) {
-        self.first().get_or_insert_with(|| failure.clone());
+        self.state().first_failure.get_or_insert_with(|| failure.clone());
+        self.started.notify_all();
         for inbox in &self.inboxes {
             // A rank that has ended needs no note.
             let _ = inbox.send(Note::Abort);
@@ -128,10 +178,10 @@ impl<'a> Fabric<'a> {
     }
 
     pub(super) fn first_failure(&self) -> Option<Failure> {
-        self.first().clone()
+        self.state().first_failure.clone()
     }
 
-    fn first(&self) -> std::sync::MutexGuard<'_, Option<Failure>> {
-        self.first_failure.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

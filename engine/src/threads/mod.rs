@@ -7,14 +7,14 @@ mod fabric;
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Barrier;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use zipwire_codec::Codec;
 use zipwire_schedule::plan::{Plan, Program};
-use zipwire_schedule::{Failure, FailureKind, Machine};
+use zipwire_schedule::{Failure, FailureKind, Machine, Rank};
 use zipwire_traces::{IterationTime, Payload, Span, Timeline};
 
 use self::backend::{CAPABILITIES, Rendezvous};
@@ -50,45 +50,58 @@ pub struct RunError {
     pub ranks: Vec<Failure>,
 }
 
+/// A run in which all went well.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What happened when.
+    pub timeline: Timeline,
+    /// Received bytes that were compared with what was sent, over all ranks and iterations.
+    pub bytes_verified: u64,
+}
+
 /// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
-pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Timeline, RunError> {
+///
+/// # Errors
+/// If a rank fails, bytes are wrong, nothing happens for too long, or the user stops the run.
+pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, RunError> {
     let plan = setup.plan;
     let codec = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
     let chunks: Vec<Chunks> = plan.programs.iter().map(|program| Chunks::of(program)).collect();
     let memory = |program: &Program| Memory::new(program.buffers.iter().map(|buffer| buffer.capacity));
     let memories: Vec<Memory> = plan.programs.iter().map(|program| memory(program)).collect();
     let epoch = Instant::now();
-    let mut timeline =
+    let timeline =
         Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
+    let mut report = Report { timeline, bytes_verified: 0 };
     for iteration in 0..setup.iterations {
         let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
         let job = RankJob { setup, fabric: &fabric, codec: codec.as_deref(), iteration };
-        let barrier = Barrier::new(plan.programs.len());
-        let ranks: Vec<Result<RankRun, Failure>> = std::thread::scope(|scope| {
-            let spawn = |((program, chunks), inbox)| {
-                let (job, barrier) = (&job, &barrier);
-                scope.spawn(move || job.run_guarded(program, chunks, inbox, barrier))
-            };
-            let threads: Vec<_> = plan.programs.iter().zip(&chunks).zip(inboxes).map(spawn).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                thread.join().expect("rank threads catch their panics")
-            };
-            threads.into_iter().map(join).collect()
-        });
+        let ranks = job.run_all(&chunks, inboxes);
+        if fabric.is_cancelled() {
+            // Ranks that never wait do not look.
+            fabric.abort(&Failure {
+                rank: Rank(0),
+                op: None,
+                kind: FailureKind::Cancelled,
+                detail: "stopped by the user".to_owned(),
+            });
+        }
         if let Some(first) = fabric.first_failure() {
             let ranks = ranks.into_iter().filter_map(Result::err).collect();
             return Err(RunError { iteration, first, ranks });
         }
-        append(&mut timeline, ranks.into_iter().filter_map(Result::ok).collect());
+        append(&mut report, ranks.into_iter().filter_map(Result::ok).collect());
     }
-    Ok(timeline)
+    Ok(report)
 }
 
 /// Appends an iteration to a timeline: it begins when the first rank has passed the barrier.
-fn append(timeline: &mut Timeline, ranks: Vec<RankRun>) {
+fn append(report: &mut Report, ranks: Vec<RankRun>) {
+    let timeline = &mut report.timeline;
     let begin_s = ranks.iter().map(|rank| rank.begin_s).fold(f64::INFINITY, f64::min);
     let end_s = ranks.iter().map(|rank| rank.end_s).fold(begin_s, f64::max);
     timeline.iterations.push(IterationTime { begin_s, length_s: end_s - begin_s });
+    report.bytes_verified += ranks.iter().map(|rank| rank.bytes_verified).sum::<u64>();
     let relative = |span: Span| Span { begin_s: span.begin_s - begin_s, end_s: span.end_s - begin_s, ..span };
     let mut spans: Vec<Span> = ranks.into_iter().flat_map(|rank| rank.spans).map(relative).collect();
     spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
@@ -100,6 +113,7 @@ struct RankRun {
     begin_s: f64,
     end_s: f64,
     spans: Vec<Span>,
+    bytes_verified: u64,
 }
 
 struct RankJob<'a> {
@@ -110,17 +124,40 @@ struct RankJob<'a> {
 }
 
 impl RankJob<'_> {
+    /// Runs every rank on a thread of its own. Should the system refuse one, the run fails like any other.
+    fn run_all(&self, chunks: &[Chunks], inboxes: Vec<Receiver<Note>>) -> Vec<Result<RankRun, Failure>> {
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for ((program, chunks), inbox) in self.setup.plan.programs.iter().zip(chunks).zip(inboxes) {
+                let rank = program.rank;
+                let thread = std::thread::Builder::new().name(format!("rank {rank}"));
+                match thread.spawn_scoped(scope, move || self.run_guarded(program, chunks, inbox)) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        let detail = format!("the system refuses a thread for it: {error}");
+                        self.fabric.abort(&Failure { rank, op: None, kind: FailureKind::Device, detail });
+                        break;
+                    }
+                }
+            }
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                thread.join().expect("ranks catch their panics")
+            };
+            threads.into_iter().map(join).collect()
+        })
+    }
+
     /// A panic ends the run like any other failure: with a typed error on every rank.
     fn run_guarded(
         &self,
-        program: &std::sync::Arc<Program>,
+        program: &Arc<Program>,
         chunks: &Chunks,
         inbox: Receiver<Note>,
-        barrier: &Barrier,
     ) -> Result<RankRun, Failure> {
-        let backend = Rendezvous {
+        // Outlives the guarded work: were the inbox closed by unwinding, peers could fail before this rank says why.
+        let mut backend = Rendezvous {
             fabric: self.fabric,
-            memory: &self.fabric.memories[program.rank.index()],
+            rank: program.rank,
             inbox,
             codec: self.codec,
             payload: self.setup.payload,
@@ -131,33 +168,9 @@ impl RankJob<'_> {
             offered: HashMap::new(),
             early: HashMap::new(),
             ended: VecDeque::new(),
+            bytes_verified: 0,
         };
-        let prepare = || {
-            backend.prepare();
-            Ok(())
-        };
-        let prepared = self.guard(program, prepare);
-        barrier.wait();
-        prepared?;
-        self.guard(program, || self.run(program, backend))
-    }
-
-    fn run(
-        &self,
-        program: &std::sync::Arc<Program>,
-        mut backend: Rendezvous<'_>,
-    ) -> Result<RankRun, Failure> {
-        let begin_s = self.fabric.now_s();
-        let mut machine = Machine::new(std::sync::Arc::clone(program), CAPABILITIES, begin_s);
-        let mut spans = Vec::new();
-        drive(&mut machine, &mut backend, self.iteration, &mut spans)?;
-        let end_s = self.fabric.now_s();
-        backend.finish(&machine).inspect_err(|failure| self.fabric.abort(failure))?;
-        Ok(RankRun { begin_s, end_s, spans })
-    }
-
-    fn guard<T>(&self, program: &Program, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        catch_unwind(AssertUnwindSafe(|| self.run(program, &mut backend))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             let detail = format!("its thread panicked: {text}");
@@ -165,5 +178,20 @@ impl RankJob<'_> {
             self.fabric.abort(&failure);
             Err(failure)
         })
+    }
+
+    fn run(&self, program: &Arc<Program>, backend: &mut Rendezvous<'_>) -> Result<RankRun, Failure> {
+        backend.prepare();
+        if let Some(first) = self.fabric.start() {
+            let (rank, detail) = (program.rank, first.to_string());
+            return Err(Failure { rank, op: None, kind: FailureKind::Cancelled, detail });
+        }
+        let begin_s = self.fabric.now_s();
+        let mut machine = Machine::new(Arc::clone(program), CAPABILITIES, begin_s);
+        let mut spans = Vec::new();
+        drive(&mut machine, backend, self.iteration, &mut spans)?;
+        let end_s = self.fabric.now_s();
+        backend.finish(&machine).inspect_err(|failure| self.fabric.abort(failure))?;
+        Ok(RankRun { begin_s, end_s, spans, bytes_verified: backend.bytes_verified })
     }
 }

@@ -147,18 +147,6 @@ impl Call {
         }
     }
 
-    /// Appends an op unless it has nothing to do on this rank.
-    fn push(builder: &mut ProgramBuilder, kind: OpKind) {
-        let is_empty = match &kind {
-            OpKind::Encode(batch) | OpKind::Decode(batch) => batch.blocks.is_empty(),
-            OpKind::Exchange(exchange) => exchange.sends.is_empty() && exchange.receives.is_empty(),
-            OpKind::Compute(_) => false,
-        };
-        if !is_empty {
-            builder.push(kind);
-        }
-    }
-
     /// An exchange over all chunks of the call; `send` and `receive` say what moves for the n-th of them.
     fn exchange(
         &self,

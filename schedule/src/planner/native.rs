@@ -8,5 +8,5 @@ use crate::plan::Content;
 pub(super) fn build(builder: &mut ProgramBuilder, call: &Call) {
     let send = |index: usize| Content::Whole(call.sends[index].values);
     let receive = |index: usize| Content::Whole(call.receives[index].values);
-    Call::push(builder, call.exchange(Stage::Raw, send, receive));
+    builder.push(call.exchange(Stage::Raw, send, receive));
 }

@@ -12,15 +12,15 @@ use crate::plan::{Content, OpKind};
 pub(super) fn build(builder: &mut ProgramBuilder, call: &Call, codec: &dyn Codec, frames: Frames) {
     let (outgoing, incoming) = call.batches(builder, codec, Layout::Split, frames);
     let (sent, received) = (outgoing.blocks.clone(), incoming.blocks.clone());
-    Call::push(builder, OpKind::Encode(outgoing));
+    builder.push(OpKind::Encode(outgoing));
     let send = |index: usize| Content::Whole(sent[index].static_section);
     let receive = |index: usize| Content::Whole(received[index].static_section);
-    Call::push(builder, call.exchange(Stage::Static, send, receive));
+    builder.push(call.exchange(Stage::Static, send, receive));
     let send = |index: usize| Content::Size(sent[index].size);
     let receive = |index: usize| Content::Size(received[index].size);
-    Call::push(builder, call.exchange(Stage::Sizes, send, receive));
+    builder.push(call.exchange(Stage::Sizes, send, receive));
     let send = |index: usize| Content::Prefix(sent[index].dynamic_section, sent[index].size);
     let receive = |index: usize| Content::Prefix(received[index].dynamic_section, received[index].size);
-    Call::push(builder, call.exchange(Stage::Dynamic, send, receive));
-    Call::push(builder, OpKind::Decode(incoming));
+    builder.push(call.exchange(Stage::Dynamic, send, receive));
+    builder.push(OpKind::Decode(incoming));
 }

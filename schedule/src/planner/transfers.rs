@@ -37,7 +37,11 @@ pub(super) fn build(
             receives.sort_by(|a, b| a.not_before_s.total_cmp(&b.not_before_s));
             push(Window::both(all), sends, receives);
         }
-        Pace::Chain => push(Window { sends: 1, receives: all }, sends, receives),
+        Pace::Chain => {
+            // Sends keep their order; receives wait for nobody, so none may stand before one that starts earlier.
+            receives.sort_by(|a, b| a.not_before_s.total_cmp(&b.not_before_s));
+            push(Window { sends: 1, receives: all }, sends, receives);
+        }
         Pace::SendReceive => {
             let (mut sends, mut receives) = (sends.into_iter(), receives.into_iter());
             loop {

@@ -1,0 +1,155 @@
+//! Checks of a plan before anything runs: each program for itself, the transfers of all, and that all ranks get
+//! to their ends.
+
+mod program;
+mod progress;
+mod transfers;
+
+use crate::plan::{Plan, TransferKey};
+use crate::{OpId, Rank, SizeId};
+
+/// Checks across ranks hold the whole plan; above this rank count only the checks of each program run.
+const WHOLE_PLAN_RANKS: u32 = 256;
+
+/// Why a plan cannot be executed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A program or an op is not where its id says.
+    #[error("program {position} is that of rank {rank}, and its ops are not in the order of their ids")]
+    Misplaced {
+        /// Position of the program.
+        position: usize,
+        /// Its rank.
+        rank: Rank,
+    },
+    /// A region reaches beyond its buffer.
+    #[error("op `{op}` of rank {rank} uses `{region}` beyond the end of its buffer")]
+    OutOfBuffer {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+        /// The region, as text.
+        region: String,
+    },
+    /// Two parts of an op write the same bytes.
+    #[error("op `{op}` of rank {rank} writes `{region}` twice")]
+    WrittenTwice {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+        /// The second of the overlapping regions, as text.
+        region: String,
+    },
+    /// The sections of a frame are not one after the other in one buffer.
+    #[error("op `{op}` of rank {rank} has a frame whose static section is not in front of its dynamic one")]
+    SplitFrame {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+    },
+    /// The dependencies of an op are not those that its hazards demand.
+    #[error("op `{op}` of rank {rank} has the dependencies {found:?}, its hazards demand {expected:?}")]
+    Dependencies {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+        /// What the plan says.
+        found: Vec<OpId>,
+        /// What follows from the regions and sizes.
+        expected: Vec<OpId>,
+    },
+    /// A size is read before an op defines it, or does not exist.
+    #[error("op `{op}` of rank {rank} reads size `{size}` before its definition")]
+    SizeNotDefined {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+        /// The size.
+        size: SizeId,
+    },
+    /// A size has no definition or several.
+    #[error("size `{size}` of rank {rank} has {definitions} definitions, expected 1")]
+    SizeNotDefinedOnce {
+        /// Where.
+        rank: Rank,
+        /// The size.
+        size: SizeId,
+        /// How many definitions it has.
+        definitions: usize,
+    },
+    /// A rank sends to itself or to a rank that does not exist.
+    #[error("op `{op}` of rank {rank} names peer {peer}, which is not another rank of the plan")]
+    BadPeer {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+        /// The peer.
+        peer: Rank,
+    },
+    /// A window that admits nothing.
+    #[error("exchange `{op}` of rank {rank} has a window of zero")]
+    EmptyWindow {
+        /// Where.
+        rank: Rank,
+        /// The exchange.
+        op: OpId,
+    },
+    /// Both ends of a transfer disagree, or one is missing.
+    #[error(
+        "{stage} transfer {tag} of segment {segment} from rank {src} to rank {dst}: {sends} sends and {receives} \
+         receives, expected one each of the same kind and capacity",
+        stage = .key.stage.name(), tag = .key.tag, segment = .key.segment.0, src = .key.src, dst = .key.dst
+    )]
+    Unmatched {
+        /// The transfer.
+        key: TransferKey,
+        /// Sends found.
+        sends: usize,
+        /// Receives found.
+        receives: usize,
+    },
+    /// Ranks depend on one another in a circle.
+    #[error("ranks wait for one another for ever: op `{op}` of rank {rank} is part of a cycle")]
+    Cycle {
+        /// A rank in the circle.
+        rank: Rank,
+        /// Its op.
+        op: OpId,
+    },
+    /// The windows let no transfer through.
+    #[error(
+        "ranks wait for one another for ever: no window admits both ends of a transfer; rank {rank} is in `{op}`"
+    )]
+    Blocked {
+        /// A rank that waits.
+        rank: Rank,
+        /// Its exchange.
+        op: OpId,
+    },
+}
+
+impl Plan {
+    /// Checks the plan: regions, frames, dependencies, sizes, peers and windows of every program; and, up to 256 ranks,
+    /// that every send has its receive and that all ranks get to their ends.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        for (position, program) in self.programs.iter().enumerate() {
+            program::check(position, program, self.rank_count())?;
+        }
+        if self.rank_count() <= WHOLE_PLAN_RANKS {
+            let transfers = transfers::pair(self)?;
+            progress::find_cycle(self, &transfers)?;
+            progress::play(self)?;
+        }
+        Ok(())
+    }
+}

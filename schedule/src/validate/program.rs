@@ -1,0 +1,111 @@
+//! What can be said of a program without the others.
+
+use crate::builder::ProgramBuilder;
+use crate::plan::{Batch, Exchange, Op, OpKind, Program, Region};
+use crate::validate::PlanError;
+use crate::{Rank, SizeId};
+
+pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
+    let rank = program.rank;
+    let in_order = program.ops.iter().enumerate().all(|(index, op)| op.id.index() == index);
+    if rank.index() != position || !in_order {
+        return Err(PlanError::Misplaced { position, rank });
+    }
+    for op in &program.ops {
+        check_regions(program, op)?;
+        if let Some(peer) = peers(&op.kind).into_iter().find(|&peer| peer == rank || peer.0 >= rank_count) {
+            return Err(PlanError::BadPeer { rank, op: op.id, peer });
+        }
+        if let OpKind::Exchange(Exchange { window, .. }) = &op.kind
+            && (window.sends == 0 || window.receives == 0)
+        {
+            return Err(PlanError::EmptyWindow { rank, op: op.id });
+        }
+    }
+    check_sizes(program)?;
+    check_dependencies(program)
+}
+
+fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
+    let (rank, op_id) = (program.rank, op.id);
+    let mut writes = op.kind.writes();
+    for region in op.kind.reads().iter().chain(&writes) {
+        let inside = program.buffers.get(region.buffer.index()).is_some_and(|b| region.end() <= b.capacity);
+        if !inside {
+            return Err(PlanError::OutOfBuffer { rank, op: op_id, region: region.to_string() });
+        }
+    }
+    writes.retain(|region| region.len > 0);
+    writes.sort_unstable_by_key(|region| (region.buffer, region.offset));
+    if let Some(pair) = writes.windows(2).find(|pair| pair[0].overlaps(&pair[1])) {
+        return Err(PlanError::WrittenTwice { rank, op: op_id, region: pair[1].to_string() });
+    }
+    let in_front = |fixed: &Region, dynamic: &Region| {
+        fixed.buffer == dynamic.buffer
+            && fixed.end() <= dynamic.offset
+            && dynamic.buffer.index() < program.buffers.len()
+    };
+    match &op.kind {
+        OpKind::Encode(Batch { blocks, .. }) | OpKind::Decode(Batch { blocks, .. })
+            if !blocks.iter().all(|block| in_front(&block.static_section, &block.dynamic_section)) =>
+        {
+            Err(PlanError::SplitFrame { rank, op: op_id })
+        }
+        OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Compute(_) | OpKind::Exchange(_) => Ok(()),
+    }
+}
+
+fn peers(kind: &OpKind) -> Vec<Rank> {
+    match kind {
+        OpKind::Compute(_) => Vec::new(),
+        OpKind::Encode(batch) | OpKind::Decode(batch) => {
+            batch.blocks.iter().map(|block| block.peer).collect()
+        }
+        OpKind::Exchange(exchange) => {
+            exchange.sends.iter().chain(&exchange.receives).map(|t| t.peer).collect()
+        }
+    }
+}
+
+/// Sizes are single-assignment variables, defined before they are read.
+fn check_sizes(program: &Program) -> Result<(), PlanError> {
+    let rank = program.rank;
+    let mut definitions = vec![0; program.size_count as usize];
+    for op in &program.ops {
+        let undefined = |size: &&SizeId| definitions.get(size.index()).is_none_or(|&count| count == 0);
+        if let Some(&size) = op.kind.uses().iter().find(undefined) {
+            return Err(PlanError::SizeNotDefined { rank, op: op.id, size });
+        }
+        for size in op.kind.defines() {
+            match definitions.get_mut(size.index()) {
+                Some(count) => *count += 1,
+                None => return Err(PlanError::SizeNotDefinedOnce { rank, size, definitions: 0 }),
+            }
+        }
+    }
+    match (0..).map(SizeId).zip(&definitions).find(|&(_, &count)| count != 1) {
+        None => Ok(()),
+        Some((size, &definitions)) => Err(PlanError::SizeNotDefinedOnce { rank, size, definitions }),
+    }
+}
+
+/// Derives the dependencies once more and compares.
+fn check_dependencies(program: &Program) -> Result<(), PlanError> {
+    let mut builder = ProgramBuilder::new(program.rank);
+    (0..program.size_count).for_each(|_| {
+        builder.size();
+    });
+    program.ops.iter().for_each(|op| builder.push(op.kind.clone()));
+    let derived = builder.finish();
+    let differs = |(op, derived): &(&Op, Option<&Op>)| derived.is_none_or(|derived| derived.deps != op.deps);
+    let pairs = program.ops.iter().map(|op| (op, derived.ops.get(op.id.index())));
+    match pairs.into_iter().find(differs) {
+        None => Ok(()),
+        Some((op, derived)) => Err(PlanError::Dependencies {
+            rank: program.rank,
+            op: op.id,
+            found: op.deps.clone(),
+            expected: derived.map(|op| op.deps.clone()).unwrap_or_default(),
+        }),
+    }
+}

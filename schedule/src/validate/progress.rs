@@ -1,0 +1,103 @@
+//! All ranks get to their ends: no cycle among what begins and ends, and no window that lets nothing through.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use super::transfers::Pair;
+use crate::machine::{Capabilities, Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
+use crate::plan::{Content, OpKind, Plan, TransferKey};
+use crate::validate::PlanError;
+use crate::{OpId, Rank};
+
+/// Every op begins after its dependencies have ended, and an exchange ends after it and the exchanges of its
+/// peers have begun. A cycle among these events would never end.
+pub(super) fn find_cycle(plan: &Plan, transfers: &BTreeMap<TransferKey, Pair>) -> Result<(), PlanError> {
+    let mut graph: DiGraph<(Rank, OpId), ()> = DiGraph::new();
+    let mut begins: Vec<Vec<NodeIndex>> = Vec::new();
+    let mut ends: Vec<Vec<NodeIndex>> = Vec::new();
+    for program in &plan.programs {
+        let mut nodes = || program.ops.iter().map(|op| graph.add_node((program.rank, op.id))).collect();
+        begins.push(nodes());
+        ends.push(nodes());
+        let (begins, ends) = (&begins[program.rank.index()], &ends[program.rank.index()]);
+        for op in &program.ops {
+            graph.add_edge(begins[op.id.index()], ends[op.id.index()], ());
+            for dep in &op.deps {
+                graph.add_edge(ends[dep.index()], begins[op.id.index()], ());
+            }
+        }
+    }
+    for (key, Pair { send, receive }) in transfers {
+        let (src, dst) = (key.src.index(), key.dst.index());
+        graph.add_edge(begins[src][send.index()], ends[dst][receive.index()], ());
+        graph.add_edge(begins[dst][receive.index()], ends[src][send.index()], ());
+    }
+    match petgraph::algo::toposort(&graph, None) {
+        Ok(_) => Ok(()),
+        Err(cycle) => {
+            let (rank, op) = graph[cycle.node_id()];
+            Err(PlanError::Cycle { rank, op })
+        }
+    }
+}
+
+/// Plays the plan with machines that are never late and transfers that take no time. What stands still here stands
+/// still everywhere: a transfer that could go on is never held back, and ending one opens windows and closes none.
+pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
+    let capabilities = Capabilities {
+        readiness: Readiness::Completed,
+        transfer_order: TransferOrder::Machine,
+        timed: false,
+    };
+    let machine = |program: &Arc<_>| Machine::new(Arc::clone(program), capabilities, 0.0);
+    let mut machines: Vec<Machine> = plan.programs.iter().map(machine).collect();
+    let mut open: Vec<Option<OpId>> = vec![None; machines.len()];
+    let mut offers: HashMap<TransferKey, TransferId> = HashMap::new();
+    let mut pending: Vec<usize> = (0..machines.len()).rev().collect();
+    let mut done = vec![false; machines.len()];
+    while let Some(rank) = pending.pop() {
+        loop {
+            match machines[rank].poll(0.0) {
+                Step::Issue(op) => match &machines[rank].op(op).kind {
+                    OpKind::Exchange(_) => open[rank] = Some(op),
+                    kind @ (OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_)) => {
+                        let sizes = kind.defines().into_iter().map(|size| (size, 1)).collect();
+                        machines[rank].handle(Input::Completed { op, sizes });
+                    }
+                },
+                Step::Transfer(id) => {
+                    let key = machines[rank].key(id);
+                    let Some(other) = offers.remove(&key) else {
+                        offers.insert(key, id);
+                        continue;
+                    };
+                    let peer = machines[rank].transfer(id).0.peer.index();
+                    for (rank, id) in [(rank, id), (peer, other)] {
+                        let receives_size = id.direction == Direction::Receive
+                            && matches!(machines[rank].transfer(id).0.content, Content::Size(_));
+                        machines[rank]
+                            .handle(Input::Transferred { transfer: id, size: receives_size.then_some(1) });
+                    }
+                    pending.push(peer);
+                }
+                Step::Close(op) => {
+                    open[rank] = None;
+                    machines[rank].handle(Input::Completed { op, sizes: Vec::new() });
+                }
+                Step::Wait { .. } => break,
+                Step::Done => {
+                    done[rank] = true;
+                    break;
+                }
+                Step::Abort(failure) => unreachable!("nothing was reported to fail: {failure}"),
+            }
+        }
+    }
+    let stuck = (0..).map(Rank).zip(done).zip(open).find(|((_, done), _)| !done);
+    match stuck {
+        None => Ok(()),
+        Some(((rank, _), op)) => Err(PlanError::Blocked { rank, op: op.unwrap_or(OpId(0)) }),
+    }
+}
