@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 pub(crate) const INDEX_LOW: u32 = 0x9e37_79b1;
 /// Multiplier of the high half of the index.
 pub(crate) const INDEX_HIGH: u32 = 0xc2b2_ae3d;
-const FACTOR: u32 = 0x85eb_ca77;
+pub(crate) const FACTOR: u32 = 0x85eb_ca77;
 
 /// Bytes that a kernel sums in one call at most: within them the high half of the index is constant, if the first
 /// index is a multiple of their number of words.
@@ -70,17 +70,21 @@ mod tests {
         let bytes: Vec<u8> =
             (0..3 * BLOCK_BYTES as u32 + 7).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
         for len in (0..200).chain(BLOCK_BYTES - 5..BLOCK_BYTES + 5).chain([bytes.len()]) {
-            assert_eq!(of_values(kernel::active(), &bytes[..len]), reference(&bytes[..len]), "{len} bytes");
+            for kernel in kernel::all() {
+                assert_eq!(of_values(kernel, &bytes[..len]), reference(&bytes[..len]), "{len} bytes");
+            }
         }
     }
 
     #[test]
     fn indexes_beyond_32_bits_count() {
         let block = [7; 64];
-        let sums = [0, 1 << 12, 1 << 32, 1 << 33, (1 << 32) + (1 << 12)]
-            .map(|i| (kernel::active().checksum)(&block, i));
-        for (i, sum) in sums.iter().enumerate() {
-            assert!(!sums[..i].contains(sum));
+        for kernel in kernel::all() {
+            let indexes = [0, 1 << 12, 1 << 32, 1 << 33, (1 << 32) + (1 << 12)];
+            let sums = indexes.map(|index| (kernel.checksum)(&block, index));
+            for (i, sum) in sums.iter().enumerate() {
+                assert!(!sums[..i].contains(sum));
+            }
         }
     }
 

@@ -34,8 +34,11 @@
 //! What is *asked* of a codec is a [`Spec`] (`window7:scale=std`); what it *chose* for each tile is stored in the frame,
 //! so [`decode`] needs no spec. Every byte is specified in `docs/format.md`; the format is unstable.
 //!
-//! The crate is pure: no clock, no threads, no I/O, no global state; the same values give the same bytes on every
-//! machine. It is not a container format: frames carry no names or shapes, and no list of tensors.
+//! Inner loops run on the best instruction set that the machine has ([`simd_level`]), unless [`force_simd`] has chosen
+//! another; the bytes are the same.
+//!
+//! The crate is pure: no clock, no threads, no I/O, no global state but this choice; the same values give the same bytes
+//! on every machine. It is not a container format: frames carry no names or shapes, and no list of tensors.
 
 mod checksum;
 mod codec;
@@ -48,6 +51,8 @@ mod layout;
 mod raw;
 mod registry;
 pub mod scale;
+#[cfg(target_arch = "x86_64")]
+mod simd;
 mod spec;
 mod window7;
 
@@ -55,6 +60,7 @@ pub use codec::Codec;
 pub use dtype::DType;
 pub use error::{DecodeError, EncodeError, Section, SpecError, TileFault};
 pub use frame::{decode, decode_from_slice, encode_to_vec};
+pub use kernel::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 pub use layout::Layout;
 pub use spec::Spec;
 

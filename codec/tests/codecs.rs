@@ -1,6 +1,6 @@
 //! The laws of codecs, for every codec and every type that it supports.
 
-mod common;
+pub(crate) mod common;
 mod laws;
 
 use laws::codec_laws;

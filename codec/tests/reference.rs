@@ -6,13 +6,13 @@ mod common;
 
 use common::Frame;
 use common::content::{Content, every_pattern};
-use zipwire_codec::{DType, Layout, Spec};
+use zipwire_codec::{DType, Layout};
 
 const TILE: usize = 8192;
 
 #[test]
 fn frames_are_those_of_the_document() {
-    let codec = "window7".parse::<Spec>().unwrap().codec();
+    let codec = common::codec("window7");
     let lengths =
         (0..140).chain([500, 512, 513, 1000, 1023, 1024, 1025, 1056, 1057, 8191, 8192, 8193, 20_000]);
     for count in lengths {

@@ -6,13 +6,13 @@ mod common;
 
 use common::Frame;
 use common::content::Content;
-use zipwire_codec::{DType, DecodeError, Layout, Section, Spec, TileFault};
+use zipwire_codec::{DType, DecodeError, Layout, Section, TileFault};
 
 const TILES: usize = 16;
 const COUNT: usize = TILES * 8192;
 
 fn frame(spec: &str, layout: Layout, values: &[u8]) -> Frame {
-    Frame::new(&*spec.parse::<Spec>().unwrap().codec(), layout, DType::Bf16, values)
+    Frame::new(&*common::codec(spec), layout, DType::Bf16, values)
 }
 
 fn content(layout: Layout, content: Content) -> Frame {
@@ -31,7 +31,7 @@ fn sizes_of_known_values() {
         assert!((percent - 70.02).abs() < 0.05, "{layout}: {percent}");
     }
     // Noise is stored, and takes exactly what the bound says.
-    let codec = "window7".parse::<Spec>().unwrap().codec();
+    let codec = common::codec("window7");
     for layout in Layout::ALL {
         let noise = content(layout, Content::Noise);
         let len = noise.static_section.len() + noise.dynamic_section.len();

@@ -1,12 +1,12 @@
 //! Taking exact zeros out of a tile and putting them back.
 
 /// See [`super::Kernel::zeros`].
-pub(super) fn zeros(values: &[u8]) -> usize {
+pub(crate) fn zeros(values: &[u8]) -> usize {
     values.as_chunks::<2>().0.iter().map(|value| usize::from(*value == [0, 0])).sum()
 }
 
 /// See [`super::Kernel::drop_zeros`].
-pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
+pub(crate) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
     let kept = kept.as_chunks_mut::<2>().0;
     let mut count = 0;
     for (values, mask) in values.chunks(16).zip(mask) {
@@ -24,7 +24,7 @@ pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usi
 }
 
 /// See [`super::Kernel::restore_zeros`].
-pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
+pub(crate) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
     out.fill(0);
     let mut kept = kept.as_chunks::<2>().0.iter();
     for (bits, out) in mask.iter().zip(out.chunks_mut(16)) {

@@ -4,11 +4,17 @@
 //! Every implementation gives the same bytes; the portable one is the reference. Kernels work on one tile at a time and
 //! know nothing of frames, modes or layouts.
 
-mod mask;
-mod sums;
-mod window;
+mod level;
+pub(crate) mod mask;
+pub(crate) mod near;
+pub(crate) mod sums;
+pub(crate) mod window;
+
+use std::sync::OnceLock;
 
 use crate::TileFault;
+pub use level::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
+use near::Near;
 
 /// Values that a kernel takes at most in one call.
 pub(crate) const TILE: usize = 8192;
@@ -47,11 +53,16 @@ pub(crate) struct CodedMut<'a> {
 ///
 /// `values` are BF16, little-endian, at most [`TILE`] of them, except in `checksum`.
 pub(crate) struct Kernel {
+    /// Its name.
+    pub(crate) level: SimdLevel,
     /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, of which the first is in word `index` (a
     /// multiple of that block).
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
+    /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
+    /// them.
+    pub(crate) near: Option<fn(&[u8], u8) -> Near>,
     /// `(values, coded)`: codes the values.
     pub(crate) pack: fn(&[u8], CodedMut<'_>) -> EscapeIndex,
     /// `(coded, values)`: the inverse. It fails if the number of escapes is not that of the codes, or if a code beyond
@@ -67,15 +78,33 @@ pub(crate) struct Kernel {
     pub(crate) restore_zeros: fn(&[u8], &[u8], &mut [u8]),
 }
 
-/// The best implementation for this machine.
+/// What [`active`] gives, once that is decided.
+static ACTIVE: OnceLock<&'static Kernel> = OnceLock::new();
+
+/// The best implementation for this machine, unless [`force_simd`] has chosen another.
 pub(crate) fn active() -> &'static Kernel {
-    &PORTABLE
+    ACTIVE.get_or_init(|| best().unwrap_or(&PORTABLE))
+}
+
+/// All implementations that this machine can run, the portable one first, the best one last.
+pub(crate) fn all() -> impl Iterator<Item = &'static Kernel> {
+    std::iter::once(&PORTABLE).chain(best())
+}
+
+/// The best implementation other than the portable one.
+fn best() -> Option<&'static Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    return crate::simd::avx2::kernel();
+    #[cfg(not(target_arch = "x86_64"))]
+    None
 }
 
 /// Plain Rust.
-static PORTABLE: Kernel = Kernel {
+pub(crate) static PORTABLE: Kernel = Kernel {
+    level: SimdLevel::Portable,
     checksum: sums::checksum,
     histogram: sums::histogram,
+    near: None,
     pack: window::pack,
     unpack: window::unpack,
     zeros: mask::zeros,

@@ -3,7 +3,7 @@
 use crate::checksum::{INDEX_LOW, mix, offset};
 
 /// See [`super::Kernel::checksum`].
-pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
+pub(crate) fn checksum(bytes: &[u8], index: u64) -> u32 {
     let (words, tail) = bytes.as_chunks::<4>();
     let mut shift = offset(index);
     let mut sum = 0u32;
@@ -20,7 +20,7 @@ pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
 }
 
 /// See [`super::Kernel::histogram`].
-pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
+pub(crate) fn histogram(values: &[u8]) -> [u32; 256] {
     // Four tables, because equal neighbours would wait for each other's counts in one.
     let mut tables = [[0u32; 256]; 4];
     let (quads, tail) = values.as_chunks::<8>();

@@ -9,53 +9,90 @@ use crate::TileFault;
 
 /// Nibble words of a group.
 const WORDS: usize = GROUP / 8;
-/// Bytes of the codes of a group.
-const CODES: usize = GROUP / 8 * 3;
+/// Bytes of the codes of a full group.
+pub(crate) const CODES: usize = GROUP / 8 * 3;
 
 /// See [`super::Kernel::pack`].
-pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
+pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
+    pack_groups(values, coded, |values, start, rest, codes, escapes, index| {
+        pack_group(values, start, rest, codes, escapes, index);
+    })
+}
+
+/// Codes full groups with `full`, as [`pack_group`], and what is left with the latter.
+#[inline(always)]
+pub(crate) fn pack_groups(
+    values: &[u8],
+    coded: CodedMut<'_>,
+    mut full: impl FnMut(
+        &[u8; 2 * GROUP],
+        u8,
+        &mut [u8; GROUP],
+        &mut [u8; CODES],
+        &mut Escapes<&mut [u8]>,
+        &mut [u16],
+    ),
+) -> EscapeIndex {
     let mut index = [0; TILE / INDEX_GROUP];
+    let start = coded.start;
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
-    let groups = values.chunks(2 * GROUP).zip(coded.rest.chunks_mut(GROUP));
-    let groups = groups.zip(coded.codes.chunks_mut(CODES)).zip(index.chunks_mut(GROUP / INDEX_GROUP));
-    for (((values, rest), codes), index) in groups {
-        if values.len() == 2 * GROUP {
-            pack_group(values, coded.start, rest, codes, &mut escapes, index);
-        } else {
-            // Absent values have code 0, that of the first exponent of the window.
-            let mut padded_rest = [0; GROUP];
-            let mut padded = [0; 2 * GROUP];
-            padded.as_chunks_mut::<2>().0.fill((u16::from(coded.start) << 7).to_le_bytes());
-            padded[..values.len()].copy_from_slice(values);
-            let count = rest.len().next_multiple_of(32);
-            let (padded, padded_rest) = (&padded[..2 * count], &mut padded_rest[..count]);
-            pack_group(padded, coded.start, padded_rest, codes, &mut escapes, index);
-            rest.copy_from_slice(&padded_rest[..rest.len()]);
-        }
+    let mut indexes = index.chunks_mut(GROUP / INDEX_GROUP);
+    let (groups, values) = values.as_chunks::<{ 2 * GROUP }>();
+    let (rests, rest) = coded.rest.as_chunks_mut::<GROUP>();
+    // What is left can have as many codes as a group.
+    let (all_codes, codes) = coded.codes.split_at_mut(CODES * groups.len());
+    let all_codes = all_codes.as_chunks_mut().0;
+    for (((values, rest), codes), index) in groups.iter().zip(rests).zip(all_codes).zip(&mut indexes) {
+        full(values, start, rest, codes, &mut escapes, index);
+    }
+    if let (false, Some(index)) = (values.is_empty(), indexes.next()) {
+        // Absent values have code 0, that of the first exponent of the window.
+        let mut padded_rest = [0; GROUP];
+        let mut padded = [0; 2 * GROUP];
+        padded.as_chunks_mut::<2>().0.fill((u16::from(start) << 7).to_le_bytes());
+        padded[..values.len()].copy_from_slice(values);
+        let count = rest.len().next_multiple_of(32);
+        let (padded, padded_rest) = (&padded[..2 * count], &mut padded_rest[..count]);
+        pack_group(padded, start, padded_rest, codes, &mut escapes, index);
+        rest.copy_from_slice(&padded_rest[..rest.len()]);
     }
     index
 }
 
 /// See [`super::Kernel::unpack`].
-pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
+pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
+    unpack_groups(coded, out, |start, rest, codes, escapes, out, index| {
+        unpack_group(start, rest, codes, escapes, out, index);
+    })
+}
+
+/// Decodes full groups with `full`, as [`unpack_group`], and what is left with the latter.
+#[inline(always)]
+pub(crate) fn unpack_groups(
+    coded: Coded<'_>,
+    out: &mut [u8],
+    mut full: impl FnMut(u8, &[u8; GROUP], &[u8; CODES], &mut Escapes<&[u8]>, &mut [u8; 2 * GROUP], &mut [u16]),
+) -> Result<EscapeIndex, TileFault> {
     let mut index = [0; TILE / INDEX_GROUP];
+    let start = coded.start;
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
-    let groups = out.chunks_mut(2 * GROUP).zip(coded.rest.chunks(GROUP));
-    let groups = groups.zip(coded.codes.chunks(CODES)).zip(index.chunks_mut(GROUP / INDEX_GROUP));
-    for (((out, rest), codes), index) in groups {
-        let words = if out.len() == 2 * GROUP {
-            unpack_group(coded.start, rest, codes, &mut escapes, out, index)
-        } else {
-            let mut padded_rest = [0; GROUP];
-            let mut padded = [0; 2 * GROUP];
-            padded_rest[..rest.len()].copy_from_slice(rest);
-            let count = rest.len().next_multiple_of(32);
-            let (padded, padded_rest) = (&mut padded[..2 * count], &padded_rest[..count]);
-            let words = unpack_group(coded.start, padded_rest, codes, &mut escapes, padded, index);
-            out.copy_from_slice(&padded[..out.len()]);
-            words
-        };
-        if (rest.len()..rest.len().next_multiple_of(32)).any(|absent| code_of(&words, absent) != 0) {
+    let mut indexes = index.chunks_mut(GROUP / INDEX_GROUP);
+    let (groups, out) = out.as_chunks_mut::<{ 2 * GROUP }>();
+    let (rests, rest) = coded.rest.as_chunks::<GROUP>();
+    let (all_codes, codes) = coded.codes.split_at(CODES * groups.len());
+    let all_codes = all_codes.as_chunks().0;
+    for (((out, rest), codes), index) in groups.iter_mut().zip(rests).zip(all_codes).zip(&mut indexes) {
+        full(start, rest, codes, &mut escapes, out, index);
+    }
+    if let (false, Some(index)) = (out.is_empty(), indexes.next()) {
+        let mut padded_rest = [0; GROUP];
+        let mut padded = [0; 2 * GROUP];
+        padded_rest[..rest.len()].copy_from_slice(rest);
+        let count = rest.len().next_multiple_of(32);
+        let (padded, padded_rest) = (&mut padded[..2 * count], &padded_rest[..count]);
+        let words = unpack_group(start, padded_rest, codes, &mut escapes, padded, index);
+        out.copy_from_slice(&padded[..out.len()]);
+        if (rest.len()..count).any(|absent| code_of(&words, absent) != 0) {
             return Err(TileFault::Padding);
         }
     }
@@ -66,9 +103,9 @@ pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, Ti
 }
 
 /// The escapes of a tile, and how many of them the groups so far have had.
-struct Escapes<T> {
-    count: usize,
-    exponents: T,
+pub(crate) struct Escapes<T> {
+    pub(crate) count: usize,
+    pub(crate) exponents: T,
 }
 
 /// A group of a multiple of 32 values; `index` has the one or two entries of the group.

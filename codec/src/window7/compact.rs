@@ -2,9 +2,10 @@
 
 use super::geometry::{COMPACT_ENTRY, code_bytes, compact_index};
 use super::mode::{Mode, Tile};
+use super::search::Search;
 use super::{Window7, tile_sum};
 use crate::header::HEADER_LEN;
-use crate::kernel::{self, Coded, CodedMut, TILE};
+use crate::kernel::{self, Coded, CodedMut, Kernel, TILE};
 use crate::{DecodeError, Section, TileFault};
 
 /// Writes tile table and `bodies`; returns the length of the latter and the checksum of the values.
@@ -12,14 +13,17 @@ pub(super) fn encode(codec: &Window7, values: &[u8], front: &mut [u8], bodies: &
     let kernel = kernel::active();
     let table = front[HEADER_LEN..].as_chunks_mut::<COMPACT_ENTRY>().0;
     let mut kept = [0; 2 * TILE];
-    let (mut position, mut sum) = (0, 0u32);
+    let (mut position, mut sum, mut last_start) = (0, 0u32, None);
     for (number, (values, entry)) in values.chunks(2 * TILE).zip(table).enumerate() {
         sum = sum.wrapping_add(tile_sum(kernel, number, values));
-        let tile = choose(codec, values);
+        let tile = choose(codec, kernel, values, last_start);
         *entry = tile.to_compact();
         let body_len = body_len(&tile, values.len() / 2);
         let body = &mut bodies[position..][..body_len];
         position += body_len;
+        if tile.coded > 0 {
+            last_start = Some(tile.start);
+        }
         match tile.mode {
             Mode::Zero => {}
             Mode::Stored => body.copy_from_slice(values),
@@ -67,18 +71,16 @@ pub(super) fn decode(front: &[u8], mut bodies: &[u8], out: &mut [u8]) -> Result<
     Ok(sum)
 }
 
-/// The shortest form.
-fn choose(codec: &Window7, values: &[u8]) -> Tile {
-    let kernel = kernel::active();
+/// The shortest form. `last_start` is the window of the tile before.
+fn choose(codec: &Window7, kernel: &Kernel, values: &[u8], last_start: Option<u8>) -> Tile {
     let count = values.len() / 2;
-    let mut histogram = (kernel.histogram)(values);
-    let zeros = if histogram[0] == 0 { 0 } else { (kernel.zeros)(values) };
+    let mut search = Search::new(kernel, values, last_start);
+    let zeros = search.zeros();
     if zeros == count {
         return Tile::uncoded(Mode::Zero);
     }
     let mut candidate = |mode, coded: usize, zeros: usize| {
-        histogram[0] -= zeros as u32;
-        let (start, escapes) = codec.window(values, &histogram);
+        let (start, escapes) = codec.window(values, zeros, &mut search);
         Tile { mode, start, escapes: escapes as u16, coded: coded as u16 }
     };
     let coded = candidate(Mode::Coded, count, 0);

@@ -9,6 +9,7 @@
 mod compact;
 mod geometry;
 mod mode;
+mod search;
 mod split;
 
 use crate::frame::{self, Body};
@@ -17,6 +18,7 @@ use crate::kernel::{Kernel, TILE};
 use crate::registry::Choice;
 use crate::scale::{self, Estimator, Moments};
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum};
+use search::Search;
 
 /// The codec.
 #[derive(Clone, Copy, Debug)]
@@ -85,17 +87,20 @@ impl Codec for Window7 {
 }
 
 impl Window7 {
-    /// The start of the window for a tile, and how many of its values are outside. `histogram` says which values count.
-    fn window(&self, values: &[u8], histogram: &[u32; 256]) -> (u8, usize) {
+    /// The start of the window for a tile, and how many of its values are outside. `zeros` of the values, all +0, do not
+    /// count.
+    fn window(&self, values: &[u8], zeros: usize, search: &mut Search<'_>) -> (u8, usize) {
         let start = match self.scale {
-            Estimator::Exact => scale::best_start(histogram),
+            Estimator::Exact => return search.best(zeros),
             Estimator::Std => scale::window_start(Moments::of_bf16(values).std()),
             Estimator::MeanAbs => {
                 scale::window_start(scale::sigma_from_mean_abs(Moments::of_bf16(values).mean_abs()))
             }
         };
-        let all: u32 = histogram.iter().sum();
-        (start, (all - scale::covered(histogram, start)) as usize)
+        let covered = scale::covered(search.histogram(), start) as usize;
+        // The window from 0 covers the zeros, which do not count.
+        let covered = if start == 0 { covered - zeros } else { covered };
+        (start, values.len() / 2 - zeros - covered)
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
 use super::mode::{Mode, Tile};
+use super::search::Search;
 use super::{Window7, tile_sum};
 use crate::header::HEADER_LEN;
 use crate::kernel::{self, Coded, CodedMut, INDEX_GROUP, TILE};
@@ -26,15 +27,16 @@ pub(super) fn encode(
     let table = table[HEADER_LEN..].as_chunks_mut::<SPLIT_ENTRY>().0;
     let indexes = index_bytes.chunks_mut(2 * TILE / INDEX_GROUP);
     let bodies = bodies.chunks_mut(static_body(TILE));
-    let (mut position, mut sum) = (0, 0u32);
+    let (mut position, mut sum, mut last_start) = (0, 0u32, None);
     for (number, (((values, entry), index_bytes), body)) in
         values.chunks(2 * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
         sum = sum.wrapping_add(tile_sum(kernel, number, values));
-        let tile = choose(codec, values);
+        let tile = choose(codec, Search::new(kernel, values, last_start), values);
         *entry = tile.to_split();
         let dynamic = &mut dynamic[position..];
         position += if tile.mode == Mode::Coded {
+            last_start = Some(tile.start);
             let escapes = usize::from(tile.escapes);
             let (rest, codes) = body.split_at_mut(values.len() / 2);
             let escapes_out = &mut dynamic[..escapes];
@@ -100,10 +102,10 @@ pub(super) fn decode(
 }
 
 /// Coded if that is shorter than stored.
-fn choose(codec: &Window7, values: &[u8]) -> Tile {
+fn choose(codec: &Window7, mut search: Search<'_>, values: &[u8]) -> Tile {
     let count = values.len() / 2;
     if has_codes(count) {
-        let (start, escapes) = codec.window(values, &(kernel::active().histogram)(values));
+        let (start, escapes) = codec.window(values, 0, &mut search);
         if static_body(count) + escapes < 2 * count {
             return Tile { mode: Mode::Coded, start, escapes: escapes as u16, coded: count as u16 };
         }

@@ -5,7 +5,22 @@
 
 pub(crate) mod content;
 
-use zipwire_codec::{Codec, DType, DecodeError, Layout, decode};
+use zipwire_codec::{Codec, DType, DecodeError, Layout, SimdLevel, Spec, decode, force_simd, simd_levels};
+
+/// The SIMD level of this process: the portable one in the test target of that name, the best one in all others.
+pub(crate) fn level() -> SimdLevel {
+    if env!("CARGO_CRATE_NAME") == SimdLevel::Portable.name() {
+        SimdLevel::Portable
+    } else {
+        simd_levels().into_iter().next_back().unwrap()
+    }
+}
+
+/// The codec with this spec, to run on [`level`].
+pub(crate) fn codec(spec: &str) -> Box<dyn Codec> {
+    force_simd(level()).unwrap();
+    spec.parse::<Spec>().unwrap().codec()
+}
 
 /// A frame and what it is of.
 pub(crate) struct Frame {

@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use crate::common::Frame;
-use crate::common::content::{self, Content};
+use super::common::content::{self, Content};
+use super::common::{self, Frame};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
-    Codec, DType, DecodeError, EncodeError, Layout, Spec, decode, decode_from_slice, encode_to_vec,
+    Codec, DType, DecodeError, EncodeError, Layout, decode, decode_from_slice, encode_to_vec,
 };
 
 /// Lengths at which damage is tried exhaustively.
@@ -37,7 +37,7 @@ macro_rules! codec_laws {
             $(
                 #[test]
                 fn $law() {
-                    $crate::laws::$law($spec, zipwire_codec::DType::$dtype);
+                    super::laws::$law($spec, zipwire_codec::DType::$dtype);
                 }
             )*
         }
@@ -46,7 +46,7 @@ macro_rules! codec_laws {
 pub(crate) use codec_laws;
 
 fn codec(spec: &str) -> Box<dyn Codec> {
-    spec.parse::<Spec>().unwrap().codec()
+    common::codec(spec)
 }
 
 /// Frames of all kinds of values, in both layouts.

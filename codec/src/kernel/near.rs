@@ -1,0 +1,135 @@
+//! A proof that a window is the best, from less than a histogram.
+//!
+//! A window is compared with those one further by exact counts, and with all others by bounds: a window that lies
+//! `k >= 2` further up loses at least the two lowest exponents, and wins at most all values above. Where the bounds do
+//! not decide, a histogram has to.
+
+/// Exponents of a tile, counted in and around a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Near {
+    /// First exponent of the window.
+    pub(crate) start: u8,
+    /// Number of values.
+    pub(crate) values: u32,
+    /// Values with exponent 0, in the window or not.
+    pub(crate) zeros: u32,
+    /// Values with exponents below the window.
+    pub(crate) below: u32,
+    /// Values with exponents above the window.
+    pub(crate) above: u32,
+    /// Values with exponent `start - 1`, `start` and `start + 1`; none where there is no such exponent.
+    pub(crate) low: [u32; 3],
+    /// Values with exponent `start + 5`, `start + 6` and `start + 7`; none where there is no such exponent.
+    pub(crate) high: [u32; 3],
+}
+
+/// What [`Near`] says of its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// No other window covers more values, and none that begins lower covers as many. So many are outside.
+    Best(usize),
+    /// The window that begins here is better.
+    Better(u8),
+    /// The counts do not decide.
+    Unknown,
+}
+
+impl Near {
+    /// The same without `count` values that are +0.
+    pub(crate) fn without_zeros(self, count: u32) -> Self {
+        let mut near = Self { values: self.values - count, zeros: self.zeros - count, ..self };
+        match self.start {
+            0 => near.low[1] -= count,
+            1 => (near.below, near.low[0]) = (near.below - count, near.low[0] - count),
+            _ => near.below -= count,
+        }
+        near
+    }
+
+    /// Whether the window is the best.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let Self { start, low: [before, first, second], high: [sixth, last, behind], .. } = *self;
+        // Of equal windows the lowest wins.
+        if start > 0 && before >= last {
+            return Verdict::Better(start - 1);
+        }
+        if start < crate::scale::LAST_START && behind > first {
+            return Verdict::Better(start + 1);
+        }
+        let outside = self.below + self.above;
+        let covered = self.values - outside;
+        // Exponent 0 is frequent where values are exactly zero, and only the window from 0 has it. That window loses
+        // everything if it does not overlap with this one.
+        let lowest_loses = if start >= 7 { covered } else { sixth + last };
+        let lower_lose = start < 2 || (self.below - self.zeros < sixth + last && self.below < lowest_loses);
+        let higher_lose = self.above <= first + second;
+        if lower_lose && higher_lose { Verdict::Best(outside as usize) } else { Verdict::Unknown }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::scale::{LAST_START, WINDOW, best_start, covered};
+
+    /// The definition.
+    pub(crate) fn near_of(histogram: &[u32; 256], start: u8) -> Near {
+        let first = usize::from(start);
+        let count = |exponent: Option<usize>| exponent.and_then(|e| histogram.get(e)).copied().unwrap_or(0);
+        Near {
+            start,
+            values: histogram.iter().sum(),
+            zeros: histogram[0],
+            below: histogram[..first].iter().sum(),
+            above: histogram[first + WINDOW..].iter().sum(),
+            low: [first.checked_sub(1), Some(first), Some(first + 1)].map(count),
+            high: [first + 5, first + 6, first + 7].map(|exponent| count(Some(exponent))),
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_true_of_every_window_of_any_histogram() {
+        let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(5);
+        let mut decided = 0;
+        for case in 0..20_000 {
+            let mut histogram = [0u32; 256];
+            let (centre, width) = (rng.random_range(0..256), rng.random_range(1..14));
+            for _ in 0..rng.random_range(0..60) {
+                let spread = rng.random_range(0..width) + rng.random_range(0..width);
+                histogram[(centre + spread).min(255)] += rng.random_range(0..4);
+            }
+            histogram[0] += [0, 0, 9, 90][case % 4];
+            histogram[255] += [0, 0, 0, 0, 1, 60][case % 6];
+            let best = best_start(&histogram);
+            let total: u32 = histogram.iter().sum();
+            for start in 0..=LAST_START {
+                match near_of(&histogram, start).verdict() {
+                    Verdict::Best(outside) => {
+                        decided += 1;
+                        assert_eq!(start, best, "{histogram:?}");
+                        assert_eq!(outside as u32, total - covered(&histogram, start));
+                    }
+                    Verdict::Better(other) => {
+                        let gain =
+                            i64::from(covered(&histogram, other)) - i64::from(covered(&histogram, start));
+                        assert!(gain > 0 || (gain == 0 && other < start), "{start} {other} {histogram:?}");
+                    }
+                    Verdict::Unknown => {}
+                }
+            }
+        }
+        assert!(decided > 5000, "only {decided} of 20000 are decided");
+    }
+
+    #[test]
+    fn zeros_leave_the_counts_that_they_are_in() {
+        let histogram: [u32; 256] = std::array::from_fn(|exponent| 7 + exponent as u32 % 5);
+        let mut without = histogram;
+        without[0] -= 4;
+        for start in 0..=LAST_START {
+            assert_eq!(near_of(&histogram, start).without_zeros(4), near_of(&without, start), "{start}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Zeros out of a tile and back: eight values at a time, by a table of shuffles for each pattern of zeros.
+
+use std::arch::x86_64::*;
+
+use super::vector::{bits, load, load_half, store_half, sum_epi64, swap_middle};
+use crate::kernel::mask;
+
+/// For each mask of eight values, the shuffle that brings those which are marked together.
+static TOGETHER: [[u8; 16]; 256] = shuffles(true);
+/// For each mask of eight values, the shuffle that brings the first ones to those which are marked; the others are 0.
+static APART: [[u8; 16]; 256] = shuffles(false);
+
+const fn shuffles(together: bool) -> [[u8; 16]; 256] {
+    let mut shuffles = [[0x80; 16]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut value, mut rank) = (0, 0);
+        while value < 8 {
+            if mask >> value & 1 == 1 {
+                let (from, to) = if together { (value, rank) } else { (rank, value) };
+                shuffles[mask][2 * to] = 2 * from as u8;
+                shuffles[mask][2 * to + 1] = 2 * from as u8 + 1;
+                rank += 1;
+            }
+            value += 1;
+        }
+        mask += 1;
+    }
+    shuffles
+}
+
+/// See [`crate::kernel::Kernel::zeros`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn zeros(values: &[u8]) -> usize {
+    let (blocks, tail) = values.as_chunks::<64>();
+    let mut sum = _mm256_setzero_si256();
+    for blocks in blocks.chunks(255) {
+        let mut counts = _mm256_setzero_si256();
+        for block in blocks {
+            counts = _mm256_sub_epi8(counts, zero_bytes(block));
+        }
+        sum = _mm256_add_epi64(sum, _mm256_sad_epu8(counts, _mm256_setzero_si256()));
+    }
+    sum_epi64(sum) as usize + mask::zeros(tail)
+}
+
+/// See [`crate::kernel::Kernel::drop_zeros`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize {
+    let (blocks, tail) = values.as_chunks::<64>();
+    let (masks, mask_tail) = mask.split_at_mut(4 * blocks.len());
+    let mut count = 0;
+    for (block, mask) in blocks.iter().zip(masks.as_chunks_mut::<4>().0) {
+        *mask = (!bits(swap_middle(zero_bytes(block)))).to_le_bytes();
+        for (values, mask) in block.as_chunks().0.iter().zip(mask) {
+            // Never more than have been read: there is room for eight.
+            let kept = kept[2 * count..].first_chunk_mut().expect("`kept` has room for all values");
+            let shuffle = load_half(&TOGETHER[usize::from(*mask)]);
+            store_half(kept, _mm_shuffle_epi8(load_half(values), shuffle));
+            count += mask.count_ones() as usize;
+        }
+    }
+    count + mask::drop_zeros(tail, mask_tail, &mut kept[2 * count..])
+}
+
+/// See [`crate::kernel::Kernel::restore_zeros`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
+    let mut left = kept;
+    let mut done = 0;
+    for (mask, out) in mask.iter().zip(out.as_chunks_mut().0) {
+        // The last values are fewer than a vector.
+        let Some(values) = left.first_chunk() else { break };
+        store_half(out, _mm_shuffle_epi8(load_half(values), load_half(&APART[usize::from(*mask)])));
+        left = &left[2 * mask.count_ones() as usize..];
+        done += 1;
+    }
+    mask::restore_zeros(&mask[done..], left, &mut out[16 * done..]);
+}
+
+/// All ones for each of 32 values that is +0, a byte each, in the order of packing.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn zero_bytes(values: &[u8; 64]) -> __m256i {
+    let [low, high] = values.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
+    let zero = |values| _mm256_cmpeq_epi16(load(values), _mm256_setzero_si256());
+    _mm256_packs_epi16(zero(low), zero(high))
+}

@@ -1,0 +1,57 @@
+//! AVX2, and the bit instructions that all processors with AVX2 have.
+
+mod counts;
+mod mask;
+mod pack;
+mod sums;
+mod unpack;
+mod vector;
+
+use crate::TileFault;
+use crate::kernel::near::Near;
+use crate::kernel::{Coded, CodedMut, EscapeIndex, Kernel, SimdLevel};
+
+/// The kernel, if the processor can run it.
+pub(crate) fn kernel() -> Option<&'static Kernel> {
+    let available = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt");
+    available.then_some(&AVX2)
+}
+
+/// Functions for the table, which call those for the instruction set.
+macro_rules! entries {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty => $function:path;)*) => {
+        $(
+            fn $name($($argument: $type),*) -> $result {
+                // SAFETY: this function is private and in `AVX2` only; `kernel` hands that out, and nothing else does,
+                // after it has found every feature that the function called here is compiled for.
+                unsafe { $function($($argument),*) }
+            }
+        )*
+    };
+}
+
+entries! {
+    fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn near(values: &[u8], start: u8) -> Near => counts::near;
+    fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex => pack::pack;
+    fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
+    fn zeros(values: &[u8]) -> usize => mask::zeros;
+    fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
+    fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros;
+}
+
+static AVX2: Kernel = Kernel {
+    level: SimdLevel::Avx2,
+    checksum,
+    // Counters in memory are as fast as the processor can increment them.
+    histogram: crate::kernel::sums::histogram,
+    near: Some(near),
+    pack,
+    unpack,
+    zeros,
+    drop_zeros,
+    restore_zeros,
+};

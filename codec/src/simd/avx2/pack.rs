@@ -1,0 +1,120 @@
+//! Values to sign-mantissa bytes, codes and escapes. The layout of the codes is that of [`crate::kernel::window`].
+
+use std::arch::x86_64::*;
+
+use super::vector::{bits, exponents, load, store, swap_middle};
+use crate::kernel::window::{CODES, Escapes, pack_groups};
+use crate::kernel::{CodedMut, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP};
+
+/// Escapes that are taken from every 64 values, there or not: a loop that ends elsewhere each time costs more.
+const UNCONDITIONAL: usize = 4;
+
+/// See [`crate::kernel::Kernel::pack`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
+    pack_groups(values, coded, |values, start, rest, codes, escapes, index| {
+        let escaped = pack_group(values, start, rest, codes);
+        take_escapes(values, &escaped, escapes, index);
+    })
+}
+
+/// Writes rest and codes of a group; returns a bit for each value that is an escape.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn pack_group(
+    values: &[u8; 2 * GROUP],
+    start: u8,
+    rest: &mut [u8; GROUP],
+    codes: &mut [u8; CODES],
+) -> [u64; GROUP / 64] {
+    let mut escaped = [0; GROUP / 64];
+    let values = values.as_chunks::<128>().0;
+    let rest = rest.as_chunks_mut::<64>().0;
+    let codes = codes.as_chunks_mut::<32>().0;
+    // Eight lanes at a time: the same 64 values of each of the four rows.
+    for column in 0..4 {
+        let mut words = [_mm256_setzero_si256(); 4];
+        for (row, words) in words.iter_mut().enumerate() {
+            let number = 4 * row + column;
+            (*words, escaped[number]) = pack_64(&values[number], start, &mut rest[number]);
+        }
+        for plane in 0..3 {
+            let spare = _mm256_and_si256(words[3], _mm256_set1_epi32(0x1111_1111 << plane));
+            let spare = _mm256_sllv_epi32(spare, _mm256_set1_epi32(3 - plane));
+            store(&mut codes[4 * plane as usize + column], _mm256_or_si256(words[plane as usize], spare));
+        }
+    }
+    escaped
+}
+
+/// Writes the rest of 64 values; returns their eight nibble words and a bit for each escape.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64]) -> (__m256i, u64) {
+    let [a, b, c, d] = values.as_chunks().0 else { unreachable!("128 bytes are four times 32") };
+    let (a, b, c, d) = (load(a), load(b), load(c), load(d));
+
+    // The sign is the highest bit of the upper byte, the mantissa all others of the lower one; their sum has no carry.
+    let mask = _mm256_set1_epi16(0x807f_u16.cast_signed());
+    let rest_of = |values| _mm256_maddubs_epi16(_mm256_and_si256(values, mask), _mm256_set1_epi8(1));
+    let [low, high] = rest.as_chunks_mut().0 else { unreachable!("64 bytes are twice 32") };
+    store(low, swap_middle(_mm256_packus_epi16(rest_of(a), rest_of(b))));
+    store(high, swap_middle(_mm256_packus_epi16(rest_of(c), rest_of(d))));
+
+    let escape = _mm256_set1_epi8(ESCAPE.cast_signed());
+    let code_of = |exponents| {
+        let codes = _mm256_sub_epi8(exponents, _mm256_set1_epi8(start.cast_signed()));
+        _mm256_min_epu8(codes, escape)
+    };
+    let (low, high) = (code_of(exponents(a, b)), code_of(exponents(c, d)));
+    let escaped = |codes| u64::from(bits(swap_middle(_mm256_cmpeq_epi8(codes, escape))));
+    let escaped = escaped(low) | escaped(high) << 32;
+
+    // Of each eight codes the even ones, then the odd ones; of these, pairs to bytes.
+    let order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
+    let nibbles = |codes| _mm256_maddubs_epi16(_mm256_shuffle_epi8(codes, order), _mm256_set1_epi16(0x1001));
+    // Both times packing has left what belongs together in different halves.
+    let words = _mm256_packus_epi16(nibbles(low), nibbles(high));
+    (_mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)), escaped)
+}
+
+/// Writes the exponents of the escapes of a group, and the group's entries of the escape index.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn take_escapes(
+    values: &[u8; 2 * GROUP],
+    escaped: &[u64; GROUP / 64],
+    escapes: &mut Escapes<&mut [u8]>,
+    index: &mut [u16],
+) {
+    let values = values.as_chunks::<2>().0;
+    let mut taken = [0; GROUP + UNCONDITIONAL];
+    let mut count = 0;
+    for (i, bits) in escaped.iter().enumerate() {
+        const STEPS: usize = INDEX_GROUP / 64;
+        if let (0, Some(entry)) = (i % STEPS, index.get_mut(i / STEPS)) {
+            *entry = (escapes.count + count) as u16;
+        }
+        // Where no escape is left this is any value; what is taken from there is overwritten or left out.
+        let exponent = |bits: u64| {
+            let position = (64 * i + bits.trailing_zeros() as usize) % GROUP;
+            (u16::from_le_bytes(values[position]) >> 7) as u8
+        };
+        let mut left = *bits;
+        let slots = &mut taken[count..];
+        for slot in &mut slots[..UNCONDITIONAL] {
+            *slot = exponent(left);
+            left &= left.wrapping_sub(1);
+        }
+        let mut number = UNCONDITIONAL;
+        while left != 0 {
+            slots[number] = exponent(left);
+            left &= left - 1;
+            number += 1;
+        }
+        count += bits.count_ones() as usize;
+    }
+    escapes.exponents[escapes.count..][..count].copy_from_slice(&taken[..count]);
+    escapes.count += count;
+}

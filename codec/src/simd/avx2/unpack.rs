@@ -1,0 +1,147 @@
+//! The inverse of packing.
+
+use std::arch::x86_64::*;
+
+use super::vector::{bits, load, prefetch, store, swap_middle};
+use crate::TileFault;
+use crate::kernel::window::{CODES, Escapes, unpack_groups};
+use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP, TILE};
+
+/// Escapes that are put into every 64 values, there or not: a loop that ends elsewhere each time costs more.
+const UNCONDITIONAL: usize = 4;
+
+/// From one tile's rest to the next one's in the split layout, and about so in the compact one.
+const BODY: usize = TILE + TILE / GROUP * CODES;
+
+/// Exponents of a group, and one that stands for those of absent escapes.
+type Exponents = [u8; GROUP + 32];
+
+/// See [`crate::kernel::Kernel::unpack`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
+    let mut exponents = [0; GROUP + 32];
+    unpack_groups(coded, out, |start, rest, codes, escapes, out, index| {
+        let escaped = unpack_codes(start, codes, &mut exponents);
+        put_escapes(&escaped, escapes, &mut exponents, index);
+        join(rest, &exponents, out);
+    })
+}
+
+/// Writes the exponents that the codes give; returns a bit for each value that is an escape.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn unpack_codes(start: u8, codes: &[u8; CODES], exponents: &mut Exponents) -> [u64; GROUP / 64] {
+    let mut escaped = [0; GROUP / 64];
+    let codes = codes.as_chunks::<32>().0;
+    let exponents = exponents.as_chunks_mut::<64>().0;
+    // Eight lanes at a time: the same 64 values of each of the four rows.
+    for column in 0..4 {
+        let (low, middle, high) = (
+            swap_middle(load(&codes[column])),
+            swap_middle(load(&codes[4 + column])),
+            swap_middle(load(&codes[8 + column])),
+        );
+        let last = _mm256_or_si256(
+            _mm256_or_si256(
+                _mm256_and_si256(_mm256_srli_epi32::<3>(low), _mm256_set1_epi32(0x1111_1111)),
+                _mm256_and_si256(_mm256_srli_epi32::<2>(middle), _mm256_set1_epi32(0x2222_2222)),
+            ),
+            _mm256_and_si256(_mm256_srli_epi32::<1>(high), _mm256_set1_epi32(0x4444_4444)),
+        );
+        let own = _mm256_set1_epi32(0x7777_7777);
+        let words =
+            [_mm256_and_si256(low, own), _mm256_and_si256(middle, own), _mm256_and_si256(high, own), last];
+        for (row, words) in words.into_iter().enumerate() {
+            let number = 4 * row + column;
+            escaped[number] = unpack_64(words, start, &mut exponents[number]);
+        }
+    }
+    escaped
+}
+
+/// Writes the exponents of eight nibble words, of which those in the middle quarters are exchanged; returns a bit for
+/// each escape.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn unpack_64(words: __m256i, start: u8, exponents: &mut [u8; 64]) -> u64 {
+    let nibble = _mm256_set1_epi8(0x0f);
+    let even = _mm256_and_si256(words, nibble);
+    let odd = _mm256_and_si256(_mm256_srli_epi32::<4>(words), nibble);
+    // The nibbles in order are the even values, then the odd ones.
+    let order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15));
+    let low = _mm256_shuffle_epi8(_mm256_unpacklo_epi8(even, odd), order);
+    let high = _mm256_shuffle_epi8(_mm256_unpackhi_epi8(even, odd), order);
+    let start = _mm256_set1_epi8(start.cast_signed());
+    let [first, second] = exponents.as_chunks_mut().0 else { unreachable!("64 bytes are twice 32") };
+    store(first, _mm256_add_epi8(low, start));
+    store(second, _mm256_add_epi8(high, start));
+    let escape = _mm256_set1_epi8(ESCAPE.cast_signed());
+    let escaped = |codes| u64::from(bits(_mm256_cmpeq_epi8(codes, escape)));
+    escaped(low) | escaped(high) << 32
+}
+
+/// Puts the escapes of a group where they belong, counts them, and writes the group's entries of the escape index.
+/// Escapes that are missing count, but what takes their place is of no meaning.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn put_escapes(
+    escaped: &[u64; GROUP / 64],
+    escapes: &mut Escapes<&[u8]>,
+    exponents: &mut Exponents,
+    index: &mut [u16],
+) {
+    let left = escapes.exponents.get(escapes.count..).unwrap_or(&[]);
+    let mut padded = [0; GROUP + UNCONDITIONAL];
+    let source = left.first_chunk::<{ GROUP + UNCONDITIONAL }>().unwrap_or_else(|| {
+        padded[..left.len()].copy_from_slice(left);
+        &padded
+    });
+    let mut count = 0;
+    for (i, bits) in escaped.iter().enumerate() {
+        const STEPS: usize = INDEX_GROUP / 64;
+        if let (0, Some(entry)) = (i % STEPS, index.get_mut(i / STEPS)) {
+            *entry = (escapes.count + count) as u16;
+        }
+        let position = |bits: u64| if bits == 0 { GROUP } else { 64 * i + bits.trailing_zeros() as usize };
+        let mut left = *bits;
+        let source = &source[count..];
+        for escape in &source[..UNCONDITIONAL] {
+            exponents[position(left)] = *escape;
+            left &= left.wrapping_sub(1);
+        }
+        let mut number = UNCONDITIONAL;
+        while left != 0 {
+            exponents[position(left)] = source[number];
+            left &= left - 1;
+            number += 1;
+        }
+        count += bits.count_ones() as usize;
+    }
+    escapes.count += count;
+}
+
+/// Writes the values of a group.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn join(rest: &[u8; GROUP], exponents: &Exponents, out: &mut [u8; 2 * GROUP]) {
+    let rest = rest.as_chunks::<32>().0;
+    let exponents = exponents.as_chunks::<32>().0;
+    let out = out.as_chunks_mut::<64>().0;
+    let sign = _mm256_set1_epi8(0x80u8.cast_signed());
+    for ((rest, exponents), out) in rest.iter().zip(exponents).zip(out) {
+        prefetch(out, 2 * TILE);
+        prefetch(rest, BODY);
+        let (rest, exponents) = (swap_middle(load(rest)), swap_middle(load(exponents)));
+        // Mantissa and exponent are next to each other once the sign has been shifted out; then they move down to make
+        // room for it at the other end.
+        let mantissa = _mm256_add_epi8(rest, rest);
+        let sign = _mm256_and_si256(rest, sign);
+        let zero = _mm256_setzero_si256();
+        let low = _mm256_srli_epi16::<1>(_mm256_unpacklo_epi8(mantissa, exponents));
+        let high = _mm256_srli_epi16::<1>(_mm256_unpackhi_epi8(mantissa, exponents));
+        let [first, second] = out.as_chunks_mut().0 else { unreachable!("64 bytes are twice 32") };
+        store(first, _mm256_or_si256(low, _mm256_unpacklo_epi8(zero, sign)));
+        store(second, _mm256_or_si256(high, _mm256_unpackhi_epi8(zero, sign)));
+    }
+}

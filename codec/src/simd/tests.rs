@@ -1,0 +1,249 @@
+//! Every function of every kernel of this machine against the portable one.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::kernel::near::tests::near_of;
+use crate::kernel::{self, Coded, CodedMut, GROUP, INDEX_GROUP, Kernel, PORTABLE, TILE};
+use crate::scale::{LAST_START, covered};
+
+/// Every short length, and those around groups and tiles.
+fn lengths() -> impl Iterator<Item = usize> {
+    (0..2101).chain([3 * GROUP - 1, 3 * GROUP, 5000, TILE - 1, TILE])
+}
+
+/// The kernels that are compared with the portable one.
+fn kernels() -> impl Iterator<Item = &'static Kernel> {
+    kernel::all().filter(|kernel| kernel.level != PORTABLE.level)
+}
+
+/// The first exponent of the windows below.
+const START: u8 = 110;
+
+/// Kinds of values, by number.
+const KINDS: usize = 8;
+
+/// `count` values, at an address that no vector is aligned to.
+fn values(kind: usize, count: usize, seed: u64) -> Unaligned {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let bytes = (0..count).flat_map(|i| {
+        let rest = rng.random::<u16>() & 0x807f;
+        let inside = u16::from(START) + rng.random_range(0..7u16);
+        let outside = (u16::from(START) + 7 + rng.random_range(0..249u16)) % 256;
+        let exponent = match kind {
+            0 => rng.random_range(0..256),
+            1 => inside,
+            2 => outside,
+            3 if i % 2 == 0 => inside,
+            3 => outside,
+            // As Gaussian values are.
+            4 => u16::from(START) + 6 - rng.random::<u32>().trailing_zeros() as u16,
+            5 if i / 64 % 2 == 0 => inside,
+            5 => outside,
+            6 => [0, 1, 255, 254, inside][rng.random_range(0..5)],
+            _ if rng.random_range(0..3) > 0 => return 0u16.to_le_bytes(),
+            _ => inside,
+        };
+        (exponent << 7 | rest).to_le_bytes()
+    });
+    Unaligned::new(&bytes.collect::<Vec<u8>>())
+}
+
+/// Bytes at an odd address.
+#[derive(Clone)]
+struct Unaligned(Vec<u8>);
+
+impl Unaligned {
+    fn new(bytes: &[u8]) -> Self {
+        let mut buffer = vec![0; bytes.len() + 2];
+        let shift = Self::shift(&buffer);
+        buffer[shift..][..bytes.len()].copy_from_slice(bytes);
+        Self(buffer)
+    }
+
+    fn filled(byte: u8, len: usize) -> Self {
+        Self::new(&vec![byte; len])
+    }
+
+    fn shift(buffer: &[u8]) -> usize {
+        1 - buffer.as_ptr().addr() % 2
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.0[Self::shift(&self.0)..][..self.0.len() - 2]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let (shift, len) = (Self::shift(&self.0), self.0.len() - 2);
+        &mut self.0[shift..][..len]
+    }
+}
+
+fn code_bytes(count: usize) -> usize {
+    count / GROUP * (GROUP / 8 * 3) + (count % GROUP).div_ceil(32) * 12
+}
+
+/// Rest, codes, escapes and escape index.
+#[derive(Clone)]
+struct Packed {
+    start: u8,
+    rest: Unaligned,
+    codes: Unaligned,
+    escapes: Unaligned,
+    index: Vec<u16>,
+}
+
+impl Packed {
+    fn new(kernel: &Kernel, start: u8, values: &[u8]) -> Self {
+        let count = values.len() / 2;
+        let escapes = count - covered(&(PORTABLE.histogram)(values), start) as usize;
+        let mut packed = Self {
+            start,
+            rest: Unaligned::filled(0xa5, count),
+            codes: Unaligned::filled(0xa5, code_bytes(count)),
+            escapes: Unaligned::filled(0xa5, escapes),
+            index: Vec::new(),
+        };
+        let coded = CodedMut {
+            start,
+            rest: packed.rest.bytes_mut(),
+            codes: packed.codes.bytes_mut(),
+            escapes: packed.escapes.bytes_mut(),
+        };
+        packed.index = (kernel.pack)(values, coded)[..count.div_ceil(INDEX_GROUP)].to_vec();
+        packed
+    }
+
+    fn parts(&self) -> (&[u8], &[u8], &[u8], &[u16]) {
+        (self.rest.bytes(), self.codes.bytes(), self.escapes.bytes(), &self.index)
+    }
+
+    /// Values and index, or the fault.
+    fn unpack(&self, kernel: &Kernel) -> Result<(Vec<u8>, Vec<u16>), crate::TileFault> {
+        let mut out = Unaligned::filled(0x5a, 2 * self.rest.bytes().len());
+        let coded = Coded {
+            start: self.start,
+            rest: self.rest.bytes(),
+            codes: self.codes.bytes(),
+            escapes: self.escapes.bytes(),
+        };
+        let index = (kernel.unpack)(coded, out.bytes_mut())?;
+        Ok((out.bytes().to_vec(), index[..self.rest.bytes().len().div_ceil(INDEX_GROUP)].to_vec()))
+    }
+}
+
+#[test]
+fn sums_and_counts_are_equal() {
+    for kernel in kernels() {
+        for count in lengths() {
+            let values = values(count % KINDS, count, count as u64);
+            let values = values.bytes();
+            let histogram = (PORTABLE.histogram)(values);
+            assert_eq!((kernel.histogram)(values), histogram);
+            assert_eq!((kernel.zeros)(values), (PORTABLE.zeros)(values), "{count}");
+            for index in [0, 4096, u64::from(u32::MAX) - 4095, 1 << 40] {
+                // Any number of bytes, not only whole values.
+                let bytes = &values[..values.len() - usize::from(count % 3 == 2)];
+                assert_eq!((kernel.checksum)(bytes, index), (PORTABLE.checksum)(bytes, index), "{count}");
+            }
+            if let Some(near) = kernel.near {
+                let starts = [0, 1, 2, START - 1, START, START + 1, LAST_START - 1, LAST_START];
+                for start in starts.into_iter().chain([(count % 250) as u8]) {
+                    assert_eq!(near(values, start), near_of(&histogram, start), "{count} {start}");
+                }
+            }
+        }
+        // Counters of bytes overflow here, if anywhere.
+        for exponent in [0u16, 1, 109, 110, 111, 115, 116, 117, 255] {
+            let values = exponent.wrapping_shl(7).to_le_bytes().repeat(TILE);
+            let (histogram, near) = ((PORTABLE.histogram)(&values), kernel.near);
+            assert_eq!((kernel.zeros)(&values), (PORTABLE.zeros)(&values));
+            for start in [0, START, LAST_START] {
+                assert!(near.is_none_or(|near| near(&values, start) == near_of(&histogram, start)));
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_tiles_are_equal_and_come_back() {
+    for kernel in kernels() {
+        for count in lengths() {
+            for kind in 0..KINDS {
+                let values = values(kind, count, count as u64);
+                for start in [START, 0, LAST_START].into_iter().take(1 + 2 * usize::from(count % 50 == 13)) {
+                    let packed = Packed::new(kernel, start, values.bytes());
+                    assert!(
+                        packed.parts() == Packed::new(&PORTABLE, start, values.bytes()).parts(),
+                        "{count} {kind}"
+                    );
+                    let (out, index) = packed.unpack(kernel).unwrap();
+                    assert!(out == values.bytes() && index == packed.index, "{count} {kind}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_tiles_are_read_or_refused_alike() {
+    for kernel in kernels() {
+        let mut rng = ChaCha8Rng::seed_from_u64(8);
+        let mut refused = 0;
+        for case in 0..6000 {
+            let count = [rng.random_range(0..2100), rng.random_range(0..=TILE), TILE][case % 3];
+            let values = values(case % KINDS, count, case as u64);
+            let mut packed = Packed::new(&PORTABLE, START, values.bytes());
+            match rng.random_range(0..5) {
+                // More or fewer escapes than the codes have, from none to as many as there are values.
+                0 => packed.escapes = Unaligned::filled(9, rng.random_range(0..=count)),
+                1 => {
+                    let escapes = (packed.escapes.bytes().len() + 1).saturating_sub(case / 2 % 3);
+                    packed.escapes = Unaligned::filled(9, escapes);
+                }
+                // Any codes, also beyond the last value.
+                2 => rng.fill(packed.codes.bytes_mut()),
+                3 => packed.codes.bytes_mut().fill(0xff),
+                _ => {
+                    let escapes = rng.random_range(0..=count);
+                    packed.escapes = Unaligned::filled(200, escapes);
+                    packed.codes.bytes_mut().iter_mut().for_each(|byte| *byte |= rng.random::<u8>());
+                }
+            }
+            // Exponents of the window may be among the escapes, and pass 255.
+            packed.start = rng.random_range(0..=LAST_START);
+            let result = packed.unpack(kernel);
+            refused += usize::from(result.is_err());
+            assert_eq!(result, packed.unpack(&PORTABLE), "case {case}, {count} values");
+        }
+        assert!((3000..6000).contains(&refused), "{refused} of 6000 are refused");
+    }
+}
+
+#[test]
+fn zeros_are_dropped_and_restored_alike() {
+    for kernel in kernels() {
+        for count in lengths() {
+            for kind in [1, 4, 6, 7] {
+                let mut values = values(kind, count, 77 + count as u64);
+                if kind == 4 {
+                    // Zeros in runs.
+                    values.bytes_mut().chunks_mut(200).step_by(2).for_each(|run| run.fill(0));
+                }
+                let values = values.bytes();
+                let drop = |kernel: &Kernel| {
+                    let mut mask = Unaligned::filled(0xa5, count.div_ceil(8));
+                    let mut kept = Unaligned::filled(0xa5, 2 * count);
+                    let kept_count = (kernel.drop_zeros)(values, mask.bytes_mut(), kept.bytes_mut());
+                    (mask.bytes().to_vec(), Unaligned::new(&kept.bytes()[..2 * kept_count]))
+                };
+                let (mask, kept) = drop(kernel);
+                let expected = drop(&PORTABLE);
+                assert!(mask == expected.0 && kept.bytes() == expected.1.bytes(), "{count} {kind}");
+                let mut out = Unaligned::filled(0x5a, 2 * count);
+                (kernel.restore_zeros)(&mask, kept.bytes(), out.bytes_mut());
+                assert!(out.bytes() == values, "{count} {kind}");
+            }
+        }
+    }
+}

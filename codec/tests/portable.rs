@@ -1,0 +1,20 @@
+//! Every test of frames once more on the portable path, in a process that runs nothing else.
+
+#![allow(clippy::duplicate_mod, reason = "each of these is a test target of its own as well")]
+
+#[path = "codecs.rs"]
+mod codecs;
+#[path = "golden.rs"]
+mod golden;
+#[path = "reference.rs"]
+mod reference;
+#[path = "window7.rs"]
+mod window7;
+
+#[test]
+fn this_process_is_portable() {
+    let level = codecs::common::level();
+    assert_eq!(level, zipwire_codec::SimdLevel::Portable);
+    zipwire_codec::force_simd(level).unwrap();
+    assert_eq!(zipwire_codec::simd_level(), level);
+}
