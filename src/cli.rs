@@ -17,6 +17,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a scenario: simulate it, run it on real ranks, or both.
     Run(RunArgs),
+    /// Simulate a scenario and run it on paced links: how good is the prediction?
+    Validate(ValidateArgs),
     /// Print the plan of a scenario's variants as text.
     Plan(PlanArgs),
     /// Check or list scenario files.
@@ -51,6 +53,24 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the summary as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArgs {
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioArgs,
+    /// The executor that measures.
+    #[arg(long, value_name = "EXECUTOR", default_value = "threads")]
+    pub(crate) on: Executor,
+    /// Run at 1/D of the cluster's speed [default: the least that this machine keeps up with].
+    #[arg(long, value_name = "D")]
+    pub(crate) dilation: Option<f64>,
+    /// Write the timelines of both to this folder.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
 }

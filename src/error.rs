@@ -46,7 +46,8 @@ impl CliError {
                 ExecuteError::NoPayload(..)
                 | ExecuteError::Plan(..)
                 | ExecuteError::Ratio { .. }
-                | ExecuteError::Memory { .. },
+                | ExecuteError::Memory { .. }
+                | ExecuteError::Dilation { .. },
             ) => USAGE,
             Self::Execute(_) | Self::Signals(_) | Self::Stdout(_) => FAILED,
         }

@@ -61,6 +61,20 @@ pub enum ExecuteError {
         /// Bytes.
         available: u64,
     },
+    /// A paced run that this machine could not keep up with.
+    #[error(
+        "a dilation of {asked} is too small for this machine: its codec would set the pace\n\
+         help: {needed} would do; leave it out to have it chosen"
+    )]
+    Dilation {
+        /// What was asked for.
+        asked: f64,
+        /// What would do.
+        needed: f64,
+    },
+    /// A run ended well although not all bytes were compared: a defect of the program.
+    #[error("variant `{0}`: not every received byte was compared with what was sent")]
+    Unverified(String),
     /// The payload could not be encoded.
     #[error(transparent)]
     Size(#[from] SizeError),
@@ -209,24 +223,42 @@ impl<'a> Prepared<'a> {
     }
 
     fn run_threads(&self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
+        let report = self.measure(index, self.experiment.iterations, None, cancel)?;
+        let expected = self.planned[index].plan.bytes_raw() * u64::from(self.experiment.iterations);
+        Ok(Outcome { timeline: report.timeline, verified: Some(report.bytes_verified == expected) })
+    }
+
+    /// Runs a variant on threads, paced or as fast as memory.
+    pub(crate) fn measure(
+        &self,
+        index: usize,
+        iterations: u32,
+        pace: Option<&threads::Pace>,
+        cancel: &Cancel,
+    ) -> Result<threads::Report, ExecuteError> {
         let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
         let (plan, payload) = (&self.planned[index].plan, experiment.payload.as_ref());
         let setup = threads::Setup {
             plan,
             payload: payload
                 .ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?,
-            iterations: experiment.iterations,
+            iterations,
             stuck_after: threads::STUCK_AFTER,
+            cores: cores(),
+            pace,
         };
-        let report = threads::run(&setup, cancel.flag()).map_err(|error| {
+        threads::run(&setup, cancel.flag()).map_err(|error| {
             if error.first.kind == FailureKind::Cancelled {
                 return ExecuteError::Cancelled;
             }
             ExecuteError::Threads(variant.name.clone(), error)
-        })?;
-        let expected = plan.bytes_raw() * u64::from(experiment.iterations);
-        Ok(Outcome { timeline: report.timeline, verified: Some(report.bytes_verified == expected) })
+        })
     }
+}
+
+/// Cores of this machine.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
 /// Raw bytes over those of the static sections: no frames of the plan can do better. `None` without static sections.

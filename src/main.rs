@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = Cancel::on_ctrl_c().map_err(error::CliError::from).and_then(|cancel| match cli.command {
         Command::Run(args) => commands::run::run(&args, &cancel),
+        Command::Validate(args) => commands::validate::run(&args, &cancel),
         Command::Plan(args) => commands::plan::run(&args, &cancel),
         Command::Scenario(command) => commands::scenario::run(&command, &cancel),
     });

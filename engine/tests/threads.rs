@@ -50,7 +50,7 @@ fn payload() -> Payload {
 }
 
 fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, RunError> {
-    run(&Setup { plan, payload, iterations: 3, stuck_after }, &AtomicBool::new(false))
+    run(&Setup { plan, payload, iterations: 3, stuck_after, cores: 2, pace: None }, &AtomicBool::new(false))
 }
 
 /// Runs a plan that must fail, and quickly.
@@ -80,7 +80,7 @@ fn exchange(kind: &mut OpKind) -> &mut Exchange {
 fn every_protocol_delivers() {
     for protocol in Protocol::ALL {
         let plan = layer(protocol);
-        let Report { timeline, bytes_verified } = run_with(&plan, &payload(), STUCK_AFTER).unwrap();
+        let Report { timeline, bytes_verified, .. } = run_with(&plan, &payload(), STUCK_AFTER).unwrap();
         assert_eq!(bytes_verified, 3 * plan.bytes_raw(), "every byte of every iteration");
         assert_eq!(timeline.iterations.len(), 3);
         assert!(timeline.spans.iter().all(|span| 0.0 <= span.begin_s && span.begin_s <= span.end_s));
@@ -166,7 +166,14 @@ fn a_panic_on_one_rank_ends_all() {
 #[test]
 fn cancelling_ends_all() {
     let (plan, payload) = (layer(Protocol::Native), payload());
-    let setup = Setup { plan: &plan, payload: &payload, iterations: u32::MAX, stuck_after: STUCK_AFTER };
+    let setup = Setup {
+        plan: &plan,
+        payload: &payload,
+        iterations: u32::MAX,
+        stuck_after: STUCK_AFTER,
+        cores: 2,
+        pace: None,
+    };
     let cancel = AtomicBool::new(false);
     let error = std::thread::scope(|scope| {
         let run = scope.spawn(|| run(&setup, &cancel));

@@ -3,6 +3,7 @@
 pub(crate) mod plan;
 pub(crate) mod run;
 pub(crate) mod scenario;
+pub(crate) mod validate;
 
 use std::path::Path;
 

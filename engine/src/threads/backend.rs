@@ -4,16 +4,18 @@
 //! it has offered its own end. Nothing is sent eagerly, so windows mean what they mean in the simulator.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Batch, Block, Content, OpKind, Region, TransferKey};
+use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, TransferKey};
 use zipwire_schedule::{Failure, FailureKind, OpId, Rank, SizeId};
 use zipwire_traces::Payload;
 
+use super::codec_work::{CodecWork, Coding};
 use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
+use super::pace::{Pace, Parcel, Permits};
 use crate::chunks::{Chunk, Chunks};
 use crate::drive::{Action, Backend, Completion, Outcome, failure};
 
@@ -22,6 +24,21 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits that an error names at the most.
 const NAMED_WAITS: usize = 4;
+
+/// What a paced run adds to a rank.
+pub(super) struct Pacing<'a> {
+    pub(super) pace: &'a Pace,
+    /// To the thread that moves time along the links.
+    pub(super) wire: Sender<Parcel>,
+    pub(super) iteration: u32,
+}
+
+/// A moment at which something happens on this rank.
+#[derive(Debug)]
+pub(super) enum Due {
+    Completion(Completion),
+    Offer(TransferId),
+}
 
 /// One rank of one iteration.
 pub(super) struct Rendezvous<'a> {
@@ -33,6 +50,10 @@ pub(super) struct Rendezvous<'a> {
     pub(super) chunks: &'a Chunks,
     pub(super) segments: &'a [&'static str],
     pub(super) stuck_after: Duration,
+    /// Codec ops that may work at a time.
+    pub(super) permits: &'a Permits,
+    /// `None` where links are as fast as memory.
+    pub(super) pacing: Option<Pacing<'a>>,
     /// When each open exchange was opened.
     pub(super) opened_s: HashMap<OpId, f64>,
     /// Ends of this rank that wait for a note from the peer.
@@ -40,45 +61,68 @@ pub(super) struct Rendezvous<'a> {
     /// Offers of peers that this rank has not asked for yet.
     pub(super) early: HashMap<TransferKey, Offer>,
     pub(super) ended: VecDeque<Completion>,
+    /// What happens later, with its time in seconds; not sorted.
+    pub(super) due: Vec<(f64, Due)>,
+    /// Offers of peers whose bytes are on their way.
+    pub(super) moving: HashMap<TransferKey, (TransferId, Offer)>,
+    /// When the last size of each open exchange arrived.
+    pub(super) sizes_s: HashMap<OpId, f64>,
     /// Bytes that were compared with what was sent.
     pub(super) bytes_verified: u64,
+    pub(super) codec_work: CodecWork,
 }
 
 impl Backend for Rendezvous<'_> {
     fn capabilities(&self) -> Capabilities {
-        CAPABILITIES
+        capabilities(self.pacing.is_some())
     }
 
+    /// Seconds of the cluster since the start of the run.
     fn now_s(&self) -> f64 {
-        self.fabric.now_s()
+        self.fabric.now_s() / self.dilation()
     }
 
     fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure> {
         match action {
             Action::Issue(op) => self.issue(machine, op),
-            Action::Transfer(transfer) => self.offer(machine, transfer),
+            Action::Transfer(transfer) => {
+                let open_s = self.opened_s[&transfer.op] + self.declared_s(|pace| pace.host.launch_s);
+                if open_s > self.fabric.now_s() {
+                    self.due.push((open_s, Due::Offer(transfer)));
+                    return Ok(());
+                }
+                self.offer(machine, transfer)
+            }
             Action::Close(op) => {
                 let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
-                self.complete(Outcome::Op(op, Vec::new()), begin_s, self.now_s());
+                let launched_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
+                let sync_s = self.declared_s(|pace| pace.host.sync_s);
+                let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);
+                self.complete_at(launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);
                 Ok(())
             }
         }
     }
 
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Completion>, Failure> {
+        let until_s = until_s.map(|until_s| until_s * self.dilation());
         let mut last = (self.fabric.progress(), Instant::now());
         loop {
             if self.fabric.is_cancelled() {
                 return Err(failure(machine, None, FailureKind::Cancelled, "stopped by the user"));
             }
+            self.let_due_happen(machine)?;
             if let Some(completion) = self.ended.pop_front() {
                 return Ok(Some(completion));
             }
-            if until_s.is_some_and(|until_s| self.now_s() >= until_s) {
+            let now_s = self.fabric.now_s();
+            if until_s.is_some_and(|until_s| now_s >= until_s) {
                 return Ok(None);
             }
-            let left = until_s.map_or(LOOK, |until_s| Duration::from_secs_f64(until_s - self.now_s()));
-            match self.inbox.recv_timeout(left.min(LOOK)) {
+            let next_s =
+                self.due.iter().map(|(time_s, _)| *time_s).chain(until_s).fold(f64::INFINITY, f64::min);
+            let sleep = Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK);
+            match self.inbox.recv_timeout(sleep) {
                 Ok(note) => self.receive(machine, &note)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -86,7 +130,7 @@ impl Backend for Rendezvous<'_> {
                 }
             }
             let progress = self.fabric.progress();
-            if progress != last.0 {
+            if progress != last.0 || !self.due.is_empty() {
                 last = (progress, Instant::now());
             } else if last.1.elapsed() >= self.stuck_after {
                 return Err(self.stuck(machine));
@@ -100,8 +144,9 @@ impl Backend for Rendezvous<'_> {
 }
 
 /// Threads complete ops and let the machine order transfers; without paced links their clock is no measure.
-pub(super) const CAPABILITIES: Capabilities =
-    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: false };
+pub(super) fn capabilities(paced: bool) -> Capabilities {
+    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: paced }
+}
 
 impl<'a> Rendezvous<'a> {
     /// Fills what the model would have computed before the iteration, and poisons what peers and codec fill.
@@ -116,26 +161,60 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn issue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
-        let begin_s = self.now_s();
+        let begin_s = self.fabric.now_s();
+        let Op { segment, kind, .. } = machine.op(op);
         if let Some(chunks) = self.chunks.checked_before.get(&op) {
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
-        let sizes = match &machine.op(op).kind {
+        let (sizes, seconds) = match kind {
             OpKind::Compute(_) => {
                 self.chunks.filled_by.get(&op).into_iter().flatten().for_each(|chunk| self.fill(chunk));
-                Vec::new()
+                let (rank, segment) = (self.rank, segment.index());
+                let iteration = self.pacing.as_ref().map_or(0, |pacing| pacing.iteration);
+                let computed =
+                    |pace: &Pace| pace.host.launch_s + pace.durations.get(iteration, segment, rank);
+                (Vec::new(), self.declared_s(computed))
             }
-            OpKind::Encode(batch) => self.encode(machine, op, batch)?,
+            OpKind::Encode(batch) => {
+                let permit = self.permits.take();
+                let work_s = self.fabric.now_s();
+                let sizes = self.encode(machine, op, batch)?;
+                drop(permit);
+                let declared_s =
+                    self.declared_s(|pace| pace.codec_s(batch.bytes_raw(), |cost| cost.encode_bytes_per_s));
+                self.codec_work.add(
+                    *segment,
+                    Coding::Encode,
+                    begin_s,
+                    work_s,
+                    self.fabric.now_s(),
+                    batch.bytes_raw(),
+                );
+                (sizes, declared_s)
+            }
             OpKind::Decode(batch) => {
+                let permit = self.permits.take();
+                let work_s = self.fabric.now_s();
                 self.decode(machine, op, batch)?;
-                Vec::new()
+                drop(permit);
+                let declared_s =
+                    self.declared_s(|pace| pace.codec_s(batch.bytes_raw(), |cost| cost.decode_bytes_per_s));
+                self.codec_work.add(
+                    *segment,
+                    Coding::Decode,
+                    begin_s,
+                    work_s,
+                    self.fabric.now_s(),
+                    batch.bytes_raw(),
+                );
+                (Vec::new(), declared_s)
             }
             OpKind::Exchange(_) => {
                 self.opened_s.insert(op, begin_s);
                 return Ok(());
             }
         };
-        self.complete(Outcome::Op(op, sizes), begin_s, self.now_s());
+        self.complete_at(begin_s + seconds, Outcome::Op(op, sizes), begin_s);
         Ok(())
     }
 
@@ -177,7 +256,7 @@ impl<'a> Rendezvous<'a> {
         let key = machine.key(id);
         match id.direction {
             Direction::Receive => match self.early.remove(&key) {
-                Some(offer) => self.take(machine, id, offer),
+                Some(offer) => self.meet(machine, id, offer),
                 None => {
                     self.offered.insert(key, id);
                     Ok(())
@@ -202,11 +281,15 @@ impl<'a> Rendezvous<'a> {
     fn receive(&mut self, machine: &Machine, note: &Note) -> Result<(), Failure> {
         match *note {
             Note::Offer(offer) => match self.offered.remove(&offer.key) {
-                Some(id) => self.take(machine, id, offer),
+                Some(id) => self.meet(machine, id, offer),
                 None => match self.early.insert(offer.key, offer) {
                     None => Ok(()),
                     Some(_) => Err(self.confused(machine, &offer.key, "was offered twice")),
                 },
+            },
+            Note::Arrived { key, begin_s } => match self.moving.remove(&key) {
+                Some((id, offer)) => self.take(machine, id, offer, begin_s),
+                None => Err(self.confused(machine, &key, "arrived without being on its way")),
             },
             Note::Taken { key, begin_s, end_s } => match self.offered.remove(&key) {
                 Some(id) => {
@@ -224,14 +307,27 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    /// Both ends are ready: the bytes move.
+    /// Both ends are ready: the transfer begins.
+    fn meet(&mut self, machine: &Machine, id: TransferId, offer: Offer) -> Result<(), Failure> {
+        let begin_s = self.fabric.now_s();
+        let Some(pacing) = &self.pacing else { return self.take(machine, id, offer, begin_s) };
+        let bytes = machine.transfer_bytes(machine.transfer(id).0);
+        let key = offer.key;
+        if pacing.wire.send(Parcel { key, bytes, begin_s }).is_err() {
+            return Err(self.confused(machine, &key, "has no links: their thread has ended"));
+        }
+        self.moving.insert(key, (id, offer));
+        Ok(())
+    }
+
+    /// The bytes move, or have moved along the paced links: they come into this rank's memory.
     fn take(
         &mut self,
         machine: &Machine,
         id: TransferId,
         Offer { key, content }: Offer,
+        begin_s: f64,
     ) -> Result<(), Failure> {
-        let begin_s = self.now_s();
         let src = key.src;
         let size = match (content, machine.transfer(id).0.content) {
             (Offered::Size(size), Content::Size(_)) => Some(size),
@@ -251,7 +347,10 @@ impl<'a> Rendezvous<'a> {
                 return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
             }
         };
-        let end_s = self.now_s();
+        let end_s = self.fabric.now_s();
+        if size.is_some() {
+            self.sizes_s.insert(id.op, end_s);
+        }
         self.complete(Outcome::Transfer(id, size), begin_s, end_s);
         self.notify(machine, id.op, src, Note::Taken { key, begin_s, end_s })
     }
@@ -263,9 +362,49 @@ impl<'a> Rendezvous<'a> {
         Err(failure(machine, Some(op), FailureKind::PeerLost, format!("rank {to} is gone")))
     }
 
+    /// Something has ended. Times in seconds of this machine.
     fn complete(&mut self, outcome: Outcome, begin_s: f64, end_s: f64) {
         self.fabric.count_progress();
-        self.ended.push_back(Completion { outcome, begin_s, end_s });
+        let dilation = self.dilation();
+        self.ended.push_back(Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation });
+    }
+
+    /// Something ends at `end_s`, or now if that is over.
+    fn complete_at(&mut self, end_s: f64, outcome: Outcome, begin_s: f64) {
+        let now_s = self.fabric.now_s();
+        if end_s <= now_s {
+            return self.complete(outcome, begin_s, now_s);
+        }
+        let dilation = self.dilation();
+        let completion = Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation };
+        self.due.push((end_s, Due::Completion(completion)));
+    }
+
+    fn let_due_happen(&mut self, machine: &Machine) -> Result<(), Failure> {
+        let now_s = self.fabric.now_s();
+        let (mut happening, later) =
+            std::mem::take(&mut self.due).into_iter().partition(|(time_s, _)| *time_s <= now_s);
+        self.due = later;
+        let happening: &mut Vec<(f64, Due)> = &mut happening;
+        happening.sort_by(|a, b| a.0.total_cmp(&b.0));
+        happening.drain(..).try_for_each(|(_, due)| match due {
+            Due::Offer(transfer) => self.offer(machine, transfer),
+            Due::Completion(completion) => {
+                self.fabric.count_progress();
+                self.ended.push_back(completion);
+                Ok(())
+            }
+        })
+    }
+
+    /// Seconds of this machine for a second of the cluster.
+    fn dilation(&self) -> f64 {
+        self.pacing.as_ref().map_or(1.0, |pacing| pacing.pace.dilation)
+    }
+
+    /// What something takes on the cluster, in seconds of this machine; nothing in a run that is not paced.
+    fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
+        self.pacing.as_ref().map_or(0.0, |pacing| seconds(pacing.pace) * pacing.pace.dilation)
     }
 
     fn stuck(&self, machine: &Machine) -> Failure {

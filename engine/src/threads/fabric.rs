@@ -32,6 +32,8 @@ pub(super) enum Offered {
 pub(super) enum Note {
     /// The sender is ready. Nothing moves before the receiver is too.
     Offer(Offer),
+    /// The last byte has come over the paced links: the receiver takes the transfer.
+    Arrived { key: TransferKey, begin_s: f64 },
     /// The receiver has taken the transfer.
     Taken { key: TransferKey, begin_s: f64, end_s: f64 },
     /// The run has failed; the first failure is in [`Fabric`].

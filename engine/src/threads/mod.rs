@@ -3,13 +3,15 @@
 //! What it proves is that a plan does what it says, bit for bit. Its times are not those of a cluster.
 
 mod backend;
+mod codec_work;
 mod fabric;
+mod pace;
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use zipwire_codec::Codec;
@@ -17,10 +19,14 @@ use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank};
 use zipwire_traces::{IterationTime, Payload, Span, Timeline};
 
-use self::backend::{CAPABILITIES, Rendezvous};
+use self::backend::{Pacing, Rendezvous};
 use self::fabric::{Fabric, Memory, Note};
+use self::pace::{Parcel, Permits, Wire};
 use crate::chunks::Chunks;
-use crate::drive::drive;
+use crate::drive::{Backend, drive};
+
+pub use self::codec_work::{CallWork, CodecWork, Coding};
+pub use self::pace::Pace;
 
 /// A run in which nothing ends on any rank for this long has failed.
 pub const STUCK_AFTER: Duration = Duration::from_secs(30);
@@ -36,6 +42,10 @@ pub struct Setup<'a> {
     pub iterations: u32,
     /// The longest standstill, usually [`STUCK_AFTER`].
     pub stuck_after: Duration,
+    /// Codec ops that work at a time.
+    pub cores: usize,
+    /// The cluster that the run stands for; without one, links are as fast as memory and times mean nothing.
+    pub pace: Option<&'a Pace>,
 }
 
 /// The run failed. Every rank has ended, and nothing that it received counts.
@@ -57,6 +67,8 @@ pub struct Report {
     pub timeline: Timeline,
     /// Received bytes that were compared with what was sent, over all ranks and iterations.
     pub bytes_verified: u64,
+    /// What the codec took.
+    pub codec_work: CodecWork,
 }
 
 /// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
@@ -72,10 +84,11 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, RunError> {
     let epoch = Instant::now();
     let timeline =
         Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
-    let mut report = Report { timeline, bytes_verified: 0 };
+    let mut report = Report { timeline, bytes_verified: 0, codec_work: CodecWork::default() };
+    let permits = Permits::new(setup.cores);
     for iteration in 0..setup.iterations {
         let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
-        let job = RankJob { setup, fabric: &fabric, codec: codec.as_deref(), iteration };
+        let job = RankJob { setup, fabric: &fabric, codec: codec.as_deref(), permits: &permits, iteration };
         let ranks = job.run_all(&chunks, inboxes);
         if fabric.is_cancelled() {
             // Ranks that never wait do not look.
@@ -101,6 +114,7 @@ fn append(report: &mut Report, ranks: Vec<RankRun>) {
     let begin_s = ranks.iter().map(|rank| rank.begin_s).fold(f64::INFINITY, f64::min);
     let end_s = ranks.iter().map(|rank| rank.end_s).fold(begin_s, f64::max);
     timeline.iterations.push(IterationTime { begin_s, length_s: end_s - begin_s });
+    ranks.iter().for_each(|rank| report.codec_work.merge(&rank.codec_work));
     report.bytes_verified += ranks.iter().map(|rank| rank.bytes_verified).sum::<u64>();
     let relative = |span: Span| Span { begin_s: span.begin_s - begin_s, end_s: span.end_s - begin_s, ..span };
     let mut spans: Vec<Span> = ranks.into_iter().flat_map(|rank| rank.spans).map(relative).collect();
@@ -114,12 +128,14 @@ struct RankRun {
     end_s: f64,
     spans: Vec<Span>,
     bytes_verified: u64,
+    codec_work: CodecWork,
 }
 
 struct RankJob<'a> {
     setup: &'a Setup<'a>,
     fabric: &'a Fabric<'a>,
     codec: Option<&'a dyn Codec>,
+    permits: &'a Permits,
     iteration: u32,
 }
 
@@ -127,11 +143,17 @@ impl RankJob<'_> {
     /// Runs every rank on a thread of its own. Should the system refuse one, the run fails like any other.
     fn run_all(&self, chunks: &[Chunks], inboxes: Vec<Receiver<Note>>) -> Vec<Result<RankRun, Failure>> {
         std::thread::scope(|scope| {
+            let (wire, parcels) = channel();
+            if let Some(pace) = self.setup.pace {
+                // Ends when the last rank has dropped its end of the channel.
+                scope.spawn(move || Wire::new(pace).run(&parcels, self.fabric));
+            }
             let mut threads = Vec::new();
             for ((program, chunks), inbox) in self.setup.plan.programs.iter().zip(chunks).zip(inboxes) {
                 let rank = program.rank;
                 let thread = std::thread::Builder::new().name(format!("rank {rank}"));
-                match thread.spawn_scoped(scope, move || self.run_guarded(program, chunks, inbox)) {
+                let pacing = self.pacing(&wire);
+                match thread.spawn_scoped(scope, move || self.run_guarded(program, chunks, inbox, pacing)) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
                         let detail = format!("the system refuses a thread for it: {error}");
@@ -140,11 +162,17 @@ impl RankJob<'_> {
                     }
                 }
             }
+            drop(wire);
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
                 thread.join().expect("ranks catch their panics")
             };
             threads.into_iter().map(join).collect()
         })
+    }
+
+    fn pacing(&self, wire: &Sender<Parcel>) -> Option<Pacing<'_>> {
+        let iteration = self.iteration;
+        self.setup.pace.map(|pace| Pacing { pace, wire: wire.clone(), iteration })
     }
 
     /// A panic ends the run like any other failure: with a typed error on every rank.
@@ -153,6 +181,7 @@ impl RankJob<'_> {
         program: &Arc<Program>,
         chunks: &Chunks,
         inbox: Receiver<Note>,
+        pacing: Option<Pacing<'_>>,
     ) -> Result<RankRun, Failure> {
         // Outlives the guarded work: were the inbox closed by unwinding, peers could fail before this rank says why.
         let mut backend = Rendezvous {
@@ -168,7 +197,13 @@ impl RankJob<'_> {
             offered: HashMap::new(),
             early: HashMap::new(),
             ended: VecDeque::new(),
+            permits: self.permits,
+            pacing,
+            due: Vec::new(),
+            moving: HashMap::new(),
+            sizes_s: HashMap::new(),
             bytes_verified: 0,
+            codec_work: CodecWork::default(),
         };
         catch_unwind(AssertUnwindSafe(|| self.run(program, &mut backend))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -186,12 +221,14 @@ impl RankJob<'_> {
             let (rank, detail) = (program.rank, first.to_string());
             return Err(Failure { rank, op: None, kind: FailureKind::Cancelled, detail });
         }
-        let begin_s = self.fabric.now_s();
-        let mut machine = Machine::new(Arc::clone(program), CAPABILITIES, begin_s);
+        let begin_s = backend.now_s();
+        let capabilities = backend.capabilities();
+        let mut machine = Machine::new(Arc::clone(program), capabilities, begin_s);
         let mut spans = Vec::new();
         drive(&mut machine, backend, self.iteration, &mut spans)?;
-        let end_s = self.fabric.now_s();
+        let end_s = backend.now_s();
         backend.finish(&machine).inspect_err(|failure| self.fabric.abort(failure))?;
-        Ok(RankRun { begin_s, end_s, spans, bytes_verified: backend.bytes_verified })
+        let (bytes_verified, codec_work) = (backend.bytes_verified, std::mem::take(&mut backend.codec_work));
+        Ok(RankRun { begin_s, end_s, spans, bytes_verified, codec_work })
     }
 }

@@ -1,0 +1,41 @@
+//! A number of places to work at: so that a codec op has a core of its own while it is measured.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Places that are free.
+#[derive(Debug)]
+pub(in crate::threads) struct Permits {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A place that is taken until this is dropped.
+#[derive(Debug)]
+pub(in crate::threads) struct Permit<'a>(&'a Permits);
+
+impl Permits {
+    pub(in crate::threads) fn new(count: usize) -> Self {
+        Self { free: Mutex::new(count.max(1)), freed: Condvar::new() }
+    }
+
+    /// Waits for a place.
+    pub(in crate::threads) fn take(&self) -> Permit<'_> {
+        let mut free = self.lock();
+        while *free == 0 {
+            free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);
+        }
+        *free -= 1;
+        Permit(self)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        *self.0.lock() += 1;
+        self.0.freed.notify_one();
+    }
+}

@@ -1,0 +1,246 @@
+//! Paced links: every port serves one quantum of bytes at a time, taking turns among the transfers that wait for it.
+//!
+//! This is a model of its own, not the simulator's: no rates are computed anywhere. A transfer keeps a few quanta
+//! under way over the ports of its route; each port hands them on at its bandwidth, first come first served among
+//! transfers, one quantum a turn. Fair shares come out of that, and so agreement with the simulator's max-min rates
+//! means something.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+/// Bytes that a port serves in one turn.
+const QUANTUM: u64 = 16 * 1024;
+/// Quanta of a transfer under way at a time: enough to keep four ports in a row busy and one turn in hand.
+const UNDER_WAY: u32 = 8;
+
+/// A transfer, by position in [`Ports::transfers`].
+pub(super) type Id = usize;
+
+/// One directed link.
+#[derive(Debug)]
+struct Port {
+    /// Seconds per byte.
+    seconds_per_byte: f64,
+    /// Transfers that wait for a turn, and which port of their route this is; each at most once.
+    turns: VecDeque<(Id, usize)>,
+    is_busy: bool,
+}
+
+/// A transfer on its way.
+#[derive(Debug)]
+struct Transfer {
+    ports: Vec<usize>,
+    /// Bytes that have not entered the first port's queue.
+    unsent: u64,
+    /// Bytes that have not left the last port.
+    left: u64,
+    under_way: u32,
+    /// Quanta that wait in front of each port of the route.
+    waiting: Vec<VecDeque<u64>>,
+}
+
+/// A port has served a quantum.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Served {
+    time_s: f64,
+    /// Order of scheduling, which breaks ties.
+    number: u64,
+    port: usize,
+    transfer: Id,
+    hop: usize,
+    bytes: u64,
+}
+
+impl Eq for Served {}
+
+impl PartialOrd for Served {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Served {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.time_s.total_cmp(&other.time_s).then_with(|| self.number.cmp(&other.number))
+    }
+}
+
+/// All ports of a cluster. Time is an argument: seconds of whatever clock the caller keeps.
+#[derive(Debug)]
+pub(super) struct Ports {
+    ports: Vec<Port>,
+    transfers: Vec<Transfer>,
+    served: BinaryHeap<Reverse<Served>>,
+    number: u64,
+}
+
+impl Ports {
+    /// Ports of these bandwidths, in bytes per second.
+    pub(super) fn new(bandwidths: impl IntoIterator<Item = f64>) -> Self {
+        let port = |bandwidth: f64| Port {
+            seconds_per_byte: bandwidth.recip(),
+            turns: VecDeque::new(),
+            is_busy: false,
+        };
+        let ports = bandwidths.into_iter().map(port).collect();
+        Self { ports, transfers: Vec::new(), served: BinaryHeap::new(), number: 0 }
+    }
+
+    /// A transfer of `bytes`, at least one, over `ports` begins at `now_s`.
+    pub(super) fn begin(&mut self, ports: Vec<usize>, bytes: u64, now_s: f64) -> Id {
+        assert!(bytes > 0 && !ports.is_empty(), "an empty transfer has no use for ports");
+        let id = self.transfers.len();
+        let waiting = vec![VecDeque::new(); ports.len()];
+        self.transfers.push(Transfer { ports, unsent: bytes, left: bytes, under_way: 0, waiting });
+        for _ in 0..UNDER_WAY {
+            self.send_next(id, now_s);
+        }
+        id
+    }
+
+    /// When the next quantum has been served; infinite if nothing is under way.
+    pub(super) fn next_s(&self) -> f64 {
+        self.served.peek().map_or(f64::INFINITY, |Reverse(served)| served.time_s)
+    }
+
+    /// Serves the next quantum. Returns the transfer if that was its last one, and the time.
+    pub(super) fn serve(&mut self) -> Option<(Id, f64)> {
+        let Reverse(Served { time_s, port, transfer: id, hop, bytes, .. }) = self.served.pop()?;
+        self.ports[port].is_busy = false;
+        let transfer = &mut self.transfers[id];
+        let mut ended = None;
+        if hop + 1 < transfer.ports.len() {
+            self.queue(id, hop + 1, bytes, time_s);
+        } else {
+            transfer.left -= bytes;
+            transfer.under_way -= 1;
+            ended = (transfer.left == 0).then_some((id, time_s));
+            self.send_next(id, time_s);
+        }
+        self.turn(port, time_s);
+        ended
+    }
+
+    /// Puts the next quantum of a transfer on its way, if there is one and its turn has come.
+    fn send_next(&mut self, id: Id, now_s: f64) {
+        let transfer = &mut self.transfers[id];
+        let bytes = transfer.unsent.min(QUANTUM);
+        if bytes > 0 && transfer.under_way < UNDER_WAY {
+            transfer.unsent -= bytes;
+            transfer.under_way += 1;
+            self.queue(id, 0, bytes, now_s);
+        }
+    }
+
+    fn queue(&mut self, id: Id, hop: usize, bytes: u64, now_s: f64) {
+        let transfer = &mut self.transfers[id];
+        let port = transfer.ports[hop];
+        transfer.waiting[hop].push_back(bytes);
+        if transfer.waiting[hop].len() == 1 {
+            self.ports[port].turns.push_back((id, hop));
+        }
+        self.turn(port, now_s);
+    }
+
+    /// Gives a port that is free to the transfer whose turn it is.
+    fn turn(&mut self, port: usize, now_s: f64) {
+        let index = port;
+        let port = &mut self.ports[index];
+        if port.is_busy {
+            return;
+        }
+        let Some((id, hop)) = port.turns.pop_front() else { return };
+        let waiting = &mut self.transfers[id].waiting[hop];
+        let bytes = waiting.pop_front().expect("a transfer has its turn only while a quantum waits");
+        if !waiting.is_empty() {
+            port.turns.push_back((id, hop));
+        }
+        port.is_busy = true;
+        self.number += 1;
+        let time_s = now_s + bytes as f64 * port.seconds_per_byte;
+        self.served.push(Reverse(Served {
+            time_s,
+            number: self.number,
+            port: index,
+            transfer: id,
+            hop,
+            bytes,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends of transfers that all begin at the given times.
+    fn play(bandwidths: &[f64], transfers: &[(&[usize], u64, f64)]) -> Vec<f64> {
+        let mut ports = Ports::new(bandwidths.iter().copied());
+        let mut order: Vec<usize> = (0..transfers.len()).collect();
+        order.sort_by(|&a, &b| transfers[a].2.total_cmp(&transfers[b].2));
+        let mut starts = order.into_iter().peekable();
+        let (mut ids, mut ends) = (vec![0; transfers.len()], vec![f64::NAN; transfers.len()]);
+        loop {
+            let start_s = starts.peek().map_or(f64::INFINITY, |&index| transfers[index].2);
+            if start_s.is_infinite() && ports.next_s().is_infinite() {
+                return ends;
+            }
+            if start_s <= ports.next_s() {
+                let index = starts.next().expect("just seen");
+                ids[index] = ports.begin(transfers[index].0.to_vec(), transfers[index].1, start_s);
+            } else if let Some((id, time_s)) = ports.serve() {
+                let index = ids.iter().position(|&other| other == id).expect("every transfer has begun");
+                ends[index] = time_s;
+            }
+        }
+    }
+
+    #[track_caller]
+    fn assert_near(got: f64, expected: f64) {
+        assert!((got / expected - 1.0).abs() < 0.02, "got {got}, expected {expected}");
+    }
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn a_transfer_alone_has_the_slowest_port_of_its_route() {
+        let [end] = play(&[4e9, 1e9, 2e9, 4e9], &[(&[0, 1, 2, 3], 64 * MB, 0.0)])[..] else { panic!() };
+        assert_near(end, (64 * MB) as f64 / 1e9);
+    }
+
+    #[test]
+    fn transfers_share_a_port_evenly() {
+        let ends = play(&[1e9], &[(&[0], 10 * MB, 0.0), (&[0], 10 * MB, 0.0), (&[0], 20 * MB, 0.0)]);
+        // Thirds until the short ones have ended, then all of it.
+        assert_near(ends[0], (30 * MB) as f64 / 1e9);
+        assert_near(ends[1], (30 * MB) as f64 / 1e9);
+        assert_near(ends[2], (40 * MB) as f64 / 1e9);
+    }
+
+    #[test]
+    fn what_one_transfer_cannot_use_the_others_get() {
+        // The first is held to 0.2 by its own port: the second has 0.8 of the shared one.
+        let ends = play(&[0.2e9, 1e9], &[(&[0, 1], 20 * MB, 0.0), (&[1], 80 * MB, 0.0)]);
+        assert_near(ends[0], (20 * MB) as f64 / 0.2e9);
+        assert_near(ends[1], (80 * MB) as f64 / 0.8e9);
+    }
+
+    #[test]
+    fn a_late_transfer_takes_its_share_from_then_on() {
+        let half_s = (10 * MB) as f64 / 1e9;
+        let ends = play(&[1e9], &[(&[0], 20 * MB, 0.0), (&[0], 10 * MB, half_s)]);
+        assert_near(ends[0], (30 * MB) as f64 / 1e9);
+        assert_near(ends[1], (30 * MB) as f64 / 1e9);
+    }
+
+    #[test]
+    fn an_all_to_all_takes_as_long_as_its_ports_need() {
+        // Eight ranks, up and down ports: seven equal chunks each.
+        let routes: Vec<[usize; 2]> = (0..8)
+            .flat_map(|src| (0..8).filter(move |&dst| dst != src).map(move |dst| [2 * src, 2 * dst + 1]))
+            .collect();
+        let transfers: Vec<(&[usize], u64, f64)> = routes.iter().map(|route| (&route[..], MB, 0.0)).collect();
+        let ends = play(&[1e9; 16], &transfers);
+        assert_near(ends.into_iter().fold(0.0, f64::max), (7 * MB) as f64 / 1e9);
+    }
+}

@@ -1,0 +1,119 @@
+//! The thread that moves time along the ports: it takes transfers whose ends are both ready and says when the last
+//! byte has arrived. It moves no bytes itself.
+
+use std::collections::BinaryHeap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use zipwire_schedule::plan::TransferKey;
+
+use super::ports::Ports;
+use super::{Pace, ports};
+use crate::threads::fabric::{Fabric, Note};
+
+/// A transfer whose ends are both on offer, given to the wire by its receiver.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::threads) struct Parcel {
+    pub(in crate::threads) key: TransferKey,
+    pub(in crate::threads) bytes: u64,
+    /// When both ends were ready, in seconds of this machine.
+    pub(in crate::threads) begin_s: f64,
+}
+
+/// Longest sleep between two looks at whether the run is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A parcel whose latency is running.
+#[derive(Debug)]
+struct Launched {
+    moves_s: f64,
+    parcel: Parcel,
+}
+
+impl PartialEq for Launched {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Launched {}
+
+impl PartialOrd for Launched {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Launched {
+    /// Reversed: the heap yields the earliest first.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.moves_s.total_cmp(&self.moves_s).then_with(|| other.parcel.key.cmp(&self.parcel.key))
+    }
+}
+
+/// All links of the cluster.
+pub(in crate::threads) struct Wire<'a> {
+    pace: &'a Pace,
+    ports: Ports,
+    launched: BinaryHeap<Launched>,
+    /// The parcel of each transfer on the ports.
+    moving: Vec<Parcel>,
+}
+
+impl<'a> Wire<'a> {
+    pub(in crate::threads) fn new(pace: &'a Pace) -> Self {
+        let bandwidths = pace.topology.capacities().into_iter().map(|bandwidth| bandwidth / pace.dilation);
+        Self { pace, ports: Ports::new(bandwidths), launched: BinaryHeap::new(), moving: Vec::new() }
+    }
+
+    /// Serves until all receivers have gone or the run has ended.
+    pub(in crate::threads) fn run(mut self, parcels: &Receiver<Parcel>, fabric: &Fabric<'_>) {
+        loop {
+            self.catch_up(fabric);
+            let now_s = fabric.now_s();
+            let next_s = self.next_s();
+            let wait = if next_s.is_finite() {
+                Duration::from_secs_f64((next_s - now_s).max(0.0)).min(LOOK)
+            } else {
+                LOOK
+            };
+            match parcels.recv_timeout(wait) {
+                Ok(parcel) => {
+                    let latency_s = self.pace.topology.route(parcel.key.src, parcel.key.dst).latency_s;
+                    let moves_s = parcel.begin_s + latency_s * self.pace.dilation;
+                    self.launched.push(Launched { moves_s, parcel });
+                }
+                Err(RecvTimeoutError::Timeout) if fabric.first_failure().is_none() => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn next_s(&self) -> f64 {
+        self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s).min(self.ports.next_s())
+    }
+
+    /// Lets everything happen that is due. Events keep their own times, so sleeping too long delays news and nothing
+    /// else.
+    fn catch_up(&mut self, fabric: &Fabric<'_>) {
+        while self.next_s() <= fabric.now_s() {
+            let launch_s = self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s);
+            if launch_s <= self.ports.next_s() {
+                let Some(Launched { moves_s, parcel }) = self.launched.pop() else { return };
+                let route = self.pace.topology.route(parcel.key.src, parcel.key.dst);
+                let ports = route.links().iter().map(|link| link.index()).collect();
+                let id: ports::Id = self.ports.begin(ports, parcel.bytes, moves_s);
+                debug_assert_eq!(id, self.moving.len());
+                self.moving.push(parcel);
+                continue;
+            }
+            // Bytes that move are progress, however long a transfer takes.
+            fabric.count_progress();
+            if let Some((id, _)) = self.ports.serve() {
+                let Parcel { key, begin_s, .. } = self.moving[id];
+                // A receiver that has gone has failed, and said so.
+                fabric.send(key.dst, Note::Arrived { key, begin_s });
+            }
+        }
+    }
+}

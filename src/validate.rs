@@ -1,0 +1,141 @@
+//! Holds predictions against measurements: the same plans simulated and run on paced links.
+
+use zipwire_engine::threads::{CodecWork, Coding, Pace};
+use zipwire_scenarios::Experiment;
+use zipwire_schedule::CodecCost;
+use zipwire_traces::{Metrics, Timeline};
+
+use crate::execute::cores;
+use crate::{Cancel, ExecuteError, Executor, Prepared};
+
+/// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace.
+const CODEC_SHARE: f64 = 0.5;
+
+/// How well the simulator predicts the variants of a scenario.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// Seconds of this machine for a second of the cluster.
+    pub dilation: f64,
+    /// The variants, in the scenario's order.
+    pub variants: Vec<VariantValidation>,
+}
+
+/// How well the simulator predicts one variant.
+#[derive(Clone, Debug)]
+pub struct VariantValidation {
+    /// Its name.
+    pub name: String,
+    /// Mean iteration time of the simulation, in seconds.
+    pub predicted_s: f64,
+    /// Mean iteration time of the paced run, in seconds of the cluster.
+    pub measured_s: f64,
+    /// Share of this machine's cores that the codec took.
+    pub codec_share: f64,
+    /// Seconds of the cluster that a codec op waited for a core, on average.
+    pub core_wait_s: f64,
+    /// What was simulated.
+    pub simulated: Timeline,
+    /// What was measured, in seconds of the cluster.
+    pub measured: Timeline,
+}
+
+impl VariantValidation {
+    /// Measured / predicted - 1.
+    pub fn error(&self) -> f64 {
+        self.measured_s / self.predicted_s - 1.0
+    }
+}
+
+impl Validation {
+    /// Whether both order the variants alike. Variants whose predictions are within `tolerance` of each other are equal.
+    pub fn ranking_agrees(&self, tolerance: f64) -> bool {
+        let pairs = self
+            .variants
+            .iter()
+            .enumerate()
+            .flat_map(|(i, a)| self.variants[i + 1..].iter().map(move |b| (a, b)));
+        pairs
+            .filter(|(a, b)| {
+                (a.predicted_s / b.predicted_s).max(b.predicted_s / a.predicted_s) > 1.0 + tolerance
+            })
+            .all(|(a, b)| (a.predicted_s < b.predicted_s) == (a.measured_s < b.measured_s))
+    }
+}
+
+/// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins.
+///
+/// `dilation` replaces the least one that lets this machine keep up; less than that is refused.
+///
+/// # Errors
+/// If a run fails, a byte is wrong, the user stops it, or the dilation is too small.
+pub fn validate(
+    prepared: &mut Prepared<'_>,
+    experiment: &Experiment,
+    dilation: Option<f64>,
+    cancel: &Cancel,
+    mut begin: impl FnMut(String),
+) -> Result<Validation, ExecuteError> {
+    prepared.check(Executor::Sim)?;
+    prepared.check(Executor::Threads)?;
+    let mut needed = 1.0_f64;
+    for (index, variant) in experiment.variants.iter().enumerate() {
+        if let (true, Some(codec)) = (variant.protocol.is_coded(), &experiment.codec) {
+            begin(format!("{}: measuring the codec of this machine", variant.name));
+            let work = prepared.measure(index, 1, None, cancel)?.codec_work;
+            needed = needed.max(needed_dilation(&work, &codec.cost));
+        }
+    }
+    let needed = needed.ceil();
+    if let Some(asked) = dilation.filter(|&asked| asked < needed) {
+        return Err(ExecuteError::Dilation { asked, needed });
+    }
+    let pace = Pace {
+        topology: experiment.topology.clone(),
+        host: experiment.host,
+        codec: experiment.codec.as_ref().map(|choice| choice.cost),
+        durations: experiment.durations.clone(),
+        dilation: dilation.unwrap_or(needed).max(1.0),
+    };
+    let mut variants = Vec::new();
+    for (index, variant) in experiment.variants.iter().enumerate() {
+        begin(format!("{}: simulating", variant.name));
+        let simulated = prepared.run(index, Executor::Sim, cancel)?.timeline;
+        begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
+        let report = prepared.measure(index, experiment.iterations, Some(&pace), cancel)?;
+        let bytes_raw = prepared.planned(index).plan.bytes_raw();
+        if report.bytes_verified != bytes_raw * u64::from(experiment.iterations) {
+            return Err(ExecuteError::Unverified(variant.name.clone()));
+        }
+        let mean = |timeline: &Timeline| Metrics::of(timeline, bytes_raw).iteration_s.mean;
+        let (predicted_s, measured_s) = (mean(&simulated), mean(&report.timeline));
+        let calls = report.codec_work.calls.values();
+        let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
+            (work + call.work_s, waiting + call.waiting_s, ops + call.ops)
+        });
+        let run_s = measured_s * f64::from(experiment.iterations) * pace.dilation;
+        variants.push(VariantValidation {
+            name: variant.name.clone(),
+            predicted_s,
+            measured_s,
+            codec_share: work_s / (run_s * cores() as f64),
+            core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
+            simulated,
+            measured: report.timeline,
+        });
+    }
+    Ok(Validation { dilation: pace.dilation, variants })
+}
+
+/// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its
+/// share of the time that is declared for one of them.
+fn needed_dilation(work: &CodecWork, cost: &CodecCost) -> f64 {
+    let needed = work.calls.iter().map(|((_, coding), call)| {
+        let speed = match coding {
+            Coding::Encode => cost.encode_bytes_per_s,
+            Coding::Decode => cost.decode_bytes_per_s,
+        };
+        let declared_s = cost.launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
+        call.work_s / cores() as f64 / declared_s / CODEC_SHARE
+    });
+    needed.fold(1.0, f64::max)
+}
