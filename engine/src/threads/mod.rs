@@ -146,7 +146,7 @@ impl RankJob<'_> {
             let (wire, parcels) = channel();
             if let Some(pace) = self.setup.pace {
                 // Ends when the last rank has dropped its end of the channel.
-                scope.spawn(move || Wire::new(pace).run(&parcels, self.fabric));
+                scope.spawn(move || Wire::new(pace, self.setup.plan).run(&parcels, self.fabric));
             }
             let mut threads = Vec::new();
             for ((program, chunks), inbox) in self.setup.plan.programs.iter().zip(chunks).zip(inboxes) {

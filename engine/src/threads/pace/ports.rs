@@ -8,8 +8,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Bytes that a port serves in one turn.
-const QUANTUM: u64 = 16 * 1024;
 /// Quanta of a transfer under way at a time: enough to keep four ports in a row busy and one turn in hand.
 const UNDER_WAY: u32 = 8;
 
@@ -68,6 +66,8 @@ impl Ord for Served {
 /// All ports of a cluster. Time is an argument: seconds of whatever clock the caller keeps.
 #[derive(Debug)]
 pub(super) struct Ports {
+    /// Bytes that a port serves in one turn.
+    quantum: u64,
     ports: Vec<Port>,
     transfers: Vec<Transfer>,
     served: BinaryHeap<Reverse<Served>>,
@@ -75,15 +75,15 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Ports of these bandwidths, in bytes per second.
-    pub(super) fn new(bandwidths: impl IntoIterator<Item = f64>) -> Self {
+    /// Ports of these bandwidths, in bytes per second, that serve `quantum` bytes in a turn.
+    pub(super) fn new(bandwidths: impl IntoIterator<Item = f64>, quantum: u64) -> Self {
         let port = |bandwidth: f64| Port {
             seconds_per_byte: bandwidth.recip(),
             turns: VecDeque::new(),
             is_busy: false,
         };
         let ports = bandwidths.into_iter().map(port).collect();
-        Self { ports, transfers: Vec::new(), served: BinaryHeap::new(), number: 0 }
+        Self { quantum, ports, transfers: Vec::new(), served: BinaryHeap::new(), number: 0 }
     }
 
     /// A transfer of `bytes`, at least one, over `ports` begins at `now_s`.
@@ -124,7 +124,7 @@ impl Ports {
     /// Puts the next quantum of a transfer on its way, if there is one and its turn has come.
     fn send_next(&mut self, id: Id, now_s: f64) {
         let transfer = &mut self.transfers[id];
-        let bytes = transfer.unsent.min(QUANTUM);
+        let bytes = transfer.unsent.min(self.quantum);
         if bytes > 0 && transfer.under_way < UNDER_WAY {
             transfer.unsent -= bytes;
             transfer.under_way += 1;
@@ -175,7 +175,7 @@ mod tests {
 
     /// Ends of transfers that all begin at the given times.
     fn play(bandwidths: &[f64], transfers: &[(&[usize], u64, f64)]) -> Vec<f64> {
-        let mut ports = Ports::new(bandwidths.iter().copied());
+        let mut ports = Ports::new(bandwidths.iter().copied(), 16 * 1024);
         let mut order: Vec<usize> = (0..transfers.len()).collect();
         order.sort_by(|&a, &b| transfers[a].2.total_cmp(&transfers[b].2));
         let mut starts = order.into_iter().peekable();

@@ -2,10 +2,12 @@
 //! byte has arrived. It moves no bytes itself.
 
 use std::collections::BinaryHeap;
+use std::ops::RangeInclusive;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use zipwire_schedule::plan::TransferKey;
+use zipwire_schedule::Plan;
+use zipwire_schedule::plan::{OpKind, TransferKey};
 
 use super::ports::Ports;
 use super::{Pace, ports};
@@ -19,6 +21,11 @@ pub(in crate::threads) struct Parcel {
     /// When both ends were ready, in seconds of this machine.
     pub(in crate::threads) begin_s: f64,
 }
+
+/// Turns that the mean transfer of a plan takes at a port.
+const TURNS: u64 = 64;
+/// Bytes of a turn. Fewer cost this machine more than they add.
+const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -61,9 +68,10 @@ pub(in crate::threads) struct Wire<'a> {
 }
 
 impl<'a> Wire<'a> {
-    pub(in crate::threads) fn new(pace: &'a Pace) -> Self {
+    /// The links that carry `plan`.
+    pub(in crate::threads) fn new(pace: &'a Pace, plan: &Plan) -> Self {
         let bandwidths = pace.topology.capacities().into_iter().map(|bandwidth| bandwidth / pace.dilation);
-        Self { pace, ports: Ports::new(bandwidths), launched: BinaryHeap::new(), moving: Vec::new() }
+        Self { pace, ports: Ports::new(bandwidths, quantum(plan)), launched: BinaryHeap::new(), moving: Vec::new() }
     }
 
     /// Serves until all receivers have gone or the run has ended.
@@ -116,4 +124,16 @@ impl<'a> Wire<'a> {
             }
         }
     }
+}
+
+/// A fraction of the plan's mean transfer, so that passing it from port to port in turns costs little beside moving it.
+fn quantum(plan: &Plan) -> u64 {
+    let ops = plan.programs.iter().flat_map(|program| &program.ops);
+    let sends = ops.flat_map(|op| match &op.kind {
+        OpKind::Exchange(exchange) => exchange.sends.as_slice(),
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => &[],
+    });
+    let regions = sends.filter_map(|transfer| transfer.content.region());
+    let (bytes, count) = regions.fold((0, 0), |(bytes, count), region| (bytes + region.len, count + 1));
+    (bytes / (count * TURNS).max(1)).clamp(*QUANTUM.start(), *QUANTUM.end())
 }
