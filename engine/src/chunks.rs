@@ -64,7 +64,7 @@ impl Chunks {
                 let consumer = (op.id.index() + 1..writes.len()).find(|&later| touches(later, &region));
                 match consumer {
                     Some(index) => {
-                        chunks.checked_before.entry(program.ops[index].id).or_default().push(chunk)
+                        chunks.checked_before.entry(program.ops[index].id).or_default().push(chunk);
                     }
                     None => chunks.checked_at_end.push(chunk),
                 }

@@ -1,6 +1,7 @@
 //! What a real executor provides, and the loop that all of them share.
 
 use zipwire_schedule::machine::{Capabilities, Input, Machine, Step, TransferId};
+use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId};
 use zipwire_traces::Span;
 
@@ -22,6 +23,15 @@ pub enum Outcome {
     Op(OpId, Vec<(SizeId, u64)>),
     /// A transfer, and the size that it brought.
     Transfer(TransferId, Option<u64>),
+}
+
+/// What a rank waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Something has ended.
+    Ended(Completion),
+    /// A peer has its end of a transfer on offer. Due only where the order of the exchange follows peers.
+    PeerReady(TransferKey),
 }
 
 /// Something that has ended, in the backend's own time in seconds since the start of the run.
@@ -46,8 +56,8 @@ pub trait Backend {
     /// Starts something. Does not wait for peers. An error ends the rank.
     fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure>;
 
-    /// Waits for something to end; `None` when `until_s` has come first. An error ends the rank.
-    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Completion>, Failure>;
+    /// Waits for something to happen; `None` when `until_s` has come first. An error ends the rank.
+    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure>;
 
     /// Tells the peers and releases what is in flight.
     fn abort(&mut self, failure: &Failure);
@@ -74,7 +84,8 @@ pub fn drive(
             Step::Close(op) => Action::Close(op),
             Step::Wait { until_s } => {
                 match backend.wait(machine, until_s) {
-                    Ok(Some(completion)) => spans.push(take_in(machine, iteration, completion)),
+                    Ok(Some(Event::Ended(completion))) => spans.push(take_in(machine, iteration, completion)),
+                    Ok(Some(Event::PeerReady(key))) => machine.handle(Input::PeerReady { key }),
                     Ok(None) => {}
                     Err(failure) => fail(machine, failure),
                 }

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::Field;
 
-/// Most ranks of a cluster: a job holds dense matrices of rank pairs, 2 GiB each at this size.
-const RANK_LIMIT: u32 = 16_384;
+/// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
+const RANK_LIMIT: u32 = 4096;
 
 const KEYS: &[&str] = &[
     "nodes",

@@ -16,7 +16,8 @@ pub struct Variant {
     pub protocol: Protocol,
     /// In which order its transfers start.
     pub order: Order,
-    /// Open sends of a rank, and open receives, from 1 to ranks - 1; `None` leaves them unbounded.
+    /// Open sends of a rank, and open receives, from 1 to ranks - 1; `None` leaves them to the order, which bounds them
+    /// only as `shifted-rounds`.
     pub window: Option<u32>,
 }
 
@@ -84,6 +85,9 @@ fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Place
         Some(field) => field.choice("order", &Order::ALL, Order::name)?,
         None => Order::default(),
     };
+    if order == Order::ShiftedRounds {
+        table.refuse("window", "the window of `shifted-rounds` is 1")?;
+    }
     let window = table.get("window").map(|field| field.integer_u32(1..=ranks - 1)).transpose()?;
     let variant = Variant { name: name.name()?, protocol, order, window };
     Ok((Placed { variant, protocol: blamed.place() }, name.place()))

@@ -89,7 +89,7 @@ fn values() {
      | --set cluster.nodes=0
      |                     ^
      |
-     = help: it must be an integer from 1 to 16384
+     = help: it must be an integer from 1 to 4096
     ");
     assert_snapshot!(error(VALID, &["cluster.nic_bandwidth=50"]), @r#"
     error: `cluster.nic_bandwidth` needs a unit: `50` could be anything

@@ -150,7 +150,7 @@ fn numbers_out_of_range() {
     4 | nodes = 0
       |         ^
       |
-      = help: it must be an integer from 1 to 16384
+      = help: it must be an integer from 1 to 4096
     ");
     assert_snapshot!(error(&valid_with("nodes = 2", "nodes = -1"), &[]), @r"
     error: `cluster.nodes` is out of range: `-1`
@@ -159,7 +159,7 @@ fn numbers_out_of_range() {
     4 | nodes = -1
       |         ^^
       |
-      = help: it must be an integer from 1 to 16384
+      = help: it must be an integer from 1 to 4096
     ");
     assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 2.0"), &[]), @r"
     error: `cluster.nodes` must be an integer, found a float
@@ -168,16 +168,16 @@ fn numbers_out_of_range() {
     4 | nodes = 2.0
       |         ^^^
     ");
-    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 16384"), &[]), @r"
-    error: `cluster.nodes x cluster.gpus_per_node` is out of range: `32768`
+    assert_snapshot!(error(&valid_with("nodes = 2", "nodes = 4096"), &[]), @r"
+    error: `cluster.nodes x cluster.gpus_per_node` is out of range: `8192`
      --> test.toml:5:17
       |
-    4 | nodes = 16384
-      |         ----- times this
+    4 | nodes = 4096
+      |         ---- times this
     5 | gpus_per_node = 2
       |                 ^
       |
-      = help: it must be from 2 to 16384 ranks
+      = help: it must be from 2 to 4096 ranks
     ");
     assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"0 GB/s\""), &[]), @r#"
     error: `cluster.gpu_bandwidth` is out of range: `0 GB/s`
@@ -229,7 +229,7 @@ fn one_rank_has_nobody_to_talk_to() {
     4 | gpus_per_node = 1
       |                 ^
       |
-      = help: it must be from 2 to 16384 ranks
+      = help: it must be from 2 to 4096 ranks
     ");
 }
 
@@ -253,14 +253,14 @@ fn names() {
        |
        = help: did you mean `static-first`? it must be one of `native`, `size-first` and `static-first`
     "#);
-    assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"largest-first\""), &[]), @r#"
-    error: unknown order `largest-first`
+    assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"smallest-first\""), &[]), @r#"
+    error: unknown order `smallest-first`
       --> test.toml:23:9
        |
-    23 | order = "largest-first"
-       |         ^^^^^^^^^^^^^^^
+    23 | order = "smallest-first"
+       |         ^^^^^^^^^^^^^^^^
        |
-       = help: it must be `rotation`
+       = help: did you mean `largest-first`? it must be one of `rotation`, `shifted-rounds`, `largest-first` and `any-ready`
     "#);
     assert_snapshot!(error(&valid_with("name = \"test\"", "name = \"../test\""), &[]), @r#"
     error: `name` cannot be part of a file name: `../test`
@@ -322,6 +322,14 @@ fn variants() {
        |          ^
        |
        = help: it must be an integer from 1 to 3
+    ");
+    let rounds = "order = \"shifted-rounds\"\nwindow = 1";
+    assert_snapshot!(error(&valid_with("protocol = \"static-first\"", rounds), &[]), @r"
+    error: `variant.1.window` has no effect: the window of `shifted-rounds` is 1
+      --> test.toml:27:10
+       |
+    27 | window = 1
+       |          ^
     ");
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use zipwire_scenarios::{Experiment, Source, load};
-use zipwire_schedule::{Pace, Protocol, Work};
+use zipwire_schedule::{Order, Pace, Protocol, Work};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -76,6 +76,7 @@ fn smoke_scenarios_cover_the_language() {
         }
         for variant in &experiment.variants {
             covered.insert(variant.protocol.name().to_owned());
+            covered.insert(variant.order.name().to_owned());
             if variant.window.is_some_and(|window| window < experiment.topology.ranks() - 1) {
                 covered.insert("narrow window".to_owned());
             }
@@ -93,6 +94,7 @@ fn smoke_scenarios_cover_the_language() {
     }
     let mut wanted: BTreeSet<String> =
         Protocol::ALL.iter().map(|protocol| protocol.name().to_owned()).collect();
+    wanted.extend(Order::ALL.map(|order| order.name().to_owned()));
     wanted.extend([Pace::Burst, Pace::Chain, Pace::SendReceive].map(|pace| format!("{pace:?}")));
     wanted.extend(
         [

@@ -5,12 +5,27 @@
 //!
 //! Contract: after each [`Machine::handle`], call [`Machine::poll`] until it returns [`Step::Wait`] or a
 //! final step, and carry out what it returns.
+//!
+//! # Windows and progress
+//!
+//! An end that is on offer occupies its rank's window until the transfer has ended, whether or not the other end is on
+//! offer too. Under [`Order::AnyReady`] a machine with room offers the first transfer, in listed order, whose other end
+//! is known to be on offer ([`Input::PeerReady`]), and only if there is none the first of its list.
+//!
+//! If listed order gets to its end, so does this, with any window and whatever machines are told and when. Suppose that
+//! it stood still. Ends that were offered out of turn have met their other ends and have ended, so every open end was
+//! the first of its list when it was offered. Let `t` be the transfer that, in listed order, ends first of those that
+//! have not ended here. There, fewer than W earlier ones of either list had not ended before it; the same holds here,
+//! so both windows have reached `t`, and it is under way: nothing stands still.
+//!
+//! Listed order gets to its end with W = 1 already where both ends of every transfer rank it alike, as all
+//! [`Order`]s do: of the transfers that are left, the first comes next at both of its ends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::plan::{Content, Exchange, Op, OpKind, Program, Transfer, TransferKey};
-use crate::{Failure, FailureKind, Lane, OpId, SizeId};
+use crate::{Failure, FailureKind, Lane, OpId, Order, SizeId};
 
 /// When an op may be issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +94,12 @@ pub enum Input {
         /// The size that it brought, if it receives one.
         size: Option<u64>,
     },
+    /// A peer has its end of a transfer with this rank on offer. Counts only where [`Order::follows_peers`], may come
+    /// before the exchange is open here, and may be left out: without it transfers go in listed order.
+    PeerReady {
+        /// The transfer.
+        key: TransferKey,
+    },
     /// Something went wrong.
     Failed {
         /// The op, if it was one.
@@ -123,13 +144,19 @@ struct Open {
     op: OpId,
     sends: Progress,
     receives: Progress,
+    /// Where each transfer is listed, if the order follows peers. Looked up, never iterated.
+    listed: HashMap<TransferKey, TransferId>,
 }
 
 /// How far one direction of an exchange is.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Progress {
     /// The first transfer that was not offered yet.
-    next: usize,
+    next: u32,
+    /// Later ones that were offered out of turn.
+    ahead: BTreeSet<u32>,
+    /// Not offered yet, unlike their other ends.
+    awaited: BTreeSet<u32>,
     /// Offered and not ended.
     open: u32,
 }
@@ -148,6 +175,10 @@ pub struct Machine {
     /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     exchanges: Vec<Open>,
+    /// Whether the order of any exchange does.
+    follows_peers: bool,
+    /// What peers have on offer in exchanges that this rank has not opened yet.
+    early: Vec<TransferKey>,
     sizes: Vec<Option<u64>>,
     completed: usize,
     failure: Option<Failure>,
@@ -158,13 +189,19 @@ impl Machine {
     ///
     /// # Panics
     /// If the capabilities contradict one another: a device that orders ops by itself cannot have its transfers
-    /// ordered by the host.
+    /// ordered by the host. Or if the program reorders messages ([`Order::reorders`]) where a library orders them: it
+    /// matches them by that order.
     pub fn new(program: Arc<Program>, capabilities: Capabilities, start_s: f64) -> Self {
         let Capabilities { readiness, transfer_order, .. } = capabilities;
         assert!(
             readiness == Readiness::Completed || transfer_order == TransferOrder::Library,
             "the machine orders transfers only where ops are issued after their dependencies have completed"
         );
+        assert!(
+            transfer_order == TransferOrder::Machine || !orders(&program).any(Order::reorders),
+            "messages are reordered only where the machine orders transfers"
+        );
+        let follows_peers = orders(&program).any(Order::follows_peers);
         let mut dependents = vec![Vec::new(); program.ops.len()];
         for op in &program.ops {
             for dep in &op.deps {
@@ -177,6 +214,8 @@ impl Machine {
             ready: program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id).collect(),
             in_flight: [0; Lane::ALL.len()],
             exchanges: Vec::new(),
+            follows_peers,
+            early: Vec::new(),
             sizes: vec![None; program.size_count as usize],
             completed: 0,
             failure: None,
@@ -266,6 +305,11 @@ impl Machine {
                 let progress = open.expect("transfers belong to open exchanges").progress(transfer.direction);
                 progress.open -= 1;
             }
+            Input::PeerReady { key } => {
+                if self.follows_peers && !self.exchanges.iter_mut().any(|open| open.peer_ready(key)) {
+                    self.early.push(key);
+                }
+            }
             Input::Failed { op, kind, detail } => {
                 let rank = self.program.rank;
                 self.failure.get_or_insert(Failure { rank, op, kind, detail });
@@ -311,11 +355,27 @@ impl Machine {
         self.in_flight[self.op(op).kind.lane() as usize] += 1;
         let is_exchange = matches!(self.op(op).kind, OpKind::Exchange(_));
         if is_exchange && self.capabilities.transfer_order == TransferOrder::Machine {
-            self.exchanges.push(Open { op, sends: Progress::default(), receives: Progress::default() });
+            self.open(op);
         }
         if self.capabilities.readiness == Readiness::Issued {
             self.unblock(op);
         }
+    }
+
+    fn open(&mut self, op: OpId) {
+        let (sends, receives) = (Progress::default(), Progress::default());
+        let mut open = Open { op, sends, receives, listed: HashMap::new() };
+        let exchange = self.exchange(op);
+        if exchange.order.follows_peers() {
+            let ids = |direction| {
+                let indices = (0..).zip(list(exchange, direction)).map(|(index, _)| index);
+                indices.map(move |index| TransferId { op, direction, index })
+            };
+            let ids = ids(Direction::Send).chain(ids(Direction::Receive));
+            open.listed = ids.map(|id| (self.key(id), id)).collect();
+        }
+        self.early.retain(|&key| !open.peer_ready(key));
+        self.exchanges.push(open);
     }
 
     /// The next transfer of an open exchange, its end, or the time of its next transfer; `None` when it waits
@@ -324,31 +384,14 @@ impl Machine {
         let op = self.exchanges[index].op;
         let mut wake_s: Option<f64> = None;
         for direction in [Direction::Send, Direction::Receive] {
-            loop {
-                let Progress { next, open } = *self.exchanges[index].progress(direction);
-                let exchange = self.exchange(op);
-                let window = match direction {
-                    Direction::Send => exchange.window.sends,
-                    Direction::Receive => exchange.window.receives,
-                };
-                let Some(transfer) = list(exchange, direction).get(next) else { break };
-                if open >= window {
-                    break;
+            self.pass(index, direction);
+            match self.admitted(index, direction, now_s) {
+                Admitted::Now(transfer) => {
+                    self.exchanges[index].progress(direction).offer(transfer);
+                    return Some(Step::Transfer(TransferId { op, direction, index: transfer }));
                 }
-                // Both ends know that nothing moves: the transfer is left out.
-                let empty = self.transfer_bytes(transfer) == 0;
-                let starts_s = self.start_s + transfer.not_before_s;
-                if !empty && self.capabilities.timed && starts_s > now_s {
-                    wake_s = earliest(wake_s, Some(starts_s));
-                    break;
-                }
-                let progress = self.exchanges[index].progress(direction);
-                progress.next += 1;
-                if !empty {
-                    progress.open += 1;
-                    let index = u32::try_from(next).expect("transfers are counted in 32 bits");
-                    return Some(Step::Transfer(TransferId { op, direction, index }));
-                }
+                Admitted::At(time_s) => wake_s = earliest(wake_s, Some(time_s)),
+                Admitted::Nothing => {}
             }
         }
         if wake_s.is_some() {
@@ -357,13 +400,53 @@ impl Machine {
         let Open { sends, receives, .. } = &self.exchanges[index];
         let exchange = self.exchange(op);
         let over = |progress: &Progress, transfers: &[Transfer]| {
-            progress.open == 0 && progress.next == transfers.len()
+            progress.open == 0 && progress.next as usize == transfers.len()
         };
         if over(sends, &exchange.sends) && over(receives, &exchange.receives) {
             self.exchanges.remove(index);
             return Some(Step::Close(op));
         }
         None
+    }
+
+    /// Passes over transfers that were offered out of turn, and over empty ones: both ends know that nothing moves and
+    /// leave these out.
+    fn pass(&mut self, index: usize, direction: Direction) {
+        let op = self.exchanges[index].op;
+        loop {
+            let next = self.exchanges[index].progress(direction).next;
+            let Some(transfer) = list(self.exchange(op), direction).get(next as usize) else { return };
+            let is_empty = self.transfer_bytes(transfer) == 0;
+            let progress = self.exchanges[index].progress(direction);
+            if !progress.ahead.remove(&next) && !is_empty {
+                return;
+            }
+            progress.next += 1;
+        }
+    }
+
+    /// What the window of one direction admits: the first transfer, of those that a peer waits for and then the next of
+    /// the list, whose time has come.
+    fn admitted(&self, index: usize, direction: Direction, now_s: f64) -> Admitted {
+        let open = &self.exchanges[index];
+        let exchange = self.exchange(open.op);
+        let transfers = list(exchange, direction);
+        let (progress, window) = match direction {
+            Direction::Send => (&open.sends, exchange.window.sends),
+            Direction::Receive => (&open.receives, exchange.window.receives),
+        };
+        if progress.open >= window || progress.next as usize == transfers.len() {
+            return Admitted::Nothing;
+        }
+        let mut first_s = f64::INFINITY;
+        for &transfer in progress.awaited.iter().chain([&progress.next]) {
+            let begin_s = self.start_s + transfers[transfer as usize].not_before_s;
+            if begin_s <= now_s || !self.capabilities.timed {
+                return Admitted::Now(transfer);
+            }
+            first_s = first_s.min(begin_s);
+        }
+        Admitted::At(first_s)
     }
 
     fn exchange(&self, op: OpId) -> &Exchange {
@@ -392,13 +475,54 @@ impl Machine {
     }
 }
 
+/// See [`Machine::admitted`].
+enum Admitted {
+    /// A transfer, by its position.
+    Now(u32),
+    /// None before this time in seconds.
+    At(f64),
+    /// None before a transfer ends.
+    Nothing,
+}
+
+impl Progress {
+    fn offer(&mut self, transfer: u32) {
+        self.awaited.remove(&transfer);
+        if transfer == self.next {
+            self.next += 1;
+        } else {
+            self.ahead.insert(transfer);
+        }
+        self.open += 1;
+    }
+}
+
 impl Open {
+    /// Takes in that the other end of a transfer is on offer; `false` if the transfer is not of this exchange.
+    fn peer_ready(&mut self, key: TransferKey) -> bool {
+        let Some(&TransferId { direction, index, .. }) = self.listed.get(&key) else { return false };
+        let progress = self.progress(direction);
+        // The news may cross with this rank's own offer.
+        if index >= progress.next && !progress.ahead.contains(&index) {
+            progress.awaited.insert(index);
+        }
+        true
+    }
+
     fn progress(&mut self, direction: Direction) -> &mut Progress {
         match direction {
             Direction::Send => &mut self.sends,
             Direction::Receive => &mut self.receives,
         }
     }
+}
+
+/// The order of each exchange.
+fn orders(program: &Program) -> impl Iterator<Item = Order> {
+    program.ops.iter().filter_map(|op| match &op.kind {
+        OpKind::Exchange(exchange) => Some(exchange.order),
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => None,
+    })
 }
 
 fn list(exchange: &Exchange, direction: Direction) -> &[Transfer] {

@@ -143,7 +143,8 @@ pub struct Block {
 pub struct Exchange {
     /// What it carries.
     pub stage: Stage,
-    /// The order in which transfers enter the window; `sends` and `receives` are listed in it.
+    /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known
+    /// beforehand: [`Order::AnyReady`] starts from the rotation.
     pub order: Order,
     /// How many transfers are open at a time.
     pub window: Window,

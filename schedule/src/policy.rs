@@ -1,5 +1,7 @@
 //! Choices that a variant makes: protocol, order, window; and the costs that executors charge.
 
+use std::cmp::Reverse;
+
 use crate::Rank;
 
 /// How a compressed All-to-All travels.
@@ -39,31 +41,68 @@ pub enum Order {
     /// Step k sends to rank + k and receives from rank - k, modulo the rank count.
     #[default]
     Rotation,
+    /// Rotation, one peer after the other: its window is 1.
+    ShiftedRounds,
+    /// By planned bytes, most first; among equals by the step of the rotation. For sizes that differ from pair to pair:
+    /// where all ranks send most to the same one, they all send there first.
+    LargestFirst,
+    /// Rotation, except that transfers whose other end is on offer go before those whose other end is not.
+    AnyReady,
 }
 
 impl Order {
     /// All orders.
-    pub const ALL: [Self; 1] = [Self::Rotation];
+    pub const ALL: [Self; 4] = [Self::Rotation, Self::ShiftedRounds, Self::LargestFirst, Self::AnyReady];
 
     /// Name in scenarios.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rotation => "rotation",
+            Self::ShiftedRounds => "shifted-rounds",
+            Self::LargestFirst => "largest-first",
+            Self::AnyReady => "any-ready",
         }
     }
 
-    /// The peers that `rank` sends to, in order.
-    pub fn sends(self, rank: Rank, rank_count: u32) -> Vec<Rank> {
-        match self {
-            Self::Rotation => (1..rank_count).map(|step| Rank((rank.0 + step) % rank_count)).collect(),
-        }
+    /// Whether messages leave the order in which a library that matches them without tags would expect them.
+    pub fn reorders(self) -> bool {
+        matches!(self, Self::LargestFirst | Self::AnyReady)
     }
 
-    /// The peers that `rank` receives from, in order.
-    pub fn receives(self, rank: Rank, rank_count: u32) -> Vec<Rank> {
+    /// Whether it depends on what peers have on offer.
+    pub fn follows_peers(self) -> bool {
+        self == Self::AnyReady
+    }
+
+    /// The peers that `rank` sends to, as listed in plans; `bytes` is what each of them gets.
+    ///
+    /// Both ends of a transfer rank it alike, by its bytes and its step, which no two transfers of one list share.
+    pub fn sends(self, rank: Rank, rank_count: u32, bytes: impl Fn(Rank) -> u64) -> Vec<Rank> {
+        let by_step = (1..rank_count).map(|step| Rank((rank.0 + step) % rank_count));
+        self.list(by_step.collect(), bytes)
+    }
+
+    /// The peers that `rank` receives from, as listed in plans; `bytes` is what each of them gives.
+    pub fn receives(self, rank: Rank, rank_count: u32, bytes: impl Fn(Rank) -> u64) -> Vec<Rank> {
+        let by_step = (1..rank_count).map(|step| Rank((rank.0 + rank_count - step) % rank_count));
+        self.list(by_step.collect(), bytes)
+    }
+
+    fn list(self, mut peers: Vec<Rank>, bytes: impl Fn(Rank) -> u64) -> Vec<Rank> {
         match self {
-            Self::Rotation => {
-                (1..rank_count).map(|step| Rank((rank.0 + rank_count - step) % rank_count)).collect()
+            Self::Rotation | Self::ShiftedRounds | Self::AnyReady => {}
+            // Stable: equals stay in the order of their steps.
+            Self::LargestFirst => peers.sort_by_key(|&peer| Reverse(bytes(peer))),
+        }
+        peers
+    }
+
+    /// The window of an exchange among `rank_count` ranks for which `peers` was chosen; `None` means all at once.
+    pub fn window(self, peers: Option<u32>, rank_count: u32) -> Window {
+        match self {
+            Self::ShiftedRounds => Window::both(1),
+            Self::Rotation | Self::LargestFirst | Self::AnyReady => {
+                Window::both(peers.unwrap_or(rank_count.saturating_sub(1)).max(1))
             }
         }
     }

@@ -118,6 +118,10 @@ fn the_digest_tells_plans_apart() {
     for other in others {
         assert_ne!(base, other);
     }
+    // Equal chunks are listed alike under every order.
+    let ordered = |order| Choice { order, ..choice(Protocol::StaticFirst, Some(1)) };
+    let digests = Order::ALL.map(|order| plan(&layer(uniform(4, 2048)), &ordered(order)).digest());
+    assert_eq!(std::collections::BTreeSet::from(digests).len(), Order::ALL.len());
 }
 
 fn transfers(flows: Vec<Flow>, rank_count: u32, pace: Pace) -> Plan {

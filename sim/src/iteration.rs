@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, TransferKey};
+use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{Lane, OpId, Rank, SizeId};
 use zipwire_traces::Span;
 
@@ -223,11 +223,19 @@ impl<'a> Iteration<'a> {
         }
     }
 
-    /// A transfer starts, and its latency runs, when both ends have been offered.
+    /// A transfer starts, and its latency runs, when both ends have been offered. A peer learns of the first of them at
+    /// once, as it does of the second.
     fn offer(&mut self, rank: Rank, id: TransferId) {
-        let key = self.host(rank).machine.key(id);
+        let machine = &self.host(rank).machine;
+        let key = machine.key(id);
+        let (&Transfer { peer, .. }, exchange) = machine.transfer(id);
+        let follows_peers = exchange.order.follows_peers();
         let Some(other) = self.offers.remove(&key) else {
             self.offers.insert(key, (rank, id));
+            if follows_peers {
+                self.host(peer).machine.handle(Input::PeerReady { key });
+                self.dirty.insert(peer);
+            }
             return;
         };
         let (send, receive) = match id.direction {

@@ -17,7 +17,7 @@ use super::codec_work::{CodecWork, Coding};
 use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
 use super::pace::{Pace, Parcel, Permits};
 use crate::chunks::{Chunk, Chunks};
-use crate::drive::{Action, Backend, Completion, Outcome, failure};
+use crate::drive::{Action, Backend, Completion, Event, Outcome, failure};
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -60,7 +60,7 @@ pub(super) struct Rendezvous<'a> {
     pub(super) offered: HashMap<TransferKey, TransferId>,
     /// Offers of peers that this rank has not asked for yet.
     pub(super) early: HashMap<TransferKey, Offer>,
-    pub(super) ended: VecDeque<Completion>,
+    pub(super) events: VecDeque<Event>,
     /// What happens later, with its time in seconds; not sorted.
     pub(super) due: Vec<(f64, Due)>,
     /// Offers of peers whose bytes are on their way.
@@ -104,7 +104,7 @@ impl Backend for Rendezvous<'_> {
         }
     }
 
-    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Completion>, Failure> {
+    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
         let until_s = until_s.map(|until_s| until_s * self.dilation());
         let mut last = (self.fabric.progress(), Instant::now());
         loop {
@@ -112,8 +112,8 @@ impl Backend for Rendezvous<'_> {
                 return Err(failure(machine, None, FailureKind::Cancelled, "stopped by the user"));
             }
             self.let_due_happen(machine)?;
-            if let Some(completion) = self.ended.pop_front() {
-                return Ok(Some(completion));
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
             }
             let now_s = self.fabric.now_s();
             if until_s.is_some_and(|until_s| now_s >= until_s) {
@@ -252,13 +252,16 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn offer(&mut self, machine: &Machine, id: TransferId) -> Result<(), Failure> {
-        let transfer = machine.transfer(id).0;
+        let (transfer, exchange) = machine.transfer(id);
         let key = machine.key(id);
         match id.direction {
             Direction::Receive => match self.early.remove(&key) {
                 Some(offer) => self.meet(machine, id, offer),
                 None => {
                     self.offered.insert(key, id);
+                    if exchange.order.follows_peers() {
+                        return self.notify(machine, id.op, key.src, Note::Ready(key));
+                    }
                     Ok(())
                 }
             },
@@ -283,7 +286,10 @@ impl<'a> Rendezvous<'a> {
             Note::Offer(offer) => match self.offered.remove(&offer.key) {
                 Some(id) => self.meet(machine, id, offer),
                 None => match self.early.insert(offer.key, offer) {
-                    None => Ok(()),
+                    None => {
+                        self.events.push_back(Event::PeerReady(offer.key));
+                        Ok(())
+                    }
                     Some(_) => Err(self.confused(machine, &offer.key, "was offered twice")),
                 },
             },
@@ -291,6 +297,10 @@ impl<'a> Rendezvous<'a> {
                 Some((id, offer)) => self.take(machine, id, offer, begin_s),
                 None => Err(self.confused(machine, &key, "arrived without being on its way")),
             },
+            Note::Ready(key) => {
+                self.events.push_back(Event::PeerReady(key));
+                Ok(())
+            }
             Note::Taken { key, begin_s, end_s } => match self.offered.remove(&key) {
                 Some(id) => {
                     self.complete(Outcome::Transfer(id, None), begin_s, end_s);
@@ -366,7 +376,8 @@ impl<'a> Rendezvous<'a> {
     fn complete(&mut self, outcome: Outcome, begin_s: f64, end_s: f64) {
         self.fabric.count_progress();
         let dilation = self.dilation();
-        self.ended.push_back(Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation });
+        let completion = Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation };
+        self.events.push_back(Event::Ended(completion));
     }
 
     /// Something ends at `end_s`, or now if that is over.
@@ -391,7 +402,7 @@ impl<'a> Rendezvous<'a> {
             Due::Offer(transfer) => self.offer(machine, transfer),
             Due::Completion(completion) => {
                 self.fabric.count_progress();
-                self.ended.push_back(completion);
+                self.events.push_back(Event::Ended(completion));
                 Ok(())
             }
         })

@@ -196,7 +196,7 @@ impl RankJob<'_> {
             opened_s: HashMap::new(),
             offered: HashMap::new(),
             early: HashMap::new(),
-            ended: VecDeque::new(),
+            events: VecDeque::new(),
             permits: self.permits,
             pacing,
             due: Vec::new(),

@@ -21,7 +21,7 @@ pub struct Choice {
     pub protocol: Protocol,
     /// The order of transfers within an exchange.
     pub order: Order,
-    /// Open sends, and open receives, per rank; `None` means all peers at once.
+    /// Open sends, and open receives, per rank; `None` means all peers at once. [`Order::ShiftedRounds`] does not ask.
     pub window: Option<u32>,
     /// The codec; coded protocols need one.
     pub codec: Option<Spec>,
@@ -129,21 +129,15 @@ impl Call {
             let chunk = |peer: Rank| Chunk { peer, values: regions[peer.index()] };
             peers.into_iter().map(chunk).filter(|chunk| chunk.values.len > 0).collect()
         };
-        let window = choice.window.unwrap_or(rank_count.saturating_sub(1)).max(1);
+        let order = choice.order;
+        let sent = |peer: Rank| bytes[[rank.index(), peer.index()]];
+        let received = |peer: Rank| bytes[[peer.index(), rank.index()]];
         Self {
             dtype,
-            order: choice.order,
-            window: Window::both(window),
-            sends: chunks(
-                input,
-                &|peer| bytes[[rank.index(), peer.index()]],
-                choice.order.sends(rank, rank_count),
-            ),
-            receives: chunks(
-                output,
-                &|peer| bytes[[peer.index(), rank.index()]],
-                choice.order.receives(rank, rank_count),
-            ),
+            order,
+            window: order.window(choice.window, rank_count),
+            sends: chunks(input, &sent, order.sends(rank, rank_count, sent)),
+            receives: chunks(output, &received, order.receives(rank, rank_count, received)),
         }
     }
 

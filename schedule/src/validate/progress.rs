@@ -45,6 +45,10 @@ pub(super) fn find_cycle(plan: &Plan, transfers: &BTreeMap<TransferKey, Pair>) -
 
 /// Plays the plan with machines that are never late and transfers that take no time. What stands still here stands
 /// still everywhere: a transfer that could go on is never held back, and ending one opens windows and closes none.
+///
+/// These machines are never told what peers have on offer, so they take transfers in listed order. What gets to its end
+/// here also does under [`Order::AnyReady`](crate::Order::AnyReady), whatever the machines are told and when; the
+/// module documentation of [`machine`](crate::machine) says why.
 pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
     let capabilities = Capabilities {
         readiness: Readiness::Completed,

@@ -71,7 +71,12 @@ impl<'a> Wire<'a> {
     /// The links that carry `plan`.
     pub(in crate::threads) fn new(pace: &'a Pace, plan: &Plan) -> Self {
         let bandwidths = pace.topology.capacities().into_iter().map(|bandwidth| bandwidth / pace.dilation);
-        Self { pace, ports: Ports::new(bandwidths, quantum(plan)), launched: BinaryHeap::new(), moving: Vec::new() }
+        Self {
+            pace,
+            ports: Ports::new(bandwidths, quantum(plan)),
+            launched: BinaryHeap::new(),
+            moving: Vec::new(),
+        }
     }
 
     /// Serves until all receivers have gone or the run has ended.
