@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Validate(ValidateArgs),
     /// Print the plan of a scenario's variants as text.
     Plan(PlanArgs),
+    /// Compare two timelines that `run` wrote, span by span.
+    Diff(DiffArgs),
     /// Check or list scenario files.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
@@ -82,6 +84,22 @@ pub(crate) struct PlanArgs {
     /// Only this rank.
     #[arg(long, value_name = "R")]
     pub(crate) rank: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// A timeline: a `*.trace.json` of `zipwire run`.
+    #[arg(value_name = "A.json")]
+    pub(crate) a: PathBuf,
+    /// The timeline to hold against it.
+    #[arg(value_name = "B.json")]
+    pub(crate) b: PathBuf,
+    /// List at most N spans of each kind of difference.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Print the comparison as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -39,7 +39,14 @@ impl CliError {
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Scenario(_) | Self::Output(_) | Self::Usage(_) => USAGE,
+            Self::Scenario(_) | Self::Usage(_) => USAGE,
+            Self::Output(error) => {
+                if error.is_refused() {
+                    USAGE
+                } else {
+                    FAILED
+                }
+            }
             Self::Execute(ExecuteError::Cancelled) => STOPPED,
             Self::Execute(ExecuteError::Unavailable(..)) => UNAVAILABLE,
             Self::Execute(

@@ -63,7 +63,7 @@ pub enum ExecuteError {
     },
     /// A paced run that this machine could not keep up with.
     #[error(
-        "a dilation of {asked} is too small for this machine: its codec would set the pace\n\
+        "a dilation of {asked} is too small: this machine would set the pace\n\
          help: {needed} would do; leave it out to have it chosen"
     )]
     Dilation {
@@ -129,6 +129,9 @@ impl<'a> Prepared<'a> {
             Ok(Planned { plan, digest })
         };
         let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;
+        if cancel.is_cancelled() {
+            return Err(ExecuteError::Cancelled);
+        }
         Ok(Self { experiment, planned, sizes: SizeTable::default() })
     }
 

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(&args, &cancel),
         Command::Validate(args) => commands::validate::run(&args, &cancel),
         Command::Plan(args) => commands::plan::run(&args, &cancel),
+        Command::Diff(args) => commands::diff::run(&args, &cancel),
         Command::Scenario(command) => commands::scenario::run(&command, &cancel),
     });
     match result {

@@ -1,4 +1,4 @@
-//! The output folder of a run: all files of a run appear together, or none does.
+//! The output folder of a run: its files appear when all of them are complete, `summary.json` last, or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -23,6 +23,32 @@ pub struct Output {
 pub struct OutputError {
     folder: PathBuf,
     source: io::Error,
+    is_refused: bool,
+}
+
+impl OutputError {
+    /// Whether the folder could not be used from the start, rather than failing later, on a full disk for instance.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+}
+
+/// Begin of the names of hidden folders; the id of the process that fills one follows.
+const STAGING: &str = ".zipwire-";
+
+/// Removes what processes left here that were killed before they could: folders named after processes that are gone.
+fn remove_abandoned(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(STAGING)?.split('-').next()?.parse::<u32>().ok());
+        // Where processes cannot be looked up this way, nothing is known to be gone, and everything stays.
+        let can_tell = Path::new("/proc/self").exists();
+        if process.is_some_and(|id| can_tell && !Path::new("/proc").join(id.to_string()).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 impl Output {
@@ -31,7 +57,7 @@ impl Output {
     /// # Errors
     /// If it cannot be created or written.
     pub fn create(folder: &Path) -> Result<Self, OutputError> {
-        let failed = |source| OutputError { folder: folder.to_owned(), source };
+        let failed = |source| OutputError { folder: folder.to_owned(), source, is_refused: true };
         let missing = folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());
         let mut output = Self {
             folder: folder.to_owned(),
@@ -39,8 +65,15 @@ impl Output {
             staging: None,
             names: Vec::new(),
         };
+        if folder.exists() && !folder.is_dir() {
+            return Err(failed(io::Error::other("it is not a folder")));
+        }
         fs::create_dir_all(folder).map_err(failed)?;
-        let staging = tempfile::Builder::new().prefix(".zipwire-").tempdir_in(folder).map_err(failed)?;
+        remove_abandoned(folder);
+        let staging = tempfile::Builder::new()
+            .prefix(&format!("{STAGING}{}-", std::process::id()))
+            .tempdir_in(folder)
+            .map_err(failed)?;
         output.staging = Some(staging);
         Ok(output)
     }
@@ -59,7 +92,7 @@ impl Output {
         name: &str,
         content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), OutputError> {
-        let failed = |source| OutputError { folder: self.folder.clone(), source };
+        let failed = |source| OutputError { folder: self.folder.clone(), source, is_refused: false };
         let staging = self.staging.as_ref().expect("an output is staged until it is committed");
         let mut file = BufWriter::new(File::create(staging.path().join(name)).map_err(failed)?);
         content(&mut file).and_then(|()| file.flush()).map_err(failed)?;
@@ -74,8 +107,11 @@ impl Output {
     pub fn commit(mut self) -> Result<(), OutputError> {
         let staging = self.staging.take().expect("an output is committed once");
         for name in &self.names {
-            fs::rename(staging.path().join(name), self.folder.join(name))
-                .map_err(|source| OutputError { folder: self.folder.clone(), source })?;
+            fs::rename(staging.path().join(name), self.folder.join(name)).map_err(|source| OutputError {
+                folder: self.folder.clone(),
+                source,
+                is_refused: false,
+            })?;
         }
         self.created.clear();
         Ok(())
@@ -129,6 +165,23 @@ mod tests {
         output.write("older", text("1")).unwrap();
         drop(output);
         assert_eq!(fs::read_to_string(root.path().join("older")).unwrap(), "2");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_killed_processes_left_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        // Linux gives out no process id above 2^22.
+        fs::create_dir(root.path().join(".zipwire-99999999-abc")).unwrap();
+        fs::create_dir(root.path().join(".zipwire-other")).unwrap();
+        let running = root.path().join(format!(".zipwire-{}-abc", std::process::id()));
+        fs::create_dir(&running).unwrap();
+        drop(Output::create(root.path()).unwrap());
+        let mut left: Vec<_> =
+            fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        left.sort();
+        assert_eq!(left.len(), 2);
+        assert!(left.contains(&running));
     }
 
     #[test]

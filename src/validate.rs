@@ -6,10 +6,14 @@ use zipwire_schedule::CodecCost;
 use zipwire_traces::{Metrics, Timeline};
 
 use crate::execute::cores;
-use crate::{Cancel, ExecuteError, Executor, Prepared};
+use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
 /// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace.
 const CODEC_SHARE: f64 = 0.5;
+
+/// Seconds of this machine that the shortest iteration takes at the least: then the moments by which threads wake up late
+/// do not matter.
+const SHORTEST_ITERATION_S: f64 = 1.0;
 
 /// How well the simulator predicts the variants of a scenario.
 #[derive(Clone, Debug)]
@@ -64,7 +68,8 @@ impl Validation {
 
 /// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins.
 ///
-/// `dilation` replaces the least one that lets this machine keep up; less than that is refused.
+/// `dilation` replaces the least one that lets this machine keep up and that makes iterations long enough to be
+/// measured; less than that is refused.
 ///
 /// # Errors
 /// If a run fails, a byte is wrong, the user stops it, or the dilation is too small.
@@ -77,8 +82,14 @@ pub fn validate(
 ) -> Result<Validation, ExecuteError> {
     prepared.check(Executor::Sim)?;
     prepared.check(Executor::Threads)?;
+    let mut simulated = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in experiment.variants.iter().enumerate() {
+        begin(format!("{}: simulating", variant.name));
+        let timeline = prepared.run(index, Executor::Sim, cancel)?.timeline;
+        let predicted_s = mean_iteration_s(&timeline, prepared.planned(index));
+        needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
+        simulated.push((timeline, predicted_s));
         if let (true, Some(codec)) = (variant.protocol.is_coded(), &experiment.codec) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
             let work = prepared.measure(index, 1, None, cancel)?.codec_work;
@@ -97,17 +108,15 @@ pub fn validate(
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
-    for (index, variant) in experiment.variants.iter().enumerate() {
-        begin(format!("{}: simulating", variant.name));
-        let simulated = prepared.run(index, Executor::Sim, cancel)?.timeline;
+    for (index, (variant, (simulated, predicted_s))) in experiment.variants.iter().zip(simulated).enumerate()
+    {
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
         let report = prepared.measure(index, experiment.iterations, Some(&pace), cancel)?;
         let bytes_raw = prepared.planned(index).plan.bytes_raw();
         if report.bytes_verified != bytes_raw * u64::from(experiment.iterations) {
             return Err(ExecuteError::Unverified(variant.name.clone()));
         }
-        let mean = |timeline: &Timeline| Metrics::of(timeline, bytes_raw).iteration_s.mean;
-        let (predicted_s, measured_s) = (mean(&simulated), mean(&report.timeline));
+        let measured_s = mean_iteration_s(&report.timeline, prepared.planned(index));
         let calls = report.codec_work.calls.values();
         let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
             (work + call.work_s, waiting + call.waiting_s, ops + call.ops)
@@ -124,6 +133,10 @@ pub fn validate(
         });
     }
     Ok(Validation { dilation: pace.dilation, variants })
+}
+
+fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {
+    Metrics::of(timeline, planned.plan.bytes_raw()).iteration_s.mean
 }
 
 /// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its

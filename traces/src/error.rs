@@ -93,6 +93,38 @@ pub enum TraceError {
         /// What is wrong.
         reason: String,
     },
+    /// The file ends in the middle of its JSON.
+    #[error("`{path}` ends too early, at line {line} column {column}{}", TRUNCATED)]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Last line, from 1.
+        line: usize,
+        /// Column in bytes at which it ends.
+        column: usize,
+    },
+    /// The file is not JSON.
+    #[error("`{path}` line {line} column {column} is not JSON: {reason}")]
+    NotJson {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column in bytes, from 1.
+        column: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The file is JSON but not a timeline that zipwire wrote.
+    #[error("`{path}` is not a timeline of zipwire: {place}: {reason}")]
+    NotTimeline {
+        /// The file.
+        path: PathBuf,
+        /// Line and column, or the event by its index.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The file is well-formed and has no record in it.
     #[error("`{path}` holds no records")]
     NoRecords {
@@ -106,14 +138,18 @@ impl TraceError {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
     }
+
+    /// What a JSON parser complains about, without the place.
+    pub(crate) fn json_reason(error: &serde_json::Error) -> String {
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        error.to_string().trim_end_matches(&place).to_owned()
+    }
 }
 
+const TRUNCATED: &str = "\nhint: the file is truncated; copy or download it again";
+
 fn length_hint(found: u64, needed: u64) -> &'static str {
-    if found < needed {
-        "\nhint: the file is truncated; copy or download it again"
-    } else {
-        "\nhint: something was appended to the file"
-    }
+    if found < needed { TRUNCATED } else { "\nhint: something was appended to the file" }
 }
 
 fn nearest_hint(nearest: &[String]) -> String {

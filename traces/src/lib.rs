@@ -2,6 +2,7 @@
 //!
 //! Out: an executor writes [`Span`]s into a [`Timeline`]; [`write_chrome`] makes it a trace for Perfetto,
 //! [`Metrics::of`] the numbers that variants are compared by, [`Summary`] the file that holds them side by side.
+//! [`read_chrome`] reads a trace back; [`Diff::of`] holds two of them against each other, span by span.
 //!
 //! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_bf16`] what transfers
 //! carried; [`Payload`] fills chunks with it and checks what arrives. All random numbers come from [`stream`].
@@ -9,6 +10,7 @@
 //! Nothing here schedules, simulates or sends: it is what simulated and real runs have in common at their edges.
 
 mod chrome;
+mod diff;
 mod error;
 mod interval;
 mod metrics;
@@ -23,7 +25,8 @@ mod summary;
 mod tensor;
 mod transfers;
 
-pub use chrome::{TraceMeta, write_chrome};
+pub use chrome::{Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
+pub use diff::{Comparison, Diff, Group, Pair, Total};
 pub use error::TraceError;
 pub use metrics::{Metrics, Spread};
 pub use payload::{ChunkId, Payload};

@@ -70,11 +70,8 @@ pub fn read_routing_matrices(path: &Path) -> Result<Vec<RoutingMatrix>, TraceErr
 
 /// The record on `line`, or column and reason.
 fn parse(line: &[u8]) -> Result<RoutingMatrix, (usize, String)> {
-    let record: Record = serde_json::from_slice(line).map_err(|error| {
-        let reason = error.to_string();
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        (error.column().max(1), reason.trim_end_matches(&place).to_owned())
-    })?;
+    let record: Record = serde_json::from_slice(line)
+        .map_err(|error| (error.column().max(1), TraceError::json_reason(&error)))?;
     let whole = |reason: String| (1, reason);
 
     let rank_count = record.ranks;

@@ -23,6 +23,9 @@ pub(super) struct Args<'a> {
     pub(super) stage: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) peer: Option<u32>,
+    /// Absent for 0, which nearly all transfers have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tag: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

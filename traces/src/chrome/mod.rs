@@ -10,6 +10,7 @@
 mod event;
 mod flight;
 mod flow;
+mod read;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -17,6 +18,7 @@ mod track;
 use std::io::{self, BufWriter, Write};
 
 use event::{Args, Point, Writer};
+pub use read::{Trace, TracedSpan, read_chrome};
 use track::{Tracks, nanoseconds};
 
 use crate::{IterationTime, Span, Timeline};
@@ -117,6 +119,7 @@ fn args<'a>(span: &Span, timeline: &Timeline, meta: &'a TraceMeta) -> Args<'a> {
         op: span.op.0,
         stage: span.stage.map(zipwire_schedule::Stage::name),
         peer: span.peer.map(|rank| rank.0),
+        tag: (span.tag > 0).then_some(span.tag),
         bytes: (span.bytes > 0 || span.stage.is_some() || bytes_coded.is_some()).then_some(span.bytes),
         bytes_coded,
         ratio: bytes_coded.filter(|&coded| coded > 0).map(|coded| span.bytes as f64 / coded as f64),

@@ -239,7 +239,7 @@ fn golden() {
     let exchange = Span { lane: Lane::Exchange, peer: None, name: "exchange", ..transfer(0, 0, 2e-6, 5e-6) };
     let mut spans = vec![encode(0, 0.0, 2e-6), exchange, compute(1, 5e-6, 6.25e-6)];
     spans.extend(both_ends(0, 1, 2e-6, 4e-6));
-    spans.extend(both_ends(0, 1, 3e-6, 5e-6));
+    spans.extend(both_ends(0, 1, 3e-6, 5e-6).map(|span| Span { tag: 1, ..span }));
     let timeline = Timeline {
         rank_count: 2,
         iterations: vec![IterationTime { begin_s: 0.0, length_s: 6.25e-6 }],
@@ -272,8 +272,8 @@ fn golden() {
     {"ph":"X","pid":0,"tid":3,"ts":2.000,"dur":3.000,"cat":"exchange","name":"exchange static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","bytes":1000}},
     {"ph":"s","id":0,"pid":0,"tid":4,"ts":2.000,"cat":"transfer","name":"transfer"},
     {"ph":"C","pid":0,"ts":2.000,"name":"bytes in flight","args":{"tx":1000}},
-    {"ph":"X","pid":0,"tid":5,"ts":3.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"bytes":1000}},
-    {"ph":"X","pid":1,"tid":8,"ts":3.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"bytes":1000}},
+    {"ph":"X","pid":0,"tid":5,"ts":3.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"tag":1,"bytes":1000}},
+    {"ph":"X","pid":1,"tid":8,"ts":3.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"tag":1,"bytes":1000}},
     {"ph":"s","id":1,"pid":0,"tid":5,"ts":3.000,"cat":"transfer","name":"transfer"},
     {"ph":"C","pid":0,"ts":3.000,"name":"bytes in flight","args":{"tx":2000}},
     {"ph":"f","bp":"e","id":0,"pid":1,"tid":7,"ts":3.999,"cat":"transfer","name":"transfer"},

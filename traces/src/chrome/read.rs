@@ -1,0 +1,384 @@
+//! Our own traces, read back.
+//!
+//! Checks what it reads and takes nothing for granted, but it is no reader of Chrome traces in general: files of other
+//! programs are refused. Threads, arrows and counters only draw what the spans say and are skipped.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::error::Category;
+use zipwire_schedule::{Lane, OpId, Rank, Stage};
+
+use super::TraceMeta;
+use crate::TraceError;
+
+/// A timeline as its file tells it. Times are whole nanoseconds, since the file has no more.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trace {
+    /// What ran.
+    pub meta: TraceMeta,
+    /// Number of ranks.
+    pub rank_count: u32,
+    /// Length of each iteration in nanoseconds.
+    pub iterations_ns: Vec<i64>,
+    /// In the order of the file: by begin.
+    pub spans: Vec<TracedSpan>,
+}
+
+/// A [`Span`](crate::Span) as a file tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TracedSpan {
+    /// Iteration, from 0.
+    pub iteration: u32,
+    /// Name of the collective call or compute phase.
+    pub segment: Arc<str>,
+    /// Where it ran.
+    pub rank: Rank,
+    /// The resource that it occupied.
+    pub lane: Lane,
+    /// The op of that rank's program.
+    pub op: OpId,
+    /// What the exchange carries; `None` for compute and codec ops.
+    pub stage: Option<Stage>,
+    /// The other end of a transfer; `None` for everything else.
+    pub peer: Option<Rank>,
+    /// Tells transfers of one exchange between the same two ranks apart.
+    pub tag: u32,
+    /// Name as viewers show it, stage included: `send static`.
+    pub name: Arc<str>,
+    /// Nanoseconds since the start of its iteration.
+    pub begin_ns: i64,
+    /// Nanoseconds since the start of its iteration, not before `begin_ns`.
+    pub end_ns: i64,
+    /// Bytes as [`Span::bytes`](crate::Span::bytes) defines them.
+    pub bytes: u64,
+    /// Coded bytes of a codec op; `None` for everything else.
+    pub bytes_coded: Option<u64>,
+}
+
+impl TracedSpan {
+    /// Nanoseconds.
+    pub fn duration_ns(&self) -> i64 {
+        self.end_ns - self.begin_ns
+    }
+}
+
+/// Reads a trace that [`write_chrome`](super::write_chrome) wrote. Times are exact to the nanosecond for runs of up to
+/// 12 days.
+///
+/// # Errors
+/// If the file cannot be read, is not JSON, is truncated, or is not such a trace; the error names the place.
+pub fn read_chrome(path: &Path) -> Result<Trace, TraceError> {
+    let text = fs::read(path).map_err(TraceError::io(path))?;
+    let file: File<'_> = serde_json::from_slice(&text).map_err(|error| not_read(path, &text, &error))?;
+    file.trace().map_err(|(event, reason)| TraceError::NotTimeline {
+        path: path.to_owned(),
+        place: event.map_or_else(|| "`traceEvents`".to_owned(), |index| format!("`traceEvents[{index}]`")),
+        reason,
+    })
+}
+
+fn not_read(path: &Path, text: &[u8], error: &serde_json::Error) -> TraceError {
+    let (path, line, column) = (path.to_owned(), error.line(), error.column());
+    let reason = TraceError::json_reason(error);
+    match error.classify() {
+        Category::Eof => TraceError::Truncated { path, line, column },
+        Category::Syntax if is_cut_number(text, error) => TraceError::Truncated { path, line, column },
+        Category::Data => {
+            TraceError::NotTimeline { path, place: format!("line {line} column {column}"), reason }
+        }
+        Category::Syntax | Category::Io => TraceError::NotJson { path, line, column, reason },
+    }
+}
+
+/// Whether `text` ends behind the sign or the point of a number: to the parser no number, whatever may have followed.
+fn is_cut_number(text: &[u8], error: &serde_json::Error) -> bool {
+    let lines = text.split(|&byte| byte == b'\n');
+    let is_at_end = lines
+        .enumerate()
+        .last()
+        .is_some_and(|(index, last)| error.line() == index + 1 && error.column() >= last.len());
+    is_at_end && matches!(text.last(), Some(b'.' | b'-'))
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "an object with `traceEvents` and `otherData`")]
+struct File<'a> {
+    #[serde(borrow, rename = "traceEvents")]
+    events: Events<'a>,
+    #[serde(rename = "otherData")]
+    meta: Meta,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    scenario: String,
+    variant: String,
+    executor: String,
+    seed: u64,
+    plan_digest: String,
+    clock: Clock,
+    codec: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Clock {
+    Virtual,
+    Monotonic,
+}
+
+impl From<Meta> for TraceMeta {
+    fn from(meta: Meta) -> Self {
+        let Meta { scenario, variant, executor, seed, plan_digest, clock, codec } = meta;
+        let clock = match clock {
+            Clock::Virtual => "virtual",
+            Clock::Monotonic => "monotonic",
+        };
+        Self { scenario, variant, executor, seed, plan_digest, clock, codec }
+    }
+}
+
+/// The events that matter, with their indices in the file; or the first that is wrong.
+struct Events<'a>(Result<Vec<(usize, Event<'a>)>, Wrong>);
+
+/// Index of the event that is wrong, or `None` if it is their whole, and what is wrong.
+type Wrong = (Option<usize>, String);
+
+/// Times are nanoseconds since the start of the run.
+enum Event<'a> {
+    Rank { rank: u32 },
+    IterationBegin { iteration: u32, ns: i64 },
+    IterationEnd { ns: i64 },
+    Slice(Slice<'a>),
+}
+
+struct Slice<'a> {
+    rank: u32,
+    lane: Lane,
+    stage: Option<Stage>,
+    name: Cow<'a, str>,
+    begin_ns: i64,
+    end_ns: i64,
+    iteration: u32,
+    segment: Cow<'a, str>,
+    op: u32,
+    args: RawArgs<'a>,
+}
+
+/// Any event, absent strings empty.
+#[derive(Deserialize)]
+struct RawEvent<'a> {
+    #[serde(borrow)]
+    ph: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    cat: Cow<'a, str>,
+    pid: Option<u32>,
+    /// Microseconds.
+    ts: Option<f64>,
+    /// Microseconds.
+    dur: Option<f64>,
+    #[serde(borrow, default)]
+    args: RawArgs<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RawArgs<'a> {
+    iteration: Option<u32>,
+    #[serde(borrow)]
+    segment: Cow<'a, str>,
+    op: Option<u32>,
+    #[serde(borrow)]
+    stage: Cow<'a, str>,
+    peer: Option<u32>,
+    tag: u32,
+    bytes: u64,
+    bytes_coded: Option<u64>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Events<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Events<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of events")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<Self::Value, A::Error> {
+                let mut kept = Ok(Vec::new());
+                let mut index = 0;
+                // What is wrong with an event waits: that the file is no JSON further down comes first.
+                while let Some(raw) = events.next_element::<RawEvent<'de>>()? {
+                    kept = kept.and_then(|mut kept| {
+                        let event = Event::of(raw).map_err(|reason| (Some(index), reason))?;
+                        kept.extend(event.map(|event| (index, event)));
+                        Ok(kept)
+                    });
+                    index += 1;
+                }
+                Ok(Events(kept))
+            }
+        }
+        deserializer.deserialize_seq(Collect)
+    }
+}
+
+impl<'a> Event<'a> {
+    /// `None` for what is skipped.
+    fn of(raw: RawEvent<'a>) -> Result<Option<Self>, String> {
+        let event = match (&*raw.ph, &*raw.cat, &*raw.name) {
+            ("M", _, "process_name") => Self::Rank { rank: given(raw.pid, "pid")? },
+            ("b", "iteration", _) => Self::IterationBegin {
+                iteration: given(raw.args.iteration, "args.iteration")?,
+                ns: whole_ns(raw.ts, "ts")?,
+            },
+            ("e", "iteration", _) => Self::IterationEnd { ns: whole_ns(raw.ts, "ts")? },
+            ("X", ..) => Self::Slice(Slice::of(raw)?),
+            _ => return Ok(None),
+        };
+        Ok(Some(event))
+    }
+}
+
+impl<'a> Slice<'a> {
+    fn of(raw: RawEvent<'a>) -> Result<Self, String> {
+        let mut args = raw.args;
+        let lane = Lane::ALL.into_iter().find(|lane| lane.name() == raw.cat);
+        let lane = lane.ok_or_else(|| format!("`cat` is `{}`, not a lane", raw.cat))?;
+        let stages = [Stage::Raw, Stage::Sizes, Stage::Static, Stage::Dynamic];
+        let stage = stages.into_iter().find(|stage| stage.name() == args.stage);
+        if stage.is_none() && !args.stage.is_empty() {
+            return Err(format!("`args.stage` is `{}`, not a stage", args.stage));
+        }
+        let begin_ns = whole_ns(raw.ts, "ts")?;
+        let duration_ns = whole_ns(raw.dur, "dur")?;
+        if duration_ns < 0 {
+            return Err("`dur` is negative".to_owned());
+        }
+        let segment = std::mem::take(&mut args.segment);
+        Ok(Self {
+            rank: given(raw.pid, "pid")?,
+            lane,
+            stage,
+            name: given(Some(raw.name).filter(|name| !name.is_empty()), "name")?,
+            begin_ns,
+            end_ns: begin_ns + duration_ns,
+            iteration: given(args.iteration, "args.iteration")?,
+            segment: given(Some(segment).filter(|segment| !segment.is_empty()), "args.segment")?,
+            op: given(args.op, "args.op")?,
+            args,
+        })
+    }
+}
+
+fn given<T>(value: Option<T>, key: &str) -> Result<T, String> {
+    value.ok_or_else(|| format!("the event has no `{key}`"))
+}
+
+/// 30 years, so that sums of two times do not overflow.
+const LONGEST_US: f64 = 1e15;
+
+fn whole_ns(micros: Option<f64>, key: &str) -> Result<i64, String> {
+    let micros = given(micros, key)?;
+    if micros.abs() > LONGEST_US {
+        return Err(format!("`{key}` is out of range"));
+    }
+    Ok((micros * 1e3).round() as i64)
+}
+
+impl File<'_> {
+    fn trace(self) -> Result<Trace, Wrong> {
+        let events = self.events.0?;
+        let begins = iteration_begins(&events)?;
+        let ends: Vec<i64> = events
+            .iter()
+            .filter_map(|(_, event)| if let Event::IterationEnd { ns } = event { Some(*ns) } else { None })
+            .collect();
+        if ends.len() != begins.len() {
+            return Err((None, format!("`{}` iterations begin and `{}` end", begins.len(), ends.len())));
+        }
+        let ranks = events.iter().filter_map(|(_, event)| match event {
+            Event::Rank { rank } => Some(rank.saturating_add(1)),
+            _ => None,
+        });
+        let rank_count = ranks.max().unwrap_or(0);
+
+        let mut names = HashSet::new();
+        let mut spans = Vec::with_capacity(events.len());
+        for (index, event) in events {
+            if let Event::Slice(slice) = event {
+                let span = slice.span(&begins, rank_count, &mut names);
+                spans.push(span.map_err(|reason| (Some(index), reason))?);
+            }
+        }
+        let iterations_ns = begins.iter().zip(&ends).map(|(begin_ns, end_ns)| end_ns - begin_ns).collect();
+        Ok(Trace { meta: self.meta.into(), rank_count, iterations_ns, spans })
+    }
+}
+
+fn iteration_begins(events: &[(usize, Event<'_>)]) -> Result<Vec<i64>, Wrong> {
+    let mut begins = Vec::new();
+    for (index, event) in events {
+        if let &Event::IterationBegin { iteration, ns } = event {
+            if iteration as usize != begins.len() {
+                let expected = begins.len();
+                return Err((Some(*index), format!("iteration `{iteration}` where `{expected}` comes next")));
+            }
+            begins.push(ns);
+        }
+    }
+    Ok(begins)
+}
+
+impl Slice<'_> {
+    fn span(
+        self,
+        begins: &[i64],
+        rank_count: u32,
+        names: &mut HashSet<Arc<str>>,
+    ) -> Result<TracedSpan, String> {
+        let iteration = self.iteration;
+        let begin_ns = begins.get(iteration as usize);
+        let begin_ns = begin_ns.ok_or_else(|| format!("the trace has no iteration `{iteration}`"))?;
+        if let Some(rank) = [Some(self.rank), self.args.peer].into_iter().flatten().find(|&r| r >= rank_count)
+        {
+            return Err(format!("the trace has no rank `{rank}`"));
+        }
+        Ok(TracedSpan {
+            iteration,
+            segment: shared(&self.segment, names),
+            rank: Rank(self.rank),
+            lane: self.lane,
+            op: OpId(self.op),
+            stage: self.stage,
+            peer: self.args.peer.map(Rank),
+            tag: self.args.tag,
+            name: shared(&self.name, names),
+            begin_ns: self.begin_ns - begin_ns,
+            end_ns: self.end_ns - begin_ns,
+            bytes: self.args.bytes,
+            bytes_coded: self.args.bytes_coded,
+        })
+    }
+}
+
+/// One copy of each name, however many spans bear it.
+fn shared(name: &str, names: &mut HashSet<Arc<str>>) -> Arc<str> {
+    if let Some(known) = names.get(name) {
+        return known.clone();
+    }
+    let new: Arc<str> = name.into();
+    names.insert(new.clone());
+    new
+}
