@@ -310,10 +310,14 @@ mod bad_files {
         );
         let mut early = timeline();
         early.spans[0].begin_s = -1e-6;
+        early.spans.truncate(3);
+        early.iterations.truncate(1);
         let text = written(&early);
         assert!(text.contains(":-1.000"));
+        let (_folder, path) = file("");
         for length in 0..text.trim_end().len() {
-            let error = read(&text[..length]).unwrap_err();
+            fs::write(&path, &text[..length]).unwrap();
+            let error = read_chrome(&path).unwrap_err();
             assert!(matches!(error, TraceError::Truncated { .. }), "{length}: {error}");
         }
     }

@@ -163,57 +163,41 @@ impl<'a> Rendezvous<'a> {
     fn issue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let begin_s = self.fabric.now_s();
         let Op { segment, kind, .. } = machine.op(op);
+        // Whatever works on bytes has a core for itself: then the time that the codec takes is its own.
+        let permit = self.permits.take();
         if let Some(chunks) = self.chunks.checked_before.get(&op) {
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
-        let (sizes, seconds) = match kind {
+        let work_s = self.fabric.now_s();
+        let (sizes, seconds, coding) = match kind {
             OpKind::Compute(_) => {
                 self.chunks.filled_by.get(&op).into_iter().flatten().for_each(|chunk| self.fill(chunk));
-                let (rank, segment) = (self.rank, segment.index());
                 let iteration = self.pacing.as_ref().map_or(0, |pacing| pacing.iteration);
-                let computed =
-                    |pace: &Pace| pace.host.launch_s + pace.durations.get(iteration, segment, rank);
-                (Vec::new(), self.declared_s(computed))
+                let compute_s = |pace: &Pace| {
+                    pace.host.launch_s
+                        + pace.durations.get(iteration, segment.index(), machine.program().rank)
+                };
+                (Vec::new(), self.declared_s(compute_s), None)
             }
             OpKind::Encode(batch) => {
-                let permit = self.permits.take();
-                let work_s = self.fabric.now_s();
                 let sizes = self.encode(machine, op, batch)?;
-                drop(permit);
-                let declared_s =
-                    self.declared_s(|pace| pace.codec_s(batch.bytes_raw(), |cost| cost.encode_bytes_per_s));
-                self.codec_work.add(
-                    *segment,
-                    Coding::Encode,
-                    begin_s,
-                    work_s,
-                    self.fabric.now_s(),
-                    batch.bytes_raw(),
-                );
-                (sizes, declared_s)
+                let codec_s = |pace: &Pace| pace.codec_s(batch.bytes_raw(), |cost| cost.encode_bytes_per_s);
+                (sizes, self.declared_s(codec_s), Some((Coding::Encode, batch.bytes_raw())))
             }
             OpKind::Decode(batch) => {
-                let permit = self.permits.take();
-                let work_s = self.fabric.now_s();
                 self.decode(machine, op, batch)?;
-                drop(permit);
-                let declared_s =
-                    self.declared_s(|pace| pace.codec_s(batch.bytes_raw(), |cost| cost.decode_bytes_per_s));
-                self.codec_work.add(
-                    *segment,
-                    Coding::Decode,
-                    begin_s,
-                    work_s,
-                    self.fabric.now_s(),
-                    batch.bytes_raw(),
-                );
-                (Vec::new(), declared_s)
+                let codec_s = |pace: &Pace| pace.codec_s(batch.bytes_raw(), |cost| cost.decode_bytes_per_s);
+                (Vec::new(), self.declared_s(codec_s), Some((Coding::Decode, batch.bytes_raw())))
             }
             OpKind::Exchange(_) => {
                 self.opened_s.insert(op, begin_s);
                 return Ok(());
             }
         };
+        drop(permit);
+        if let Some((coding, bytes_raw)) = coding {
+            self.codec_work.add(*segment, coding, [begin_s, work_s, self.fabric.now_s()], bytes_raw);
+        }
         self.complete_at(begin_s + seconds, Outcome::Op(op, sizes), begin_s);
         Ok(())
     }

@@ -34,16 +34,9 @@ pub struct CodecWork {
 }
 
 impl CodecWork {
-    /// One op: it was issued at `begin_s`, had a core from `work_s` on and ended at `end_s`.
-    pub(super) fn add(
-        &mut self,
-        segment: SegmentId,
-        coding: Coding,
-        begin_s: f64,
-        work_s: f64,
-        end_s: f64,
-        bytes_raw: u64,
-    ) {
+    /// One op: when it was issued, when it began to work and when it ended, in seconds.
+    pub(super) fn add(&mut self, segment: SegmentId, coding: Coding, times_s: [f64; 3], bytes_raw: u64) {
+        let [begin_s, work_s, end_s] = times_s;
         let call = self.calls.entry((segment, coding)).or_default();
         call.ops += 1;
         call.bytes_raw += bytes_raw;
