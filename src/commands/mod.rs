@@ -9,6 +9,8 @@ pub(crate) mod validate;
 use std::path::Path;
 
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load};
+use zipwire::traces::{Timeline, TraceMeta, write_chrome};
+use zipwire::{Executor, Output, OutputError, Planned};
 
 use crate::cli::ScenarioArgs;
 
@@ -19,4 +21,25 @@ fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, ScenarioError> {
 
 fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, ScenarioError> {
     load(&Source::read(path)?, sets, seed)
+}
+
+/// Writes the Chrome trace of one variant on one executor, under the name that the contract gives it.
+fn write_trace(
+    output: &mut Output,
+    experiment: &Experiment,
+    executor: Executor,
+    variant: &str,
+    planned: &Planned,
+    timeline: &Timeline,
+) -> Result<(), OutputError> {
+    let meta = TraceMeta {
+        scenario: experiment.name.clone(),
+        variant: variant.to_owned(),
+        executor: executor.name().to_owned(),
+        seed: experiment.seed,
+        plan_digest: planned.digest.clone(),
+        clock: executor.clock(),
+        codec: planned.plan.codec.as_ref().map(ToString::to_string),
+    };
+    output.write(&format!("{executor}-{variant}.trace.json"), |out| write_chrome(timeline, &meta, out))
 }

@@ -5,13 +5,11 @@ use std::path::Path;
 
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::{Lane, Work};
-use zipwire::traces::{
-    Executors, Metrics, Summary, Timeline, TraceMeta, TransferRow, write_chrome, write_transfers,
-};
+use zipwire::traces::{Executors, Metrics, Summary, Timeline, TransferRow, write_transfers};
 use zipwire::{Cancel, ExecuteError, Executor, Output, OutputError, Planned, Prepared};
 
 use crate::cli::RunArgs;
-use crate::commands::load_scenario;
+use crate::commands::{load_scenario, write_trace};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -83,16 +81,7 @@ fn write_timeline(
     timeline: &Timeline,
     planned: &Planned,
 ) -> Result<(), OutputError> {
-    let meta = TraceMeta {
-        scenario: experiment.name.clone(),
-        variant: variant.to_owned(),
-        executor: executor.name().to_owned(),
-        seed: experiment.seed,
-        plan_digest: planned.digest.clone(),
-        clock: executor.clock(),
-        codec: planned.plan.codec.as_ref().map(ToString::to_string),
-    };
-    output.write(&format!("{executor}-{variant}.trace.json"), |out| write_chrome(timeline, &meta, out))?;
+    write_trace(output, experiment, executor, variant, planned, timeline)?;
     if let Some(rows) = transfer_rows(experiment, timeline) {
         // The file of the contract is that of the simulation of the first variant.
         let is_main = executor == Executor::Sim && experiment.variants[0].name == variant;

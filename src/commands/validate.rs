@@ -5,11 +5,11 @@ use std::io::{Write, stdout};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use zipwire::scenarios::Experiment;
-use zipwire::traces::{Timeline, TraceMeta, write_chrome};
+use zipwire::traces::Timeline;
 use zipwire::{Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, validate};
 
 use crate::cli::ValidateArgs;
-use crate::commands::load_scenario;
+use crate::commands::{load_scenario, write_trace};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -122,17 +122,7 @@ fn write_timelines(
         let both: [(Executor, &Timeline); 2] =
             [(Executor::Sim, &variant.simulated), (Executor::Threads, &variant.measured)];
         for (executor, timeline) in both {
-            let meta = TraceMeta {
-                scenario: experiment.name.clone(),
-                variant: variant.name.clone(),
-                executor: executor.name().to_owned(),
-                seed: experiment.seed,
-                plan_digest: planned.digest.clone(),
-                clock: executor.clock(),
-                codec: planned.plan.codec.as_ref().map(ToString::to_string),
-            };
-            let name = format!("{executor}-{}.trace.json", variant.name);
-            output.write(&name, |out| write_chrome(timeline, &meta, out))?;
+            write_trace(output, experiment, executor, &variant.name, planned, timeline)?;
         }
     }
     Ok(())
