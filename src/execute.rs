@@ -150,30 +150,30 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// What is missing.
     pub fn check(&self, executor: Executor) -> Result<(), ExecuteError> {
+        (0..self.planned.len()).try_for_each(|index| self.check_variant(index, executor))
+    }
+
+    fn check_variant(&self, index: usize, executor: Executor) -> Result<(), ExecuteError> {
         if let Some(missing) = executor.missing() {
             return Err(ExecuteError::Unavailable(executor, missing));
         }
-        let ratio = self.experiment.codec.as_ref().and_then(|choice| choice.ratio);
-        for (variant, Planned { plan, .. }) in self.variants() {
-            if executor.is_real() && variant.protocol.is_coded() && self.experiment.payload.is_none() {
-                return Err(ExecuteError::NoPayload(variant.name.clone(), executor));
-            }
-            if let (Executor::Sim, Some(ratio), Some(limit)) = (executor, ratio, largest_ratio(plan))
-                && ratio > limit
-            {
-                return Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit });
-            }
-            let needed = memory::needed(plan, self.experiment.iterations, executor);
-            if let Some(available) = memory::available().filter(|&available| needed > available) {
-                return Err(ExecuteError::Memory {
-                    variant: variant.name.clone(),
-                    executor,
-                    needed,
-                    available,
-                });
-            }
+        let (variant, plan) = (&self.experiment.variants[index], &self.planned[index].plan);
+        if executor.is_real() && self.experiment.payload.is_none() {
+            return Err(ExecuteError::NoPayload(variant.name.clone(), executor));
         }
-        Ok(())
+        let ratio = self.experiment.codec.as_ref().and_then(|choice| choice.ratio);
+        if let (Executor::Sim, Some(ratio), Some(limit)) = (executor, ratio, largest_ratio(plan))
+            && ratio > limit
+        {
+            return Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit });
+        }
+        let needed = memory::needed(plan, self.experiment.iterations, executor);
+        match memory::available() {
+            Some(available) if needed > available => {
+                Err(ExecuteError::Memory { variant: variant.name.clone(), executor, needed, available })
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Runs the variant at `index`.
@@ -186,7 +186,7 @@ impl<'a> Prepared<'a> {
         executor: Executor,
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
-        self.check(executor)?;
+        self.check_variant(index, executor)?;
         match executor {
             Executor::Sim => Ok(Outcome { timeline: self.simulate(index, cancel)?, verified: None }),
             Executor::Threads => self.run_threads(index, cancel),
@@ -227,11 +227,11 @@ impl<'a> Prepared<'a> {
 
     fn run_threads(&self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
         let report = self.measure(index, self.experiment.iterations, None, cancel)?;
-        let expected = self.planned[index].plan.bytes_raw() * u64::from(self.experiment.iterations);
-        Ok(Outcome { timeline: report.timeline, verified: Some(report.bytes_verified == expected) })
+        Ok(Outcome { timeline: report.timeline, verified: Some(true) })
     }
 
-    /// Runs a variant on threads, paced or as fast as memory.
+    /// Runs a variant on threads, paced or as fast as memory. What it returns is verified: as many bytes were compared as
+    /// the plan moves.
     pub(crate) fn measure(
         &self,
         index: usize,
@@ -250,12 +250,16 @@ impl<'a> Prepared<'a> {
             cores: cores(),
             pace,
         };
-        threads::run(&setup, cancel.flag()).map_err(|error| {
+        let report = threads::run(&setup, cancel.flag()).map_err(|error| {
             if error.first.kind == FailureKind::Cancelled {
                 return ExecuteError::Cancelled;
             }
             ExecuteError::Threads(variant.name.clone(), error)
-        })
+        })?;
+        if report.bytes_verified != plan.bytes_raw() * u64::from(iterations) {
+            return Err(ExecuteError::Unverified(variant.name.clone()));
+        }
+        Ok(report)
     }
 }
 
