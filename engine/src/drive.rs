@@ -10,6 +10,8 @@ use zipwire_traces::Span;
 pub enum Action {
     /// Start an op; an exchange is only opened.
     Issue(OpId),
+    /// Tell a receiver that it may offer its end.
+    Announce(TransferId),
     /// Offer one end of a transfer.
     Transfer(TransferId),
     /// Finish an exchange whose transfers have ended.
@@ -30,7 +32,7 @@ pub enum Outcome {
 pub enum Event {
     /// Something has ended.
     Ended(Completion),
-    /// A peer has its end of a transfer on offer. Due only where the order of the exchange follows peers.
+    /// A peer is ready for a transfer: [`Input::PeerReady`]. Due where the order of the exchange follows peers.
     PeerReady(TransferKey),
 }
 
@@ -80,6 +82,7 @@ pub fn drive(
     loop {
         let action = match machine.poll(backend.now_s()) {
             Step::Issue(op) => Action::Issue(op),
+            Step::Announce(send) => Action::Announce(send),
             Step::Transfer(transfer) => Action::Transfer(transfer),
             Step::Close(op) => Action::Close(op),
             Step::Wait { until_s } => {

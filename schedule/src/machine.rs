@@ -9,17 +9,18 @@
 //! # Windows and progress
 //!
 //! An end that is on offer occupies its rank's window until the transfer has ended, whether or not the other end is on
-//! offer too. Under [`Order::AnyReady`] a machine with room offers the first transfer, in listed order, whose other end
-//! is known to be on offer ([`Input::PeerReady`]), and only if there is none the first of its list.
+//! offer too.
 //!
-//! If listed order gets to its end, so does this, with any window and whatever machines are told and when. Suppose that
-//! it stood still. Ends that were offered out of turn have met their other ends and have ended, so every open end was
-//! the first of its list when it was offered. Let `t` be the transfer that, in listed order, ends first of those that
-//! have not ended here. There, fewer than W earlier ones of either list had not ended before it; the same holds here,
-//! so both windows have reached `t`, and it is under way: nothing stands still.
+//! Where ends are offered in listed order, they get to the end of their lists with W = 1 already if both ends of every
+//! transfer rank it alike, as all [`Order`]s do: of the transfers that are left, the first comes next at both of its
+//! ends.
 //!
-//! Listed order gets to its end with W = 1 already where both ends of every transfer rank it alike, as all
-//! [`Order`]s do: of the transfers that are left, the first comes next at both of its ends.
+//! Under [`Order::AnyReady`] receivers choose. A rank announces all sends of an exchange when it opens it
+//! ([`Step::Announce`]), which occupies no window. A machine with room offers the first receive, in listed order, that
+//! its sender has announced, and the first send that its receiver has on offer; it knows of both by
+//! [`Input::PeerReady`]. So late ranks occupy nobody's window. Nothing stands still, with any window and whenever the
+//! news comes: a receive on offer that did not move would wait for room at its sender, whose open sends all have their
+//! receivers and move; and where no receive is on offer, all windows have room for the next one that is announced.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -94,8 +95,8 @@ pub enum Input {
         /// The size that it brought, if it receives one.
         size: Option<u64>,
     },
-    /// A peer has its end of a transfer with this rank on offer. Counts only where [`Order::follows_peers`], may come
-    /// before the exchange is open here, and may be left out: without it transfers go in listed order.
+    /// The peer has announced a send to this rank, or has its receive from this rank on offer. Needed where
+    /// [`Order::follows_peers`], without effect elsewhere; may come before the exchange is open here.
     PeerReady {
         /// The transfer.
         key: TransferKey,
@@ -116,7 +117,10 @@ pub enum Input {
 pub enum Step {
     /// Start the op. Under [`TransferOrder::Machine`] an exchange is only opened: its transfers follow.
     Issue(OpId),
-    /// Offer this end of a transfer. It starts when the other end is offered too.
+    /// Tell the receiver of this send that it may offer its end: [`Input::PeerReady`] there.
+    Announce(TransferId),
+    /// Offer this end of a transfer. It starts when the other end is offered too. Where [`Order::follows_peers`], an
+    /// offered receive is [`Input::PeerReady`] for its sender.
     Transfer(TransferId),
     /// All transfers of the exchange have ended: finish it (sizes reach the host) and report it completed.
     Close(OpId),
@@ -146,6 +150,8 @@ struct Open {
     receives: Progress,
     /// Where each transfer is listed, if the order follows peers. Looked up, never iterated.
     listed: HashMap<TransferKey, TransferId>,
+    /// Sends that were announced, or need not be: all of them if the order does not follow peers.
+    announced: u32,
 }
 
 /// How far one direction of an exchange is.
@@ -155,7 +161,7 @@ struct Progress {
     next: u32,
     /// Later ones that were offered out of turn.
     ahead: BTreeSet<u32>,
-    /// Not offered yet, unlike their other ends.
+    /// Not offered yet, and peers are ready for them.
     awaited: BTreeSet<u32>,
     /// Offered and not ended.
     open: u32,
@@ -364,9 +370,11 @@ impl Machine {
 
     fn open(&mut self, op: OpId) {
         let (sends, receives) = (Progress::default(), Progress::default());
-        let mut open = Open { op, sends, receives, listed: HashMap::new() };
         let exchange = self.exchange(op);
+        let send_count = u32::try_from(exchange.sends.len()).expect("transfers are counted in 32 bits");
+        let mut open = Open { op, sends, receives, listed: HashMap::new(), announced: send_count };
         if exchange.order.follows_peers() {
+            open.announced = 0;
             let ids = |direction| {
                 let indices = (0..).zip(list(exchange, direction)).map(|(index, _)| index);
                 indices.map(move |index| TransferId { op, direction, index })
@@ -382,6 +390,9 @@ impl Machine {
     /// for transfers to end.
     fn advance(&mut self, index: usize, now_s: f64) -> Option<Step> {
         let op = self.exchanges[index].op;
+        if let Some(send) = self.announcement(index) {
+            return Some(Step::Announce(send));
+        }
         let mut wake_s: Option<f64> = None;
         for direction in [Direction::Send, Direction::Receive] {
             self.pass(index, direction);
@@ -409,6 +420,18 @@ impl Machine {
         None
     }
 
+    /// The next send to announce; empty ones are left out.
+    fn announcement(&mut self, index: usize) -> Option<TransferId> {
+        let op = self.exchanges[index].op;
+        let first = self.exchanges[index].announced;
+        let sends = &self.exchange(op).sends;
+        let mut left = (first..).zip(&sends[first as usize..]);
+        let next = left.find(|(_, transfer)| self.transfer_bytes(transfer) > 0).map(|(send, _)| send);
+        let end = u32::try_from(sends.len()).expect("transfers are counted in 32 bits");
+        self.exchanges[index].announced = next.map_or(end, |send| send + 1);
+        next.map(|index| TransferId { op, direction: Direction::Send, index })
+    }
+
     /// Passes over transfers that were offered out of turn, and over empty ones: both ends know that nothing moves and
     /// leave these out.
     fn pass(&mut self, index: usize, direction: Direction) {
@@ -425,8 +448,7 @@ impl Machine {
         }
     }
 
-    /// What the window of one direction admits: the first transfer, of those that a peer waits for and then the next of
-    /// the list, whose time has come.
+    /// What the window of one direction admits: the first transfer of those that may be next whose time has come.
     fn admitted(&self, index: usize, direction: Direction, now_s: f64) -> Admitted {
         let open = &self.exchanges[index];
         let exchange = self.exchange(open.op);
@@ -438,15 +460,11 @@ impl Machine {
         if progress.open >= window || progress.next as usize == transfers.len() {
             return Admitted::Nothing;
         }
-        let mut first_s = f64::INFINITY;
-        for &transfer in progress.awaited.iter().chain([&progress.next]) {
-            let begin_s = self.start_s + transfers[transfer as usize].not_before_s;
-            if begin_s <= now_s || !self.capabilities.timed {
-                return Admitted::Now(transfer);
-            }
-            first_s = first_s.min(begin_s);
-        }
-        Admitted::At(first_s)
+        let next =
+            if exchange.order.follows_peers() { progress.awaited.first() } else { Some(&progress.next) };
+        let Some(&next) = next else { return Admitted::Nothing };
+        let begin_s = self.start_s + transfers[next as usize].not_before_s;
+        if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
     }
 
     fn exchange(&self, op: OpId) -> &Exchange {
@@ -498,14 +516,10 @@ impl Progress {
 }
 
 impl Open {
-    /// Takes in that the other end of a transfer is on offer; `false` if the transfer is not of this exchange.
+    /// Takes in that the peer is ready for a transfer; `false` if the transfer is not of this exchange.
     fn peer_ready(&mut self, key: TransferKey) -> bool {
         let Some(&TransferId { direction, index, .. }) = self.listed.get(&key) else { return false };
-        let progress = self.progress(direction);
-        // The news may cross with this rank's own offer.
-        if index >= progress.next && !progress.ahead.contains(&index) {
-            progress.awaited.insert(index);
-        }
+        self.progress(direction).awaited.insert(index);
         true
     }
 

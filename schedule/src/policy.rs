@@ -46,7 +46,8 @@ pub enum Order {
     /// By planned bytes, most first; among equals by the step of the rotation. For sizes that differ from pair to pair:
     /// where all ranks send most to the same one, they all send there first.
     LargestFirst,
-    /// Rotation, except that transfers whose other end is on offer go before those whose other end is not.
+    /// Receivers take the senders that are ready, in the order of the rotation among these; whoever is late occupies
+    /// nobody's window.
     AnyReady,
 }
 

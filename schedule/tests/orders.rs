@@ -68,7 +68,7 @@ fn offers(machine: &mut Machine) -> Vec<(Direction, u32)> {
     };
     let transfer = |step| match step {
         Step::Transfer(TransferId { direction, index, .. }) => Some((direction, index)),
-        Step::Issue(_) => None,
+        Step::Issue(_) | Step::Announce(_) => None,
         other => panic!("unexpected {other:?}"),
     };
     std::iter::from_fn(step).filter_map(transfer).collect()
@@ -79,28 +79,42 @@ fn raw(src: u32, dst: u32) -> TransferKey {
 }
 
 #[test]
-fn peers_on_offer_come_first() {
+fn any_ready_announces_every_send_that_moves_something() {
+    let mut bytes = uniform(4, 64);
+    bytes[[0, 2]] = 0;
+    let plan = planned(bytes, Protocol::Native, Order::AnyReady, Some(1));
+    let mut machine = Machine::new(Arc::clone(&plan.programs[0]), THREADS, 0.0);
+    let steps = std::iter::from_fn(|| match machine.poll(0.0) {
+        Step::Wait { .. } => None,
+        Step::Announce(id) => Some(Some(machine.key(id).dst.0)),
+        Step::Issue(_) => Some(None),
+        other => panic!("unexpected {other:?}"),
+    });
+    assert_eq!(steps.flatten().collect::<Vec<_>>(), [1, 3]);
+}
+
+#[test]
+fn only_ends_whose_peers_are_ready_are_offered() {
     use Direction::{Receive, Send};
     let plan = planned(uniform(6, 64), Protocol::Native, Order::AnyReady, Some(2));
     let mut machine = Machine::new(Arc::clone(&plan.programs[0]), THREADS, 0.0);
     let id = |direction, index| TransferId { op: OpId(0), direction, index };
     let ended = |direction, index| Input::Transferred { transfer: id(direction, index), size: None };
-    // Before the exchange is open: rank 4 waits for rank 0, which is step 4.
+    // Before the exchange is open: rank 4 has its receive from rank 0 on offer, which is step 4.
     machine.handle(Input::PeerReady { key: raw(0, 4) });
-    assert_eq!(offers(&mut machine), [(Send, 3), (Send, 0), (Receive, 0), (Receive, 1)]);
-    // News that crosses with the own offer changes nothing; neither does what finds no room.
-    machine.handle(Input::PeerReady { key: raw(0, 1) });
+    assert_eq!(offers(&mut machine), [(Send, 3)]);
     machine.handle(Input::PeerReady { key: raw(0, 5) });
     machine.handle(Input::PeerReady { key: raw(0, 3) });
-    assert_eq!(offers(&mut machine), []);
+    machine.handle(Input::PeerReady { key: raw(2, 0) });
+    assert_eq!(offers(&mut machine), [(Send, 2), (Receive, 3)], "the earlier step of both");
+    machine.handle(Input::PeerReady { key: raw(3, 0) });
+    machine.handle(Input::PeerReady { key: raw(5, 0) });
+    assert_eq!(offers(&mut machine), [(Receive, 0)], "of two that are announced, the earlier step");
     machine.handle(ended(Send, 3));
-    assert_eq!(offers(&mut machine), [(Send, 2)], "the earlier step of both");
-    machine.handle(ended(Send, 0));
     assert_eq!(offers(&mut machine), [(Send, 4)]);
+    machine.handle(ended(Receive, 3));
     machine.handle(ended(Send, 2));
-    assert_eq!(offers(&mut machine), [(Send, 1)], "what is left");
-    machine.handle(ended(Send, 4));
-    assert_eq!(offers(&mut machine), []);
+    assert_eq!(offers(&mut machine), [(Receive, 2)]);
 }
 
 #[test]
@@ -175,6 +189,10 @@ impl Chaos {
                     };
                     self.pending.push((rank, Input::Completed { op, sizes }));
                 }
+                Step::Announce(id) => {
+                    let key = self.machines[rank].key(id);
+                    self.pending.push((key.dst.index(), Input::PeerReady { key }));
+                }
                 Step::Transfer(id) => self.offer(rank, id),
                 Step::Close(op) => self.pending.push((rank, Input::Completed { op, sizes: Vec::new() })),
                 Step::Wait { .. } => return,
@@ -196,10 +214,7 @@ impl Chaos {
         assert!(*open <= if id.direction == Direction::Send { window.sends } else { window.receives });
         let Some((_, other)) = self.offers.remove(&key) else {
             self.offers.insert(key, (rank, id));
-            // News may be lost: then listed order it is.
-            if self.random.random_ratio(3, 4) {
-                self.pending.push((peer, Input::PeerReady { key }));
-            }
+            self.pending.push((peer, Input::PeerReady { key }));
             return;
         };
         assert!(self.moved.insert(key), "{key:?} moves twice");

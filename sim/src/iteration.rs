@@ -129,7 +129,12 @@ impl<'a> Iteration<'a> {
                     host.waiting[lane as usize].push_back(op);
                     self.start_ready(rank);
                 }
-                Step::Transfer(transfer) => self.offer_when_open(rank, transfer),
+                Step::Announce(transfer) => {
+                    self.when_open(rank, Event::Announced { rank, transfer }, transfer.op);
+                }
+                Step::Transfer(transfer) => {
+                    self.when_open(rank, Event::Offered { rank, transfer }, transfer.op);
+                }
                 Step::Close(op) => self.close(rank, op),
                 Step::Wait { until_s } => {
                     if let Some(until_s) = until_s {
@@ -151,7 +156,15 @@ impl<'a> Iteration<'a> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Ended { rank, op } => self.complete(rank, op),
+            Event::Announced { rank, transfer } => {
+                let key = self.host(rank).machine.key(transfer);
+                self.queue.push(self.now_s, Event::PeerReady { rank: key.dst, key });
+            }
             Event::Offered { rank, transfer } => self.offer(rank, transfer),
+            Event::PeerReady { rank, key } => {
+                self.host(rank).machine.handle(Input::PeerReady { key });
+                self.dirty.insert(rank);
+            }
             Event::Moves { transit, .. } => {
                 let Transit { send: (src, _), receive: (dst, _), bytes, .. } = self.transits[transit];
                 if bytes == 0 {
@@ -208,23 +221,26 @@ impl<'a> Iteration<'a> {
     fn start_library(&mut self, rank: Rank, op: OpId, transfers: &[TransferId]) {
         let count = u32::try_from(transfers.len()).expect("transfers are counted in 32 bits");
         self.host(rank).library.insert(op, (count, Vec::new()));
-        transfers.iter().for_each(|&transfer| self.offer_when_open(rank, transfer));
+        for &transfer in transfers {
+            self.when_open(rank, Event::Offered { rank, transfer }, op);
+        }
         if transfers.is_empty() {
             self.close(rank, op);
         }
     }
 
-    fn offer_when_open(&mut self, rank: Rank, transfer: TransferId) {
-        let open_s = self.host(rank).begin_s[transfer.op.index()] + self.setup.host.launch_s;
+    /// Lets something happen once the exchange that it belongs to has been launched.
+    fn when_open(&mut self, rank: Rank, event: Event, exchange: OpId) {
+        let open_s = self.host(rank).begin_s[exchange.index()] + self.setup.host.launch_s;
         if open_s > self.now_s {
-            self.queue.push(open_s, Event::Offered { rank, transfer });
+            self.queue.push(open_s, event);
         } else {
-            self.offer(rank, transfer);
+            self.happen(event);
         }
     }
 
-    /// A transfer starts, and its latency runs, when both ends have been offered. A peer learns of the first of them at
-    /// once, as it does of the second.
+    /// A transfer starts, and its latency runs, when both ends have been offered. A sender that follows its peers learns
+    /// of the receiver's offer at once.
     fn offer(&mut self, rank: Rank, id: TransferId) {
         let machine = &self.host(rank).machine;
         let key = machine.key(id);
@@ -233,8 +249,7 @@ impl<'a> Iteration<'a> {
         let Some(other) = self.offers.remove(&key) else {
             self.offers.insert(key, (rank, id));
             if follows_peers {
-                self.host(peer).machine.handle(Input::PeerReady { key });
-                self.dirty.insert(peer);
+                self.queue.push(self.now_s, Event::PeerReady { rank: peer, key });
             }
             return;
         };

@@ -5,6 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use zipwire_schedule::machine::TransferId;
+use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{OpId, Rank};
 
 /// What happens.
@@ -17,12 +18,27 @@ pub(crate) enum Event {
         /// The op.
         op: OpId,
     },
+    /// A send is announced.
+    Announced {
+        /// Where.
+        rank: Rank,
+        /// The send.
+        transfer: TransferId,
+    },
     /// One end of a transfer is offered.
     Offered {
         /// Where.
         rank: Rank,
         /// The transfer.
         transfer: TransferId,
+    },
+    /// A rank learns that its peer is ready for a transfer. An event of its own, so that of what happens at one moment
+    /// everything is known before anybody chooses.
+    PeerReady {
+        /// Who learns it.
+        rank: Rank,
+        /// The transfer.
+        key: TransferKey,
     },
     /// The latency of a transfer is over: its first byte moves.
     Moves {

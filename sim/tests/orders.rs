@@ -151,20 +151,33 @@ fn every_order_and_window_ends_and_repeats() {
     }
 }
 
-/// Two ranks are ready for one another while a third one, which comes first in the rotation, is late.
+/// Two ranks have something for a third one; the one that comes first in the rotation is late.
 #[test]
 fn any_ready_serves_those_who_wait() {
-    // 1 -> 3 is step 2. At rank 3, step 1 comes from rank 2, which is late; at rank 1, step 1 leads to rank 2, and is
-    // empty. So rank 1 offers 1 -> 3 at once, and rank 3 meets it when it is ready itself.
     let mut bytes = Array2::zeros((4, 4));
     (bytes[[1, 3]], bytes[[2, 3]]) = (5_000_000, 5_000_000);
-    // Rank 3 opens its exchange when it has something to send.
-    bytes[[3, 0]] = 2;
-    let start_s = vec![0.0, 0.0, 10e-3, 1e-3];
+    let start_s = vec![0.0, 0.0, 10e-3, 0.0];
     let case = Case { topology: flat(4), bytes, start_s, protocol: Protocol::Native };
     let transfer_s = 30e-6 + 1e-3;
     assert_close(case.seconds(Order::Rotation, Some(1)), 10e-3 + 2.0 * transfer_s);
     assert_close(case.seconds(Order::AnyReady, Some(1)), 10e-3 + transfer_s);
+}
+
+/// Every other rank is late, and the early ones have most to exchange with one another. In a rotation the late ranks fill
+/// the windows of the early ones.
+#[test]
+fn late_ranks_do_not_occupy_the_windows_of_any_ready() {
+    let (ranks, bytes) = (16_u32, 1_000_000_u64);
+    let is_late = |rank: usize| rank % 2 == 1;
+    let chunk = |(src, dst)| if is_late(src) || is_late(dst) { bytes } else { 4 * bytes };
+    let start_s = (0..16).map(|rank| if is_late(rank) { 20.0 * bytes as f64 / 5e9 } else { 0.0 }).collect();
+    let bytes = Array2::from_shape_fn((16, 16), chunk);
+    let case = Case { topology: flat(ranks), bytes, start_s, protocol: Protocol::Native };
+    let unbounded_s = case.seconds(Order::Rotation, None);
+    let rotation = case.seconds(Order::Rotation, Some(2)) / unbounded_s;
+    let any_ready = case.seconds(Order::AnyReady, Some(2)) / unbounded_s;
+    println!("rotation {rotation:.3}, any-ready {any_ready:.3} of the time without a window");
+    assert!(any_ready < 0.85 * rotation, "rotation {rotation}, any-ready {any_ready}");
 }
 
 /// Mean seconds over seeds, relative to those without a window: rotation, any-ready, largest-first with a

@@ -37,6 +37,7 @@ pub(super) struct Pacing<'a> {
 #[derive(Debug)]
 pub(super) enum Due {
     Completion(Completion),
+    Announcement(TransferId),
     Offer(TransferId),
 }
 
@@ -85,14 +86,8 @@ impl Backend for Rendezvous<'_> {
     fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure> {
         match action {
             Action::Issue(op) => self.issue(machine, op),
-            Action::Transfer(transfer) => {
-                let open_s = self.opened_s[&transfer.op] + self.declared_s(|pace| pace.host.launch_s);
-                if open_s > self.fabric.now_s() {
-                    self.due.push((open_s, Due::Offer(transfer)));
-                    return Ok(());
-                }
-                self.offer(machine, transfer)
-            }
+            Action::Announce(transfer) => self.when_open(machine, transfer.op, Due::Announcement(transfer)),
+            Action::Transfer(transfer) => self.when_open(machine, transfer.op, Due::Offer(transfer)),
             Action::Close(op) => {
                 let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
                 let launched_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
@@ -235,6 +230,31 @@ impl<'a> Rendezvous<'a> {
         })
     }
 
+    /// Lets something happen once the exchange that it belongs to has been launched.
+    fn when_open(&mut self, machine: &Machine, exchange: OpId, due: Due) -> Result<(), Failure> {
+        let open_s = self.opened_s[&exchange] + self.declared_s(|pace| pace.host.launch_s);
+        if open_s > self.fabric.now_s() {
+            self.due.push((open_s, due));
+            return Ok(());
+        }
+        self.happen(machine, due)
+    }
+
+    fn happen(&mut self, machine: &Machine, due: Due) -> Result<(), Failure> {
+        match due {
+            Due::Offer(transfer) => self.offer(machine, transfer),
+            Due::Announcement(transfer) => {
+                let key = machine.key(transfer);
+                self.notify(machine, transfer.op, key.dst, Note::Ready(key))
+            }
+            Due::Completion(completion) => {
+                self.fabric.count_progress();
+                self.events.push_back(Event::Ended(completion));
+                Ok(())
+            }
+        }
+    }
+
     fn offer(&mut self, machine: &Machine, id: TransferId) -> Result<(), Failure> {
         let (transfer, exchange) = machine.transfer(id);
         let key = machine.key(id);
@@ -270,10 +290,7 @@ impl<'a> Rendezvous<'a> {
             Note::Offer(offer) => match self.offered.remove(&offer.key) {
                 Some(id) => self.meet(machine, id, offer),
                 None => match self.early.insert(offer.key, offer) {
-                    None => {
-                        self.events.push_back(Event::PeerReady(offer.key));
-                        Ok(())
-                    }
+                    None => Ok(()),
                     Some(_) => Err(self.confused(machine, &offer.key, "was offered twice")),
                 },
             },
@@ -382,14 +399,7 @@ impl<'a> Rendezvous<'a> {
         self.due = later;
         let happening: &mut Vec<(f64, Due)> = &mut happening;
         happening.sort_by(|a, b| a.0.total_cmp(&b.0));
-        happening.drain(..).try_for_each(|(_, due)| match due {
-            Due::Offer(transfer) => self.offer(machine, transfer),
-            Due::Completion(completion) => {
-                self.fabric.count_progress();
-                self.events.push_back(Event::Ended(completion));
-                Ok(())
-            }
-        })
+        happening.drain(..).try_for_each(|(_, due)| self.happen(machine, due))
     }
 
     /// Seconds of this machine for a second of the cluster.

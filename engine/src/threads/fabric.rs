@@ -32,7 +32,8 @@ pub(super) enum Offered {
 pub(super) enum Note {
     /// The sender is ready. Nothing moves before the receiver is too.
     Offer(Offer),
-    /// The receiver is ready and has seen no offer. Sent where the order of the exchange follows peers.
+    /// A sender announces a transfer, or a receiver has its end on offer. Sent where the order of the exchange follows
+    /// peers.
     Ready(TransferKey),
     /// The last byte has come over the paced links: the receiver takes the transfer.
     Arrived { key: TransferKey, begin_s: f64 },

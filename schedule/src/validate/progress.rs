@@ -46,9 +46,8 @@ pub(super) fn find_cycle(plan: &Plan, transfers: &BTreeMap<TransferKey, Pair>) -
 /// Plays the plan with machines that are never late and transfers that take no time. What stands still here stands
 /// still everywhere: a transfer that could go on is never held back, and ending one opens windows and closes none.
 ///
-/// These machines are never told what peers have on offer, so they take transfers in listed order. What gets to its end
-/// here also does under [`Order::AnyReady`](crate::Order::AnyReady), whatever the machines are told and when; the
-/// module documentation of [`machine`](crate::machine) says why.
+/// Under [`Order::AnyReady`](crate::Order::AnyReady) news arrives at once; the module documentation of
+/// [`machine`](crate::machine) says why it may take any time.
 pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
     let capabilities = Capabilities {
         readiness: Readiness::Completed,
@@ -71,13 +70,20 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
                         machines[rank].handle(Input::Completed { op, sizes });
                     }
                 },
+                Step::Announce(id) => {
+                    let key = machines[rank].key(id);
+                    machines[key.dst.index()].handle(Input::PeerReady { key });
+                    pending.push(key.dst.index());
+                }
                 Step::Transfer(id) => {
                     let key = machines[rank].key(id);
+                    let peer = machines[rank].transfer(id).0.peer.index();
                     let Some(other) = offers.remove(&key) else {
                         offers.insert(key, id);
+                        machines[peer].handle(Input::PeerReady { key });
+                        pending.push(peer);
                         continue;
                     };
-                    let peer = machines[rank].transfer(id).0.peer.index();
                     for (rank, id) in [(rank, id), (peer, other)] {
                         let receives_size = id.direction == Direction::Receive
                             && matches!(machines[rank].transfer(id).0.content, Content::Size(_));
