@@ -3,7 +3,10 @@
 use zipwire_engine::threads;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::OpKind;
-use zipwire_schedule::{Capabilities, Choice, FailureKind, Plan, PlanError, Readiness, TransferOrder};
+use zipwire_schedule::{
+    Capabilities, Choice, Deadlines, FailureKind, Fault, Plan, PlanError, Readiness, RunFailure,
+    TransferOrder,
+};
 use zipwire_sim::{FrameSizes, SimError, SizeError, SizeTable};
 use zipwire_traces::Timeline;
 
@@ -83,7 +86,16 @@ pub enum ExecuteError {
     Sim(String, SimError),
     /// The real run failed.
     #[error("variant `{0}` on `threads` failed in {1}")]
-    Threads(String, threads::RunError),
+    Threads(String, Box<RunFailure>),
+    /// A fault that can hit nothing.
+    #[error(
+        "fault {number} hits no transfer of any variant\n\
+         help: `zipwire plan` lists the transfers; `segment` and `stage` can be left out"
+    )]
+    Fault {
+        /// Its position in the scenario, from 1.
+        number: usize,
+    },
 }
 
 /// A variant's plan and its digest.
@@ -104,10 +116,21 @@ pub struct Outcome {
     pub verified: Option<bool>,
 }
 
+/// What goes wrong in a run, and when that is noticed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trouble<'a> {
+    pub(crate) faults: &'a [Fault],
+    pub(crate) deadlines: Option<&'a Deadlines>,
+}
+
+impl Trouble<'_> {
+    pub(crate) const NONE: Self = Self { faults: &[], deadlines: None };
+}
+
 /// An experiment that is ready to run: one valid plan per variant.
 #[derive(Debug)]
 pub struct Prepared<'a> {
-    experiment: &'a Experiment,
+    pub(crate) experiment: &'a Experiment,
     planned: Vec<Planned>,
     /// Lengths of frames, measured once for all variants and iterations.
     sizes: SizeTable,
@@ -132,7 +155,12 @@ impl<'a> Prepared<'a> {
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
-        Ok(Self { experiment, planned, sizes: SizeTable::default() })
+        let prepared = Self { experiment, planned, sizes: SizeTable::default() };
+        let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
+        match experiment.faults.iter().position(|fault| !hits(fault)) {
+            Some(index) => Err(ExecuteError::Fault { number: index + 1 }),
+            None => Ok(prepared),
+        }
     }
 
     /// Variants and their plans, in the scenario's order.
@@ -188,13 +216,26 @@ impl<'a> Prepared<'a> {
     ) -> Result<Outcome, ExecuteError> {
         self.check_variant(index, executor)?;
         match executor {
-            Executor::Sim => Ok(Outcome { timeline: self.simulate(index, cancel)?, verified: None }),
-            Executor::Threads => self.run_threads(index, cancel),
+            Executor::Sim if self.experiment.faults.is_empty() => {
+                Ok(Outcome { timeline: self.simulate(index, Trouble::NONE, cancel)?, verified: None })
+            }
+            Executor::Sim => self.simulate_faults(index, cancel),
+            Executor::Threads if self.experiment.faults.is_empty() => {
+                let report = self.measure(index, self.experiment.iterations, None, Trouble::NONE, cancel)?;
+                Ok(Outcome { timeline: report.timeline, verified: Some(true) })
+            }
+            Executor::Threads => self.measure_faults(index, cancel),
             Executor::Mpi | Executor::Cuda | Executor::Nccl => unreachable!("refused by the check"),
         }
     }
 
-    fn simulate(&mut self, index: usize, cancel: &Cancel) -> Result<Timeline, ExecuteError> {
+    /// Simulates a variant.
+    pub(crate) fn simulate(
+        &mut self,
+        index: usize,
+        trouble: Trouble<'_>,
+        cancel: &Cancel,
+    ) -> Result<Timeline, ExecuteError> {
         let (experiment, plan) = (self.experiment, &self.planned[index].plan);
         let sizes = match (&plan.codec, &experiment.codec) {
             (Some(spec), Some(choice)) => match (choice.ratio, &experiment.payload) {
@@ -218,16 +259,13 @@ impl<'a> Prepared<'a> {
             durations: &experiment.durations,
             iterations: experiment.iterations,
             capabilities: SIMULATED,
+            faults: trouble.faults,
+            deadlines: trouble.deadlines,
         };
         zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
             SimError::Cancelled => ExecuteError::Cancelled,
             error => ExecuteError::Sim(experiment.variants[index].name.clone(), error),
         })
-    }
-
-    fn run_threads(&self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
-        let report = self.measure(index, self.experiment.iterations, None, cancel)?;
-        Ok(Outcome { timeline: report.timeline, verified: Some(true) })
     }
 
     /// Runs a variant on threads, paced or as fast as memory. What it returns is verified: as many bytes were compared as
@@ -237,6 +275,7 @@ impl<'a> Prepared<'a> {
         index: usize,
         iterations: u32,
         pace: Option<&threads::Pace>,
+        trouble: Trouble<'_>,
         cancel: &Cancel,
     ) -> Result<threads::Report, ExecuteError> {
         let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
@@ -249,6 +288,8 @@ impl<'a> Prepared<'a> {
             stuck_after: threads::STUCK_AFTER,
             cores: cores(),
             pace,
+            faults: trouble.faults,
+            deadlines: trouble.deadlines,
         };
         let report = threads::run(&setup, cancel.flag()).map_err(|error| {
             if error.first.kind == FailureKind::Cancelled {

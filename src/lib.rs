@@ -6,6 +6,7 @@
 mod cancel;
 mod execute;
 mod executor;
+mod faults;
 mod memory;
 mod output;
 mod validate;

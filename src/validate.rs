@@ -5,7 +5,7 @@ use zipwire_scenarios::Experiment;
 use zipwire_schedule::CodecCost;
 use zipwire_traces::{Metrics, Timeline};
 
-use crate::execute::cores;
+use crate::execute::{Trouble, cores};
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
 /// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace.
@@ -92,7 +92,7 @@ pub fn validate(
         simulated.push((timeline, predicted_s));
         if let (true, Some(codec)) = (variant.protocol.is_coded(), &experiment.codec) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
-            let work = prepared.measure(index, 1, None, cancel)?.codec_work;
+            let work = prepared.measure(index, 1, None, Trouble::NONE, cancel)?.codec_work;
             needed = needed.max(needed_dilation(&work, &codec.cost));
         }
     }
@@ -111,7 +111,7 @@ pub fn validate(
     for (index, (variant, (simulated, predicted_s))) in experiment.variants.iter().zip(simulated).enumerate()
     {
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
-        let report = prepared.measure(index, experiment.iterations, Some(&pace), cancel)?;
+        let report = prepared.measure(index, experiment.iterations, Some(&pace), Trouble::NONE, cancel)?;
         let measured_s = mean_iteration_s(&report.timeline, prepared.planned(index));
         let calls = report.codec_work.calls.values();
         let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
@@ -137,7 +137,7 @@ fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {
 
 /// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its
 /// share of the time that is declared for one of them.
-fn needed_dilation(work: &CodecWork, cost: &CodecCost) -> f64 {
+pub(crate) fn needed_dilation(work: &CodecWork, cost: &CodecCost) -> f64 {
     let needed = work.calls.iter().map(|((_, coding), call)| {
         let speed = match coding {
             Coding::Encode => cost.encode_bytes_per_s,

@@ -6,7 +6,8 @@ use crate::{DType, DecodeError, Layout, Section, checksum};
 pub(crate) const HEADER_LEN: usize = 32;
 
 const MAGIC: [u8; 4] = *b"ZPWR";
-const VERSION: u8 = 0;
+/// Version of the frame format; decoders refuse others.
+pub const FRAME_VERSION: u8 = 0;
 const CHECKSUM: std::ops::Range<usize> = 24..28;
 
 /// The fields that vary between frames of this version.
@@ -68,7 +69,7 @@ impl Header {
         if found != MAGIC {
             return Err(DecodeError::Magic { found });
         }
-        if bytes[4] != VERSION {
+        if bytes[4] != FRAME_VERSION {
             return Err(DecodeError::Version { found: bytes[4] });
         }
         Ok(Self {
@@ -90,7 +91,7 @@ impl Header {
     fn to_bytes(self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[..4].copy_from_slice(&MAGIC);
-        bytes[4..8].copy_from_slice(&[VERSION, self.codec, self.dtype, self.layout]);
+        bytes[4..8].copy_from_slice(&[FRAME_VERSION, self.codec, self.dtype, self.layout]);
         bytes[8..16].copy_from_slice(&self.count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.dynamic_len.to_le_bytes());
         bytes[CHECKSUM].copy_from_slice(&self.checksum.to_le_bytes());

@@ -60,6 +60,7 @@ pub use codec::Codec;
 pub use dtype::DType;
 pub use error::{DecodeError, EncodeError, Section, SpecError, TileFault};
 pub use frame::{decode, decode_from_slice, encode_to_vec};
+pub use header::FRAME_VERSION;
 pub use kernel::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 pub use layout::Layout;
 pub use spec::Spec;

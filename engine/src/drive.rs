@@ -61,6 +61,10 @@ pub trait Backend {
     /// Waits for something to happen; `None` when `until_s` has come first. An error ends the rank.
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure>;
 
+    /// Flips a bit of this byte, modulo its length, of what a transfer is going to bring: a fault that is planted below
+    /// all checks.
+    fn corrupt(&mut self, transfer: TransferKey, byte: u64);
+
     /// Tells the peers and releases what is in flight.
     fn abort(&mut self, failure: &Failure);
 }
@@ -106,8 +110,8 @@ pub fn drive(
     }
 }
 
-fn fail(machine: &mut Machine, Failure { op, kind, detail, .. }: Failure) {
-    machine.handle(Input::Failed { op, kind, detail });
+fn fail(machine: &mut Machine, failure: Failure) {
+    machine.handle(Input::Failed(failure));
 }
 
 fn take_in(machine: &mut Machine, iteration: u32, completion: Completion) -> Span {
@@ -134,5 +138,5 @@ pub(crate) fn failure(
     kind: FailureKind,
     detail: impl Into<String>,
 ) -> Failure {
-    Failure { rank: machine.program().rank, op, kind, detail: detail.into() }
+    Failure::new(machine.program().rank, op, kind, detail)
 }

@@ -5,6 +5,9 @@
 
 mod chunks;
 mod drive;
+mod faulty;
+mod hello;
 pub mod threads;
 
-pub use drive::{Action, Backend, Completion, Outcome, drive};
+pub use drive::{Action, Backend, Completion, Event, Outcome, drive};
+pub use hello::Hello;

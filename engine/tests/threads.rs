@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Report, RunError, STUCK_AFTER, Setup, run};
+use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
-use zipwire_schedule::{Choice, FailureKind, Job, Order, Protocol, Segment, Slot, Work, plan};
+use zipwire_schedule::{Choice, FailureKind, Job, Order, Protocol, RunFailure, Segment, Slot, Work, plan};
 use zipwire_traces::{Payload, Rows};
 
 const RANKS: u32 = 4;
@@ -49,12 +49,22 @@ fn payload() -> Payload {
     payload_of(3)
 }
 
-fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, RunError> {
-    run(&Setup { plan, payload, iterations: 3, stuck_after, cores: 2, pace: None }, &AtomicBool::new(false))
+fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
+    let setup = Setup {
+        plan,
+        payload,
+        iterations: 3,
+        stuck_after,
+        cores: 2,
+        pace: None,
+        faults: &[],
+        deadlines: None,
+    };
+    run(&setup, &AtomicBool::new(false))
 }
 
 /// Runs a plan that must fail, and quickly.
-fn failure(plan: &Plan) -> RunError {
+fn failure(plan: &Plan) -> Box<RunFailure> {
     let begin = Instant::now();
     let error = run_with(plan, &payload(), Duration::from_millis(300)).unwrap_err();
     assert!(begin.elapsed() < Duration::from_secs(5), "took {:?}", begin.elapsed());
@@ -173,6 +183,8 @@ fn cancelling_ends_all() {
         stuck_after: STUCK_AFTER,
         cores: 2,
         pace: None,
+        faults: &[],
+        deadlines: None,
     };
     let cancel = AtomicBool::new(false);
     let error = std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! From text to a resolved experiment.
 
-use zipwire_schedule::{Durations, HostCost, Job, Protocol, Topology};
+use zipwire_schedule::{Durations, Fault, HostCost, Job, Protocol, Slack, Topology};
 use zipwire_traces::Payload;
 
 use crate::codec::{self, CodecChoice};
@@ -13,7 +13,7 @@ use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::variant::{self, Placed, Variant};
 use crate::workload::{self, Kind, Workload};
-use crate::{cluster, set, tree};
+use crate::{cluster, fault, set, tree};
 
 /// Everything that executors and reports need; nothing in it is left to look up.
 #[derive(Clone, Debug)]
@@ -41,9 +41,24 @@ pub struct Experiment {
     pub payload: Option<Payload>,
     /// What is compared, at least one; speedups are over the first.
     pub variants: Vec<Variant>,
+    /// What goes wrong in a run.
+    pub faults: Vec<Fault>,
+    /// How much later than expected ops may end, where there are deadlines.
+    pub slack: Slack,
 }
 
-const KEYS: &[&str] = &["name", "seed", "iterations", "cluster", "workload", "compute", "codec", "variant"];
+const KEYS: &[&str] = &[
+    "name",
+    "seed",
+    "iterations",
+    "cluster",
+    "workload",
+    "compute",
+    "codec",
+    "variant",
+    "fault",
+    "deadline",
+];
 
 const ITERATION_LIMIT: u32 = 1_000_000;
 /// Most iterations x ranks: durations are drawn in advance, up to 40 bytes each.
@@ -84,6 +99,12 @@ pub fn load(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Exper
         variants.push(variant::default());
     }
 
+    let faults =
+        table.get("fault").map(|field| fault::read(&field, &workload.job, iterations)).transpose()?;
+    let slack = table
+        .get("deadline")
+        .map_or_else(|| Ok(fault::default_slack()), |field| fault::read_slack(&field))?;
+
     let communicates = workload.communicates();
     let payload = match workload.rows {
         Some(rows) => Some(rows.into_payload(&communicates, seed)),
@@ -102,6 +123,8 @@ pub fn load(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Exper
         durations: workload.durations,
         payload,
         variants,
+        faults: faults.unwrap_or_default(),
+        slack,
     })
 }
 

@@ -33,6 +33,7 @@ mod codec;
 mod document;
 mod error;
 mod experiment;
+mod fault;
 mod help;
 mod model;
 mod nearest;

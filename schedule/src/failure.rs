@@ -2,18 +2,21 @@
 
 use std::fmt;
 
+use crate::plan::TransferKey;
 use crate::{OpId, Rank};
 
 /// What went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum FailureKind {
-    /// Nothing happened for too long.
+    /// An op is overdue, or nothing happened for too long.
     Timeout,
     /// A peer is gone.
     PeerLost,
     /// Bytes that arrived are not what was sent.
     Corrupt,
+    /// Ranks were about to run different plans, or the same plan with different codecs.
+    Mismatch,
     /// The device or thread that carries out ops failed.
     Device,
     /// The wire failed.
@@ -29,6 +32,7 @@ impl FailureKind {
             Self::Timeout => "made no progress in time",
             Self::PeerLost => "lost a peer",
             Self::Corrupt => "received corrupt bytes",
+            Self::Mismatch => "was to run something else",
             Self::Device => "had a device failure",
             Self::Transport => "had a transport failure",
             Self::Cancelled => "was cancelled",
@@ -43,10 +47,30 @@ pub struct Failure {
     pub rank: Rank,
     /// The op that failed, if one did.
     pub op: Option<OpId>,
+    /// The transfer that failed, if one did.
+    pub transfer: Option<TransferKey>,
     /// What went wrong.
     pub kind: FailureKind,
     /// What exactly, for people; may be empty.
     pub detail: String,
+}
+
+impl Failure {
+    /// A failure that is not that of a transfer.
+    pub fn new(rank: Rank, op: Option<OpId>, kind: FailureKind, detail: impl Into<String>) -> Self {
+        Self { rank, op, transfer: None, kind, detail: detail.into() }
+    }
+
+    /// What arrived at `rank` in exchange `op` is not what was sent.
+    pub fn corrupt_transfer(rank: Rank, op: OpId, key: TransferKey) -> Self {
+        let detail = format!("the checksum of what rank {} sent does not fit", key.src);
+        Self { transfer: Some(key), ..Self::new(rank, Some(op), FailureKind::Corrupt, detail) }
+    }
+
+    /// A rank that has said nothing until all deadlines were over.
+    pub fn died(rank: Rank) -> Self {
+        Self::new(rank, None, FailureKind::Timeout, "it has said nothing until all deadlines were over")
+    }
 }
 
 impl fmt::Display for Failure {

@@ -6,8 +6,11 @@
 //! Nothing here knows a clock, a thread or a file: time is an argument, and executors carry out what the
 //! machine decides.
 
+mod blame;
 mod builder;
+mod deadlines;
 mod failure;
+mod fault;
 mod ids;
 mod job;
 pub mod machine;
@@ -18,8 +21,11 @@ mod text;
 mod topology;
 mod validate;
 
+pub use blame::{Blame, RankEnd, RunFailure};
 pub use builder::ProgramBuilder;
+pub use deadlines::{Deadlines, Slack};
 pub use failure::{Failure, FailureKind};
+pub use fault::{Fate, Fault, FaultKind, FaultPlan, TransferSite};
 pub use ids::{BufferId, Lane, OpId, Rank, SegmentId, SizeId, Stage};
 pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};

@@ -22,11 +22,16 @@
 //! news comes: a receive on offer that did not move would wait for room at its sender, whose open sends all have their
 //! receivers and move; and where no receive is on offer, all windows have room for the next one that is announced.
 
+mod deadline;
+mod standing;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::plan::{Content, Exchange, Op, OpKind, Program, Transfer, TransferKey};
-use crate::{Failure, FailureKind, Lane, OpId, Order, SizeId};
+use crate::{Failure, Lane, OpId, Order, SizeId};
+
+pub use self::standing::{Pending, Standing};
 
 /// When an op may be issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +106,8 @@ pub enum Input {
         /// The transfer.
         key: TransferKey,
     },
-    /// Something went wrong.
-    Failed {
-        /// The op, if it was one.
-        op: Option<OpId>,
-        /// What went wrong.
-        kind: FailureKind,
-        /// What exactly.
-        detail: String,
-    },
+    /// Something went wrong on this rank.
+    Failed(Failure),
 }
 
 /// What the executor does next.
@@ -155,7 +153,7 @@ struct Open {
 }
 
 /// How far one direction of an exchange is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
     /// The first transfer that was not offered yet.
     next: u32,
@@ -165,6 +163,8 @@ struct Progress {
     awaited: BTreeSet<u32>,
     /// Offered and not ended.
     open: u32,
+    /// Whether each has ended.
+    ended: Vec<bool>,
 }
 
 /// Drives one program once. See the module documentation.
@@ -173,6 +173,8 @@ pub struct Machine {
     program: Arc<Program>,
     capabilities: Capabilities,
     start_s: f64,
+    /// When each op is due, in seconds since the start.
+    deadlines_s: Option<Arc<[f64]>>,
     states: Vec<State>,
     /// Dependencies of each op that do not allow it yet.
     blockers: Vec<usize>,
@@ -229,6 +231,7 @@ impl Machine {
             program,
             capabilities,
             start_s,
+            deadlines_s: None,
         }
     }
 
@@ -310,21 +313,23 @@ impl Machine {
                 let open = self.exchanges.iter_mut().find(|open| open.op == transfer.op);
                 let progress = open.expect("transfers belong to open exchanges").progress(transfer.direction);
                 progress.open -= 1;
+                progress.ended[transfer.index as usize] = true;
             }
             Input::PeerReady { key } => {
                 if self.follows_peers && !self.exchanges.iter_mut().any(|open| open.peer_ready(key)) {
                     self.early.push(key);
                 }
             }
-            Input::Failed { op, kind, detail } => {
-                let rank = self.program.rank;
-                self.failure.get_or_insert(Failure { rank, op, kind, detail });
+            Input::Failed(failure) => {
+                assert_eq!(failure.rank, self.program.rank, "ranks report their own failures");
+                self.failure.get_or_insert(failure);
             }
         }
     }
 
     /// What to do next, at `now_s`.
     pub fn poll(&mut self, now_s: f64) -> Step {
+        self.check_deadlines(now_s);
         if let Some(failure) = &self.failure {
             return Step::Abort(failure.clone());
         }
@@ -332,7 +337,7 @@ impl Machine {
             self.issue(op);
             return Step::Issue(op);
         }
-        let mut wake_s: Option<f64> = None;
+        let mut wake_s = self.next_deadline().map(|(due_s, _)| due_s);
         for index in 0..self.exchanges.len() {
             match self.advance(index, now_s) {
                 Some(Step::Wait { until_s }) => wake_s = earliest(wake_s, until_s),
@@ -369,8 +374,8 @@ impl Machine {
     }
 
     fn open(&mut self, op: OpId) {
-        let (sends, receives) = (Progress::default(), Progress::default());
         let exchange = self.exchange(op);
+        let (sends, receives) = (Progress::new(&exchange.sends), Progress::new(&exchange.receives));
         let send_count = u32::try_from(exchange.sends.len()).expect("transfers are counted in 32 bits");
         let mut open = Open { op, sends, receives, listed: HashMap::new(), announced: send_count };
         if exchange.order.follows_peers() {
@@ -504,6 +509,25 @@ enum Admitted {
 }
 
 impl Progress {
+    fn new(transfers: &[Transfer]) -> Self {
+        Self {
+            next: 0,
+            ahead: BTreeSet::new(),
+            awaited: BTreeSet::new(),
+            open: 0,
+            ended: vec![false; transfers.len()],
+        }
+    }
+
+    fn has_ended(&self, transfer: u32) -> bool {
+        self.ended[transfer as usize]
+    }
+
+    /// Whether it was offered, for transfers that move something.
+    fn has_offered(&self, transfer: u32) -> bool {
+        transfer < self.next || self.ahead.contains(&transfer)
+    }
+
     fn offer(&mut self, transfer: u32) {
         self.awaited.remove(&transfer);
         if transfer == self.next {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use common::{choice, layer, uniform};
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Program};
-use zipwire_schedule::{Capabilities, FailureKind, Machine, OpId, Protocol, Readiness, TransferOrder, plan};
+use zipwire_schedule::{
+    Capabilities, Failure, FailureKind, Machine, OpId, Protocol, Rank, Readiness, TransferOrder, plan,
+};
 
 const THREADS: Capabilities =
     Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
@@ -177,7 +179,7 @@ fn transfers_wait_for_their_time() {
 fn the_first_failure_wins() {
     let mut machine = Machine::new(program(Protocol::Native, None), THREADS, 0.0);
     for (kind, detail) in [(FailureKind::Corrupt, "first"), (FailureKind::Timeout, "second")] {
-        machine.handle(Input::Failed { op: Some(OpId(0)), kind, detail: detail.into() });
+        machine.handle(Input::Failed(Failure::new(Rank(0), Some(OpId(0)), kind, detail)));
     }
     let Step::Abort(failure) = machine.poll(0.0) else { panic!("failures end the program") };
     assert_eq!(failure.to_string(), "rank 0 received corrupt bytes in op `%0`: first");

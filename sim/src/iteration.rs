@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKey};
-use zipwire_schedule::{Lane, OpId, Rank, SizeId};
+use zipwire_schedule::{
+    Failure, FailureKind, Fate, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId,
+};
 use zipwire_traces::Span;
 
 use crate::network::{FlowId, Network};
@@ -39,6 +41,7 @@ struct Host {
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
     is_done: bool,
+    is_dead: bool,
 }
 
 pub(crate) struct Iteration<'a> {
@@ -53,6 +56,8 @@ pub(crate) struct Iteration<'a> {
     /// The transfer of each flow.
     flows: HashMap<FlowId, usize>,
     dirty: BTreeSet<Rank>,
+    faults: FaultPlan,
+    first_failure: Option<Failure>,
     /// Seconds since the barrier before the iteration.
     now_s: f64,
     spans: &'a mut Vec<Span>,
@@ -66,10 +71,13 @@ impl<'a> Iteration<'a> {
         spans: &'a mut Vec<Span>,
     ) -> Self {
         let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
+        let faults = FaultPlan::new(setup.plan, setup.faults, index);
         Self {
             dirty: hosts.iter().map(|host| host.machine.program().rank).collect(),
             network: Network::new(&setup.topology.capacities()),
-            queue: Queue::default(),
+            queue: faulty_queue(setup, &faults, index),
+            faults,
+            first_failure: None,
             offers: HashMap::new(),
             transits: Vec::new(),
             flows: HashMap::new(),
@@ -91,6 +99,9 @@ impl<'a> Iteration<'a> {
             while let Some(rank) = self.dirty.pop_first() {
                 self.drive(rank);
             }
+            if let Some(first) = self.first_failure.take() {
+                return Err(SimError::Failed(Box::new(self.fail(first))));
+            }
             if self.hosts.iter().all(|host| host.is_done) {
                 break;
             }
@@ -109,7 +120,7 @@ impl<'a> Iteration<'a> {
             self.network.take_ended(&mut ended);
             for flow in ended.drain(..) {
                 let transit = self.flows.remove(&flow).expect("every flow is a transfer");
-                self.arrive(transit);
+                self.deliver(transit);
             }
             while let Some(event) = self.queue.pop(self.now_s) {
                 self.happen(event);
@@ -121,7 +132,7 @@ impl<'a> Iteration<'a> {
     /// Polls a machine until it waits.
     fn drive(&mut self, rank: Rank) {
         let now_s = self.now_s;
-        loop {
+        while !self.host(rank).is_dead {
             match self.host(rank).machine.poll(now_s) {
                 Step::Issue(op) => {
                     let host = self.host(rank);
@@ -147,7 +158,8 @@ impl<'a> Iteration<'a> {
                     return;
                 }
                 Step::Abort(failure) => {
-                    unreachable!("nothing fails in a simulation without faults: {failure}")
+                    self.first_failure.get_or_insert(failure);
+                    return;
                 }
             }
         }
@@ -168,15 +180,18 @@ impl<'a> Iteration<'a> {
             Event::Moves { transit, .. } => {
                 let Transit { send: (src, _), receive: (dst, _), bytes, .. } = self.transits[transit];
                 if bytes == 0 {
-                    self.arrive(transit);
+                    self.deliver(transit);
                 } else {
                     let flow = self.network.add(self.setup.topology.route(src, dst).links(), bytes);
                     self.flows.insert(flow, transit);
                 }
             }
+            Event::Arrives { transit, .. } => self.arrive(transit),
             Event::Wake { rank } => {
                 self.dirty.insert(rank);
             }
+            Event::Dies { rank } => self.host(rank).is_dead = true,
+            Event::LastDeadline => self.miss_the_dead(),
         }
     }
 
@@ -214,7 +229,7 @@ impl<'a> Iteration<'a> {
                 return;
             }
         };
-        self.queue.push(now_s + seconds, Event::Ended { rank, op });
+        self.queue.push(now_s + seconds * self.faults.slowness(rank), Event::Ended { rank, op });
     }
 
     /// The library takes the whole exchange at once.
@@ -265,6 +280,22 @@ impl<'a> Iteration<'a> {
         self.queue.push(self.now_s + latency_s, Event::Moves { rank: key.src, transfer: send.1, transit });
     }
 
+    /// The last byte of a transfer has left the links.
+    fn deliver(&mut self, transit: usize) {
+        let Transit { send: (rank, transfer), receive: (dst, receive), .. } = self.transits[transit];
+        let key = self.host(rank).machine.key(transfer);
+        match self.faults.fate(&key) {
+            None => self.arrive(transit),
+            Some(Fate::Dropped) => {}
+            Some(Fate::Delayed(seconds)) => {
+                self.queue.push(self.now_s + seconds, Event::Arrives { rank, transfer, transit });
+            }
+            Some(Fate::Flipped(_)) => {
+                self.first_failure.get_or_insert_with(|| Failure::corrupt_transfer(dst, receive.op, key));
+            }
+        }
+    }
+
     fn arrive(&mut self, transit: usize) {
         let Transit { send, receive, bytes, begin_s } = self.transits[transit];
         let sender = &self.host(send.0).machine;
@@ -311,6 +342,9 @@ impl<'a> Iteration<'a> {
     fn complete(&mut self, rank: Rank, op: OpId) {
         let (now_s, index, setup) = (self.now_s, self.index, self.setup);
         let host = self.host(rank);
+        if host.is_dead {
+            return;
+        }
         let sizes = match &host.machine.op(op).kind {
             OpKind::Encode(batch) => {
                 let segment = host.machine.op(op).segment;
@@ -342,6 +376,32 @@ impl<'a> Iteration<'a> {
             .collect()
     }
 
+    /// Nobody waited for what the dead have not done. At the end of the iteration they are missed all the same.
+    fn miss_the_dead(&mut self) {
+        let dead = self.hosts.iter().find(|host| host.is_dead && !host.is_done);
+        if let Some(rank) = dead.map(|host| host.machine.program().rank) {
+            self.first_failure.get_or_insert_with(|| Failure::died(rank));
+        }
+    }
+
+    /// How a run ends that a rank has failed: every other rank is told.
+    fn fail(&mut self, first: Failure) -> RunFailure {
+        let (plan, deadlines) = (self.setup.plan, self.setup.deadlines);
+        let unfinished = self.hosts.iter().filter(|host| !host.is_done);
+        let ends = unfinished.map(|host| {
+            let rank = host.machine.program().rank;
+            let standing = host.machine.standing();
+            let failure = if rank == first.rank {
+                first.clone()
+            } else {
+                let detail = format!("it {}", standing.describe(&plan.segments));
+                Failure::new(rank, None, FailureKind::Cancelled, detail)
+            };
+            RankEnd { failure, standing: (!host.is_dead).then_some(standing) }
+        });
+        RunFailure::new(plan, deadlines, self.index, self.now_s, first.clone(), ends.collect())
+    }
+
     fn host(&mut self, rank: Rank) -> &mut Host {
         &mut self.hosts[rank.index()]
     }
@@ -359,8 +419,23 @@ impl Host {
             sizes_s: HashMap::new(),
             library: HashMap::new(),
             is_done: false,
+            is_dead: false,
         }
     }
+}
+
+/// A queue that knows when ranks die.
+fn faulty_queue(setup: &Setup<'_>, faults: &FaultPlan, iteration: u32) -> Queue {
+    let mut queue = Queue::default();
+    let deaths =
+        setup.plan.programs.iter().filter_map(|program| Some((program.rank, faults.death_s(program.rank)?)));
+    for (rank, death_s) in deaths {
+        queue.push(death_s, Event::Dies { rank });
+        if let Some(deadlines) = setup.deadlines {
+            queue.push(deadlines.last_s(iteration), Event::LastDeadline);
+        }
+    }
+    queue
 }
 
 /// All transfers of an exchange that move something, in listed order.

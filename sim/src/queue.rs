@@ -49,11 +49,27 @@ pub(crate) enum Event {
         /// Its position in the simulator's list.
         transit: usize,
     },
+    /// A delayed transfer ends.
+    Arrives {
+        /// The sender.
+        rank: Rank,
+        /// The sender's end of it.
+        transfer: TransferId,
+        /// Its position in the simulator's list.
+        transit: usize,
+    },
     /// A machine asked to be polled.
     Wake {
         /// Whose.
         rank: Rank,
     },
+    /// A rank does nothing any more.
+    Dies {
+        /// Which.
+        rank: Rank,
+    },
+    /// Whoever has not ended by now will not.
+    LastDeadline,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use zipwire_schedule::machine::{Capabilities, Machine};
-use zipwire_schedule::{CodecCost, Durations, HostCost, OpId, Plan, Rank, Topology};
+use zipwire_schedule::plan::Program;
+use zipwire_schedule::{
+    CodecCost, Deadlines, Durations, Fault, HostCost, OpId, Plan, Rank, RunFailure, Topology,
+};
 use zipwire_traces::{IterationTime, Timeline};
 
 use crate::iteration::Iteration;
@@ -28,6 +31,10 @@ pub struct Setup<'a> {
     pub iterations: u32,
     /// The executor to imitate.
     pub capabilities: Capabilities,
+    /// What goes wrong.
+    pub faults: &'a [Fault],
+    /// When ops must have ended; ranks wait for ever without.
+    pub deadlines: Option<&'a Deadlines>,
 }
 
 /// Why a simulation has no result.
@@ -40,6 +47,9 @@ pub enum SimError {
         /// Each waiting rank and the ops that it has in flight.
         waiting: Vec<(Rank, Vec<OpId>)>,
     },
+    /// A rank failed, and with it the run.
+    #[error(transparent)]
+    Failed(#[from] Box<RunFailure>),
     /// The caller asked to stop.
     #[error("the simulation was cancelled")]
     Cancelled,
@@ -53,7 +63,13 @@ pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, Si
         Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
     let mut begin_s = 0.0;
     for index in 0..setup.iterations {
-        let machine = |program: &_| Machine::new(Arc::clone(program), setup.capabilities, 0.0);
+        let machine = |program: &Arc<Program>| {
+            let machine = Machine::new(Arc::clone(program), setup.capabilities, 0.0);
+            match setup.deadlines {
+                Some(deadlines) => machine.with_deadlines(deadlines.of(index, program.rank)),
+                None => machine,
+            }
+        };
         let machines = plan.programs.iter().map(machine).collect();
         let length_s = Iteration::new(setup, index, machines, &mut timeline.spans).run(proceed)?;
         timeline.iterations.push(IterationTime { begin_s, length_s });

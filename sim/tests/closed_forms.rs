@@ -71,6 +71,8 @@ impl Case {
             durations: &durations,
             iterations: 1,
             capabilities: self.capabilities,
+            faults: &[],
+            deadlines: None,
         };
         run(&setup, &|| true).unwrap()
     }

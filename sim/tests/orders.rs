@@ -51,6 +51,8 @@ impl Case {
                 transfer_order: TransferOrder::Machine,
                 timed: true,
             },
+            faults: &[],
+            deadlines: None,
         };
         run(&setup, &|| true).unwrap()
     }

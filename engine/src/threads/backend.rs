@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, TransferKey};
@@ -21,9 +22,6 @@ use crate::drive::{Action, Backend, Completion, Event, Outcome, failure};
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Waits that an error names at the most.
-const NAMED_WAITS: usize = 4;
 
 /// What a paced run adds to a rank.
 pub(super) struct Pacing<'a> {
@@ -66,6 +64,8 @@ pub(super) struct Rendezvous<'a> {
     pub(super) due: Vec<(f64, Due)>,
     /// Offers of peers whose bytes are on their way.
     pub(super) moving: HashMap<TransferKey, (TransferId, Offer)>,
+    /// Bytes of transfers that are to arrive with a flipped bit.
+    pub(super) corrupted: HashMap<TransferKey, u64>,
     /// When the last size of each open exchange arrived.
     pub(super) sizes_s: HashMap<OpId, f64>,
     /// Bytes that were compared with what was sent.
@@ -131,6 +131,10 @@ impl Backend for Rendezvous<'_> {
                 return Err(self.stuck(machine));
             }
         }
+    }
+
+    fn corrupt(&mut self, transfer: TransferKey, byte: u64) {
+        self.corrupted.insert(transfer, byte);
     }
 
     fn abort(&mut self, failure: &Failure) {
@@ -279,8 +283,12 @@ impl<'a> Rendezvous<'a> {
                         Offered::Size(machine.size(size).expect("sizes are known before they are sent"))
                     }
                 };
+                let checksum = match content {
+                    Offered::Bytes(region) => xxh3_64(&self.memory().read(region.buffer)[range(&region)]),
+                    Offered::Size(size) => xxh3_64(&size.to_le_bytes()),
+                };
                 self.offered.insert(key, id);
-                self.notify(machine, id.op, key.dst, Note::Offer(Offer { key, content }))
+                self.notify(machine, id.op, key.dst, Note::Offer(Offer { key, content, checksum }))
             }
         }
     }
@@ -310,9 +318,7 @@ impl<'a> Rendezvous<'a> {
                 None => Err(self.confused(machine, &key, "was taken without being offered")),
             },
             Note::Abort => {
-                let first = self.fabric.first_failure();
-                let first = first.map_or_else(|| "another rank failed".to_owned(), |first| first.to_string());
-                let detail = format!("{first}; this rank {}", self.waits(machine));
+                let detail = format!("it {}", self.waits(machine));
                 Err(failure(machine, None, FailureKind::Cancelled, detail))
             }
         }
@@ -336,12 +342,17 @@ impl<'a> Rendezvous<'a> {
         &mut self,
         machine: &Machine,
         id: TransferId,
-        Offer { key, content }: Offer,
+        Offer { key, content, checksum }: Offer,
         begin_s: f64,
     ) -> Result<(), Failure> {
         let src = key.src;
-        let size = match (content, machine.transfer(id).0.content) {
-            (Offered::Size(size), Content::Size(_)) => Some(size),
+        let flipped = self.corrupted.remove(&key);
+        let (size, arrived) = match (content, machine.transfer(id).0.content) {
+            (Offered::Size(size), Content::Size(_)) => {
+                let mut bytes = size.to_le_bytes();
+                flip(&mut bytes, flipped);
+                (Some(u64::from_le_bytes(bytes)), xxh3_64(&bytes))
+            }
             (Offered::Bytes(from), Content::Whole(to) | Content::Prefix(to, _)) => {
                 let expected = machine.transfer_bytes(machine.transfer(id).0);
                 if from.len != expected {
@@ -350,14 +361,19 @@ impl<'a> Rendezvous<'a> {
                     return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
                 }
                 let (source, mut target) = self.fabric.lock((src, from.buffer), (self.rank, to.buffer));
-                target[range(&Region { len: from.len, ..to })].copy_from_slice(&source[range(&from)]);
-                None
+                let target = &mut target[range(&Region { len: from.len, ..to })];
+                target.copy_from_slice(&source[range(&from)]);
+                flip(target, flipped);
+                (None, xxh3_64(target))
             }
             (Offered::Size(_), _) | (Offered::Bytes(_), Content::Size(_)) => {
                 let detail = format!("rank {src} and this rank disagree about what moves");
                 return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
             }
         };
+        if arrived != checksum {
+            return Err(Failure::corrupt_transfer(self.rank, id.op, key));
+        }
         let end_s = self.fabric.now_s();
         if size.is_some() {
             self.sizes_s.insert(id.op, end_s);
@@ -421,23 +437,7 @@ impl<'a> Rendezvous<'a> {
 
     /// What this rank waits for, in words.
     fn waits(&self, machine: &Machine) -> String {
-        let mut keys: Vec<&TransferKey> = self.offered.keys().collect();
-        keys.sort();
-        let wait = |key: &&TransferKey| {
-            let (verb, peer) =
-                if key.src == self.rank { ("send to", key.dst) } else { ("receive from", key.src) };
-            format!("{verb} rank {peer} ({} of {})", key.stage.name(), self.segments[key.segment.index()])
-        };
-        let named: Vec<String> = keys.iter().take(NAMED_WAITS).map(wait).collect();
-        let more = keys.len().saturating_sub(NAMED_WAITS);
-        match (named.is_empty(), more) {
-            (true, _) if self.opened_s.is_empty() => {
-                format!("has no open exchange, {} ended", machine.completed())
-            }
-            (true, _) => "waits for no peer".to_owned(),
-            (false, 0) => format!("waits to {}", named.join(", ")),
-            (false, more) => format!("waits to {} and {more} more", named.join(", ")),
-        }
+        machine.standing().describe(self.segments)
     }
 
     fn confused(&self, machine: &Machine, key: &TransferKey, what: &str) -> Failure {
@@ -478,5 +478,15 @@ impl<'a> Rendezvous<'a> {
     /// Locks two buffers of this rank, the second one for writing.
     fn lock(&self, from: &Region, to: &Region) -> Locked<'a> {
         self.fabric.lock((self.rank, from.buffer), (self.rank, to.buffer))
+    }
+}
+
+/// Flips the lowest bit of a byte, modulo the length, if one is given.
+fn flip(bytes: &mut [u8], byte: Option<u64>) {
+    if let (Some(byte), Ok(len)) = (byte, u64::try_from(bytes.len()))
+        && len > 0
+        && let Ok(index) = usize::try_from(byte % len)
+    {
+        bytes[index] ^= 1;
     }
 }

@@ -16,6 +16,8 @@ const POISON: u8 = 0xA5;
 pub(super) struct Offer {
     pub(super) key: TransferKey,
     pub(super) content: Offered,
+    /// Of the content.
+    pub(super) checksum: u64,
 }
 
 /// What the receiver takes.

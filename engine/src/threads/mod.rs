@@ -16,7 +16,9 @@ use std::time::{Duration, Instant};
 
 use zipwire_codec::Codec;
 use zipwire_schedule::plan::{Plan, Program};
-use zipwire_schedule::{Failure, FailureKind, Machine, Rank};
+use zipwire_schedule::{
+    Deadlines, Failure, FailureKind, Fault, FaultPlan, Machine, Rank, RankEnd, RunFailure,
+};
 use zipwire_traces::{IterationTime, Payload, Span, Timeline};
 
 use self::backend::{Pacing, Rendezvous};
@@ -24,6 +26,8 @@ use self::fabric::{Fabric, Memory, Note};
 use self::pace::{Parcel, Permits, Wire};
 use crate::chunks::Chunks;
 use crate::drive::{Backend, drive};
+use crate::faulty::Faulty;
+use crate::hello::Hello;
 
 pub use self::codec_work::{CallWork, CodecWork, Coding};
 pub use self::pace::Pace;
@@ -46,18 +50,10 @@ pub struct Setup<'a> {
     pub cores: usize,
     /// The cluster that the run stands for; without one, links are as fast as memory and times mean nothing.
     pub pace: Option<&'a Pace>,
-}
-
-/// The run failed. Every rank has ended, and nothing that it received counts.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("iteration {iteration}: {first}")]
-pub struct RunError {
-    /// The iteration that failed, from 0.
-    pub iteration: u32,
-    /// The failure that came first.
-    pub first: Failure,
-    /// How each rank that did not finish ended, in rank order.
-    pub ranks: Vec<Failure>,
+    /// What goes wrong. Times of faults mean something in paced runs only.
+    pub faults: &'a [Fault],
+    /// When ops must have ended, in seconds of the cluster: for paced runs.
+    pub deadlines: Option<&'a Deadlines>,
 }
 
 /// A run in which all went well.
@@ -74,8 +70,14 @@ pub struct Report {
 /// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
 ///
 /// # Errors
-/// If a rank fails, bytes are wrong, nothing happens for too long, or the user stops the run.
-pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, RunError> {
+/// If a rank fails, bytes are wrong, an op is overdue, nothing happens for too long, or the user stops the run.
+pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
+    let hello = Hello::new(setup.plan);
+    run_as(setup, &vec![hello; setup.plan.programs.len()], cancel)
+}
+
+/// Runs a plan of which each rank says what `hellos` holds.
+fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
     let plan = setup.plan;
     let codec = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
     let chunks: Vec<Chunks> = plan.programs.iter().map(|program| Chunks::of(program)).collect();
@@ -88,20 +90,27 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, RunError> {
     let permits = Permits::new(setup.cores);
     for iteration in 0..setup.iterations {
         let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
-        let job = RankJob { setup, fabric: &fabric, codec: codec.as_deref(), permits: &permits, iteration };
+        let faults = FaultPlan::new(plan, setup.faults, iteration);
+        let job = RankJob {
+            setup,
+            hellos,
+            fabric: &fabric,
+            codec: codec.as_deref(),
+            permits: &permits,
+            faults: &faults,
+            iteration,
+        };
+        let begin_s = fabric.now_s();
         let ranks = job.run_all(&chunks, inboxes);
         if fabric.is_cancelled() {
             // Ranks that never wait do not look.
-            fabric.abort(&Failure {
-                rank: Rank(0),
-                op: None,
-                kind: FailureKind::Cancelled,
-                detail: "stopped by the user".to_owned(),
-            });
+            fabric.abort(&Failure::new(Rank(0), None, FailureKind::Cancelled, "stopped by the user"));
         }
         if let Some(first) = fabric.first_failure() {
-            let ranks = ranks.into_iter().filter_map(Result::err).collect();
-            return Err(RunError { iteration, first, ranks });
+            let after_s = (fabric.now_s() - begin_s) / setup.pace.map_or(1.0, |pace| pace.dilation);
+            let ends = ranks.into_iter().filter_map(Result::err).collect();
+            let failure = RunFailure::new(plan, setup.deadlines, iteration, after_s, first, ends);
+            return Err(Box::new(failure));
         }
         append(&mut report, ranks.into_iter().filter_map(Result::ok).collect());
     }
@@ -133,15 +142,17 @@ struct RankRun {
 
 struct RankJob<'a> {
     setup: &'a Setup<'a>,
+    hellos: &'a [Hello],
     fabric: &'a Fabric<'a>,
     codec: Option<&'a dyn Codec>,
     permits: &'a Permits,
+    faults: &'a FaultPlan,
     iteration: u32,
 }
 
 impl RankJob<'_> {
     /// Runs every rank on a thread of its own. Should the system refuse one, the run fails like any other.
-    fn run_all(&self, chunks: &[Chunks], inboxes: Vec<Receiver<Note>>) -> Vec<Result<RankRun, Failure>> {
+    fn run_all(&self, chunks: &[Chunks], inboxes: Vec<Receiver<Note>>) -> Vec<Result<RankRun, RankEnd>> {
         std::thread::scope(|scope| {
             let (wire, parcels) = channel();
             if let Some(pace) = self.setup.pace {
@@ -157,7 +168,7 @@ impl RankJob<'_> {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
                         let detail = format!("the system refuses a thread for it: {error}");
-                        self.fabric.abort(&Failure { rank, op: None, kind: FailureKind::Device, detail });
+                        self.fabric.abort(&Failure::new(rank, None, FailureKind::Device, detail));
                         break;
                     }
                 }
@@ -182,9 +193,9 @@ impl RankJob<'_> {
         chunks: &Chunks,
         inbox: Receiver<Note>,
         pacing: Option<Pacing<'_>>,
-    ) -> Result<RankRun, Failure> {
+    ) -> Result<RankRun, RankEnd> {
         // Outlives the guarded work: were the inbox closed by unwinding, peers could fail before this rank says why.
-        let mut backend = Rendezvous {
+        let rendezvous = Rendezvous {
             fabric: self.fabric,
             rank: program.rank,
             inbox,
@@ -201,34 +212,62 @@ impl RankJob<'_> {
             pacing,
             due: Vec::new(),
             moving: HashMap::new(),
+            corrupted: HashMap::new(),
             sizes_s: HashMap::new(),
             bytes_verified: 0,
             codec_work: CodecWork::default(),
         };
+        let mut backend = Faulty::new(rendezvous, self.faults);
         catch_unwind(AssertUnwindSafe(|| self.run(program, &mut backend))).unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             let detail = format!("its thread panicked: {text}");
-            let failure = Failure { rank: program.rank, op: None, kind: FailureKind::Device, detail };
+            let failure = Failure::new(program.rank, None, FailureKind::Device, detail);
             self.fabric.abort(&failure);
-            Err(failure)
+            Err(RankEnd { failure, standing: None })
         })
     }
 
-    fn run(&self, program: &Arc<Program>, backend: &mut Rendezvous<'_>) -> Result<RankRun, Failure> {
-        backend.prepare();
-        if let Some(first) = self.fabric.start() {
-            let (rank, detail) = (program.rank, first.to_string());
-            return Err(Failure { rank, op: None, kind: FailureKind::Cancelled, detail });
-        }
+    fn run(
+        &self,
+        program: &Arc<Program>,
+        backend: &mut Faulty<'_, Rendezvous<'_>>,
+    ) -> Result<RankRun, RankEnd> {
+        backend.inner().prepare();
+        let rank = program.rank;
+        let (capabilities, start_s) = (backend.capabilities(), backend.now_s());
+        self.greet(rank).map_err(|failure| {
+            let machine = Machine::new(Arc::clone(program), capabilities, start_s);
+            RankEnd { failure, standing: Some(machine.standing()) }
+        })?;
         let begin_s = backend.now_s();
-        let capabilities = backend.capabilities();
         let mut machine = Machine::new(Arc::clone(program), capabilities, begin_s);
+        if let Some(deadlines) = self.setup.deadlines {
+            machine = machine.with_deadlines(deadlines.of(self.iteration, rank));
+        }
         let mut spans = Vec::new();
-        drive(&mut machine, backend, self.iteration, &mut spans)?;
+        let driven = drive(&mut machine, backend, self.iteration, &mut spans);
         let end_s = backend.now_s();
-        backend.finish(&machine).inspect_err(|failure| self.fabric.abort(failure))?;
-        let (bytes_verified, codec_work) = (backend.bytes_verified, std::mem::take(&mut backend.codec_work));
-        Ok(RankRun { begin_s, end_s, spans, bytes_verified, codec_work })
+        let finished = driven.and_then(|()| {
+            backend.inner().finish(&machine).inspect_err(|failure| self.fabric.abort(failure))
+        });
+        finished.map_err(|failure| {
+            let standing = (!backend.is_dead()).then(|| machine.standing());
+            RankEnd { failure, standing }
+        })?;
+        let rendezvous = backend.inner();
+        let codec_work = std::mem::take(&mut rendezvous.codec_work);
+        Ok(RankRun { begin_s, end_s, spans, bytes_verified: rendezvous.bytes_verified, codec_work })
+    }
+
+    /// Waits for all ranks and makes sure that they are about to run the same plan.
+    fn greet(&self, rank: Rank) -> Result<(), Failure> {
+        if let Some(first) = self.fabric.start() {
+            return Err(Failure::new(rank, None, FailureKind::Cancelled, first.to_string()));
+        }
+        let own = &self.hellos[rank.index()];
+        let checked =
+            (0..).map(Rank).zip(self.hellos).try_for_each(|(peer, hello)| own.check(rank, peer, hello));
+        checked.inspect_err(|failure| self.fabric.abort(failure))
     }
 }

@@ -5,6 +5,8 @@ mod program;
 mod progress;
 mod transfers;
 
+pub(crate) use transfers::{Pair, pair as pair_transfers};
+
 use crate::plan::{Plan, TransferKey};
 use crate::{OpId, Rank, SizeId};
 

@@ -8,9 +8,9 @@ use crate::{OpId, Rank};
 
 /// The exchanges that hold the two ends of a transfer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair {
-    pub(super) send: OpId,
-    pub(super) receive: OpId,
+pub(crate) struct Pair {
+    pub(crate) send: OpId,
+    pub(crate) receive: OpId,
 }
 
 /// What both ends must plan alike: the kind of content and its capacity.
@@ -23,7 +23,7 @@ struct Ends {
     receives: Vec<(OpId, Shape)>,
 }
 
-pub(super) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError> {
+pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError> {
     let mut found: BTreeMap<TransferKey, Ends> = BTreeMap::new();
     for (rank, op, exchange) in exchanges(plan) {
         let key = |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };

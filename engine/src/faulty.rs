@@ -1,0 +1,136 @@
+//! A backend that makes a rank suffer the faults of a scenario. What is beneath it does not know, except that a byte
+//! has to be flipped where it arrives, before anybody looks.
+
+use zipwire_schedule::machine::{Capabilities, Direction, Machine};
+use zipwire_schedule::plan::TransferKey;
+use zipwire_schedule::{Failure, Fate, FaultPlan, Lane};
+
+use crate::drive::{Action, Backend, Completion, Event, Outcome};
+
+/// Wraps the backend of one rank for one iteration.
+pub(crate) struct Faulty<'a, B> {
+    inner: B,
+    faults: &'a FaultPlan,
+    /// Ends that were made late, with the time at which they happen.
+    held: Vec<(f64, Completion)>,
+    is_dead: bool,
+}
+
+impl<'a, B: Backend> Faulty<'a, B> {
+    pub(crate) fn new(inner: B, faults: &'a FaultPlan) -> Self {
+        Self { inner, faults, held: Vec::new(), is_dead: false }
+    }
+
+    /// What is beneath.
+    pub(crate) fn inner(&mut self) -> &mut B {
+        &mut self.inner
+    }
+
+    /// Whether the rank has died.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+
+    /// When the rank dies, in the backend's time; infinite if it does not.
+    fn death_s(&self, machine: &Machine) -> f64 {
+        let death_s = self.faults.death_s(machine.program().rank);
+        death_s.map_or(f64::INFINITY, |death_s| machine.start_s() + death_s)
+    }
+
+    /// The dead take part in nothing, until they are told that the run is over or all deadlines are.
+    fn stay_dead(&mut self, machine: &Machine) -> Failure {
+        self.is_dead = true;
+        let end_s = machine.last_deadline_s();
+        loop {
+            match self.inner.wait(machine, end_s.is_finite().then_some(end_s)) {
+                Err(failure) => return failure,
+                Ok(_) if self.inner.now_s() >= end_s => return Failure::died(machine.program().rank),
+                Ok(_) => {}
+            }
+        }
+    }
+
+    /// What becomes of something that has ended: nothing, or an end that may be later.
+    fn suffer(&self, machine: &Machine, completion: Completion) -> Option<Completion> {
+        let Completion { outcome, begin_s, end_s } = completion;
+        let end_s = match &outcome {
+            Outcome::Op(op, _) => match machine.op(*op).kind.lane() {
+                Lane::Compute | Lane::Codec => {
+                    begin_s + (end_s - begin_s) * self.faults.slowness(machine.program().rank)
+                }
+                Lane::Exchange | Lane::Tx | Lane::Rx => end_s,
+            },
+            Outcome::Transfer(id, _) => match self.faults.fate(&machine.key(*id)) {
+                Some(Fate::Dropped) => return None,
+                Some(Fate::Delayed(seconds)) => end_s + seconds,
+                Some(Fate::Flipped(_)) | None => end_s,
+            },
+        };
+        Some(Completion { outcome, begin_s, end_s })
+    }
+
+    /// What was held until `now_s`, the earliest first.
+    fn release(&mut self, now_s: f64) -> Option<Completion> {
+        let times = self.held.iter().enumerate().map(|(index, (time_s, _))| (*time_s, index));
+        let (time_s, index) = times.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        (time_s <= now_s).then(|| self.held.remove(index).1)
+    }
+}
+
+impl<B: Backend> Backend for Faulty<'_, B> {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn now_s(&self) -> f64 {
+        self.inner.now_s()
+    }
+
+    fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure> {
+        if self.now_s() >= self.death_s(machine) {
+            return Err(self.stay_dead(machine));
+        }
+        if let Action::Transfer(id) = action
+            && id.direction == Direction::Receive
+        {
+            let key = machine.key(id);
+            if let Some(Fate::Flipped(byte)) = self.faults.fate(&key) {
+                self.inner.corrupt(key, byte);
+            }
+        }
+        self.inner.submit(machine, action)
+    }
+
+    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
+        loop {
+            let now_s = self.now_s();
+            let death_s = self.death_s(machine);
+            if now_s >= death_s {
+                return Err(self.stay_dead(machine));
+            }
+            if let Some(completion) = self.release(now_s) {
+                return Ok(Some(Event::Ended(completion)));
+            }
+            let held_s = self.held.iter().map(|(time_s, _)| *time_s);
+            let next_s = held_s.chain(until_s).fold(death_s, f64::min);
+            match self.inner.wait(machine, next_s.is_finite().then_some(next_s))? {
+                Some(Event::Ended(completion)) => {
+                    if let Some(completion) = self.suffer(machine, completion) {
+                        self.held.push((completion.end_s, completion));
+                    }
+                }
+                Some(event @ Event::PeerReady(_)) => return Ok(Some(event)),
+                None if until_s.is_some_and(|until_s| self.now_s() >= until_s) => return Ok(None),
+                None => {}
+            }
+        }
+    }
+
+    fn corrupt(&mut self, key: TransferKey, byte: u64) {
+        self.inner.corrupt(key, byte);
+    }
+
+    fn abort(&mut self, failure: &Failure) {
+        self.inner.abort(failure);
+    }
+}

@@ -1,0 +1,69 @@
+//! What ranks tell one another before the first op: that they are about to run the same thing.
+
+use zipwire_schedule::{Failure, FailureKind, Plan, Rank};
+
+/// What a rank is about to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Version of the program.
+    pub version: String,
+    /// Digest of the plan.
+    pub plan: String,
+    /// The codec with its options and the version of its frames; empty without a codec.
+    pub codec: String,
+}
+
+impl Hello {
+    /// What this build says of a plan.
+    pub fn new(plan: &Plan) -> Self {
+        let codec = plan.codec.as_ref();
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            plan: plan.digest(),
+            codec: codec
+                .map_or_else(String::new, |spec| format!("{spec}, frames v{}", zipwire_codec::FRAME_VERSION)),
+        }
+    }
+
+    /// Compares what `peer` says with what `rank` says.
+    ///
+    /// # Errors
+    /// [`FailureKind::Mismatch`], with what both say.
+    pub fn check(&self, rank: Rank, peer: Rank, other: &Self) -> Result<(), Failure> {
+        let pairs = [
+            ("version", &self.version, &other.version),
+            ("plan", &self.plan, &other.plan),
+            ("codec", &self.codec, &other.codec),
+        ];
+        match pairs.into_iter().find(|(_, own, others)| own != others) {
+            None => Ok(()),
+            Some((what, own, others)) => {
+                let detail = format!("its {what} is `{own}`, that of rank {peer} is `{others}`");
+                Err(Failure::new(rank, None, FailureKind::Mismatch, detail))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(plan: &str, codec: &str) -> Hello {
+        Hello { version: "1".to_owned(), plan: plan.to_owned(), codec: codec.to_owned() }
+    }
+
+    #[test]
+    fn equals_agree_and_both_sides_of_a_difference_are_named() {
+        let (own, same) = (hello("a", "window7"), hello("a", "window7"));
+        assert_eq!(own.check(Rank(0), Rank(1), &same), Ok(()));
+        for (other, both) in
+            [(hello("b", "window7"), ["`a`", "`b`"]), (hello("a", "raw"), ["`window7`", "`raw`"])]
+        {
+            let failure = own.check(Rank(0), Rank(3), &other).unwrap_err();
+            assert_eq!((failure.rank, failure.kind), (Rank(0), FailureKind::Mismatch));
+            let text = failure.to_string();
+            assert!(both.iter().all(|part| text.contains(part)) && text.contains("rank 3"), "{text}");
+        }
+    }
+}

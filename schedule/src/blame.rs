@@ -1,0 +1,305 @@
+//! Whose fault it was: from how all ranks of a failed run ended, to the op in which it began.
+//!
+//! The rank that notices a failure is seldom the one that caused it. Blame follows the cross-rank graph of what waits for
+//! what, from the op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an
+//! exchange for the exchanges of the peers whose transfers it misses. A rank that says nothing is taken at its peers'
+//! word: what they know of it has ended, and the first op of which they know nothing is where it stopped.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graph::{DiGraph, NodeIndex};
+
+use crate::machine::Standing;
+use crate::plan::{OpKind, Plan, TransferKey};
+use crate::validate::{Pair, pair_transfers};
+use crate::{Deadlines, Failure, FailureKind, OpId, Rank, SegmentId};
+
+/// Ranks that the text of a failed run lists at the most.
+const LISTED_RANKS: usize = 16;
+
+/// How one rank of a failed run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankEnd {
+    /// What it reported.
+    pub failure: Failure,
+    /// How far it was; `None` if it could not say.
+    pub standing: Option<Standing>,
+}
+
+/// The rank and the op in which a failure began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blame {
+    /// The rank.
+    pub rank: Rank,
+    /// Its op; `None` if it failed outside of any.
+    pub op: Option<OpId>,
+    /// The op in words: `dynamic exchange of combine`; empty without one.
+    pub what: String,
+    /// What became of it.
+    pub why: &'static str,
+}
+
+/// A run that failed. Every rank has ended, and nothing that it received counts.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub struct RunFailure {
+    /// The iteration that failed, from 0.
+    pub iteration: u32,
+    /// Seconds from the start of that iteration to its end, in the executor's time.
+    pub after_s: f64,
+    /// Where it began.
+    pub blame: Blame,
+    /// The failure that was reported first.
+    pub first: Failure,
+    /// How each rank that did not finish ended, in rank order.
+    pub ranks: Vec<Failure>,
+}
+
+impl RunFailure {
+    /// Blames somebody. `ends` holds all ranks that did not finish, in rank order; ranks that are not there had finished
+    /// the iteration.
+    pub fn new(
+        plan: &Plan,
+        deadlines: Option<&Deadlines>,
+        iteration: u32,
+        after_s: f64,
+        first: Failure,
+        ends: Vec<RankEnd>,
+    ) -> Self {
+        let blame = blame(plan, deadlines, iteration, &first, &ends);
+        Self { iteration, after_s, blame, first, ranks: ends.into_iter().map(|end| end.failure).collect() }
+    }
+}
+
+impl fmt::Display for RunFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "iteration {}: {}\n  first report: {}", self.iteration, self.blame, self.first)?;
+        let others = || self.ranks.iter().filter(|failure| **failure != self.first);
+        for failure in others().take(LISTED_RANKS) {
+            write!(f, "\n  {failure}")?;
+        }
+        match others().count().saturating_sub(LISTED_RANKS) {
+            0 => Ok(()),
+            more => write!(f, "\n  and {more} more ranks"),
+        }
+    }
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} is to blame", self.rank)?;
+        if let Some(op) = self.op {
+            write!(f, ", in op `{op}` ({})", self.what)?;
+        }
+        write!(f, ": it {}", self.why)
+    }
+}
+
+/// An op of a rank.
+type Node = (Rank, OpId);
+
+fn blame(
+    plan: &Plan,
+    deadlines: Option<&Deadlines>,
+    iteration: u32,
+    first: &Failure,
+    ends: &[RankEnd],
+) -> Blame {
+    let at = |(rank, op): Node, why| Blame { rank, op: Some(op), what: describe(plan, rank, op), why };
+    let pairs = pair_transfers(plan).unwrap_or_default();
+    let sender = |key: &TransferKey| pairs.get(key).map(|pair| (key.src, pair.send));
+    match first.kind {
+        FailureKind::Corrupt => {
+            if let Some(node) = first.transfer.as_ref().and_then(sender) {
+                return at(node, "sent, or its link delivered, bytes that are not what it had");
+            }
+        }
+        FailureKind::Timeout => {
+            let mut known = Known::new(plan, pairs, ends);
+            let roots: Vec<Node> = match first.op {
+                Some(op) if known.standings.contains_key(&first.rank) => vec![(first.rank, op)],
+                _ => known.unfinished(first.rank).into_iter().collect(),
+            };
+            let due_s = |(rank, op): Node| {
+                deadlines.map_or(f64::INFINITY, |deadlines| deadlines.of(iteration, rank)[op.index()])
+            };
+            if let Some((node, why)) = known.culprit(&roots, due_s) {
+                return at(node, why);
+            }
+        }
+        _ => {}
+    }
+    match first.op {
+        Some(op) => at((first.rank, op), first.kind.describe()),
+        None => Blame { rank: first.rank, op: None, what: String::new(), why: first.kind.describe() },
+    }
+}
+
+fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
+    let op = &plan.programs[rank.index()].ops[op.index()];
+    let SegmentId(segment) = op.segment;
+    let segment = plan.segments[segment as usize];
+    match &op.kind {
+        OpKind::Exchange(exchange) => format!("{} exchange of {segment}", exchange.stage.name()),
+        kind if kind.name() == segment => segment.to_owned(),
+        kind => format!("{} of {segment}", kind.name()),
+    }
+}
+
+/// What is known about a failed run.
+struct Known<'a> {
+    plan: &'a Plan,
+    pairs: BTreeMap<TransferKey, Pair>,
+    standings: HashMap<Rank, &'a Standing>,
+    /// First op of each silent rank that nobody knows to have ended.
+    silent: HashMap<Rank, OpId>,
+}
+
+impl<'a> Known<'a> {
+    fn new(plan: &'a Plan, pairs: BTreeMap<TransferKey, Pair>, ends: &'a [RankEnd]) -> Self {
+        let standings: HashMap<Rank, &Standing> =
+            ends.iter().filter_map(|end| Some((end.failure.rank, end.standing.as_ref()?))).collect();
+        let mut known = Self { plan, pairs, standings, silent: HashMap::new() };
+        let silent = ends.iter().filter(|end| end.standing.is_none()).map(|end| end.failure.rank);
+        known.silent = silent.filter_map(|rank| Some((rank, known.first_unknown(rank)?))).collect();
+        known
+    }
+
+    /// The first op of a silent rank that its peers do not know to have ended.
+    ///
+    /// A transfer that has ended at a peer proves that the exchange had begun, and so that its dependencies had ended; an
+    /// exchange whose transfers have all ended has ended.
+    fn first_unknown(&self, silent: Rank) -> Option<OpId> {
+        let ops = &self.plan.programs[silent.index()].ops;
+        let mut ended = vec![false; ops.len()];
+        for op in ops.iter().rev() {
+            let OpKind::Exchange(exchange) = &op.kind else { continue };
+            let key =
+                |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
+            let sends = exchange.sends.iter().map(|t| (t.peer, key(silent, t.peer, t.tag)));
+            let receives = exchange.receives.iter().map(|t| (t.peer, key(t.peer, silent, t.tag)));
+            let arrived: Vec<bool> =
+                sends.chain(receives).map(|(peer, key)| self.has_ended_at(peer, &key)).collect();
+            ended[op.id.index()] |= arrived.iter().all(|&arrived| arrived);
+            if ended[op.id.index()] || arrived.iter().any(|&arrived| arrived) {
+                self.end_ancestors(ops, op.id, &mut ended);
+            }
+        }
+        ended.iter().position(|ended| !ended).map(|index| ops[index].id)
+    }
+
+    fn end_ancestors(&self, ops: &[crate::plan::Op], op: OpId, ended: &mut [bool]) {
+        for &dep in &ops[op.index()].deps {
+            if !std::mem::replace(&mut ended[dep.index()], true) {
+                self.end_ancestors(ops, dep, ended);
+            }
+        }
+    }
+
+    /// Whether a transfer has ended at the end that `rank` holds.
+    fn has_ended_at(&self, rank: Rank, key: &TransferKey) -> bool {
+        let Some(pair) = self.pairs.get(key) else { return false };
+        let op = if key.src == rank { pair.send } else { pair.receive };
+        match self.standings.get(&rank) {
+            // It has finished, or is silent itself.
+            None => !self.silent.contains_key(&rank),
+            Some(standing) if standing.ended[op.index()] => true,
+            Some(standing) => {
+                standing.in_flight.contains(&op) && standing.pending.iter().all(|pending| pending.key != *key)
+            }
+        }
+    }
+
+    /// The first op of a rank that has not ended.
+    fn unfinished(&self, rank: Rank) -> Option<Node> {
+        let standing = self.standings.get(&rank).and_then(|standing| {
+            standing.ended.iter().zip(0..).find(|(ended, _)| !**ended).map(|(_, op)| OpId(op))
+        });
+        standing.or_else(|| self.silent.get(&rank).copied()).map(|op| (rank, op))
+    }
+
+    /// What an op that has not ended waits for.
+    fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
+        let Some(standing) = self.standings.get(&rank) else { return Vec::new() };
+        let in_flight = |op: &OpId| standing.in_flight.contains(op);
+        if in_flight(&op) {
+            let pending = standing.pending.iter().filter(|pending| pending.op == op);
+            return pending.filter_map(|pending| self.other_end(rank, &pending.key)).collect();
+        }
+        let program = &self.plan.programs[rank.index()];
+        let deps = &program.ops[op.index()].deps;
+        let open: Vec<Node> =
+            deps.iter().filter(|dep| !standing.ended[dep.index()]).map(|&dep| (rank, dep)).collect();
+        if !open.is_empty() {
+            return open;
+        }
+        // Ready, but its lane is taken.
+        let lane = program.ops[op.index()].kind.lane();
+        let same_lane = |other: &&OpId| program.ops[other.index()].kind.lane() == lane;
+        standing.in_flight.iter().filter(same_lane).map(|&other| (rank, other)).collect()
+    }
+
+    /// The peer's exchange of a transfer, unless it has ended.
+    fn other_end(&self, rank: Rank, key: &TransferKey) -> Option<Node> {
+        let pair = self.pairs.get(key)?;
+        let (peer, op) = if key.src == rank { (key.dst, pair.receive) } else { (key.src, pair.send) };
+        if let Some(&op) = self.silent.get(&peer) {
+            return Some((peer, op));
+        }
+        let standing = self.standings.get(&peer)?;
+        (!standing.ended[op.index()]).then_some((peer, op))
+    }
+
+    /// Of everything that `roots` wait for, directly or not, what waits for nobody else; of several, what was due first.
+    fn culprit(&mut self, roots: &[Node], due_s: impl Fn(Node) -> f64) -> Option<(Node, &'static str)> {
+        let mut graph: DiGraph<Node, ()> = DiGraph::new();
+        let mut nodes: HashMap<Node, NodeIndex> = HashMap::new();
+        let mut pending: Vec<Node> = roots.to_vec();
+        for &root in roots {
+            nodes.insert(root, graph.add_node(root));
+        }
+        while let Some(node) = pending.pop() {
+            for next in self.waits_for(node) {
+                let to = *nodes.entry(next).or_insert_with(|| {
+                    pending.push(next);
+                    graph.add_node(next)
+                });
+                graph.add_edge(nodes[&node], to, ());
+            }
+        }
+        let components = tarjan_scc(&graph);
+        let ends = components.into_iter().filter(|component| {
+            let inside: BTreeSet<NodeIndex> = component.iter().copied().collect();
+            component.iter().all(|&node| graph.neighbors(node).all(|next| inside.contains(&next)))
+        });
+        let candidates = ends.filter_map(|component| {
+            let members: Vec<Node> = component.iter().map(|&node| graph[node]).collect();
+            self.culprit_among(&members)
+        });
+        candidates.min_by(|(a, _), (b, _)| due_s(*a).total_cmp(&due_s(*b)).then_with(|| a.cmp(b)))
+    }
+
+    /// The culprit among ops that wait for nobody but one another: whoever stands alone, or the sender of a transfer
+    /// that has not arrived although its receiver has it on offer, and the sender too or no longer.
+    fn culprit_among(&self, members: &[Node]) -> Option<(Node, &'static str)> {
+        let first = *members.iter().min()?;
+        if self.silent.contains_key(&first.0) {
+            return Some((first, "has said nothing more"));
+        }
+        let standings = members.iter().filter_map(|(rank, op)| Some((*op, *self.standings.get(rank)?)));
+        let on_offer: BTreeSet<(TransferKey, Rank)> = standings
+            .flat_map(|(op, standing)| {
+                let of_op =
+                    standing.pending.iter().filter(move |pending| pending.op == op && pending.offered);
+                of_op.map(|pending| (pending.key, standing.rank))
+            })
+            .collect();
+        let lost = on_offer.iter().find_map(|(key, rank)| {
+            let send = (key.src, self.pairs.get(key)?.send);
+            let sent = on_offer.contains(&(*key, key.src)) || self.other_end(key.dst, key).is_none();
+            (*rank == key.dst && sent).then_some(send)
+        });
+        Some(lost.map_or((first, "did not end in time"), |send| (send, "sent what has not arrived")))
+    }
+}

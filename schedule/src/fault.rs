@@ -1,0 +1,134 @@
+//! Faults that a run is made to suffer, so that what happens then is known beforehand. Executors carry them out.
+
+use std::collections::HashMap;
+
+use crate::plan::{OpKind, Plan, TransferKey};
+use crate::{Rank, SegmentId, Stage};
+
+/// One fault of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fault {
+    /// The iteration that it hits, from 0; slow ranks stay slow.
+    pub iteration: u32,
+    /// What happens.
+    pub kind: FaultKind,
+}
+
+/// What a fault does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FaultKind {
+    /// The bytes of a transfer move and never arrive, at either end.
+    Drop(TransferSite),
+    /// A transfer ends this many seconds late, at both ends; its links are free meanwhile.
+    Delay(TransferSite, f64),
+    /// A bit of this byte of a transfer, modulo its length, arrives flipped.
+    FlippedByte(TransferSite, u64),
+    /// Compute and codec ops of a rank take this many times as long, in this iteration and all later ones.
+    SlowRank(Rank, f64),
+    /// A rank does nothing any more from this many seconds after the start of the iteration on. What it had on offer
+    /// still moves.
+    DeadRank(Rank, f64),
+}
+
+/// A transfer, named without knowledge of the plan: the first one, in the order of the sender's program, that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferSite {
+    /// Sender.
+    pub src: Rank,
+    /// Receiver.
+    pub dst: Rank,
+    /// The collective call; `None` for any.
+    pub segment: Option<SegmentId>,
+    /// What the exchange carries; `None` for anything.
+    pub stage: Option<Stage>,
+}
+
+/// What becomes of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate {
+    /// It never ends.
+    Dropped,
+    /// It ends this many seconds late.
+    Delayed(f64),
+    /// A bit of this byte is flipped.
+    Flipped(u64),
+}
+
+/// The faults of one iteration of one plan.
+#[derive(Clone, Debug, Default)]
+pub struct FaultPlan {
+    fates: HashMap<TransferKey, Fate>,
+    slow: HashMap<Rank, f64>,
+    dead_s: HashMap<Rank, f64>,
+}
+
+impl TransferSite {
+    /// The transfer of `plan`; `None` if no transfer fits.
+    pub fn find(&self, plan: &Plan) -> Option<TransferKey> {
+        let &Self { src, dst, segment, stage } = self;
+        plan.programs.get(src.index())?.ops.iter().find_map(|op| {
+            let OpKind::Exchange(exchange) = &op.kind else { return None };
+            if segment.is_some_and(|segment| segment != op.segment)
+                || stage.is_some_and(|s| s != exchange.stage)
+            {
+                return None;
+            }
+            let send = exchange.sends.iter().find(|transfer| transfer.peer == dst)?;
+            Some(TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag: send.tag })
+        })
+    }
+}
+
+impl Fault {
+    /// Whether it finds something to hit in `plan`.
+    pub fn hits(&self, plan: &Plan) -> bool {
+        match self.kind {
+            FaultKind::Drop(site) | FaultKind::Delay(site, _) | FaultKind::FlippedByte(site, _) => {
+                site.find(plan).is_some()
+            }
+            FaultKind::SlowRank(rank, _) | FaultKind::DeadRank(rank, _) => rank.0 < plan.rank_count(),
+        }
+    }
+}
+
+impl FaultPlan {
+    /// What `faults` do to `plan` in an iteration.
+    pub fn new(plan: &Plan, faults: &[Fault], iteration: u32) -> Self {
+        let mut this = Self::default();
+        for fault in faults {
+            let now = fault.iteration == iteration;
+            let mut hit = |site: &TransferSite, fate| {
+                this.fates.extend(site.find(plan).filter(|_| now).map(|key| (key, fate)));
+            };
+            match &fault.kind {
+                FaultKind::Drop(site) => hit(site, Fate::Dropped),
+                FaultKind::Delay(site, seconds) => hit(site, Fate::Delayed(*seconds)),
+                FaultKind::FlippedByte(site, byte) => hit(site, Fate::Flipped(*byte)),
+                FaultKind::SlowRank(rank, factor) if fault.iteration <= iteration => {
+                    *this.slow.entry(*rank).or_insert(1.0) *= factor;
+                }
+                FaultKind::DeadRank(rank, at_s) if now => {
+                    let at = this.dead_s.entry(*rank).or_insert(f64::INFINITY);
+                    *at = at.min(*at_s);
+                }
+                FaultKind::SlowRank(..) | FaultKind::DeadRank(..) => {}
+            }
+        }
+        this
+    }
+
+    /// What becomes of a transfer, if anything.
+    pub fn fate(&self, key: &TransferKey) -> Option<Fate> {
+        self.fates.get(key).copied()
+    }
+
+    /// How many times as long compute and codec ops of a rank take.
+    pub fn slowness(&self, rank: Rank) -> f64 {
+        self.slow.get(&rank).copied().unwrap_or(1.0)
+    }
+
+    /// When a rank dies, in seconds since the start of the iteration.
+    pub fn death_s(&self, rank: Rank) -> Option<f64> {
+        self.dead_s.get(&rank).copied()
+    }
+}

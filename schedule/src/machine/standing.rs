@@ -1,0 +1,88 @@
+//! How far a machine is: what a rank reports when its run has failed.
+
+use super::{Direction, Machine, State, TransferId, list};
+use crate::plan::{OpKind, TransferKey};
+use crate::{OpId, Rank};
+
+/// How far a rank has come in its program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// The rank.
+    pub rank: Rank,
+    /// Whether each op has ended.
+    pub ended: Vec<bool>,
+    /// Ops that have begun and not ended, in program order.
+    pub in_flight: Vec<OpId>,
+    /// Transfers of exchanges in flight that have not ended at this rank.
+    pub pending: Vec<Pending>,
+}
+
+/// One end of a transfer that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// The exchange.
+    pub op: OpId,
+    /// The transfer.
+    pub key: TransferKey,
+    /// Whether this end is on offer.
+    pub offered: bool,
+}
+
+/// Waits that a description names at the most.
+const NAMED_WAITS: usize = 4;
+
+impl Standing {
+    /// What the rank does or waits for, in words that follow its name; `segments` are the plan's.
+    pub fn describe(&self, segments: &[&str]) -> String {
+        let offered = || self.pending.iter().filter(|pending| pending.offered);
+        let wait = |Pending { key, .. }: &Pending| {
+            let (verb, peer) =
+                if key.src == self.rank { ("send to", key.dst) } else { ("receive from", key.src) };
+            format!("{verb} rank {peer} ({} of {})", key.stage.name(), segments[key.segment.index()])
+        };
+        let named: Vec<String> = offered().take(NAMED_WAITS).map(wait).collect();
+        let more = offered().count().saturating_sub(NAMED_WAITS);
+        match (self.in_flight.as_slice(), named.is_empty(), more) {
+            ([], ..) if self.ended.iter().all(|&ended| ended) => "has ended its program".to_owned(),
+            ([], ..) => "is in no op".to_owned(),
+            (ops, true, _) => {
+                let ops: Vec<String> = ops.iter().map(|op| format!("`{op}`")).collect();
+                format!("is in op {}", ops.join(", "))
+            }
+            (_, false, 0) => format!("waits to {}", named.join(", ")),
+            (_, false, more) => format!("waits to {} and {more} more", named.join(", ")),
+        }
+    }
+}
+
+impl Machine {
+    /// How far it is.
+    pub fn standing(&self) -> Standing {
+        let ops = &self.program.ops;
+        let state = |state| move |op: &OpId| self.states[op.index()] == state;
+        let ids = || ops.iter().map(|op| op.id);
+        Standing {
+            rank: self.program.rank,
+            ended: ids().map(|op| state(State::Completed)(&op)).collect(),
+            in_flight: ids().filter(state(State::Issued)).collect(),
+            pending: ids().filter(state(State::Issued)).flat_map(|op| self.pending(op)).collect(),
+        }
+    }
+
+    fn pending(&self, op: OpId) -> Vec<Pending> {
+        let OpKind::Exchange(exchange) = &self.op(op).kind else { return Vec::new() };
+        // A library keeps to itself what has moved; an exchange that is being closed has moved everything.
+        let open = self.exchanges.iter().find(|open| open.op == op);
+        let Some(open) = open else { return Vec::new() };
+        let mut pending = Vec::new();
+        for (direction, progress) in [(Direction::Send, &open.sends), (Direction::Receive, &open.receives)] {
+            for (index, transfer) in (0..).zip(list(exchange, direction)) {
+                if !progress.has_ended(index) && self.transfer_bytes(transfer) > 0 {
+                    let key = self.key(TransferId { op, direction, index });
+                    pending.push(Pending { op, key, offered: progress.has_offered(index) });
+                }
+            }
+        }
+        pending
+    }
+}

@@ -1,0 +1,57 @@
+//! Runs that suffer the faults of a scenario, with deadlines from a simulation without them.
+
+use zipwire_engine::threads::Pace;
+use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
+use zipwire_traces::{Metrics, Timeline};
+
+use crate::execute::{Outcome, Trouble};
+use crate::validate::needed_dilation;
+use crate::{Cancel, ExecuteError, Prepared};
+
+/// Seconds of this machine that an iteration takes at the least: then a thread that wakes up late is not overdue.
+const SHORTEST_ITERATION_S: f64 = 0.25;
+
+impl Prepared<'_> {
+    /// Simulates the variant at `index` with the faults of the scenario.
+    pub(crate) fn simulate_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
+        let experiment = self.experiment;
+        let expected = self.simulate(index, Trouble::NONE, cancel)?;
+        let deadlines = self.deadlines(index, &expected);
+        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
+        Ok(Outcome { timeline: self.simulate(index, trouble, cancel)?, verified: None })
+    }
+
+    /// Runs the variant at `index` on threads with the faults of the scenario: on paced links, because faults and deadlines
+    /// are in the cluster's time.
+    pub(crate) fn measure_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
+        let experiment = self.experiment;
+        let expected = self.simulate(index, Trouble::NONE, cancel)?;
+        let plan = &self.planned(index).plan;
+        let predicted_s = Metrics::of(&expected, plan.bytes_raw()).iteration_s.mean;
+        let mut dilation = (SHORTEST_ITERATION_S / predicted_s).max(1.0);
+        if let Some(codec) = experiment.codec.as_ref().filter(|_| plan.codec.is_some()) {
+            let work = self.measure(index, 1, None, Trouble::NONE, cancel)?.codec_work;
+            dilation = dilation.max(needed_dilation(&work, &codec.cost));
+        }
+        let pace = Pace {
+            topology: experiment.topology.clone(),
+            host: experiment.host,
+            codec: experiment.codec.as_ref().map(|choice| choice.cost),
+            durations: experiment.durations.clone(),
+            dilation: dilation.ceil(),
+        };
+        let deadlines = self.deadlines(index, &expected);
+        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
+        let report = self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?;
+        Ok(Outcome { timeline: report.timeline, verified: Some(true) })
+    }
+
+    /// When each op of a variant must have ended, given when it is expected to.
+    pub(crate) fn deadlines(&self, index: usize, expected: &Timeline) -> Deadlines {
+        let (plan, experiment) = (&self.planned(index).plan, self.experiment);
+        let ops = expected.spans.iter().filter(|span| !matches!(span.lane, Lane::Tx | Lane::Rx));
+        let ends = ops.map(|span| (span.iteration, span.rank, span.op, span.end_s));
+        let ends: Vec<(u32, Rank, OpId, f64)> = ends.collect();
+        Deadlines::new(plan, experiment.iterations, experiment.slack, ends)
+    }
+}
