@@ -19,6 +19,8 @@ pub(crate) enum CliError {
     Scenario(#[from] Box<ScenarioError>),
     #[error(transparent)]
     Execute(#[from] ExecuteError),
+    #[error("{}\n{} of {of} runs failed; nothing was written", lines(.failed), .failed.len())]
+    Failed { failed: Vec<ExecuteError>, of: usize },
     #[error(transparent)]
     Output(#[from] OutputError),
     #[error("{0}")]
@@ -54,9 +56,10 @@ impl CliError {
                 | ExecuteError::Plan(..)
                 | ExecuteError::Ratio { .. }
                 | ExecuteError::Memory { .. }
+                | ExecuteError::Fault { .. }
                 | ExecuteError::Dilation { .. },
             ) => USAGE,
-            Self::Execute(_) | Self::Signals(_) | Self::Stdout(_) => FAILED,
+            Self::Execute(_) | Self::Failed { .. } | Self::Signals(_) | Self::Stdout(_) => FAILED,
         }
     }
 
@@ -72,6 +75,10 @@ impl CliError {
             error => format!("error: {error}"),
         }
     }
+}
+
+fn lines(errors: &[ExecuteError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Colour is for terminals, unless `NO_COLOR` is set to anything (no-color.org).

@@ -82,12 +82,12 @@ pub enum ExecuteError {
     #[error(transparent)]
     Size(#[from] SizeError),
     /// The simulation has no result.
-    #[error("variant `{0}` on `sim`: {1}")]
+    #[error("variant `{0}` on `sim` failed in {1}")]
     Sim(String, SimError),
     /// The real run failed.
     #[error("variant `{0}` on `threads` failed in {1}")]
     Threads(String, Box<RunFailure>),
-    /// A fault that can hit nothing.
+    /// A fault that can hit nothing, in any variant.
     #[error(
         "fault {number} hits no transfer of any variant\n\
          help: `zipwire plan` lists the transfers; `segment` and `stage` can be left out"
@@ -96,6 +96,13 @@ pub enum ExecuteError {
         /// Its position in the scenario, from 1.
         number: usize,
     },
+}
+
+impl ExecuteError {
+    /// Whether a rank failed during the run.
+    pub fn is_run_failure(&self) -> bool {
+        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Threads(..))
+    }
 }
 
 /// A variant's plan and its digest.

@@ -1,6 +1,6 @@
 //! `[[fault]]` and `[deadline]`: what goes wrong, and how long ranks wait before they say so.
 
-use zipwire_schedule::{Fault, FaultKind, Job, Rank, SegmentId, Slack, Stage, TransferSite};
+use zipwire_schedule::{Fault, FaultKind, Job, Rank, SegmentId, Slack, Stage, TransferSite, Work};
 
 use crate::error::Result;
 use crate::problem::Problem;
@@ -87,9 +87,10 @@ fn site(item: &Field<'_>, table: &Reader<'_>, job: &Job, src: Rank, dst: Rank) -
     if src == dst {
         return Err(item.error(Problem::SelfFlow { rank: src.0 }));
     }
+    let calls = (0..).zip(&job.segments).filter(|(_, segment)| !matches!(segment.work, Work::Compute { .. }));
     let names: Vec<(&'static str, SegmentId)> =
-        (0..).zip(&job.segments).map(|(index, segment)| (segment.name, SegmentId(index))).collect();
-    let segment = table.get("segment").map(|field| field.choice("segment", &names, |(name, _)| name));
+        calls.map(|(index, segment)| (segment.name, SegmentId(index))).collect();
+    let segment = table.get("segment").map(|field| field.choice("collective call", &names, |(name, _)| name));
     let stage = table.get("stage").map(|field| field.choice("stage", &STAGES, Stage::name));
     Ok(TransferSite { src, dst, segment: segment.transpose()?.map(|(_, id)| id), stage: stage.transpose()? })
 }

@@ -92,6 +92,10 @@ impl<'a> Iteration<'a> {
     /// Runs to the end of the last rank and returns its time, in seconds since the barrier.
     pub(crate) fn run(mut self, proceed: &dyn Fn() -> bool) -> Result<f64, SimError> {
         let mut ended = Vec::new();
+        // Whoever is dead from the start does not begin.
+        while let Some(event) = self.queue.pop(self.now_s) {
+            self.happen(event);
+        }
         for count in 0_u32.. {
             if count.is_multiple_of(EVENTS_PER_CHECK) && !proceed() {
                 return Err(SimError::Cancelled);
@@ -100,7 +104,7 @@ impl<'a> Iteration<'a> {
                 self.drive(rank);
             }
             if let Some(first) = self.first_failure.take() {
-                return Err(SimError::Failed(Box::new(self.fail(first))));
+                return Err(SimError::Failed(Box::new(self.fail(&first))));
             }
             if self.hosts.iter().all(|host| host.is_done) {
                 break;
@@ -385,7 +389,7 @@ impl<'a> Iteration<'a> {
     }
 
     /// How a run ends that a rank has failed: every other rank is told.
-    fn fail(&mut self, first: Failure) -> RunFailure {
+    fn fail(&self, first: &Failure) -> RunFailure {
         let (plan, deadlines) = (self.setup.plan, self.setup.deadlines);
         let unfinished = self.hosts.iter().filter(|host| !host.is_done);
         let ends = unfinished.map(|host| {

@@ -42,7 +42,7 @@ pub struct Setup<'a> {
 #[non_exhaustive]
 pub enum SimError {
     /// Ranks wait and nothing is under way that could wake them.
-    #[error("ranks wait for one another for ever: {}", waiting_text(.waiting))]
+    #[error("a standstill: ranks wait for one another for ever: {}", waiting_text(.waiting))]
     Stalled {
         /// Each waiting rank and the ops that it has in flight.
         waiting: Vec<(Rank, Vec<OpId>)>,

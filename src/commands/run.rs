@@ -25,11 +25,21 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut output = Output::create(&folder)?;
 
     let mut results = Executors::new(first_variant);
+    let mut failed = Vec::new();
     let progress = Progress::new(executors.len() * experiment.variants.len());
     for &executor in &executors {
         for (index, variant) in experiment.variants.iter().enumerate() {
             progress.begin(format!("{executor}: {}", variant.name));
-            let outcome = prepared.run(index, executor, cancel)?;
+            let outcome = match prepared.run(index, executor, cancel) {
+                Ok(outcome) => outcome,
+                // One variant that fails says nothing about the others.
+                Err(error) if error.is_run_failure() => {
+                    progress.end();
+                    failed.push(error);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             let planned = prepared.planned(index);
             let metrics = Metrics::of(&outcome.timeline, planned.plan.bytes_raw());
             write_timeline(&mut output, &experiment, executor, &variant.name, &outcome.timeline, planned)?;
@@ -39,6 +49,9 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
         }
     }
     drop(progress);
+    if !failed.is_empty() {
+        return Err(CliError::Failed { failed, of: executors.len() * experiment.variants.len() });
+    }
     let summary = Summary::new(&experiment.name, experiment.seed, results);
     output.write("summary.json", |out| summary.write(out))?;
     if cancel.is_cancelled() {

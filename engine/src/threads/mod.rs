@@ -108,7 +108,7 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
         }
         if let Some(first) = fabric.first_failure() {
             let after_s = (fabric.now_s() - begin_s) / setup.pace.map_or(1.0, |pace| pace.dilation);
-            let ends = ranks.into_iter().filter_map(Result::err).collect();
+            let ends = ranks.into_iter().filter_map(Result::err).map(|end| *end).collect();
             let failure = RunFailure::new(plan, setup.deadlines, iteration, after_s, first, ends);
             return Err(Box::new(failure));
         }
@@ -152,7 +152,7 @@ struct RankJob<'a> {
 
 impl RankJob<'_> {
     /// Runs every rank on a thread of its own. Should the system refuse one, the run fails like any other.
-    fn run_all(&self, chunks: &[Chunks], inboxes: Vec<Receiver<Note>>) -> Vec<Result<RankRun, RankEnd>> {
+    fn run_all(&self, chunks: &[Chunks], inboxes: Vec<Receiver<Note>>) -> Vec<Result<RankRun, Box<RankEnd>>> {
         std::thread::scope(|scope| {
             let (wire, parcels) = channel();
             if let Some(pace) = self.setup.pace {
@@ -193,7 +193,7 @@ impl RankJob<'_> {
         chunks: &Chunks,
         inbox: Receiver<Note>,
         pacing: Option<Pacing<'_>>,
-    ) -> Result<RankRun, RankEnd> {
+    ) -> Result<RankRun, Box<RankEnd>> {
         // Outlives the guarded work: were the inbox closed by unwinding, peers could fail before this rank says why.
         let rendezvous = Rendezvous {
             fabric: self.fabric,
@@ -224,7 +224,7 @@ impl RankJob<'_> {
             let detail = format!("its thread panicked: {text}");
             let failure = Failure::new(program.rank, None, FailureKind::Device, detail);
             self.fabric.abort(&failure);
-            Err(RankEnd { failure, standing: None })
+            Err(Box::new(RankEnd { failure, standing: None }))
         })
     }
 
@@ -232,13 +232,13 @@ impl RankJob<'_> {
         &self,
         program: &Arc<Program>,
         backend: &mut Faulty<'_, Rendezvous<'_>>,
-    ) -> Result<RankRun, RankEnd> {
+    ) -> Result<RankRun, Box<RankEnd>> {
         backend.inner().prepare();
         let rank = program.rank;
         let (capabilities, start_s) = (backend.capabilities(), backend.now_s());
         self.greet(rank).map_err(|failure| {
             let machine = Machine::new(Arc::clone(program), capabilities, start_s);
-            RankEnd { failure, standing: Some(machine.standing()) }
+            Box::new(RankEnd { failure, standing: Some(machine.standing()) })
         })?;
         let begin_s = backend.now_s();
         let mut machine = Machine::new(Arc::clone(program), capabilities, begin_s);
@@ -253,7 +253,7 @@ impl RankJob<'_> {
         });
         finished.map_err(|failure| {
             let standing = (!backend.is_dead()).then(|| machine.standing());
-            RankEnd { failure, standing }
+            Box::new(RankEnd { failure, standing })
         })?;
         let rendezvous = backend.inner();
         let codec_work = std::mem::take(&mut rendezvous.codec_work);
@@ -269,5 +269,43 @@ impl RankJob<'_> {
         let checked =
             (0..).map(Rank).zip(self.hellos).try_for_each(|(peer, hello)| own.check(rank, peer, hello));
         checked.inspect_err(|failure| self.fabric.abort(failure))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zipwire_codec::DType;
+    use zipwire_schedule::{Choice, Job, Order, Protocol, Segment, Slot, Work, plan};
+    use zipwire_traces::Rows;
+
+    use super::*;
+
+    #[test]
+    fn ranks_that_are_to_run_different_plans_run_nothing() {
+        let bytes = ndarray::Array2::from_elem((3, 3), 64);
+        let work = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+        let segments = vec![Segment { name: "call", work }];
+        let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
+        let choice =
+            Choice { protocol: Protocol::Native, order: Order::default(), window: None, codec: None };
+        let plan = plan(&job, &choice);
+        let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
+        let setup = Setup {
+            plan: &plan,
+            payload: &payload,
+            iterations: 1,
+            stuck_after: STUCK_AFTER,
+            cores: 1,
+            pace: None,
+            faults: &[],
+            deadlines: None,
+        };
+        let own = Hello::new(&plan);
+        let other = Hello { plan: "another".to_owned(), ..own.clone() };
+        let failure = run_as(&setup, &[own.clone(), own, other], &AtomicBool::new(false)).unwrap_err();
+        assert_eq!(failure.first.kind, FailureKind::Mismatch);
+        assert_eq!(failure.ranks.len(), 3, "{failure}");
+        let text = failure.to_string();
+        assert!(text.contains("`another`") && text.contains(&plan.digest()), "{text}");
     }
 }

@@ -1,0 +1,4 @@
+//! What several tests share.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod faults;

@@ -1,0 +1,161 @@
+//! Two hundred scenarios with a random fault each, on the simulator and on threads: no run hangs, none accepts wrong
+//! bytes, whoever is blamed is the culprit, and no thread is left behind.
+//!
+//! A file of its own: it looks at all threads of its process.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use common::faults::{deadlines, failure_of, load_text};
+use rand::seq::IndexedRandom;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zipwire::schedule::Rank;
+use zipwire::{Cancel, Executor, Prepared};
+
+const SCENARIOS: u64 = 200;
+/// Runs at a time: they sleep most of the time.
+const AT_A_TIME: usize = 16;
+/// Longer than any run takes on a busy machine, and than the 30 s after which a standstill ends by itself.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A scenario and the rank that its fault is to be blamed on. Faults are far too small or far too large to survive, so
+/// that no run depends on how busy the machine is.
+fn scenario(seed: u64) -> (String, Rank) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (nodes, gpus) = *[(1, 2), (1, 4), (2, 2), (2, 3), (1, 7), (2, 4)].choose(&mut random).unwrap();
+    let ranks: u32 = nodes * gpus;
+    let mut text = format!(
+        "name = \"random-{seed}\"\nseed = {seed}\niterations = 2\n\
+         [cluster]\nnodes = {nodes}\ngpus_per_node = {gpus}\ngpu_bandwidth = \"25 GB/s\"\n\
+         latency_intra = \"5 us\"\n"
+    );
+    if nodes > 1 {
+        text += "nic_bandwidth = \"10 GB/s\"\nlatency_inter = \"10 us\"\n";
+    }
+    // Slow ranks have something to be slow at.
+    text += "[workload]\nkind = \"moe\"\nrouting = { dirichlet = 2.0 }\npayload = { gaussian = 0.02 }\n";
+    let tokens = random.random_range(16..=64);
+    writeln!(text, "model = {{ experts = {ranks}, top_k = 2, hidden = 512, tokens_per_rank = {tokens} }}")
+        .unwrap();
+    text += "[compute]\nexpert = \"50 us\"\n";
+    text += "[codec]\nid = \"window7\"\nspeed = { encode = \"180 GB/s\", decode = \"260 GB/s\", launch = \"5 us\" }\n";
+    let protocol = ["native", "size-first", "static-first"].choose(&mut random).unwrap();
+    let order = ["rotation", "shifted-rounds", "largest-first", "any-ready"].choose(&mut random).unwrap();
+    writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\norder = \"{order}\"").unwrap();
+    if *order != "shifted-rounds" && random.random() {
+        writeln!(text, "window = {}", random.random_range(1..ranks)).unwrap();
+    }
+    let iteration = random.random_range(0..2);
+    writeln!(text, "[[fault]]\niteration = {iteration}").unwrap();
+    let culprit = Rank(random.random_range(0..ranks));
+    let large = random.random();
+    match random.random_range(0..5) {
+        0 => writeln!(text, "kind = \"drop\"\n{}", site(&mut random, culprit, ranks)).unwrap(),
+        1 => {
+            let by = if large { "1 s" } else { "2 us" };
+            writeln!(text, "kind = \"delay\"\nby = \"{by}\"\n{}", site(&mut random, culprit, ranks)).unwrap();
+        }
+        2 => {
+            let byte = random.random::<u32>();
+            let site = site(&mut random, culprit, ranks);
+            writeln!(text, "kind = \"flipped-byte\"\nbyte = {byte}\n{site}").unwrap();
+        }
+        3 => {
+            let factor = if large { 500.0 } else { 1.2 };
+            writeln!(text, "kind = \"slow-rank\"\nrank = {culprit}\nfactor = {factor:?}").unwrap();
+        }
+        _ => {
+            let at = if large { "0 s" } else { "10 s" };
+            writeln!(text, "kind = \"dead-rank\"\nrank = {culprit}\nat = \"{at}\"").unwrap();
+        }
+    }
+    (text, culprit)
+}
+
+/// A transfer from the culprit to somebody.
+fn site(random: &mut impl Rng, src: Rank, ranks: u32) -> String {
+    let dst = (src.0 + random.random_range(1..ranks)) % ranks;
+    let segment = ["dispatch", "combine"].choose(random).unwrap();
+    format!("src = {src}\ndst = {dst}\nsegment = \"{segment}\"")
+}
+
+/// Runs a scenario on both executors; whether the fault was survived.
+fn play(seed: u64) -> bool {
+    let (text, culprit) = scenario(seed);
+    let experiment = load_text(&text);
+    let cancel = Cancel::new();
+    let mut prepared = match Prepared::new(&experiment, &cancel) {
+        Ok(prepared) => prepared,
+        // Uneven routing may leave a pair without a transfer.
+        Err(error) => {
+            assert!(error.to_string().contains("hits no transfer"), "{error}\n{text}");
+            return true;
+        }
+    };
+    let last_s = deadlines(&experiment);
+    let ends = [Executor::Sim, Executor::Threads].map(|executor| {
+        match prepared.run(0, executor, &cancel) {
+            // On threads this says that every byte was compared with what was sent.
+            Ok(outcome) => {
+                assert_eq!(outcome.verified, (executor == Executor::Threads).then_some(true));
+                None
+            }
+            Err(error) => {
+                let failure = failure_of(error);
+                let context = format!("{executor}: {failure}\n{text}");
+                assert_eq!(failure.blame.rank, culprit, "{context}");
+                let late = if executor == Executor::Sim { 1.0 } else { 1.5 };
+                assert!(failure.after_s <= late * last_s[0][failure.iteration as usize], "{context}");
+                Some((failure.iteration, failure.first.kind, failure.blame.op))
+            }
+        }
+    });
+    assert_eq!(ends[0], ends[1], "the simulator and threads differ\n{text}");
+    ends[0].is_none()
+}
+
+/// Threads of this process that are named after ranks.
+#[cfg(target_os = "linux")]
+fn rank_threads() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap);
+    // A thread may end between the two calls.
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("rank ")).count()
+}
+
+#[test]
+fn two_hundred_random_faults() {
+    let (next, survived, done) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let longest = std::sync::Mutex::new(Duration::ZERO);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= SCENARIOS {
+                        break;
+                    }
+                    let begin = Instant::now();
+                    survived.fetch_add(usize::from(play(seed)), Ordering::Relaxed);
+                    done.fetch_add(1, Ordering::Relaxed);
+                    let mut longest = longest.lock().unwrap();
+                    *longest = begin.elapsed().max(*longest);
+                }
+            });
+        }
+    });
+    let (survived, longest) = (survived.into_inner(), longest.into_inner().unwrap());
+    println!("{survived} of {SCENARIOS} survived; the longest took {longest:?}");
+    assert_eq!(done.into_inner() as u64, SCENARIOS);
+    assert!(longest < HANG, "{longest:?}");
+    // Both kinds are there in numbers.
+    assert!((40..160).contains(&survived), "{survived}");
+    #[cfg(target_os = "linux")]
+    assert_eq!(rank_threads(), 0, "threads are left behind");
+}
