@@ -11,8 +11,8 @@ use crate::drive::{Action, Backend, Completion, Event, Outcome};
 pub(crate) struct Faulty<'a, B> {
     inner: B,
     faults: &'a FaultPlan,
-    /// Ends that were made late, with the time at which they happen.
-    held: Vec<(f64, Completion)>,
+    /// What has ended beneath and ends later for the rank.
+    held: Vec<Completion>,
     is_dead: bool,
 }
 
@@ -52,28 +52,28 @@ impl<'a, B: Backend> Faulty<'a, B> {
 
     /// What becomes of something that has ended: nothing, or an end that may be later.
     fn suffer(&self, machine: &Machine, completion: Completion) -> Option<Completion> {
-        let Completion { outcome, begin_s, end_s } = completion;
-        let end_s = match &outcome {
+        let late_s = match &completion.outcome {
             Outcome::Op(op, _) => match machine.op(*op).kind.lane() {
                 Lane::Compute | Lane::Codec => {
-                    begin_s + (end_s - begin_s) * self.faults.slowness(machine.program().rank)
+                    let factor = self.faults.slowness(machine.program().rank);
+                    (factor - 1.0) * (completion.end_s - completion.begin_s)
                 }
-                Lane::Exchange | Lane::Tx | Lane::Rx => end_s,
+                Lane::Exchange | Lane::Tx | Lane::Rx => 0.0,
             },
             Outcome::Transfer(id, _) => match self.faults.fate(&machine.key(*id)) {
                 Some(Fate::Dropped) => return None,
-                Some(Fate::Delayed(seconds)) => end_s + seconds,
-                Some(Fate::Flipped(_)) | None => end_s,
+                Some(Fate::Delayed(seconds)) => seconds,
+                Some(Fate::Flipped(_)) | None => 0.0,
             },
         };
-        Some(Completion { outcome, begin_s, end_s })
+        Some(Completion { end_s: completion.end_s + late_s, ..completion })
     }
 
     /// What was held until `now_s`, the earliest first.
     fn release(&mut self, now_s: f64) -> Option<Completion> {
-        let times = self.held.iter().enumerate().map(|(index, (time_s, _))| (*time_s, index));
-        let (time_s, index) = times.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        (time_s <= now_s).then(|| self.held.remove(index).1)
+        let ends = self.held.iter().enumerate().map(|(index, held)| (held.end_s, index));
+        let (end_s, index) = ends.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        (end_s <= now_s).then(|| self.held.remove(index))
     }
 }
 
@@ -111,14 +111,14 @@ impl<B: Backend> Backend for Faulty<'_, B> {
             if let Some(completion) = self.release(now_s) {
                 return Ok(Some(Event::Ended(completion)));
             }
-            let held_s = self.held.iter().map(|(time_s, _)| *time_s);
+            let held_s = self.held.iter().map(|held| held.end_s);
             let next_s = held_s.chain(until_s).fold(death_s, f64::min);
             match self.inner.wait(machine, next_s.is_finite().then_some(next_s))? {
-                Some(Event::Ended(completion)) => {
-                    if let Some(completion) = self.suffer(machine, completion) {
-                        self.held.push((completion.end_s, completion));
-                    }
-                }
+                Some(Event::Ended(completion)) => match self.suffer(machine, completion) {
+                    Some(completion) if completion.end_s > self.now_s() => self.held.push(completion),
+                    Some(completion) => return Ok(Some(Event::Ended(completion))),
+                    None => {}
+                },
                 Some(event @ Event::PeerReady(_)) => return Ok(Some(event)),
                 None if until_s.is_some_and(|until_s| self.now_s() >= until_s) => return Ok(None),
                 None => {}
