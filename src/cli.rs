@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use zipwire::Executor;
+use zipwire::codec::Spec;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
 #[derive(Debug, Parser)]
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Compare two timelines that `run` wrote, span by span.
     Diff(DiffArgs),
+    /// Say what is compressible in tensors, why, and by which codec.
+    Inspect(InspectArgs),
     /// Check or list scenario files.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
@@ -98,6 +101,19 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
     /// Print the comparison as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// Safetensors files.
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// A codec; may be given several times [default: all].
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) codec: Vec<Spec>,
+    /// Print the report as JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
 }

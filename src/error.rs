@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use zipwire::scenarios::ScenarioError;
+use zipwire::traces::TraceError;
 use zipwire::{ExecuteError, OutputError, STOPPED};
 
 /// A result was wrong or a rank died.
@@ -25,6 +26,8 @@ pub(crate) enum CliError {
     Output(#[from] OutputError),
     #[error("{0}")]
     Usage(String),
+    #[error(transparent)]
+    Traces(#[from] TraceError),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
     #[error("cannot write the result: {0}")]
@@ -41,7 +44,7 @@ impl CliError {
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Scenario(_) | Self::Usage(_) => USAGE,
+            Self::Scenario(_) | Self::Usage(_) | Self::Traces(_) => USAGE,
             Self::Output(error) => {
                 if error.is_refused() {
                     USAGE

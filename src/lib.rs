@@ -7,6 +7,7 @@ mod cancel;
 mod execute;
 mod executor;
 mod faults;
+pub mod inspect;
 mod memory;
 mod output;
 mod validate;

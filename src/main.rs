@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => commands::validate::run(&args, &cancel),
         Command::Plan(args) => commands::plan::run(&args, &cancel),
         Command::Diff(args) => commands::diff::run(&args, &cancel),
+        Command::Inspect(args) => commands::inspect::run(&args, &cancel),
         Command::Scenario(command) => commands::scenario::run(&command, &cancel),
     });
     match result {

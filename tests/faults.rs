@@ -52,6 +52,8 @@ fn ends_everywhere(failure: &RunFailure, context: &str) {
     assert!(ranks.is_sorted_by(|a, b| a < b), "{context}");
     assert!(failure.ranks.contains(&failure.first), "{context}");
     assert!(failure.ranks.iter().any(|end| end.rank == failure.blame.rank), "{context}");
+    let culprit = Some((failure.blame.rank, failure.blame.op));
+    assert!(failure.ranks.iter().all(|end| end.culprit == culprit), "{context}");
     for end in failure.ranks.iter().filter(|end| end.rank != failure.first.rank) {
         assert!(
             end.kind == FailureKind::Cancelled || end.kind == failure.first.kind,

@@ -68,7 +68,9 @@ impl RunFailure {
         ends: Vec<RankEnd>,
     ) -> Self {
         let blame = blame(plan, deadlines, iteration, &first, &ends);
-        Self { iteration, after_s, blame, first, ranks: ends.into_iter().map(|end| end.failure).collect() }
+        let told = |failure| Failure { culprit: Some((blame.rank, blame.op)), ..failure };
+        let ranks = ends.into_iter().map(|end| told(end.failure)).collect();
+        Self { iteration, after_s, first: told(first), ranks, blame }
     }
 }
 

@@ -53,12 +53,14 @@ pub struct Failure {
     pub kind: FailureKind,
     /// What exactly, for people; may be empty.
     pub detail: String,
+    /// The rank and the op in which it all began, once the reports of all ranks have been put together.
+    pub culprit: Option<(Rank, Option<OpId>)>,
 }
 
 impl Failure {
     /// A failure that is not that of a transfer.
     pub fn new(rank: Rank, op: Option<OpId>, kind: FailureKind, detail: impl Into<String>) -> Self {
-        Self { rank, op, transfer: None, kind, detail: detail.into() }
+        Self { rank, op, transfer: None, kind, detail: detail.into(), culprit: None }
     }
 
     /// What arrived at `rank` in exchange `op` is not what was sent.

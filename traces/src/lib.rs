@@ -36,5 +36,5 @@ pub use rows::Rows;
 pub use span::{IterationTime, Span, Timeline};
 pub use stream::stream;
 pub use summary::{Executors, Summary, VariantSummary};
-pub use tensor::read_bf16;
+pub use tensor::{TensorFile, TensorInfo, read_bf16};
 pub use transfers::{TransferRow, write_transfers};

@@ -1,10 +1,10 @@
-//! Recorded tensors in: one BF16 tensor of a safetensors file, as rows.
+//! Recorded tensors in: the tensors of a safetensors file, one at a time.
 //!
-//! Reads the header and the one tensor, not the file: checkpoints are large.
+//! Reads the header and what is asked for, not the file: checkpoints are large.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
@@ -18,6 +18,75 @@ const HEADER_LIMIT: u64 = 100_000_000;
 /// How many similar names an error lists.
 const NEAREST: usize = 3;
 
+/// A safetensors file that is open for reading.
+#[derive(Debug)]
+pub struct TensorFile {
+    path: PathBuf,
+    file: File,
+    header_end: u64,
+    metadata: Metadata,
+}
+
+/// One tensor of a file, without its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorInfo {
+    /// Its name.
+    pub name: String,
+    /// Type of the values, as the file names it: `BF16`, `I64`, `BOOL`.
+    pub dtype: String,
+    /// Shape; empty for a scalar.
+    pub shape: Vec<usize>,
+    /// First byte and the one after the last, behind the header.
+    offsets: (usize, usize),
+}
+
+impl TensorInfo {
+    /// Bytes of its values.
+    pub fn bytes(&self) -> u64 {
+        (self.offsets.1 - self.offsets.0) as u64
+    }
+}
+
+impl TensorFile {
+    /// Opens a file and reads its header.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not a safetensors file, or is truncated or too long.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let mut file = File::open(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
+        let (header_end, metadata) = read_header(path, &mut file)?;
+        Ok(Self { path: path.to_owned(), file, header_end, metadata })
+    }
+
+    /// All tensors, in the order of their values in the file.
+    pub fn tensors(&self) -> Vec<TensorInfo> {
+        let names = self.metadata.offset_keys();
+        names.into_iter().filter_map(|name| Some(info(&name, self.metadata.info(&name)?))).collect()
+    }
+
+    /// The values of a tensor, little-endian.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&mut self, tensor: &TensorInfo) -> Result<Vec<u8>, TraceError> {
+        let (begin, end) = tensor.offsets;
+        let mut bytes = vec![0; end - begin];
+        let read = self.file.seek(SeekFrom::Start(self.header_end + begin as u64));
+        let read = read.and_then(|_| self.file.read_exact(&mut bytes));
+        read.map_err(|source| TraceError::Io { path: self.path.clone(), source })?;
+        Ok(bytes)
+    }
+}
+
+fn info(name: &str, info: &safetensors::tensor::TensorInfo) -> TensorInfo {
+    TensorInfo {
+        name: name.to_owned(),
+        dtype: info.dtype.to_string(),
+        shape: info.shape.clone(),
+        offsets: info.data_offsets,
+    }
+}
+
 /// The BF16 tensor `tensor` of the safetensors file at `path`. The last dimension is the row; the product of the
 /// others is the row count, so that a vector is one row and a scalar is one row of one value.
 ///
@@ -25,33 +94,26 @@ const NEAREST: usize = 3;
 /// If the file cannot be read, is not a safetensors file, is truncated or too long, has no such tensor (the nearest
 /// names are listed), or if the tensor is empty or not BF16.
 pub fn read_bf16(path: &Path, tensor: &str) -> Result<Rows, TraceError> {
-    let io = |source| TraceError::Io { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(io)?;
-    let (header_end, metadata) = read_header(path, &mut file)?;
-
-    let info = metadata.info(tensor).ok_or_else(|| TraceError::NoSuchTensor {
+    let mut file = TensorFile::open(path)?;
+    let found = file.metadata.info(tensor).ok_or_else(|| TraceError::NoSuchTensor {
         path: path.to_owned(),
         tensor: tensor.to_owned(),
-        nearest: nearest(tensor, metadata.offset_keys()),
+        nearest: nearest(tensor, file.metadata.offset_keys()),
     })?;
-    if info.dtype != Dtype::BF16 {
+    if found.dtype != Dtype::BF16 {
         return Err(TraceError::WrongDtype {
             path: path.to_owned(),
             tensor: tensor.to_owned(),
-            found: info.dtype.to_string(),
+            found: found.dtype.to_string(),
             needed: "BF16",
         });
     }
-    let (begin, end) = info.data_offsets;
-    if begin == end {
-        let shape = info.shape.clone();
+    let info = info(tensor, found);
+    if info.bytes() == 0 {
+        let shape = info.shape;
         return Err(TraceError::EmptyTensor { path: path.to_owned(), tensor: tensor.to_owned(), shape });
     }
-
-    let mut bytes = vec![0; end - begin];
-    file.seek(SeekFrom::Start(header_end + begin as u64)).map_err(io)?;
-    file.read_exact(&mut bytes).map_err(io)?;
-    Ok(Rows::new(bytes, 2 * info.shape.last().copied().unwrap_or(1)))
+    Ok(Rows::new(file.read(&info)?, 2 * info.shape.last().copied().unwrap_or(1)))
 }
 
 /// Where the header ends and what it says. The file is exactly as long as the header says.

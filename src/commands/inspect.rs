@@ -1,0 +1,116 @@
+//! `zipwire inspect`: what is compressible in tensors, why, and by which codec.
+
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use serde::Serialize;
+use zipwire::codec::Spec;
+use zipwire::inspect::{TensorReport, Total, inspect, totals};
+use zipwire::traces::{TensorFile, TensorInfo};
+use zipwire::{Cancel, ExecuteError};
+
+use crate::cli::InspectArgs;
+use crate::error::CliError;
+use crate::progress::Progress;
+use crate::table;
+
+/// What one file holds.
+#[derive(Serialize)]
+struct FileReport {
+    file: PathBuf,
+    tensors: Vec<TensorReport>,
+    totals: Vec<Total>,
+}
+
+pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let codecs = match args.codec.as_slice() {
+        [] => Spec::ids().map(|id| id.parse().expect("ids are specs")).collect(),
+        named => named.to_vec(),
+    };
+    let mut files = Vec::new();
+    for path in &args.files {
+        files.push((path, TensorFile::open(path)?));
+    }
+    let listed: Vec<Vec<TensorInfo>> = files.iter().map(|(_, file)| file.tensors()).collect();
+    let progress = Progress::new(listed.iter().map(Vec::len).sum());
+    let mut reports = Vec::new();
+    for ((path, file), tensors) in files.iter_mut().zip(listed) {
+        let mut report = FileReport { file: path.clone(), tensors: Vec::new(), totals: Vec::new() };
+        for tensor in &tensors {
+            if cancel.is_cancelled() {
+                return Err(ExecuteError::Cancelled.into());
+            }
+            progress.begin(tensor.name.clone());
+            let values = file.read(tensor)?;
+            let inspected = inspect(tensor, &values, &codecs);
+            report.tensors.push(inspected.map_err(|error| {
+                CliError::Usage(format!("tensor `{}` of `{}`: {error}", tensor.name, path.display()))
+            })?);
+            progress.end();
+        }
+        report.totals = totals(&report.tensors);
+        reports.push(report);
+    }
+    drop(progress);
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "files": reports }))
+            .map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        for (index, report) in reports.iter().enumerate() {
+            let blank = if index > 0 { "\n" } else { "" };
+            writeln!(out, "{blank}{}", text(report, &codecs))?;
+        }
+    }
+    Ok(())
+}
+
+fn text(report: &FileReport, codecs: &[Spec]) -> String {
+    let ids: Vec<String> = codecs.iter().map(ToString::to_string).collect();
+    let mut header =
+        vec!["tensor", "type", "shape", "std", "entropy", "in rows", "in columns", "top 7", "zeros"];
+    header.extend(["kurtosis", "limit"]);
+    header.extend(ids.iter().map(String::as_str));
+    header.push("remarks");
+    let mut rows = table::new(&header, &[0, 1, header.len() - 1]);
+    for tensor in &report.tensors {
+        rows.add_row(row(tensor, &ids));
+    }
+    for Total { dtype, tensors, bytes_raw, size_pct } in &report.totals {
+        let mut row = vec![format!("all {tensors}"), dtype.clone(), table::bytes(*bytes_raw as f64)];
+        row.resize(header.len() - 1 - ids.len(), String::new());
+        row.extend(ids.iter().map(|id| size(size_pct, id)));
+        row.push(String::new());
+        rows.add_row(row);
+    }
+    format!("{}\n\n{}", report.file.display(), table::text(&rows))
+}
+
+fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
+    let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
+    let shape = if shape.is_empty() { "scalar".to_owned() } else { shape.join("x") };
+    let mut row = vec![tensor.name.clone(), tensor.dtype.clone(), shape];
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
+    match &tensor.statistics {
+        None => row.extend(std::iter::repeat_n("-".to_owned(), 8)),
+        Some(statistics) => {
+            row.push(format!("{:.2e}", statistics.std));
+            row.push(number(Some(statistics.exponent_entropy_bits)));
+            row.push(number(statistics.exponent_entropy_in_rows_bits));
+            row.push(number(statistics.exponent_entropy_in_columns_bits));
+            row.push(format!("{:.1} %", 100.0 * statistics.coverage_top7));
+            row.push(format!("{:.1} %", statistics.zeros_pct));
+            row.push(statistics.kurtosis.map_or_else(|| "-".to_owned(), |kurtosis| format!("{kurtosis:.1}")));
+            row.push(format!("{:.2} %", statistics.limit_pct));
+        }
+    }
+    row.extend(codecs.iter().map(|codec| size(&tensor.size_pct, codec)));
+    row.push(tensor.remarks.join(", "));
+    row
+}
+
+fn size(sizes: &[(String, f64)], codec: &str) -> String {
+    let found = sizes.iter().find(|(id, _)| id == codec);
+    found.map_or_else(|| "-".to_owned(), |(_, pct)| format!("{pct:.2} %"))
+}

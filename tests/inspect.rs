@@ -1,0 +1,106 @@
+//! `zipwire inspect` against statistics that were computed apart, and on tensors of every odd kind.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+fn inspect(file: &Path) -> Value {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_zipwire")).arg("inspect").arg(file).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()["files"][0].take()
+}
+
+fn tensor<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let tensors = report["tensors"].as_array().unwrap();
+    tensors.iter().find(|tensor| tensor["name"] == name).unwrap()
+}
+
+/// The figures are those of NumPy on the same tensors, to the digits that were printed.
+#[test]
+fn statistics_are_those_of_an_independent_count() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples");
+    let cases = [
+        ("train_late_grads", [7.31e-4, 13.7, 4.15, 0.578, 0.939, 75.9, 75.7]),
+        ("train_late_weights", [2.57e-2, 3.0, 2.54, 0.970, 1.0, 65.9, 65.5]),
+    ];
+    let keys = [
+        "std",
+        "kurtosis",
+        "exponent_entropy_bits",
+        "coverage_top7",
+        "coverage_top16",
+        "limit_exponent_pct",
+        "limit_pct",
+    ];
+    let half_digits = [0.005, 0.05, 0.005, 0.0005, 0.0005, 0.051, 0.051];
+    for (file, expected) in cases {
+        let report = inspect(&samples.join(format!("{file}.bf16.safetensors")));
+        let router = tensor(&report, "L2.ffn.router");
+        assert_eq!(router["shape"], json!([16, 256]));
+        for ((key, expected), half_digit) in keys.iter().zip(expected).zip(half_digits) {
+            let got = router[*key].as_f64().unwrap();
+            let scale = if *key == "std" { expected } else { 1.0 };
+            assert!((got - expected).abs() <= half_digit * scale, "{file} {key}: {got}, expected {expected}");
+        }
+    }
+    let idle = inspect(&samples.join("train_late_grads.bf16.safetensors"));
+    let idle = tensor(&idle, "L2.ffn.w2.expert3|rows0:16");
+    assert_eq!((&idle["zeros_pct"], &idle["kurtosis"]), (&json!(100.0), &Value::Null));
+    assert!(idle["size_pct"]["window7"].as_f64().unwrap() < 1.0);
+}
+
+/// A safetensors file of these tensors.
+fn safetensors(tensors: &[(&str, &str, Vec<usize>, Vec<u8>)]) -> Vec<u8> {
+    let mut header = serde_json::Map::new();
+    let mut data = Vec::new();
+    for (name, dtype, shape, bytes) in tensors {
+        let offsets = [data.len(), data.len() + bytes.len()];
+        header.insert((*name).to_owned(), json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets }));
+        data.extend(bytes);
+    }
+    let header = serde_json::to_vec(&header).unwrap();
+    [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat()
+}
+
+#[test]
+fn odd_tensors_are_reported_and_nothing_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("odd.safetensors");
+    let tensors = [
+        ("empty", "BF16", vec![0, 4], vec![]),
+        ("scalar", "F32", vec![], 2.5_f32.to_le_bytes().to_vec()),
+        ("integers", "I64", vec![3], vec![0; 24]),
+        ("booleans", "BOOL", vec![5], vec![1, 0, 1, 0, 1]),
+        ("one", "F16", vec![1, 1], vec![0x00, 0x3c]),
+        ("not-finite", "BF16", vec![3], vec![0xc0, 0x7f, 0x80, 0x7f, 0x00, 0x80]),
+        ("eight-bits", "F8_E5M2", vec![4], vec![0x3c, 0xbc, 0x00, 0x80]),
+    ];
+    std::fs::write(&file, safetensors(&tensors)).unwrap();
+    let report = inspect(&file);
+    let remark = |name: &str| tensor(&report, name)["remarks"][0].as_str().unwrap().to_owned();
+    assert_eq!(remark("empty"), "empty");
+    assert_eq!(remark("integers"), "not floating point: stored as it is");
+    assert_eq!(remark("booleans"), remark("integers"));
+    assert_eq!(remark("one"), "tiny: headers count");
+    assert_eq!(tensor(&report, "scalar")["mean_abs"], json!(2.5));
+    assert_eq!(tensor(&report, "one")["mean_abs"], json!(1.0));
+    assert_eq!(tensor(&report, "eight-bits")["zeros_pct"], json!(50.0));
+    let not_finite = tensor(&report, "not-finite");
+    assert!((not_finite["not_finite_pct"].as_f64().unwrap() - 200.0 / 3.0).abs() < 1e-9);
+    assert_eq!(not_finite["mean_abs"], json!(0.0));
+    let dtypes: Vec<&str> =
+        report["totals"].as_array().unwrap().iter().map(|total| total["dtype"].as_str().unwrap()).collect();
+    assert_eq!(dtypes, ["F32", "F16", "BF16", "F8_E5M2"]);
+}
+
+#[test]
+fn what_is_no_safetensors_file_is_refused_with_its_name() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_zipwire")).arg("inspect").arg(&manifest).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not a safetensors file"));
+}
