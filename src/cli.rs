@@ -1,10 +1,14 @@
 //! The command line's grammar.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use zipwire::Executor;
-use zipwire::codec::Spec;
+use zipwire::codec::Layout;
+
+use crate::commands::bench::Contenders;
+use crate::commands::inspect::Specs;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
 #[derive(Debug, Parser)]
@@ -26,6 +30,9 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Say what is compressible in tensors, why, and by which codec.
     Inspect(InspectArgs),
+    /// Measure parts side by side.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Check or list scenario files.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
@@ -110,10 +117,35 @@ pub(crate) struct InspectArgs {
     /// Safetensors files.
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// A codec; may be given several times [default: all].
-    #[arg(long, value_name = "SPEC")]
-    pub(crate) codec: Vec<Spec>,
+    /// Codecs, separated by commas [default: all].
+    #[arg(long, value_name = "SPEC,...")]
+    pub(crate) codec: Option<Specs>,
     /// Print the report as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Size and speed of codecs beside memcpy, zstd and LZ4.
+    Codec(BenchCodecArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchCodecArgs {
+    /// Safetensors files [default: 256 MiB of synthetic BF16 values].
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Codecs, separated by commas [default: all, zstd and lz4].
+    #[arg(long, value_name = "SPEC,...")]
+    pub(crate) codec: Option<Contenders>,
+    /// Threads; several numbers are measured one after the other.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1")]
+    pub(crate) threads: Vec<NonZeroUsize>,
+    /// Layout of frames: compact or split.
+    #[arg(long, value_name = "LAYOUT", default_value = "compact", value_parser = crate::commands::bench::layout)]
+    pub(crate) layout: Layout,
+    /// Print the rows as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
 }

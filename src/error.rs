@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
+use zipwire::bench::BenchError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::traces::TraceError;
 use zipwire::{ExecuteError, OutputError, STOPPED};
@@ -26,6 +27,8 @@ pub(crate) enum CliError {
     Output(#[from] OutputError),
     #[error("{0}")]
     Usage(String),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     #[error(transparent)]
     Traces(#[from] TraceError),
     #[error("cannot handle Ctrl-C: {0}")]
@@ -52,7 +55,7 @@ impl CliError {
                     FAILED
                 }
             }
-            Self::Execute(ExecuteError::Cancelled) => STOPPED,
+            Self::Execute(ExecuteError::Cancelled) | Self::Bench(BenchError::Cancelled) => STOPPED,
             Self::Execute(ExecuteError::Unavailable(..)) => UNAVAILABLE,
             Self::Execute(
                 ExecuteError::NoPayload(..)
@@ -62,7 +65,9 @@ impl CliError {
                 | ExecuteError::Fault { .. }
                 | ExecuteError::Dilation { .. },
             ) => USAGE,
-            Self::Execute(_) | Self::Failed { .. } | Self::Signals(_) | Self::Stdout(_) => FAILED,
+            Self::Execute(_) | Self::Bench(_) | Self::Failed { .. } | Self::Signals(_) | Self::Stdout(_) => {
+                FAILED
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! The command line is a thin shell over this facade: a scenario becomes an [`Experiment`](scenarios::Experiment),
 //! [`Prepared`] plans its variants, and each plan runs on any [`Executor`].
 
+pub mod bench;
 mod cancel;
 mod execute;
 mod executor;

@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => commands::plan::run(&args, &cancel),
         Command::Diff(args) => commands::diff::run(&args, &cancel),
         Command::Inspect(args) => commands::inspect::run(&args, &cancel),
+        Command::Bench(command) => commands::bench::run(&command, &cancel),
         Command::Scenario(command) => commands::scenario::run(&command, &cancel),
     });
     match result {

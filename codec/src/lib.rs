@@ -48,6 +48,8 @@ mod frame;
 mod header;
 mod kernel;
 mod layout;
+#[cfg(feature = "parallel")]
+pub mod parallel;
 mod raw;
 mod registry;
 pub mod scale;

@@ -2,17 +2,31 @@
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::Serialize;
-use zipwire::codec::Spec;
+use zipwire::codec::{Spec, SpecError};
 use zipwire::inspect::{TensorReport, Total, inspect, totals};
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError};
 
 use crate::cli::InspectArgs;
+use crate::commands::bench::specs;
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
+
+/// The codecs of one argument.
+#[derive(Clone, Debug)]
+pub(crate) struct Specs(Vec<Spec>);
+
+impl FromStr for Specs {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, _>>().map(Self)
+    }
+}
 
 /// What one file holds.
 #[derive(Serialize)]
@@ -23,9 +37,9 @@ struct FileReport {
 }
 
 pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let codecs = match args.codec.as_slice() {
-        [] => Spec::ids().map(|id| id.parse().expect("ids are specs")).collect(),
-        named => named.to_vec(),
+    let codecs = match &args.codec {
+        None => Spec::ids().map(|id| id.parse().expect("ids are specs")).collect(),
+        Some(named) => named.0.clone(),
     };
     let mut files = Vec::new();
     for path in &args.files {

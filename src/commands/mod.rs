@@ -1,5 +1,6 @@
 //! The commands: each reads its arguments, calls the library and prints.
 
+pub(crate) mod bench;
 pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;

@@ -1,0 +1,145 @@
+//! Large buffers on several cores: pieces of fixed length, a frame each, coded on the threads of the current rayon pool.
+//!
+//! Pieces do not depend on the number of threads, so neither do their frames.
+
+use rayon::prelude::*;
+
+use crate::{Codec, DType, DecodeError, EncodeError, Layout, decode};
+
+/// Values of a piece, the last one of a buffer excepted: whole tiles and blocks of every codec.
+pub const PIECE_VALUES: usize = 1 << 20;
+
+/// The frames of one buffer, in memory that is used again from call to call.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    layout: Layout,
+    dtype: DType,
+    /// Bytes of all values.
+    len: usize,
+    /// For each piece the static section, in full, and room for the dynamic one, one piece after the other.
+    sections: Vec<u8>,
+    /// Bytes between the beginnings of two pieces.
+    stride: usize,
+    /// Lengths of the two sections of each piece.
+    lens: Vec<(usize, usize)>,
+}
+
+impl Pieces {
+    /// Room for the frames of `len` bytes of values. All of it is touched, so that coding takes no page faults.
+    pub fn new(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize) -> Self {
+        let piece_len = PIECE_VALUES * dtype.width();
+        let stride = codec.bound(layout, dtype, PIECE_VALUES.min(len / dtype.width()));
+        let count = len.div_ceil(piece_len);
+        Self { layout, dtype, len, sections: vec![1; count * stride], stride, lens: vec![(0, 0); count] }
+    }
+
+    /// Encodes `values`, as many bytes as there is room for.
+    ///
+    /// # Errors
+    /// If the codec does not support the type or the values are not whole.
+    ///
+    /// # Panics
+    /// If there are more or fewer bytes.
+    pub fn encode(&mut self, codec: &dyn Codec, values: &[u8]) -> Result<(), EncodeError> {
+        assert_eq!(values.len(), self.len, "the room is for another number of bytes");
+        let (layout, dtype) = (self.layout, self.dtype);
+        if self.len == 0 {
+            return Ok(());
+        }
+        let pieces = values.par_chunks(PIECE_VALUES * dtype.width());
+        let rooms = self.sections.par_chunks_mut(self.stride).zip(&mut self.lens);
+        pieces.zip(rooms).try_for_each(|(values, (room, lens))| {
+            let static_len = codec.static_len(layout, dtype, values.len() / dtype.width());
+            let (static_out, dynamic_out) = room.split_at_mut(static_len);
+            *lens = (static_len, codec.encode(layout, dtype, values, static_out, dynamic_out)?);
+            Ok(())
+        })
+    }
+
+    /// Decodes what was encoded last into `out`.
+    ///
+    /// # Errors
+    /// If a frame is damaged.
+    ///
+    /// # Panics
+    /// If `out` has another length than the values.
+    pub fn decode(&self, out: &mut [u8]) -> Result<(), DecodeError> {
+        assert_eq!(out.len(), self.len, "the values have another length");
+        if self.len == 0 {
+            return Ok(());
+        }
+        let pieces = out.par_chunks_mut(PIECE_VALUES * self.dtype.width());
+        let rooms = self.sections.par_chunks(self.stride).zip(&self.lens);
+        pieces.zip(rooms).try_for_each(|(out, (room, &(static_len, dynamic_len)))| {
+            let (static_section, dynamic_section) = room[..static_len + dynamic_len].split_at(static_len);
+            decode(self.layout, self.dtype, static_section, dynamic_section, out)
+        })
+    }
+
+    /// Bytes of all frames.
+    pub fn coded_len(&self) -> usize {
+        self.lens.iter().map(|(fixed, dynamic)| fixed + dynamic).sum()
+    }
+
+    /// The frames in order: static and dynamic section of each.
+    pub fn frames(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let rooms = self.sections.chunks(self.stride.max(1)).zip(&self.lens);
+        rooms.map(|(room, &(static_len, dynamic_len))| room[..static_len + dynamic_len].split_at(static_len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::Spec;
+
+    fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
+    }
+
+    #[test]
+    fn the_frames_are_the_same_for_any_number_of_threads_and_decode() {
+        let mut values = vec![0; 5 * PIECE_VALUES + 2 * 777];
+        rand_chacha::ChaCha8Rng::seed_from_u64(1).fill_bytes(&mut values[PIECE_VALUES..]);
+        for spec in Spec::ids() {
+            let codec = spec.parse::<Spec>().unwrap().codec();
+            for layout in Layout::ALL {
+                let encode = |threads| {
+                    let mut pieces = Pieces::new(codec.as_ref(), layout, DType::Bf16, values.len());
+                    on_threads(threads, || pieces.encode(codec.as_ref(), &values)).unwrap();
+                    pieces
+                };
+                let one = encode(1);
+                assert_eq!(one.frames().count(), 3);
+                for threads in [2, 5] {
+                    assert!(encode(threads).frames().eq(one.frames()), "{spec} {layout} {threads}");
+                }
+                let mut out = vec![1; values.len()];
+                on_threads(3, || one.decode(&mut out)).unwrap();
+                assert!(out == values, "{spec} {layout}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_coded_as_nothing() {
+        let codec = "raw".parse::<Spec>().unwrap().codec();
+        let mut pieces = Pieces::new(codec.as_ref(), Layout::Compact, DType::F32, 0);
+        pieces.encode(codec.as_ref(), &[]).unwrap();
+        assert_eq!((pieces.coded_len(), pieces.frames().count()), (0, 0));
+        pieces.decode(&mut []).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_piece_is_an_error() {
+        let codec = "window7".parse::<Spec>().unwrap().codec();
+        let values = vec![7; 3 * PIECE_VALUES];
+        let mut pieces = Pieces::new(codec.as_ref(), Layout::Split, DType::Bf16, values.len());
+        pieces.encode(codec.as_ref(), &values).unwrap();
+        let middle = pieces.stride + 100;
+        pieces.sections[middle] ^= 4;
+        assert!(pieces.decode(&mut vec![0; values.len()]).is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! Measurements of single parts, side by side in one run.
+
+mod codec;
+mod contender;
+
+pub use codec::{BenchError, CodecRow, Load, Settings, bench_codec};
+pub use contender::Contender;

@@ -1,0 +1,159 @@
+//! `zipwire bench`: measurements side by side.
+
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use zipwire::bench::{CodecRow, Contender, Load, Settings, bench_codec};
+use zipwire::codec::{DType, Layout};
+use zipwire::traces::{Rows, TensorFile};
+use zipwire::{Cancel, ExecuteError};
+
+use crate::cli::{BenchCodecArgs, BenchCommand};
+use crate::error::CliError;
+use crate::progress::Progress;
+use crate::table;
+
+/// Tensors below this say more about headers and caches than about a codec.
+const LEAST_BYTES: u64 = 8 * 1024;
+/// Bytes of the synthetic values: more than any cache holds.
+const SYNTHETIC_BYTES: usize = 256 << 20;
+/// Standard deviation of the synthetic values.
+const SYNTHETIC_STD: f64 = 0.02;
+/// Seed of the synthetic values.
+const SYNTHETIC_SEED: u64 = 1;
+
+pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliError> {
+    match command {
+        BenchCommand::Codec(args) => codec(args, cancel),
+    }
+}
+
+fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let contenders = match &args.codec {
+        Some(codecs) => codecs.clone().0,
+        None => Contender::all(),
+    };
+    let mut loads = Vec::new();
+    for path in &args.files {
+        loads.extend(read(path)?);
+    }
+    if args.files.is_empty() {
+        loads.push(synthetic());
+    }
+    let progress = Progress::new(loads.len() * args.threads.len());
+    let mut rows = Vec::new();
+    for load in &loads {
+        for &threads in &args.threads {
+            progress.begin(format!("{}, {}, {threads} threads", load.file, load.dtype));
+            let settings = Settings { layout: args.layout, threads: threads.get() };
+            rows.extend(bench_codec(load, &contenders, settings, cancel)?);
+            progress.end();
+        }
+    }
+    drop(progress);
+    if cancel.is_cancelled() {
+        return Err(ExecuteError::Cancelled.into());
+    }
+    let mut out = stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "rows": rows }))
+            .map_err(std::io::Error::from)?;
+        writeln!(out)?;
+    } else {
+        writeln!(out, "{}", text(&rows))?;
+    }
+    Ok(())
+}
+
+/// What a file holds of each type that codecs know, tensors of a few bytes excepted.
+fn read(path: &Path) -> Result<Vec<Load>, CliError> {
+    let mut file = TensorFile::open(path)?;
+    let mut loads: Vec<Load> = Vec::new();
+    for tensor in file.tensors() {
+        let Some(dtype) = DType::from_name(&tensor.dtype) else { continue };
+        if tensor.bytes() < LEAST_BYTES {
+            continue;
+        }
+        let values = file.read(&tensor)?;
+        match loads.iter_mut().find(|load| load.dtype == dtype) {
+            Some(load) => load.tensors.push(values),
+            None => loads.push(Load { file: path.display().to_string(), dtype, tensors: vec![values] }),
+        }
+    }
+    if loads.is_empty() {
+        eprintln!("{}: no floating-point tensor of 8 KiB or more", path.display());
+    }
+    Ok(loads)
+}
+
+fn synthetic() -> Load {
+    let rows = Rows::gaussian(SYNTHETIC_STD, SYNTHETIC_SEED);
+    let drawn: Vec<u8> = (0..rows.row_count()).flat_map(|row| rows.row(row).to_vec()).collect();
+    let values = drawn.iter().copied().cycle().take(SYNTHETIC_BYTES).collect();
+    let file = format!("synthetic N(0, {SYNTHETIC_STD}^2)");
+    Load { file, dtype: DType::Bf16, tensors: vec![values] }
+}
+
+fn text(rows: &[CodecRow]) -> String {
+    let header = ["file", "type", "codec", "layout", "threads", "raw", "size", "encode", "decode", "memcpy"];
+    let mut lines = table::new(&header, &[0, 1, 2, 3]);
+    for row in rows {
+        let speed = |gbps: f64| format!("{gbps:.2} GB/s");
+        lines.add_row(vec![
+            row.file.clone(),
+            row.dtype.to_owned(),
+            row.codec.clone(),
+            row.layout.to_owned(),
+            row.threads.to_string(),
+            table::bytes(row.bytes_raw as f64),
+            format!("{:.2} %", row.size_pct),
+            speed(row.encode_gbps),
+            speed(row.decode_gbps),
+            speed(row.memcpy_gbps),
+        ]);
+    }
+    let simd = rows.first().map_or_else(String::new, |row| format!("SIMD level {}, ", row.simd));
+    format!("{simd}every row decoded to what was encoded\n\n{}", table::text(&lines))
+}
+
+/// The codecs of one argument, separated by commas; options of a spec have commas between them, too.
+#[derive(Clone, Debug)]
+pub(crate) struct Contenders(pub(crate) Vec<Contender>);
+
+impl std::str::FromStr for Contenders {
+    type Err = zipwire::codec::SpecError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// Splits `raw,window7:scale=std,zstd` into specs: what has a key and no name continues the spec before it.
+pub(crate) fn specs(text: &str) -> Vec<String> {
+    let mut specs: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match specs.last_mut() {
+            Some(last) if part.contains('=') && !part.contains(':') => *last = format!("{last},{part}"),
+            _ => specs.push(part.to_owned()),
+        }
+    }
+    specs
+}
+
+/// The layout of this name.
+pub(crate) fn layout(name: &str) -> Result<Layout, String> {
+    Layout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| {
+        format!("unknown layout `{name}`; expected one of {}", Layout::ALL.map(Layout::name).join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commas_separate_specs_and_their_options() {
+        assert_eq!(specs("raw,window7:scale=std,zstd"), ["raw", "window7:scale=std", "zstd"]);
+        assert_eq!(specs("a:x=1,y=2,b"), ["a:x=1,y=2", "b"]);
+    }
+}

@@ -1,0 +1,84 @@
+//! `zipwire bench codec`: what it prints, not how fast anything is.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    let sample =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples/train_late_weights.bf16.safetensors");
+    Command::new(env!("CARGO_BIN_EXE_zipwire"))
+        .args(["bench", "codec"])
+        .arg(sample)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_row_for_each_codec_and_number_of_threads() {
+    let output = bench(&["--codec", "raw,window7:scale=std,zstd,lz4", "--threads", "1,2", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let keys: Vec<&String> = rows[0].as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        [
+            "codec",
+            "layout",
+            "file",
+            "dtype",
+            "threads",
+            "simd",
+            "bytes_raw",
+            "bytes_coded",
+            "size_pct",
+            "encode_gbps",
+            "decode_gbps",
+            "memcpy_gbps"
+        ]
+    );
+    let names: Vec<(&str, u64)> =
+        rows.iter().map(|row| (row["codec"].as_str().unwrap(), row["threads"].as_u64().unwrap())).collect();
+    let codecs = ["raw", "window7:scale=std", "zstd", "lz4"];
+    let expected: Vec<(&str, u64)> =
+        [1, 2].into_iter().flat_map(|threads| codecs.map(|codec| (codec, threads))).collect();
+    assert_eq!(names, expected);
+    for row in rows {
+        // The tensors of at least 8 KiB: 128x256, 16x256 and two of 32x256 values.
+        assert_eq!(row["bytes_raw"], 2 * 256 * (128 + 16 + 32 + 32));
+        assert_eq!((&row["dtype"], &row["layout"]), (&"BF16".into(), &"compact".into()));
+        let number = |key: &str| row[key].as_f64().unwrap();
+        assert!((number("size_pct") - 100.0 * number("bytes_coded") / number("bytes_raw")).abs() < 1e-9);
+        assert!(["encode_gbps", "decode_gbps", "memcpy_gbps"].iter().all(|key| number(key) > 0.0));
+    }
+    let size =
+        |codec: &str| rows.iter().find(|row| row["codec"] == codec).unwrap()["size_pct"].as_f64().unwrap();
+    assert!(size("raw") > 100.0 && size("window7:scale=std") < 72.0 && size("zstd") < 85.0);
+}
+
+#[test]
+fn comparators_have_no_split_layout() {
+    let output = bench(&["--codec", "window7,zstd", "--layout", "split", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let codecs: Vec<&Value> = report["rows"].as_array().unwrap().iter().map(|row| &row["codec"]).collect();
+    assert_eq!(codecs, ["window7"]);
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (arguments, expected) in [
+        (["--codec", "raw,windw7"], "unknown codec `windw7`"),
+        (["--layout", "dense"], "unknown layout `dense`; expected one of"),
+        (["--threads", "0"], "invalid value '0'"),
+    ] {
+        let output = bench(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(expected), "{text}");
+    }
+}
