@@ -150,12 +150,12 @@ fn measure(load: &Load, contender: &Contender, settings: Settings) -> Result<Cod
 
     // Side by side: what slows one round slows its neighbours too.
     let mut speeds: [Vec<f64>; 3] = Default::default();
-    let mut repeats = 1;
+    let mut repeats = [1; 3];
     for round in 0..=ROUNDS {
         let mut seconds = [0.0; 3];
         for (task, seconds) in seconds.iter_mut().enumerate() {
             let begin = Instant::now();
-            for _ in 0..repeats {
+            for _ in 0..repeats[task] {
                 match task {
                     0 => encode(&mut workers).map_err(failed)?,
                     1 => decode(&workers, &mut out).map_err(failed)?,
@@ -165,12 +165,11 @@ fn measure(load: &Load, contender: &Contender, settings: Settings) -> Result<Cod
             *seconds = begin.elapsed().as_secs_f64();
         }
         if round == 0 {
-            let shortest_s = seconds.into_iter().fold(f64::INFINITY, f64::min);
-            repeats = (SHORTEST_ROUND_S / shortest_s.max(1e-9)).ceil().max(1.0) as usize;
+            repeats = seconds.map(|seconds| (SHORTEST_ROUND_S / seconds.max(1e-9)).ceil().max(1.0) as usize);
             continue;
         }
-        for (speeds, seconds) in speeds.iter_mut().zip(seconds) {
-            speeds.push((bytes_raw * repeats) as f64 / seconds / 1e9);
+        for (task, speeds) in speeds.iter_mut().enumerate() {
+            speeds.push((bytes_raw * repeats[task]) as f64 / seconds[task] / 1e9);
         }
     }
     let [encode_gbps, decode_gbps, memcpy_gbps] = speeds.map(median);
