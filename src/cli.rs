@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Compare two timelines that `run` wrote, span by span.
     Diff(DiffArgs),
-    /// Check or list scenario files.
+    /// Check or list scenario files, or describe their language to an editor.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
 }
@@ -112,6 +112,8 @@ pub(crate) enum ScenarioCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print a JSON Schema of the scenario language, for editors.
+    Schema,
     /// List the scenario files below a folder.
     List {
         /// The folder.

@@ -246,6 +246,14 @@ fn scenarios_are_listed_and_checked() {
 }
 
 #[test]
+fn the_schema_is_the_one_in_docs() {
+    let schema = output(&["scenario", "schema"]);
+    assert!(schema.status.success());
+    let copy = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scenario.schema.json");
+    assert!(text_of(&schema.stdout) == fs::read_to_string(copy).unwrap(), "see `scenarios/tests/schema.rs`");
+}
+
+#[test]
 fn plans_print_as_text() {
     let plan = output(&["plan", "scenarios/smoke/moe-pair-1x2.toml", "--rank", "0"]);
     assert!(plan.status.success());
