@@ -98,6 +98,27 @@ fn simulation_gives_the_golden_numbers() {
 }
 
 #[test]
+fn collective_calls_on_timed_executors_have_bandwidths() {
+    let folder = TempDir::new().unwrap();
+    let scenario = "scenarios/smoke/all-to-all-equal-2x4.toml";
+    let args = ["run", scenario, "--on", "sim,threads", "--out", folder.path().to_str().unwrap()];
+    let run = output(&args);
+    let table = text_of(&run.stdout);
+    assert!(table.contains("algbw") && table.contains("effective busbw"), "{table}");
+    let all: Value = serde_json::from_slice(&fs::read(folder.path().join("summary.json")).unwrap()).unwrap();
+    let coded = &all["executors"]["sim"]["size-first"];
+    let [algbw, busbw, effective] =
+        ["algbw_gbps", "busbw_gbps", "effective_busbw_gbps"].map(|key| coded[key].as_f64().unwrap());
+    // Eight ranks with 96 KiB each.
+    let expected = 98_304.0 / coded["iteration_s"]["mean"].as_f64().unwrap() / 1e9;
+    assert!((algbw / expected - 1.0).abs() < 1e-12 && (effective / algbw - 7.0 / 8.0).abs() < 1e-12);
+    assert!((effective / busbw / coded["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-12);
+    assert!(all["executors"]["threads"]["size-first"].get("algbw_gbps").is_none());
+    let other: Value = serde_json::from_slice(&summary("moe-pair-1x2", folder.path(), &[], "1")).unwrap();
+    assert!(other["executors"]["sim"]["native"].get("algbw_gbps").is_none());
+}
+
+#[test]
 fn explicit_transfers_write_their_times() {
     let folder = TempDir::new().unwrap();
     summary("transfers-burst-2x2", folder.path(), &[], "1");
