@@ -9,6 +9,9 @@ use zipwire::Executor;
 #[derive(Debug, Parser)]
 #[command(name = "zipwire", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
+    /// Record where this program spends its own time: a Chrome trace for Perfetto.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) profile: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -26,6 +29,19 @@ pub(crate) enum Command {
     /// Check or list scenario files, or describe their language to an editor.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
+}
+
+impl Command {
+    /// Its name on the command line.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Validate(_) => "validate",
+            Self::Plan(_) => "plan",
+            Self::Diff(_) => "diff",
+            Self::Scenario(_) => "scenario",
+        }
+    }
 }
 
 /// What every command that reads a scenario takes.

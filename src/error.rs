@@ -1,6 +1,7 @@
 //! Errors of the command line and their exit codes.
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
 use zipwire::scenarios::ScenarioError;
 use zipwire::{ExecuteError, OutputError, STOPPED};
@@ -25,6 +26,8 @@ pub(crate) enum CliError {
     Usage(String),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
+    #[error("cannot write profile `{}`: {source}", path.display())]
+    Profile { path: PathBuf, source: io::Error },
     #[error("cannot write the result: {0}")]
     Stdout(#[from] io::Error),
 }
@@ -56,7 +59,7 @@ impl CliError {
                 | ExecuteError::Memory { .. }
                 | ExecuteError::Dilation { .. },
             ) => USAGE,
-            Self::Execute(_) | Self::Signals(_) | Self::Stdout(_) => FAILED,
+            Self::Execute(_) | Self::Signals(_) | Self::Profile { .. } | Self::Stdout(_) => FAILED,
         }
     }
 

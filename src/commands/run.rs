@@ -31,7 +31,8 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
             progress.begin(format!("{executor}: {}", variant.name));
             let outcome = prepared.run(index, executor, cancel)?;
             let planned = prepared.planned(index);
-            let metrics = Metrics::of(&outcome.timeline, planned.plan.bytes_raw());
+            let metrics = tracing::info_span!("metrics", variant = %variant.name)
+                .in_scope(|| Metrics::of(&outcome.timeline, planned.plan.bytes_raw()));
             write_timeline(&mut output, &experiment, executor, &variant.name, &outcome.timeline, planned)?;
             let (timed, digest) = (executor.is_timed(), planned.digest.clone());
             results.insert(executor.name(), timed, &variant.name, metrics, digest, outcome.verified);

@@ -87,6 +87,7 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, RunError> {
     let mut report = Report { timeline, bytes_verified: 0, codec_work: CodecWork::default() };
     let permits = Permits::new(setup.cores);
     for iteration in 0..setup.iterations {
+        let _span = tracing::info_span!("run", iteration).entered();
         let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
         let job = RankJob { setup, fabric: &fabric, codec: codec.as_deref(), permits: &permits, iteration };
         let ranks = job.run_all(&chunks, inboxes);
