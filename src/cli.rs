@@ -14,6 +14,9 @@ use crate::commands::inspect::Specs;
 #[derive(Debug, Parser)]
 #[command(name = "zipwire", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
+    /// Record where this program spends its own time: a Chrome trace for Perfetto.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) profile: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -33,9 +36,24 @@ pub(crate) enum Command {
     /// Measure parts side by side.
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Check or list scenario files.
+    /// Check or list scenario files, or describe their language to an editor.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
+}
+
+impl Command {
+    /// Its name on the command line.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Validate(_) => "validate",
+            Self::Plan(_) => "plan",
+            Self::Diff(_) => "diff",
+            Self::Inspect(_) => "inspect",
+            Self::Bench(_) => "bench",
+            Self::Scenario(_) => "scenario",
+        }
+    }
 }
 
 /// What every command that reads a scenario takes.
@@ -160,6 +178,8 @@ pub(crate) enum ScenarioCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print a JSON Schema of the scenario language, for editors.
+    Schema,
     /// List the scenario files below a folder.
     List {
         /// The folder.

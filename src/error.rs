@@ -1,6 +1,7 @@
 //! Errors of the command line and their exit codes.
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
 use zipwire::bench::BenchError;
 use zipwire::scenarios::ScenarioError;
@@ -33,6 +34,8 @@ pub(crate) enum CliError {
     Traces(#[from] TraceError),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
+    #[error("cannot write profile `{}`: {source}", path.display())]
+    Profile { path: PathBuf, source: io::Error },
     #[error("cannot write the result: {0}")]
     Stdout(#[from] io::Error),
 }
@@ -65,9 +68,12 @@ impl CliError {
                 | ExecuteError::Fault { .. }
                 | ExecuteError::Dilation { .. },
             ) => USAGE,
-            Self::Execute(_) | Self::Bench(_) | Self::Failed { .. } | Self::Signals(_) | Self::Stdout(_) => {
-                FAILED
-            }
+            Self::Execute(_)
+            | Self::Bench(_)
+            | Self::Failed { .. }
+            | Self::Signals(_)
+            | Self::Profile { .. }
+            | Self::Stdout(_) => FAILED,
         }
     }
 

@@ -153,7 +153,9 @@ impl<'a> Prepared<'a> {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled);
             }
-            let plan = plan(experiment, variant);
+            let name = &variant.name;
+            let plan = tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant));
+            let _span = tracing::info_span!("check plan", variant = %name).entered();
             plan.validate().map_err(|error| ExecuteError::Plan(variant.name.clone(), error))?;
             let digest = plan.digest();
             Ok(Planned { plan, digest })
@@ -222,6 +224,8 @@ impl<'a> Prepared<'a> {
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
         self.check_variant(index, executor)?;
+        let name = &self.experiment.variants[index].name;
+        let _span = tracing::info_span!("variant", %name, %executor).entered();
         match executor {
             Executor::Sim if self.experiment.faults.is_empty() => {
                 Ok(Outcome { timeline: self.simulate(index, Trouble::NONE, cancel)?, verified: None })

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod error;
+mod profile;
 mod progress;
 mod table;
 
@@ -12,25 +13,46 @@ use clap::Parser;
 use zipwire::Cancel;
 
 use crate::cli::{Cli, Command};
+use crate::error::CliError;
+use crate::profile::Profile;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let result = Cancel::on_ctrl_c().map_err(error::CliError::from).and_then(|cancel| match cli.command {
-        Command::Run(args) => commands::run::run(&args, &cancel),
-        Command::Validate(args) => commands::validate::run(&args, &cancel),
-        Command::Plan(args) => commands::plan::run(&args, &cancel),
-        Command::Diff(args) => commands::diff::run(&args, &cancel),
-        Command::Inspect(args) => commands::inspect::run(&args, &cancel),
-        Command::Bench(command) => commands::bench::run(&command, &cancel),
-        Command::Scenario(command) => commands::scenario::run(&command, &cancel),
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            if !error.is_broken_pipe() {
-                eprintln!("{}", error.render());
-            }
-            ExitCode::from(error.exit_code())
+    let profile = match cli.profile.as_deref().map(Profile::start).transpose() {
+        Ok(profile) => profile,
+        Err(error) => return report(&error),
+    };
+    let result = run(&cli.command);
+    // Also when the command has failed or was stopped: then it is of most use.
+    let profiled = profile.map_or(Ok(()), Profile::finish);
+    match (result, profiled) {
+        (Ok(()), Ok(())) => ExitCode::SUCCESS,
+        (Err(error), Ok(())) | (Ok(()), Err(error)) => report(&error),
+        (Err(error), Err(lost)) => {
+            report(&lost);
+            report(&error)
         }
     }
+}
+
+fn run(command: &Command) -> Result<(), CliError> {
+    let cancel = Cancel::on_ctrl_c()?;
+    let _span = tracing::info_span!("command", name = %command.name()).entered();
+    match command {
+        Command::Run(args) => commands::run::run(args, &cancel),
+        Command::Validate(args) => commands::validate::run(args, &cancel),
+        Command::Plan(args) => commands::plan::run(args, &cancel),
+        Command::Diff(args) => commands::diff::run(args, &cancel),
+        Command::Inspect(args) => commands::inspect::run(args, &cancel),
+        Command::Bench(command) => commands::bench::run(command, &cancel),
+        Command::Scenario(command) => commands::scenario::run(command, &cancel),
+    }
+}
+
+/// Says why a command has failed; gives its exit code.
+fn report(error: &CliError) -> ExitCode {
+    if !error.is_broken_pipe() {
+        eprintln!("{}", error.render());
+    }
+    ExitCode::from(error.exit_code())
 }

@@ -1,6 +1,7 @@
 //! The command line as a user meets it: files, exit codes, errors, and what remains when a run does not end well.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -95,6 +96,27 @@ fn simulation_gives_the_golden_numbers() {
         let bytes = summary(scenario, folder.path(), &[], "2");
         insta::assert_snapshot!(scenario, text_of(&bytes));
     }
+}
+
+#[test]
+fn collective_calls_on_timed_executors_have_bandwidths() {
+    let folder = TempDir::new().unwrap();
+    let scenario = "scenarios/smoke/all-to-all-equal-2x4.toml";
+    let args = ["run", scenario, "--on", "sim,threads", "--out", folder.path().to_str().unwrap()];
+    let run = output(&args);
+    let table = text_of(&run.stdout);
+    assert!(table.contains("algbw") && table.contains("effective busbw"), "{table}");
+    let all: Value = serde_json::from_slice(&fs::read(folder.path().join("summary.json")).unwrap()).unwrap();
+    let coded = &all["executors"]["sim"]["size-first"];
+    let [algbw, busbw, effective] =
+        ["algbw_gbps", "busbw_gbps", "effective_busbw_gbps"].map(|key| coded[key].as_f64().unwrap());
+    // Eight ranks with 96 KiB each.
+    let expected = 98_304.0 / coded["iteration_s"]["mean"].as_f64().unwrap() / 1e9;
+    assert!((algbw / expected - 1.0).abs() < 1e-12 && (effective / algbw - 7.0 / 8.0).abs() < 1e-12);
+    assert!((effective / busbw / coded["ratio"].as_f64().unwrap() - 1.0).abs() < 1e-12);
+    assert!(all["executors"]["threads"]["size-first"].get("algbw_gbps").is_none());
+    let other: Value = serde_json::from_slice(&summary("moe-pair-1x2", folder.path(), &[], "1")).unwrap();
+    assert!(other["executors"]["sim"]["native"].get("algbw_gbps").is_none());
 }
 
 #[test]
@@ -211,8 +233,10 @@ fn ctrl_c_leaves_nothing_behind() {
     for executor in ["sim", "threads"] {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("out");
+        let profile = folder.path().join("profile.json");
         let args = ["run", "scenarios/quickstart.toml", "--on", executor, "--set", "iterations=5000"];
-        let mut run = zipwire(&args).args(["--out", path.to_str().unwrap()]).spawn().unwrap();
+        let files = ["--out", path.to_str().unwrap(), "--profile", profile.to_str().unwrap()];
+        let mut run = zipwire(&args).args(files).spawn().unwrap();
         // The output folder appears before the work begins.
         let begin = Instant::now();
         while !path.exists() && begin.elapsed() < Duration::from_secs(20) {
@@ -224,7 +248,88 @@ fn ctrl_c_leaves_nothing_behind() {
         assert!(killed.success());
         let status = run.wait().unwrap();
         assert_eq!(status.code(), Some(130), "{executor}");
-        assert_eq!(names(folder.path()), [] as [&str; 0], "{executor}");
+        assert_eq!(names(folder.path()), ["profile.json"], "{executor}: and what it did until then");
+        assert!(spans_of(&profile).contains("variant"), "{executor}");
+    }
+}
+
+/// Names of the spans in a profile, whose begins and ends are paired on every thread.
+fn spans_of(profile: &Path) -> BTreeSet<String> {
+    let entries: Vec<Value> = serde_json::from_slice(&fs::read(profile).unwrap()).unwrap();
+    let mut open: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        let (name, thread) = (entry["name"].as_str().unwrap().to_owned(), entry["tid"].as_u64().unwrap());
+        match entry["ph"].as_str().unwrap() {
+            "B" => {
+                names.insert(name.clone());
+                open.entry(thread).or_default().push(name);
+            }
+            "E" => assert_eq!(open.get_mut(&thread).and_then(Vec::pop), Some(name)),
+            other => assert_eq!((other, name.as_str()), ("M", "thread_name")),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "{open:?}");
+    names
+}
+
+#[test]
+fn a_profile_shows_what_the_program_did() {
+    let folder = TempDir::new().unwrap();
+    let profile = folder.path().join("profile.json");
+    let path = profile.to_str().unwrap();
+    summary(
+        "moe-dirichlet-2x2",
+        &folder.path().join("out"),
+        &["--on", "sim,threads", "--profile", path],
+        "2",
+    );
+    let run = [
+        "command",
+        "load scenario",
+        "plan",
+        "check plan",
+        "variant",
+        "measure frame sizes",
+        "measure frames of a rank",
+        "simulate",
+        "run",
+        "prepare",
+        "fill",
+        "wait for a core",
+        "encode",
+        "copy",
+        "decode",
+        "check",
+        "metrics",
+        "write timeline",
+    ];
+    assert_eq!(spans_of(&profile), BTreeSet::from(run.map(str::to_owned)));
+    assert_eq!(names(folder.path()), ["out", "profile.json"]);
+
+    let checked = output(&["scenario", "check", "scenarios/none.toml", "--profile", path]);
+    assert_eq!(checked.status.code(), Some(2), "{}", text_of(&checked.stderr));
+    let failed = ["command", "load scenario"].map(str::to_owned);
+    assert_eq!(spans_of(&profile), BTreeSet::from(failed), "a command that fails is profiled, too");
+
+    let args = ["scenarios/smoke/all-to-all-late-1x4.toml", "--variant", "native", "--set", "iterations=1"];
+    let validated = zipwire(&["validate", "--profile", path]).args(args).output().unwrap();
+    assert!(validated.status.success(), "{}", text_of(&validated.stderr));
+    assert!(spans_of(&profile).contains("pace"));
+}
+
+#[test]
+fn a_profile_that_cannot_be_written_is_bad_usage() {
+    let folder = TempDir::new().unwrap();
+    let [file, out] = ["file", "out"].map(|name| folder.path().join(name));
+    fs::write(&file, "kept").unwrap();
+    for bad in [file.join("profile.json"), folder.path().to_owned()] {
+        let args = ["run", "scenarios/smoke/moe-pair-1x2.toml", "--out", out.to_str().unwrap(), "--profile"];
+        let run = zipwire(&args).arg(&bad).output().unwrap();
+        assert_eq!(run.status.code(), Some(2));
+        let error = text_of(&run.stderr);
+        assert!(error.contains("cannot write profile") && error.contains("help: "), "{error}");
+        assert_eq!(names(folder.path()), ["file"], "nothing has run");
     }
 }
 
@@ -243,6 +348,14 @@ fn scenarios_are_listed_and_checked() {
     let buffers =
         check["variants"].as_array().unwrap().iter().map(|v| v["buffer_bytes"].as_u64().unwrap()).max();
     assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
+}
+
+#[test]
+fn the_schema_is_the_one_in_docs() {
+    let schema = output(&["scenario", "schema"]);
+    assert!(schema.status.success());
+    let copy = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/scenario.schema.json");
+    assert!(text_of(&schema.stdout) == fs::read_to_string(copy).unwrap(), "see `scenarios/tests/schema.rs`");
 }
 
 #[test]

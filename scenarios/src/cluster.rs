@@ -5,9 +5,10 @@ use zipwire_schedule::{HostCost, Topology};
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::Field;
+use crate::schema::{Condition, Rule, Schema, bandwidth, count, integer, needed, optional, table, time};
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
-const RANK_LIMIT: u32 = 4096;
+pub(crate) const RANK_LIMIT: u32 = 4096;
 
 const KEYS: &[&str] = &[
     "nodes",
@@ -65,4 +66,22 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
         latency_inter_s,
     };
     Ok((topology, host))
+}
+
+/// What [`read`] reads.
+pub(crate) fn schema() -> Schema {
+    #[rustfmt::skip]
+    let keys = [
+        needed("nodes", "number of nodes; nodes x GPUs from 2 to 4096", integer(1..=RANK_LIMIT)),
+        needed("gpus_per_node", "GPUs of each node; a rank is a GPU", integer(1..=RANK_LIMIT)),
+        needed("gpu_bandwidth", "bandwidth of a GPU's link, in each direction", bandwidth()),
+        optional("nic_bandwidth", "bandwidth of one NIC, in each direction; needed for 2 nodes and more", bandwidth()),
+        optional("nics_per_node", "NICs of each node, at most one per GPU; 1 by default", count()),
+        needed("latency_intra", "time before the first byte moves within a node", time()),
+        optional("latency_inter", "time before the first byte moves between nodes; needed for 2 nodes and more", time()),
+        optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
+        optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
+    ];
+    let several = || Condition::Is("nodes", integer(2..=RANK_LIMIT));
+    table(KEYS, keys).when(several(), Rule::Needs(&["nic_bandwidth", "latency_inter"]))
 }

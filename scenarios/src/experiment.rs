@@ -1,5 +1,6 @@
 //! From text to a resolved experiment.
 
+use serde_json::{Value, json};
 use zipwire_schedule::{Durations, Fault, HostCost, Job, Protocol, Slack, Topology};
 use zipwire_traces::Payload;
 
@@ -9,6 +10,7 @@ use crate::error::Result;
 use crate::payload;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
+use crate::schema::{Schema, integer, needed, optional, table, time};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::variant::{self, Placed, Variant};
@@ -59,6 +61,7 @@ const KEYS: &[&str] = &[
     "fault",
     "deadline",
 ];
+const COMPUTE_KEYS: &[&str] = &["expert"];
 
 const ITERATION_LIMIT: u32 = 1_000_000;
 /// Most iterations x ranks: durations are drawn in advance, up to 40 bytes each.
@@ -128,6 +131,43 @@ pub fn load(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Exper
     })
 }
 
+/// A JSON Schema (draft 2020-12) of the language that [`load`] reads, for editors.
+///
+/// It knows keys, types, names, units and the limits of bare numbers. It refuses nothing that [`load`] accepts, a minus
+/// before a zero excepted; what depends on several tables, on files or on the value of a quantity, only [`load`] refuses.
+pub fn schema() -> Value {
+    let Value::Object(root) = root_schema().into_value() else {
+        unreachable!("a table's schema is an object")
+    };
+    let mut schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "zipwire scenario",
+    });
+    for (key, value) in root {
+        schema[key] = value;
+    }
+    schema
+}
+
+fn root_schema() -> Schema {
+    let compute =
+        [optional("expert", "time of the expert computation at mean load; none by default", time())];
+    #[rustfmt::skip]
+    let keys = [
+        needed("name", "name of the scenario; it names output files", Field::name_schema()),
+        optional("seed", "the one seed of everything that is drawn; 0 by default", integer(0..=u64::MAX)),
+        optional("iterations", "iterations, one after the other; 1 by default", integer(1..=ITERATION_LIMIT)),
+        needed("cluster", "the hardware: equal nodes of equal GPUs", cluster::schema()),
+        needed("workload", "what an iteration does", workload::schema()),
+        optional("compute", "how long the model computes; workload kind `moe` only", table(COMPUTE_KEYS, compute)),
+        optional("codec", "codec of the coded variants and its cost", codec::schema()),
+        optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
+        optional("fault", "what goes wrong; nothing by default", fault::schema()),
+        optional("deadline", "how long ranks wait before they fail", fault::slack_schema()),
+    ];
+    table(KEYS, keys)
+}
+
 fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
     let Some(field) = table.get("iterations") else { return Ok(1) };
     let iterations = field.integer_u32(1..=ITERATION_LIMIT)?;
@@ -147,7 +187,7 @@ fn expert_seconds(table: &Reader<'_>, kind: Kind) -> Result<f64> {
     if kind != Kind::Moe {
         table.refuse("compute", "only workload kind `moe` computes")?;
     }
-    field.table(&["expert"])?.get("expert").map_or(Ok(0.0), |field| field.time())
+    field.table(COMPUTE_KEYS)?.get("expert").map_or(Ok(0.0), |field| field.time())
 }
 
 /// Coded variants need a codec that knows the values, and something that says how well it does.

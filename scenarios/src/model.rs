@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{BYTES_LIMIT, Field, Reader};
+use crate::schema::{Condition, Rule, Schema, integer, names, one_of, optional, table};
 
 /// One mixture-of-experts layer, as far as its All-to-Alls are concerned. Values are BF16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,10 @@ pub(crate) struct Model {
 const VALUE_BYTES: u64 = 2;
 /// Most experts: counts are kept for each pair of rank and expert, 512 MiB at this size and the most ranks.
 const EXPERT_LIMIT: u32 = 4096;
+/// Most values per token.
+const HIDDEN_LIMIT: u32 = 1 << 20;
+/// Most tokens per rank.
+const TOKEN_LIMIT: u64 = 1 << 24;
 /// Tokens per rank of a preset: sequence length 1024, micro-batch 1 (ZipCCL, sec. 6).
 const PRESET_TOKENS: u64 = 1024;
 
@@ -47,16 +52,31 @@ impl Model {
         let model = Self {
             experts: small("experts", "16", preset.map(|model| model.experts), EXPERT_LIMIT)?,
             top_k: small("top_k", "2", preset.map(|model| model.top_k), EXPERT_LIMIT)?,
-            hidden: small("hidden", "4096", preset.map(|model| model.hidden), 1 << 20)?,
+            hidden: small("hidden", "4096", preset.map(|model| model.hidden), HIDDEN_LIMIT)?,
             tokens_per_rank: integer(
                 "tokens_per_rank",
                 "1024",
                 preset.map(|model| model.tokens_per_rank),
-                1 << 24,
+                TOKEN_LIMIT,
             )?,
         };
         model.check(field, &table)?;
         Ok(model)
+    }
+
+    /// What [`read`](Self::read) reads.
+    pub(crate) fn schema() -> Schema {
+        let preset = || names(PRESETS.map(|preset| preset.0));
+        #[rustfmt::skip]
+        let keys = [
+            optional("preset", "published sizes, for the keys that are left out", preset()),
+            optional("experts", "routed experts of the layer", integer(1..=EXPERT_LIMIT)),
+            optional("top_k", "experts that each token goes to, at most all", integer(1..=EXPERT_LIMIT)),
+            optional("hidden", "values per token", integer(1..=HIDDEN_LIMIT)),
+            optional("tokens_per_rank", "tokens of each rank", integer(1..=TOKEN_LIMIT)),
+        ];
+        let sizes = Rule::Needs(&["experts", "top_k", "hidden", "tokens_per_rank"]);
+        one_of([preset(), table(KEYS, keys).when(Condition::Lacks("preset"), sizes)])
     }
 
     /// Copies of tokens that each rank sends, its own experts included.

@@ -9,6 +9,7 @@ use zipwire_traces::{Payload, Rows, TraceError, read_bf16};
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
+use crate::schema::{Condition, Rule, Schema, number, optional, string, table};
 
 /// Where the rows of the communication segments come from.
 pub(crate) enum Rowset {
@@ -17,6 +18,8 @@ pub(crate) enum Rowset {
     /// Normally distributed values, drawn when everything else is known to be right.
     Gaussian { std: f64 },
 }
+
+const SOURCES: &[&str] = &["file", "gaussian"];
 
 /// Standard deviations that leave BF16 room on both sides.
 const STD_LIMITS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
@@ -35,7 +38,7 @@ impl Rowset {
         if dtype != DType::Bf16 {
             return Err(field.error(Problem::PayloadType { dtype: dtype.name() }));
         }
-        let (source, value) = table.one_of(&["file", "gaussian"])?;
+        let (source, value) = table.one_of(SOURCES)?;
         if source == "file" {
             return Self::recorded(&table, &value, tensors, base);
         }
@@ -43,6 +46,20 @@ impl Rowset {
             table.refuse(key, "the payload is drawn, not read from a file")?;
         }
         Ok(Self::Gaussian { std: value.number(STD_LIMITS)? })
+    }
+
+    /// What [`read`](Self::read) reads for the same `valid` and `tensors`.
+    pub(crate) fn schema(valid: &[&'static str], tensors: &'static [&'static str]) -> Schema {
+        let tensor = |&key| optional(key, "name of the tensor whose rows the call carries", string());
+        #[rustfmt::skip]
+        let keys = [
+            optional("file", "a safetensors file of BF16 values", string()),
+            optional("gaussian", "standard deviation of values that are drawn", number(STD_LIMITS)),
+        ];
+        table(valid, keys.into_iter().chain(tensors.iter().map(tensor)))
+            .with_one_of(SOURCES)
+            .when(Condition::Has("file"), Rule::Needs(tensors))
+            .when(Condition::Has("gaussian"), Rule::Refuses(tensors))
     }
 
     fn recorded(table: &Reader<'_>, file: &Field<'_>, tensors: &[&'static str], base: &Path) -> Result<Self> {

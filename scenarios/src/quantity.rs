@@ -89,6 +89,13 @@ impl Dimension {
         self.table().iter().map(|unit| unit.name).filter(|&name| name != "\u{3bc}s")
     }
 
+    /// A regular expression of its quantities, for the schema: those that [`parse`] reads, without a minus sign, because
+    /// none may be negative.
+    pub(crate) fn pattern(self) -> String {
+        let units: Vec<&str> = self.table().iter().map(|unit| unit.name).collect();
+        format!(r"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*({})\s*$", units.join("|"))
+    }
+
     fn table(self) -> &'static [Unit] {
         match self {
             Self::Bandwidth => BANDWIDTH,
@@ -172,6 +179,24 @@ mod tests {
                 assert!(!names[..index].contains(name), "`{name}` twice");
             }
             assert!(parse(dimension.example(), dimension).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_pattern_matches_what_is_read() {
+        let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+        let name = "https://zipwire.invalid/time";
+        compiler.add_resource(name, serde_json::json!({ "pattern": Dimension::Time.pattern() })).unwrap();
+        let index = compiler.compile(name, &mut schemas).unwrap();
+        for number in [
+            "5", "+5", "05", "5.", "5.25", ".5", "5e3", "5.e-3", ".5E+3", ".", "", "e3", "5e", "5e+", "0x5",
+            "5 5",
+        ] {
+            for unit in ["us", " us", "\u{b5}s", "\u{3bc}s ", "s", "", "usec", " u s", "GB/s"] {
+                let text = format!("{number}{unit}");
+                let matches = schemas.validate(&text.as_str().into(), index).is_ok();
+                assert_eq!(matches, parse(&text, Dimension::Time).is_ok(), "`{text}`");
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use crate::document::Place;
 use crate::error::{Result, ScenarioError};
 use crate::problem::Problem;
 use crate::quantity::{self, Dimension, NotQuantity};
+use crate::schema::{self, Schema};
 use crate::tree::{Node, Table, Value};
 
 /// A value and the path of its key, for messages.
@@ -31,6 +32,8 @@ const TIME_LIMIT_S: f64 = 1e6;
 const BANDWIDTH_LIMITS: RangeInclusive<f64> = 1.0..=1e18;
 /// Most bytes of a transfer, or of a rank in one call, 1 TiB: sums over all ranks and flows then fit 64 bits.
 pub(crate) const BYTES_LIMIT: u64 = 1 << 40;
+/// Longest name that becomes part of a file name.
+const NAME_LIMIT: usize = 100;
 
 impl<'a> Field<'a> {
     pub(crate) fn root(node: &'a Node) -> Self {
@@ -96,13 +99,18 @@ impl<'a> Field<'a> {
     pub(crate) fn name(&self) -> Result<String> {
         let name = self.string()?;
         let is_fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.len() > 100
+        if name.len() > NAME_LIMIT
             || !name.starts_with(|c: char| c.is_ascii_alphanumeric())
             || !name.chars().all(is_fine)
         {
             return Err(self.error(Problem::BadName { path: self.path.clone(), name: name.to_owned() }));
         }
         Ok(name.to_owned())
+    }
+
+    /// What [`name`](Self::name) accepts.
+    pub(crate) fn name_schema() -> Schema {
+        schema::pattern(&format!("^[0-9A-Za-z][0-9A-Za-z._-]{{0,{}}}$", NAME_LIMIT - 1))
     }
 
     /// One of the names of `all`.
@@ -181,6 +189,11 @@ impl<'a> Field<'a> {
             Value::Integer(_) => self.integer(0..=BYTES_LIMIT),
             _ => self.bytes(0),
         }
+    }
+
+    /// What [`bytes_or_integer`](Self::bytes_or_integer) accepts.
+    pub(crate) fn bytes_or_integer_schema() -> Schema {
+        schema::one_of([schema::bytes(), schema::integer(0..=BYTES_LIMIT)])
     }
 
     fn quantity(&self, dimension: Dimension) -> Result<f64> {

@@ -1,11 +1,14 @@
 //! `skew`: ranks do not begin at the same time.
 
+use std::ops::RangeInclusive;
+
 use rand_distr::{Distribution, Exp1};
 use zipwire_schedule::{Durations, Rank};
 use zipwire_traces::stream;
 
 use crate::error::Result;
 use crate::reader::Field;
+use crate::schema::{Schema, number, optional, table, time};
 
 /// Delay before a compute phase, drawn per iteration and rank from an exponential distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,12 +17,27 @@ pub(crate) struct Skew {
     per_compute: f64,
 }
 
+const KEYS: &[&str] = &["base", "per_compute"];
+
+const PER_COMPUTE_LIMITS: RangeInclusive<f64> = 0.0..=100.0;
+
 impl Skew {
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
-        let table = field.table(&["base", "per_compute"])?;
+        let table = field.table(KEYS)?;
         let base_s = table.get("base").map_or(Ok(0.0), |field| field.time())?;
-        let per_compute = table.get("per_compute").map_or(Ok(0.0), |field| field.number(0.0..=100.0))?;
+        let per_compute =
+            table.get("per_compute").map_or(Ok(0.0), |field| field.number(PER_COMPUTE_LIMITS))?;
         Ok(Self { base_s, per_compute })
+    }
+
+    /// What [`read`](Self::read) reads.
+    pub(crate) fn schema() -> Schema {
+        #[rustfmt::skip]
+        let keys = [
+            optional("base", "mean delay before each call, drawn anew per rank and iteration; none by default", time()),
+            optional("per_compute", "mean delay per second of computation before the call; 0 by default", number(PER_COMPUTE_LIMITS)),
+        ];
+        table(KEYS, keys)
     }
 
     /// Draws the durations of a skew segment before a phase that computes for `compute_s`.

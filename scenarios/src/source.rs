@@ -35,9 +35,10 @@ impl Source {
         Self { name: name.into(), text: text.into(), base: base.into() }
     }
 
-    /// First line of the comment that opens the text.
+    /// First line of the comment that opens the text; lines for editors, which begin with `#:`, are none of it.
     pub fn description(&self) -> Option<String> {
-        let line = self.text.lines().find(|line| !line.trim().is_empty())?;
+        let is_text = |line: &&str| !line.trim().is_empty() && !line.starts_with("#:");
+        let line = self.text.lines().find(is_text)?;
         let text = line.trim().strip_prefix('#')?.trim_start_matches('#').trim();
         (!text.is_empty()).then(|| text.to_owned())
     }

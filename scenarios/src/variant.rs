@@ -6,6 +6,7 @@ use crate::document::Place;
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::Field;
+use crate::schema::{Condition, Rule, Schema, array, count, names, needed, optional, table};
 
 /// One way to do the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub(crate) struct Placed {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
 }
+
+const KEYS: &[&str] = &["name", "protocol", "order", "window"];
 
 /// Most variants of a scenario.
 const LIMIT: usize = 1000;
@@ -65,7 +68,7 @@ pub(crate) fn default() -> Variant {
 }
 
 fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Placed, Place)> {
-    let table = item.table(&["name", "protocol", "order", "window"])?;
+    let table = item.table(KEYS)?;
     let name = table.need("name", "\"native\"")?;
     let protocol_field = table.get("protocol");
     let protocol = match &protocol_field {
@@ -91,4 +94,17 @@ fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Place
     let window = table.get("window").map(|field| field.integer_u32(1..=ranks - 1)).transpose()?;
     let variant = Variant { name: name.name()?, protocol, order, window };
     Ok((Placed { variant, protocol: blamed.place() }, name.place()))
+}
+
+/// What [`read`] reads.
+pub(crate) fn schema() -> Schema {
+    #[rustfmt::skip]
+    let keys = [
+        needed("name", "unique name; it becomes part of file names", Field::name_schema()),
+        optional("protocol", "how an All-to-All travels; `native`, uncompressed, by default", names(Protocol::ALL.map(Protocol::name))),
+        optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
+        optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
+    ];
+    let one_open = Condition::Is("order", names([Order::ShiftedRounds.name()]));
+    array(table(KEYS, keys).when(one_open, Rule::Refuses(&["window"]))).at_most(LIMIT)
 }

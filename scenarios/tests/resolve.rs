@@ -311,6 +311,8 @@ fn selection_keeps_the_order_of_the_scenario() {
 #[test]
 fn description_is_the_first_line_of_the_opening_comment() {
     let description = |text: &str| Source::from_text("test.toml", text, ".").description();
+    let for_editors = "#:schema ../scenario.schema.json\n# What it shows.\nname = \"a\"";
+    assert_eq!(description(for_editors).as_deref(), Some("What it shows."));
     assert_eq!(description("# One layer.\n# More.\nname = \"x\"").as_deref(), Some("One layer."));
     assert_eq!(description("name = \"x\" # not this\n# nor this"), None);
 }

@@ -58,6 +58,7 @@ pub enum SimError {
 /// Simulates a plan. `proceed` is asked now and then; `false` ends the run with [`SimError::Cancelled`].
 pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, SimError> {
     let plan = setup.plan;
+    let _span = tracing::info_span!("simulate", iterations = setup.iterations).entered();
     assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");
     let mut timeline =
         Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };

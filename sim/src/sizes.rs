@@ -72,6 +72,7 @@ impl SizeTable {
         payload: &Payload,
         proceed: impl Fn() -> bool + Sync,
     ) -> Result<bool, SizeError> {
+        let _span = tracing::info_span!("measure frame sizes").entered();
         let codec = spec.codec();
         let tasks: Vec<Task<'_>> =
             tasks(plan).filter(|t| !self.lens.contains_key(&(t.segment, t.layout))).collect();
@@ -116,6 +117,7 @@ fn measure(
     payload: &Payload,
     proceed: &impl Fn() -> bool,
 ) -> Result<Option<Vec<u64>>, SizeError> {
+    let _span = tracing::info_span!("measure frames of a rank", rank = task.src.0).entered();
     let (mut values, mut fixed, mut dynamic) = (Vec::new(), Vec::new(), Vec::new());
     let mut lens = Vec::with_capacity(task.blocks.len());
     for block in task.blocks {

@@ -15,7 +15,10 @@ use crate::error::CliError;
 use crate::table;
 
 pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let read = |path: &Path| read_chrome(path).map_err(|error| CliError::Usage(error.to_string()));
+    let read = |path: &Path| {
+        let _span = tracing::info_span!("read timeline").entered();
+        read_chrome(path).map_err(|error| CliError::Usage(error.to_string()))
+    };
     let a = read(&args.a)?;
     check(cancel)?;
     let b = read(&args.b)?;
@@ -27,7 +30,7 @@ pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
             digests.0, digests.1
         );
     }
-    let diff = Diff::of(&a, &b);
+    let diff = tracing::info_span!("compare").in_scope(|| Diff::of(&a, &b));
     check(cancel)?;
 
     let mut out = stdout().lock();

@@ -22,6 +22,7 @@ fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, ScenarioError> {
 }
 
 fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, ScenarioError> {
+    let _span = tracing::info_span!("load scenario").entered();
     load(&Source::read(path)?, sets, seed)
 }
 
@@ -34,6 +35,7 @@ fn write_trace(
     planned: &Planned,
     timeline: &Timeline,
 ) -> Result<(), OutputError> {
+    let _span = tracing::info_span!("write timeline", %variant, %executor).entered();
     let meta = TraceMeta {
         scenario: experiment.name.clone(),
         variant: variant.to_owned(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::{Lane, Work};
-use zipwire::traces::{Executors, Metrics, Summary, Timeline, TransferRow, write_transfers};
+use zipwire::traces::{Bandwidths, Executors, Metrics, Summary, Timeline, TransferRow, write_transfers};
 use zipwire::{Cancel, ExecuteError, Executor, Output, OutputError, Planned, Prepared};
 
 use crate::cli::RunArgs;
@@ -41,10 +41,14 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
                 Err(error) => return Err(error.into()),
             };
             let planned = prepared.planned(index);
-            let metrics = Metrics::of(&outcome.timeline, planned.plan.bytes_raw());
+            let metrics = tracing::info_span!("metrics", variant = %variant.name)
+                .in_scope(|| Metrics::of(&outcome.timeline, planned.plan.bytes_raw()));
             write_timeline(&mut output, &experiment, executor, &variant.name, &outcome.timeline, planned)?;
             let (timed, digest) = (executor.is_timed(), planned.digest.clone());
             results.insert(executor.name(), timed, &variant.name, metrics, digest, outcome.verified);
+            if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
+                results.insert_bandwidths(executor.name(), &variant.name, bandwidths);
+            }
             progress.end();
         }
     }
@@ -130,12 +134,20 @@ fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<Tra
     Some(rows)
 }
 
-/// The table: one row per variant; all columns for the first executor, time and verification for the others.
+/// The table: one row per variant; all columns for the first executor, time and verification for the others. A collective
+/// call on a timed executor has bandwidths.
 fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> String {
     let (&first, others) = executors.split_first().expect("the command line names at least one executor");
     let mut header: Vec<String> =
         ["variant", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
     header.extend(["raw", "wire", "ratio"].map(String::from));
+    let has_bandwidths = summary
+        .executors
+        .iter()
+        .any(|(executor, _, result)| executor == first.name() && result.bandwidths.is_some());
+    if has_bandwidths {
+        header.extend(["algbw", "busbw", "effective busbw"].map(String::from));
+    }
     if first.is_real() {
         header.push("verified".to_owned());
     }
@@ -163,6 +175,17 @@ fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> S
             table::bytes(metrics.bytes_wire as f64),
             factor(metrics.ratio),
         ]);
+        if has_bandwidths {
+            let bandwidth = |of: fn(&Bandwidths) -> f64| {
+                let value = result(first).bandwidths.as_ref().map(of);
+                value.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.3} GB/s"))
+            };
+            row.extend([
+                bandwidth(|of| of.algbw_gbps),
+                bandwidth(|of| of.busbw_gbps),
+                bandwidth(|of| of.effective_busbw_gbps),
+            ]);
+        }
         if first.is_real() {
             row.push(verified(first));
         }

@@ -1,4 +1,4 @@
-//! `zipwire scenario check|list`: what a file says, before anything runs.
+//! `zipwire scenario check|schema|list`: what a file says, or may say, before anything runs.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use crate::table;
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
         ScenarioCommand::Check { scenario, json } => check(scenario, *json, cancel),
+        ScenarioCommand::Schema => schema(),
         ScenarioCommand::List { folder, json } => list(folder, *json),
     }
 }
@@ -117,6 +118,13 @@ fn traffic_report(traffic: &Traffic) -> TrafficReport {
         sent_max_over_mean: imbalance(&traffic.sent),
         received_max_over_mean: imbalance(&traffic.received),
     }
+}
+
+fn schema() -> Result<(), CliError> {
+    let mut out = stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &zipwire::scenarios::schema()).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(())
 }
 
 /// One line of the list; a file that does not resolve says why.

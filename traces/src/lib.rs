@@ -1,7 +1,7 @@
 //! Timelines out, recordings in.
 //!
 //! Out: an executor writes [`Span`]s into a [`Timeline`]; [`write_chrome`] makes it a trace for Perfetto,
-//! [`Metrics::of`] the numbers that variants are compared by, [`Summary`] the file that holds them side by side.
+//! [`Metrics::of`] the numbers that variants are compared by, [`Bandwidths::of`] those of a collective call, [`Summary`] the file that holds them side by side.
 //! [`read_chrome`] reads a trace back; [`Diff::of`] holds two of them against each other, span by span.
 //!
 //! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_bf16`] what transfers
@@ -9,6 +9,7 @@
 //!
 //! Nothing here schedules, simulates or sends: it is what simulated and real runs have in common at their edges.
 
+mod bandwidth;
 mod chrome;
 mod diff;
 mod error;
@@ -25,6 +26,7 @@ mod summary;
 mod tensor;
 mod transfers;
 
+pub use bandwidth::Bandwidths;
 pub use chrome::{Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
 pub use diff::{Comparison, Diff, Group, Pair, Total};
 pub use error::TraceError;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::Metrics;
+use crate::{Bandwidths, Metrics};
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -52,6 +52,9 @@ pub struct VariantSummary {
     /// Whether every received byte was compared with what was sent and found equal; `None` in simulation, where there
     /// are no bytes.
     pub verified: Option<bool>,
+    /// Bandwidths of a collective call; its keys are absent for other workloads and where the executor's times mean nothing.
+    #[serde(flatten)]
+    pub bandwidths: Option<Bandwidths>,
 }
 
 /// Results by executor and variant, in the order in which they were inserted.
@@ -88,7 +91,8 @@ impl Executors {
         plan_digest: impl Into<String>,
         verified: Option<bool>,
     ) {
-        let summary = VariantSummary { metrics, speedup: None, plan_digest: plan_digest.into(), verified };
+        let plan_digest = plan_digest.into();
+        let summary = VariantSummary { metrics, speedup: None, plan_digest, verified, bandwidths: None };
         let found = self.executors.iter().position(|other| other.name == executor);
         let index = found.unwrap_or_else(|| {
             self.executors.push(Executor { name: executor.to_owned(), timed, variants: Vec::new() });
@@ -101,6 +105,18 @@ impl Executors {
             None => executor.variants.push((variant.to_owned(), summary)),
         }
         executor.compare(&self.first_variant);
+    }
+
+    /// Adds the bandwidths of a collective call to what `variant` did on `executor`.
+    ///
+    /// # Panics
+    /// If it did not run there, or if the executor's times cannot be compared.
+    pub fn insert_bandwidths(&mut self, executor: &str, variant: &str, bandwidths: Bandwidths) {
+        let executor = self.executors.iter_mut().find(|other| other.name == executor);
+        let executor = executor.expect("an executor has results before it has bandwidths");
+        assert!(executor.timed, "times of executor `{}` are no measure of bandwidth", executor.name);
+        let summary = executor.variants.iter_mut().find(|(name, _)| name == variant);
+        summary.expect("a variant has results before it has bandwidths").1.bandwidths = Some(bandwidths);
     }
 
     /// What `variant` did on `executor`, if it ran.
@@ -254,6 +270,35 @@ mod tests {
           }
         }
         "#);
+    }
+
+    #[test]
+    fn bandwidths_follow_all_other_keys() {
+        let mut executors = Executors::new("native");
+        executors.insert("sim", true, "native", metrics(2.0), "", None);
+        let bandwidths = Bandwidths { algbw_gbps: 4.0, busbw_gbps: 2.0, effective_busbw_gbps: 3.0 };
+        executors.insert_bandwidths("sim", "native", bandwidths);
+        let text = written(&Summary::new("quickstart", 7, executors));
+        let (_, end) = text.split_once("\"verified\": null,").unwrap();
+        insta::assert_snapshot!(end, @r#"
+
+                "algbw_gbps": 4.0,
+                "busbw_gbps": 2.0,
+                "effective_busbw_gbps": 3.0
+              }
+            }
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    #[should_panic(expected = "no measure of bandwidth")]
+    fn untimed_executors_have_no_bandwidths() {
+        let mut executors = Executors::new("native");
+        executors.insert("threads", false, "native", metrics(2.0), "", Some(true));
+        let bandwidths = Bandwidths { algbw_gbps: 4.0, busbw_gbps: 2.0, effective_busbw_gbps: 3.0 };
+        executors.insert_bandwidths("threads", "native", bandwidths);
     }
 
     #[test]

@@ -150,12 +150,14 @@ pub(super) fn capabilities(paced: bool) -> Capabilities {
 impl<'a> Rendezvous<'a> {
     /// Fills what the model would have computed before the iteration, and poisons what peers and codec fill.
     pub(super) fn prepare(&self) {
+        let _span = tracing::info_span!("prepare").entered();
         self.chunks.poisoned.iter().for_each(|region| self.memory().poison(region));
         self.chunks.filled_before.iter().for_each(|chunk| self.fill(chunk));
     }
 
     /// Checks what no later op has consumed.
     pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
+        let _span = tracing::info_span!("check").entered();
         self.chunks.checked_at_end.iter().try_for_each(|chunk| self.check(machine, None, chunk))
     }
 
@@ -163,13 +165,15 @@ impl<'a> Rendezvous<'a> {
         let begin_s = self.fabric.now_s();
         let Op { segment, kind, .. } = machine.op(op);
         // Whatever works on bytes has a core for itself: then the time that the codec takes is its own.
-        let permit = self.permits.take();
+        let permit = tracing::info_span!("wait for a core").in_scope(|| self.permits.take());
         if let Some(chunks) = self.chunks.checked_before.get(&op) {
+            let _span = tracing::info_span!("check").entered();
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
         let work_s = self.fabric.now_s();
         let (sizes, seconds, coding) = match kind {
             OpKind::Compute(_) => {
+                let _span = tracing::info_span!("fill").entered();
                 self.chunks.filled_by.get(&op).into_iter().flatten().for_each(|chunk| self.fill(chunk));
                 let iteration = self.pacing.as_ref().map_or(0, |pacing| pacing.iteration);
                 let compute_s = |pace: &Pace| {
@@ -202,6 +206,7 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn encode(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<Vec<(SizeId, u64)>, Failure> {
+        let _span = tracing::info_span!("encode", bytes = batch.bytes_raw()).entered();
         let codec = self.codec.expect("coded plans name their codec");
         let encode = |block: &Block| {
             let (values, mut frames) = self.lock(&block.values, &block.static_section);
@@ -220,6 +225,7 @@ impl<'a> Rendezvous<'a> {
     }
 
     fn decode(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
+        let _span = tracing::info_span!("decode", bytes = batch.bytes_raw()).entered();
         batch.blocks.iter().try_for_each(|block| {
             let size = machine.size(block.size).expect("sizes are known before frames are decoded");
             let live = Region { len: size, ..block.dynamic_section };
@@ -360,6 +366,7 @@ impl<'a> Rendezvous<'a> {
                         format!("rank {src} sends {} bytes where {expected} were announced", from.len);
                     return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
                 }
+                let _span = tracing::info_span!("copy", bytes = from.len).entered();
                 let (source, mut target) = self.fabric.lock((src, from.buffer), (self.rank, to.buffer));
                 let target = &mut target[range(&Region { len: from.len, ..to })];
                 target.copy_from_slice(&source[range(&from)]);

@@ -89,6 +89,7 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
     let mut report = Report { timeline, bytes_verified: 0, codec_work: CodecWork::default() };
     let permits = Permits::new(setup.cores);
     for iteration in 0..setup.iterations {
+        let _span = tracing::info_span!("run", iteration).entered();
         let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
         let faults = FaultPlan::new(plan, setup.faults, iteration);
         let job = RankJob {

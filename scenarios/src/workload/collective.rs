@@ -4,22 +4,30 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
-use super::{Context, Workload, matrix_file};
+use super::{Context, Kind, Workload, matrix_file};
+use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::payload::Rowset;
 use crate::problem::Problem;
 use crate::reader::{BYTES_LIMIT, Field};
+use crate::schema::{Schema, array, bytes, names, needed, one_of, optional, string, table, time};
 
 const KEYS: &[&str] = &["kind", "collective", "dtype", "bytes_per_rank", "matrix", "start", "payload"];
 
+const PAYLOAD_KEYS: &[&str] = &["file", "tensor", "gaussian"];
+const TENSORS: &[&str] = &["tensor"];
+
+const COLLECTIVES: [&str; 1] = ["all-to-all"];
+const SIZES: &[&str] = &["bytes_per_rank", "matrix"];
+
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     let table = field.table(KEYS)?;
-    table.need("collective", "\"all-to-all\"")?.choice("collective", &["all-to-all"], |name| name)?;
+    table.need("collective", "\"all-to-all\"")?.choice("collective", &COLLECTIVES, |name| name)?;
     let dtype = match table.get("dtype") {
         Some(field) => field.choice("dtype", &DType::ALL, DType::name)?,
         None => DType::Bf16,
     };
-    let bytes = match table.one_of(&["bytes_per_rank", "matrix"])? {
+    let bytes = match table.one_of(SIZES)? {
         ("matrix", field) => {
             let bytes = matrix(&field, dtype, context)?;
             check_sums(&bytes, &field)?;
@@ -28,9 +36,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         (_, field) => equal_chunks(&field, dtype, context.ranks)?,
     };
     let start = table.get("start").map(|field| start(&field, context.ranks)).transpose()?;
-    let rows = table
-        .get("payload")
-        .map(|field| Rowset::read(&field, &["file", "tensor", "gaussian"], &["tensor"], dtype, context.base));
+    let rows =
+        table.get("payload").map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, dtype, context.base));
 
     let mut segments = Vec::new();
     if start.is_some() {
@@ -48,6 +55,23 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
     Ok(Workload { job, durations, dtype, rows: rows.transpose()? })
+}
+
+/// What [`read`] reads.
+pub(super) fn schema() -> Schema {
+    let per_rank = |items| array(items).at_most(RANK_LIMIT as usize);
+    let matrix = one_of([string(), per_rank(per_rank(Field::bytes_or_integer_schema()))]);
+    #[rustfmt::skip]
+    let keys = [
+        Kind::Collective.key(),
+        needed("collective", "the call", names(COLLECTIVES)),
+        optional("dtype", "type of the values; `BF16` by default", names(DType::ALL.map(DType::name))),
+        optional("bytes_per_rank", "bytes of each rank's input, its own chunk included", bytes()),
+        optional("matrix", "bytes from source (row) to destination (column): a CSV file or an array of arrays", matrix),
+        optional("start", "how late each rank enters the call; all at once by default", per_rank(time())),
+        optional("payload", "what is sent; BF16 only", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
+    ];
+    table(KEYS, keys).with_one_of(SIZES)
 }
 
 /// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.

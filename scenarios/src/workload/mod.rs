@@ -15,6 +15,7 @@ use zipwire_schedule::{Durations, Job, Work};
 use crate::error::Result;
 use crate::payload::Rowset;
 use crate::reader::Field;
+use crate::schema::{Key, Schema, names, needed, one_of};
 
 /// What workloads need to know about everything else.
 pub(crate) struct Context<'a> {
@@ -61,6 +62,11 @@ impl Kind {
         }
     }
 
+    /// The key that decides which others there are, with this as its only value.
+    fn key(self) -> Key {
+        needed("kind", "what an iteration does; it decides on the other keys", names([self.name()]))
+    }
+
     /// Reads the key that decides which others there are.
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
         match field.peek("kind")? {
@@ -81,4 +87,13 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
         Kind::Collective => collective::read(field, context),
         Kind::Transfers => transfers::read(field, context),
     }
+}
+
+/// What [`read`] reads.
+pub(crate) fn schema() -> Schema {
+    one_of(Kind::ALL.map(|kind| match kind {
+        Kind::Moe => moe::schema(),
+        Kind::Collective => collective::schema(),
+        Kind::Transfers => transfers::schema(),
+    }))
 }

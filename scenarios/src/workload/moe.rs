@@ -4,15 +4,19 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
-use super::{Context, Workload};
+use super::{Context, Kind, Workload};
 use crate::error::Result;
 use crate::model::Model;
 use crate::payload::Rowset;
 use crate::reader::Field;
 use crate::routing;
+use crate::schema::{Schema, needed, optional, table};
 use crate::skew::{Shape, Skew};
 
 const KEYS: &[&str] = &["kind", "model", "routing", "skew", "payload"];
+
+const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gaussian"];
+const TENSORS: &[&str] = &["dispatch", "combine"];
 
 const TOKENS: Slot = Slot(0);
 const EXPERT: Slot = Slot(1);
@@ -33,13 +37,25 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         },
     )?;
     let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
-    let rows = table.get("payload").map(|field| {
-        let valid = &["file", "dispatch", "combine", "gaussian"];
-        Rowset::read(&field, valid, &["dispatch", "combine"], DType::Bf16, context.base)
-    });
+    let rows = table
+        .get("payload")
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.base));
     let tokens = between_ranks(&counts, &model, context.ranks);
     let (job, durations) = build(&tokens, &model, skew, context);
     Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
+}
+
+/// What [`read`] reads.
+pub(super) fn schema() -> Schema {
+    #[rustfmt::skip]
+    let keys = [
+        Kind::Moe.key(),
+        needed("model", "sizes of the layer: a preset's name or a table", Model::schema()),
+        needed("routing", "who sends how many tokens to which expert", routing::schema()),
+        optional("skew", "ranks begin at different times", Skew::schema()),
+        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
+    ];
+    table(KEYS, keys)
 }
 
 /// Token copies from source rank to expert, summed to source rank x destination rank.

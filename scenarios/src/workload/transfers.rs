@@ -3,13 +3,21 @@
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Flow, Job, Pace, Rank, Segment, Slot, Work};
 
-use super::{Context, Workload, flows_file};
+use super::{Context, Kind, Workload, flows_file};
+use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::payload::Rowset;
 use crate::problem::Problem;
 use crate::reader::Field;
+use crate::schema::{Schema, array, bytes, integer, names, needed, optional, string, table, time};
 
 const KEYS: &[&str] = &["kind", "file", "flows", "start", "order", "payload"];
+
+const FLOW_KEYS: &[&str] = &["src", "dst", "bytes", "start"];
+const SOURCES: &[&str] = &["file", "flows"];
+
+const PAYLOAD_KEYS: &[&str] = &["file", "tensor", "gaussian"];
+const TENSORS: &[&str] = &["tensor"];
 
 /// When flows may start.
 #[derive(Clone, Copy, PartialEq)]
@@ -36,7 +44,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     };
     let mut starts =
         Starts { ready_s: (start == Start::RankReady).then(|| vec![None; context.ranks as usize]) };
-    let mut flows = match table.one_of(&["file", "flows"])? {
+    let mut flows = match table.one_of(SOURCES)? {
         ("file", field) => flows_file::read(&field, context.base, context.ranks, &mut starts)?,
         (_, field) => inline(&field, context.ranks, &mut starts)?,
     };
@@ -45,10 +53,9 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         return Err(table.error(Problem::OutOfRange { path, value, limits: "at least 1".to_owned() }));
     }
     starts.apply(&mut flows);
-    let rows = table.get("payload").map(|field| {
-        let valid = &["file", "tensor", "gaussian"];
-        Rowset::read(&field, valid, &["tensor"], DType::Bf16, context.base)
-    });
+    let rows = table
+        .get("payload")
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.base));
 
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment { name: "transfers", work }];
@@ -57,10 +64,32 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
 }
 
+/// What [`read`] reads.
+pub(super) fn schema() -> Schema {
+    let rank = || integer(0..=RANK_LIMIT - 1);
+    #[rustfmt::skip]
+    let flow = [
+        needed("src", "rank that sends", rank()),
+        needed("dst", "rank that receives, another one", rank()),
+        needed("bytes", "bytes that move, at least one", bytes()),
+        optional("start", "time before which the flow does not start; none by default", time()),
+    ];
+    #[rustfmt::skip]
+    let keys = [
+        Kind::Transfers.key(),
+        optional("file", "a CSV file with the header `src,dst,bytes,start_us`", string()),
+        optional("flows", "the flows, in issue order", array(table(FLOW_KEYS, flow))),
+        optional("start", "when flows may start; `given`, at their start times, by default", names(STARTS.map(|(name, _)| name))),
+        optional("order", "what a rank's next send waits for; `burst`, nothing, by default", names(PACES.map(|(name, _)| name))),
+        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
+    ];
+    table(KEYS, keys).with_one_of(SOURCES)
+}
+
 fn inline(field: &Field<'_>, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow>> {
     let mut flows = Vec::new();
     for item in field.array()? {
-        let table = item.table(&["src", "dst", "bytes", "start"])?;
+        let table = item.table(FLOW_KEYS)?;
         let rank = |key| Ok(Rank(table.need(key, "0")?.integer_u32(0..=ranks - 1)?));
         let start = table.get("start");
         let flow = Flow {

@@ -109,6 +109,10 @@ impl<'a> Wire<'a> {
     /// Lets everything happen that is due. Events keep their own times, so sleeping too long delays news and nothing
     /// else.
     fn catch_up(&mut self, fabric: &Fabric<'_>) {
+        if self.next_s() > fabric.now_s() {
+            return;
+        }
+        let _span = tracing::info_span!("pace").entered();
         while self.next_s() <= fabric.now_s() {
             let launch_s = self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s);
             if launch_s <= self.ports.next_s() {

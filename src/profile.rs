@@ -1,0 +1,101 @@
+//! `--profile`: where this program spends its own time, as a Chrome trace for Perfetto.
+//!
+//! The spans are those of the crate `tracing`, wherever the program opens them. It is not the timeline of a run, whose times
+//! are the cluster's.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tempfile::TempPath;
+use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
+use tracing_subscriber::layer::SubscriberExt;
+
+use crate::error::CliError;
+
+/// A profile that is being recorded. The file appears under its name when it is complete; dropped before, it leaves nothing
+/// behind.
+pub(crate) struct Profile {
+    path: PathBuf,
+    staged: TempPath,
+    guard: FlushGuard,
+    failure: Failure,
+}
+
+/// Why the file is not complete, if it is not.
+type Failure = Arc<Mutex<Option<io::Error>>>;
+
+impl Profile {
+    /// Makes sure that `path` can be written and records every span from now on. To be called once per process.
+    ///
+    /// # Errors
+    /// If the file cannot be written: bad usage.
+    pub(crate) fn start(path: &Path) -> Result<Self, CliError> {
+        let refused = |error: io::Error| {
+            let path = path.display();
+            CliError::Usage(format!(
+                "cannot write profile `{path}`: {error}\nhelp: choose a writable file with `--profile`"
+            ))
+        };
+        // What is renamed over would be gone.
+        if path.exists() && !path.is_file() {
+            return Err(refused(io::Error::other("it is not a file")));
+        }
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let (file, staged) = stage(folder.unwrap_or(Path::new("."))).map_err(refused)?;
+        let failure = Failure::default();
+        let writer = Writer { file, failure: Arc::clone(&failure) };
+        let (layer, guard) =
+            ChromeLayerBuilder::new().writer(writer).include_args(true).include_locations(false).build();
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))
+            .expect("a process records one profile");
+        Ok(Self { path: path.to_owned(), staged, guard, failure })
+    }
+
+    /// Completes the file and gives it its name. All spans have ended.
+    ///
+    /// # Errors
+    /// If the file could not be written in full.
+    pub(crate) fn finish(self) -> Result<(), CliError> {
+        let Self { path, staged, guard, failure } = self;
+        // Waits for the thread that writes.
+        drop(guard);
+        let failed = |source| CliError::Profile { path: path.clone(), source };
+        match failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => Err(failed(error)),
+            None => staged.persist(&path).map_err(|error| failed(error.error)),
+        }
+    }
+}
+
+/// A new file in the folder, with the rights that files of this user have.
+fn stage(folder: &Path) -> io::Result<(File, TempPath)> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".zipwire-profile-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    Ok(builder.tempfile_in(folder)?.into_parts())
+}
+
+/// Keeps the first error to itself: the thread that writes would panic.
+struct Writer {
+    file: File,
+    failure: Failure,
+}
+
+impl Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if failure.is_none()
+            && let Err(error) = self.file.write_all(bytes)
+        {
+            *failure = Some(error);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
