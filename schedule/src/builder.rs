@@ -1,13 +1,15 @@
 //! Builds a program and derives the dependencies of its ops from hazards; nobody writes them by hand.
 
-use crate::plan::{Buffer, Op, OpKind, Program, Region};
-use crate::{BufferId, Lane, OpId, Rank, SegmentId, SizeId};
+use crate::plan::{Buffer, Maximum, Op, OpKind, Program, Region};
+use crate::{BufferId, OpId, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
 ///
 /// An op depends on the last writers of what it reads, on the last writers and readers of what it writes, on
-/// the definers of sizes that it uses, and, if it is an exchange, on the previous exchange: a rank opens an
-/// exchange when its previous one has completed. Compute phases follow one another likewise.
+/// the definers of sizes that it uses (of all operands, if such a size is a maximum), and, if it is an exchange, on the
+/// previous exchange: a rank opens an exchange when its previous one has completed. Compute phases follow one another
+/// likewise. Sizes are in no buffer: an exchange of sizes also depends on the last compute phase that claimed all
+/// buffers, so that a rank is in no collective during a phase that leaves no room for one.
 #[derive(Debug)]
 pub struct ProgramBuilder {
     program: Program,
@@ -17,20 +19,39 @@ pub struct ProgramBuilder {
     definers: Vec<Option<OpId>>,
     last_exchange: Option<OpId>,
     last_compute: Option<OpId>,
+    /// The last compute phase that claimed all memory.
+    last_claim: Option<OpId>,
 }
 
 impl ProgramBuilder {
     /// An empty program.
     pub fn new(rank: Rank) -> Self {
         Self {
-            program: Program { rank, ops: Vec::new(), buffers: Vec::new(), size_count: 0 },
+            program: Program {
+                rank,
+                ops: Vec::new(),
+                buffers: Vec::new(),
+                size_count: 0,
+                maxima: Vec::new(),
+            },
             segment: SegmentId(0),
             writers: Vec::new(),
             readers: Vec::new(),
             definers: Vec::new(),
             last_exchange: None,
             last_compute: None,
+            last_claim: None,
         }
+    }
+
+    /// A program without ops that has the buffers and sizes of another one.
+    pub(crate) fn without_ops_of(program: &Program) -> Self {
+        let mut builder = Self::new(program.rank);
+        builder.program.buffers.clone_from(&program.buffers);
+        builder.definers = vec![None; program.size_count as usize];
+        builder.program.size_count = program.size_count;
+        builder.program.maxima.clone_from(&program.maxima);
+        builder
     }
 
     /// The rank whose program is built.
@@ -67,6 +88,13 @@ impl ProgramBuilder {
         SizeId(self.program.size_count - 1)
     }
 
+    /// A new size that is the largest of others.
+    pub fn maximum(&mut self, of: Vec<SizeId>) -> SizeId {
+        let size = self.size();
+        self.program.maxima.push(Maximum { size, of });
+        size
+    }
+
     /// Appends an op after everything that it depends on; an op that has nothing to do on this rank is left out.
     pub fn push(&mut self, kind: OpKind) {
         if kind.is_idle() {
@@ -83,11 +111,23 @@ impl ProgramBuilder {
         conflicts(&self.writers, &reads);
         conflicts(&self.writers, &writes);
         conflicts(&self.readers, &writes);
-        deps.extend(kind.uses().iter().filter_map(|size| self.definers[size.index()]));
-        match kind.lane() {
-            Lane::Exchange => deps.extend(self.last_exchange.replace(id)),
-            Lane::Compute => deps.extend(self.last_compute.replace(id)),
-            Lane::Codec | Lane::Tx | Lane::Rx => {}
+        for size in kind.uses() {
+            deps.extend(self.program.operands(&size).iter().filter_map(|size| self.definers[size.index()]));
+        }
+        match &kind {
+            OpKind::Exchange(exchange) => {
+                deps.extend(self.last_exchange.replace(id));
+                deps.extend(self.last_claim.filter(|_| exchange.stage == Stage::Sizes));
+            }
+            OpKind::Compute(_) => {
+                deps.extend(self.last_compute.replace(id));
+                let buffers = (0..count(self.program.buffers.len())).map(BufferId);
+                let mut memory = buffers.map(|buffer| self.whole(buffer)).filter(|region| region.len > 0);
+                if memory.all(|region| is_covered(&region, &writes)) {
+                    self.last_claim = Some(id);
+                }
+            }
+            OpKind::Encode(_) | OpKind::Decode(_) => {}
         }
         deps.sort_unstable();
         deps.dedup();

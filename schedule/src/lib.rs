@@ -8,18 +8,21 @@
 
 mod builder;
 mod failure;
+mod form;
 mod ids;
 mod job;
 pub mod machine;
 pub mod plan;
 mod planner;
 mod policy;
+mod sizes;
 mod text;
 mod topology;
 mod validate;
 
 pub use builder::ProgramBuilder;
 pub use failure::{Failure, FailureKind};
+pub use form::Form;
 pub use ids::{BufferId, Lane, OpId, Rank, SegmentId, SizeId, Stage};
 pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};

@@ -1,0 +1,63 @@
+//! The sizes of one rank in one iteration: single-assignment variables, and maxima that follow from them.
+
+use crate::SizeId;
+use crate::plan::{Maximum, Program};
+
+/// What is known of the sizes of a program.
+#[derive(Debug)]
+pub(crate) struct Sizes {
+    values: Vec<Option<u64>>,
+    /// Which maxima each size is an operand of; empty in programs without maxima.
+    operand_of: Vec<Vec<usize>>,
+    maxima: Vec<Partial>,
+}
+
+/// A maximum of which some operands are still unknown.
+#[derive(Debug)]
+struct Partial {
+    size: SizeId,
+    /// Operands that are not defined yet.
+    left: usize,
+    largest: u64,
+}
+
+impl Sizes {
+    /// Nothing is known yet.
+    pub(crate) fn of(program: &Program) -> Self {
+        let count = program.size_count as usize;
+        let mut operand_of = vec![Vec::new(); if program.maxima.is_empty() { 0 } else { count }];
+        for (index, maximum) in program.maxima.iter().enumerate() {
+            maximum.of.iter().for_each(|operand| operand_of[operand.index()].push(index));
+        }
+        let partial = |maximum: &Maximum| Partial { size: maximum.size, left: maximum.of.len(), largest: 0 };
+        Self { values: vec![None; count], operand_of, maxima: program.maxima.iter().map(partial).collect() }
+    }
+
+    pub(crate) fn get(&self, size: SizeId) -> Option<u64> {
+        self.values[size.index()]
+    }
+
+    /// Defines a size and every maximum of which it was the last unknown operand.
+    ///
+    /// # Panics
+    /// If it has a value already.
+    pub(crate) fn define(&mut self, size: SizeId, value: u64) {
+        self.assign(size, value);
+        let Some(maxima) = self.operand_of.get(size.index()).cloned() else { return };
+        for index in maxima {
+            let maximum = &mut self.maxima[index];
+            maximum.left -= 1;
+            maximum.largest = maximum.largest.max(value);
+            if maximum.left == 0 {
+                let (size, largest) = (maximum.size, maximum.largest);
+                self.assign(size, largest);
+            }
+        }
+    }
+
+    fn assign(&mut self, size: SizeId, value: u64) {
+        let slot = &mut self.values[size.index()];
+        assert!(slot.is_none(), "size {size} is assigned twice");
+        *slot = Some(value);
+    }
+}
