@@ -2,9 +2,9 @@
 //!
 //! Derived from the program alone: a chunk is filled by the compute op that writes its region, or before the
 //! iteration when nothing in the program does; a received chunk is checked before an op overwrites it, or after the
-//! iteration when nothing does. A rank fills only what it contributes itself, once, however many peers it goes to; what it
-//! hands on is what it received, so every receiver checks the whole path back to the origin. So a new protocol or form
-//! is verified without new code.
+//! iteration when nothing does. A rank fills only what it contributes itself, once, however many peers it goes to; what
+//! it hands on is what it received, so every receiver checks the whole path back to the origin. So a new protocol or
+//! form is verified without new code.
 
 use std::collections::HashMap;
 
@@ -36,8 +36,8 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// # Panics
-    /// If the program sends as its own what an op fills that is no compute phase, or the same bytes as two chunks: such a
-    /// chunk has no content of its own.
+    /// If the program sends as its own what an op fills that is no compute phase, or the same bytes as two chunks: such
+    /// a chunk has no content of its own.
     pub(crate) fn of(program: &Program) -> Self {
         let mut chunks = Self::default();
         let writes: Vec<Vec<Region>> = program.ops.iter().map(|op| op.kind.writes()).collect();

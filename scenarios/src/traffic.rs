@@ -2,8 +2,8 @@
 
 use zipwire_schedule::{Job, Work};
 
-/// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that contributes
-/// it: every path has the same traffic.
+/// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that
+/// contributes it: every path has the same traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// Name of the segment.

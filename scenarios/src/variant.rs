@@ -113,7 +113,7 @@ fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option
         return Err(field.error(problem));
     }
     let travels = form.unwrap_or(forms[0]);
-    let is_fixed = |key| table.get(key).filter(|_| !travels.is_ordered());
+    let is_fixed = |key| table.get(key).filter(|_| !travels.takes_order());
     if let Some(field) = is_fixed("order").or_else(|| is_fixed("window")) {
         return Err(field.error(Problem::FixedOrder { path: field.path.clone(), form: travels.name() }));
     }

@@ -35,8 +35,8 @@ impl Form {
         }
     }
 
-    /// Whether it leaves order and window of the transfers open. Rings and trees say themselves what comes next.
-    pub fn is_ordered(self) -> bool {
+    /// Whether order and window of its transfers are up to the variant. Rings and trees say themselves what comes next.
+    pub fn takes_order(self) -> bool {
         self == Self::Grouped
     }
 }

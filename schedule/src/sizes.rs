@@ -42,22 +42,21 @@ impl Sizes {
     /// # Panics
     /// If it has a value already.
     pub(crate) fn define(&mut self, size: SizeId, value: u64) {
-        self.assign(size, value);
-        let Some(maxima) = self.operand_of.get(size.index()).cloned() else { return };
-        for index in maxima {
-            let maximum = &mut self.maxima[index];
+        let Self { values, operand_of, maxima } = self;
+        assign(values, size, value);
+        for &index in operand_of.get(size.index()).into_iter().flatten() {
+            let maximum = &mut maxima[index];
             maximum.left -= 1;
             maximum.largest = maximum.largest.max(value);
             if maximum.left == 0 {
-                let (size, largest) = (maximum.size, maximum.largest);
-                self.assign(size, largest);
+                assign(values, maximum.size, maximum.largest);
             }
         }
     }
+}
 
-    fn assign(&mut self, size: SizeId, value: u64) {
-        let slot = &mut self.values[size.index()];
-        assert!(slot.is_none(), "size {size} is assigned twice");
-        *slot = Some(value);
-    }
+fn assign(values: &mut [Option<u64>], size: SizeId, value: u64) {
+    let slot = &mut values[size.index()];
+    assert!(slot.is_none(), "size {size} is assigned twice");
+    *slot = Some(value);
 }

@@ -383,7 +383,7 @@ fn wrong_forwards_are_found() {
     // In the second step of the ring rank 0 hands on the block of rank 2, which it got in the first.
     insta::assert_snapshot!(
         native(|program| exchange(program, 1).sends[0].chunk.origin = Rank(1)),
-        @"exchange `%1` of rank 0 sends a chunk of rank 1 otherwise than it was received before"
+        @"exchange `%1` of rank 0 hands on what it has not received as the chunk of rank 1"
     );
     insta::assert_snapshot!(
         native(|program| exchange(program, 1).sends[0].chunk.origin = Rank(0)),
@@ -391,6 +391,6 @@ fn wrong_forwards_are_found() {
     );
     insta::assert_snapshot!(
         native(|program| exchange(program, 1).sends[0].content = exchange(program, 0).sends[0].content),
-        @"exchange `%1` of rank 0 sends a chunk of rank 2 otherwise than it was received before"
+        @"exchange `%1` of rank 0 hands on what it has not received as the chunk of rank 2"
     );
 }

@@ -337,12 +337,20 @@ fn device_order_costs_the_same_time_without_host_costs() {
         Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
     for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
         let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (7 * src + 3 * dst) as u64 % 5));
-        let topology = nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6);
-        let mut case = Case::native(topology, bytes).coded(protocol, CODEC, 1.3);
-        case.start_s = (0..6).map(|rank| f64::from(rank) * 1e-6).collect();
-        let threads_s = case.seconds();
-        case.capabilities = streams;
-        assert_close(case.seconds(), threads_s);
+        let topology = || nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6);
+        let shards = vec![9000, 0, 2, 70_000, 4000, 9000];
+        for case in [
+            Case::native(topology(), bytes),
+            Case::all_gather(topology(), shards.clone(), Form::Padded),
+            Case::all_gather(topology(), shards, Form::Grouped),
+            Case::broadcast(topology(), 70_000, 4, Form::Tree),
+        ] {
+            let mut case = case.coded(protocol, CODEC, 1.3);
+            case.start_s = (0..6).map(|rank| f64::from(rank) * 1e-6).collect();
+            let threads_s = case.seconds();
+            case.capabilities = streams;
+            assert_close(case.seconds(), threads_s);
+        }
     }
 }
 

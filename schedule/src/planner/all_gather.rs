@@ -4,10 +4,10 @@
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Call, Hop, Piece, Step, place};
+use super::call::{Call, Ends, Hop, Piece, Step, place};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{BufferId, Form, Order, Rank};
+use crate::{Form, Order, Rank};
 
 /// # Panics
 /// If the form is none of an All-Gather, or pads what is not coded.
@@ -16,8 +16,7 @@ pub(super) fn call(
     choice: &Choice,
     dtype: DType,
     bytes: &[u64],
-    input: BufferId,
-    output: BufferId,
+    Ends { input, output }: Ends,
 ) -> Call {
     let rank = builder.rank();
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
@@ -32,8 +31,8 @@ pub(super) fn call(
     let (others, end) = place(rank, rank_count, output, shard);
     builder.reserve(output, end);
 
-    let order = if form.is_ordered() { choice.order } else { Order::Rotation };
-    let window = order.window(choice.window.filter(|_| form.is_ordered()), rank_count);
+    let order = if form.takes_order() { choice.order } else { Order::Rotation };
+    let window = order.window(choice.window.filter(|_| form.takes_order()), rank_count);
     let senders = order.receives(rank, rank_count, shard);
     // Equal counts are equal for all: the ring then carries padding for ranks that have nothing, too.
     let travels = |origin: Rank| shard(origin) > 0 || padded && bytes.iter().any(|&len| len > 0);

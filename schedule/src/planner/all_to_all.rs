@@ -4,18 +4,17 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Call, Hop, Piece, Step, place};
+use super::call::{Call, Ends, Hop, Piece, Step, place};
+use crate::Rank;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{BufferId, Rank};
 
 pub(super) fn call(
     builder: &mut ProgramBuilder,
     choice: &Choice,
     dtype: DType,
     bytes: &Array2<u64>,
-    input: BufferId,
-    output: BufferId,
+    Ends { input, output }: Ends,
 ) -> Call {
     let (rank, order) = (builder.rank(), choice.order);
     let rank_count = u32::try_from(bytes.nrows()).expect("ranks are counted in 32 bits");

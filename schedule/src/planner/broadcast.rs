@@ -3,20 +3,21 @@
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Call, Hop, Piece, Step};
+use super::call::{Call, Ends, Hop, Piece, Step};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{BufferId, Form, Order, Rank};
+use crate::{Form, Order, Rank};
 
 /// # Panics
 /// If the form is none of a broadcast.
 pub(super) fn call(
     builder: &mut ProgramBuilder,
     choice: &Choice,
-    (rank_count, root): (u32, Rank),
-    (dtype, bytes): (DType, u64),
-    input: BufferId,
-    output: BufferId,
+    rank_count: u32,
+    dtype: DType,
+    bytes: u64,
+    root: Rank,
+    Ends { input, output }: Ends,
 ) -> Call {
     let rank = builder.rank();
     let form = choice.form.unwrap_or(Form::OF_BROADCAST[0]);
@@ -28,8 +29,8 @@ pub(super) fn call(
     let pieces = Vec::from_iter((bytes > 0).then_some(Piece { chunk: Chunk::for_all(root), values }));
     let hop = |peer: Rank| (bytes > 0).then_some(Hop { peer, piece: 0 });
 
-    let order = if form.is_ordered() { choice.order } else { Order::Rotation };
-    let window = order.window(choice.window.filter(|_| form.is_ordered()), rank_count);
+    let order = if form.takes_order() { choice.order } else { Order::Rotation };
+    let window = order.window(choice.window.filter(|_| form.takes_order()), rank_count);
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     if rank == root {
         sends = order.sends(rank, rank_count, |_| bytes).into_iter().filter_map(hop).collect();
@@ -57,9 +58,9 @@ struct Branch {
 }
 
 impl Branch {
-    /// The tree over distances from the root, in rank order and modulo the rank count: a rank's parent is at its distance
-    /// without the lowest bit that is set. So the longest ways come first, and each crosses between two halves of the
-    /// ranks once: where neighbours share a node, few transfers leave it.
+    /// The tree over distances from the root, in rank order and modulo the rank count: a rank's parent is at its
+    /// distance without the lowest bit that is set. So the longest ways come first, while few ranks send: where
+    /// neighbours share a node, few transfers leave it.
     fn of(rank: Rank, root: Rank, rank_count: u32) -> Self {
         let distance = (rank.0 + rank_count - root.0) % rank_count;
         let at = |distance: u32| Rank((root.0 + distance) % rank_count);

@@ -29,6 +29,13 @@ pub(super) struct Piece {
     pub(super) values: Region,
 }
 
+/// The model's buffers that a call works on.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) input: BufferId,
+    pub(super) output: BufferId,
+}
+
 /// The transfers of one exchange.
 #[derive(Clone)]
 pub(super) struct Step {

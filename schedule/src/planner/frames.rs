@@ -26,8 +26,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Places the frames one behind the other: the static section at a multiple of the alignment, the dynamic section at
-    /// the next one. Padded frames all have the room of the largest.
+    /// Places the frames one behind the other: the static section at a multiple of the alignment, the dynamic section
+    /// at the next one. Padded frames all have the room of the largest.
     pub(super) fn place(
         builder: &mut ProgramBuilder,
         call: &Call,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, Spec};
 
-use self::call::Call;
+use self::call::{Call, Ends};
 use self::frames::{FrameBuffers, Frames};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Compute, OpKind, Plan, Program, Region};
@@ -30,8 +30,8 @@ pub struct Choice {
     pub form: Option<Form>,
     /// The order of transfers within an exchange; forms that order their transfers themselves do not ask.
     pub order: Order,
-    /// Open sends, and open receives, per rank; `None` means all peers at once. Asked where [`Self::order`] is, but not by
-    /// [`Order::ShiftedRounds`].
+    /// Open sends, and open receives, per rank; `None` means all peers at once. Asked where [`Self::order`] is, but not
+    /// by [`Order::ShiftedRounds`].
     pub window: Option<u32>,
     /// The codec; coded protocols need one.
     pub codec: Option<Spec>,
@@ -107,24 +107,26 @@ fn lay_out(
     work: &Work,
     slots: &[BufferId],
 ) -> Option<Call> {
-    let buffer = |slot: &Slot| slots[slot.index()];
+    let ends =
+        |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
     match work {
         Work::Compute { .. } => None,
         Work::Transfers { flows, input, output, .. } => {
+            let Ends { input, output } = ends(input, output);
             let (sent, received) = transfers::capacities(flows, builder.rank());
-            builder.reserve(buffer(input), sent);
-            builder.reserve(buffer(output), received);
+            builder.reserve(input, sent);
+            builder.reserve(output, received);
             None
         }
         Work::AllToAll { dtype, bytes, input, output } => {
-            Some(all_to_all::call(builder, choice, *dtype, bytes, buffer(input), buffer(output)))
+            Some(all_to_all::call(builder, choice, *dtype, bytes, ends(input, output)))
         }
         Work::AllGather { dtype, bytes, input, output } => {
-            Some(all_gather::call(builder, choice, *dtype, bytes, buffer(input), buffer(output)))
+            Some(all_gather::call(builder, choice, *dtype, bytes, ends(input, output)))
         }
         Work::Broadcast { dtype, bytes, root, input, output } => {
-            let (ranks, block) = ((job.rank_count, *root), (*dtype, *bytes));
-            Some(broadcast::call(builder, choice, ranks, block, buffer(input), buffer(output)))
+            let ends = ends(input, output);
+            Some(broadcast::call(builder, choice, job.rank_count, *dtype, *bytes, *root, ends))
         }
     }
 }

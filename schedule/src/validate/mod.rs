@@ -94,9 +94,7 @@ pub enum PlanError {
         size: SizeId,
     },
     /// A rank hands on what it has not received, or something else than that.
-    #[error(
-        "exchange `{op}` of rank {rank} sends a chunk of rank {origin} otherwise than it was received before"
-    )]
+    #[error("exchange `{op}` of rank {rank} hands on what it has not received as the chunk of rank {origin}")]
     NotReceived {
         /// Where.
         rank: Rank,
