@@ -336,6 +336,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
 fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     let choice = Choice {
         protocol: variant.protocol,
+        form: variant.form,
         order: variant.order,
         window: variant.window,
         codec: experiment.codec.as_ref().map(|choice| choice.spec.clone()),

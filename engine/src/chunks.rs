@@ -2,13 +2,14 @@
 //!
 //! Derived from the program alone: a chunk is filled by the compute op that writes its region, or before the
 //! iteration when nothing in the program does; a received chunk is checked before an op overwrites it, or after the
-//! iteration when nothing does. So a new protocol of these collectives is verified without new code. Collectives
-//! that forward what they received, or send one region to several peers, are not covered yet.
+//! iteration when nothing does. A rank fills only what it contributes itself, once, however many peers it goes to; what
+//! it hands on is what it received, so every receiver checks the whole path back to the origin. So a new protocol or
+//! form is verified without new code.
 
 use std::collections::HashMap;
 
-use zipwire_schedule::plan::{Batch, Exchange, OpKind, Program, Region};
-use zipwire_schedule::{OpId, Rank, Stage};
+use zipwire_schedule::plan::{self, Batch, Exchange, OpKind, Program, Region};
+use zipwire_schedule::{OpId, Stage};
 use zipwire_traces::ChunkId;
 
 /// A chunk of the payload in a region of this rank.
@@ -35,15 +36,16 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// # Panics
-    /// If the program sends what it received, or one region to several peers: such a chunk has no content of its own.
+    /// If the program sends as its own what an op fills that is no compute phase, or the same bytes as two chunks: such
+    /// a chunk has no content of its own.
     pub(crate) fn of(program: &Program) -> Self {
         let mut chunks = Self::default();
         let writes: Vec<Vec<Region>> = program.ops.iter().map(|op| op.kind.writes()).collect();
         let touches = |op: usize, region: &Region| writes[op].iter().any(|write| write.overlaps(region));
         let rank = program.rank;
         for op in &program.ops {
-            for (peer, tag, region) in sent(&op.kind) {
-                let chunk = Chunk { id: ChunkId { segment: op.segment, src: rank, dst: peer, tag }, region };
+            for (chunk, region) in sent(&op.kind).into_iter().filter(|(chunk, _)| chunk.origin == rank) {
+                let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
                 let producer = (0..op.id.index()).rev().find(|&earlier| touches(earlier, &region));
                 let filled = match producer.map(|index| &program.ops[index]) {
                     None => &mut chunks.filled_before,
@@ -51,7 +53,7 @@ impl Chunks {
                         let computed = matches!(producer.kind, OpKind::Compute(_));
                         assert!(
                             computed,
-                            "rank {rank} forwards `{region}`, which `{}` received",
+                            "rank {rank} contributes `{region}`, which `{}` fills",
                             producer.id
                         );
                         chunks.filled_by.entry(producer.id).or_default()
@@ -59,8 +61,8 @@ impl Chunks {
                 };
                 filled.push(chunk);
             }
-            for (peer, tag, region) in received(&op.kind) {
-                let chunk = Chunk { id: ChunkId { segment: op.segment, src: peer, dst: rank, tag }, region };
+            for (chunk, region) in received(&op.kind) {
+                let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
                 let consumer = (op.id.index() + 1..writes.len()).find(|&later| touches(later, &region));
                 match consumer {
                     Some(index) => {
@@ -75,6 +77,8 @@ impl Chunks {
         }
         for filled in chunks.filled_by.values_mut().chain([&mut chunks.filled_before]) {
             filled.sort_unstable_by_key(|chunk| (chunk.region.buffer, chunk.region.offset));
+            // What goes to several peers is sent several times.
+            filled.dedup();
             let shared = filled.windows(2).find(|pair| pair[0].region.overlaps(&pair[1].region));
             assert!(shared.is_none(), "rank {rank} sends the same bytes as two chunks: {shared:?}");
         }
@@ -82,28 +86,28 @@ impl Chunks {
     }
 }
 
-/// Values that an op takes from the model: to whom, under which tag, from where.
-fn sent(kind: &OpKind) -> Vec<(Rank, u32, Region)> {
+/// Values that an op takes from the model, or hands on, and where they are.
+fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
     match kind {
         OpKind::Encode(batch) => values(batch),
         OpKind::Exchange(Exchange { stage: Stage::Raw, sends, .. }) => {
-            sends.iter().filter_map(|t| Some((t.peer, t.tag, t.content.region()?))).collect()
+            sends.iter().filter_map(|t| Some((t.chunk, t.content.region()?))).collect()
         }
         OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
     }
 }
 
-/// Values that an op gives to the model: from whom, under which tag, to where.
-fn received(kind: &OpKind) -> Vec<(Rank, u32, Region)> {
+/// Values that an op gives to the model, and where it puts them.
+fn received(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
     match kind {
         OpKind::Decode(batch) => values(batch),
         OpKind::Exchange(Exchange { stage: Stage::Raw, receives, .. }) => {
-            receives.iter().filter_map(|t| Some((t.peer, t.tag, t.content.region()?))).collect()
+            receives.iter().filter_map(|t| Some((t.chunk, t.content.region()?))).collect()
         }
         OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Encode(_) => Vec::new(),
     }
 }
 
-fn values(batch: &Batch) -> Vec<(Rank, u32, Region)> {
-    batch.blocks.iter().map(|block| (block.peer, 0, block.values)).collect()
+fn values(batch: &Batch) -> Vec<(plan::Chunk, Region)> {
+    batch.blocks.iter().map(|block| (block.chunk, block.values)).collect()
 }

@@ -95,7 +95,7 @@ pub fn load(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Exper
     let workload = workload::read(kind, &workload_field, &context)?;
 
     let codec = table.get("codec").map(|field| codec::read(&field)).transpose()?;
-    let placed = variant::read(table.get("variant").as_ref(), ranks, kind == Kind::Transfers)?;
+    let placed = variant::read(table.get("variant").as_ref(), &workload.job)?;
     check_coded(&placed, codec.as_ref(), &workload)?;
     let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
     if variants.is_empty() {

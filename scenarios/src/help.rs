@@ -1,6 +1,7 @@
 //! What to do about a problem.
 
 use zipwire_codec::DType;
+use zipwire_schedule::{Form, Protocol};
 
 use crate::nearest::{list, nearest};
 use crate::problem::Problem;
@@ -55,6 +56,15 @@ impl Problem {
             ),
             Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
+            Self::NoForms { path } => Some(format!("leave `{path}` out")),
+            Self::FixedOrder { path, .. } => {
+                Some(format!("leave `{path}` out, or set `form = \"{}\"`", Form::Grouped.name()))
+            }
+            Self::PaddedValues { .. } => Some(format!(
+                "set `form = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
+                Form::Exact.name(),
+                list(Protocol::ALL.iter().filter(|protocol| protocol.is_coded()).map(|protocol| protocol.name()))
+            )),
             Self::Codec(error) => hint(&error.to_string()),
             Self::Recording(error) => hint(&error.to_string()),
             _ => None,

@@ -303,6 +303,28 @@ pub enum Problem {
         /// The protocol.
         protocol: &'static str,
     },
+    /// A form for a workload whose calls have only one.
+    #[error("`{path}` has no effect: nothing in the workload has several forms")]
+    NoForms {
+        /// Path of the key.
+        path: String,
+    },
+    /// An order or a window for a form that says itself what comes next.
+    #[error("`{path}` has no effect: the form `{form}` says itself which transfer comes next")]
+    FixedOrder {
+        /// Path of the key.
+        path: String,
+        /// The form.
+        form: &'static str,
+    },
+    /// Padding for a protocol without frames.
+    #[error("form `{form}` pads frames, and protocol `{protocol}` has none")]
+    PaddedValues {
+        /// The form.
+        form: &'static str,
+        /// The protocol.
+        protocol: &'static str,
+    },
     /// A recording that cannot be read.
     #[error("{}", first_line(.0))]
     Recording(#[source] TraceError),

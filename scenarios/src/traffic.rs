@@ -2,7 +2,8 @@
 
 use zipwire_schedule::{Job, Work};
 
-/// Raw bytes of one communication segment, self-chunks excluded.
+/// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that
+/// contributes it: every path has the same traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// Name of the segment.
@@ -11,7 +12,7 @@ pub struct Traffic {
     pub sent: Vec<u64>,
     /// Bytes that each rank receives from others.
     pub received: Vec<u64>,
-    /// Transfers that carry something.
+    /// Pairs of ranks, and explicit flows, of which the first has something for the second.
     pub transfers: u64,
 }
 
@@ -34,6 +35,10 @@ impl Traffic {
                     }
                 }
             }
+            Work::AllGather { bytes, .. } => {
+                bytes.iter().enumerate().for_each(|(src, &bytes)| traffic.add_to_all(src, bytes));
+            }
+            &Work::Broadcast { bytes, root, .. } => traffic.add_to_all(root.index(), bytes),
             Work::Transfers { flows, .. } => {
                 for flow in flows {
                     traffic.add(flow.src.index(), flow.dst.index(), flow.bytes);
@@ -41,6 +46,10 @@ impl Traffic {
             }
         }
         Some(traffic)
+    }
+
+    fn add_to_all(&mut self, src: usize, bytes: u64) {
+        (0..self.sent.len()).filter(|&dst| dst != src).for_each(|dst| self.add(src, dst, bytes));
     }
 
     fn add(&mut self, src: usize, dst: usize, bytes: u64) {

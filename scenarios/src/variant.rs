@@ -1,11 +1,11 @@
 //! `[[variant]]`: the ways to do the same work that a run compares.
 
-use zipwire_schedule::{Order, Protocol};
+use zipwire_schedule::{Form, Job, Order, Protocol, Work};
 
 use crate::document::Place;
 use crate::error::Result;
 use crate::problem::Problem;
-use crate::reader::Field;
+use crate::reader::{Field, Reader};
 use crate::schema::{Condition, Rule, Schema, array, count, names, needed, optional, table};
 
 /// One way to do the work.
@@ -13,8 +13,10 @@ use crate::schema::{Condition, Rule, Schema, array, count, names, needed, option
 pub struct Variant {
     /// Unique in its scenario.
     pub name: String,
-    /// How an All-to-All travels.
+    /// In which stages its collectives travel.
     pub protocol: Protocol,
+    /// Along which edges they travel, where they have several forms; `None` is the default of each.
+    pub form: Option<Form>,
     /// In which order its transfers start.
     pub order: Order,
     /// Open sends of a rank, and open receives, from 1 to ranks - 1; `None` leaves them to the order, which bounds them
@@ -28,13 +30,13 @@ pub(crate) struct Placed {
     pub(crate) protocol: Place,
 }
 
-const KEYS: &[&str] = &["name", "protocol", "order", "window"];
+const KEYS: &[&str] = &["name", "protocol", "form", "order", "window"];
 
 /// Most variants of a scenario.
 const LIMIT: usize = 1000;
 
 /// Reads the array of tables; without one there is a single variant, `native`.
-pub(crate) fn read(field: Option<&Field<'_>>, ranks: u32, explicit_flows: bool) -> Result<Vec<Placed>> {
+pub(crate) fn read(field: Option<&Field<'_>>, job: &Job) -> Result<Vec<Placed>> {
     let items = match field {
         Some(field) => field.array()?,
         None => Vec::new(),
@@ -50,7 +52,7 @@ pub(crate) fn read(field: Option<&Field<'_>>, ranks: u32, explicit_flows: bool) 
     let mut variants: Vec<Placed> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
-        let (placed, name) = read_one(item, ranks, explicit_flows)?;
+        let (placed, name) = read_one(item, job)?;
         if let Some(index) = variants.iter().position(|other| other.variant.name == placed.variant.name) {
             let problem = Problem::DuplicateVariant { name: placed.variant.name };
             return Err(problem.at(name).with(names[index].clone(), "the first one"));
@@ -64,10 +66,10 @@ pub(crate) fn read(field: Option<&Field<'_>>, ranks: u32, explicit_flows: bool) 
 /// The variant of a scenario that names none.
 pub(crate) fn default() -> Variant {
     let protocol = Protocol::Native;
-    Variant { name: protocol.name().to_owned(), protocol, order: Order::default(), window: None }
+    Variant { name: protocol.name().to_owned(), protocol, form: None, order: Order::default(), window: None }
 }
 
-fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Placed, Place)> {
+fn read_one(item: &Field<'_>, job: &Job) -> Result<(Placed, Place)> {
     let table = item.table(KEYS)?;
     let name = table.need("name", "\"native\"")?;
     let protocol_field = table.get("protocol");
@@ -76,7 +78,7 @@ fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Place
         None => Protocol::Native,
     };
     let blamed = protocol_field.as_ref().unwrap_or(item);
-    if explicit_flows {
+    if job.segments.iter().any(|segment| matches!(segment.work, Work::Transfers { .. })) {
         if protocol.is_coded() {
             return Err(blamed.error(Problem::CodedFlows { protocol: protocol.name() }));
         }
@@ -84,6 +86,7 @@ fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Place
         table.refuse("order", reason)?;
         table.refuse("window", reason)?;
     }
+    let form = read_form(&table, job, protocol)?;
     let order = match table.get("order") {
         Some(field) => field.choice("order", &Order::ALL, Order::name)?,
         None => Order::default(),
@@ -91,8 +94,8 @@ fn read_one(item: &Field<'_>, ranks: u32, explicit_flows: bool) -> Result<(Place
     if order == Order::ShiftedRounds {
         table.refuse("window", "the window of `shifted-rounds` is 1")?;
     }
-    let window = table.get("window").map(|field| field.integer_u32(1..=ranks - 1)).transpose()?;
-    let variant = Variant { name: name.name()?, protocol, order, window };
+    let window = table.get("window").map(|field| field.integer_u32(1..=job.rank_count - 1)).transpose()?;
+    let variant = Variant { name: name.name()?, protocol, form, order, window };
     Ok((Placed { variant, protocol: blamed.place() }, name.place()))
 }
 
@@ -101,10 +104,35 @@ pub(crate) fn schema() -> Schema {
     #[rustfmt::skip]
     let keys = [
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
-        optional("protocol", "how an All-to-All travels; `native`, uncompressed, by default", names(Protocol::ALL.map(Protocol::name))),
+        optional("protocol", "how a collective travels; `native`, uncompressed, by default", names(Protocol::ALL.map(Protocol::name))),
+        optional("form", "how the blocks of an All-Gather or a broadcast travel; `exact` or `tree` by default", names(Form::ALL.map(Form::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
     ];
     let one_open = Condition::Is("order", names([Order::ShiftedRounds.name()]));
     array(table(KEYS, keys).when(one_open, Rule::Refuses(&["window"]))).at_most(LIMIT)
+}
+
+/// The form, if the workload's calls have several and one is named. Refuses what the form makes meaningless.
+fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option<Form>> {
+    let forms = job.segments.iter().map(|segment| segment.work.forms()).find(|forms| !forms.is_empty());
+    let field = table.get("form");
+    let Some(forms) = forms else {
+        return match field {
+            Some(field) => Err(field.error(Problem::NoForms { path: field.path.clone() })),
+            None => Ok(None),
+        };
+    };
+    let form =
+        field.as_ref().map(|field| field.choice("form of this collective", forms, Form::name)).transpose()?;
+    if let (Some(field), Some(form @ Form::Padded), false) = (&field, form, protocol.is_coded()) {
+        let problem = Problem::PaddedValues { form: form.name(), protocol: protocol.name() };
+        return Err(field.error(problem));
+    }
+    let travels = form.unwrap_or(forms[0]);
+    let is_fixed = |key| table.get(key).filter(|_| !travels.takes_order());
+    if let Some(field) = is_fixed("order").or_else(|| is_fixed("window")) {
+        return Err(field.error(Problem::FixedOrder { path: field.path.clone(), form: travels.name() }));
+    }
+    Ok(form)
 }

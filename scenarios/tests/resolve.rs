@@ -224,6 +224,7 @@ fn one_node_needs_no_network_between_nodes() {
     let native = Variant {
         name: "native".to_owned(),
         protocol: Protocol::Native,
+        form: None,
         order: Order::Rotation,
         window: None,
     };
@@ -315,4 +316,29 @@ fn description_is_the_first_line_of_the_opening_comment() {
     assert_eq!(description(for_editors).as_deref(), Some("What it shows."));
     assert_eq!(description("# One layer.\n# More.\nname = \"x\"").as_deref(), Some("One layer."));
     assert_eq!(description("name = \"x\" # not this\n# nor this"), None);
+}
+
+#[test]
+fn an_all_gather_is_what_each_rank_contributes() {
+    let workload = |text: &str| Folder::new().load(&flat(&format!("kind = \"collective\"\n{text}")));
+    let equal = workload("collective = \"all-gather\"\nbytes_per_rank = \"1 KiB\"");
+    let Work::AllGather { bytes, .. } = &equal.job.segments[0].work else { panic!("an All-Gather") };
+    assert_eq!(bytes, &[1024; 4], "not divided among the ranks");
+    let traffic = &equal.traffic()[0];
+    assert_eq!((traffic.segment, traffic.transfers, traffic.total()), ("all-gather", 12, 12 * 1024));
+    let uneven = workload("collective = \"all-gather\"\nbytes = [2, \"1 KiB\", 0, 6]");
+    let traffic = &uneven.traffic()[0];
+    assert_eq!((&traffic.sent[..], traffic.transfers), (&[6, 3072, 0, 18][..], 9));
+    assert_eq!(traffic.received, [1030, 8, 1032, 1026]);
+}
+
+#[test]
+fn a_broadcast_is_from_its_root() {
+    let workload = |text: &str| Folder::new().load(&flat(&format!("kind = \"collective\"\n{text}")));
+    for (text, root) in [("", 0), ("\nroot = 3", 3)] {
+        let experiment = workload(&format!("collective = \"broadcast\"\nbytes = \"1 KiB\"{text}"));
+        let traffic = &experiment.traffic()[0];
+        assert_eq!((traffic.segment, traffic.sent[root], traffic.total()), ("broadcast", 3072, 3072));
+        assert_eq!((traffic.received[root], traffic.transfers), (0, 3));
+    }
 }

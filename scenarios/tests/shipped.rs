@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use zipwire_scenarios::{Experiment, Source, load};
-use zipwire_schedule::{Order, Pace, Protocol, Work};
+use zipwire_schedule::{Form, Order, Pace, Protocol, Work};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -29,7 +29,7 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = [scenarios(""), scenarios("smoke")].concat();
+    let files = [scenarios(""), scenarios("smoke"), scenarios("validate")].concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {
@@ -82,12 +82,22 @@ fn smoke_scenarios_cover_the_language() {
             }
         }
         for segment in &experiment.job.segments {
+            for variant in &experiment.variants {
+                if let Some(form) = variant.form.or(segment.work.forms().first().copied()) {
+                    let (form, protocol) = (form.name(), variant.protocol.name());
+                    covered.insert(format!("{} {form} {protocol}", segment.name));
+                }
+            }
             match &segment.work {
                 Work::Compute { .. } => covered.insert(segment.name.to_owned()),
                 Work::AllToAll { bytes, .. } => {
                     bytes.indexed_iter().any(|((src, dst), &bytes)| src != dst && bytes == 0)
                         && covered.insert("empty pair".to_owned())
                 }
+                Work::AllGather { bytes, .. } => {
+                    bytes.contains(&0) && covered.insert("empty shard".to_owned())
+                }
+                Work::Broadcast { root, .. } => root.0 > 0 && covered.insert("another root".to_owned()),
                 Work::Transfers { pace, .. } => covered.insert(format!("{pace:?}")),
             };
         }
@@ -96,6 +106,15 @@ fn smoke_scenarios_cover_the_language() {
         Protocol::ALL.iter().map(|protocol| protocol.name().to_owned()).collect();
     wanted.extend(Order::ALL.map(|order| order.name().to_owned()));
     wanted.extend([Pace::Burst, Pace::Chain, Pace::SendReceive].map(|pace| format!("{pace:?}")));
+    let coded = [Protocol::SizeFirst, Protocol::StaticFirst];
+    for (name, forms) in [("all-gather", Form::OF_ALL_GATHER), ("broadcast", Form::OF_BROADCAST)] {
+        for form in forms {
+            // Values are never padded.
+            let native = (*form != Form::Padded).then_some(Protocol::Native);
+            let protocols = coded.into_iter().chain(native).map(Protocol::name);
+            wanted.extend(protocols.map(|protocol| format!("{name} {} {protocol}", form.name())));
+        }
+    }
     wanted.extend(
         [
             "matrix = \"",
@@ -114,6 +133,8 @@ fn smoke_scenarios_cover_the_language() {
             "several NICs",
             "narrow window",
             "empty pair",
+            "empty shard",
+            "another root",
             "skew",
             "expert-skew",
             "expert",
@@ -161,6 +182,9 @@ fn the_reference_is_true() {
     let is_sign = |c: char| !c.is_alphanumeric() && !"_-/".contains(c);
     let documented: BTreeSet<&str> =
         text.split('`').skip(1).step_by(2).flat_map(|code| code.split(is_sign)).collect();
+    for form in Form::ALL {
+        assert!(documented.contains(form.name()), "{form:?}");
+    }
     for (path, junk) in [
         ("cluster", "{ x = 1 }"),
         ("x", "1"),
@@ -175,6 +199,9 @@ fn the_reference_is_true() {
         ("workload", "{ kind = 'moe', x = 1 }"),
         ("workload", "{ kind = 'moe', model = 'x' }"),
         ("workload", "{ kind = 'moe', model = { x = 1 } }"),
+        ("workload", "{ kind = 'collective', collective = 'x' }"),
+        ("workload", "{ kind = 'collective', collective = 'all-gather', x = 1 }"),
+        ("workload", "{ kind = 'collective', collective = 'broadcast', x = 1 }"),
         ("workload", "{ kind = 'transfers', x = 1 }"),
         ("workload", "{ kind = 'transfers', order = 'x' }"),
         ("workload", "{ kind = 'transfers', start = 'x' }"),

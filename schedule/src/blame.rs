@@ -179,8 +179,8 @@ impl<'a> Known<'a> {
             let OpKind::Exchange(exchange) = &op.kind else { continue };
             let key =
                 |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
-            let sends = exchange.sends.iter().map(|t| (t.peer, key(silent, t.peer, t.tag)));
-            let receives = exchange.receives.iter().map(|t| (t.peer, key(t.peer, silent, t.tag)));
+            let sends = exchange.sends.iter().map(|t| (t.peer, key(silent, t.peer, t.tag())));
+            let receives = exchange.receives.iter().map(|t| (t.peer, key(t.peer, silent, t.tag())));
             let arrived: Vec<bool> =
                 sends.chain(receives).map(|(peer, key)| self.has_ended_at(peer, &key)).collect();
             ended[op.id.index()] |= arrived.iter().all(|&arrived| arrived);

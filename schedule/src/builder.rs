@@ -1,36 +1,60 @@
 //! Builds a program and derives the dependencies of its ops from hazards; nobody writes them by hand.
 
-use crate::plan::{Buffer, Op, OpKind, Program, Region};
-use crate::{BufferId, Lane, OpId, Rank, SegmentId, SizeId};
+use std::collections::BTreeMap;
+
+use crate::plan::{Buffer, Maximum, Op, OpKind, Program, Region};
+use crate::{BufferId, OpId, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
 ///
 /// An op depends on the last writers of what it reads, on the last writers and readers of what it writes, on
-/// the definers of sizes that it uses, and, if it is an exchange, on the previous exchange: a rank opens an
-/// exchange when its previous one has completed. Compute phases follow one another likewise.
+/// the definers of sizes that it uses (of all operands, if such a size is a maximum), and, if it is an exchange, on the
+/// previous exchange: a rank opens an exchange when its previous one has completed. Compute phases follow one another
+/// likewise. Sizes are in no buffer: an exchange of sizes also depends on the last compute phase that claimed all
+/// buffers, so that a rank is in no collective during a phase that leaves no room for one.
 #[derive(Debug)]
 pub struct ProgramBuilder {
     program: Program,
     segment: SegmentId,
-    writers: Vec<Access>,
-    readers: Vec<Access>,
-    definers: Vec<Option<OpId>>,
+    writers: Accesses,
+    readers: Accesses,
+    /// The ops that define each size; for a maximum, those that define its operands.
+    definers: Vec<Vec<OpId>>,
     last_exchange: Option<OpId>,
     last_compute: Option<OpId>,
+    /// The last compute phase that claimed all memory.
+    last_claim: Option<OpId>,
 }
 
 impl ProgramBuilder {
     /// An empty program.
     pub fn new(rank: Rank) -> Self {
         Self {
-            program: Program { rank, ops: Vec::new(), buffers: Vec::new(), size_count: 0 },
+            program: Program {
+                rank,
+                ops: Vec::new(),
+                buffers: Vec::new(),
+                size_count: 0,
+                maxima: Vec::new(),
+            },
             segment: SegmentId(0),
-            writers: Vec::new(),
-            readers: Vec::new(),
+            writers: Accesses::default(),
+            readers: Accesses::default(),
             definers: Vec::new(),
             last_exchange: None,
             last_compute: None,
+            last_claim: None,
         }
+    }
+
+    /// A program without ops that has the buffers and sizes of another one.
+    pub(crate) fn without_ops_of(program: &Program) -> Self {
+        let mut builder = Self::new(program.rank);
+        builder.program.buffers.clone_from(&program.buffers);
+        builder.definers = vec![Vec::new(); program.size_count as usize];
+        builder.program.size_count = program.size_count;
+        builder.program.maxima.clone_from(&program.maxima);
+        builder
     }
 
     /// The rank whose program is built.
@@ -62,9 +86,16 @@ impl ProgramBuilder {
 
     /// A new size.
     pub fn size(&mut self) -> SizeId {
-        self.definers.push(None);
+        self.definers.push(Vec::new());
         self.program.size_count += 1;
         SizeId(self.program.size_count - 1)
+    }
+
+    /// A new size that is the largest of others.
+    pub fn maximum(&mut self, of: Vec<SizeId>) -> SizeId {
+        let size = self.size();
+        self.program.maxima.push(Maximum { size, of });
+        size
     }
 
     /// Appends an op after everything that it depends on; an op that has nothing to do on this rank is left out.
@@ -75,36 +106,49 @@ impl ProgramBuilder {
         let id = OpId(count(self.program.ops.len()));
         let (reads, writes) = (union(kind.reads()), union(kind.writes()));
         let mut deps: Vec<OpId> = Vec::new();
-        let mut conflicts = |accesses: &[Access], regions: &[Region]| {
-            deps.extend(
-                accesses.iter().filter(|access| meet(&access.regions, regions)).map(|access| access.op),
-            );
-        };
-        conflicts(&self.writers, &reads);
-        conflicts(&self.writers, &writes);
-        conflicts(&self.readers, &writes);
-        deps.extend(kind.uses().iter().filter_map(|size| self.definers[size.index()]));
-        match kind.lane() {
-            Lane::Exchange => deps.extend(self.last_exchange.replace(id)),
-            Lane::Compute => deps.extend(self.last_compute.replace(id)),
-            Lane::Codec | Lane::Tx | Lane::Rx => {}
+        self.writers.meet(&reads, &mut deps);
+        self.writers.meet(&writes, &mut deps);
+        self.readers.meet(&writes, &mut deps);
+        deps.extend(kind.uses().iter().flat_map(|size| &self.definers[size.index()]));
+        match &kind {
+            OpKind::Exchange(exchange) => {
+                deps.extend(self.last_exchange.replace(id));
+                deps.extend(self.last_claim.filter(|_| exchange.stage == Stage::Sizes));
+            }
+            OpKind::Compute(_) => {
+                deps.extend(self.last_compute.replace(id));
+                let buffers = (0..count(self.program.buffers.len())).map(BufferId);
+                let mut memory = buffers.map(|buffer| self.whole(buffer)).filter(|region| region.len > 0);
+                if memory.all(|region| is_covered(&region, &writes)) {
+                    self.last_claim = Some(id);
+                }
+            }
+            OpKind::Encode(_) | OpKind::Decode(_) => {}
         }
         deps.sort_unstable();
         deps.dedup();
+        deps.shrink_to_fit();
 
         // A covering write supersedes what it covers: whoever comes next depends on it instead.
         for accesses in [&mut self.writers, &mut self.readers] {
-            accesses
-                .iter_mut()
-                .for_each(|access| access.regions.retain(|region| !is_covered(region, &writes)));
-            accesses.retain(|access| !access.regions.is_empty());
+            accesses.remove_covered(&writes);
         }
-        self.writers.push(Access { op: id, regions: writes });
-        self.readers.push(Access { op: id, regions: reads });
-        for size in kind.defines() {
-            self.definers[size.index()] = Some(id);
-        }
+        self.writers.insert(id, &writes);
+        self.readers.insert(id, &reads);
+        self.define(id, &kind.defines());
         self.program.ops.push(Op { id, segment: self.segment, kind, deps });
+    }
+
+    fn define(&mut self, op: OpId, sizes: &[SizeId]) {
+        sizes.iter().for_each(|size| self.definers[size.index()].push(op));
+        if sizes.is_empty() {
+            return;
+        }
+        for Maximum { size, of } in &self.program.maxima {
+            if of.iter().any(|operand| self.definers[operand.index()].last() == Some(&op)) {
+                self.definers[size.index()].push(op);
+            }
+        }
     }
 
     /// The finished program.
@@ -113,11 +157,48 @@ impl ProgramBuilder {
     }
 }
 
-/// What an op reads or writes, as [`union`] gives it.
-#[derive(Debug)]
-struct Access {
-    op: OpId,
-    regions: Vec<Region>,
+/// Which ops read, or write, which bytes; by place, so that programs of many ops are built in reasonable time.
+#[derive(Debug, Default)]
+struct Accesses {
+    /// Bytes from each place on.
+    lens: BTreeMap<(BufferId, u64, OpId), u64>,
+    /// The most that one of them has had.
+    longest: u64,
+}
+
+impl Accesses {
+    /// Adds what [`union`] gives.
+    fn insert(&mut self, op: OpId, regions: &[Region]) {
+        for region in regions {
+            self.lens.insert((region.buffer, region.offset, op), region.len);
+            self.longest = self.longest.max(region.len);
+        }
+    }
+
+    /// Appends the ops that share a byte with one of `regions`, in any order and number.
+    fn meet(&self, regions: &[Region], ops: &mut Vec<OpId>) {
+        for region in regions {
+            // What begins earlier ends before the region.
+            let first = (region.offset + 1).saturating_sub(self.longest);
+            let near =
+                self.lens.range((region.buffer, first, OpId(0))..(region.buffer, region.end(), OpId(0)));
+            let hits = near.filter(|((_, offset, _), len)| offset + **len > region.offset);
+            ops.extend(hits.map(|(&(_, _, op), _)| op));
+        }
+    }
+
+    /// Removes every region that one of `regions` covers.
+    fn remove_covered(&mut self, regions: &[Region]) {
+        for region in regions {
+            let places = (region.buffer, region.offset, OpId(0))..(region.buffer, region.end(), OpId(0));
+            let inside =
+                self.lens.range(places).filter(|((_, offset, _), len)| offset + **len <= region.end());
+            let covered: Vec<_> = inside.map(|(&place, _)| place).collect();
+            covered.iter().for_each(|place| {
+                self.lens.remove(place);
+            });
+        }
+    }
 }
 
 /// The same bytes as disjoint regions in order, none of them empty.
@@ -134,19 +215,6 @@ fn union(mut regions: Vec<Region>) -> Vec<Region> {
     merged
 }
 
-/// Whether two unions have a byte in common. Linear, so that plans of many ranks are built in reasonable time.
-fn meet(a: &[Region], b: &[Region]) -> bool {
-    let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
-    while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
-        if x.overlaps(y) {
-            return true;
-        }
-        let behind = if (x.buffer, x.offset) < (y.buffer, y.offset) { &mut a } else { &mut b };
-        behind.next();
-    }
-    false
-}
-
 /// Whether one region of a union covers `region`.
 fn is_covered(region: &Region, union: &[Region]) -> bool {
     let after = union.partition_point(|other| (other.buffer, other.offset) <= (region.buffer, region.offset));
@@ -159,6 +227,8 @@ fn count(n: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::plan::Compute;
 
@@ -225,18 +295,32 @@ mod tests {
     }
 
     #[test]
-    fn unions_meet_where_a_pair_of_their_regions_does() {
+    fn accesses_meet_where_a_pair_of_regions_overlaps() {
         let region = |buffer, offset, len| Region { buffer: BufferId(buffer), offset, len };
-        // All sets of up to three short regions in two buffers, against the definition.
+        // All pairs of short regions in two buffers, two of them known at a time, against the definition.
         let all: Vec<Region> = (0..2)
-            .flat_map(|b| (0..5).flat_map(move |o| (1..3).map(move |l| region(b, 2 * o, 2 * l - 1))))
+            .flat_map(|b| (0..5).flat_map(move |o| (1..4).map(move |l| region(b, 2 * o, 2 * l - 1))))
             .collect();
         for (i, &a) in all.iter().enumerate() {
             for (j, &b) in all.iter().enumerate() {
-                let (left, right) =
-                    (vec![a, all[(i * 7 + 3) % all.len()]], vec![b, all[(j * 5 + 1) % all.len()]]);
-                let expected = left.iter().any(|x| right.iter().any(|y| x.overlaps(y)));
-                assert_eq!(meet(&union(left.clone()), &union(right.clone())), expected, "{left:?} {right:?}");
+                let mut accesses = Accesses::default();
+                accesses.insert(OpId(0), &[a]);
+                accesses.insert(OpId(1), &[b]);
+                let query = union(vec![all[(i * 7 + 3) % all.len()], all[(j * 5 + 1) % all.len()]]);
+                let ops = |accesses: &Accesses| {
+                    let mut ops = Vec::new();
+                    accesses.meet(&query, &mut ops);
+                    BTreeSet::from_iter(ops)
+                };
+                let overlaps = |(_, x): &(OpId, Region)| query.iter().any(|y| x.overlaps(y));
+                let known = [(OpId(0), a), (OpId(1), b)];
+                let expected: BTreeSet<OpId> = known.into_iter().filter(overlaps).map(|(op, _)| op).collect();
+                assert_eq!(ops(&accesses), expected, "{a:?} {b:?} {query:?}");
+                accesses.remove_covered(&query);
+                let is_left = |(_, x): &(OpId, Region)| !query.iter().any(|y| y.covers(x));
+                let left: BTreeSet<OpId> =
+                    known.into_iter().filter(|x| overlaps(x) && is_left(x)).map(|(op, _)| op).collect();
+                assert_eq!(ops(&accesses), left, "{a:?} {b:?} {query:?}");
             }
         }
     }

@@ -3,7 +3,7 @@
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::Rank;
+use crate::{Form, Rank};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,30 @@ pub enum Work {
         /// Buffer that receives the chunks, by source.
         output: Slot,
     },
+    /// All-Gather with a length of its own for each rank (`allgatherv`): every rank gets the shards of all.
+    AllGather {
+        /// Type of the values.
+        dtype: DType,
+        /// Bytes of each rank's shard.
+        bytes: Vec<u64>,
+        /// Buffer that holds the rank's own shard.
+        input: Slot,
+        /// Buffer that receives the shards of the others, by origin. The own shard aliases the input.
+        output: Slot,
+    },
+    /// Broadcast: every rank gets what one rank has.
+    Broadcast {
+        /// Type of the values.
+        dtype: DType,
+        /// Bytes of the block.
+        bytes: u64,
+        /// The rank that has it.
+        root: Rank,
+        /// Buffer that holds the block at the root.
+        input: Slot,
+        /// Buffer that receives it at all other ranks.
+        output: Slot,
+    },
     /// Explicit flows.
     Transfers {
         /// The flows, in issue order.
@@ -71,6 +95,17 @@ pub enum Work {
         /// Buffer that receives.
         output: Slot,
     },
+}
+
+impl Work {
+    /// The forms that it can take, the default first; none where there is only one way.
+    pub fn forms(&self) -> &'static [Form] {
+        match self {
+            Self::AllGather { .. } => Form::OF_ALL_GATHER,
+            Self::Broadcast { .. } => Form::OF_BROADCAST,
+            Self::Compute { .. } | Self::AllToAll { .. } | Self::Transfers { .. } => &[],
+        }
+    }
 }
 
 /// One explicit transfer.

@@ -29,6 +29,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::plan::{Content, Exchange, Op, OpKind, Program, Transfer, TransferKey};
+use crate::sizes::Sizes;
 use crate::{Failure, Lane, OpId, Order, SizeId};
 
 pub use self::standing::{Pending, Standing};
@@ -187,7 +188,7 @@ pub struct Machine {
     follows_peers: bool,
     /// What peers have on offer in exchanges that this rank has not opened yet.
     early: Vec<TransferKey>,
-    sizes: Vec<Option<u64>>,
+    sizes: Sizes,
     completed: usize,
     failure: Option<Failure>,
 }
@@ -224,7 +225,7 @@ impl Machine {
             exchanges: Vec::new(),
             follows_peers,
             early: Vec::new(),
-            sizes: vec![None; program.size_count as usize],
+            sizes: Sizes::of(&program),
             completed: 0,
             failure: None,
             dependents,
@@ -269,12 +270,12 @@ impl Machine {
             Direction::Send => (rank, transfer.peer),
             Direction::Receive => (transfer.peer, rank),
         };
-        TransferKey { segment, stage, src, dst, tag: transfer.tag }
+        TransferKey { segment, stage, src, dst, tag: transfer.tag() }
     }
 
     /// A size, once it is known. Any op or transfer that the machine hands out may read the sizes it uses.
     pub fn size(&self, id: SizeId) -> Option<u64> {
-        self.sizes[id.index()]
+        self.sizes.get(id)
     }
 
     /// Bytes that a transfer moves; the sizes that it needs are known when it is handed out.
@@ -294,7 +295,7 @@ impl Machine {
         match input {
             Input::Completed { op, sizes } => {
                 assert_eq!(self.states[op.index()], State::Issued, "op {op} completed without being issued");
-                sizes.into_iter().for_each(|(size, value)| self.define(size, value));
+                sizes.into_iter().for_each(|(size, value)| self.sizes.define(size, value));
                 self.states[op.index()] = State::Completed;
                 self.completed += 1;
                 self.in_flight[self.op(op).kind.lane() as usize] -= 1;
@@ -308,7 +309,7 @@ impl Machine {
                     let Content::Size(size) = self.transfer(transfer).0.content else {
                         panic!("transfer {transfer:?} brought a size but carries none");
                     };
-                    self.define(size, value);
+                    self.sizes.define(size, value);
                 }
                 let open = self.exchanges.iter_mut().find(|open| open.op == transfer.op);
                 let progress = open.expect("transfers belong to open exchanges").progress(transfer.direction);
@@ -479,12 +480,6 @@ impl Machine {
                 panic!("op {op} is not an exchange")
             }
         }
-    }
-
-    fn define(&mut self, size: SizeId, value: u64) {
-        let slot = &mut self.sizes[size.index()];
-        assert!(slot.is_none(), "size {size} is assigned twice");
-        *slot = Some(value);
     }
 
     fn unblock(&mut self, op: OpId) {

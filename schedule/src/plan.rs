@@ -15,7 +15,7 @@ use crate::{BufferId, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stag
 pub struct Plan {
     /// Workload kind of the job that was planned.
     pub job: &'static str,
-    /// The protocol of its All-to-Alls.
+    /// The protocol of its collectives.
     pub protocol: Protocol,
     /// The codec of its encode and decode ops; `None` if it has none.
     pub codec: Option<Spec>,
@@ -36,6 +36,49 @@ pub struct Program {
     pub buffers: Vec<Buffer>,
     /// Number of sizes.
     pub size_count: u32,
+    /// Sizes that follow from others.
+    pub maxima: Vec<Maximum>,
+}
+
+/// A size that is known when the last of some others is: the largest of them. What is padded has it as its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maximum {
+    /// The size.
+    pub size: SizeId,
+    /// Those that it is the largest of: at least one, and no maxima.
+    pub of: Vec<SizeId>,
+}
+
+impl Program {
+    /// The sizes that must be defined for `size` to be known: itself, or those that it is the maximum of.
+    pub fn operands<'a>(&'a self, size: &'a SizeId) -> &'a [SizeId] {
+        let maximum = self.maxima.iter().find(|maximum| maximum.size == *size);
+        maximum.map_or(std::slice::from_ref(size), |maximum| &maximum.of)
+    }
+}
+
+/// Whose values something holds, and for whom they are: what a payload is drawn for and checked against, whatever the
+/// path on which it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Chunk {
+    /// The rank that contributes them.
+    pub origin: Rank,
+    /// The rank that they are for; `None` if every rank gets the same.
+    pub destination: Option<Rank>,
+    /// Tells explicit flows between the same two ranks apart; 0 in collectives.
+    pub flow: u32,
+}
+
+impl Chunk {
+    /// What one rank has for another in a collective.
+    pub fn between(origin: Rank, destination: Rank) -> Self {
+        Self { origin, destination: Some(destination), flow: 0 }
+    }
+
+    /// What one rank has for every other rank.
+    pub fn for_all(origin: Rank) -> Self {
+        Self { origin, destination: None, flow: 0 }
+    }
 }
 
 /// Memory of a rank.
@@ -119,15 +162,15 @@ pub struct Batch {
     pub layout: Layout,
     /// Type of the values.
     pub dtype: DType,
-    /// One block per peer.
+    /// One block per chunk: an encode's own, a decode's from others.
     pub blocks: Vec<Block>,
 }
 
 /// A chunk of values and its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Whom the chunk goes to or comes from.
-    pub peer: Rank,
+    /// The chunk.
+    pub chunk: Chunk,
     /// The values, in full.
     pub values: Region,
     /// The static section of the frame, in full; empty in the `compact` layout.
@@ -159,8 +202,8 @@ pub struct Exchange {
 pub struct Transfer {
     /// The other end.
     pub peer: Rank,
-    /// Tells transfers of one exchange between the same two ranks apart.
-    pub tag: u32,
+    /// The chunk that the content belongs to. Its origin need not be the sender, who may forward it.
+    pub chunk: Chunk,
     /// What moves.
     pub content: Content,
     /// Seconds after the iteration's start before which it does not start.
@@ -292,11 +335,20 @@ pub struct TransferKey {
     pub src: Rank,
     /// Receiver.
     pub dst: Rank,
-    /// Tells transfers of one exchange between the same two ranks apart.
+    /// Tells transfers of one stage between the same two ranks apart; see [`Transfer::tag`].
     pub tag: u32,
 }
 
 impl Transfer {
+    /// Tells transfers of one stage between the same two ranks apart: the number of an explicit flow, or the origin of
+    /// what goes to all, of which a rank hands on several.
+    pub fn tag(&self) -> u32 {
+        match self.chunk.destination {
+            Some(_) => self.chunk.flow,
+            None => self.chunk.origin.0,
+        }
+    }
+
     fn prefix_size(&self) -> Option<SizeId> {
         match self.content {
             Content::Prefix(_, size) => Some(size),
@@ -327,15 +379,16 @@ impl Plan {
         self.programs.iter().flat_map(|program| &program.buffers).map(|buffer| buffer.capacity).sum()
     }
 
-    /// Uncompressed bytes that all ranks send in one iteration, self-chunks excluded.
+    /// Bytes of values that all ranks get in one iteration, uncompressed; what a rank has itself is excluded. On
+    /// whatever path it comes, a block counts once for each rank that gets it.
     pub fn bytes_raw(&self) -> u64 {
         let ops = self.programs.iter().flat_map(|program| &program.ops);
         ops.map(|op| match &op.kind {
-            OpKind::Encode(batch) => batch.bytes_raw(),
+            OpKind::Decode(batch) => batch.bytes_raw(),
             OpKind::Exchange(exchange) if exchange.stage == Stage::Raw => {
-                exchange.sends.iter().filter_map(|t| t.content.region()).map(|region| region.len).sum()
+                exchange.receives.iter().filter_map(|t| t.content.region()).map(|region| region.len).sum()
             }
-            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Decode(_) => 0,
+            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Encode(_) => 0,
         })
         .sum()
     }

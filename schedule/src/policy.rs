@@ -2,14 +2,16 @@
 
 use std::cmp::Reverse;
 
+use zipwire_codec::Layout;
+
 use crate::Rank;
 
-/// How a compressed All-to-All travels.
+/// In which stages a compressed collective travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// Uncompressed: one exchange of raw values.
+    /// Uncompressed: one stage of raw values.
     Native,
-    /// Encode, exchange sizes, exchange `compact` frames, decode (ZipCCL design 1, sec. 3.2).
+    /// Encode, exchange sizes, exchange `compact` frames, decode (ZipCCL design 1, sec. 3.2; its All-Gather, sec. 3.1).
     SizeFirst,
     /// Encode, exchange static sections, then sizes, then dynamic sections of `split` frames, decode
     /// (ZipCCL design 2, sec. 3.2).
@@ -29,9 +31,18 @@ impl Protocol {
         }
     }
 
+    /// Layout of its frames; `None` if it has none.
+    pub fn layout(self) -> Option<Layout> {
+        match self {
+            Self::Native => None,
+            Self::SizeFirst => Some(Layout::Compact),
+            Self::StaticFirst => Some(Layout::Split),
+        }
+    }
+
     /// Whether it needs a codec.
     pub fn is_coded(self) -> bool {
-        self != Self::Native
+        self.layout().is_some()
     }
 }
 

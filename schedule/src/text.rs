@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::Rank;
-use crate::plan::{Batch, Content, Exchange, Op, OpKind, Plan, Program, Region, Transfer};
+use crate::plan::{Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Plan, Program, Region, Transfer};
 
 impl Plan {
     /// 128-bit hash of everything that the plan says, in hexadecimal. Ranks that run the same digest run
@@ -62,44 +62,51 @@ impl Display for Program {
         for (index, buffer) in self.buffers.iter().enumerate() {
             writeln!(f, "  b{index} {} {} bytes", buffer.name, buffer.capacity)?;
         }
-        self.ops.iter().try_for_each(|op| write!(f, "{op}"))
+        for Maximum { size, of } in &self.maxima {
+            write!(f, "  {size} is the largest of")?;
+            of.iter().try_for_each(|size| write!(f, " {size}"))?;
+            writeln!(f)?;
+        }
+        self.ops.iter().try_for_each(|op| write_op(f, self.rank, op))
     }
 }
 
-impl Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "  {} [{}] {}", self.id, self.segment.0, self.kind.name())?;
-        match &self.kind {
-            OpKind::Exchange(Exchange { stage, order, window, .. }) => {
-                write!(f, " {}, {} window {}/{}", stage.name(), order.name(), window.sends, window.receives)?;
-            }
-            OpKind::Encode(batch) | OpKind::Decode(batch) => {
-                write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
-            }
-            OpKind::Compute(_) => {}
+fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
+    write!(f, "  {} [{}] {}", op.id, op.segment.0, op.kind.name())?;
+    match &op.kind {
+        OpKind::Exchange(Exchange { stage, order, window, .. }) => {
+            write!(f, " {}, {} window {}/{}", stage.name(), order.name(), window.sends, window.receives)?;
         }
-        for (index, dep) in self.deps.iter().enumerate() {
-            write!(f, "{}{dep}", if index == 0 { ", after " } else { " " })?;
+        OpKind::Encode(batch) | OpKind::Decode(batch) => {
+            write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
         }
-        writeln!(f)?;
-        match &self.kind {
-            OpKind::Compute(compute) => {
-                compute.reads.iter().try_for_each(|region| writeln!(f, "    reads {region}"))?;
-                compute.writes.iter().try_for_each(|region| writeln!(f, "    writes {region}"))
-            }
-            OpKind::Encode(batch) => write_batch(f, batch, "to"),
-            OpKind::Decode(batch) => write_batch(f, batch, "from"),
-            OpKind::Exchange(exchange) => {
-                exchange.sends.iter().try_for_each(|t| write_transfer(f, "to", t))?;
-                exchange.receives.iter().try_for_each(|t| write_transfer(f, "from", t))
-            }
+        OpKind::Compute(_) => {}
+    }
+    for (index, dep) in op.deps.iter().enumerate() {
+        write!(f, "{}{dep}", if index == 0 { ", after " } else { " " })?;
+    }
+    writeln!(f)?;
+    match &op.kind {
+        OpKind::Compute(compute) => {
+            compute.reads.iter().try_for_each(|region| writeln!(f, "    reads {region}"))?;
+            compute.writes.iter().try_for_each(|region| writeln!(f, "    writes {region}"))
+        }
+        OpKind::Encode(batch) => write_batch(f, batch, |chunk| match chunk.destination {
+            Some(destination) => format!("to {destination}"),
+            None => "to all".to_owned(),
+        }),
+        OpKind::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
+        OpKind::Exchange(exchange) => {
+            let sends = exchange.sends.iter().map(|t| ("to", t, Chunk::between(rank, t.peer)));
+            let receives = exchange.receives.iter().map(|t| ("from", t, Chunk::between(t.peer, rank)));
+            sends.chain(receives).try_for_each(|(word, t, direct)| write_transfer(f, word, t, direct))
         }
     }
 }
 
-fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, direction: &str) -> fmt::Result {
+fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk) -> String) -> fmt::Result {
     for block in &batch.blocks {
-        write!(f, "    {direction} {}: values {}", block.peer, block.values)?;
+        write!(f, "    {}: values {}", chunk(&block.chunk), block.values)?;
         if block.static_section.len > 0 {
             write!(f, " static {}", block.static_section)?;
         }
@@ -108,15 +115,23 @@ fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, direction: &str) -> fm
     Ok(())
 }
 
-fn write_transfer(f: &mut fmt::Formatter<'_>, direction: &str, transfer: &Transfer) -> fmt::Result {
-    write!(f, "    {direction} {}: ", transfer.peer)?;
-    match transfer.content {
+/// `direct` is what the sender has for the receiver: the chunk is named where it is another one.
+fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, direct: Chunk) -> fmt::Result {
+    let Transfer { peer, chunk, content, .. } = transfer;
+    write!(f, "    {word} {peer}: ")?;
+    match content {
         Content::Whole(region) => write!(f, "{region}")?,
         Content::Prefix(region, size) => write!(f, "{size} bytes of {region}")?,
         Content::Size(size) => write!(f, "size {size}")?,
     }
-    if transfer.tag > 0 {
-        write!(f, " tag {}", transfer.tag)?;
+    if (chunk.origin, chunk.destination) != (direct.origin, direct.destination) {
+        write!(f, " of rank {}", chunk.origin)?;
+        if let Some(destination) = chunk.destination {
+            write!(f, " for rank {destination}")?;
+        }
+    }
+    if chunk.flow > 0 {
+        write!(f, " tag {}", chunk.flow)?;
     }
     if transfer.not_before_s > 0.0 {
         write!(f, " not before {:?} s", transfer.not_before_s)?;

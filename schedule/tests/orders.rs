@@ -182,7 +182,9 @@ impl Chaos {
                     let sizes = match &self.machines[rank].op(op).kind {
                         OpKind::Exchange(_) => continue,
                         OpKind::Encode(batch) => {
-                            let coded = |block: &Block| (block.size, coded_bytes(rank, block.peer));
+                            let coded = |block: &Block| {
+                                (block.size, coded_bytes(rank, block.chunk.destination.unwrap()))
+                            };
                             batch.blocks.iter().map(coded).collect()
                         }
                         OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),

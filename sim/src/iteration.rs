@@ -352,7 +352,7 @@ impl<'a> Iteration<'a> {
         let sizes = match &host.machine.op(op).kind {
             OpKind::Encode(batch) => {
                 let segment = host.machine.op(op).segment;
-                let size = |block| setup.sizes.dynamic_len(segment, batch.layout, rank, block);
+                let size = |block| setup.sizes.dynamic_len(segment, batch.layout, block);
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 use zipwire_codec::{Codec, DType, Layout, Spec};
-use zipwire_schedule::plan::{Block, OpKind, Plan};
-use zipwire_schedule::{Rank, SegmentId};
+use zipwire_schedule::SegmentId;
+use zipwire_schedule::plan::{Block, Chunk, OpKind, Plan};
 use zipwire_traces::{ChunkId, Payload};
 
 /// Where the dynamic length of a frame comes from.
@@ -21,10 +21,10 @@ pub enum FrameSizes<'a> {
 }
 
 impl FrameSizes<'_> {
-    /// Dynamic bytes of the frame of a block from `src`.
-    pub fn dynamic_len(&self, segment: SegmentId, layout: Layout, src: Rank, block: &Block) -> u64 {
+    /// Dynamic bytes of the frame of a block.
+    pub fn dynamic_len(&self, segment: SegmentId, layout: Layout, block: &Block) -> u64 {
         match self {
-            Self::Measured(table) => table.get(segment, layout, src, block.peer),
+            Self::Measured(table) => table.get(segment, layout, block.chunk),
             Self::Ratio(ratio) => {
                 let coded = (block.values.len as f64 / ratio).ceil() as u64;
                 coded.saturating_sub(block.static_section.len).min(block.dynamic_section.len)
@@ -37,19 +37,19 @@ impl FrameSizes<'_> {
 /// Measured dynamic lengths of one codec over one payload; shared by the variants of a scenario.
 #[derive(Debug, Default)]
 pub struct SizeTable {
-    lens: HashMap<(SegmentId, Layout), HashMap<(Rank, Rank), u64>>,
+    lens: HashMap<(SegmentId, Layout), HashMap<Chunk, u64>>,
 }
 
 /// The codec refused a chunk of the payload.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "codec `{codec}` cannot encode the chunk from rank {src} to rank {dst} of segment {segment}: {source}"
+    "codec `{codec}` cannot encode the chunk from rank {} to {} of segment {segment}: {source}",
+    .chunk.origin, .chunk.destination.map_or("all".to_owned(), |rank| format!("rank {rank}"))
 )]
 pub struct SizeError {
     codec: String,
     segment: u32,
-    src: Rank,
-    dst: Rank,
+    chunk: Chunk,
     source: zipwire_codec::EncodeError,
 }
 
@@ -58,7 +58,6 @@ struct Task<'a> {
     segment: SegmentId,
     layout: Layout,
     dtype: DType,
-    src: Rank,
     blocks: &'a [Block],
 }
 
@@ -84,13 +83,13 @@ impl SizeTable {
         }
         for (task, lens) in tasks.iter().zip(measured.into_iter().flatten()) {
             let table = self.lens.entry((task.segment, task.layout)).or_default();
-            table.extend(task.blocks.iter().zip(lens).map(|(block, len)| ((task.src, block.peer), len)));
+            table.extend(task.blocks.iter().zip(lens).map(|(block, len)| (block.chunk, len)));
         }
         Ok(true)
     }
 
-    fn get(&self, segment: SegmentId, layout: Layout, src: Rank, dst: Rank) -> u64 {
-        self.lens[&(segment, layout)][&(src, dst)]
+    fn get(&self, segment: SegmentId, layout: Layout, chunk: Chunk) -> u64 {
+        self.lens[&(segment, layout)][&chunk]
     }
 }
 
@@ -101,7 +100,6 @@ fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
                 segment: op.segment,
                 layout: batch.layout,
                 dtype: batch.dtype,
-                src: program.rank,
                 blocks: &batch.blocks,
             }),
             OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
@@ -117,7 +115,8 @@ fn measure(
     payload: &Payload,
     proceed: &impl Fn() -> bool,
 ) -> Result<Option<Vec<u64>>, SizeError> {
-    let _span = tracing::info_span!("measure frames of a rank", rank = task.src.0).entered();
+    let rank = task.blocks.first().map(|block| block.chunk.origin.0);
+    let _span = tracing::info_span!("measure frames of a rank", rank).entered();
     let (mut values, mut fixed, mut dynamic) = (Vec::new(), Vec::new(), Vec::new());
     let mut lens = Vec::with_capacity(task.blocks.len());
     for block in task.blocks {
@@ -127,16 +126,10 @@ fn measure(
         values.resize(bytes(block.values.len), 0);
         fixed.resize(bytes(block.static_section.len), 0);
         dynamic.resize(bytes(block.dynamic_section.len), 0);
-        payload.fill(ChunkId::new(task.segment, task.src, block.peer), &mut values);
+        payload.fill(ChunkId { segment: task.segment, chunk: block.chunk }, &mut values);
         let len =
             codec.encode(task.layout, task.dtype, &values, &mut fixed, &mut dynamic).map_err(|source| {
-                SizeError {
-                    codec: spec.to_string(),
-                    segment: task.segment.0,
-                    src: task.src,
-                    dst: block.peer,
-                    source,
-                }
+                SizeError { codec: spec.to_string(), segment: task.segment.0, chunk: block.chunk, source }
             })?;
         lens.push(len as u64);
     }

@@ -6,19 +6,19 @@
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, HostCost, Job, Lane, Order, Plan, Protocol, Rank, Readiness,
-    Segment, Slot, Stage, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CodecCost, Durations, Form, HostCost, Job, Lane, Order, Plan, Protocol, Rank,
+    Readiness, Segment, Slot, Stage, Topology, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_traces::{Span, Timeline};
 
 const THREADS: Capabilities =
     Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
 
-/// One All-to-All after a compute phase that lets ranks start at different times.
+/// One collective after a compute phase that lets ranks start at different times.
 struct Case {
     topology: Topology,
-    bytes: Array2<u64>,
+    work: Work,
     start_s: Vec<f64>,
     choice: Choice,
     host: HostCost,
@@ -29,10 +29,27 @@ struct Case {
 
 impl Case {
     fn native(topology: Topology, bytes: Array2<u64>) -> Self {
-        let choice = Choice { protocol: Protocol::Native, order: Order::Rotation, window: None, codec: None };
-        let start_s = vec![0.0; bytes.nrows()];
+        Self::of(topology, Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) })
+    }
+
+    fn of(topology: Topology, work: Work) -> Self {
+        let (protocol, order) = (Protocol::Native, Order::Rotation);
+        let choice = Choice { protocol, form: None, order, window: None, codec: None };
+        let start_s = vec![0.0; topology.ranks() as usize];
         let (host, capabilities) = (HostCost::default(), THREADS);
-        Self { topology, bytes, start_s, choice, host, codec: None, ratio: 1.0, capabilities }
+        Self { topology, work, start_s, choice, host, codec: None, ratio: 1.0, capabilities }
+    }
+
+    fn all_gather(topology: Topology, bytes: Vec<u64>, form: Form) -> Self {
+        let work = Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+        let case = Self::of(topology, work);
+        Self { choice: Choice { form: Some(form), ..case.choice }, ..case }
+    }
+
+    fn broadcast(topology: Topology, bytes: u64, root: u32, form: Form) -> Self {
+        let (root, input, output) = (Rank(root), Slot(0), Slot(1));
+        let case = Self::of(topology, Work::Broadcast { dtype: DType::Bf16, bytes, root, input, output });
+        Self { choice: Choice { form: Some(form), ..case.choice }, ..case }
     }
 
     fn coded(mut self, protocol: Protocol, codec: CodecCost, ratio: f64) -> Self {
@@ -42,14 +59,16 @@ impl Case {
     }
 
     fn plan(&self) -> Plan {
-        let work =
-            Work::AllToAll { dtype: DType::Bf16, bytes: self.bytes.clone(), input: Slot(0), output: Slot(1) };
-        let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0)] };
+        // As in scenarios: a late rank neither sends nor receives.
+        let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
         let job = Job {
             name: "case",
             rank_count: self.topology.ranks(),
             slots: vec!["in", "out"],
-            segments: vec![Segment { name: "start", work: start }, Segment { name: "exchange", work }],
+            segments: vec![
+                Segment { name: "start", work: start },
+                Segment { name: "exchange", work: self.work.clone() },
+            ],
         };
         plan(&job, &self.choice)
     }
@@ -141,6 +160,47 @@ fn two_level_burst() {
     }
 }
 
+#[test]
+fn all_gather_around_a_ring() {
+    // (N - 1)(a + S / B): every link is busy in every step.
+    for (ranks, bytes, bandwidth, latency_s) in [(2, 1_000_000, 1e9, 5e-6), (7, 1_048_576, 25e9, 5e-6)] {
+        let topology = flat(ranks, bandwidth, latency_s);
+        let case = Case::all_gather(topology, vec![bytes; ranks as usize], Form::Exact);
+        assert_close(case.seconds(), f64::from(ranks - 1) * (latency_s + bytes as f64 / bandwidth));
+    }
+}
+
+#[test]
+fn all_gather_all_at_once() {
+    // a + (N - 1) S / B on one node; on several, a NIC carries the shards of its GPUs once for each rank elsewhere.
+    let (bytes, latency_s) = (1_048_576, 5e-6);
+    let case = Case::all_gather(flat(7, 25e9, latency_s), vec![bytes; 7], Form::Grouped);
+    assert_close(case.seconds(), latency_s + 6.0 * bytes as f64 / 25e9);
+    let topology = nodes(2, 4, 50e9, 25e9, latency_s, 2.0 * latency_s);
+    let case = Case::all_gather(topology, vec![bytes; 8], Form::Grouped);
+    assert_close(case.seconds(), 2.0 * latency_s + f64::from(4 * 4) * bytes as f64 / 25e9);
+}
+
+#[test]
+fn broadcast_along_a_binomial_tree() {
+    // ceil(log2 N)(a + S / B), from any root.
+    let (bytes, bandwidth, latency_s) = (1_048_576, 25e9, 5e-6);
+    for (ranks, root, rounds) in [(2, 1, 1.0), (3, 0, 2.0), (5, 4, 3.0), (8, 3, 3.0), (9, 0, 4.0)] {
+        let case = Case::broadcast(flat(ranks, bandwidth, latency_s), bytes, root, Form::Tree);
+        assert_close(case.seconds(), rounds * (latency_s + bytes as f64 / bandwidth));
+        let case = Case::broadcast(flat(ranks, bandwidth, latency_s), bytes, root, Form::Grouped);
+        assert_close(case.seconds(), latency_s + f64::from(ranks - 1) * bytes as f64 / bandwidth);
+    }
+}
+
+#[test]
+fn a_tree_enters_each_node_once() {
+    // The first round crosses to the other node, all later ones stay inside.
+    let (bytes, gpu, nic, intra_s, inter_s) = (1_048_576, 50e9, 10e9, 5e-6, 1e-5);
+    let case = Case::broadcast(nodes(2, 4, gpu, nic, intra_s, inter_s), bytes, 0, Form::Tree);
+    assert_close(case.seconds(), inter_s + bytes as f64 / nic + 2.0 * (intra_s + bytes as f64 / gpu));
+}
+
 /// ZipCCL Fig. 8: four GPUs on unit links; pairs with GPU 1 carry x, all others 2x.
 fn figure_8(x: u64, late_s: f64, all_wait: bool) -> Case {
     let bytes = Array2::from_shape_fn((4, 4), |(src, dst)| if src == 1 || dst == 1 { x } else { 2 * x });
@@ -180,6 +240,76 @@ fn size_first_adds_codec_sizes_and_synchronisation() {
     assert_close(case.seconds(), 2e-6 + codec_s + sizes_s + data_s);
 }
 
+/// Encode, size exchange and decode of a call that decodes `decoded` bytes where most are decoded.
+fn coding_s(encoded: u64, decoded: u64, peers: u32, bandwidth: f64, latency_s: f64) -> f64 {
+    let sizes_s = latency_s + f64::from(8 * peers) / bandwidth;
+    let (encode_s, decode_s) =
+        (encoded as f64 / CODEC.encode_bytes_per_s, decoded as f64 / CODEC.decode_bytes_per_s);
+    2.0 * CODEC.launch_s + encode_s + sizes_s + decode_s
+}
+
+#[test]
+fn a_zipped_all_gather_encodes_once_and_decodes_what_it_lacks() {
+    let (ranks, bytes, bandwidth, latency_s) = (5_u32, 1_000_000_u64, 1e9, 5e-6);
+    let topology = flat(ranks, bandwidth, latency_s);
+    let case = Case::all_gather(topology, vec![bytes; 5], Form::Exact);
+    let seconds = case.coded(Protocol::SizeFirst, CODEC, 1.25).seconds();
+    let ring_s = 4.0 * (latency_s + bytes as f64 / 1.25 / bandwidth);
+    assert_close(seconds, coding_s(bytes, 4 * bytes, 4, bandwidth, latency_s) + ring_s);
+}
+
+#[test]
+fn a_padded_ring_moves_the_largest_frame_in_every_step() {
+    let (bandwidth, latency_s) = (1e9, 5e-6);
+    let shards = vec![500_000, 1_000_000, 0, 250_000];
+    let largest = 1_000_000.0 / 1.25;
+    let case = |form| {
+        let case = Case::all_gather(flat(4, bandwidth, latency_s), shards.clone(), form);
+        case.coded(Protocol::SizeFirst, CODEC, 1.25)
+    };
+    // Rank 1 encodes longest; ranks 0, 1 and 3 announce a size to three ranks each; rank 2 decodes most.
+    let ring_s = 3.0 * (latency_s + largest / bandwidth);
+    let seconds = case(Form::Padded).seconds();
+    assert_close(seconds, coding_s(1_000_000, 1_750_000, 3, bandwidth, latency_s) + ring_s);
+    let wire = |form| -> u64 {
+        let is_frame = |span: &&Span| span.lane == Lane::Tx && span.stage == Some(Stage::Dynamic);
+        case(form).timeline().spans.iter().filter(is_frame).map(|span| span.bytes).sum()
+    };
+    assert_eq!(wire(Form::Padded), 4 * 3 * 800_000, "also for the rank that has nothing");
+    assert_eq!(wire(Form::Exact), 3 * 1_400_000, "three steps of three frames each");
+    assert_eq!(wire(Form::Grouped), wire(Form::Exact), "the same bytes on other links");
+}
+
+#[test]
+fn a_zipped_broadcast_encodes_and_decodes_once() {
+    let (bytes, bandwidth, latency_s) = (1_000_000, 1e9, 5e-6);
+    for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
+        let case = Case::broadcast(flat(6, bandwidth, latency_s), bytes, 4, Form::Tree);
+        let timeline = case.coded(protocol, CODEC, 1.25).timeline();
+        let codec = |name| timeline.spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
+        assert_eq!(codec("encode").iter().map(|span| span.rank).collect::<Vec<_>>(), [Rank(4)]);
+        assert_eq!(codec("decode").len(), 5, "on every other rank");
+        if protocol == Protocol::SizeFirst {
+            let tree_s = 3.0 * (latency_s + bytes as f64 / 1.25 / bandwidth);
+            let seconds = timeline.iterations[0].length_s;
+            assert_close(seconds, coding_s(bytes, bytes, 5, bandwidth, latency_s) + tree_s);
+        }
+    }
+}
+
+/// Nothing reaches a late rank before it is there, and so nothing goes through it.
+#[test]
+fn a_late_rank_hands_on_late() {
+    for protocol in [Protocol::Native, Protocol::SizeFirst, Protocol::StaticFirst] {
+        // Rank 2 hands on to rank 3.
+        let mut case = Case::broadcast(flat(4, 1e9, 0.0), 1_000_000, 0, Form::Tree);
+        case.start_s[2] = 1.0;
+        let timeline = case.coded(protocol, CODEC, 1.25).timeline();
+        let late = timeline.spans.iter().filter(|span| span.rank == Rank(2) && span.lane != Lane::Compute);
+        assert!(late.clone().count() > 0 && late.clone().all(|span| span.begin_s >= 1.0), "{protocol:?}");
+    }
+}
+
 #[test]
 fn static_first_moves_the_static_part_while_others_are_late() {
     let (x, late_s) = (1 << 20, 10e-3);
@@ -189,9 +319,7 @@ fn static_first_moves_the_static_part_while_others_are_late() {
     };
     let (first, second) = (case(Protocol::SizeFirst), case(Protocol::StaticFirst));
     let moved = |timeline: &Timeline, stage| -> u64 {
-        let before = |span: &&zipwire_traces::Span| {
-            span.lane == Lane::Tx && span.stage == Some(stage) && span.end_s < late_s
-        };
+        let before = |span: &&Span| span.lane == Lane::Tx && span.stage == Some(stage) && span.end_s < late_s;
         timeline.spans.iter().filter(before).map(|span| span.bytes).sum()
     };
     // Six transfers of 2x among the three early ranks, 11 bits of 16 each, and at most 1 % of front matter.
@@ -211,12 +339,20 @@ fn device_order_costs_the_same_time_without_host_costs() {
         Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: true };
     for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
         let bytes = Array2::from_shape_fn((6, 6), |(src, dst)| 1000 * (1 + (7 * src + 3 * dst) as u64 % 5));
-        let topology = nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6);
-        let mut case = Case::native(topology, bytes).coded(protocol, CODEC, 1.3);
-        case.start_s = (0..6).map(|rank| f64::from(rank) * 1e-6).collect();
-        let threads_s = case.seconds();
-        case.capabilities = streams;
-        assert_close(case.seconds(), threads_s);
+        let topology = || nodes(2, 3, 2e9, 1e9, 1e-6, 2e-6);
+        let shards = vec![9000, 0, 2, 70_000, 4000, 9000];
+        for case in [
+            Case::native(topology(), bytes),
+            Case::all_gather(topology(), shards.clone(), Form::Padded),
+            Case::all_gather(topology(), shards, Form::Grouped),
+            Case::broadcast(topology(), 70_000, 4, Form::Tree),
+        ] {
+            let mut case = case.coded(protocol, CODEC, 1.3);
+            case.start_s = (0..6).map(|rank| f64::from(rank) * 1e-6).collect();
+            let threads_s = case.seconds();
+            case.capabilities = streams;
+            assert_close(case.seconds(), threads_s);
+        }
     }
 }
 
@@ -239,9 +375,8 @@ fn a_rank_that_receives_no_sizes_waits_for_none() {
     case.host.sync_s = 1.0;
     let timeline = case.timeline();
     let sizes_end = |rank| {
-        let is_sizes = |s: &&zipwire_traces::Span| {
-            s.rank == Rank(rank) && s.lane == Lane::Exchange && s.stage == Some(Stage::Sizes)
-        };
+        let is_sizes =
+            |s: &&Span| s.rank == Rank(rank) && s.lane == Lane::Exchange && s.stage == Some(Stage::Sizes);
         timeline.spans.iter().find(is_sizes).map(|span| span.end_s).unwrap()
     };
     assert!(sizes_end(0) < 0.1 && sizes_end(1) > 1.0, "{} {}", sizes_end(0), sizes_end(1));

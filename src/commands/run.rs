@@ -115,7 +115,10 @@ fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<Tra
     let (segment, flows) =
         experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
             Work::Transfers { flows, .. } => Some((id, flows)),
-            Work::Compute { .. } | Work::AllToAll { .. } => None,
+            Work::Compute { .. }
+            | Work::AllToAll { .. }
+            | Work::AllGather { .. }
+            | Work::Broadcast { .. } => None,
         })?;
     let row = |flow: &zipwire::schedule::Flow| TransferRow {
         src: flow.src.0,

@@ -43,7 +43,8 @@ impl Bandwidths {
 /// collective.
 fn bus_factor(work: &Work, n: f64) -> Option<f64> {
     match work {
-        Work::AllToAll { .. } => Some((n - 1.0) / n),
+        Work::AllToAll { .. } | Work::AllGather { .. } => Some((n - 1.0) / n),
+        Work::Broadcast { .. } => Some(1.0),
         Work::Compute { .. } | Work::Transfers { .. } => None,
     }
 }

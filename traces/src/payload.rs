@@ -1,39 +1,39 @@
 //! What a transfer carries: recorded rows, drawn by chunk, so that every chunk is like no other.
 //!
-//! A chunk is what `src` sends to `dst` in one segment. It is the same in every iteration, and any rank can
-//! regenerate it, so the receiver can check what arrived without anything being kept.
+//! A chunk is what one rank has for another, or for all others, in one segment. It is the same in every iteration, and
+//! any rank can regenerate it, so whoever gets it, on whatever path, can check what arrived without anything being kept.
 
 use std::sync::Arc;
 
 use rand::Rng;
+use zipwire_schedule::plan::Chunk;
 use zipwire_schedule::{Rank, SegmentId};
 
 use crate::{Rows, stream};
 
-/// What one rank sends to another in one transfer.
+/// A chunk of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkId {
     /// The collective call.
     pub segment: SegmentId,
-    /// Sender.
-    pub src: Rank,
-    /// Receiver.
-    pub dst: Rank,
-    /// Tells explicit flows between the same two ranks apart; 0 in collectives.
-    pub tag: u32,
+    /// Whose values they are, and for whom.
+    pub chunk: Chunk,
 }
 
 impl ChunkId {
-    /// The chunk of a collective call.
+    /// What one rank has for another in a collective call.
     pub fn new(segment: SegmentId, src: Rank, dst: Rank) -> Self {
-        Self { segment, src, dst, tag: 0 }
+        Self { segment, chunk: Chunk::between(src, dst) }
     }
 }
 
+/// Stands for every rank in the key of a stream: no rank has this number.
+const EVERY_RANK: u64 = 1 << 32;
+
 /// Fills chunks with recorded rows, and checks received ones against what must have been sent.
 ///
-/// Row k of a chunk is the row that the k-th draw of `stream(seed, "payload", [segment + 2^32 tag, src, dst])` selects from
-/// the segment's source; the last row is cut. Two different chunks of k rows from a source of n distinct rows
+/// Row k of a chunk is the row that the k-th draw of `stream(seed, "payload", [segment + 2^32 flow, origin, destination])`
+/// selects from the segment's source, where a chunk for all has the destination 2^32; the last row is cut. Two different chunks of k rows from a source of n distinct rows
 /// are equal with a chance of n^-k, so a misrouted or stale chunk does not pass for the right one.
 ///
 /// Cheap to clone: the sources are shared.
@@ -80,8 +80,9 @@ impl Payload {
     }
 
     fn draws(&self, chunk: ChunkId) -> Draws<'_, impl Rng> {
-        let ChunkId { segment, src, dst, tag } = chunk;
-        let keys = [u64::from(segment.0) | u64::from(tag) << 32, u64::from(src.0), u64::from(dst.0)];
+        let ChunkId { segment, chunk: Chunk { origin, destination, flow } } = chunk;
+        let destination = destination.map_or(EVERY_RANK, |rank| u64::from(rank.0));
+        let keys = [u64::from(segment.0) | u64::from(flow) << 32, u64::from(origin.0), destination];
         Draws { source: &self.sources[segment.index()], rng: stream(self.seed, "payload", keys) }
     }
 }
@@ -146,8 +147,12 @@ mod tests {
         assert_ne!(reference, chunk_of(DISPATCH, 3, 2));
         assert_ne!(reference, chunk_of(DISPATCH, 2, 4));
         let mut other_flow = vec![0; 4096];
-        payload.fill(ChunkId { tag: 1, ..ChunkId::new(DISPATCH, Rank(2), Rank(3)) }, &mut other_flow);
+        let pair = Chunk::between(Rank(2), Rank(3));
+        payload.fill(ChunkId { segment: DISPATCH, chunk: Chunk { flow: 1, ..pair } }, &mut other_flow);
         assert_ne!(reference, other_flow);
+        let mut shard = vec![0; 4096];
+        payload.fill(ChunkId { segment: DISPATCH, chunk: Chunk::for_all(Rank(2)) }, &mut shard);
+        assert!((0..8).all(|dst| chunk_of(DISPATCH, 2, dst) != shard), "what goes to all is nobody's alone");
         let other_seed = Payload { seed: 8, ..payload.clone() };
         assert_ne!(reference, chunk(&other_seed, DISPATCH, 2, 3, 4096));
     }

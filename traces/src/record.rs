@@ -67,7 +67,7 @@ impl Span {
             op: op.id,
             stage: Some(exchange.stage),
             peer: Some(transfer.peer),
-            tag: transfer.tag,
+            tag: transfer.tag(),
             name,
             begin_s,
             end_s,

@@ -217,7 +217,9 @@ impl<'a> Rendezvous<'a> {
             let len = codec.encode(batch.layout, batch.dtype, &values[range(&block.values)], fixed, dynamic);
             self.fabric.count_progress();
             len.map(|len| (block.size, len as u64)).map_err(|error| {
-                let detail = format!("the chunk for rank {}: {error}", block.peer);
+                let destination = block.chunk.destination;
+                let receiver = destination.map_or("all ranks".to_owned(), |rank| format!("rank {rank}"));
+                let detail = format!("the chunk for {receiver}: {error}");
                 failure(machine, Some(op), FailureKind::Device, detail)
             })
         };
@@ -234,7 +236,7 @@ impl<'a> Rendezvous<'a> {
             let (fixed, dynamic) = (&frames[range(&block.static_section)], &frames[range(&live)]);
             self.fabric.count_progress();
             zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out).map_err(|error| {
-                let detail = format!("the frame from rank {}: {error}", block.peer);
+                let detail = format!("the frame from rank {}: {error}", block.chunk.origin);
                 failure(machine, Some(op), FailureKind::Corrupt, detail)
             })
         })
@@ -470,7 +472,7 @@ impl<'a> Rendezvous<'a> {
             }
             Some(offset) => {
                 let segment = self.segments[chunk.id.segment.index()];
-                let src = chunk.id.src;
+                let src = chunk.id.chunk.origin;
                 let detail =
                     format!("byte {offset} of the {segment} chunk from rank {src} is not what was sent");
                 Err(failure(machine, op, FailureKind::Corrupt, detail))

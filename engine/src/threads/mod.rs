@@ -287,8 +287,13 @@ mod tests {
         let work = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
         let segments = vec![Segment { name: "call", work }];
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
-        let choice =
-            Choice { protocol: Protocol::Native, order: Order::default(), window: None, codec: None };
+        let choice = Choice {
+            protocol: Protocol::Native,
+            form: None,
+            order: Order::default(),
+            window: None,
+            codec: None,
+        };
         let plan = plan(&job, &choice);
         let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
         let setup = Setup {

@@ -1,39 +1,106 @@
 //! Workload `collective`: one call, without a model around it.
 
-use ndarray::Array2;
+mod all_gather;
+mod all_to_all;
+mod broadcast;
+
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
-use super::{Context, Kind, Workload, matrix_file};
+use super::{Context, Kind, Workload};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::payload::Rowset;
 use crate::problem::Problem;
 use crate::reader::{BYTES_LIMIT, Field};
-use crate::schema::{Schema, array, bytes, names, needed, one_of, optional, string, table, time};
+use crate::schema::{Schema, array, names, needed, one_of, optional, table, time};
 
-const KEYS: &[&str] = &["kind", "collective", "dtype", "bytes_per_rank", "matrix", "start", "payload"];
+/// Collectives of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Collective {
+    AllToAll,
+    AllGather,
+    Broadcast,
+}
+
+impl Collective {
+    const ALL: [Self; 3] = [Self::AllToAll, Self::AllGather, Self::Broadcast];
+
+    /// Name in scenarios, and of the segment.
+    fn name(self) -> &'static str {
+        match self {
+            Self::AllToAll => "all-to-all",
+            Self::AllGather => "all-gather",
+            Self::Broadcast => "broadcast",
+        }
+    }
+
+    fn keys(self) -> &'static [&'static str] {
+        match self {
+            Self::AllToAll => ALL_TO_ALL_KEYS,
+            Self::AllGather => ALL_GATHER_KEYS,
+            Self::Broadcast => BROADCAST_KEYS,
+        }
+    }
+
+    fn schema(self) -> Schema {
+        let own = match self {
+            Self::AllToAll => all_to_all::own_keys(),
+            Self::AllGather => all_gather::own_keys(),
+            Self::Broadcast => broadcast::own_keys(),
+        };
+        #[rustfmt::skip]
+        let shared = [
+            Kind::Collective.key(),
+            needed("collective", "the call", names([self.name()])),
+            optional("dtype", "type of the values; `BF16` by default", names(DType::ALL.map(DType::name))),
+            optional("start", "how late each rank enters the call; all at once by default", per_rank(time())),
+            optional("payload", "what is sent; BF16 only", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
+        ];
+        let table = table(self.keys(), shared.into_iter().chain(own));
+        match self {
+            Self::AllToAll => table.with_one_of(all_to_all::SIZES),
+            Self::AllGather => table.with_one_of(all_gather::SIZES),
+            Self::Broadcast => table,
+        }
+    }
+}
+
+/// The schema of an array with an entry per rank.
+fn per_rank(items: Schema) -> Schema {
+    array(items).at_most(RANK_LIMIT as usize)
+}
+
+const ALL_TO_ALL_KEYS: &[&str] =
+    &["kind", "collective", "dtype", "bytes_per_rank", "matrix", "start", "payload"];
+const ALL_GATHER_KEYS: &[&str] =
+    &["kind", "collective", "dtype", "bytes_per_rank", "bytes", "start", "payload"];
+const BROADCAST_KEYS: &[&str] = &["kind", "collective", "dtype", "bytes", "root", "start", "payload"];
 
 const PAYLOAD_KEYS: &[&str] = &["file", "tensor", "gaussian"];
 const TENSORS: &[&str] = &["tensor"];
 
-const COLLECTIVES: [&str; 1] = ["all-to-all"];
-const SIZES: &[&str] = &["bytes_per_rank", "matrix"];
-
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
-    let table = field.table(KEYS)?;
-    table.need("collective", "\"all-to-all\"")?.choice("collective", &COLLECTIVES, |name| name)?;
+    // Which other keys there are depends on this one.
+    let collective = match field.peek("collective")? {
+        Some(field) => field.choice("collective", &Collective::ALL, Collective::name)?,
+        None => {
+            return Err(field.error(Problem::MissingKey {
+                key: "collective".to_owned(),
+                table: field.path.clone(),
+                example: "\"all-to-all\"".to_owned(),
+            }));
+        }
+    };
+    let table = field.table(collective.keys())?;
     let dtype = match table.get("dtype") {
         Some(field) => field.choice("dtype", &DType::ALL, DType::name)?,
         None => DType::Bf16,
     };
-    let bytes = match table.one_of(SIZES)? {
-        ("matrix", field) => {
-            let bytes = matrix(&field, dtype, context)?;
-            check_sums(&bytes, &field)?;
-            bytes
-        }
-        (_, field) => equal_chunks(&field, dtype, context.ranks)?,
+    let work = match collective {
+        Collective::AllToAll => all_to_all::read(&table, dtype, context)?,
+        Collective::AllGather => all_gather::read(&table, dtype, context.ranks)?,
+        Collective::Broadcast => broadcast::read(&table, dtype, context.ranks)?,
     };
     let start = table.get("start").map(|field| start(&field, context.ranks)).transpose()?;
     let rows =
@@ -45,8 +112,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         let work = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
         segments.push(Segment { name: "start", work });
     }
-    let work = Work::AllToAll { dtype, bytes, input: Slot(0), output: Slot(1) };
-    segments.push(Segment { name: "all-to-all", work });
+    segments.push(Segment { name: collective.name(), work });
     let mut durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     for iteration in 0..context.iterations {
         for (rank, &seconds) in (0..).zip(start.iter().flatten()) {
@@ -59,54 +125,11 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
 
 /// What [`read`] reads.
 pub(super) fn schema() -> Schema {
-    let per_rank = |items| array(items).at_most(RANK_LIMIT as usize);
-    let matrix = one_of([string(), per_rank(per_rank(Field::bytes_or_integer_schema()))]);
-    #[rustfmt::skip]
-    let keys = [
-        Kind::Collective.key(),
-        needed("collective", "the call", names(COLLECTIVES)),
-        optional("dtype", "type of the values; `BF16` by default", names(DType::ALL.map(DType::name))),
-        optional("bytes_per_rank", "bytes of each rank's input, its own chunk included", bytes()),
-        optional("matrix", "bytes from source (row) to destination (column): a CSV file or an array of arrays", matrix),
-        optional("start", "how late each rank enters the call; all at once by default", per_rank(time())),
-        optional("payload", "what is sent; BF16 only", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
-    ];
-    table(KEYS, keys).with_one_of(SIZES)
+    one_of(Collective::ALL.map(Collective::schema))
 }
 
-/// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.
-fn equal_chunks(field: &Field<'_>, dtype: DType, ranks: u32) -> Result<Array2<u64>> {
-    let width = dtype.width() as u64;
-    let bytes = field.bytes(u64::from(ranks) * width)?;
-    let chunk = bytes / u64::from(ranks) / width * width;
-    Ok(Array2::from_elem((ranks as usize, ranks as usize), chunk))
-}
-
-/// Source x destination: a CSV file's name, or rows of bytes.
-fn matrix(field: &Field<'_>, dtype: DType, context: &Context<'_>) -> Result<Array2<u64>> {
-    if field.as_string().is_some() {
-        return matrix_file::read(field, dtype, context);
-    }
-    let ranks = context.ranks as usize;
-    let mut matrix = Array2::zeros((ranks, ranks));
-    let rows = field.array()?;
-    check_length(field, rows.len(), "rows", context.ranks)?;
-    for (src, row) in rows.iter().enumerate() {
-        let row_items = row.array()?;
-        check_length(row, row_items.len(), "columns", context.ranks)?;
-        for (dst, item) in row_items.iter().enumerate() {
-            let bytes = item.bytes_or_integer()?;
-            not_whole(bytes, dtype).map_err(|problem| item.error(problem))?;
-            matrix[(src, dst)] = bytes;
-        }
-    }
-    Ok(matrix)
-}
-
-/// No rank sends or receives more than the limit.
-fn check_sums(bytes: &Array2<u64>, field: &Field<'_>) -> Result<()> {
-    let sums = bytes.rows().into_iter().chain(bytes.columns()).map(|line| line.sum());
-    let most = sums.max().unwrap_or(0);
+/// No rank sends or receives more than the limit; `most` is what the busiest one does.
+fn check_limit(most: u64, field: &Field<'_>) -> Result<()> {
     if most <= BYTES_LIMIT {
         return Ok(());
     }
@@ -116,6 +139,11 @@ fn check_sums(bytes: &Array2<u64>, field: &Field<'_>) -> Result<()> {
         value: most.to_string(),
         limits: "at most 1 TiB".to_owned(),
     }))
+}
+
+/// Bytes that were read from `field`, if they are whole values.
+fn whole(field: &Field<'_>, bytes: u64, dtype: DType) -> Result<u64> {
+    not_whole(bytes, dtype).map(|()| bytes).map_err(|problem| field.error(problem))
 }
 
 /// Chunks hold whole values.

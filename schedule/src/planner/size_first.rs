@@ -1,23 +1,16 @@
-//! ZipCCL's first design (sec. 3.2, Fig. 5b): encode, exchange the sizes of `compact` frames, exchange the
-//! frames, decode. The exchange of sizes is a barrier in all but name: nobody moves data before every peer
-//! has encoded.
+//! ZipCCL's All-Gather (sec. 3.1, Fig. 5a) and its first All-to-All (sec. 3.2, Fig. 5b): encode, exchange the sizes of
+//! `compact` frames, move the frames, decode. The exchange of sizes is a barrier in all but name: nobody moves data
+//! before every peer has encoded.
 
-use zipwire_codec::{Codec, Layout};
-
-use super::{Call, Frames};
+use super::call::Call;
+use super::frames::Frames;
 use crate::Stage;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Content, OpKind};
+use crate::plan::OpKind;
 
-pub(super) fn build(builder: &mut ProgramBuilder, call: &Call, codec: &dyn Codec, frames: Frames) {
-    let (outgoing, incoming) = call.batches(builder, codec, Layout::Compact, frames);
-    let (sent, received) = (outgoing.blocks.clone(), incoming.blocks.clone());
-    builder.push(OpKind::Encode(outgoing));
-    let send = |index: usize| Content::Size(sent[index].size);
-    let receive = |index: usize| Content::Size(received[index].size);
-    builder.push(call.exchange(Stage::Sizes, send, receive));
-    let send = |index: usize| Content::Prefix(sent[index].dynamic_section, sent[index].size);
-    let receive = |index: usize| Content::Prefix(received[index].dynamic_section, received[index].size);
-    builder.push(call.exchange(Stage::Dynamic, send, receive));
-    builder.push(OpKind::Decode(incoming));
+pub(super) fn build(builder: &mut ProgramBuilder, call: &Call, frames: Frames) {
+    builder.push(OpKind::Encode(frames.encode));
+    call.announce(builder, &frames.sizes);
+    call.spread(builder, Stage::Dynamic, &frames.dynamic_sections);
+    builder.push(OpKind::Decode(frames.decode));
 }

@@ -1,8 +1,8 @@
 //! Explicit flows: raw transfers in the order and at the times that the job lists.
 
-use super::align;
+use super::call::align;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Content, Exchange, OpKind, Region, Transfer};
+use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
 use crate::{BufferId, Flow, Order, Pace, Rank, Stage, Window};
 
 /// Bytes of the chunks that a rank sends and receives.
@@ -61,11 +61,12 @@ fn ends(flows: &[Flow], buffer: BufferId, peer: impl Fn(&Flow) -> Option<Rank>) 
     let mut end = 0;
     let concerned = flows.iter().zip(0..).filter(|(flow, _)| flow.bytes > 0);
     concerned
-        .filter_map(|(flow, tag)| {
+        .filter_map(|(flow, number)| {
             let region = Region { buffer, offset: align(end), len: flow.bytes };
             let peer = peer(flow)?;
             end = region.end();
-            Some(Transfer { peer, tag, content: Content::Whole(region), not_before_s: flow.not_before_s })
+            let chunk = Chunk { flow: number, ..Chunk::between(flow.src, flow.dst) };
+            Some(Transfer { peer, chunk, content: Content::Whole(region), not_before_s: flow.not_before_s })
         })
         .collect()
 }

@@ -85,6 +85,26 @@ pub enum PlanError {
         /// How many definitions it has.
         definitions: usize,
     },
+    /// A maximum of no sizes, of sizes that come after it, or of other maxima.
+    #[error(
+        "size `{size}` of rank {rank} is the largest of sizes that do not precede it, of maxima, or of none"
+    )]
+    BadMaximum {
+        /// Where.
+        rank: Rank,
+        /// The maximum.
+        size: SizeId,
+    },
+    /// A rank hands on what it has not received, or something else than that.
+    #[error("exchange `{op}` of rank {rank} hands on what it has not received as the chunk of rank {origin}")]
+    NotReceived {
+        /// Where.
+        rank: Rank,
+        /// The exchange.
+        op: OpId,
+        /// The rank that contributes the chunk.
+        origin: Rank,
+    },
     /// A rank sends to itself or to a rank that does not exist.
     #[error("op `{op}` of rank {rank} names peer {peer}, which is not another rank of the plan")]
     BadPeer {
@@ -106,7 +126,7 @@ pub enum PlanError {
     /// Both ends of a transfer disagree, or one is missing.
     #[error(
         "{stage} transfer {tag} of segment {segment} from rank {src} to rank {dst}: {sends} sends and {receives} \
-         receives, expected one each of the same kind and capacity",
+         receives, expected one each of the same chunk, kind, capacity and size",
         stage = .key.stage.name(), tag = .key.tag, segment = .key.segment.0, src = .key.src, dst = .key.dst
     )]
     Unmatched {

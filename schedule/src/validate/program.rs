@@ -1,9 +1,11 @@
 //! What can be said of a program without the others.
 
+use std::collections::HashMap;
+
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Exchange, Op, OpKind, Program, Region};
+use crate::plan::{Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Program, Region, Transfer};
 use crate::validate::PlanError;
-use crate::{Rank, SizeId};
+use crate::{Rank, SegmentId, SizeId, Stage};
 
 pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
     let rank = program.rank;
@@ -23,6 +25,7 @@ pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Resu
         }
     }
     check_sizes(program)?;
+    check_forwards(program)?;
     check_dependencies(program)
 }
 
@@ -58,9 +61,8 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
 fn peers(kind: &OpKind) -> Vec<Rank> {
     match kind {
         OpKind::Compute(_) => Vec::new(),
-        OpKind::Encode(batch) | OpKind::Decode(batch) => {
-            batch.blocks.iter().map(|block| block.peer).collect()
-        }
+        OpKind::Encode(batch) => batch.blocks.iter().filter_map(|block| block.chunk.destination).collect(),
+        OpKind::Decode(batch) => batch.blocks.iter().map(|block| block.chunk.origin).collect(),
         OpKind::Exchange(exchange) => {
             exchange.sends.iter().chain(&exchange.receives).map(|t| t.peer).collect()
         }
@@ -71,9 +73,20 @@ fn peers(kind: &OpKind) -> Vec<Rank> {
 fn check_sizes(program: &Program) -> Result<(), PlanError> {
     let rank = program.rank;
     let mut definitions = vec![0; program.size_count as usize];
+    for Maximum { size, of } in &program.maxima {
+        // What comes before a maximum is no maximum that depends on it.
+        let is_plain = |operand: &SizeId| operand < size && program.operands(operand) == [*operand];
+        match definitions.get_mut(size.index()) {
+            Some(count) if !of.is_empty() && of.iter().all(is_plain) => *count += 1,
+            Some(_) | None => return Err(PlanError::BadMaximum { rank, size: *size }),
+        }
+    }
+    let mut defined = vec![false; program.size_count as usize];
     for op in &program.ops {
-        let undefined = |size: &&SizeId| definitions.get(size.index()).is_none_or(|&count| count == 0);
-        if let Some(&size) = op.kind.uses().iter().find(undefined) {
+        let is_known = |size: &SizeId| {
+            program.operands(size).iter().all(|operand| defined.get(operand.index()) == Some(&true))
+        };
+        if let Some(&size) = op.kind.uses().iter().find(|size| !is_known(size)) {
             return Err(PlanError::SizeNotDefined { rank, op: op.id, size });
         }
         for size in op.kind.defines() {
@@ -81,6 +94,7 @@ fn check_sizes(program: &Program) -> Result<(), PlanError> {
                 Some(count) => *count += 1,
                 None => return Err(PlanError::SizeNotDefinedOnce { rank, size, definitions: 0 }),
             }
+            defined[size.index()] = true;
         }
     }
     match (0..).map(SizeId).zip(&definitions).find(|&(_, &count)| count != 1) {
@@ -89,12 +103,27 @@ fn check_sizes(program: &Program) -> Result<(), PlanError> {
     }
 }
 
+/// A rank sends what is its own, or hands on what it received in the same stage, as it received it.
+fn check_forwards(program: &Program) -> Result<(), PlanError> {
+    let mut received: HashMap<(SegmentId, Stage, Chunk), Content> = HashMap::new();
+    for op in &program.ops {
+        let OpKind::Exchange(exchange) = &op.kind else { continue };
+        let key = |t: &Transfer| (op.segment, exchange.stage, t.chunk);
+        let is_missing = |t: &&Transfer| {
+            t.chunk.origin != program.rank
+                && received.get(&key(t)).is_none_or(|content| *content != t.content)
+        };
+        if let Some(t) = exchange.sends.iter().find(is_missing) {
+            return Err(PlanError::NotReceived { rank: program.rank, op: op.id, origin: t.chunk.origin });
+        }
+        received.extend(exchange.receives.iter().map(|t| (key(t), t.content)));
+    }
+    Ok(())
+}
+
 /// Derives the dependencies once more and compares.
 fn check_dependencies(program: &Program) -> Result<(), PlanError> {
-    let mut builder = ProgramBuilder::new(program.rank);
-    (0..program.size_count).for_each(|_| {
-        builder.size();
-    });
+    let mut builder = ProgramBuilder::without_ops_of(program);
     program.ops.iter().for_each(|op| builder.push(op.kind.clone()));
     let derived = builder.finish();
     let differs = |(op, derived): &(&Op, Option<&Op>)| derived.is_none_or(|derived| derived.deps != op.deps);

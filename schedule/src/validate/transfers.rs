@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Content, Exchange, Op, OpKind, Plan, Transfer, TransferKey};
+use crate::plan::{Chunk, Content, OpKind, Plan, Program, Transfer, TransferKey};
 use crate::validate::PlanError;
-use crate::{OpId, Rank};
+use crate::{OpId, SegmentId, SizeId};
 
 /// The exchanges that hold the two ends of a transfer.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +13,8 @@ pub(crate) struct Pair {
     pub(crate) receive: OpId,
 }
 
-/// What both ends must plan alike: the kind of content and its capacity.
-type Shape = (u8, u64);
+/// What both ends must plan alike: the chunk, the kind of content, its capacity, and whose frames its size measures.
+type Shape = (Chunk, u8, u64, Option<usize>);
 
 /// The ends of one transfer found so far.
 #[derive(Default)]
@@ -25,13 +25,21 @@ struct Ends {
 
 pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError> {
     let mut found: BTreeMap<TransferKey, Ends> = BTreeMap::new();
-    for (rank, op, exchange) in exchanges(plan) {
-        let key = |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
-        for t in &exchange.sends {
-            found.entry(key(rank, t.peer, t.tag)).or_default().sends.push((op.id, shape(t)));
-        }
-        for t in &exchange.receives {
-            found.entry(key(t.peer, rank, t.tag)).or_default().receives.push((op.id, shape(t)));
+    let mut known = Measured::new();
+    for program in &plan.programs {
+        let (rank, measured) = (program.rank, measured(program, &mut known));
+        for op in &program.ops {
+            let OpKind::Exchange(exchange) = &op.kind else { continue };
+            let key =
+                |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
+            for t in &exchange.sends {
+                let ends = found.entry(key(rank, t.peer, t.tag())).or_default();
+                ends.sends.push((op.id, shape(t, &measured)));
+            }
+            for t in &exchange.receives {
+                let ends = found.entry(key(t.peer, rank, t.tag())).or_default();
+                ends.receives.push((op.id, shape(t, &measured)));
+            }
         }
     }
     let pair = |(key, ends): (TransferKey, Ends)| match (&ends.sends[..], &ends.receives[..]) {
@@ -41,19 +49,32 @@ pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError
     found.into_iter().map(pair).collect()
 }
 
-fn shape(transfer: &Transfer) -> Shape {
-    match transfer.content {
-        Content::Whole(region) => (0, region.len),
-        Content::Prefix(region, _) => (1, region.len),
-        Content::Size(_) => (2, Content::SIZE_BYTES),
-    }
+fn shape(transfer: &Transfer, measured: &[Option<usize>]) -> Shape {
+    let (kind, capacity, size) = match transfer.content {
+        Content::Whole(region) => (0, region.len, None),
+        Content::Prefix(region, size) => (1, region.len, measured[size.index()]),
+        Content::Size(size) => (2, Content::SIZE_BYTES, measured[size.index()]),
+    };
+    (transfer.chunk, kind, capacity, size)
 }
 
-fn exchanges(plan: &Plan) -> impl Iterator<Item = (Rank, &Op, &Exchange)> {
-    plan.programs.iter().flat_map(|program| {
-        program.ops.iter().filter_map(|op| match &op.kind {
-            OpKind::Exchange(exchange) => Some((program.rank, op, exchange)),
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => None,
-        })
-    })
+/// Sets of frames, each with a number: what a size measures is compared many times.
+type Measured = BTreeMap<Vec<(SegmentId, Chunk)>, usize>;
+
+/// For each size of a program, whose frames it measures: one, or all those that a maximum is of. Equal on both ends of a
+/// transfer, or they would disagree about its length. `None` if no frame has the size.
+fn measured(program: &Program, known: &mut Measured) -> Vec<Option<usize>> {
+    let mut frames = vec![None; program.size_count as usize];
+    for op in &program.ops {
+        let (OpKind::Encode(batch) | OpKind::Decode(batch)) = &op.kind else { continue };
+        batch.blocks.iter().for_each(|block| frames[block.size.index()] = Some((op.segment, block.chunk)));
+    }
+    let mut number = |size: SizeId| {
+        let operands = program.operands(&size).iter();
+        let mut set: Vec<_> = operands.map(|size| frames[size.index()]).collect::<Option<_>>()?;
+        set.sort_unstable();
+        let next = known.len();
+        Some(*known.entry(set).or_insert(next))
+    };
+    (0..program.size_count).map(|size| number(SizeId(size))).collect()
 }

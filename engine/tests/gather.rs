@@ -1,0 +1,138 @@
+//! All-Gather and broadcast on the executor `threads`: what is handed on is compared with what its origin had.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use zipwire_codec::DType;
+use zipwire_engine::threads::{Report, Setup, run};
+use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
+use zipwire_schedule::{
+    Choice, FailureKind, Form, Job, Order, Protocol, Rank, RunFailure, Segment, Slot, Work, plan,
+};
+use zipwire_traces::{Payload, Rows};
+
+const RANKS: u32 = 4;
+const SHARD: u64 = 20_000;
+
+/// A phase, the call, and the same call once more over the same memory.
+fn twice(work: &Work, protocol: Protocol, form: Form) -> Plan {
+    let phase = || Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
+    let segments = vec![
+        Segment { name: "before", work: phase() },
+        Segment { name: "first", work: work.clone() },
+        Segment { name: "between", work: phase() },
+        Segment { name: "second", work: work.clone() },
+    ];
+    let job = Job { name: "twice", rank_count: RANKS, slots: vec!["input", "output"], segments };
+    let codec = Some("window7".parse().unwrap());
+    plan(&job, &Choice { protocol, form: Some(form), order: Order::Rotation, window: None, codec })
+}
+
+fn all_gather(bytes: [u64; RANKS as usize]) -> Work {
+    Work::AllGather { dtype: DType::Bf16, bytes: bytes.to_vec(), input: Slot(0), output: Slot(1) }
+}
+
+fn broadcast(root: u32) -> Work {
+    let root = Rank(root);
+    Work::Broadcast { dtype: DType::Bf16, bytes: SHARD, root, input: Slot(0), output: Slot(1) }
+}
+
+fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+    let rows = Arc::new(Rows::gaussian(1.0, 7));
+    let payload = Payload::new(7, plan.segments.iter().map(|_| Arc::clone(&rows)).collect());
+    let stuck_after = Duration::from_secs(10);
+    let setup = Setup {
+        plan,
+        payload: &payload,
+        iterations: 2,
+        stuck_after,
+        cores: 2,
+        pace: None,
+        faults: &[],
+        deadlines: None,
+    };
+    run(&setup, &AtomicBool::new(false))
+}
+
+#[test]
+fn every_form_delivers() {
+    let gather = all_gather([SHARD, 0, 26, SHARD / 2]);
+    let cast = broadcast(2);
+    for (work, form) in
+        gather.forms().iter().map(|form| (&gather, form)).chain(cast.forms().iter().map(|form| (&cast, form)))
+    {
+        for protocol in Protocol::ALL {
+            if *form == Form::Padded && !protocol.is_coded() {
+                continue;
+            }
+            let plan = twice(work, protocol, *form);
+            plan.validate().unwrap();
+            let report = run_plan(&plan).unwrap_or_else(|error| panic!("{form:?} {protocol:?}: {error}"));
+            assert_eq!(report.bytes_verified, 2 * plan.bytes_raw(), "every byte of every iteration");
+            assert!(report.bytes_verified > 0);
+        }
+    }
+}
+
+/// Changes the `nth` exchange of data of rank 1 in the second call behind the planner's back, and runs the plan.
+fn failure(
+    work: &Work,
+    protocol: Protocol,
+    form: Form,
+    nth: usize,
+    change: fn(&mut Exchange),
+) -> Box<RunFailure> {
+    let mut plan = twice(work, protocol, form);
+    let program = Arc::make_mut(&mut plan.programs[1]);
+    let exchanges =
+        program.ops.iter_mut().filter(|op| op.segment.0 == 3).filter_map(|op| match &mut op.kind {
+            OpKind::Exchange(exchange) if matches!(exchange.stage.name(), "raw" | "dynamic") => {
+                Some(exchange)
+            }
+            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => None,
+        });
+    change(exchanges.collect::<Vec<_>>().remove(nth));
+    let error = run_plan(&plan).unwrap_err();
+    assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
+    error
+}
+
+/// Sends what lies elsewhere in the same buffer.
+fn misplace(exchange: &mut Exchange) {
+    match &mut exchange.sends[0].content {
+        Content::Whole(region) | Content::Prefix(region, _) => region.offset += 2,
+        Content::Size(size) => panic!("size {size} is in no buffer"),
+    }
+}
+
+#[test]
+fn a_block_that_is_handed_on_wrongly_is_noticed() {
+    // Rank 1 hands on the shard of rank 0 in its second step.
+    let error = failure(&all_gather([SHARD; 4]), Protocol::Native, Form::Exact, 1, misplace);
+    assert!(error.to_string().contains("of the second chunk from rank 0 is not what was sent"), "{error}");
+    // Frames are found out when they are decoded, also behind the next rank.
+    for form in [Form::Exact, Form::Padded] {
+        let error = failure(&all_gather([SHARD; 4]), Protocol::SizeFirst, form, 1, misplace);
+        assert!(error.to_string().contains("the frame from rank 0"), "{error}");
+    }
+}
+
+#[test]
+fn a_block_that_takes_the_place_of_another_is_noticed() {
+    // In its third step rank 1 hands on the shard of rank 0 once more instead of that of rank 3.
+    let error = failure(&all_gather([SHARD; 4]), Protocol::Native, Form::Exact, 2, |exchange| {
+        let Content::Whole(region) = &mut exchange.sends[0].content else { panic!("raw shards are whole") };
+        region.offset = 0;
+    });
+    assert!(error.to_string().contains("of the second chunk from rank 3 is not what was sent"), "{error}");
+}
+
+#[test]
+fn a_broken_branch_of_a_tree_is_noticed() {
+    // From root 3, rank 1 is at distance 2: it receives, and then hands on to rank 2.
+    let error = failure(&broadcast(3), Protocol::SizeFirst, Form::Tree, 1, misplace);
+    assert!(error.to_string().contains("the frame from rank 3"), "{error}");
+    assert_eq!(error.first.rank, Rank(2));
+}

@@ -1,0 +1,172 @@
+//! What a user sees when an All-Gather, a broadcast or its form is wrong: whole messages.
+
+mod common;
+
+use common::{error, flat};
+use insta::assert_snapshot;
+
+/// The message for a collective of four ranks; `variant`, if it is not empty, is what its variant says.
+#[track_caller]
+fn refused(collective: &str, bytes: &str, variant: &str) -> String {
+    let mut text = flat(&format!("kind = \"collective\"\ncollective = \"{collective}\"\n{bytes}"));
+    if !variant.is_empty() {
+        text += &format!("[[variant]]\nname = \"a\"\n{variant}\n");
+    }
+    error(&text, &[])
+}
+
+#[test]
+fn an_all_gather_needs_a_length_for_each_rank() {
+    assert_snapshot!(refused("all-gather", "bytes = [\"1 KiB\", \"2 KiB\"]", ""), @r#"
+    error: `workload.bytes` has 2 entries for `4` ranks
+      --> test.toml:10:9
+       |
+    10 | bytes = ["1 KiB", "2 KiB"]
+       |         ^^^^^^^^^^^^^^^^^^
+    "#);
+    assert_snapshot!(refused("all-gather", "bytes = [2, 2, 3, 2]", ""), @r"
+    error: `3` bytes are no whole number of BF16 values of 2 bytes
+      --> test.toml:10:16
+       |
+    10 | bytes = [2, 2, 3, 2]
+       |                ^
+    ");
+    assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1023 B\"", ""), @r#"
+    error: `1023` bytes are no whole number of BF16 values of 2 bytes
+      --> test.toml:10:18
+       |
+    10 | bytes_per_rank = "1023 B"
+       |                  ^^^^^^^^
+    "#);
+    assert_snapshot!(refused("all-gather", "bytes_per_rank = \"512 GiB\"", ""), @r#"
+    error: `the bytes that one rank sends or receives` is out of range: `2199023255552`
+      --> test.toml:10:18
+       |
+    10 | bytes_per_rank = "512 GiB"
+       |                  ^^^^^^^^^
+       |
+       = help: it must be at most 1 TiB
+    "#);
+    assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1 KiB\"\nbytes = [2, 2, 2, 2]", ""), @r#"
+    error: `workload` needs exactly one of `bytes_per_rank` and `bytes`, found `bytes_per_rank` and `bytes`
+      --> test.toml:11:9
+       |
+    10 | bytes_per_rank = "1 KiB"
+       |                  ------- and here
+    11 | bytes = [2, 2, 2, 2]
+       |         ^^^^^^^^^^^^
+    "#);
+    assert_snapshot!(refused("all-gather", "matrix = \"m.csv\"", ""), @r#"
+    error: unknown key `matrix` in `workload`
+      --> test.toml:10:1
+       |
+    10 | matrix = "m.csv"
+       | ^^^^^^
+       |
+       = help: the valid keys are `kind`, `collective`, `dtype`, `bytes_per_rank`, `bytes`, `start` and `payload`
+    "#);
+}
+
+#[test]
+fn a_broadcast_needs_a_length_and_a_root() {
+    assert_snapshot!(refused("broadcast", "root = 1", ""), @r#"
+    error: missing key `bytes` in `workload`
+     --> test.toml:7:1
+      |
+    7 | [workload]
+      | ^^^^^^^^^^
+      |
+      = help: add `bytes = "1 MiB"` to `workload`
+    "#);
+    assert_snapshot!(refused("broadcast", "bytes = \"1 KiB\"\nroot = 4", ""), @r"
+    error: `workload.root` is out of range: `4`
+      --> test.toml:11:8
+       |
+    11 | root = 4
+       |        ^
+       |
+       = help: it must be an integer from 0 to 3
+    ");
+    assert_snapshot!(refused("broadcast", "bytes = [2, 2, 2, 2]", ""), @r"
+    error: `workload.bytes` must be a string with a number and a unit, found an array
+      --> test.toml:10:9
+       |
+    10 | bytes = [2, 2, 2, 2]
+       |         ^^^^^^^^^^^^
+    ");
+}
+
+#[test]
+fn forms_belong_to_collectives() {
+    assert_snapshot!(refused("all-to-all", "bytes_per_rank = \"1 KiB\"", "form = \"exact\""), @r#"
+    error: `variant.0.form` has no effect: nothing in the workload has several forms
+      --> test.toml:13:8
+       |
+    13 | form = "exact"
+       |        ^^^^^^^
+       |
+       = help: leave `variant.0.form` out
+    "#);
+    assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1 KiB\"", "form = \"tree\""), @r#"
+    error: unknown form of this collective `tree`
+      --> test.toml:13:8
+       |
+    13 | form = "tree"
+       |        ^^^^^^
+       |
+       = help: it must be one of `exact`, `padded` and `grouped`
+    "#);
+    assert_snapshot!(refused("broadcast", "bytes = \"1 KiB\"", "form = \"padded\""), @r#"
+    error: unknown form of this collective `padded`
+      --> test.toml:13:8
+       |
+    13 | form = "padded"
+       |        ^^^^^^^^
+       |
+       = help: it must be one of `tree` and `grouped`
+    "#);
+}
+
+#[test]
+fn values_are_not_padded() {
+    assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1 KiB\"", "form = \"padded\""), @r#"
+    error: form `padded` pads frames, and protocol `native` has none
+      --> test.toml:13:8
+       |
+    13 | form = "padded"
+       |        ^^^^^^^^
+       |
+       = help: set `form = "exact"`, in which each block has its own length, or a protocol with frames: `size-first` and `static-first`
+    "#);
+}
+
+#[test]
+fn rings_and_trees_have_their_own_order() {
+    assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1 KiB\"", "order = \"largest-first\""), @r#"
+    error: `variant.0.order` has no effect: the form `exact` says itself which transfer comes next
+      --> test.toml:13:9
+       |
+    13 | order = "largest-first"
+       |         ^^^^^^^^^^^^^^^
+       |
+       = help: leave `variant.0.order` out, or set `form = "grouped"`
+    "#);
+    assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1 KiB\"", "protocol = \"size-first\"\nform = \"padded\"\nwindow = 2"), @r#"
+    error: `variant.0.window` has no effect: the form `padded` says itself which transfer comes next
+      --> test.toml:15:10
+       |
+    15 | window = 2
+       |          ^
+       |
+       = help: leave `variant.0.window` out, or set `form = "grouped"`
+    "#);
+    assert_snapshot!(refused("broadcast", "bytes = \"1 KiB\"", "window = 2"), @r#"
+    error: `variant.0.window` has no effect: the form `tree` says itself which transfer comes next
+      --> test.toml:13:10
+       |
+    13 | window = 2
+       |          ^
+       |
+       = help: leave `variant.0.window` out, or set `form = "grouped"`
+    "#);
+}

@@ -1,0 +1,123 @@
+//! A collective call as one rank sees it: the pieces that it has or gets, and the steps in which a stage moves them.
+//!
+//! Collectives and their forms differ in this alone; protocols say which stages there are and what of each piece moves
+//! in them.
+
+use zipwire_codec::{CHUNK_ALIGN, DType};
+
+use crate::builder::ProgramBuilder;
+use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
+use crate::{BufferId, Order, Rank, Stage, Window};
+
+/// One collective call of one rank.
+pub(super) struct Call {
+    pub(super) dtype: DType,
+    /// What the rank has for others and what it gets; pieces that nothing moves of are left out, at all ranks.
+    pub(super) pieces: Vec<Piece>,
+    /// How a stage of values or frames moves: one exchange after the other.
+    pub(super) steps: Vec<Step>,
+    /// How sizes move: straight from those who encode to those who decode.
+    pub(super) sizes: Step,
+    /// Whether each stage moves every piece at the length of the longest of these blocks, in bytes.
+    pub(super) padded_to: Option<Vec<u64>>,
+}
+
+/// Values that a rank has or gets. Empty ones travel only as padding.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) chunk: Chunk,
+    pub(super) values: Region,
+}
+
+/// The model's buffers that a call works on.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) input: BufferId,
+    pub(super) output: BufferId,
+}
+
+/// The transfers of one exchange.
+#[derive(Clone)]
+pub(super) struct Step {
+    pub(super) order: Order,
+    pub(super) window: Window,
+    pub(super) sends: Vec<Hop>,
+    pub(super) receives: Vec<Hop>,
+}
+
+/// A piece on its way to or from a peer.
+#[derive(Clone, Copy)]
+pub(super) struct Hop {
+    pub(super) peer: Rank,
+    /// Position in [`Call::pieces`].
+    pub(super) piece: usize,
+}
+
+impl Step {
+    /// At most one transfer each way.
+    pub(super) fn single(send: Option<Hop>, receive: Option<Hop>) -> Self {
+        let (sends, receives) = (Vec::from_iter(send), Vec::from_iter(receive));
+        Self { order: Order::Rotation, window: Window::both(1), sends, receives }
+    }
+}
+
+impl Call {
+    /// Moves one stage; `contents` says what of each piece moves, `None` that nothing does.
+    pub(super) fn spread(&self, builder: &mut ProgramBuilder, stage: Stage, contents: &[Option<Content>]) {
+        self.steps.iter().for_each(|step| self.exchange(builder, stage, step, contents));
+    }
+
+    /// Moves the sizes.
+    pub(super) fn announce(&self, builder: &mut ProgramBuilder, contents: &[Option<Content>]) {
+        self.exchange(builder, Stage::Sizes, &self.sizes, contents);
+    }
+
+    fn exchange(
+        &self,
+        builder: &mut ProgramBuilder,
+        stage: Stage,
+        step: &Step,
+        contents: &[Option<Content>],
+    ) {
+        let transfers = |hops: &[Hop]| {
+            let transfer = |hop: &Hop| {
+                let (peer, chunk) = (hop.peer, self.pieces[hop.piece].chunk);
+                Some(Transfer { peer, chunk, content: contents[hop.piece]?, not_before_s: 0.0 })
+            };
+            hops.iter().filter_map(transfer).collect()
+        };
+        builder.push(OpKind::Exchange(Exchange {
+            stage,
+            order: step.order,
+            window: step.window,
+            sends: transfers(&step.sends),
+            receives: transfers(&step.receives),
+        }));
+    }
+}
+
+/// Regions of a rank's blocks in a buffer, by peer, and the bytes that they take. The rank's own block is
+/// empty: it aliases the input of the segment and is never moved.
+pub(super) fn place(
+    rank: Rank,
+    rank_count: u32,
+    buffer: BufferId,
+    len: impl Fn(Rank) -> u64,
+) -> (Vec<Region>, u64) {
+    let mut end = 0;
+    let regions = (0..rank_count)
+        .map(Rank)
+        .map(|peer| {
+            let len = if peer == rank { 0 } else { len(peer) };
+            let region = Region { buffer, offset: align(end), len };
+            end = region.end();
+            region
+        })
+        .collect();
+    (regions, end)
+}
+
+/// The next offset at which a block or a section may begin.
+pub(super) fn align(offset: u64) -> u64 {
+    offset.next_multiple_of(CHUNK_ALIGN as u64)
+}
