@@ -38,32 +38,70 @@ fn scenario(seed: u64) -> (String, Rank) {
     if nodes > 1 {
         text += "nic_bandwidth = \"10 GB/s\"\nlatency_inter = \"10 us\"\n";
     }
-    // Slow ranks have something to be slow at.
-    text += "[workload]\nkind = \"moe\"\nrouting = { dirichlet = 2.0 }\npayload = { gaussian = 0.02 }\n";
+    text += "[codec]\nid = \"window7\"\nspeed = { encode = \"180 GB/s\", decode = \"260 GB/s\", launch = \"5 us\" }\n";
+    let protocol = ["native", "size-first", "static-first"].choose(&mut random).unwrap();
+    let (culprit, segment) = match random.random_range(0..5) {
+        0 => (Rank(random.random_range(0..ranks)), gather(&mut text, &mut random, protocol, ranks)),
+        1 => broadcast(&mut text, &mut random, protocol, ranks),
+        _ => (Rank(random.random_range(0..ranks)), layer(&mut text, &mut random, protocol, ranks)),
+    };
+    fault(&mut text, &mut random, culprit, segment, ranks);
+    (text, culprit)
+}
+
+/// A layer of experts, and one of the calls that a fault may hit.
+fn layer(text: &mut String, random: &mut ChaCha8Rng, protocol: &str, ranks: u32) -> &'static str {
+    *text += "[workload]\nkind = \"moe\"\nrouting = { dirichlet = 2.0 }\npayload = { gaussian = 0.02 }\n";
     let tokens = random.random_range(16..=64);
     writeln!(text, "model = {{ experts = {ranks}, top_k = 2, hidden = 512, tokens_per_rank = {tokens} }}")
         .unwrap();
-    text += "[compute]\nexpert = \"50 us\"\n";
-    text += "[codec]\nid = \"window7\"\nspeed = { encode = \"180 GB/s\", decode = \"260 GB/s\", launch = \"5 us\" }\n";
-    let protocol = ["native", "size-first", "static-first"].choose(&mut random).unwrap();
-    let order = ["rotation", "shifted-rounds", "largest-first", "any-ready"].choose(&mut random).unwrap();
+    // Slow ranks have something to be slow at.
+    *text += "[compute]\nexpert = \"50 us\"\n";
+    let order = ["rotation", "shifted-rounds", "largest-first", "any-ready"].choose(random).unwrap();
     writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\norder = \"{order}\"").unwrap();
     if *order != "shifted-rounds" && random.random() {
         writeln!(text, "window = {}", random.random_range(1..ranks)).unwrap();
     }
+    ["dispatch", "combine"].choose(random).unwrap()
+}
+
+fn gather(text: &mut String, random: &mut ChaCha8Rng, protocol: &str, ranks: u32) -> &'static str {
+    let kib = random.random_range(8..=64);
+    *text +=
+        "[workload]\nkind = \"collective\"\ncollective = \"all-gather\"\npayload = { gaussian = 0.02 }\n";
+    writeln!(text, "bytes_per_rank = \"{kib} KiB\"\nstart = {:?}", vec!["20 us"; ranks as usize]).unwrap();
+    let forms: &[&str] =
+        if protocol == "native" { &["exact", "grouped"] } else { &["exact", "padded", "grouped"] };
+    let form = forms.choose(random).unwrap();
+    writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\nform = \"{form}\"").unwrap();
+    "all-gather"
+}
+
+/// The culprit is the root: it has something to send to everybody.
+fn broadcast(text: &mut String, random: &mut ChaCha8Rng, protocol: &str, ranks: u32) -> (Rank, &'static str) {
+    let (kib, root) = (random.random_range(8..=64), random.random_range(0..ranks));
+    *text += "[workload]\nkind = \"collective\"\ncollective = \"broadcast\"\npayload = { gaussian = 0.02 }\n";
+    writeln!(text, "bytes = \"{kib} KiB\"\nroot = {root}\nstart = {:?}", vec!["20 us"; ranks as usize])
+        .unwrap();
+    let form = ["tree", "grouped"].choose(random).unwrap();
+    writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\nform = \"{form}\"").unwrap();
+    (Rank(root), "broadcast")
+}
+
+fn fault(text: &mut String, random: &mut ChaCha8Rng, culprit: Rank, segment: &str, ranks: u32) {
     let iteration = random.random_range(0..2);
     writeln!(text, "[[fault]]\niteration = {iteration}").unwrap();
-    let culprit = Rank(random.random_range(0..ranks));
     let large = random.random();
     match random.random_range(0..5) {
-        0 => writeln!(text, "kind = \"drop\"\n{}", site(&mut random, culprit, ranks)).unwrap(),
+        0 => writeln!(text, "kind = \"drop\"\n{}", site(random, culprit, segment, ranks)).unwrap(),
         1 => {
             let by = if large { "1 s" } else { "2 us" };
-            writeln!(text, "kind = \"delay\"\nby = \"{by}\"\n{}", site(&mut random, culprit, ranks)).unwrap();
+            let site = site(random, culprit, segment, ranks);
+            writeln!(text, "kind = \"delay\"\nby = \"{by}\"\n{site}").unwrap();
         }
         2 => {
             let byte = random.random::<u32>();
-            let site = site(&mut random, culprit, ranks);
+            let site = site(random, culprit, segment, ranks);
             writeln!(text, "kind = \"flipped-byte\"\nbyte = {byte}\n{site}").unwrap();
         }
         3 => {
@@ -75,13 +113,11 @@ fn scenario(seed: u64) -> (String, Rank) {
             writeln!(text, "kind = \"dead-rank\"\nrank = {culprit}\nat = \"{at}\"").unwrap();
         }
     }
-    (text, culprit)
 }
 
 /// A transfer from the culprit to somebody.
-fn site(random: &mut impl Rng, src: Rank, ranks: u32) -> String {
+fn site(random: &mut impl Rng, src: Rank, segment: &str, ranks: u32) -> String {
     let dst = (src.0 + random.random_range(1..ranks)) % ranks;
-    let segment = ["dispatch", "combine"].choose(random).unwrap();
     format!("src = {src}\ndst = {dst}\nsegment = \"{segment}\"")
 }
 
@@ -92,7 +128,7 @@ fn play(seed: u64) -> bool {
     let cancel = Cancel::new();
     let mut prepared = match Prepared::new(&experiment, &cancel) {
         Ok(prepared) => prepared,
-        // Uneven routing may leave a pair without a transfer.
+        // Uneven routing, a ring and a tree leave pairs without a transfer.
         Err(error) => {
             assert!(error.to_string().contains("hits no transfer"), "{error}\n{text}");
             return true;
