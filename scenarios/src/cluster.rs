@@ -1,8 +1,12 @@
 //! `[cluster]`: how many GPUs, and what connects them.
 
-use zipwire_schedule::{HostCost, Topology};
+use std::collections::{BTreeMap, HashMap};
 
+use zipwire_schedule::{HostCost, LinkId, Topology};
+
+use crate::document::Place;
 use crate::error::Result;
+use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::reader::Field;
 
@@ -19,6 +23,7 @@ const KEYS: &[&str] = &[
     "latency_inter",
     "launch",
     "host_sync",
+    "links",
 ];
 
 /// Reads the table. At least 2 ranks.
@@ -55,7 +60,7 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
     };
     let time = |key| table.get(key).map_or(Ok(0.0), |field| field.time());
     let host = HostCost { launch_s: time("launch")?, sync_s: time("host_sync")? };
-    let topology = Topology {
+    let mut topology = Topology {
         nodes,
         gpus_per_node,
         nics_per_node,
@@ -63,6 +68,31 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
         nic_bandwidth,
         latency_intra_s,
         latency_inter_s,
+        link_bandwidths: BTreeMap::new(),
     };
+    if let Some(field) = table.get("links") {
+        topology.link_bandwidths = links(&field, &topology)?;
+    }
     Ok((topology, host))
+}
+
+/// Single links that differ, by name.
+fn links(field: &Field<'_>, topology: &Topology) -> Result<BTreeMap<LinkId, f64>> {
+    let by_name: HashMap<String, LinkId> =
+        topology.links().map(|link| (topology.link_name(link), link)).collect();
+    let bandwidth = |(name, place, value): (&str, &Place, Field<'_>)| match by_name.get(name) {
+        Some(&link) => Ok((link, value.bandwidth()?)),
+        None => Err(unknown_link(name, topology).at(place.clone())),
+    };
+    field.entries()?.into_iter().map(bandwidth).collect()
+}
+
+fn unknown_link(name: &str, topology: &Topology) -> Problem {
+    let names: Vec<String> = topology.links().map(|link| topology.link_name(link)).collect();
+    Problem::UnknownLink {
+        name: name.to_owned(),
+        nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+        gpus: topology.ranks(),
+        nics: topology.nodes * topology.nics_per_node,
+    }
 }
