@@ -13,7 +13,8 @@ use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, Transfer
 use zipwire_schedule::{Failure, FailureKind, OpId, Rank, SizeId};
 use zipwire_traces::Payload;
 
-use super::codec_work::{CodecWork, Coding};
+use super::codec_work::{CodecOp, CodecWork, Coding};
+use super::cpu_time::cpu_s;
 use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
 use super::pace::{Pace, Parcel, Permits};
 use crate::chunks::{Chunk, Chunks};
@@ -165,10 +166,11 @@ impl<'a> Rendezvous<'a> {
         let Op { segment, kind, .. } = machine.op(op);
         // Whatever works on bytes has a core for itself: then the time that the codec takes is its own.
         let permit = self.permits.take();
+        let waiting_s = self.fabric.now_s() - begin_s;
         if let Some(chunks) = self.chunks.checked_before.get(&op) {
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
-        let work_s = self.fabric.now_s();
+        let begin_cpu_s = cpu_s();
         let (sizes, seconds, coding) = match kind {
             OpKind::Compute(_) => {
                 self.chunks.filled_by.get(&op).into_iter().flatten().for_each(|chunk| self.fill(chunk));
@@ -196,7 +198,8 @@ impl<'a> Rendezvous<'a> {
         };
         drop(permit);
         if let Some((coding, bytes_raw)) = coding {
-            self.codec_work.add(*segment, coding, [begin_s, work_s, self.fabric.now_s()], bytes_raw);
+            let (rank, segment, work_s) = (self.rank, *segment, cpu_s() - begin_cpu_s);
+            self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
         }
         self.complete_at(begin_s + seconds, Outcome::Op(op, sizes), begin_s);
         Ok(())
