@@ -54,6 +54,7 @@ impl CliError {
                 | ExecuteError::Plan(..)
                 | ExecuteError::Ratio { .. }
                 | ExecuteError::Memory { .. }
+                | ExecuteError::OtherWork { .. }
                 | ExecuteError::Dilation { .. },
             ) => USAGE,
             Self::Execute(_) | Self::Signals(_) | Self::Stdout(_) => FAILED,

@@ -3,17 +3,34 @@
 use zipwire_engine::threads::{CodecWork, Coding, Pace};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::CodecCost;
-use zipwire_traces::{Metrics, Timeline};
+use zipwire_traces::{Deviation, Metrics, Timeline};
 
 use crate::execute::cores;
+use crate::real_run;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
+
+/// Unpaced iterations in which the codec of this machine is measured. Each op counts with its shortest: in the first one
+/// memory is touched for the first time, and in any of them other work may be in the way of caches and memory.
+const WARM_UPS: u32 = 3;
 
 /// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace.
 const CODEC_SHARE: f64 = 0.5;
 
-/// Seconds of this machine that the shortest iteration takes at the least: then the moments by which threads wake up late
-/// do not matter.
-const SHORTEST_ITERATION_S: f64 = 1.0;
+/// Seconds of this machine that the shortest iteration takes at the least: then the moments by which threads wake up late,
+/// and those in which bytes are really copied, do not matter.
+const SHORTEST_ITERATION_S: f64 = 2.0;
+
+/// What to validate.
+#[derive(Clone, Copy, Debug)]
+pub struct ValidationSetup<'a> {
+    /// What is simulated.
+    pub experiment: &'a Experiment,
+    /// What is run for real: the same, or the same work on a cluster that is not what the scenario says.
+    pub real: &'a Experiment,
+    /// Replaces the least dilation that lets this machine keep up and that makes iterations long enough to be measured;
+    /// less than that is refused.
+    pub dilation: Option<f64>,
+}
 
 /// How well the simulator predicts the variants of a scenario.
 #[derive(Clone, Debug)]
@@ -33,6 +50,8 @@ pub struct VariantValidation {
     pub predicted_s: f64,
     /// Mean iteration time of the paced run, in seconds of the cluster.
     pub measured_s: f64,
+    /// The op or transfer whose duration was predicted worst; `None` if nothing ran.
+    pub largest_deviation: Option<Deviation>,
     /// Share of this machine's cores that the codec took.
     pub codec_share: f64,
     /// Seconds of the cluster that a codec op waited for a core, on average.
@@ -66,20 +85,20 @@ impl Validation {
     }
 }
 
-/// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins.
-///
-/// `dilation` replaces the least one that lets this machine keep up and that makes iterations long enough to be
-/// measured; less than that is refused.
+/// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins. `prepared` are the
+/// plans of `setup.experiment`.
 ///
 /// # Errors
-/// If a run fails, a byte is wrong, the user stops it, or the dilation is too small.
+/// If a run fails, a byte is wrong, the user stops it, the dilation is too small, or the real run would do other work
+/// than the simulation.
 pub fn validate(
     prepared: &mut Prepared<'_>,
-    experiment: &Experiment,
-    dilation: Option<f64>,
+    setup: &ValidationSetup<'_>,
     cancel: &Cancel,
     mut begin: impl FnMut(String),
 ) -> Result<Validation, ExecuteError> {
+    let ValidationSetup { experiment, real, dilation } = *setup;
+    real_run::check(prepared, experiment, real, cancel)?;
     prepared.check(Executor::Sim)?;
     prepared.check(Executor::Threads)?;
     let mut simulated = Vec::new();
@@ -90,9 +109,9 @@ pub fn validate(
         let predicted_s = mean_iteration_s(&timeline, prepared.planned(index));
         needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
         simulated.push((timeline, predicted_s));
-        if let (true, Some(codec)) = (variant.protocol.is_coded(), &experiment.codec) {
+        if let (true, Some(codec)) = (variant.protocol.is_coded(), &real.codec) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
-            let work = prepared.measure(index, 1, None, cancel)?.codec_work;
+            let work = prepared.measure(index, WARM_UPS, None, cancel)?.codec_work;
             needed = needed.max(needed_dilation(&work, &codec.cost));
         }
     }
@@ -101,10 +120,10 @@ pub fn validate(
         return Err(ExecuteError::Dilation { asked, needed });
     }
     let pace = Pace {
-        topology: experiment.topology.clone(),
-        host: experiment.host,
-        codec: experiment.codec.as_ref().map(|choice| choice.cost),
-        durations: experiment.durations.clone(),
+        topology: real.topology.clone(),
+        host: real.host,
+        codec: real.codec.as_ref().map(|choice| choice.cost),
+        durations: real.durations.clone(),
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
@@ -122,6 +141,7 @@ pub fn validate(
             name: variant.name.clone(),
             predicted_s,
             measured_s,
+            largest_deviation: Deviation::largest(&simulated, &report.timeline),
             codec_share: work_s / (run_s * cores() as f64),
             core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
             simulated,
@@ -144,7 +164,7 @@ fn needed_dilation(work: &CodecWork, cost: &CodecCost) -> f64 {
             Coding::Decode => cost.decode_bytes_per_s,
         };
         let declared_s = cost.launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
-        call.work_s / cores() as f64 / declared_s / CODEC_SHARE
+        call.least_s.values().sum::<f64>() / cores() as f64 / declared_s / CODEC_SHARE
     });
     needed.fold(1.0, f64::max)
 }
