@@ -29,7 +29,7 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = [scenarios(""), scenarios("smoke")].concat();
+    let files = [scenarios(""), scenarios("smoke"), scenarios("validate")].concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {
@@ -52,6 +52,20 @@ fn smoke_scenarios_are_small() {
             let most = traffic.sent.iter().copied().max().unwrap();
             assert!(most <= 512 << 10, "{}: {most} bytes", path.display());
             assert!(traffic.total() > 0, "{}", path.display());
+        }
+    }
+}
+
+/// Validation is a matter of seconds: what limits it is the codec of a small machine.
+#[test]
+fn validation_scenarios_are_many_and_small() {
+    let files = scenarios("validate");
+    assert!(files.len() >= 12, "{files:?}");
+    for path in files {
+        let experiment = load_file(&path);
+        assert!(experiment.topology.ranks() <= 8 && experiment.iterations <= 3, "{}", path.display());
+        for traffic in experiment.traffic() {
+            assert!(traffic.total() <= 256 << 20, "{}: {} bytes", path.display(), traffic.total());
         }
     }
 }
