@@ -91,6 +91,10 @@ pub(crate) struct RunArgs {
 pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
+    /// Replace a value of the scenario in the real run only: what if the cluster is not what the scenario says? May be
+    /// given several times.
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub(crate) real_set: Vec<String>,
     /// The executor that measures.
     #[arg(long, value_name = "EXECUTOR", default_value = "threads")]
     pub(crate) on: Executor,

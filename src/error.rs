@@ -66,6 +66,7 @@ impl CliError {
                 | ExecuteError::Ratio { .. }
                 | ExecuteError::Memory { .. }
                 | ExecuteError::Fault { .. }
+                | ExecuteError::OtherWork { .. }
                 | ExecuteError::Dilation { .. },
             ) => USAGE,
             Self::Execute(_)

@@ -64,6 +64,17 @@ pub enum ExecuteError {
         /// Bytes.
         available: u64,
     },
+    /// A real run that would not do what was simulated.
+    #[error(
+        "variant `{variant}`: the real run would have another {what} than the simulation\n\
+         help: let only the cluster's links and latencies, host and codec cost and compute times differ"
+    )]
+    OtherWork {
+        /// The variant.
+        variant: String,
+        /// What differs.
+        what: &'static str,
+    },
     /// A paced run that this machine could not keep up with.
     #[error(
         "a dilation of {asked} is too small: this machine would set the pace\n\

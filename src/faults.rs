@@ -5,7 +5,7 @@ use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
 use zipwire_traces::{Metrics, Timeline};
 
 use crate::execute::{Outcome, Trouble};
-use crate::validate::needed_dilation;
+use crate::validate::{WARM_UPS, needed_dilation};
 use crate::{Cancel, ExecuteError, Prepared};
 
 /// Seconds of this machine that an iteration takes at the least: then a thread that wakes up late is not overdue.
@@ -30,7 +30,7 @@ impl Prepared<'_> {
         let predicted_s = Metrics::of(&expected, plan.bytes_raw()).iteration_s.mean;
         let mut dilation = (SHORTEST_ITERATION_S / predicted_s).max(1.0);
         if let Some(codec) = experiment.codec.as_ref().filter(|_| plan.codec.is_some()) {
-            let work = self.measure(index, 1, None, Trouble::NONE, cancel)?.codec_work;
+            let work = self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
             dilation = dilation.max(needed_dilation(&work, &codec.cost));
         }
         let pace = Pace {

@@ -11,6 +11,7 @@ mod faults;
 pub mod inspect;
 mod memory;
 mod output;
+mod real_run;
 mod validate;
 
 pub use zipwire_codec as codec;
@@ -24,4 +25,4 @@ pub use cancel::{Cancel, STOPPED};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED};
 pub use executor::Executor;
 pub use output::{Output, OutputError};
-pub use validate::{Validation, VariantValidation, validate};
+pub use validate::{Validation, ValidationSetup, VariantValidation, validate};

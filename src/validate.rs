@@ -3,17 +3,35 @@
 use zipwire_engine::threads::{CodecWork, Coding, Pace};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::CodecCost;
-use zipwire_traces::{Metrics, Timeline};
+use zipwire_traces::{Deviation, Metrics, Timeline};
 
 use crate::execute::{Trouble, cores};
+use crate::real_run;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
-/// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace.
-const CODEC_SHARE: f64 = 0.5;
+/// Unpaced iterations in which the codec of this machine is measured. Each op counts with its shortest: in the first one
+/// memory is touched for the first time, and in any of them other work may be in the way of caches and memory.
+pub(crate) const WARM_UPS: u32 = 3;
 
-/// Seconds of this machine that the shortest iteration takes at the least: then the moments by which threads wake up late
-/// do not matter.
-const SHORTEST_ITERATION_S: f64 = 1.0;
+/// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace. Half
+/// would do on a machine with nothing else to do; a third leaves room for other load.
+const CODEC_SHARE: f64 = 1.0 / 3.0;
+
+/// Seconds of this machine that the shortest iteration takes at the least: then the moments by which threads wake up late,
+/// and those in which bytes are really copied, do not matter.
+const SHORTEST_ITERATION_S: f64 = 2.0;
+
+/// What to validate.
+#[derive(Clone, Copy, Debug)]
+pub struct ValidationSetup<'a> {
+    /// What is simulated.
+    pub experiment: &'a Experiment,
+    /// What is run for real: the same, or the same work on a cluster that is not what the scenario says.
+    pub real: &'a Experiment,
+    /// Replaces the least dilation that lets this machine keep up and that makes iterations long enough to be measured;
+    /// less than that is refused.
+    pub dilation: Option<f64>,
+}
 
 /// How well the simulator predicts the variants of a scenario.
 #[derive(Clone, Debug)]
@@ -33,6 +51,8 @@ pub struct VariantValidation {
     pub predicted_s: f64,
     /// Mean iteration time of the paced run, in seconds of the cluster.
     pub measured_s: f64,
+    /// The op or transfer whose duration was predicted worst; `None` if nothing ran.
+    pub largest_deviation: Option<Deviation>,
     /// Share of this machine's cores that the codec took.
     pub codec_share: f64,
     /// Seconds of the cluster that a codec op waited for a core, on average.
@@ -66,33 +86,41 @@ impl Validation {
     }
 }
 
-/// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins.
-///
-/// `dilation` replaces the least one that lets this machine keep up and that makes iterations long enough to be
-/// measured; less than that is refused.
+/// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins. `prepared` are the
+/// plans of `setup.experiment`.
 ///
 /// # Errors
-/// If a run fails, a byte is wrong, the user stops it, or the dilation is too small.
+/// If a run fails, a byte is wrong, the user stops it, the dilation is too small, or the real run would do other work
+/// than the simulation.
 pub fn validate(
     prepared: &mut Prepared<'_>,
-    experiment: &Experiment,
-    dilation: Option<f64>,
+    setup: &ValidationSetup<'_>,
     cancel: &Cancel,
     mut begin: impl FnMut(String),
 ) -> Result<Validation, ExecuteError> {
+    let ValidationSetup { experiment, real, dilation } = *setup;
+    real_run::check(prepared, experiment, real, cancel)?;
     prepared.check(Executor::Sim)?;
     prepared.check(Executor::Threads)?;
     let mut simulated = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in experiment.variants.iter().enumerate() {
         begin(format!("{}: simulating", variant.name));
-        let timeline = prepared.run(index, Executor::Sim, cancel)?.timeline;
+        let expected = prepared.simulate(index, Trouble::NONE, cancel)?;
+        let deadlines = prepared.deadlines(index, &expected);
+        let timeline = match experiment.faults.as_slice() {
+            [] => expected,
+            faults => {
+                let trouble = Trouble { faults, deadlines: Some(&deadlines) };
+                prepared.simulate(index, trouble, cancel)?
+            }
+        };
         let predicted_s = mean_iteration_s(&timeline, prepared.planned(index));
         needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
-        simulated.push((timeline, predicted_s));
-        if let (true, Some(codec)) = (variant.protocol.is_coded(), &experiment.codec) {
+        simulated.push((timeline, deadlines, predicted_s));
+        if let (true, Some(codec)) = (variant.protocol.is_coded(), &real.codec) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
-            let work = prepared.measure(index, 1, None, Trouble::NONE, cancel)?.codec_work;
+            let work = prepared.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
             needed = needed.max(needed_dilation(&work, &codec.cost));
         }
     }
@@ -101,17 +129,20 @@ pub fn validate(
         return Err(ExecuteError::Dilation { asked, needed });
     }
     let pace = Pace {
-        topology: experiment.topology.clone(),
-        host: experiment.host,
-        codec: experiment.codec.as_ref().map(|choice| choice.cost),
-        durations: experiment.durations.clone(),
+        topology: real.topology.clone(),
+        host: real.host,
+        codec: real.codec.as_ref().map(|choice| choice.cost),
+        durations: real.durations.clone(),
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
-    for (index, (variant, (simulated, predicted_s))) in experiment.variants.iter().zip(simulated).enumerate()
-    {
+    let simulated = experiment.variants.iter().zip(simulated).enumerate();
+    for (index, (variant, (simulated, deadlines, predicted_s))) in simulated {
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
-        let report = prepared.measure(index, experiment.iterations, Some(&pace), Trouble::NONE, cancel)?;
+        // Without faults a run may take whatever time it takes: it is a measurement.
+        let deadlines = (!real.faults.is_empty()).then_some(&deadlines);
+        let trouble = Trouble { faults: &real.faults, deadlines };
+        let report = prepared.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?;
         let measured_s = mean_iteration_s(&report.timeline, prepared.planned(index));
         let calls = report.codec_work.calls.values();
         let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
@@ -122,6 +153,7 @@ pub fn validate(
             name: variant.name.clone(),
             predicted_s,
             measured_s,
+            largest_deviation: Deviation::largest(&simulated, &report.timeline),
             codec_share: work_s / (run_s * cores() as f64),
             core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
             simulated,
@@ -144,7 +176,7 @@ pub(crate) fn needed_dilation(work: &CodecWork, cost: &CodecCost) -> f64 {
             Coding::Decode => cost.decode_bytes_per_s,
         };
         let declared_s = cost.launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
-        call.work_s / cores() as f64 / declared_s / CODEC_SHARE
+        call.least_s.values().sum::<f64>() / cores() as f64 / declared_s / CODEC_SHARE
     });
     needed.fold(1.0, f64::max)
 }

@@ -386,11 +386,36 @@ fn a_validation_reports_every_variant() {
         let [predicted, measured] = ["predicted_s", "measured_s"].map(|key| result[key].as_f64().unwrap());
         assert!(predicted > 0.0 && measured > 0.0);
         assert!((result["error"].as_f64().unwrap() - (measured / predicted - 1.0)).abs() < 1e-9);
+        let largest = &result["largest_deviation"];
+        assert!(largest["rank"].as_u64().unwrap() < 4 && largest["lane"].is_string(), "{largest}");
     }
+    assert!(report.get("real_set").is_none(), "the real run is that of the scenario");
     assert_eq!(names(&out).len(), 4, "two timelines of each variant");
     let refused = output(&["validate", scenario, "--dilation", "1"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text_of(&refused.stderr).contains("would do"), "{}", text_of(&refused.stderr));
+}
+
+/// That it notices what differs is in `can_fail.rs`; here that it says that something does.
+#[test]
+fn a_validation_of_another_cluster_says_so() {
+    let scenario = "scenarios/smoke/all-to-all-late-1x4.toml";
+    let change = "cluster.links.\"gpu 1 up\"=20 GB/s";
+    let args = ["validate", scenario, "--variant", "native", "--set", "iterations=1", "--real-set", change];
+    let json = zipwire(&args).arg("--json").output().unwrap();
+    assert!(json.status.success(), "{}", text_of(&json.stderr));
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(report["real_set"], serde_json::json!([change]));
+    let text = text_of(&zipwire(&args).output().unwrap().stdout);
+    assert!(text.contains(&format!("the real run differs from the scenario: `{change}`\n")), "{text}");
+    for (change, message) in [
+        ("workload.payload.gaussian=1.0", "variant `native`: the real run would have another payload"),
+        ("cluster.links.\"gpu 9 up\"=1 GB/s", "the cluster has no link `gpu 9 up`"),
+    ] {
+        let refused = output(&["validate", scenario, "--real-set", change]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text_of(&refused.stderr).contains(message), "{}", text_of(&refused.stderr));
+    }
 }
 
 /// Runs a smoke scenario into a folder and returns the path of one timeline.

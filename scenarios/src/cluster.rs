@@ -1,11 +1,15 @@
 //! `[cluster]`: how many GPUs, and what connects them.
 
-use zipwire_schedule::{HostCost, Topology};
+use std::collections::{BTreeMap, HashMap};
 
+use zipwire_schedule::{HostCost, LinkId, Topology};
+
+use crate::document::Place;
 use crate::error::Result;
+use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::reader::Field;
-use crate::schema::{Condition, Rule, Schema, bandwidth, count, integer, needed, optional, table, time};
+use crate::schema::{Condition, Rule, Schema, bandwidth, count, integer, map, needed, optional, table, time};
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
 pub(crate) const RANK_LIMIT: u32 = 4096;
@@ -20,6 +24,7 @@ const KEYS: &[&str] = &[
     "latency_inter",
     "launch",
     "host_sync",
+    "links",
 ];
 
 /// Reads the table. At least 2 ranks.
@@ -56,7 +61,7 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
     };
     let time = |key| table.get(key).map_or(Ok(0.0), |field| field.time());
     let host = HostCost { launch_s: time("launch")?, sync_s: time("host_sync")? };
-    let topology = Topology {
+    let mut topology = Topology {
         nodes,
         gpus_per_node,
         nics_per_node,
@@ -64,7 +69,11 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
         nic_bandwidth,
         latency_intra_s,
         latency_inter_s,
+        link_bandwidths: BTreeMap::new(),
     };
+    if let Some(field) = table.get("links") {
+        topology.link_bandwidths = links(&field, &topology)?;
+    }
     Ok((topology, host))
 }
 
@@ -79,9 +88,31 @@ pub(crate) fn schema() -> Schema {
         optional("nics_per_node", "NICs of each node, at most one per GPU; 1 by default", count()),
         needed("latency_intra", "time before the first byte moves within a node", time()),
         optional("latency_inter", "time before the first byte moves between nodes; needed for 2 nodes and more", time()),
+        optional("links", "single links that differ, by name: `gpu 3 up`, `nic 0 down`", map(bandwidth())),
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
     ];
     let several = || Condition::Is("nodes", integer(2..=RANK_LIMIT));
     table(KEYS, keys).when(several(), Rule::Needs(&["nic_bandwidth", "latency_inter"]))
+}
+
+/// Single links that differ, by name.
+fn links(field: &Field<'_>, topology: &Topology) -> Result<BTreeMap<LinkId, f64>> {
+    let by_name: HashMap<String, LinkId> =
+        topology.links().map(|link| (topology.link_name(link), link)).collect();
+    let bandwidth = |(name, place, value): (&str, &Place, Field<'_>)| match by_name.get(name) {
+        Some(&link) => Ok((link, value.bandwidth()?)),
+        None => Err(unknown_link(name, topology).at(place.clone())),
+    };
+    field.entries()?.into_iter().map(bandwidth).collect()
+}
+
+fn unknown_link(name: &str, topology: &Topology) -> Problem {
+    let names: Vec<String> = topology.links().map(|link| topology.link_name(link)).collect();
+    Problem::UnknownLink {
+        name: name.to_owned(),
+        nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+        gpus: topology.ranks(),
+        nics: topology.nodes * topology.nics_per_node,
+    }
 }

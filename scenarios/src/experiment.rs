@@ -74,10 +74,25 @@ const DRAW_LIMIT: u64 = 1 << 24;
 /// # Errors
 /// The first thing that is wrong, with the place in the file or the argument.
 pub fn load(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Experiment> {
+    load_real(source, sets, &[], seed)
+}
+
+/// As [`load`], for a real run that differs from the scenario: `real_sets` are the arguments of `--real-set`, applied
+/// after `sets`.
+///
+/// # Errors
+/// The first thing that is wrong, with the place in the file or the argument.
+pub fn load_real(
+    source: &Source,
+    sets: &[String],
+    real_sets: &[String],
+    seed: Option<u64>,
+) -> Result<Experiment> {
     let document = Document::file(source.name.clone(), source.text.clone());
     let mut root = tree::parse(&document)?;
-    for argument in sets {
-        set::apply(&mut root, argument)?;
+    let arguments = sets.iter().map(|argument| (set::SET, argument));
+    for (flag, argument) in arguments.chain(real_sets.iter().map(|argument| (set::REAL_SET, argument))) {
+        set::apply(&mut root, flag, argument)?;
     }
     let table = Field::root(&root).table(KEYS)?;
 

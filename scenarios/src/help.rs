@@ -38,7 +38,16 @@ impl Problem {
                     .to_owned(),
             ),
             Self::DuplicateVariant { .. } => Some("give each variant a name of its own".to_owned()),
-            Self::NotAssignment => Some("like `--set cluster.nodes=4`".to_owned()),
+            Self::UnknownLink { nearest, gpus, nics, .. } => {
+                let meant = nearest.as_ref().map_or(String::new(), |name| format!("did you mean `{name}`? "));
+                let counted = |kind, count: &u32| match count {
+                    1 => format!("`{kind} 0`"),
+                    _ => format!("`{kind} 0` to `{kind} {}`", count - 1),
+                };
+                let (gpus, nics) = (counted("gpu", gpus), counted("nic", nics));
+                Some(format!("{meant}there are {gpus} and {nics}, each `up` and `down`"))
+            }
+            Self::NotAssignment { flag } => Some(format!("like `{flag} \"cluster.host_sync=60 us\"`")),
             Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
             Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
             Self::NoCodec { .. } => {

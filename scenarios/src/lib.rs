@@ -19,7 +19,7 @@
 //! ```
 //!
 //! The way through the crate: [`Source`] is the text; `tree` parses it and keeps where everything was written;
-//! `set` applies `--set` to the tree; `reader` gives typed values out of it and knows the limits of each; the
+//! `set` applies `--set` and `--real-set` to the tree; `reader` gives typed values out of it and knows the limits of each; the
 //! modules named after tables (`cluster`, `model`, `routing`, `workload`, `codec`, `variant`) resolve them, and
 //! [`load`] puts the result together. A [`ScenarioError`] points at the text that is wrong. Each of these modules also
 //! describes what it reads; [`schema()`] is all of that as a JSON Schema.
@@ -55,7 +55,7 @@ mod workload;
 
 pub use codec::CodecChoice;
 pub use error::ScenarioError;
-pub use experiment::{Experiment, load, schema};
+pub use experiment::{Experiment, load, load_real, schema};
 pub use problem::Problem;
 pub use quantity::Dimension;
 pub use source::Source;

@@ -131,6 +131,18 @@ pub enum Problem {
         /// The names that exist.
         valid: Vec<String>,
     },
+    /// A link that the cluster does not have.
+    #[error("the cluster has no link `{name}`")]
+    UnknownLink {
+        /// The name.
+        name: String,
+        /// The link that was probably meant.
+        nearest: Option<String>,
+        /// GPUs of the cluster.
+        gpus: u32,
+        /// NICs of the cluster.
+        nics: u32,
+    },
     /// A name that cannot be part of a file name.
     #[error("`{path}` cannot be part of a file name: `{name}`")]
     BadName {
@@ -145,10 +157,13 @@ pub enum Problem {
         /// The name.
         name: String,
     },
-    /// `--set` without `=`.
-    #[error("`--set` takes `path=value`")]
-    NotAssignment,
-    /// `--set` with a path that leads nowhere.
+    /// `--set` or `--real-set` without `=`.
+    #[error("`{flag}` takes `path=value`")]
+    NotAssignment {
+        /// The flag.
+        flag: String,
+    },
+    /// `--set` or `--real-set` with a path that leads nowhere.
     #[error("`{path}` does not exist in the scenario")]
     NoSuchPath {
         /// The path up to the part that is missing.
@@ -156,7 +171,7 @@ pub enum Problem {
         /// The names that exist at that point.
         valid: Vec<String>,
     },
-    /// `--set` with a path through something without keys.
+    /// `--set` or `--real-set` with a path through something without keys.
     #[error("`{path}` is {found} and has no keys")]
     NotTable {
         /// The path up to the value.

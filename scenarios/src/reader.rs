@@ -8,7 +8,7 @@ use crate::error::{Result, ScenarioError};
 use crate::problem::Problem;
 use crate::quantity::{self, Dimension, NotQuantity};
 use crate::schema::{self, Schema};
-use crate::tree::{Node, Table, Value};
+use crate::tree::{Entry, Node, Table, Value};
 
 /// A value and the path of its key, for messages.
 #[derive(Clone, Debug)]
@@ -67,6 +67,16 @@ impl<'a> Field<'a> {
             return Err(problem.at(entry.key_place.clone()));
         }
         Ok(Reader { path: self.path.clone(), place: &self.node.place, table, keys })
+    }
+
+    /// The entries of a table whose keys are names: each name, where it stands, and its value.
+    pub(crate) fn entries(&self) -> Result<Vec<(&'a str, &'a Place, Self)>> {
+        let Value::Table(table) = &self.node.value else { return self.wrong_type("a table") };
+        let entry = |entry: &'a Entry| {
+            let path = join(&self.path, &quoted(&entry.key));
+            (entry.key.as_str(), &entry.key_place, Self { path, node: &entry.node })
+        };
+        Ok(table.entries.iter().map(entry).collect())
     }
 
     /// A key of a table whose other keys depend on this one's value.
@@ -259,6 +269,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn error(&self, problem: Problem) -> ScenarioError {
         problem.at(self.place.clone())
     }
+}
+
+/// A key as TOML wants it in a path.
+fn quoted(key: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if !key.is_empty() && key.chars().all(is_bare) { key.to_owned() } else { format!("\"{key}\"") }
 }
 
 fn join(path: &str, key: &str) -> String {

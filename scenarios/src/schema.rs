@@ -113,6 +113,13 @@ pub(crate) fn array(items: Schema) -> Schema {
     Schema(value)
 }
 
+/// A table with any keys, all of whose values are alike.
+pub(crate) fn map(values: Schema) -> Schema {
+    let mut value = json!({ "type": "object" });
+    value["additionalProperties"] = values.0;
+    Schema(value)
+}
+
 /// One of several that exclude one another.
 pub(crate) fn one_of(schemas: impl IntoIterator<Item = Schema>) -> Schema {
     Schema(json!({ "oneOf": schemas.into_iter().map(|schema| schema.0).collect::<Vec<_>>() }))

@@ -1,9 +1,10 @@
-//! `--set path=value`: changes to the tree before it is read.
+//! `--set path=value` and `--real-set path=value`: changes to the tree before it is read.
 //!
 //! The path is a dotted TOML key; entries of arrays are addressed by their `name` or their position. The
 //! value is TOML, or, when it is not, a string: `cluster.nic_bandwidth=50 GB/s` needs no quotes. What is set
 //! points into the argument, so later errors do, too.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::document::{Document, Place};
@@ -11,16 +12,18 @@ use crate::error::{Result, ScenarioError};
 use crate::problem::Problem;
 use crate::tree::{self, Entry, Node, Table, Value};
 
-/// How the argument is shown in errors.
-const FLAG: &str = "--set ";
+/// Replaces a value of the scenario.
+pub(crate) const SET: &str = "--set";
+/// Replaces a value of the scenario in the real run of a validation.
+pub(crate) const REAL_SET: &str = "--real-set";
 
-/// Tables of the top level that are optional, so that a path may create them.
-const OPTIONAL_TABLES: [&str; 1] = ["compute"];
+/// Tables that are optional, so that a path may create them.
+const OPTIONAL_TABLES: [&str; 2] = ["compute", "cluster.links"];
 
-/// Applies one argument, `path=value`.
-pub(crate) fn apply(root: &mut Node, argument: &str) -> Result<()> {
-    let document = Document::argument(format!("{FLAG}{argument}"));
-    let (path, value) = parse(&document)?;
+/// Applies one argument of `flag`, `path=value`.
+pub(crate) fn apply(root: &mut Node, flag: &'static str, argument: &str) -> Result<()> {
+    let document = Document::argument(format!("{flag} {argument}"));
+    let (path, value) = parse(&document, flag)?;
     let (last, parents) = path.split_last().expect("an empty path is refused before");
     let mut node = root;
     let mut walked = Vec::new();
@@ -36,18 +39,22 @@ struct Part {
     place: Place,
 }
 
-fn parse(document: &Arc<Document>) -> Result<(Vec<Part>, Node)> {
+fn parse(document: &Arc<Document>, flag: &'static str) -> Result<(Vec<Part>, Node)> {
     let text = &document.text;
-    let not_assignment = || Problem::NotAssignment.at(Place::new(document, FLAG.len()..text.len()));
-    let equals = find_equals(text).ok_or_else(not_assignment)?;
+    let start = flag.len() + 1;
+    let not_assignment = || {
+        let flag = flag.to_owned();
+        Problem::NotAssignment { flag }.at(Place::new(document, start..text.len()))
+    };
+    let equals = find_equals(text, start).ok_or_else(not_assignment)?;
     // The path is read as the key of a document in which everything else is blank, so that positions are the
     // argument's.
     let key = Document {
         name: document.name.clone(),
-        text: format!("{}{}=0", " ".repeat(FLAG.len()), &text[FLAG.len()..equals]),
+        text: format!("{}{}=0", " ".repeat(start), &text[start..equals]),
         is_file: false,
     };
-    let mut node = tree::parse(&Arc::new(key)).map_err(|error| relocate(error, document, equals))?;
+    let mut node = tree::parse(&Arc::new(key)).map_err(|error| relocate(error, document, start..equals))?;
     let mut path = Vec::new();
     while let Value::Table(Table { entries }) = node.value {
         let entry = entries.into_iter().next().ok_or_else(not_assignment)?;
@@ -61,20 +68,20 @@ fn parse(document: &Arc<Document>) -> Result<(Vec<Part>, Node)> {
 }
 
 /// A syntax error of the path, in terms of the argument.
-fn relocate(error: ScenarioError, document: &Arc<Document>, equals: usize) -> ScenarioError {
+fn relocate(error: ScenarioError, document: &Arc<Document>, path: Range<usize>) -> ScenarioError {
     match error.problem() {
         Problem::Syntax { message } => {
             let message = message.clone();
-            Problem::Syntax { message }.at(Place::new(document, FLAG.len()..equals))
+            Problem::Syntax { message }.at(Place::new(document, path))
         }
         _ => error,
     }
 }
 
-/// The first `=` outside quotes.
-fn find_equals(text: &str) -> Option<usize> {
+/// The first `=` from `start` on outside quotes.
+fn find_equals(text: &str, start: usize) -> Option<usize> {
     let mut quote = None;
-    text.char_indices().skip(FLAG.len()).find_map(|(index, c)| {
+    text.char_indices().skip(start).find_map(|(index, c)| {
         match (quote, c) {
             (None, '=') => return Some(index),
             (None, '"' | '\'') => quote = Some(c),
@@ -100,11 +107,10 @@ fn parse_value(document: &Arc<Document>, start: usize) -> Result<Node> {
 
 /// The value that a part of the path names inside `node`.
 fn step<'a>(node: &'a mut Node, part: &Part, walked: &mut Vec<String>) -> Result<&'a mut Node> {
-    let is_top = walked.is_empty();
     walked.push(part.name.clone());
     match &mut node.value {
         Value::Table(table) => {
-            if is_top && table.get(&part.name).is_none() && OPTIONAL_TABLES.contains(&part.name.as_str()) {
+            if table.get(&part.name).is_none() && OPTIONAL_TABLES.contains(&walked.join(".").as_str()) {
                 let value = Value::Table(Table::default());
                 insert(table, part, Node { value, place: part.place.clone() });
             }

@@ -15,7 +15,7 @@ fn paths_that_lead_nowhere() {
      | --set cluster.nodse=4
      |               ^^^^^
      |
-     = help: did you mean `nodes`? the valid keys are `nodes`, `gpus_per_node`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch` and `host_sync`
+     = help: did you mean `nodes`? the valid keys are `nodes`, `gpus_per_node`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync` and `links`
     ");
     assert_snapshot!(error(VALID, &["clutser.nodes=4"]), @r"
     error: `clutser` does not exist in the scenario
@@ -51,28 +51,28 @@ fn paths_that_lead_nowhere() {
 
 #[test]
 fn no_assignment() {
-    assert_snapshot!(error(VALID, &["cluster.nodes"]), @r"
+    assert_snapshot!(error(VALID, &["cluster.nodes"]), @r#"
     error: `--set` takes `path=value`
      |
      | --set cluster.nodes
      |       ^^^^^^^^^^^^^
      |
-     = help: like `--set cluster.nodes=4`
-    ");
+     = help: like `--set "cluster.host_sync=60 us"`
+    "#);
     assert_snapshot!(error(VALID, &["=4"]), @r"
     error: invalid TOML: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`
      |
      | --set =4
      |       ^
     ");
-    assert_snapshot!(error(VALID, &["#=4"]), @r"
+    assert_snapshot!(error(VALID, &["#=4"]), @r#"
     error: `--set` takes `path=value`
      |
      | --set #=4
      |       ^^^
      |
-     = help: like `--set cluster.nodes=4`
-    ");
+     = help: like `--set "cluster.host_sync=60 us"`
+    "#);
     assert_snapshot!(error(VALID, &["cluster..nodes=4"]), @r"
     error: invalid TOML: unquoted keys cannot be empty, expected letters, numbers, `-`, `_`
      |

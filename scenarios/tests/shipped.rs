@@ -56,6 +56,20 @@ fn smoke_scenarios_are_small() {
     }
 }
 
+/// Validation is a matter of seconds: what limits it is the codec of a small machine.
+#[test]
+fn validation_scenarios_are_many_and_small() {
+    let files = scenarios("validate");
+    assert!(files.len() >= 12, "{files:?}");
+    for path in files {
+        let experiment = load_file(&path);
+        assert!(experiment.topology.ranks() <= 32 && experiment.iterations <= 3, "{}", path.display());
+        for traffic in experiment.traffic() {
+            assert!(traffic.total() <= 256 << 20, "{}: {} bytes", path.display(), traffic.total());
+        }
+    }
+}
+
 #[test]
 fn smoke_scenarios_cover_the_language() {
     let mut covered = BTreeSet::new();

@@ -1,8 +1,10 @@
 //! Links of a cluster and the routes of transfers over them. Capacities only: no time passes here.
 
+use std::collections::BTreeMap;
+
 use crate::Rank;
 
-/// Directed links and latencies of a cluster of equal nodes.
+/// Directed links and latencies of a cluster of equal nodes, some of whose links may differ.
 ///
 /// Every GPU has one up and one down link; every node has `nics_per_node` NICs, each with an up and a
 /// down link that the node's GPUs share. GPU `g` of a node uses NIC `g * nics_per_node / gpus_per_node`.
@@ -22,6 +24,8 @@ pub struct Topology {
     pub latency_intra_s: f64,
     /// Seconds before the first byte moves between nodes.
     pub latency_inter_s: f64,
+    /// Bytes per second of the links that differ from the others of their kind; each a link of this cluster.
+    pub link_bandwidths: BTreeMap<LinkId, f64>,
 }
 
 /// A directed link, by position in [`Topology::capacities`].
@@ -63,15 +67,29 @@ impl Topology {
     }
 
     /// Bytes per second of every link, by [`LinkId`]: GPU up and down links first, then NICs.
+    ///
+    /// # Panics
+    /// If a link that differs is none of this cluster's.
     pub fn capacities(&self) -> Vec<f64> {
-        let gpus = 2 * self.ranks() as usize;
-        let nics = 2 * (self.nodes * self.nics_per_node) as usize;
-        let mut capacities = vec![self.gpu_bandwidth; gpus];
-        capacities.resize(gpus + nics, self.nic_bandwidth);
+        let mut capacities = vec![self.gpu_bandwidth; 2 * self.ranks() as usize];
+        capacities.resize(self.link_count() as usize, self.nic_bandwidth);
+        for (link, &bandwidth) in &self.link_bandwidths {
+            capacities[link.index()] = bandwidth;
+        }
         capacities
     }
 
-    /// What a link is, for messages and counters: `gpu 3 up`, `nic 1 down`.
+    /// Every link of the cluster.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
+        (0..self.link_count()).map(LinkId)
+    }
+
+    fn link_count(&self) -> u32 {
+        2 * (self.ranks() + self.nodes * self.nics_per_node)
+    }
+
+    /// What a link is, in scenarios, messages and counters: `gpu 3 up`, `nic 1 down`. GPUs and NICs are counted over
+    /// the whole cluster; `up` leaves the GPU or the node.
     pub fn link_name(&self, link: LinkId) -> String {
         let gpus = 2 * self.ranks();
         let (kind, index) = if link.0 < gpus { ("gpu", link.0) } else { ("nic", link.0 - gpus) };
@@ -112,6 +130,7 @@ mod tests {
             nic_bandwidth: 1.0,
             latency_intra_s: 1e-6,
             latency_inter_s: 2e-6,
+            link_bandwidths: BTreeMap::new(),
         }
     }
 
@@ -135,5 +154,18 @@ mod tests {
         let capacities = topology.capacities();
         assert_eq!(capacities.len(), 2 * 8 + 2 * 4);
         assert_eq!(capacities[topology.route(Rank(7), Rank(0)).links()[1].index()], 1.0);
+    }
+
+    #[test]
+    fn a_link_that_differs_is_the_only_one_that_does() {
+        let mut topology = two_nodes();
+        let equal = topology.capacities();
+        let link = topology.links().find(|&link| topology.link_name(link) == "nic 3 down");
+        let link = link.expect("two NICs on each of two nodes");
+        assert_eq!(topology.route(Rank(0), Rank(7)).links()[2], link);
+        topology.link_bandwidths.insert(link, 0.5);
+        let differing: Vec<usize> =
+            (0..equal.len()).filter(|&i| topology.capacities()[i] != equal[i]).collect();
+        assert_eq!((differing, topology.capacities()[link.index()]), (vec![link.index()], 0.5));
     }
 }

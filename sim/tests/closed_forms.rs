@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
+
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
@@ -114,6 +116,7 @@ fn nodes(nodes: u32, gpus: u32, gpu: f64, nic: f64, intra_s: f64, inter_s: f64) 
         nic_bandwidth: nic,
         latency_intra_s: intra_s,
         latency_inter_s: inter_s,
+        link_bandwidths: BTreeMap::new(),
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod oracle;
 
+use std::collections::BTreeMap;
+
 use oracle::Transfer;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -102,6 +104,7 @@ fn nodes(nodes: u32, gpu_bandwidth: f64, nic_bandwidth: f64) -> Topology {
         nic_bandwidth,
         latency_intra_s: 5e-6,
         latency_inter_s: 2e-5,
+        link_bandwidths: BTreeMap::new(),
     }
 }
 
@@ -329,6 +332,7 @@ fn all_to_alls_on_flat_and_two_level_topologies() {
             nic_bandwidth: log_uniform(random, 1e9, 1e11),
             latency_intra_s: 5e-6,
             latency_inter_s: 2e-5,
+            link_bandwidths: BTreeMap::new(),
         };
         let mut capacities = topology.capacities();
         if random.random_bool(0.5) {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
+
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -71,6 +73,7 @@ fn flat(ranks: u32) -> Topology {
         nic_bandwidth: 5e9,
         latency_intra_s: 30e-6,
         latency_inter_s: 30e-6,
+        link_bandwidths: BTreeMap::new(),
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod validate;
 
 use std::path::Path;
 
-use zipwire::scenarios::{Experiment, ScenarioError, Source, load};
+use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
 use zipwire::traces::{Timeline, TraceMeta, write_chrome};
 use zipwire::{Executor, Output, OutputError, Planned};
 
@@ -19,6 +19,11 @@ use crate::cli::ScenarioArgs;
 /// Reads a scenario with all its variants; `--variant` is checked and applied by [`Experiment::select`] later.
 fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, ScenarioError> {
     load_file(&args.scenario, &args.set, args.seed)
+}
+
+/// Reads a scenario as the real run of a validation takes it.
+fn load_real_scenario(args: &ScenarioArgs, real_sets: &[String]) -> Result<Experiment, ScenarioError> {
+    load_real(&Source::read(&args.scenario)?, &args.set, real_sets, args.seed)
 }
 
 fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, ScenarioError> {

@@ -2,14 +2,18 @@
 
 use std::io::{Write, stdout};
 
+use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use zipwire::scenarios::Experiment;
-use zipwire::traces::Timeline;
-use zipwire::{Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, validate};
+use zipwire::schedule::Stage;
+use zipwire::traces::{Deviation, Timeline};
+use zipwire::{
+    Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup, validate,
+};
 
 use crate::cli::ValidateArgs;
-use crate::commands::{load_scenario, write_trace};
+use crate::commands::{load_real_scenario, load_scenario, write_trace};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -20,6 +24,8 @@ const RANKING_TOLERANCE: f64 = 0.05;
 pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     experiment.select(&args.scenario.variant)?;
+    let mut real = load_real_scenario(&args.scenario, &args.real_set)?;
+    real.select(&args.scenario.variant)?;
     if args.on == Executor::Sim {
         return Err(CliError::Usage(
             "`--on sim`: a simulation is not held against itself; use `threads`".to_owned(),
@@ -34,7 +40,8 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     let coded = experiment.variants.iter().filter(|variant| variant.protocol.is_coded()).count();
     let progress = Progress::new(coded + 2 * experiment.variants.len());
     let mut steps = 0;
-    let validation = validate(&mut prepared, &experiment, args.dilation, cancel, |step| {
+    let setup = ValidationSetup { experiment: &experiment, real: &real, dilation: args.dilation };
+    let validation = validate(&mut prepared, &setup, cancel, |step| {
         if steps > 0 {
             progress.end();
         }
@@ -51,25 +58,27 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     output.map_or(Ok(()), Output::commit)?;
     let mut out = stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &report(args.on, &validation))
-            .map_err(std::io::Error::from)?;
+        serde_json::to_writer_pretty(&mut out, &report(args, &validation)).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", text(&experiment, &validation))?;
+        write!(out, "{}", text(args, &experiment, &validation))?;
     }
     Ok(())
 }
 
 /// `validate --json`.
 #[derive(Serialize)]
-struct Report {
+struct Report<'a> {
     executor: &'static str,
+    /// In what the real run differs from the scenario; absent if in nothing.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    real_set: &'a [String],
     dilation: f64,
     variants: Map<String, Value>,
     ranking_agrees: bool,
 }
 
-fn report(executor: Executor, validation: &Validation) -> Report {
+fn report<'a>(args: &'a ValidateArgs, validation: &Validation) -> Report<'a> {
     let variants = validation.variants.iter().map(|variant| {
         let result = serde_json::json!({
             "predicted_s": variant.predicted_s,
@@ -77,18 +86,34 @@ fn report(executor: Executor, validation: &Validation) -> Report {
             "error": variant.error(),
             "codec_share": variant.codec_share,
             "core_wait_s": variant.core_wait_s,
+            "largest_deviation": variant.largest_deviation.as_ref().map(deviation),
         });
         (variant.name.clone(), result)
     });
     Report {
-        executor: executor.name(),
+        executor: args.on.name(),
+        real_set: &args.real_set,
         dilation: validation.dilation,
         variants: variants.collect(),
         ranking_agrees: validation.ranking_agrees(RANKING_TOLERANCE),
     }
 }
 
-fn text(experiment: &Experiment, validation: &Validation) -> String {
+fn deviation(largest: &Deviation) -> Value {
+    serde_json::json!({
+        "segment": largest.segment,
+        "rank": largest.rank.0,
+        "lane": largest.lane.name(),
+        "op": largest.op.0,
+        "name": largest.name,
+        "stage": largest.stage.map(Stage::name),
+        "peer": largest.peer.map(|peer| peer.0),
+        "predicted_s": largest.a_s,
+        "measured_s": largest.b_s,
+    })
+}
+
+fn text(args: &ValidateArgs, experiment: &Experiment, validation: &Validation) -> String {
     let mut rows =
         table::new(&["variant", "predicted", "measured", "error", "codec share", "wait for a core"], &[0]);
     for variant in &validation.variants {
@@ -102,13 +127,42 @@ fn text(experiment: &Experiment, validation: &Validation) -> String {
         ]);
     }
     let ranking = if validation.ranking_agrees(RANKING_TOLERANCE) { "agrees" } else { "DISAGREES" };
+    let differs = if args.real_set.is_empty() {
+        String::new()
+    } else {
+        format!("the real run differs from the scenario: `{}`\n", args.real_set.join("`, `"))
+    };
     format!(
-        "{}: {} real ranks at 1/{} of the speed, every byte compared\n\n{}\n\nranking {ranking}\n",
+        "{}: {} real ranks at 1/{} of the speed, every byte compared\n{differs}\n{}\n\n\
+         predicted worst, mean over iterations:\n\n{}\n\nranking {ranking}\n",
         experiment.name,
         experiment.topology.ranks(),
         validation.dilation,
         table::text(&rows),
+        table::text(&deviations(validation)),
     )
+}
+
+/// One row per variant: the op or transfer whose duration was predicted worst.
+fn deviations(validation: &Validation) -> Table {
+    let header = ["variant", "segment", "rank", "lane", "op", "stage", "peer", "predicted", "measured"];
+    let mut rows = table::new(&header, &[0, 1, 3, 5]);
+    for variant in &validation.variants {
+        let Some(largest) = &variant.largest_deviation else { continue };
+        let dash = || "-".to_owned();
+        rows.add_row(vec![
+            variant.name.clone(),
+            largest.segment.to_owned(),
+            largest.rank.to_string(),
+            largest.lane.name().to_owned(),
+            format!("{} {}", largest.name, largest.op),
+            largest.stage.map_or_else(dash, |stage| stage.name().to_owned()),
+            largest.peer.map_or_else(dash, |peer| peer.to_string()),
+            table::seconds(largest.a_s),
+            table::seconds(largest.b_s),
+        ]);
+    }
+    rows
 }
 
 fn write_timelines(

@@ -1,8 +1,9 @@
 //! Timelines out, recordings in.
 //!
 //! Out: an executor writes [`Span`]s into a [`Timeline`]; [`write_chrome`] makes it a trace for Perfetto,
-//! [`Metrics::of`] the numbers that variants are compared by, [`Bandwidths::of`] those of a collective call, [`Summary`] the file that holds them side by side.
-//! [`read_chrome`] reads a trace back; [`Diff::of`] holds two of them against each other, span by span.
+//! [`Metrics::of`] the numbers that variants are compared by, [`Bandwidths::of`] those of a collective call, [`Summary`] the
+//! file that holds them side by side. [`read_chrome`] reads a trace back; [`Diff::of`] holds two of them against each other,
+//! span by span; [`Deviation::largest`] says where two timelines of one plan differ most.
 //!
 //! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_bf16`] what transfers
 //! carried; [`Payload`] fills chunks with it and checks what arrives. All random numbers come from [`stream`].
@@ -11,6 +12,7 @@
 
 mod bandwidth;
 mod chrome;
+mod deviation;
 mod diff;
 mod error;
 mod interval;
@@ -28,6 +30,7 @@ mod transfers;
 
 pub use bandwidth::Bandwidths;
 pub use chrome::{Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
+pub use deviation::Deviation;
 pub use diff::{Comparison, Diff, Group, Pair, Total};
 pub use error::TraceError;
 pub use metrics::{Metrics, Spread};

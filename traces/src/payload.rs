@@ -37,7 +37,7 @@ const EVERY_RANK: u64 = 1 << 32;
 /// are equal with a chance of n^-k, so a misrouted or stale chunk does not pass for the right one.
 ///
 /// Cheap to clone: the sources are shared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Payload {
     seed: u64,
     sources: Arc<[Arc<Rows>]>,

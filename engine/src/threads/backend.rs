@@ -14,7 +14,8 @@ use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, Transfer
 use zipwire_schedule::{Failure, FailureKind, OpId, Rank, SizeId};
 use zipwire_traces::Payload;
 
-use super::codec_work::{CodecWork, Coding};
+use super::codec_work::{CodecOp, CodecWork, Coding};
+use super::cpu_time::cpu_s;
 use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
 use super::pace::{Pace, Parcel, Permits};
 use crate::chunks::{Chunk, Chunks};
@@ -166,11 +167,12 @@ impl<'a> Rendezvous<'a> {
         let Op { segment, kind, .. } = machine.op(op);
         // Whatever works on bytes has a core for itself: then the time that the codec takes is its own.
         let permit = tracing::info_span!("wait for a core").in_scope(|| self.permits.take());
+        let waiting_s = self.fabric.now_s() - begin_s;
         if let Some(chunks) = self.chunks.checked_before.get(&op) {
             let _span = tracing::info_span!("check").entered();
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
-        let work_s = self.fabric.now_s();
+        let begin_cpu_s = cpu_s();
         let (sizes, seconds, coding) = match kind {
             OpKind::Compute(_) => {
                 let _span = tracing::info_span!("fill").entered();
@@ -199,7 +201,8 @@ impl<'a> Rendezvous<'a> {
         };
         drop(permit);
         if let Some((coding, bytes_raw)) = coding {
-            self.codec_work.add(*segment, coding, [begin_s, work_s, self.fabric.now_s()], bytes_raw);
+            let (rank, segment, work_s) = (self.rank, *segment, cpu_s() - begin_cpu_s);
+            self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
         }
         self.complete_at(begin_s + seconds, Outcome::Op(op, sizes), begin_s);
         Ok(())
@@ -325,10 +328,7 @@ impl<'a> Rendezvous<'a> {
                 }
                 None => Err(self.confused(machine, &key, "was taken without being offered")),
             },
-            Note::Abort => {
-                let detail = format!("it {}", self.waits(machine));
-                Err(failure(machine, None, FailureKind::Cancelled, detail))
-            }
+            Note::Abort => Err(self.cancelled(machine)),
         }
     }
 
@@ -395,6 +395,10 @@ impl<'a> Rendezvous<'a> {
         if self.fabric.send(to, note) {
             return Ok(());
         }
+        // Whoever has been told of a failure leaves at once; the note about it is on its way here.
+        if self.fabric.first_failure().is_some() {
+            return Err(self.cancelled(machine));
+        }
         Err(failure(machine, Some(op), FailureKind::PeerLost, format!("rank {to} is gone")))
     }
 
@@ -442,6 +446,11 @@ impl<'a> Rendezvous<'a> {
         let seconds = self.stuck_after.as_secs_f64();
         let detail = format!("nothing has ended on any rank for {seconds} s; it {}", self.waits(machine));
         failure(machine, op, FailureKind::Timeout, detail)
+    }
+
+    /// Somebody else has failed.
+    fn cancelled(&self, machine: &Machine) -> Failure {
+        failure(machine, None, FailureKind::Cancelled, format!("it {}", self.waits(machine)))
     }
 
     /// What this rank waits for, in words.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zipwire_schedule::SegmentId;
+use zipwire_schedule::{Rank, SegmentId};
 
 /// One of the two directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,16 +14,31 @@ pub enum Coding {
 }
 
 /// The codec ops of one call, summed over ranks and iterations.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CallWork {
     /// Ops.
     pub ops: u64,
     /// Raw bytes.
     pub bytes_raw: u64,
-    /// Seconds of this machine in which the codec worked.
+    /// Seconds for which the codec had a core of this machine.
     pub work_s: f64,
+    /// The fewest such seconds that each rank's op took in any iteration: what is left when the first touch of memory, the
+    /// neighbours' use of caches and memory, and other disturbances have passed.
+    pub least_s: BTreeMap<Rank, f64>,
     /// Seconds of this machine in which ops waited for a core.
     pub waiting_s: f64,
+}
+
+/// A codec op that has ended.
+pub(super) struct CodecOp {
+    pub(super) rank: Rank,
+    pub(super) segment: SegmentId,
+    pub(super) coding: Coding,
+    pub(super) bytes_raw: u64,
+    /// Seconds for which it had a core.
+    pub(super) work_s: f64,
+    /// Seconds for which it waited for one.
+    pub(super) waiting_s: f64,
 }
 
 /// The codec ops of a run, by call.
@@ -34,14 +49,14 @@ pub struct CodecWork {
 }
 
 impl CodecWork {
-    /// One op: when it was issued, when it began to work and when it ended, in seconds.
-    pub(super) fn add(&mut self, segment: SegmentId, coding: Coding, times_s: [f64; 3], bytes_raw: u64) {
-        let [begin_s, work_s, end_s] = times_s;
-        let call = self.calls.entry((segment, coding)).or_default();
+    /// One op.
+    pub(super) fn add(&mut self, op: &CodecOp) {
+        let call = self.calls.entry((op.segment, op.coding)).or_default();
         call.ops += 1;
-        call.bytes_raw += bytes_raw;
-        call.work_s += end_s - work_s;
-        call.waiting_s += work_s - begin_s;
+        call.bytes_raw += op.bytes_raw;
+        call.work_s += op.work_s;
+        call.waiting_s += op.waiting_s;
+        call.keep_least(op.rank, op.work_s);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -51,6 +66,14 @@ impl CodecWork {
             call.bytes_raw += work.bytes_raw;
             call.work_s += work.work_s;
             call.waiting_s += work.waiting_s;
+            work.least_s.iter().for_each(|(&rank, &work_s)| call.keep_least(rank, work_s));
         }
+    }
+}
+
+impl CallWork {
+    fn keep_least(&mut self, rank: Rank, work_s: f64) {
+        let least_s = self.least_s.entry(rank).or_insert(work_s);
+        *least_s = least_s.min(work_s);
     }
 }

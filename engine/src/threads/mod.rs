@@ -4,6 +4,7 @@
 
 mod backend;
 mod codec_work;
+mod cpu_time;
 mod fabric;
 mod pace;
 
