@@ -40,6 +40,14 @@ pub(super) enum Due {
     Offer(TransferId),
 }
 
+/// What a transfer has brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copied {
+    size: Option<u64>,
+    /// Whether its checksum fits.
+    is_intact: bool,
+}
+
 /// One rank of one iteration.
 pub(super) struct Rendezvous<'a> {
     pub(super) fabric: &'a Fabric<'a>,
@@ -63,8 +71,8 @@ pub(super) struct Rendezvous<'a> {
     pub(super) events: VecDeque<Event>,
     /// What happens later, with its time in seconds; not sorted.
     pub(super) due: Vec<(f64, Due)>,
-    /// Offers of peers whose bytes are on their way.
-    pub(super) moving: HashMap<TransferKey, (TransferId, Offer)>,
+    /// Transfers on their way along the paced links.
+    pub(super) moving: HashMap<TransferKey, (TransferId, Copied)>,
     /// Bytes of transfers that are to arrive with a flipped bit.
     pub(super) corrupted: HashMap<TransferKey, u64>,
     /// When the last size of each open exchange arrived.
@@ -314,7 +322,7 @@ impl<'a> Rendezvous<'a> {
                 },
             },
             Note::Arrived { key, begin_s } => match self.moving.remove(&key) {
-                Some((id, offer)) => self.take(machine, id, offer, begin_s),
+                Some((id, copied)) => self.arrive(machine, id, key, copied, begin_s),
                 None => Err(self.confused(machine, &key, "arrived without being on its way")),
             },
             Note::Ready(key) => {
@@ -332,27 +340,30 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    /// Both ends are ready: the transfer begins.
+    /// Both ends are ready: the transfer begins. Its bytes come into this rank's memory at once, also where they then take
+    /// their time along paced links: what this machine takes to copy them does not come on top.
     fn meet(&mut self, machine: &Machine, id: TransferId, offer: Offer) -> Result<(), Failure> {
-        let begin_s = self.fabric.now_s();
-        let Some(pacing) = &self.pacing else { return self.take(machine, id, offer, begin_s) };
+        let (key, begin_s) = (offer.key, self.fabric.now_s());
+        let Some(pacing) = &self.pacing else {
+            let copied = self.copy(machine, id, offer)?;
+            return self.arrive(machine, id, key, copied, begin_s);
+        };
         let bytes = machine.transfer_bytes(machine.transfer(id).0);
-        let key = offer.key;
         if pacing.wire.send(Parcel { key, bytes, begin_s }).is_err() {
             return Err(self.confused(machine, &key, "has no links: their thread has ended"));
         }
-        self.moving.insert(key, (id, offer));
+        let copied = self.copy(machine, id, offer)?;
+        self.moving.insert(key, (id, copied));
         Ok(())
     }
 
-    /// The bytes move, or have moved along the paced links: they come into this rank's memory.
-    fn take(
+    /// Copies what was offered into this rank's memory.
+    fn copy(
         &mut self,
         machine: &Machine,
         id: TransferId,
         Offer { key, content, checksum }: Offer,
-        begin_s: f64,
-    ) -> Result<(), Failure> {
+    ) -> Result<Copied, Failure> {
         let src = key.src;
         let flipped = self.corrupted.remove(&key);
         let (size, arrived) = match (content, machine.transfer(id).0.content) {
@@ -380,7 +391,19 @@ impl<'a> Rendezvous<'a> {
                 return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
             }
         };
-        if arrived != checksum {
+        Ok(Copied { size, is_intact: arrived == checksum })
+    }
+
+    /// The last byte of a transfer is here.
+    fn arrive(
+        &mut self,
+        machine: &Machine,
+        id: TransferId,
+        key: TransferKey,
+        Copied { size, is_intact }: Copied,
+        begin_s: f64,
+    ) -> Result<(), Failure> {
+        if !is_intact {
             return Err(Failure::corrupt_transfer(self.rank, id.op, key));
         }
         let end_s = self.fabric.now_s();
@@ -388,7 +411,7 @@ impl<'a> Rendezvous<'a> {
             self.sizes_s.insert(id.op, end_s);
         }
         self.complete(Outcome::Transfer(id, size), begin_s, end_s);
-        self.notify(machine, id.op, src, Note::Taken { key, begin_s, end_s })
+        self.notify(machine, id.op, key.src, Note::Taken { key, begin_s, end_s })
     }
 
     fn notify(&self, machine: &Machine, op: OpId, to: Rank, note: Note) -> Result<(), Failure> {

@@ -23,7 +23,7 @@ pub(in crate::threads) struct Parcel {
 }
 
 /// Turns that the mean transfer of a plan takes at a port.
-const TURNS: u64 = 64;
+const TURNS: u64 = 128;
 /// Bytes of a turn. Fewer cost this machine more than they add.
 const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
 
