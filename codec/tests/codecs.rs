@@ -13,3 +13,4 @@ codec_laws!(raw_e5m2, "raw", F8E5M2);
 codec_laws!(window7, "window7", Bf16);
 codec_laws!(window7_std, "window7:scale=std", Bf16);
 codec_laws!(window7_mean_abs, "window7:scale=mean-abs", Bf16);
+codec_laws!(tiered_bf16, "tiered", Bf16);

@@ -33,6 +33,16 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("window7:scale=mean-abs", DType::Bf16, Layout::Compact, Content::Gaussian, 0xa86442256bb8c2f9),
     ("window7:scale=mean-abs", DType::Bf16, Layout::Split, Content::Rows, 0x8d47b4d43091d7e4),
     ("window7:scale=mean-abs", DType::Bf16, Layout::Compact, Content::Rows, 0xe87b6cec04a33aeb),
+    ("tiered", DType::Bf16, Layout::Split, Content::Gaussian, 0x5c183761b0b04e4f),
+    ("tiered", DType::Bf16, Layout::Compact, Content::Gaussian, 0x137a6186216a6b9b),
+    ("tiered", DType::Bf16, Layout::Split, Content::Rows, 0x4c4bf4931e5d990f),
+    ("tiered", DType::Bf16, Layout::Compact, Content::Rows, 0x4a17c377351c19db),
+    ("tiered", DType::Bf16, Layout::Split, Content::SomeZeros, 0x0adad6fb2142a02c),
+    ("tiered", DType::Bf16, Layout::Compact, Content::SomeZeros, 0xf8a0434bf3711aa9),
+    ("tiered", DType::Bf16, Layout::Split, Content::Special, 0x188b82a63e7505b4),
+    ("tiered", DType::Bf16, Layout::Compact, Content::Special, 0x2b693c7b19cf9dfe),
+    ("tiered", DType::Bf16, Layout::Split, Content::Noise, 0xe5a64cf409c39900),
+    ("tiered", DType::Bf16, Layout::Compact, Content::Noise, 0xb40c2caddcf0d8bd),
 ];
 
 #[test]

@@ -1,0 +1,122 @@
+//! Blocks into bodies. What a body has, in this order: bases, mask, first tier and rest, the other tiers, escapes.
+
+use super::entry::{Entry, Form};
+use super::fields::Fields;
+use super::geometry::{ALIGN, BLOCK, GROUPS, head_bytes, mask_bytes};
+use super::order::TIERS;
+use super::plan::Plan;
+use crate::Layout;
+use crate::kernel::tier::plane_bytes;
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+
+/// Encodes one block after the other.
+pub(super) struct Encoder<'a> {
+    kernel: &'a Kernel,
+    layout: Layout,
+    fields: Fields,
+    sums: [GroupSums; GROUPS],
+    /// Residuals, then what the tiers pass on.
+    list: [u8; BLOCK],
+}
+
+impl<'a> Encoder<'a> {
+    pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields) -> Self {
+        Self { kernel, layout, fields, sums: [GroupSums::default(); GROUPS], list: [0; BLOCK] }
+    }
+
+    /// Writes the body of a block: all of `static_body`, which is empty in the compact layout, and the front of
+    /// `dynamic`; returns the entry and the length of the latter. Both buffers together have room for the values.
+    pub(super) fn block(
+        &mut self,
+        values: &[u8],
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> (Entry, usize) {
+        let dynamic = &mut dynamic[..values.len() - static_body.len()];
+        let count = values.len() / self.fields.width();
+        let sums = &mut self.sums[..count.div_ceil(BASE_GROUP)];
+        (self.kernel.group_sums)(values, sums);
+        let plan = Plan::new(self.layout, self.fields, count, sums);
+        if plan.form == Form::Zero {
+            return (Entry::uncoded(Form::Zero), 0);
+        }
+        if let Some(coded) = self.coded(&plan, values, static_body, dynamic) {
+            return coded;
+        }
+        let (first, second) = values.split_at(static_body.len());
+        static_body.copy_from_slice(first);
+        dynamic.copy_from_slice(second);
+        (Entry::uncoded(Form::Stored), dynamic.len())
+    }
+
+    /// Writes the body of a coded block, unless it would take the room of the values or more.
+    fn coded(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> Option<(Entry, usize)> {
+        let limit = dynamic.len();
+        let mut room = dynamic;
+        let count = values.len() / self.fields.width();
+        let bases = room.split_off_mut(..plan.form.bases_len(count).next_multiple_of(ALIGN))?;
+        plan.write_bases(count.div_ceil(BASE_GROUP), bases);
+        let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
+        let head_len = head_bytes(self.fields, plan.coded);
+        let head = match self.layout {
+            Layout::Split if head_len >= values.len() => return None,
+            Layout::Split => static_body,
+            Layout::Compact => room.split_off_mut(..head_len)?,
+        };
+        let (mut planes, rest) = head.split_at_mut(plane_bytes(plan.coded));
+        self.split(plan, values, mask, rest);
+
+        let mut counts = [0; TIERS + 1];
+        let mut left = plan.coded;
+        for (number, tier) in plan.form.order().tiers().iter().enumerate() {
+            if number > 0 {
+                planes = room.split_off_mut(..plane_bytes(left))?;
+            }
+            counts[number] = left as u16;
+            left = (self.kernel.pack_tier)(&mut self.list[..left], tier, planes);
+        }
+        counts[TIERS] = left as u16;
+        let (escapes, padding) = room.split_off_mut(..left.next_multiple_of(ALIGN))?.split_at_mut(left);
+        escapes.copy_from_slice(&self.list[..left]);
+        padding.fill(0);
+        // As long as the values is too long.
+        let entry = Entry { form: plan.form, masked: plan.masked, base: plan.base, counts };
+        (!room.is_empty()).then(|| (entry, limit - room.len()))
+    }
+
+    /// Writes mask, rest and residuals.
+    fn split(&mut self, plan: &Plan, values: &[u8], mut mask: &mut [u8], rest: &mut [u8]) {
+        let (rest, padding) = rest.split_at_mut(plan.coded);
+        padding.fill(0);
+        if let (Form::One(_), false) = (plan.form, plan.masked) {
+            return (self.kernel.split)(values, plan.base, rest, &mut self.list[..plan.coded]);
+        }
+        let mut done = 0;
+        let mut nonzero = [0; 2 * BASE_GROUP];
+        for (values, base) in values.chunks(self.fields.width() * BASE_GROUP).zip(&plan.bases) {
+            let (mut coded, mut base) = (values, *base);
+            if self.layout == Layout::Split {
+                base = base.or(Some(0));
+            }
+            let Some(base) = base else { continue };
+            if plan.masked {
+                let count = values.len() / self.fields.width();
+                let bits =
+                    mask.split_off_mut(..mask_bytes(count)).expect("the mask has a bit for each value");
+                let (bits, padding) = bits.split_at_mut(count.div_ceil(8));
+                padding.fill(0);
+                let kept = (self.kernel.drop_zeros)(values, bits, &mut nonzero[..values.len()]);
+                coded = &nonzero[..kept * self.fields.width()];
+            }
+            let end = done + coded.len() / self.fields.width();
+            (self.kernel.split)(coded, base, &mut rest[done..end], &mut self.list[done..end]);
+            done = end;
+        }
+    }
+}
