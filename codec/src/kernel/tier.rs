@@ -44,13 +44,7 @@ pub(crate) fn plane_bytes(count: usize) -> usize {
 }
 
 /// See [`super::Kernel::pack_tier`].
-pub(crate) fn pack_tier(list: &mut [u8], tier: &Tier, planes: &mut [u8]) -> usize {
-    pack_from(list, 0, 0, tier, planes)
-}
-
-/// Codes the values from `start` on, after `passed` have been passed on already.
-#[inline]
-pub(crate) fn pack_from(
+pub(crate) fn pack_tier(
     list: &mut [u8],
     start: usize,
     mut passed: usize,
@@ -77,7 +71,8 @@ pub(crate) fn pack_from(
 /// See [`super::Kernel::unpack_tier`].
 pub(crate) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
     check_passed(passed, planes)?;
-    let source = list.len() - LIST_PAD - passed;
+    let count = list.len().checked_sub(LIST_PAD).expect("padding follows the list");
+    let source = count.checked_sub(passed).expect("no more is passed on than there is");
     unpack_from(list, 0, source, tier, planes);
     Ok(())
 }
@@ -146,7 +141,7 @@ mod tests {
     fn codes_and_planes_by_hand() {
         let mut list = [0, 1, 255, 2, 0, 77, 254];
         let mut planes = [0xa5; PAIR];
-        assert_eq!(pack_tier(&mut list, &TIER, &mut planes), 3);
+        assert_eq!(pack_tier(&mut list, 0, 0, &TIER, &mut planes), 3);
         assert_eq!(list[..3], [2, 77, 254]);
         // Codes 0, 1, 2, 3, 0, 3, 3.
         assert_eq!(read_pair(&planes), (0b110_1010, 0b110_1100));
@@ -167,7 +162,7 @@ mod tests {
                 let values: Vec<u8> = (0..count).map(|i| i as u8).collect();
                 let mut list = values.clone();
                 let mut planes = vec![0; plane_bytes(count)];
-                let passed = pack_tier(&mut list, &tier, &mut planes);
+                let passed = pack_tier(&mut list, 0, 0, &tier, &mut planes);
                 let mut back = vec![0; count + LIST_PAD];
                 back[count - passed..count].copy_from_slice(&list[..passed]);
                 assert_eq!(unpack_tier(&mut back, passed, &tier, &planes), Ok(()));

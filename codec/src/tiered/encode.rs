@@ -6,8 +6,11 @@ use super::geometry::{ALIGN, BLOCK, GROUPS, head_bytes, mask_bytes};
 use super::order::TIERS;
 use super::plan::Plan;
 use crate::Layout;
-use crate::kernel::tier::plane_bytes;
+use crate::kernel::tier::{STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+
+/// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
+const STRIP: usize = 16;
 
 /// Encodes one block after the other.
 pub(super) struct Encoder<'a> {
@@ -69,17 +72,13 @@ impl<'a> Encoder<'a> {
             Layout::Split => static_body,
             Layout::Compact => room.split_off_mut(..head_len)?,
         };
-        let (mut planes, rest) = head.split_at_mut(plane_bytes(plan.coded));
-        self.split(plan, values, mask, rest);
-
-        let mut counts = [0; TIERS + 1];
-        let mut left = plan.coded;
-        for (number, tier) in plan.form.order().tiers().iter().enumerate() {
-            if number > 0 {
-                planes = room.split_off_mut(..plane_bytes(left))?;
-            }
-            counts[number] = left as u16;
-            left = (self.kernel.pack_tier)(&mut self.list[..left], tier, planes);
+        let (first, rest) = head.split_at_mut(plane_bytes(plan.coded));
+        let mut left = self.split(plan, values, mask, first, rest);
+        let mut counts = [plan.coded as u16, 0, 0, 0, 0];
+        for (count, tier) in counts[1..TIERS].iter_mut().zip(&plan.form.order().tiers()[1..]) {
+            *count = left as u16;
+            let planes = room.split_off_mut(..plane_bytes(left))?;
+            left = (self.kernel.pack_tier)(&mut self.list[..left], 0, 0, tier, planes);
         }
         counts[TIERS] = left as u16;
         let (escapes, padding) = room.split_off_mut(..left.next_multiple_of(ALIGN))?.split_at_mut(left);
@@ -90,33 +89,67 @@ impl<'a> Encoder<'a> {
         (!room.is_empty()).then(|| (entry, limit - room.len()))
     }
 
-    /// Writes mask, rest and residuals.
-    fn split(&mut self, plan: &Plan, values: &[u8], mut mask: &mut [u8], rest: &mut [u8]) {
+    /// Writes mask, rest and the first tier; returns how many values that passes on. They are left in the list.
+    fn split(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        mut mask: &mut [u8],
+        mut planes: &mut [u8],
+        rest: &mut [u8],
+    ) -> usize {
         let (rest, padding) = rest.split_at_mut(plan.coded);
         padding.fill(0);
-        if let (Form::One(_), false) = (plan.form, plan.masked) {
-            return (self.kernel.split)(values, plan.base, rest, &mut self.list[..plan.coded]);
+        let tier = &plan.form.order().tiers()[0];
+        let group_len = self.fields.width() * BASE_GROUP;
+        // Values that have been split, coded in the first tier, and passed on.
+        let (mut done, mut packed, mut passed) = (0, 0, 0);
+        for (values, bases) in values.chunks(STRIP * group_len).zip(plan.bases.chunks(STRIP)) {
+            if let (Form::One(_), false) = (plan.form, plan.masked) {
+                let end = done + values.len() / self.fields.width();
+                (self.kernel.split)(values, plan.base, &mut rest[done..end], &mut self.list[done..end]);
+                done = end;
+            } else {
+                for (values, base) in values.chunks(group_len).zip(bases) {
+                    done = self.split_group(plan, values, *base, &mut mask, rest, done);
+                }
+            }
+            let end = if done == plan.coded { done } else { done / STEP * STEP };
+            let planes =
+                planes.split_off_mut(..plane_bytes(end - packed)).expect("there are planes for all values");
+            passed = (self.kernel.pack_tier)(&mut self.list[..end], packed, passed, tier, planes);
+            packed = end;
         }
-        let mut done = 0;
+        passed
+    }
+
+    /// Writes mask, rest and residuals of a group, of which `done` come before; returns how many do afterwards.
+    fn split_group(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        base: Option<u8>,
+        mask: &mut &mut [u8],
+        rest: &mut [u8],
+        done: usize,
+    ) -> usize {
+        let base = match self.layout {
+            Layout::Split => base.or(Some(0)),
+            Layout::Compact => base,
+        };
+        let Some(base) = base else { return done };
         let mut nonzero = [0; 2 * BASE_GROUP];
-        for (values, base) in values.chunks(self.fields.width() * BASE_GROUP).zip(&plan.bases) {
-            let (mut coded, mut base) = (values, *base);
-            if self.layout == Layout::Split {
-                base = base.or(Some(0));
-            }
-            let Some(base) = base else { continue };
-            if plan.masked {
-                let count = values.len() / self.fields.width();
-                let bits =
-                    mask.split_off_mut(..mask_bytes(count)).expect("the mask has a bit for each value");
-                let (bits, padding) = bits.split_at_mut(count.div_ceil(8));
-                padding.fill(0);
-                let kept = (self.kernel.drop_zeros)(values, bits, &mut nonzero[..values.len()]);
-                coded = &nonzero[..kept * self.fields.width()];
-            }
-            let end = done + coded.len() / self.fields.width();
-            (self.kernel.split)(coded, base, &mut rest[done..end], &mut self.list[done..end]);
-            done = end;
+        let mut coded = values;
+        if plan.masked {
+            let count = values.len() / self.fields.width();
+            let bits = mask.split_off_mut(..mask_bytes(count)).expect("the mask has a bit for each value");
+            let (bits, padding) = bits.split_at_mut(count.div_ceil(8));
+            padding.fill(0);
+            let kept = (self.kernel.drop_zeros)(values, bits, &mut nonzero[..values.len()]);
+            coded = &nonzero[..kept * self.fields.width()];
         }
+        let end = done + coded.len() / self.fields.width();
+        (self.kernel.split)(coded, base, &mut rest[done..end], &mut self.list[done..end]);
+        end
     }
 }

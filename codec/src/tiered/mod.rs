@@ -74,10 +74,11 @@ impl Codec for Tiered {
         let mut sum = 0u32;
         let block_len = BLOCK * fields.width();
         for (number, (values, entry)) in values.chunks(block_len).zip(table).enumerate() {
-            sum = sum.wrapping_add(checksum::of_values_at(kernel, values, number * block_len));
             let static_len = static_len(layout, fields, values);
             let (body, further) = bodies.split_at_mut(static_len);
             let (chosen, len) = encoder.block(values, body, dynamic);
+            // The values are in a cache now.
+            sum = sum.wrapping_add(checksum::of_values_at(kernel, values, number * block_len));
             *entry = chosen.to_bytes();
             bodies = further;
             dynamic = &mut dynamic[len..];

@@ -14,6 +14,9 @@ const FRACTION: u32 = 8;
 const MIN_VARIANCE: u64 = 1 << (2 * FRACTION - 4);
 /// Variance of the exponent of a Gaussian value, 2.56, squared octaves: means of n values vary by this over n anyway.
 const GAUSSIAN_VARIANCE: u64 = (256 << (2 * FRACTION)) / 100;
+/// A full group without zeros: its sum of exponents is its mean.
+const FULL: u32 = 1 << FRACTION;
+const _: () = assert!(FULL as usize == BASE_GROUP);
 /// The largest difference between bases that are nibbles.
 const MAX_SPAN: u8 = ZERO_NIBBLE - 1;
 
@@ -96,20 +99,22 @@ impl Plan {
 /// Whether a base for each group pays: some groups are all zero, or the means of the others vary more than those of
 /// equal Gaussians do.
 fn groups_differ(groups: impl Iterator<Item = Mean>) -> bool {
-    let (mut number, mut sum, mut squares, mut noise) = (0u64, 0u64, 0u64, 0u64);
+    let (mut number, mut values, mut sum, mut squares) = (0u64, 0u64, 0u64, 0u64);
     for group in groups {
-        if group.values == 0 {
-            return true;
-        }
-        let values = u64::from(group.values);
-        let mean = (u64::from(group.exponents) << FRACTION) / values;
+        let mean = u64::from(match group.values {
+            0 => return true,
+            // So most groups need no division.
+            FULL => group.exponents,
+            values => (group.exponents << FRACTION) / values,
+        });
         number += 1;
+        values += u64::from(group.values);
         sum += mean;
         squares += mean * mean;
-        noise += GAUSSIAN_VARIANCE / values;
     }
     // Both sides are `number` squared times a variance.
-    number * squares - sum * sum > number * (number * MIN_VARIANCE + noise)
+    let noise = GAUSSIAN_VARIANCE * number / values.max(1);
+    number * squares - sum * sum > number * number * (MIN_VARIANCE + noise)
 }
 
 /// The mean exponent of the values that are not +0.

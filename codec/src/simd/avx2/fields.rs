@@ -40,6 +40,8 @@ pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     // The sign is the highest bit of the upper byte, the mantissa all others of the lower one; their sum has no carry.
     let rest_of = |values| _mm256_maddubs_epi16(_mm256_and_si256(values, mask), _mm256_set1_epi8(1));
     for ((block, rest), residuals) in blocks.iter().zip(rests.as_chunks_mut().0).zip(full.as_chunks_mut().0) {
+        prefetch(block, 1 << 16);
+        prefetch(rest, TILE);
         let [low, high] = block.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
         let (low, high) = (load(low), load(high));
         store(rest, swap_middle(_mm256_packus_epi16(rest_of(low), rest_of(high))));

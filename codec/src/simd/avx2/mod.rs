@@ -47,7 +47,8 @@ entries! {
     fn group_sums(values: &[u8], sums: &mut [GroupSums]) -> () => fields::group_sums;
     fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) -> () => fields::split;
     fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> () => fields::join;
-    fn pack_tier(list: &mut [u8], tier: &Tier, planes: &mut [u8]) -> usize => tier::pack_tier;
+    fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize
+        => tier::pack_tier;
     fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize>
         => tier::unpack_tier;
 }

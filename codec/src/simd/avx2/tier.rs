@@ -3,9 +3,9 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{bits, load, store};
+use super::vector::{bits, load, load_8_at, load_half, store, store_8_at};
 use crate::kernel::tier::{
-    BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, pack_from, read_pair, unpack_from, write_pair,
+    self, BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, unpack_from, write_pair,
 };
 
 /// For each mask of eight bytes, the shuffle that brings those which are marked together.
@@ -35,13 +35,17 @@ const fn shuffles(together: bool) -> [u64; 256] {
 
 /// See [`crate::kernel::Kernel::pack_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn pack_tier(list: &mut [u8], tier: &Tier, planes: &mut [u8]) -> usize {
-    let steps = list.len() / STEP;
+pub(super) fn pack_tier(
+    list: &mut [u8],
+    start: usize,
+    mut passed: usize,
+    tier: &Tier,
+    planes: &mut [u8],
+) -> usize {
+    assert!(passed <= start, "values are passed on after they have been read");
+    let steps = (list.len() - start) / STEP;
     let (full, last) = planes.split_at_mut(PAIR * steps);
-    let codes = _mm256_broadcastsi128_si256(_mm_set_epi64x(
-        i64::from_le_bytes(half(&tier.codes, 1)),
-        i64::from_le_bytes(half(&tier.codes, 0)),
-    ));
+    let codes = _mm256_broadcastsi128_si256(load_half(&tier.codes));
     let bias = _mm256_set1_epi8(BIAS.cast_signed());
     let other = _mm256_set1_epi8(15);
     let planes_of = |residuals| {
@@ -49,36 +53,37 @@ pub(super) fn pack_tier(list: &mut [u8], tier: &Tier, planes: &mut [u8]) -> usiz
         let codes = _mm256_shuffle_epi8(codes, number);
         (bits(_mm256_slli_epi16::<7>(codes)), bits(_mm256_slli_epi16::<6>(codes)))
     };
-    let mut passed = 0;
     for (step, pair) in full.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
+        let start = start + STEP * step;
         let residuals: &[u8; STEP] =
-            list[STEP * step..].first_chunk().expect("the list has as many full steps as the planes");
+            list[start..].first_chunk().expect("the list has as many full steps as the planes");
         let [first, second] = residuals.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
         let (low, high) = planes_of(load(first));
         let (second_low, second_high) = planes_of(load(second));
         let low = u64::from(low) | u64::from(second_low) << 32;
         let high = u64::from(high) | u64::from(second_high) << 32;
         write_pair(pair, low, high);
-        let mut marks = low & high;
-        for (eight, _) in residuals.clone().as_chunks::<8>().0.iter().zip(0..) {
-            let shuffle = TOGETHER[(marks & 0xff) as usize];
-            let together = shuffle_8(u64::from_le_bytes(*eight), shuffle);
-            // Never further than what has been read: there is room for eight.
-            let out = list[passed..].first_chunk_mut().expect("no more is passed on than has been read");
-            *out = together.to_le_bytes();
-            passed += (marks & 0xff).count_ones() as usize;
-            marks >>= 8;
+        for eight in 0..8 {
+            let marks = (low & high) >> (8 * eight) & 0xff;
+            // SAFETY: the list has all 64 bytes from `start` on, as `residuals` shows; and `passed` was not above the
+            // first `start` and grows by at most 8 when `start + 8 * eight` does: eight bytes from it are in the list.
+            unsafe {
+                let values = load_8_at(list, start + 8 * eight);
+                let shuffle = _mm_cvtsi64_si128(TOGETHER[marks as usize].cast_signed());
+                store_8_at(list, passed, _mm_shuffle_epi8(values, shuffle));
+            }
+            passed += marks.count_ones() as usize;
         }
     }
-    pack_from(list, STEP * steps, passed, tier, last)
+    tier::pack_tier(list, start + STEP * steps, passed, tier, last)
 }
 
 /// See [`crate::kernel::Kernel::unpack_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
     check_passed(passed, planes)?;
-    let count = list.len() - LIST_PAD;
-    let mut source = count - passed;
+    let count = list.len().checked_sub(LIST_PAD).expect("padding follows the list");
+    let mut source = count.checked_sub(passed).expect("no more is passed on than there is");
     let steps = count / STEP;
     let (full, last) = planes.split_at(PAIR * steps);
     let symbols = _mm256_set1_epi32(i32::from_le_bytes(tier.symbols));
@@ -102,12 +107,12 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
             let (low, high) = ((low >> shift) as u32, (high >> shift) as u32);
             let marks = low & high;
             let mut next = |eight: u32| {
-                let mark = marks >> (8 * eight) & 0xff;
-                // No more is passed on than there is, and padding follows.
-                let values = list[source..].first_chunk().expect("padding follows the list");
-                source += mark.count_ones() as usize;
-                let values = _mm_cvtsi64_si128(i64::from_le_bytes(*values));
-                _mm_shuffle_epi8(values, _mm_cvtsi64_si128(APART[mark as usize].cast_signed()))
+                let marks = marks >> (8 * eight) & 0xff;
+                // SAFETY: `source` began `passed` values before the padding of 32 bytes, and has moved by the number
+                // of marks before these, which are no more than `passed`: `check_passed` has counted all of them.
+                let values = unsafe { load_8_at(list, source) };
+                source += marks.count_ones() as usize;
+                _mm_shuffle_epi8(values, _mm_cvtsi64_si128(APART[marks as usize].cast_signed()))
             };
             let (a, b, c, d) = (next(0), next(1), next(2), next(3));
             let passed = _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b));
@@ -117,16 +122,4 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
     }
     unpack_from(list, STEP * steps, source, tier, last);
     Ok(())
-}
-
-/// Eight bytes in another order.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn shuffle_8(bytes: u64, shuffle: u64) -> u64 {
-    let shuffle = _mm_cvtsi64_si128(shuffle.cast_signed());
-    _mm_cvtsi128_si64(_mm_shuffle_epi8(_mm_cvtsi64_si128(bytes.cast_signed()), shuffle)).cast_unsigned()
-}
-
-fn half(bytes: &[u8; 16], number: usize) -> [u8; 8] {
-    bytes.as_chunks().0[number]
 }
