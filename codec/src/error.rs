@@ -278,6 +278,9 @@ pub enum BlockFault {
     /// No group has such a base.
     #[error("base `{0}` is above `254`")]
     Base(u8),
+    /// An escape gives an exponent that values of the type cannot have.
+    #[error("an exponent has more bits than the type")]
+    Exponent,
     /// The body is longer than what is left of its section.
     #[error("the body passes the end of the section")]
     Overrun,

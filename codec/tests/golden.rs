@@ -43,6 +43,22 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("tiered", DType::Bf16, Layout::Compact, Content::Special, 0x2b693c7b19cf9dfe),
     ("tiered", DType::Bf16, Layout::Split, Content::Noise, 0xe5a64cf409c39900),
     ("tiered", DType::Bf16, Layout::Compact, Content::Noise, 0xb40c2caddcf0d8bd),
+    ("tiered", DType::F16, Layout::Split, Content::Rows, 0x6e05ec8d3a815c55),
+    ("tiered", DType::F16, Layout::Compact, Content::Rows, 0xd8e8bc8372471ed6),
+    ("tiered", DType::F16, Layout::Split, Content::SomeZeros, 0x0b8dd6b0b3eb25ec),
+    ("tiered", DType::F16, Layout::Compact, Content::SomeZeros, 0x527da50de3e95d91),
+    ("tiered", DType::F32, Layout::Split, Content::Rows, 0x5ed2f3cb5aec6c94),
+    ("tiered", DType::F32, Layout::Compact, Content::Rows, 0xacd57ed9617cfb03),
+    ("tiered", DType::F32, Layout::Split, Content::SomeZeros, 0x645ebbea8f4e2cc9),
+    ("tiered", DType::F32, Layout::Compact, Content::SomeZeros, 0x37fc31904b3cae75),
+    ("tiered", DType::F8E4M3, Layout::Split, Content::Rows, 0x8132cca3a2b5faf8),
+    ("tiered", DType::F8E4M3, Layout::Compact, Content::Rows, 0x7628df29441cd421),
+    ("tiered", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0xf89ab712fa3980ae),
+    ("tiered", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0xfebda6ca0b5f7be2),
+    ("tiered", DType::F8E5M2, Layout::Split, Content::Rows, 0x273b096c6dde4247),
+    ("tiered", DType::F8E5M2, Layout::Compact, Content::Rows, 0x98afa268ee38dc48),
+    ("tiered", DType::F8E5M2, Layout::Split, Content::SomeZeros, 0x5936ee67b8b32998),
+    ("tiered", DType::F8E5M2, Layout::Compact, Content::SomeZeros, 0xf13d70b6e9034cba),
 ];
 
 #[test]

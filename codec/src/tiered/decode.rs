@@ -1,12 +1,15 @@
 //! Bodies into blocks: the inverse of encoding, with nothing taken on trust.
 
+use std::ops::Range;
+
 use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
-use super::geometry::{ALIGN, BLOCK, head_bytes, mask_bytes, tail_bytes};
+use super::geometry::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
 use super::order::TIERS;
+use super::rest::{Rest, Shape};
 use crate::kernel::tier::{LIST_PAD, ends_clear, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel};
-use crate::{BlockFault, Layout};
+use crate::{BlockFault, DType, Layout};
 
 /// Decodes one block after the other.
 pub(super) struct Decoder<'a> {
@@ -30,11 +33,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off.
-    pub(super) fn block(
+    pub(super) fn block<'b>(
         &mut self,
         entry: Entry,
-        static_body: &[u8],
-        dynamic: &mut &[u8],
+        static_body: &'b [u8],
+        dynamic: &mut &'b [u8],
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         match entry.form {
@@ -49,11 +52,11 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn coded(
+    fn coded<'b>(
         &mut self,
         entry: Entry,
-        static_body: &[u8],
-        dynamic: &mut &[u8],
+        static_body: &'b [u8],
+        dynamic: &mut &'b [u8],
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         let count = out.len() / self.fields.width();
@@ -68,18 +71,19 @@ impl<'a> Decoder<'a> {
         if found != coded {
             return Err(BlockFault::Coded { expected: coded, found });
         }
+        let mut fixed = static_body;
         let head = match self.layout {
-            Layout::Split => static_body,
-            Layout::Compact => take(dynamic, head_bytes(self.fields, coded))?,
+            Layout::Split => &mut fixed,
+            Layout::Compact => &mut *dynamic,
         };
-        let (first, rest) = head.split_at(plane_bytes(coded));
+        let first = take(head, plane_bytes(coded))?;
+        let shape = Shape::read(self.layout, self.fields, coded, head)?;
+        let rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
         let (planes_len, escapes_len) = tail_bytes(&entry.counts);
         let planes = take(dynamic, planes_len)?;
         let escapes = take(dynamic, escapes_len)?;
         self.tiers(entry, first, planes, escapes)?;
-        check_zero(&rest[coded..])?;
-        self.join(&bases, mask, &rest[..coded], out);
-        Ok(())
+        self.join(&bases, mask, rest, out)
     }
 
     /// Leaves the residuals in the list.
@@ -114,34 +118,62 @@ impl<'a> Decoder<'a> {
     }
 
     /// Writes the values.
-    fn join(&mut self, bases: &Bases<'_>, mut mask: &[u8], rest: &[u8], out: &mut [u8]) {
-        let residuals = &self.list[BLOCK - rest.len()..BLOCK];
+    fn join(
+        &mut self,
+        bases: &Bases<'_>,
+        mut mask: &[u8],
+        mut rest: Rest<'_>,
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
         let entry = bases.entry;
-        if let (Form::One(_), false) = (entry.form, entry.masked) {
-            return (self.kernel.join)(rest, residuals, entry.base, out);
+        if let (Form::One(_), false, DType::Bf16) = (entry.form, entry.masked, self.fields.dtype) {
+            let all = 0..usize::from(entry.counts[0]);
+            return self.join_values(all, entry, entry.base, &mut rest, out);
         }
+        let width = self.fields.width();
         let mut done = 0;
-        let mut nonzero = [0; 2 * BASE_GROUP];
-        for (group, out) in out.chunks_mut(self.fields.width() * BASE_GROUP).enumerate() {
+        let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
+        for (group, out) in out.chunks_mut(width * BASE_GROUP).enumerate() {
             let Some(base) = bases.of(group) else {
                 out.fill(0);
                 continue;
             };
-            let count = out.len() / self.fields.width();
+            let count = out.len() / width;
+            let mut end = done + count;
             if entry.masked {
                 let bits = mask.split_off(..mask_bytes(count)).expect("the mask has a bit for each value");
                 let kept: usize = bits.iter().map(|bits| bits.count_ones() as usize).sum();
-                let nonzero = &mut nonzero[..kept * self.fields.width()];
-                let end = done + kept;
-                (self.kernel.join)(&rest[done..end], &residuals[done..end], base, nonzero);
-                (self.kernel.restore_zeros)(&bits[..count.div_ceil(8)], nonzero, out);
-                done = end;
+                let nonzero = &mut nonzero[..kept * width];
+                end = done + kept;
+                self.join_values(done..end, entry, base, &mut rest, nonzero)?;
+                self.fields.restore_zeros(self.kernel, &bits[..count.div_ceil(8)], nonzero, out);
             } else {
-                let end = done + count;
-                (self.kernel.join)(&rest[done..end], &residuals[done..end], base, out);
-                done = end;
+                self.join_values(done..end, entry, base, &mut rest, out)?;
             }
+            done = end;
         }
+        Ok(())
+    }
+
+    /// Writes coded values, as many as there are in `range`. Only BF16 can have more than a group.
+    fn join_values(
+        &self,
+        range: Range<usize>,
+        entry: Entry,
+        base: u8,
+        rest: &mut Rest<'_>,
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        let coded = usize::from(entry.counts[0]);
+        let residuals = &self.list[BLOCK - coded..BLOCK][range.clone()];
+        if self.fields.dtype == DType::Bf16 {
+            (self.kernel.join)(&rest.bytes()[range], residuals, base, out);
+            return Ok(());
+        }
+        let mut rests = [0; BASE_GROUP];
+        let rests = &mut rests[..range.len()];
+        rest.get(rests, range.start);
+        if self.fields.join(rests, residuals, base, out) { Ok(()) } else { Err(BlockFault::Exponent) }
     }
 }
 

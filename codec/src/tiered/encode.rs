@@ -2,12 +2,13 @@
 
 use super::entry::{Entry, Form};
 use super::fields::Fields;
-use super::geometry::{ALIGN, BLOCK, GROUPS, head_bytes, mask_bytes};
+use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
 use super::order::TIERS;
 use super::plan::Plan;
-use crate::Layout;
+use super::rest::{RestMut, RestStats};
 use crate::kernel::tier::{STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+use crate::{DType, Layout};
 
 /// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
 const STRIP: usize = 16;
@@ -38,8 +39,12 @@ impl<'a> Encoder<'a> {
         let dynamic = &mut dynamic[..values.len() - static_body.len()];
         let count = values.len() / self.fields.width();
         let sums = &mut self.sums[..count.div_ceil(BASE_GROUP)];
-        (self.kernel.group_sums)(values, sums);
-        let plan = Plan::new(self.layout, self.fields, count, sums);
+        self.fields.group_sums(self.kernel, values, sums);
+        let rest = match self.layout {
+            Layout::Split => RestStats::new(self.fields, &[]),
+            Layout::Compact => RestStats::new(self.fields, values),
+        };
+        let plan = Plan::new(self.layout, self.fields, count, sums, &rest);
         if plan.form == Form::Zero {
             return (Entry::uncoded(Form::Zero), 0);
         }
@@ -66,13 +71,14 @@ impl<'a> Encoder<'a> {
         let bases = room.split_off_mut(..plan.form.bases_len(count).next_multiple_of(ALIGN))?;
         plan.write_bases(count.div_ceil(BASE_GROUP), bases);
         let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
-        let head_len = head_bytes(self.fields, plan.coded);
+        let head_len = plane_bytes(plan.coded) + plan.rest.len();
         let head = match self.layout {
             Layout::Split if head_len >= values.len() => return None,
             Layout::Split => static_body,
             Layout::Compact => room.split_off_mut(..head_len)?,
         };
         let (first, rest) = head.split_at_mut(plane_bytes(plan.coded));
+        let rest = RestMut::new(&plan.rest, rest);
         let mut left = self.split(plan, values, mask, first, rest);
         let mut counts = [plan.coded as u16, 0, 0, 0, 0];
         for (count, tier) in counts[1..TIERS].iter_mut().zip(&plan.form.order().tiers()[1..]) {
@@ -96,22 +102,18 @@ impl<'a> Encoder<'a> {
         values: &[u8],
         mut mask: &mut [u8],
         mut planes: &mut [u8],
-        rest: &mut [u8],
+        mut rest: RestMut<'_>,
     ) -> usize {
-        let (rest, padding) = rest.split_at_mut(plan.coded);
-        padding.fill(0);
         let tier = &plan.form.order().tiers()[0];
         let group_len = self.fields.width() * BASE_GROUP;
         // Values that have been split, coded in the first tier, and passed on.
         let (mut done, mut packed, mut passed) = (0, 0, 0);
         for (values, bases) in values.chunks(STRIP * group_len).zip(plan.bases.chunks(STRIP)) {
-            if let (Form::One(_), false) = (plan.form, plan.masked) {
-                let end = done + values.len() / self.fields.width();
-                (self.kernel.split)(values, plan.base, &mut rest[done..end], &mut self.list[done..end]);
-                done = end;
+            if let (Form::One(_), false, DType::Bf16) = (plan.form, plan.masked, self.fields.dtype) {
+                done = self.split_values(values, plan.base, &mut rest, done);
             } else {
                 for (values, base) in values.chunks(group_len).zip(bases) {
-                    done = self.split_group(plan, values, *base, &mut mask, rest, done);
+                    done = self.split_group(plan, values, *base, &mut mask, &mut rest, done);
                 }
             }
             let end = if done == plan.coded { done } else { done / STEP * STEP };
@@ -130,7 +132,7 @@ impl<'a> Encoder<'a> {
         values: &[u8],
         base: Option<u8>,
         mask: &mut &mut [u8],
-        rest: &mut [u8],
+        rest: &mut RestMut<'_>,
         done: usize,
     ) -> usize {
         let base = match self.layout {
@@ -138,18 +140,31 @@ impl<'a> Encoder<'a> {
             Layout::Compact => base,
         };
         let Some(base) = base else { return done };
-        let mut nonzero = [0; 2 * BASE_GROUP];
+        let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
         let mut coded = values;
         if plan.masked {
             let count = values.len() / self.fields.width();
             let bits = mask.split_off_mut(..mask_bytes(count)).expect("the mask has a bit for each value");
             let (bits, padding) = bits.split_at_mut(count.div_ceil(8));
             padding.fill(0);
-            let kept = (self.kernel.drop_zeros)(values, bits, &mut nonzero[..values.len()]);
-            coded = &nonzero[..kept * self.fields.width()];
+            let len = self.fields.drop_zeros(self.kernel, values, bits, &mut nonzero[..values.len()]);
+            coded = &nonzero[..len];
         }
-        let end = done + coded.len() / self.fields.width();
-        (self.kernel.split)(coded, base, &mut rest[done..end], &mut self.list[done..end]);
-        end
+        self.split_values(coded, base, rest, done)
+    }
+
+    /// Writes rest and residuals, of which `done` come before; returns how many do afterwards. Only BF16 can have more
+    /// values than a group.
+    fn split_values(&mut self, values: &[u8], base: u8, rest: &mut RestMut<'_>, done: usize) -> usize {
+        let count = values.len() / self.fields.width();
+        let residuals = &mut self.list[done..done + count];
+        if self.fields.dtype == DType::Bf16 {
+            (self.kernel.split)(values, base, &mut rest.bytes()[done..done + count], residuals);
+        } else {
+            let mut rests = [0; BASE_GROUP];
+            self.fields.split(values, base, &mut rests[..count], residuals);
+            rest.put(&rests[..count], done);
+        }
+        done + count
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fields::Fields;
 use super::order::TIERS;
+use super::rest::Shape;
 use crate::header::HEADER_LEN;
 use crate::kernel::BASE_GROUP;
 use crate::kernel::tier::plane_bytes;
@@ -11,14 +12,16 @@ use crate::{CHUNK_ALIGN, Layout};
 pub(super) const BLOCK: usize = 1 << 15;
 /// Groups of a block.
 pub(super) const GROUPS: usize = BLOCK / BASE_GROUP;
+/// Bytes of a value at most.
+pub(super) const MAX_WIDTH: usize = 4;
 /// Bytes of an entry of the block table.
 pub(super) const ENTRY: usize = 12;
 /// Parts of a body begin at multiples of this many bytes in it, if they are not lists of bytes.
 pub(super) const ALIGN: usize = 8;
 
-/// Bytes of the first tier's planes and the rest of `count` values.
+/// Bytes of the first tier's planes and the rest of `count` values in the split layout.
 pub(super) fn head_bytes(fields: Fields, count: usize) -> usize {
-    plane_bytes(count) + fields.rest_bytes(count)
+    plane_bytes(count) + Shape::raw(fields, count).len()
 }
 
 /// Bytes of the mask of `count` values.

@@ -15,6 +15,7 @@ mod fields;
 mod geometry;
 mod order;
 mod plan;
+mod rest;
 
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
@@ -34,8 +35,8 @@ impl Codec for Tiered {
         "tiered"
     }
 
-    fn supports(&self, dtype: DType) -> bool {
-        dtype == DType::Bf16
+    fn supports(&self, _: DType) -> bool {
+        true
     }
 
     fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {

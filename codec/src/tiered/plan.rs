@@ -5,6 +5,7 @@ use super::entry::{Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::geometry::GROUPS;
 use super::order::Order;
+use super::rest::{RestStats, Shape};
 use crate::Layout;
 use crate::kernel::{BASE_GROUP, GroupSums};
 
@@ -33,17 +34,25 @@ pub(super) struct Plan {
     pub(super) kept: usize,
     /// Values that are coded.
     pub(super) coded: usize,
+    /// How their rest is kept.
+    pub(super) rest: Shape,
 }
 
 impl Plan {
     /// The form for a block of `count` values, at least one, with these sums.
-    pub(super) fn new(layout: Layout, fields: Fields, count: usize, sums: &[GroupSums]) -> Self {
+    pub(super) fn new(
+        layout: Layout,
+        fields: Fields,
+        count: usize,
+        sums: &[GroupSums],
+        rest: &RestStats,
+    ) -> Self {
         let size = |group: usize| (count - group * BASE_GROUP).min(BASE_GROUP) as u32;
         let groups = || sums.iter().zip(0..).map(|(sums, group)| Mean::new(*sums, size(group)));
         let whole = groups().fold(Mean { exponents: 0, values: 0 }, Mean::plus);
         let compact = layout == Layout::Compact;
         if whole.values == 0 && compact {
-            return Self::uncoded(Form::Zero);
+            return Self::uncoded(Form::Zero, fields);
         }
 
         let mut bases = [None; GROUPS];
@@ -67,12 +76,15 @@ impl Plan {
         };
         let zeros = kept - whole.values as usize;
         let masked = compact && zeros * fields.bits_of_zero() > kept;
-        Self { form, masked, base, bases, kept, coded: if masked { kept - zeros } else { kept } }
+        let (coded, zeros) = if masked { (kept - zeros, 0) } else { (kept, zeros) };
+        let rest = Shape::shortest(layout, fields, coded, zeros, rest);
+        Self { form, masked, base, bases, kept, coded, rest }
     }
 
     /// A block of which nothing is coded.
-    fn uncoded(form: Form) -> Self {
-        Self { form, masked: false, base: 0, bases: [None; GROUPS], kept: 0, coded: 0 }
+    fn uncoded(form: Form, fields: Fields) -> Self {
+        let (bases, rest) = ([None; GROUPS], Shape::raw(fields, 0));
+        Self { form, masked: false, base: 0, bases, kept: 0, coded: 0, rest }
     }
 
     /// Writes the bases of `groups` groups, with zeros behind them.
@@ -153,7 +165,8 @@ mod tests {
     use crate::DType;
 
     fn plan(layout: Layout, count: usize, sums: &[GroupSums]) -> Plan {
-        Plan::new(layout, Fields::of(DType::Bf16), count, sums)
+        let bf16 = Fields::of(DType::Bf16);
+        Plan::new(layout, bf16, count, sums, &RestStats::new(bf16, &[]))
     }
 
     fn sums(exponents: u32, zeros: u32) -> GroupSums {
@@ -215,7 +228,10 @@ mod tests {
         assert_eq!((chosen.masked, chosen.coded), (false, 256));
         let chosen = plan(Layout::Compact, 256, &[sums(245 * 120, 11)]);
         assert_eq!((chosen.masked, chosen.kept, chosen.coded), (true, 256, 245));
-        assert_eq!(plan(Layout::Compact, 300, &[zeros, sums(0, 44)]), Plan::uncoded(Form::Zero));
+        assert_eq!(
+            plan(Layout::Compact, 300, &[zeros, sums(0, 44)]),
+            Plan::uncoded(Form::Zero, Fields::of(DType::Bf16))
+        );
         assert_eq!(plan(Layout::Split, 300, &[zeros, sums(0, 44)]).bases, [None; GROUPS]);
     }
 }
