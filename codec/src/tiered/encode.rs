@@ -6,9 +6,10 @@ use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
 use super::order::TIERS;
 use super::plan::Plan;
 use super::rest::{RestMut, RestStats};
+use crate::checksum::BLOCK_BYTES;
 use crate::kernel::tier::{STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
-use crate::{DType, Layout};
+use crate::{DType, Layout, checksum};
 
 /// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
 const STRIP: usize = 16;
@@ -19,13 +20,17 @@ pub(super) struct Encoder<'a> {
     layout: Layout,
     fields: Fields,
     sums: [GroupSums; GROUPS],
+    /// Bytes of all blocks so far, and their checksum.
+    position: usize,
+    pub(super) checksum: u32,
     /// Residuals, then what the tiers pass on.
     list: [u8; BLOCK],
 }
 
 impl<'a> Encoder<'a> {
     pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields) -> Self {
-        Self { kernel, layout, fields, sums: [GroupSums::default(); GROUPS], list: [0; BLOCK] }
+        let sums = [GroupSums::default(); GROUPS];
+        Self { kernel, layout, fields, sums, position: 0, checksum: 0, list: [0; BLOCK] }
     }
 
     /// Writes the body of a block: all of `static_body`, which is empty in the compact layout, and the front of
@@ -38,8 +43,8 @@ impl<'a> Encoder<'a> {
     ) -> (Entry, usize) {
         let dynamic = &mut dynamic[..values.len() - static_body.len()];
         let count = values.len() / self.fields.width();
-        let sums = &mut self.sums[..count.div_ceil(BASE_GROUP)];
-        self.fields.group_sums(self.kernel, values, sums);
+        self.sum(values);
+        let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
         let rest = match self.layout {
             Layout::Split => RestStats::new(self.fields, &[]),
             Layout::Compact => RestStats::new(self.fields, values),
@@ -55,6 +60,20 @@ impl<'a> Encoder<'a> {
         static_body.copy_from_slice(first);
         dynamic.copy_from_slice(second);
         (Entry::uncoded(Form::Stored), dynamic.len())
+    }
+
+    /// Sums over the groups of a block, and its part of the checksum: both of some values while they are in the fastest
+    /// cache.
+    fn sum(&mut self, values: &[u8]) {
+        let group_len = self.fields.width() * BASE_GROUP;
+        let parts = self.sums.chunks_mut(BLOCK_BYTES / group_len);
+        for (values, sums) in values.chunks(BLOCK_BYTES).zip(parts) {
+            let sums = &mut sums[..values.len().div_ceil(group_len)];
+            self.fields.group_sums(self.kernel, values, sums);
+            let sum = checksum::of_values_at(self.kernel, values, self.position);
+            self.checksum = self.checksum.wrapping_add(sum);
+            self.position += values.len();
+        }
     }
 
     /// Writes the body of a coded block, unless it would take the room of the values or more.

@@ -70,22 +70,17 @@ impl Codec for Tiered {
         };
         front[HEADER_LEN..].fill(0);
         let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
-        let kernel = kernel::active();
-        let mut encoder = Encoder::new(kernel, layout, fields);
-        let mut sum = 0u32;
-        let block_len = BLOCK * fields.width();
-        for (number, (values, entry)) in values.chunks(block_len).zip(table).enumerate() {
+        let mut encoder = Encoder::new(kernel::active(), layout, fields);
+        for (values, entry) in values.chunks(BLOCK * fields.width()).zip(table) {
             let static_len = static_len(layout, fields, values);
             let (body, further) = bodies.split_at_mut(static_len);
             let (chosen, len) = encoder.block(values, body, dynamic);
-            // The values are in a cache now.
-            sum = sum.wrapping_add(checksum::of_values_at(kernel, values, number * block_len));
             *entry = chosen.to_bytes();
             bodies = further;
             dynamic = &mut dynamic[len..];
             dynamic_len += len;
         }
-        let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
+        let sum = encoder.checksum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
         Ok(dynamic_len)
     }
