@@ -179,3 +179,18 @@ fn what_fills_up_a_part_must_be_zero() {
         }
     }
 }
+
+#[test]
+fn escapes_have_no_more_bits_than_the_type() {
+    let codec = common::codec("tiered");
+    for dtype in [DType::F16, DType::F8E5M2] {
+        // 1.5 is 6 octaves above the others: an escape. Escapes are the last bytes of the frame.
+        let values = [(Content::Gaussian, 1000), (Content::Equal, 8)];
+        let values = values.map(|(content, count)| content.values(dtype, count, 3)).concat();
+        let mut frame = Frame::new(&*codec, Layout::Compact, dtype, &values);
+        let len = frame.dynamic_section.len();
+        *frame.byte(len - 8) ^= 0x40;
+        let exponent = DecodeError::Block { block: 0, fault: BlockFault::Exponent };
+        assert_eq!(frame.decode(), Err(exponent), "{dtype}");
+    }
+}

@@ -45,13 +45,14 @@ pub(super) fn pack_tier(
     assert!(passed <= start, "values are passed on after they have been read");
     let steps = (list.len() - start) / STEP;
     let (full, last) = planes.split_at_mut(PAIR * steps);
-    let codes = _mm256_broadcastsi128_si256(load_half(&tier.codes));
+    // Codes have two bits; here these are the highest ones of their bytes.
+    let codes = _mm256_slli_epi16::<6>(_mm256_broadcastsi128_si256(load_half(&tier.codes)));
     let bias = _mm256_set1_epi8(BIAS.cast_signed());
     let other = _mm256_set1_epi8(15);
     let planes_of = |residuals| {
         let number = _mm256_min_epu8(_mm256_add_epi8(residuals, bias), other);
         let codes = _mm256_shuffle_epi8(codes, number);
-        (bits(_mm256_slli_epi16::<7>(codes)), bits(_mm256_slli_epi16::<6>(codes)))
+        (bits(_mm256_add_epi8(codes, codes)), bits(codes))
     };
     for (step, pair) in full.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
         let start = start + STEP * step;
