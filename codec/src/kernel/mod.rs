@@ -101,9 +101,10 @@ pub(crate) struct Kernel {
     pub(crate) split: fn(&[u8], u8, &mut [u8], &mut [u8]),
     /// `(rest, residuals, base, values)`: the inverse.
     pub(crate) join: fn(&[u8], &[u8], u8, &mut [u8]),
-    /// `(list, start, passed, tier, planes)`: codes the residuals in `list` from `start` on, a multiple of 64; returns the
-    /// number of all that have no code. These follow the `passed`, at most `start`, that are the front of `list` already; the rest of it
-    /// is of no meaning afterwards. `planes` has exactly `tier::plane_bytes` of the number of residuals.
+    /// `(list, start, passed, tier, planes)`: codes the residuals in `list` from `start` on, a multiple of 64; returns
+    /// the number of all that have no code. These follow the `passed`, at most `start`, that are the front of `list`
+    /// already; the rest of it is of no meaning afterwards. `planes` has exactly `tier::plane_bytes` of the number of
+    /// residuals.
     pub(crate) pack_tier: fn(&mut [u8], usize, usize, &Tier, &mut [u8]) -> usize,
     /// `(list, passed, tier, planes)`: the inverse, in place. The list's last `tier::LIST_PAD` bytes are of no meaning;
     /// the `passed` before them are the residuals without a code. It fails, with their number, if the planes have more

@@ -1,5 +1,5 @@
-//! Tiers, 64 values at a time: a table look-up gives the codes, shuffles from tables bring together what is passed on and
-//! put it apart again.
+//! Tiers, 64 values at a time: a table look-up gives the codes, shuffles from tables bring together what is passed on
+//! and put it apart again.
 
 use std::arch::x86_64::*;
 
