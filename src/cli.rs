@@ -1,6 +1,5 @@
 //! The command line's grammar.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -161,9 +160,10 @@ pub(crate) struct BenchCodecArgs {
     /// Codecs, separated by commas [default: all, zstd and lz4].
     #[arg(long, value_name = "SPEC,...")]
     pub(crate) codec: Option<Contenders>,
-    /// Threads; several numbers are measured one after the other.
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1")]
-    pub(crate) threads: Vec<NonZeroUsize>,
+    /// Threads, at most 1024; several numbers are measured one after the other.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1",
+        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Vec<u16>,
     /// Layout of frames: compact or split.
     #[arg(long, value_name = "LAYOUT", default_value = "compact", value_parser = crate::commands::bench::layout)]
     pub(crate) layout: Layout,

@@ -74,7 +74,8 @@ fn mistakes_are_named() {
     for (arguments, expected) in [
         (["--codec", "raw,windw7"], "unknown codec `windw7`"),
         (["--layout", "dense"], "unknown layout `dense`; expected one of"),
-        (["--threads", "0"], "invalid value '0'"),
+        (["--threads", "0"], "0 is not in 1..=1024"),
+        (["--threads", "100000"], "100000 is not in 1..=1024"),
     ] {
         let output = bench(&arguments);
         assert_eq!(output.status.code(), Some(2));

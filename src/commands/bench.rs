@@ -45,7 +45,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     for load in &loads {
         for &threads in &args.threads {
             progress.begin(format!("{}, {}, {threads} threads", load.file, load.dtype));
-            let settings = Settings { layout: args.layout, threads: threads.get() };
+            let settings = Settings { layout: args.layout, threads: threads.into() };
             rows.extend(bench_codec(load, &contenders, settings, cancel)?);
             progress.end();
         }
