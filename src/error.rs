@@ -67,6 +67,7 @@ impl CliError {
                 | ExecuteError::Memory { .. }
                 | ExecuteError::Fault { .. }
                 | ExecuteError::OtherWork { .. }
+                | ExecuteError::NoTime(_)
                 | ExecuteError::Dilation { .. },
             ) => USAGE,
             Self::Execute(_)

@@ -66,8 +66,8 @@ pub enum ExecuteError {
     },
     /// A real run that would not do what was simulated.
     #[error(
-        "variant `{variant}`: the real run would have another {what} than the simulation\n\
-         help: let only the cluster's links and latencies, host and codec cost and compute times differ"
+        "`--real-set`: variant `{variant}` would have another {what} in the real run than in the simulation\n\
+         help: let only the cluster's links and latencies, host and codec costs, compute and start times, and faults differ"
     )]
     OtherWork {
         /// The variant.
@@ -86,6 +86,12 @@ pub enum ExecuteError {
         /// What would do.
         needed: f64,
     },
+    /// Nothing to be slowed down.
+    #[error(
+        "variant `{0}` takes no time in the simulation: there is nothing to hold a measurement against\n\
+         help: give the workload bytes to move or time to compute"
+    )]
+    NoTime(String),
     /// A run ended well although not all bytes were compared: a defect of the program.
     #[error("variant `{0}`: not every received byte was compared with what was sent")]
     Unverified(String),
@@ -100,12 +106,12 @@ pub enum ExecuteError {
     Threads(String, Box<RunFailure>),
     /// A fault that can hit nothing, in any variant.
     #[error(
-        "fault {number} hits no transfer of any variant\n\
+        "`fault.{index}` hits no transfer of any variant\n\
          help: `zipwire plan` lists the transfers; `segment` and `stage` can be left out"
     )]
     Fault {
-        /// Its position in the scenario, from 1.
-        number: usize,
+        /// Its position in the scenario, from 0 as in paths of `--set`.
+        index: usize,
     },
 }
 
@@ -132,6 +138,8 @@ pub struct Outcome {
     pub timeline: Timeline,
     /// Whether every received byte was compared with what was sent and found equal; `None` where no bytes move.
     pub verified: Option<bool>,
+    /// Whether its times stand for a cluster's: speedups and bandwidths are given only then.
+    pub is_timed: bool,
 }
 
 /// What goes wrong in a run, and when that is noticed.
@@ -178,7 +186,7 @@ impl<'a> Prepared<'a> {
         let prepared = Self { experiment, planned, sizes: SizeTable::default() };
         let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
         match experiment.faults.iter().position(|fault| !hits(fault)) {
-            Some(index) => Err(ExecuteError::Fault { number: index + 1 }),
+            Some(index) => Err(ExecuteError::Fault { index }),
             None => Ok(prepared),
         }
     }
@@ -239,12 +247,13 @@ impl<'a> Prepared<'a> {
         let _span = tracing::info_span!("variant", %name, %executor).entered();
         match executor {
             Executor::Sim if self.experiment.faults.is_empty() => {
-                Ok(Outcome { timeline: self.simulate(index, Trouble::NONE, cancel)?, verified: None })
+                let timeline = self.simulate(index, Trouble::NONE, cancel)?;
+                Ok(Outcome { timeline, verified: None, is_timed: true })
             }
             Executor::Sim => self.simulate_faults(index, cancel),
             Executor::Threads if self.experiment.faults.is_empty() => {
                 let report = self.measure(index, self.experiment.iterations, None, Trouble::NONE, cancel)?;
-                Ok(Outcome { timeline: report.timeline, verified: Some(true) })
+                Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false })
             }
             Executor::Threads => self.measure_faults(index, cancel),
             Executor::Mpi | Executor::Cuda | Executor::Nccl => unreachable!("refused by the check"),

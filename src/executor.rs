@@ -48,11 +48,6 @@ impl Executor {
         self != Self::Sim
     }
 
-    /// Whether its times stand for a cluster's: speedups are given only then.
-    pub fn is_timed(self) -> bool {
-        self != Self::Threads
-    }
-
     /// The clock of its timelines.
     pub fn clock(self) -> &'static str {
         if self.is_real() { "monotonic" } else { "virtual" }

@@ -18,7 +18,7 @@ impl Prepared<'_> {
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
         let deadlines = self.deadlines(index, &expected);
         let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
-        Ok(Outcome { timeline: self.simulate(index, trouble, cancel)?, verified: None })
+        Ok(Outcome { timeline: self.simulate(index, trouble, cancel)?, verified: None, is_timed: true })
     }
 
     /// Runs the variant at `index` on threads with the faults of the scenario: on paced links, because faults and deadlines
@@ -28,6 +28,9 @@ impl Prepared<'_> {
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
         let plan = &self.planned(index).plan;
         let predicted_s = Metrics::of(&expected, plan.bytes_raw()).iteration_s.mean;
+        if predicted_s == 0.0 {
+            return Err(ExecuteError::NoTime(experiment.variants[index].name.clone()));
+        }
         let mut dilation = (SHORTEST_ITERATION_S / predicted_s).max(1.0);
         if let Some(codec) = experiment.codec.as_ref().filter(|_| plan.codec.is_some()) {
             let work = self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
@@ -43,7 +46,7 @@ impl Prepared<'_> {
         let deadlines = self.deadlines(index, &expected);
         let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
         let report = self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?;
-        Ok(Outcome { timeline: report.timeline, verified: Some(true) })
+        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: true })
     }
 
     /// When each op of a variant must have ended, given when it is expected to.

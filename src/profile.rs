@@ -4,7 +4,7 @@
 //! are the cluster's.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +23,9 @@ pub(crate) struct Profile {
     failure: Failure,
 }
 
+/// How profiles begin.
+const BEGIN: &[u8; 4] = b"[\n{\"";
+
 /// Why the file is not complete, if it is not.
 type Failure = Arc<Mutex<Option<io::Error>>>;
 
@@ -34,13 +37,15 @@ impl Profile {
     pub(crate) fn start(path: &Path) -> Result<Self, CliError> {
         let refused = |error: io::Error| {
             let path = path.display();
+            // Without the name of the file that it is staged in.
+            let error = error.raw_os_error().map_or(error, io::Error::from_raw_os_error);
             CliError::Usage(format!(
                 "cannot write profile `{path}`: {error}\nhelp: choose a writable file with `--profile`"
             ))
         };
         // What is renamed over would be gone.
-        if path.exists() && !path.is_file() {
-            return Err(refused(io::Error::other("it is not a file")));
+        if path.exists() && !is_profile(path) {
+            return Err(refused(io::Error::other("it exists and is no profile")));
         }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let (file, staged) = stage(folder.unwrap_or(Path::new("."))).map_err(refused)?;
@@ -67,6 +72,14 @@ impl Profile {
             None => staged.persist(&path).map_err(|error| failed(error.error)),
         }
     }
+}
+
+/// Whether a file begins as profiles do.
+fn is_profile(path: &Path) -> bool {
+    let mut begin = [0; BEGIN.len()];
+    path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
+        && begin == *BEGIN
 }
 
 /// A new file in the folder, with the rights that files of this user have.

@@ -25,6 +25,7 @@ pub(crate) fn check(
         ("list of variants", names(simulated) == names(real)),
         ("payload", simulated.payload == real.payload),
         ("ratio", ratio(simulated) == ratio(real)),
+        ("deadline", simulated.slack == real.slack),
     ];
     if let Some((what, _)) = shared.into_iter().find(|(_, is_same)| !is_same) {
         return Err(ExecuteError::OtherWork { variant: simulated.variants[0].name.clone(), what });

@@ -116,6 +116,9 @@ pub fn validate(
             }
         };
         let predicted_s = mean_iteration_s(&timeline, prepared.planned(index));
+        if predicted_s == 0.0 {
+            return Err(ExecuteError::NoTime(variant.name.clone()));
+        }
         needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
         simulated.push((timeline, deadlines, predicted_s));
         if let (true, Some(codec)) = (variant.protocol.is_coded(), &real.codec) {

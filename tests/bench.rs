@@ -67,6 +67,9 @@ fn comparators_have_no_split_layout() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let codecs: Vec<&Value> = report["rows"].as_array().unwrap().iter().map(|row| &row["codec"]).collect();
     assert_eq!(codecs, ["window7"]);
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("codec `zstd` does not code BF16 in layout split, left out"), "{notes}");
+    assert_eq!(bench(&["--codec", "zstd", "--layout", "split"]).status.code(), Some(2), "nothing is left");
 }
 
 #[test]

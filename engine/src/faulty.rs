@@ -3,7 +3,7 @@
 
 use zipwire_schedule::machine::{Capabilities, Direction, Machine};
 use zipwire_schedule::plan::TransferKey;
-use zipwire_schedule::{Failure, Fate, FaultPlan, Lane};
+use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane};
 
 use crate::drive::{Action, Backend, Completion, Event, Outcome};
 
@@ -42,10 +42,11 @@ impl<'a, B: Backend> Faulty<'a, B> {
         self.is_dead = true;
         let end_s = machine.last_deadline_s();
         loop {
-            match self.inner.wait(machine, end_s.is_finite().then_some(end_s)) {
-                Err(failure) => return failure,
-                Ok(_) if self.inner.now_s() >= end_s => return Failure::died(machine.program().rank),
-                Ok(_) => {}
+            let waited = self.inner.wait(machine, end_s.is_finite().then_some(end_s));
+            // Whatever else it might have to report, it does not.
+            let is_over = matches!(&waited, Err(failure) if failure.kind == FailureKind::Cancelled);
+            if is_over || waited.is_err() && end_s.is_infinite() || self.inner.now_s() >= end_s {
+                return Failure::died(machine.program().rank);
             }
         }
     }
@@ -61,9 +62,9 @@ impl<'a, B: Backend> Faulty<'a, B> {
                 Lane::Exchange | Lane::Tx | Lane::Rx => 0.0,
             },
             Outcome::Transfer(id, _) => match self.faults.fate(&machine.key(*id)) {
-                Some(Fate::Dropped) => return None,
-                Some(Fate::Delayed(seconds)) => seconds,
-                Some(Fate::Flipped(_)) | None => 0.0,
+                Some(fate) if fate.is_dropped => return None,
+                Some(fate) => fate.late_s,
+                None => 0.0,
             },
         };
         Some(Completion { end_s: completion.end_s + late_s, ..completion })
@@ -94,7 +95,7 @@ impl<B: Backend> Backend for Faulty<'_, B> {
             && id.direction == Direction::Receive
         {
             let key = machine.key(id);
-            if let Some(Fate::Flipped(byte)) = self.faults.fate(&key) {
+            for &byte in self.faults.fate(&key).into_iter().flat_map(|fate| &fate.flipped) {
                 self.inner.corrupt(key, byte);
             }
         }

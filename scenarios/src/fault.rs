@@ -140,7 +140,7 @@ fn read_one(item: &Field<'_>, job: &Job, iterations: u32) -> Result<Fault> {
     let table = item.table(kind.keys())?;
     let iteration = table.get("iteration").map_or(Ok(0), |field| field.integer_u32(0..=iterations - 1))?;
     let rank = |key| Ok(Rank(table.need(key, "0")?.integer_u32(0..=job.rank_count - 1)?));
-    let site = || site(item, &table, job, rank("src")?, rank("dst")?);
+    let site = || site(&table, job, rank("src")?, rank("dst")?);
     let kind = match kind {
         Kind::Drop => FaultKind::Drop(site()?),
         Kind::Delay => FaultKind::Delay(site()?, table.need("by", "\"1 ms\"")?.time()?),
@@ -158,9 +158,10 @@ fn read_one(item: &Field<'_>, job: &Job, iterations: u32) -> Result<Fault> {
     Ok(Fault { iteration, kind })
 }
 
-fn site(item: &Field<'_>, table: &Reader<'_>, job: &Job, src: Rank, dst: Rank) -> Result<TransferSite> {
+fn site(table: &Reader<'_>, job: &Job, src: Rank, dst: Rank) -> Result<TransferSite> {
     if src == dst {
-        return Err(item.error(Problem::SelfFlow { rank: src.0 }));
+        let dst = table.need("dst", "1")?;
+        return Err(dst.error(Problem::SelfFault { rank: src.0 }));
     }
     let calls = (0..).zip(&job.segments).filter(|(_, segment)| !matches!(segment.work, Work::Compute { .. }));
     let names: Vec<(&'static str, SegmentId)> =

@@ -239,6 +239,12 @@ pub enum Problem {
         /// Bytes per value.
         width: usize,
     },
+    /// A fault of what a rank keeps to itself.
+    #[error("rank `{rank}` sends nothing to itself: a fault hits a transfer between two ranks")]
+    SelfFault {
+        /// The rank.
+        rank: u32,
+    },
     /// A flow from a rank to itself.
     #[error("a flow from rank `{rank}` to itself")]
     SelfFlow {

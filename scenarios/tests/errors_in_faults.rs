@@ -52,11 +52,11 @@ fn kinds_and_their_keys() {
 #[test]
 fn sites() {
     assert_snapshot!(with_fault("kind = \"drop\"\nsrc = 0\ndst = 0"), @r#"
-    error: a flow from rank `0` to itself
-      --> test.toml:28:1
+    error: rank `0` sends nothing to itself: a fault hits a transfer between two ranks
+      --> test.toml:31:7
        |
-    28 | [[fault]]
-       | ^^^^^^^^^
+    31 | dst = 0
+       |       ^
     "#);
     assert_snapshot!(with_fault("kind = \"drop\"\nsrc = 0\ndst = 99"), @r#"
     error: `fault.0.dst` is out of range: `99`

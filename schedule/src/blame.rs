@@ -154,17 +154,19 @@ struct Known<'a> {
     plan: &'a Plan,
     pairs: BTreeMap<TransferKey, Pair>,
     standings: HashMap<Rank, &'a Standing>,
-    /// First op of each silent rank that nobody knows to have ended.
-    silent: HashMap<Rank, OpId>,
+    /// First op of each silent rank that nobody who speaks knows to have ended; the last one where they know of all.
+    silent: BTreeMap<Rank, OpId>,
 }
 
 impl<'a> Known<'a> {
     fn new(plan: &'a Plan, pairs: BTreeMap<TransferKey, Pair>, ends: &'a [RankEnd]) -> Self {
         let standings: HashMap<Rank, &Standing> =
             ends.iter().filter_map(|end| Some((end.failure.rank, end.standing.as_ref()?))).collect();
-        let mut known = Self { plan, pairs, standings, silent: HashMap::new() };
-        let silent = ends.iter().filter(|end| end.standing.is_none()).map(|end| end.failure.rank);
-        known.silent = silent.filter_map(|rank| Some((rank, known.first_unknown(rank)?))).collect();
+        let silent = || ends.iter().filter(|end| end.standing.is_none()).map(|end| end.failure.rank);
+        // All are known to be silent before any of them is asked about another.
+        let mut known =
+            Self { plan, pairs, standings, silent: silent().map(|rank| (rank, OpId(0))).collect() };
+        known.silent = silent().filter_map(|rank| Some((rank, known.first_unknown(rank)?))).collect();
         known
     }
 
@@ -188,7 +190,7 @@ impl<'a> Known<'a> {
                 self.end_ancestors(ops, op.id, &mut ended);
             }
         }
-        ended.iter().position(|ended| !ended).map(|index| ops[index].id)
+        ops.iter().find(|op| !ended[op.id.index()]).or(ops.last()).map(|op| op.id)
     }
 
     fn end_ancestors(&self, ops: &[crate::plan::Op], op: OpId, ended: &mut [bool]) {

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use crate::plan::Plan;
 use crate::{OpId, Rank};
 
+/// By how much two simulations of the same may differ because one of them looks at its clock more often.
+const ROUNDING: f64 = 1e-9;
+
 /// How much later than expected an op may end: `factor` x expected + `floor_s`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slack {
@@ -42,7 +45,7 @@ impl Deadlines {
         let none: Vec<Vec<f64>> = none.collect();
         let mut seconds: Vec<Vec<f64>> = (0..iterations).flat_map(|_| none.iter().cloned()).collect();
         for (iteration, rank, op, expected_s) in expected {
-            let deadline_s = slack.factor * expected_s + slack.floor_s;
+            let deadline_s = slack.factor * expected_s * (1.0 + ROUNDING) + slack.floor_s;
             seconds[iteration as usize * rank_count + rank.index()][op.index()] = deadline_s;
         }
         Self { rank_count, programs: seconds.into_iter().map(Arc::from).collect() }

@@ -43,15 +43,15 @@ pub struct TransferSite {
     pub stage: Option<Stage>,
 }
 
-/// What becomes of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Fate {
+/// What becomes of a transfer: all that the faults that hit it do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fate {
     /// It never ends.
-    Dropped,
+    pub is_dropped: bool,
     /// It ends this many seconds late.
-    Delayed(f64),
-    /// A bit of this byte is flipped.
-    Flipped(u64),
+    pub late_s: f64,
+    /// Bytes of which a bit is flipped.
+    pub flipped: Vec<u64>,
 }
 
 /// The faults of one iteration of one plan.
@@ -97,13 +97,15 @@ impl FaultPlan {
         let mut this = Self::default();
         for fault in faults {
             let now = fault.iteration == iteration;
-            let mut hit = |site: &TransferSite, fate| {
-                this.fates.extend(site.find(plan).filter(|_| now).map(|key| (key, fate)));
+            let mut hit = |site: &TransferSite, add: &dyn Fn(&mut Fate)| {
+                if let Some(key) = site.find(plan).filter(|_| now) {
+                    add(this.fates.entry(key).or_default());
+                }
             };
             match &fault.kind {
-                FaultKind::Drop(site) => hit(site, Fate::Dropped),
-                FaultKind::Delay(site, seconds) => hit(site, Fate::Delayed(*seconds)),
-                FaultKind::FlippedByte(site, byte) => hit(site, Fate::Flipped(*byte)),
+                FaultKind::Drop(site) => hit(site, &|fate| fate.is_dropped = true),
+                FaultKind::Delay(site, seconds) => hit(site, &|fate| fate.late_s += seconds),
+                FaultKind::FlippedByte(site, byte) => hit(site, &|fate| fate.flipped.push(*byte)),
                 FaultKind::SlowRank(rank, factor) if fault.iteration <= iteration => {
                     *this.slow.entry(*rank).or_insert(1.0) *= factor;
                 }
@@ -118,8 +120,8 @@ impl FaultPlan {
     }
 
     /// What becomes of a transfer, if anything.
-    pub fn fate(&self, key: &TransferKey) -> Option<Fate> {
-        self.fates.get(key).copied()
+    pub fn fate(&self, key: &TransferKey) -> Option<&Fate> {
+        self.fates.get(key)
     }
 
     /// How many times as long compute and codec ops of a rank take.

@@ -132,6 +132,18 @@ fn the_silent_are_taken_at_their_peers_word() {
     assert!(blame.to_string().ends_with("it has said nothing more"), "{blame}");
 }
 
+/// Silent ranks do not vouch for one another.
+#[test]
+fn what_only_the_silent_could_know_is_not_known() {
+    let plan = plan(&layer(uniform(4, 2048)), &choice(Protocol::Native, None));
+    for silent in [vec![Rank(1), Rank(2)], (0..4).map(Rank).collect()] {
+        let stuck = Stuck { silent: silent.clone(), ..Stuck::default() };
+        let blame = blamed(&plan, &stuck, 1, 0, None);
+        assert!(silent.contains(&blame.rank));
+        assert_eq!(blame.op, Some(OpId(0)), "{blame}");
+    }
+}
+
 /// Two ranks stand still, each for itself: the one that was due first began it.
 #[test]
 fn of_two_culprits_the_one_that_was_due_first_is_to_blame() {

@@ -4,9 +4,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKey};
-use zipwire_schedule::{
-    Failure, FailureKind, Fate, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId,
-};
+use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_traces::Span;
 
 use crate::network::{FlowId, Network};
@@ -290,12 +288,13 @@ impl<'a> Iteration<'a> {
         let key = self.host(rank).machine.key(transfer);
         match self.faults.fate(&key) {
             None => self.arrive(transit),
-            Some(Fate::Dropped) => {}
-            Some(Fate::Delayed(seconds)) => {
-                self.queue.push(self.now_s + seconds, Event::Arrives { rank, transfer, transit });
-            }
-            Some(Fate::Flipped(_)) => {
+            // Checksums are compared where the bytes arrive, before anybody else hears of them.
+            Some(fate) if !fate.flipped.is_empty() => {
                 self.first_failure.get_or_insert_with(|| Failure::corrupt_transfer(dst, receive.op, key));
+            }
+            Some(fate) if fate.is_dropped => {}
+            Some(fate) => {
+                self.queue.push(self.now_s + fate.late_s, Event::Arrives { rank, transfer, transit });
             }
         }
     }
@@ -397,6 +396,8 @@ impl<'a> Iteration<'a> {
             let standing = host.machine.standing();
             let failure = if rank == first.rank {
                 first.clone()
+            } else if host.is_dead {
+                Failure::died(rank)
             } else {
                 let detail = format!("it {}", standing.describe(&plan.segments));
                 Failure::new(rank, None, FailureKind::Cancelled, detail)

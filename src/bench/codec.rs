@@ -120,12 +120,17 @@ pub fn bench_codec(
             if cancel.is_cancelled() {
                 return Err(BenchError::Cancelled);
             }
-            pool.install(|| measure(load, contender, settings))
+            pool.install(|| measure(load, contender, settings, cancel))
         })
         .collect()
 }
 
-fn measure(load: &Load, contender: &Contender, settings: Settings) -> Result<CodecRow, BenchError> {
+fn measure(
+    load: &Load,
+    contender: &Contender,
+    settings: Settings,
+    cancel: &Cancel,
+) -> Result<CodecRow, BenchError> {
     let Load { file, dtype, tensors } = load;
     let (codec, file, dtype) = (contender.to_string(), file.clone(), *dtype);
     let failed = |reason| BenchError::Failed { codec: codec.clone(), file: file.clone(), reason };
@@ -154,6 +159,9 @@ fn measure(load: &Load, contender: &Contender, settings: Settings) -> Result<Cod
     for round in 0..=ROUNDS {
         let mut seconds = [0.0; 3];
         for (task, seconds) in seconds.iter_mut().enumerate() {
+            if cancel.is_cancelled() {
+                return Err(BenchError::Cancelled);
+            }
             let begin = Instant::now();
             for _ in 0..repeats[task] {
                 match task {

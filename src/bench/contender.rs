@@ -59,27 +59,53 @@ impl Contender {
 /// A contender at work on one tensor, with buffers of its own. All code in pieces of [`PIECE_VALUES`] values.
 pub(super) enum Worker {
     Own(Box<dyn Codec>, Pieces),
-    /// Blocks of bytes, and a level for zstd; LZ4 without.
+    /// Blocks of bytes.
     Bytes {
-        level: Option<i32>,
+        method: Method,
         piece_len: usize,
-        coded: Vec<Vec<u8>>,
+        pieces: Vec<Coded>,
     },
+}
+
+/// How blocks of bytes are coded.
+#[derive(Clone, Copy)]
+pub(super) enum Method {
+    /// At this level.
+    Zstd(i32),
+    Lz4,
+}
+
+/// A coded block in memory that is used again.
+#[derive(Clone)]
+pub(super) struct Coded {
+    buffer: Vec<u8>,
+    len: usize,
+}
+
+impl Method {
+    fn bound(self, len: usize) -> usize {
+        match self {
+            Self::Zstd(_) => zstd::zstd_safe::compress_bound(len),
+            Self::Lz4 => lz4_flex::block::get_maximum_output_size(len),
+        }
+    }
 }
 
 impl Worker {
     pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, len: usize) -> Self {
         let piece_len = PIECE_VALUES * dtype.width();
-        let level = match contender {
+        let method = match contender {
             Contender::Own(spec) => {
                 let codec = spec.codec();
                 let pieces = Pieces::new(codec.as_ref(), layout, dtype, len);
                 return Self::Own(codec, pieces);
             }
-            Contender::Zstd(level) => Some(*level),
-            Contender::Lz4 => None,
+            Contender::Zstd(level) => Method::Zstd(*level),
+            Contender::Lz4 => Method::Lz4,
         };
-        Self::Bytes { level, piece_len, coded: vec![Vec::new(); len.div_ceil(piece_len)] }
+        // Touched beforehand, as the frames of the project's codecs are.
+        let piece = Coded { buffer: vec![1; method.bound(piece_len.min(len))], len: 0 };
+        Self::Bytes { method, piece_len, pieces: vec![piece; len.div_ceil(piece_len)] }
     }
 
     /// Codes the values on the threads of the current pool.
@@ -88,15 +114,23 @@ impl Worker {
             Self::Own(codec, pieces) => {
                 pieces.encode(codec.as_ref(), values).map_err(|error| error.to_string())
             }
-            Self::Bytes { level, piece_len, coded } => {
-                let level = *level;
-                values.par_chunks(*piece_len).zip(coded).try_for_each(|(values, coded)| {
-                    *coded = match level {
-                        Some(level) => {
-                            zstd::bulk::compress(values, level).map_err(|error| error.to_string())?
-                        }
-                        None => lz4_flex::block::compress(values),
-                    };
+            Self::Bytes { method: Method::Zstd(level), piece_len, pieces } => {
+                let pairs = values.par_chunks(*piece_len).zip(pieces);
+                pairs.try_for_each_init(
+                    || zstd::bulk::Compressor::new(*level),
+                    |compressor, (values, Coded { buffer, len })| {
+                        let compressor = compressor.as_mut().map_err(|error| error.to_string())?;
+                        *len = compressor
+                            .compress_to_buffer(values, buffer)
+                            .map_err(|error| error.to_string())?;
+                        Ok(())
+                    },
+                )
+            }
+            Self::Bytes { method: Method::Lz4, piece_len, pieces } => {
+                values.par_chunks(*piece_len).zip(pieces).try_for_each(|(values, Coded { buffer, len })| {
+                    *len =
+                        lz4_flex::block::compress_into(values, buffer).map_err(|error| error.to_string())?;
                     Ok(())
                 })
             }
@@ -105,19 +139,23 @@ impl Worker {
 
     /// Decodes what was coded last.
     pub(super) fn decode(&self, out: &mut [u8]) -> Result<(), String> {
+        let whole = |written: usize, out: &[u8]| {
+            if written == out.len() { Ok(()) } else { Err("it decoded to another length".to_owned()) }
+        };
         match self {
             Self::Own(_, pieces) => pieces.decode(out).map_err(|error| error.to_string()),
-            Self::Bytes { level, piece_len, coded } => {
-                out.par_chunks_mut(*piece_len).zip(coded).try_for_each(|(out, coded)| {
-                    let written = match level {
-                        Some(_) => zstd::bulk::decompress_to_buffer(coded, out).map_err(|e| e.to_string()),
-                        None => lz4_flex::block::decompress_into(coded, out).map_err(|e| e.to_string()),
-                    };
-                    if written? == out.len() {
-                        Ok(())
-                    } else {
-                        Err("it decoded to another length".to_owned())
-                    }
+            Self::Bytes { method: Method::Zstd(_), piece_len, pieces } => {
+                let pairs = out.par_chunks_mut(*piece_len).zip(pieces);
+                pairs.try_for_each_init(zstd::bulk::Decompressor::new, |decompressor, (out, coded)| {
+                    let decompressor = decompressor.as_mut().map_err(|error| error.to_string())?;
+                    let written = decompressor.decompress_to_buffer(&coded.buffer[..coded.len], out);
+                    whole(written.map_err(|error| error.to_string())?, out)
+                })
+            }
+            Self::Bytes { method: Method::Lz4, piece_len, pieces } => {
+                out.par_chunks_mut(*piece_len).zip(pieces).try_for_each(|(out, coded)| {
+                    let written = lz4_flex::block::decompress_into(&coded.buffer[..coded.len], out);
+                    whole(written.map_err(|error| error.to_string())?, out)
                 })
             }
         }
@@ -126,7 +164,7 @@ impl Worker {
     pub(super) fn coded_len(&self) -> usize {
         match self {
             Self::Own(_, pieces) => pieces.coded_len(),
-            Self::Bytes { coded, .. } => coded.iter().map(Vec::len).sum(),
+            Self::Bytes { pieces, .. } => pieces.iter().map(|piece| piece.len).sum(),
         }
     }
 }

@@ -40,10 +40,26 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     if args.files.is_empty() {
         loads.push(synthetic());
     }
-    let progress = Progress::new(loads.len() * args.threads.len());
+    let contenders = distinct(contenders);
+    let threads = distinct(args.threads.clone());
+    for load in &loads {
+        for contender in contenders.iter().filter(|contender| !contender.supports(args.layout, load.dtype)) {
+            let (dtype, layout) = (load.dtype, args.layout);
+            eprintln!(
+                "{}: codec `{contender}` does not code {dtype} in layout {layout}, left out",
+                load.file
+            );
+        }
+    }
+    if !loads.iter().any(|load| contenders.iter().any(|codec| codec.supports(args.layout, load.dtype))) {
+        let message =
+            "there is nothing to measure\nhelp: name codecs that know the values and have the layout";
+        return Err(CliError::Usage(message.to_owned()));
+    }
+    let progress = Progress::new(loads.len() * threads.len());
     let mut rows = Vec::new();
     for load in &loads {
-        for &threads in &args.threads {
+        for &threads in &threads {
             progress.begin(format!("{}, {}, {threads} threads", load.file, load.dtype));
             let settings = Settings { layout: args.layout, threads: threads.into() };
             rows.extend(bench_codec(load, &contenders, settings, cancel)?);
@@ -63,6 +79,17 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
         writeln!(out, "{}", text(&rows))?;
     }
     Ok(())
+}
+
+/// The same without repetitions, in the order of their first appearance.
+fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
 }
 
 /// What a file holds of each type that codecs know, tensors of a few bytes excepted.

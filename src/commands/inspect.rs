@@ -109,7 +109,7 @@ fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
     match &tensor.statistics {
         None => row.extend(std::iter::repeat_n("-".to_owned(), 8)),
         Some(statistics) => {
-            row.push(format!("{:.2e}", statistics.std));
+            row.push(statistics.std.map_or_else(|| "-".to_owned(), |std| format!("{std:.2e}")));
             row.push(number(Some(statistics.exponent_entropy_bits)));
             row.push(number(statistics.exponent_entropy_in_rows_bits));
             row.push(number(statistics.exponent_entropy_in_columns_bits));

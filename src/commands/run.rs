@@ -44,7 +44,7 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
             let metrics = tracing::info_span!("metrics", variant = %variant.name)
                 .in_scope(|| Metrics::of(&outcome.timeline, planned.plan.bytes_raw()));
             write_timeline(&mut output, &experiment, executor, &variant.name, &outcome.timeline, planned)?;
-            let (timed, digest) = (executor.is_timed(), planned.digest.clone());
+            let (timed, digest) = (outcome.is_timed, planned.digest.clone());
             results.insert(executor.name(), timed, &variant.name, metrics, digest, outcome.verified);
             if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
                 results.insert_bandwidths(executor.name(), &variant.name, bandwidths);
@@ -203,6 +203,9 @@ fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> S
     let mean = if *iterations == 1 { String::new() } else { format!("mean of {iterations} iterations, ") };
     let clock = match first {
         Executor::Sim => "simulated",
+        Executor::Threads if !experiment.faults.is_empty() => {
+            "run on threads at a fraction of the cluster's speed"
+        }
         Executor::Threads => "run on threads (unpaced: times are this machine's, not the cluster's)",
         Executor::Mpi | Executor::Cuda | Executor::Nccl => "measured",
     };

@@ -1,6 +1,7 @@
 //! `zipwire validate`: predictions beside measurements.
 
 use std::io::{Write, stdout};
+use std::ops::RangeInclusive;
 
 use comfy_table::Table;
 use serde::Serialize;
@@ -18,6 +19,9 @@ use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
 
+/// Dilations that can be asked for: at the largest one, a microsecond takes a quarter of an hour.
+const DILATIONS: RangeInclusive<f64> = 1.0..=1e9;
+
 /// Variants that are predicted to differ by less than this need not be ranked.
 const RANKING_TOLERANCE: f64 = 0.05;
 
@@ -31,8 +35,12 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
             "`--on sim`: a simulation is not held against itself; use `threads`".to_owned(),
         ));
     }
-    if let Some(dilation) = args.dilation.filter(|dilation| !(dilation.is_finite() && *dilation >= 1.0)) {
-        return Err(CliError::Usage(format!("`--dilation {dilation}`: expected a number from 1")));
+    if let Some(dilation) = args.dilation.filter(|dilation| !DILATIONS.contains(dilation)) {
+        return Err(CliError::Usage(format!(
+            "`--dilation {dilation}`: expected a number from {} to {:e}",
+            DILATIONS.start(),
+            DILATIONS.end()
+        )));
     }
     let mut prepared = Prepared::new(&experiment, cancel)?;
     prepared.check(args.on)?;

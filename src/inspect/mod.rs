@@ -37,10 +37,10 @@ pub struct TensorReport {
 /// Statistics of floating-point values.
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
-    /// Mean of |x|, of finite values as all moments.
-    pub mean_abs: f64,
+    /// Mean of |x|, of finite values as all moments; `None` where there are none.
+    pub mean_abs: Option<f64>,
     /// Standard deviation about the mean.
-    pub std: f64,
+    pub std: Option<f64>,
     /// E[x^4] / E[x^2]^2, 3 for a Gaussian; `None` where all values are zero.
     pub kurtosis: Option<f64>,
     /// Kolmogorov-Smirnov distance of |x| from a Gaussian of the same mean square, at powers of two; from 0 to 1.
@@ -96,7 +96,7 @@ pub fn inspect(tensor: &TensorInfo, values: &[u8], codecs: &[Spec]) -> Result<Te
             size_pct.push((spec.to_string(), 100.0 * frame.len() as f64 / values.len() as f64));
         }
     }
-    let remarks = remarks(dtype, values.len(), statistics.as_ref());
+    let remarks = remarks(&tensor.dtype, values.len(), statistics.as_ref());
     let TensorInfo { name, dtype, shape, .. } = tensor.clone();
     Ok(TensorReport { name, dtype, shape, bytes_raw: values.len() as u64, statistics, size_pct, remarks })
 }
@@ -162,10 +162,10 @@ fn statistics(dtype: DType, shape: &[usize], values: &[u8]) -> Statistics {
 const TINY_BYTES: usize = 4096;
 
 /// What stands out. The thresholds are those at which another form of coding begins to pay.
-fn remarks(dtype: Option<DType>, bytes: usize, statistics: Option<&Statistics>) -> Vec<String> {
+fn remarks(dtype: &str, bytes: usize, statistics: Option<&Statistics>) -> Vec<String> {
     let mut remarks = Vec::new();
-    if dtype.is_none() {
-        return vec!["not floating point: stored as it is".to_owned()];
+    if DType::from_name(dtype).is_none() {
+        return vec![format!("no codec for {dtype}: stored as it is")];
     }
     let Some(statistics) = statistics else { return vec!["empty".to_owned()] };
     let mut remark = |applies: bool, text: String| {
@@ -187,7 +187,7 @@ fn remarks(dtype: Option<DType>, bytes: usize, statistics: Option<&Statistics>) 
     }
     let mantissa_gain = limit_exponent_pct - limit_pct;
     remark(
-        mantissa_gain > 5.0 && *zeros_pct < 50.0,
+        mantissa_gain > 5.0 && *zeros_pct < 50.0 && bytes >= TINY_BYTES,
         format!("sign and mantissa save {mantissa_gain:.0} points"),
     );
     let is_normal = statistics.normal_distance.is_some_and(|distance| distance < 0.02);

@@ -35,14 +35,15 @@ impl Moments {
         self.zeros
     }
 
-    pub(super) fn mean_abs(&self) -> f64 {
-        self.mean(self.magnitude)
+    /// Mean of |x|; `None` where no value is finite.
+    pub(super) fn mean_abs(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.mean(self.magnitude))
     }
 
-    /// Standard deviation about the mean.
-    pub(super) fn std(&self) -> f64 {
+    /// Standard deviation about the mean; `None` where no value is finite.
+    pub(super) fn std(&self) -> Option<f64> {
         let mean = self.mean(self.sum);
-        (self.mean(self.square) - mean * mean).max(0.0).sqrt()
+        (self.count > 0).then(|| (self.mean(self.square) - mean * mean).max(0.0).sqrt())
     }
 
     /// Root of the mean square.
@@ -107,13 +108,14 @@ mod tests {
         let rows = Rows::gaussian(0.02, 1);
         let bytes: Vec<u8> = (0..rows.row_count()).flat_map(|row| rows.row(row).to_vec()).collect();
         let (moments, distance) = of(&bytes);
-        assert!((moments.std() / 0.02 - 1.0).abs() < 0.02, "{}", moments.std());
-        assert!((moments.mean_abs() / 0.02 - (2.0 / std::f64::consts::PI).sqrt()).abs() < 0.02);
+        let scales = [moments.std(), moments.mean_abs()].map(|scale| scale.expect("all are finite") / 0.02);
+        assert!((scales[0] - 1.0).abs() < 0.02, "{scales:?}");
+        assert!((scales[1] - (2.0 / std::f64::consts::PI).sqrt()).abs() < 0.02, "{scales:?}");
         assert!((moments.kurtosis().expect("not all zero") - 3.0).abs() < 0.2);
         assert!(distance.expect("not all zero") < 0.01);
         // +1 and -1 alone.
         let (moments, distance) = of(&[0x80, 0x3f, 0x80, 0xbf]);
-        assert_eq!((moments.std(), moments.kurtosis()), (1.0, Some(1.0)));
+        assert_eq!((moments.std(), moments.kurtosis()), (Some(1.0), Some(1.0)));
         assert!(distance.expect("not all zero") > 0.3);
     }
 
@@ -121,5 +123,6 @@ mod tests {
     fn zeros_have_no_shape() {
         let (moments, distance) = of(&[0, 0, 0, 0x80]);
         assert_eq!((moments.zeros(), moments.kurtosis(), distance), (2, None, None));
+        assert_eq!((Moments::default().std(), Moments::default().mean_abs()), (None, None));
     }
 }

@@ -74,7 +74,7 @@ pub(super) struct Rendezvous<'a> {
     /// Transfers on their way along the paced links.
     pub(super) moving: HashMap<TransferKey, (TransferId, Copied)>,
     /// Bytes of transfers that are to arrive with a flipped bit.
-    pub(super) corrupted: HashMap<TransferKey, u64>,
+    pub(super) corrupted: HashMap<TransferKey, Vec<u64>>,
     /// When the last size of each open exchange arrived.
     pub(super) sizes_s: HashMap<OpId, f64>,
     /// Bytes that were compared with what was sent.
@@ -133,8 +133,12 @@ impl Backend for Rendezvous<'_> {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
                 }
             }
+            if until_s.is_some() || !self.due.is_empty() {
+                // Something is going to happen here, and others may wait for it: no standstill on any rank.
+                self.fabric.count_progress();
+            }
             let progress = self.fabric.progress();
-            if progress != last.0 || !self.due.is_empty() {
+            if progress != last.0 {
                 last = (progress, Instant::now());
             } else if last.1.elapsed() >= self.stuck_after {
                 return Err(self.stuck(machine));
@@ -143,7 +147,7 @@ impl Backend for Rendezvous<'_> {
     }
 
     fn corrupt(&mut self, transfer: TransferKey, byte: u64) {
-        self.corrupted.insert(transfer, byte);
+        self.corrupted.entry(transfer).or_default().push(byte);
     }
 
     fn abort(&mut self, failure: &Failure) {
@@ -365,11 +369,11 @@ impl<'a> Rendezvous<'a> {
         Offer { key, content, checksum }: Offer,
     ) -> Result<Copied, Failure> {
         let src = key.src;
-        let flipped = self.corrupted.remove(&key);
+        let flipped = self.corrupted.remove(&key).unwrap_or_default();
         let (size, arrived) = match (content, machine.transfer(id).0.content) {
             (Offered::Size(size), Content::Size(_)) => {
                 let mut bytes = size.to_le_bytes();
-                flip(&mut bytes, flipped);
+                flip(&mut bytes, &flipped);
                 (Some(u64::from_le_bytes(bytes)), xxh3_64(&bytes))
             }
             (Offered::Bytes(from), Content::Whole(to) | Content::Prefix(to, _)) => {
@@ -383,7 +387,7 @@ impl<'a> Rendezvous<'a> {
                 let (source, mut target) = self.fabric.lock((src, from.buffer), (self.rank, to.buffer));
                 let target = &mut target[range(&Region { len: from.len, ..to })];
                 target.copy_from_slice(&source[range(&from)]);
-                flip(target, flipped);
+                flip(target, &flipped);
                 (None, xxh3_64(target))
             }
             (Offered::Size(_), _) | (Offered::Bytes(_), Content::Size(_)) => {
@@ -522,12 +526,12 @@ impl<'a> Rendezvous<'a> {
     }
 }
 
-/// Flips the lowest bit of a byte, modulo the length, if one is given.
-fn flip(bytes: &mut [u8], byte: Option<u64>) {
-    if let (Some(byte), Ok(len)) = (byte, u64::try_from(bytes.len()))
-        && len > 0
-        && let Ok(index) = usize::try_from(byte % len)
-    {
-        bytes[index] ^= 1;
+/// Flips the lowest bit of each of these bytes, modulo the length.
+fn flip(bytes: &mut [u8], flipped: &[u64]) {
+    for byte in flipped {
+        let index = usize::try_from(byte % (bytes.len() as u64).max(1)).expect("it is below the length");
+        if let Some(byte) = bytes.get_mut(index) {
+            *byte ^= 1;
+        }
     }
 }

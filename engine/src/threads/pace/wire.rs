@@ -86,7 +86,9 @@ impl<'a> Wire<'a> {
             let now_s = fabric.now_s();
             let next_s = self.next_s();
             let wait = if next_s.is_finite() {
-                Duration::from_secs_f64((next_s - now_s).max(0.0)).min(LOOK)
+                // Something is on its way: no standstill.
+                fabric.count_progress();
+                Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK)
             } else {
                 LOOK
             };
