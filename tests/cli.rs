@@ -409,7 +409,7 @@ fn a_validation_of_another_cluster_says_so() {
     let text = text_of(&zipwire(&args).output().unwrap().stdout);
     assert!(text.contains(&format!("the real run differs from the scenario: `{change}`\n")), "{text}");
     for (change, message) in [
-        ("workload.payload.gaussian=1.0", "variant `native`: the real run would have another payload"),
+        ("workload.payload.gaussian=1.0", "`--real-set`: variant `native` would have another payload"),
         ("cluster.links.\"gpu 9 up\"=1 GB/s", "the cluster has no link `gpu 9 up`"),
     ] {
         let refused = output(&["validate", scenario, "--real-set", change]);
