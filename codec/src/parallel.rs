@@ -39,7 +39,7 @@ impl Pieces {
     /// If the codec does not support the type or the values are not whole.
     ///
     /// # Panics
-    /// If there are more or fewer bytes.
+    /// If there are more or fewer bytes, or `codec` is another one than the room was made for.
     pub fn encode(&mut self, codec: &dyn Codec, values: &[u8]) -> Result<(), EncodeError> {
         assert_eq!(values.len(), self.len, "the room is for another number of bytes");
         let (layout, dtype) = (self.layout, self.dtype);
