@@ -36,8 +36,14 @@ pub(crate) fn offset(index: u64) -> u32 {
 
 /// Sum of all values of a frame.
 pub(crate) fn of_values(kernel: &Kernel, values: &[u8]) -> u32 {
+    of_values_at(kernel, values, 0)
+}
+
+/// Sum of a part of the values that starts `position` bytes (a multiple of [`BLOCK_BYTES`]) into them.
+pub(crate) fn of_values_at(kernel: &Kernel, values: &[u8], position: usize) -> u32 {
+    debug_assert_eq!(position % BLOCK_BYTES, 0);
     let words_per_block = (BLOCK_BYTES / 4) as u64;
-    values.chunks(BLOCK_BYTES).zip(0u64..).fold(0, |sum: u32, (block, index)| {
+    values.chunks(BLOCK_BYTES).zip((position / BLOCK_BYTES) as u64..).fold(0, |sum: u32, (block, index)| {
         sum.wrapping_add((kernel.checksum)(block, index * words_per_block))
     })
 }

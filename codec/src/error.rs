@@ -207,6 +207,14 @@ pub enum DecodeError {
         /// What is wrong.
         fault: TileFault,
     },
+    /// A block contradicts itself.
+    #[error("block `{block}`: {fault}")]
+    Block {
+        /// Number of the block, from 0.
+        block: usize,
+        /// What is wrong.
+        fault: BlockFault,
+    },
     /// The frame is well-formed, but it is not the one that was written.
     #[error("checksum is `{found:#010x}`, the header says `{expected:#010x}`")]
     Checksum {
@@ -254,5 +262,47 @@ pub enum TileFault {
     },
     /// A code or a mask bit beyond the last value is not zero.
     #[error("a code or mask bit beyond the last value is not zero")]
+    Padding,
+}
+
+/// How a block of a frame contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockFault {
+    /// No form has this tag, or the layout or the length of the block excludes it.
+    #[error("form `{0:#04x}` is not possible here")]
+    Form(u8),
+    /// A field that must be zero in this form is not.
+    #[error("a field that the form does not use is not zero")]
+    UnusedField,
+    /// No group has such a base.
+    #[error("base `{0}` is above `254`")]
+    Base(u8),
+    /// An escape gives an exponent that values of the type cannot have.
+    #[error("an exponent has more bits than the type")]
+    Exponent,
+    /// The body is longer than what is left of its section.
+    #[error("the body passes the end of the section")]
+    Overrun,
+    /// Block table and bases or mask disagree on how many values are coded.
+    #[error("`{found}` values can be coded, the block table says `{expected}`")]
+    Coded {
+        /// In the block table.
+        expected: usize,
+        /// In the body.
+        found: usize,
+    },
+    /// Codes and block table disagree on how many values a tier passes on.
+    #[error("tier `{tier}` passes on `{found}` values, the block table says `{expected}`")]
+    Passed {
+        /// Number of the tier, from 1.
+        tier: usize,
+        /// In the block table.
+        expected: usize,
+        /// In the codes.
+        found: usize,
+    },
+    /// What fills up a part of the body is not zero.
+    #[error("a bit or byte beyond the last value is not zero")]
     Padding,
 }

@@ -35,7 +35,7 @@ pub fn decode(
         let (expected, found) = (header.dynamic_len, dynamic_section.len());
         return Err(DecodeError::Length { section: Section::Dynamic, expected, found });
     }
-    let sum = (entry.decode)(&Body { layout, static_section, dynamic_section }, out)?;
+    let sum = (entry.decode)(&Body { layout, dtype, static_section, dynamic_section }, out)?;
     let found = sum.wrapping_add(header.sum());
     if found != header.checksum {
         return Err(DecodeError::Checksum { expected: header.checksum, found });
@@ -94,6 +94,7 @@ pub fn decode_from_slice(
 /// sections have been checked.
 pub(crate) struct Body<'a> {
     pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
     pub(crate) static_section: &'a [u8],
     pub(crate) dynamic_section: &'a [u8],
 }

@@ -56,11 +56,12 @@ pub mod scale;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 mod spec;
+mod tiered;
 mod window7;
 
 pub use codec::Codec;
 pub use dtype::DType;
-pub use error::{DecodeError, EncodeError, Section, SpecError, TileFault};
+pub use error::{BlockFault, DecodeError, EncodeError, Section, SpecError, TileFault};
 pub use frame::{decode, decode_from_slice, encode_to_vec};
 pub use header::FRAME_VERSION;
 pub use kernel::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};

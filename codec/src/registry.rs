@@ -2,6 +2,7 @@
 
 use crate::frame::Body;
 use crate::raw::{self, Raw};
+use crate::tiered::{self, Tiered};
 use crate::window7::{self, Window7};
 use crate::{Codec, DecodeError};
 
@@ -32,6 +33,7 @@ pub(crate) struct Choice {
 pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: 0, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode },
     Entry { tag: 1, codec: &Window7::DEFAULT, options: window7::OPTIONS, build: window7::build, decode: window7::decode },
+    Entry { tag: 2, codec: &Tiered, options: &[], build: |_| Box::new(Tiered), decode: tiered::decode },
 ];
 
 /// The codec with this id.

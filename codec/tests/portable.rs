@@ -8,6 +8,10 @@ mod codecs;
 mod golden;
 #[path = "reference.rs"]
 mod reference;
+#[path = "tiered.rs"]
+mod tiered;
+#[path = "tiered_reference.rs"]
+mod tiered_reference;
 #[path = "window7.rs"]
 mod window7;
 

@@ -4,10 +4,12 @@
 //! Every implementation gives the same bytes; the portable one is the reference. Kernels work on one tile at a time and
 //! know nothing of frames, modes or layouts.
 
+pub(crate) mod fields;
 mod level;
 pub(crate) mod mask;
 pub(crate) mod near;
 pub(crate) mod sums;
+pub(crate) mod tier;
 pub(crate) mod window;
 
 use std::sync::OnceLock;
@@ -15,6 +17,7 @@ use std::sync::OnceLock;
 use crate::TileFault;
 pub use level::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 use near::Near;
+use tier::Tier;
 
 /// Values that a kernel takes at most in one call.
 pub(crate) const TILE: usize = 8192;
@@ -49,9 +52,25 @@ pub(crate) struct CodedMut<'a> {
     pub(crate) escapes: &'a mut [u8],
 }
 
+/// Values that have a base in common at least.
+pub(crate) const BASE_GROUP: usize = 256;
+
+/// What the base of a group of [`BASE_GROUP`] values is chosen by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupSums {
+    /// Sum of the exponents.
+    pub(crate) exponents: u32,
+    /// How many values are exactly +0.
+    pub(crate) zeros: u32,
+}
+
+/// Its error is a number of values.
+type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
+
 /// One implementation of all inner loops.
 ///
-/// `values` are BF16, little-endian, at most [`TILE`] of them, except in `checksum`.
+/// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `restore_zeros` at most
+/// [`TILE`] values.
 pub(crate) struct Kernel {
     /// Its name.
     pub(crate) level: SimdLevel,
@@ -76,6 +95,20 @@ pub(crate) struct Kernel {
     /// `(mask, kept, out)`: the inverse. `mask` has as many bits set as there are values in `kept`, none of them beyond
     /// the last value of `out`.
     pub(crate) restore_zeros: fn(&[u8], &[u8], &mut [u8]),
+    /// `(values, sums)`: sums over each group of [`BASE_GROUP`] values, of which the last one may be shorter.
+    pub(crate) group_sums: fn(&[u8], &mut [GroupSums]),
+    /// `(values, base, rest, residuals)`: sign and mantissa of each value, and exponent less `base` modulo 256.
+    pub(crate) split: fn(&[u8], u8, &mut [u8], &mut [u8]),
+    /// `(rest, residuals, base, values)`: the inverse.
+    pub(crate) join: fn(&[u8], &[u8], u8, &mut [u8]),
+    /// `(list, start, passed, tier, planes)`: codes the residuals in `list` from `start` on, a multiple of 64; returns the
+    /// number of all that have no code. These follow the `passed`, at most `start`, that are the front of `list` already; the rest of it
+    /// is of no meaning afterwards. `planes` has exactly `tier::plane_bytes` of the number of residuals.
+    pub(crate) pack_tier: fn(&mut [u8], usize, usize, &Tier, &mut [u8]) -> usize,
+    /// `(list, passed, tier, planes)`: the inverse, in place. The list's last `tier::LIST_PAD` bytes are of no meaning;
+    /// the `passed` before them are the residuals without a code. It fails, with their number, if the planes have more
+    /// or fewer such.
+    pub(crate) unpack_tier: UnpackTier,
 }
 
 /// What [`active`] gives, once that is decided.
@@ -110,4 +143,9 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     zeros: mask::zeros,
     drop_zeros: mask::drop_zeros,
     restore_zeros: mask::restore_zeros,
+    group_sums: fields::group_sums,
+    split: fields::split,
+    join: fields::join,
+    pack_tier: tier::pack_tier,
+    unpack_tier: tier::unpack_tier,
 };

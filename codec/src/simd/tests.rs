@@ -4,7 +4,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::kernel::near::tests::near_of;
-use crate::kernel::{self, Coded, CodedMut, GROUP, INDEX_GROUP, Kernel, PORTABLE, TILE};
+use crate::kernel::tier::{self, LIST_PAD, Tier};
+use crate::kernel::{
+    self, BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, TILE,
+};
 use crate::scale::{LAST_START, covered};
 
 /// Every short length, and those around groups and tiles.
@@ -243,6 +246,86 @@ fn zeros_are_dropped_and_restored_alike() {
                 let mut out = Unaligned::filled(0x5a, 2 * count);
                 (kernel.restore_zeros)(&mask, kept.bytes(), out.bytes_mut());
                 assert!(out.bytes() == values, "{count} {kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn fields_are_taken_apart_and_joined_alike() {
+    for kernel in kernels() {
+        for count in lengths() {
+            let kind = count % KINDS;
+            let values = values(kind, count, count as u64);
+            let values = values.bytes();
+            let sums = |kernel: &Kernel| {
+                let mut sums = vec![GroupSums::default(); count.div_ceil(BASE_GROUP)];
+                (kernel.group_sums)(values, &mut sums);
+                sums
+            };
+            assert_eq!(sums(kernel), sums(&PORTABLE), "{count} {kind}");
+            let base = (count * 7) as u8;
+            let split = |kernel: &Kernel| {
+                let (mut rest, mut residuals) =
+                    (Unaligned::filled(0xa5, count), Unaligned::filled(0xa5, count));
+                (kernel.split)(values, base, rest.bytes_mut(), residuals.bytes_mut());
+                (rest, residuals)
+            };
+            let (rest, residuals) = split(kernel);
+            let expected = split(&PORTABLE);
+            assert!(
+                rest.bytes() == expected.0.bytes() && residuals.bytes() == expected.1.bytes(),
+                "{count} {kind}"
+            );
+            let mut out = Unaligned::filled(0x5a, 2 * count);
+            (kernel.join)(rest.bytes(), residuals.bytes(), base, out.bytes_mut());
+            assert!(out.bytes() == values, "{count} {kind}");
+        }
+    }
+}
+
+#[test]
+fn tiers_are_packed_and_unpacked_alike() {
+    let tiers = [[0, 1, -1], [-2, -3, 2], [-5, 2, -6], [3, -7, -8], [-7, -8, -9]].map(Tier::new);
+    for kernel in kernels() {
+        let mut rng = ChaCha8Rng::seed_from_u64(9);
+        for (case, count) in lengths().chain([4 * TILE]).enumerate() {
+            // From nearly none that are passed on to all of them.
+            let spread = [2, 4, 12, 60, 256][case % 5];
+            let tier = &tiers[case / 5 % 5];
+            let residuals: Vec<u8> =
+                (0..count).map(|_| tier.symbols[0].wrapping_add(rng.random_range(0..spread) as u8)).collect();
+            let pack = |kernel: &Kernel| {
+                let mut list = Unaligned::new(&residuals);
+                let mut planes = Unaligned::filled(0xa5, tier::plane_bytes(count));
+                // In one go, or in two.
+                let first = if case % 3 == 0 { count / 128 * 64 } else { 0 };
+                let (first_planes, planes_left) = planes.bytes_mut().split_at_mut(tier::plane_bytes(first));
+                let passed = (kernel.pack_tier)(&mut list.bytes_mut()[..first], 0, 0, tier, first_planes);
+                let passed = (kernel.pack_tier)(list.bytes_mut(), first, passed, tier, planes_left);
+                (list.bytes()[..passed].to_vec(), planes)
+            };
+            let (passed, planes) = pack(kernel);
+            let expected = pack(&PORTABLE);
+            assert!(passed == expected.0 && planes.bytes() == expected.1.bytes(), "{count} {spread}");
+
+            let unpack = |kernel: &Kernel, planes: &[u8], promised: usize| {
+                let mut list = Unaligned::filled(0x77, count + LIST_PAD);
+                let start = count - promised;
+                let len = promised.min(passed.len());
+                list.bytes_mut()[start..][..len].copy_from_slice(&passed[..len]);
+                (kernel.unpack_tier)(list.bytes_mut(), promised, tier, planes)
+                    .map(|()| list.bytes()[..count].to_vec())
+            };
+            assert!(unpack(kernel, planes.bytes(), passed.len()).unwrap() == residuals, "{count} {spread}");
+            // Damaged planes, and counts that are not theirs.
+            let mut damaged = planes.clone();
+            rng.fill(damaged.bytes_mut());
+            for planes in [&planes, &damaged] {
+                for promised in [0, passed.len().saturating_sub(1), (passed.len() + 1).min(count), count] {
+                    let result = unpack(kernel, planes.bytes(), promised);
+                    assert!(result == unpack(&PORTABLE, planes.bytes(), promised), "{count} {spread}");
+                }
             }
         }
     }

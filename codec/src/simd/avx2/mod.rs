@@ -1,15 +1,18 @@
 //! AVX2, and the bit instructions that all processors with AVX2 have.
 
 mod counts;
+mod fields;
 mod mask;
 mod pack;
 mod sums;
+mod tier;
 mod unpack;
 mod vector;
 
 use crate::TileFault;
 use crate::kernel::near::Near;
-use crate::kernel::{Coded, CodedMut, EscapeIndex, Kernel, SimdLevel};
+use crate::kernel::tier::Tier;
+use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -41,6 +44,13 @@ entries! {
     fn zeros(values: &[u8]) -> usize => mask::zeros;
     fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
     fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros;
+    fn group_sums(values: &[u8], sums: &mut [GroupSums]) -> () => fields::group_sums;
+    fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) -> () => fields::split;
+    fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> () => fields::join;
+    fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize
+        => tier::pack_tier;
+    fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize>
+        => tier::unpack_tier;
 }
 
 static AVX2: Kernel = Kernel {
@@ -54,4 +64,9 @@ static AVX2: Kernel = Kernel {
     zeros,
     drop_zeros,
     restore_zeros,
+    group_sums,
+    split,
+    join,
+    pack_tier,
+    unpack_tier,
 };

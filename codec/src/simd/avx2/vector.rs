@@ -34,6 +34,30 @@ pub(super) fn store_half(bytes: &mut [u8; 16], vector: __m128i) {
     unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), vector) }
 }
 
+/// Eight bytes from `position` on, in the lower half.
+///
+/// # Safety
+/// `bytes` has at least `position + 8` bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn load_8_at(bytes: &[u8], position: usize) -> __m128i {
+    debug_assert!(position + 8 <= bytes.len());
+    // SAFETY: the caller promises that these eight bytes are in the slice, and the load asks for no alignment.
+    unsafe { _mm_loadl_epi64(bytes.as_ptr().add(position).cast()) }
+}
+
+/// Writes the lower half to the eight bytes from `position` on.
+///
+/// # Safety
+/// `bytes` has at least `position + 8` bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn store_8_at(bytes: &mut [u8], position: usize, vector: __m128i) {
+    debug_assert!(position + 8 <= bytes.len());
+    // SAFETY: the caller promises that these eight bytes are in the slice, and the store asks for no alignment.
+    unsafe { _mm_storel_epi64(bytes.as_mut_ptr().add(position).cast(), vector) }
+}
+
 /// Asks for the cache line that lies `distance` bytes behind the start of `bytes`, which the next call may need.
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -1,0 +1,125 @@
+//! Tiers, 64 values at a time: a table look-up gives the codes, shuffles from tables bring together what is passed on and
+//! put it apart again.
+
+use std::arch::x86_64::*;
+
+use super::vector::{bits, load, load_8_at, load_half, store, store_8_at};
+use crate::kernel::tier::{
+    self, BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, unpack_from, write_pair,
+};
+
+/// For each mask of eight bytes, the shuffle that brings those which are marked together.
+static TOGETHER: [u64; 256] = shuffles(true);
+/// For each mask of eight bytes, the shuffle that brings the first ones to those which are marked; the others are 0.
+static APART: [u64; 256] = shuffles(false);
+
+const fn shuffles(together: bool) -> [u64; 256] {
+    let mut shuffles = [0; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let mut shuffle = [0x80; 8];
+        let (mut position, mut rank) = (0, 0);
+        while position < 8 {
+            if mask >> position & 1 == 1 {
+                let (from, to) = if together { (position, rank) } else { (rank, position) };
+                shuffle[to] = from as u8;
+                rank += 1;
+            }
+            position += 1;
+        }
+        shuffles[mask] = u64::from_le_bytes(shuffle);
+        mask += 1;
+    }
+    shuffles
+}
+
+/// See [`crate::kernel::Kernel::pack_tier`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn pack_tier(
+    list: &mut [u8],
+    start: usize,
+    mut passed: usize,
+    tier: &Tier,
+    planes: &mut [u8],
+) -> usize {
+    assert!(passed <= start, "values are passed on after they have been read");
+    let steps = (list.len() - start) / STEP;
+    let (full, last) = planes.split_at_mut(PAIR * steps);
+    let codes = _mm256_broadcastsi128_si256(load_half(&tier.codes));
+    let bias = _mm256_set1_epi8(BIAS.cast_signed());
+    let other = _mm256_set1_epi8(15);
+    let planes_of = |residuals| {
+        let number = _mm256_min_epu8(_mm256_add_epi8(residuals, bias), other);
+        let codes = _mm256_shuffle_epi8(codes, number);
+        (bits(_mm256_slli_epi16::<7>(codes)), bits(_mm256_slli_epi16::<6>(codes)))
+    };
+    for (step, pair) in full.as_chunks_mut::<PAIR>().0.iter_mut().enumerate() {
+        let start = start + STEP * step;
+        let residuals: &[u8; STEP] =
+            list[start..].first_chunk().expect("the list has as many full steps as the planes");
+        let [first, second] = residuals.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
+        let (low, high) = planes_of(load(first));
+        let (second_low, second_high) = planes_of(load(second));
+        let low = u64::from(low) | u64::from(second_low) << 32;
+        let high = u64::from(high) | u64::from(second_high) << 32;
+        write_pair(pair, low, high);
+        for eight in 0..8 {
+            let marks = (low & high) >> (8 * eight) & 0xff;
+            // SAFETY: the list has all 64 bytes from `start` on, as `residuals` shows; and `passed` was not above the
+            // first `start` and grows by at most 8 when `start + 8 * eight` does: eight bytes from it are in the list.
+            unsafe {
+                let values = load_8_at(list, start + 8 * eight);
+                let shuffle = _mm_cvtsi64_si128(TOGETHER[marks as usize].cast_signed());
+                store_8_at(list, passed, _mm_shuffle_epi8(values, shuffle));
+            }
+            passed += marks.count_ones() as usize;
+        }
+    }
+    tier::pack_tier(list, start + STEP * steps, passed, tier, last)
+}
+
+/// See [`crate::kernel::Kernel::unpack_tier`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize> {
+    check_passed(passed, planes)?;
+    let count = list.len().checked_sub(LIST_PAD).expect("padding follows the list");
+    let mut source = count.checked_sub(passed).expect("no more is passed on than there is");
+    let steps = count / STEP;
+    let (full, last) = planes.split_at(PAIR * steps);
+    let symbols = _mm256_set1_epi32(i32::from_le_bytes(tier.symbols));
+    let spread = _mm256_setr_epi8(
+        0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3,
+    );
+    let select = _mm256_set1_epi64x(i64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]));
+    let (one, two) = (_mm256_set1_epi8(1), _mm256_set1_epi8(2));
+    let symbols_of = |low: u32, high: u32| {
+        let bytes = |bits: u32| {
+            let bits = _mm256_shuffle_epi8(_mm256_set1_epi32(bits.cast_signed()), spread);
+            _mm256_cmpeq_epi8(_mm256_and_si256(bits, select), select)
+        };
+        let codes = _mm256_or_si256(_mm256_and_si256(bytes(low), one), _mm256_and_si256(bytes(high), two));
+        // The symbol of code 3 is 0.
+        _mm256_shuffle_epi8(symbols, codes)
+    };
+    for (step, pair) in full.as_chunks::<PAIR>().0.iter().enumerate() {
+        let (low, high) = read_pair(pair);
+        for (half, shift) in [(0, 0), (1, 32)] {
+            let (low, high) = ((low >> shift) as u32, (high >> shift) as u32);
+            let marks = low & high;
+            let mut next = |eight: u32| {
+                let marks = marks >> (8 * eight) & 0xff;
+                // SAFETY: `source` began `passed` values before the padding of 32 bytes, and has moved by the number
+                // of marks before these, which are no more than `passed`: `check_passed` has counted all of them.
+                let values = unsafe { load_8_at(list, source) };
+                source += marks.count_ones() as usize;
+                _mm_shuffle_epi8(values, _mm_cvtsi64_si128(APART[marks as usize].cast_signed()))
+            };
+            let (a, b, c, d) = (next(0), next(1), next(2), next(3));
+            let passed = _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b));
+            let out = list[STEP * step + 32 * half..].first_chunk_mut().expect("the step is full");
+            store(out, _mm256_or_si256(passed, symbols_of(low, high)));
+        }
+    }
+    unpack_from(list, STEP * steps, source, tier, last);
+    Ok(())
+}

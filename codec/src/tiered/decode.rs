@@ -1,0 +1,235 @@
+//! Bodies into blocks: the inverse of encoding, with nothing taken on trust.
+
+use std::ops::Range;
+
+use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
+use super::fields::Fields;
+use super::geometry::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
+use super::order::TIERS;
+use super::rest::{Rest, Shape};
+use crate::kernel::tier::{LIST_PAD, ends_clear, plane_bytes};
+use crate::kernel::{BASE_GROUP, Kernel};
+use crate::{BlockFault, DType, Layout};
+
+/// Decodes one block after the other.
+pub(super) struct Decoder<'a> {
+    kernel: &'a Kernel,
+    layout: Layout,
+    fields: Fields,
+    /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
+    list: [u8; BLOCK + LIST_PAD],
+}
+
+/// The bases of a block's groups.
+struct Bases<'a> {
+    layout: Layout,
+    entry: Entry,
+    bytes: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields) -> Self {
+        Self { kernel, layout, fields, list: [0; BLOCK + LIST_PAD] }
+    }
+
+    /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off.
+    pub(super) fn block<'b>(
+        &mut self,
+        entry: Entry,
+        static_body: &'b [u8],
+        dynamic: &mut &'b [u8],
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        match entry.form {
+            Form::Zero => out.fill(0),
+            Form::Stored => {
+                let (first, second) = out.split_at_mut(static_body.len());
+                first.copy_from_slice(static_body);
+                second.copy_from_slice(take(dynamic, second.len())?);
+            }
+            Form::One(_) | Form::Nibbles | Form::Bytes => self.coded(entry, static_body, dynamic, out)?,
+        }
+        Ok(())
+    }
+
+    fn coded<'b>(
+        &mut self,
+        entry: Entry,
+        static_body: &'b [u8],
+        dynamic: &mut &'b [u8],
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        let count = out.len() / self.fields.width();
+        let coded = usize::from(entry.counts[0]);
+        let bases = Bases::read(self.layout, entry, count, dynamic)?;
+        let kept = (0..count.div_ceil(BASE_GROUP))
+            .filter(|group| bases.of(*group).is_some())
+            .map(|group| (count - group * BASE_GROUP).min(BASE_GROUP))
+            .sum();
+        let mask = take(dynamic, if entry.masked { mask_bytes(kept) } else { 0 })?;
+        let found = if entry.masked { check_mask(mask, kept)? } else { kept };
+        if found != coded {
+            return Err(BlockFault::Coded { expected: coded, found });
+        }
+        let mut fixed = static_body;
+        let head = match self.layout {
+            Layout::Split => &mut fixed,
+            Layout::Compact => &mut *dynamic,
+        };
+        let first = take(head, plane_bytes(coded))?;
+        let shape = Shape::read(self.layout, self.fields, coded, head)?;
+        let rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
+        let (planes_len, escapes_len) = tail_bytes(&entry.counts);
+        let planes = take(dynamic, planes_len)?;
+        let escapes = take(dynamic, escapes_len)?;
+        self.tiers(entry, first, planes, escapes)?;
+        self.join(&bases, mask, rest, out)
+    }
+
+    /// Leaves the residuals in the list.
+    fn tiers(
+        &mut self,
+        entry: Entry,
+        first: &[u8],
+        mut planes: &[u8],
+        escapes: &[u8],
+    ) -> Result<(), BlockFault> {
+        let counts = entry.counts.map(usize::from);
+        let (escapes, padding) = escapes.split_at(counts[TIERS]);
+        check_zero(padding)?;
+        self.list[BLOCK - escapes.len()..BLOCK].copy_from_slice(escapes);
+        for (number, tier) in entry.form.order().tiers().iter().enumerate().rev() {
+            let (count, passed) = (counts[number], counts[number + 1]);
+            let own = match number {
+                0 => first,
+                _ => {
+                    let (before, own) = planes.split_at(planes.len() - plane_bytes(count));
+                    planes = before;
+                    own
+                }
+            };
+            if !ends_clear(count, own) {
+                return Err(BlockFault::Padding);
+            }
+            (self.kernel.unpack_tier)(&mut self.list[BLOCK - count..], passed, tier, own)
+                .map_err(|found| BlockFault::Passed { tier: number + 1, expected: passed, found })?;
+        }
+        Ok(())
+    }
+
+    /// Writes the values.
+    fn join(
+        &mut self,
+        bases: &Bases<'_>,
+        mut mask: &[u8],
+        mut rest: Rest<'_>,
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        let entry = bases.entry;
+        if let (Form::One(_), false, DType::Bf16) = (entry.form, entry.masked, self.fields.dtype) {
+            let all = 0..usize::from(entry.counts[0]);
+            return self.join_values(all, entry, entry.base, &mut rest, out);
+        }
+        let width = self.fields.width();
+        let mut done = 0;
+        let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
+        for (group, out) in out.chunks_mut(width * BASE_GROUP).enumerate() {
+            let Some(base) = bases.of(group) else {
+                out.fill(0);
+                continue;
+            };
+            let count = out.len() / width;
+            let mut end = done + count;
+            if entry.masked {
+                let bits = mask.split_off(..mask_bytes(count)).expect("the mask has a bit for each value");
+                let kept: usize = bits.iter().map(|bits| bits.count_ones() as usize).sum();
+                let nonzero = &mut nonzero[..kept * width];
+                end = done + kept;
+                self.join_values(done..end, entry, base, &mut rest, nonzero)?;
+                self.fields.restore_zeros(self.kernel, &bits[..count.div_ceil(8)], nonzero, out);
+            } else {
+                self.join_values(done..end, entry, base, &mut rest, out)?;
+            }
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// Writes coded values, as many as there are in `range`. Only BF16 can have more than a group.
+    fn join_values(
+        &self,
+        range: Range<usize>,
+        entry: Entry,
+        base: u8,
+        rest: &mut Rest<'_>,
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        let coded = usize::from(entry.counts[0]);
+        let residuals = &self.list[BLOCK - coded..BLOCK][range.clone()];
+        if self.fields.dtype == DType::Bf16 {
+            (self.kernel.join)(&rest.bytes()[range], residuals, base, out);
+            return Ok(());
+        }
+        let mut rests = [0; BASE_GROUP];
+        let rests = &mut rests[..range.len()];
+        rest.get(rests, range.start);
+        if self.fields.join(rests, residuals, base, out) { Ok(()) } else { Err(BlockFault::Exponent) }
+    }
+}
+
+impl<'a> Bases<'a> {
+    /// Takes the bases of a block of `count` values off `dynamic`.
+    fn read(layout: Layout, entry: Entry, count: usize, dynamic: &mut &'a [u8]) -> Result<Self, BlockFault> {
+        let len = entry.form.bases_len(count);
+        let (bytes, padding) = take(dynamic, len.next_multiple_of(ALIGN))?.split_at(len);
+        check_zero(padding)?;
+        let bases = Self { layout, entry, bytes };
+        let groups = count.div_ceil(BASE_GROUP);
+        if entry.form == Form::Nibbles {
+            if groups % 2 == 1 && bytes[groups / 2] >> 4 != 0 {
+                return Err(BlockFault::Padding);
+            }
+            let highest = (0..groups).filter_map(|group| bases.of(group)).max();
+            if let Some(base) = highest.filter(|base| *base > LAST_BASE) {
+                return Err(BlockFault::Base(base));
+            }
+        }
+        Ok(bases)
+    }
+
+    /// The base of a group; none if all its values are +0 and left out.
+    fn of(&self, group: usize) -> Option<u8> {
+        let base = match self.entry.form {
+            Form::Nibbles => match self.bytes[group / 2] >> (group % 2 * 4) & 15 {
+                ZERO_NIBBLE => None,
+                nibble => Some(self.entry.base.saturating_add(nibble)),
+            },
+            Form::Bytes => Some(self.bytes[group]).filter(|base| *base != ZERO_BYTE),
+            Form::One(_) | Form::Stored | Form::Zero => Some(self.entry.base),
+        };
+        match self.layout {
+            // Nothing is left out: such a group has base 0.
+            Layout::Split => base.or(Some(0)),
+            Layout::Compact => base,
+        }
+    }
+}
+
+/// How many of `count` values the mask marks.
+fn check_mask(mask: &[u8], count: usize) -> Result<usize, BlockFault> {
+    let (bits, padding) = mask.split_at(count.div_ceil(8));
+    check_zero(padding)?;
+    match bits.last() {
+        Some(bits) if !count.is_multiple_of(8) && bits >> (count % 8) != 0 => Err(BlockFault::Padding),
+        _ => Ok(bits.iter().map(|bits| bits.count_ones() as usize).sum()),
+    }
+}
+
+fn check_zero(padding: &[u8]) -> Result<(), BlockFault> {
+    if padding.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(BlockFault::Padding) }
+}
+
+/// Takes `len` bytes off the front.
+fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], BlockFault> {
+    bytes.split_off(..len).ok_or(BlockFault::Overrun)
+}

@@ -1,0 +1,189 @@
+//! Blocks into bodies. What a body has, in this order: bases, mask, first tier and rest, the other tiers, escapes.
+
+use super::entry::{Entry, Form};
+use super::fields::Fields;
+use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
+use super::order::TIERS;
+use super::plan::Plan;
+use super::rest::{RestMut, RestStats};
+use crate::checksum::BLOCK_BYTES;
+use crate::kernel::tier::{STEP, plane_bytes};
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+use crate::{DType, Layout, checksum};
+
+/// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
+const STRIP: usize = 16;
+
+/// Encodes one block after the other.
+pub(super) struct Encoder<'a> {
+    kernel: &'a Kernel,
+    layout: Layout,
+    fields: Fields,
+    sums: [GroupSums; GROUPS],
+    /// Bytes of all blocks so far, and their checksum.
+    position: usize,
+    pub(super) checksum: u32,
+    /// Residuals, then what the tiers pass on.
+    list: [u8; BLOCK],
+}
+
+impl<'a> Encoder<'a> {
+    pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields) -> Self {
+        let sums = [GroupSums::default(); GROUPS];
+        Self { kernel, layout, fields, sums, position: 0, checksum: 0, list: [0; BLOCK] }
+    }
+
+    /// Writes the body of a block: all of `static_body`, which is empty in the compact layout, and the front of
+    /// `dynamic`; returns the entry and the length of the latter. Both buffers together have room for the values.
+    pub(super) fn block(
+        &mut self,
+        values: &[u8],
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> (Entry, usize) {
+        let dynamic = &mut dynamic[..values.len() - static_body.len()];
+        let count = values.len() / self.fields.width();
+        self.sum(values);
+        let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
+        let rest = match self.layout {
+            Layout::Split => RestStats::new(self.fields, &[]),
+            Layout::Compact => RestStats::new(self.fields, values),
+        };
+        let plan = Plan::new(self.layout, self.fields, count, sums, &rest);
+        if plan.form == Form::Zero {
+            return (Entry::uncoded(Form::Zero), 0);
+        }
+        if let Some(coded) = self.coded(&plan, values, static_body, dynamic) {
+            return coded;
+        }
+        let (first, second) = values.split_at(static_body.len());
+        static_body.copy_from_slice(first);
+        dynamic.copy_from_slice(second);
+        (Entry::uncoded(Form::Stored), dynamic.len())
+    }
+
+    /// Sums over the groups of a block, and its part of the checksum: both of some values while they are in the fastest
+    /// cache.
+    fn sum(&mut self, values: &[u8]) {
+        let group_len = self.fields.width() * BASE_GROUP;
+        let parts = self.sums.chunks_mut(BLOCK_BYTES / group_len);
+        for (values, sums) in values.chunks(BLOCK_BYTES).zip(parts) {
+            let sums = &mut sums[..values.len().div_ceil(group_len)];
+            self.fields.group_sums(self.kernel, values, sums);
+            let sum = checksum::of_values_at(self.kernel, values, self.position);
+            self.checksum = self.checksum.wrapping_add(sum);
+            self.position += values.len();
+        }
+    }
+
+    /// Writes the body of a coded block, unless it would take the room of the values or more.
+    fn coded(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> Option<(Entry, usize)> {
+        let limit = dynamic.len();
+        let mut room = dynamic;
+        let count = values.len() / self.fields.width();
+        let bases = room.split_off_mut(..plan.form.bases_len(count).next_multiple_of(ALIGN))?;
+        plan.write_bases(count.div_ceil(BASE_GROUP), bases);
+        let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
+        let head_len = plane_bytes(plan.coded) + plan.rest.len();
+        let head = match self.layout {
+            Layout::Split if head_len >= values.len() => return None,
+            Layout::Split => static_body,
+            Layout::Compact => room.split_off_mut(..head_len)?,
+        };
+        let (first, rest) = head.split_at_mut(plane_bytes(plan.coded));
+        let rest = RestMut::new(&plan.rest, rest);
+        let mut left = self.split(plan, values, mask, first, rest);
+        let mut counts = [plan.coded as u16, 0, 0, 0, 0];
+        for (count, tier) in counts[1..TIERS].iter_mut().zip(&plan.form.order().tiers()[1..]) {
+            *count = left as u16;
+            let planes = room.split_off_mut(..plane_bytes(left))?;
+            left = (self.kernel.pack_tier)(&mut self.list[..left], 0, 0, tier, planes);
+        }
+        counts[TIERS] = left as u16;
+        let (escapes, padding) = room.split_off_mut(..left.next_multiple_of(ALIGN))?.split_at_mut(left);
+        escapes.copy_from_slice(&self.list[..left]);
+        padding.fill(0);
+        // As long as the values is too long.
+        let entry = Entry { form: plan.form, masked: plan.masked, base: plan.base, counts };
+        (!room.is_empty()).then(|| (entry, limit - room.len()))
+    }
+
+    /// Writes mask, rest and the first tier; returns how many values that passes on. They are left in the list.
+    fn split(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        mut mask: &mut [u8],
+        mut planes: &mut [u8],
+        mut rest: RestMut<'_>,
+    ) -> usize {
+        let tier = &plan.form.order().tiers()[0];
+        let group_len = self.fields.width() * BASE_GROUP;
+        // Values that have been split, coded in the first tier, and passed on.
+        let (mut done, mut packed, mut passed) = (0, 0, 0);
+        for (values, bases) in values.chunks(STRIP * group_len).zip(plan.bases.chunks(STRIP)) {
+            if let (Form::One(_), false, DType::Bf16) = (plan.form, plan.masked, self.fields.dtype) {
+                done = self.split_values(values, plan.base, &mut rest, done);
+            } else {
+                for (values, base) in values.chunks(group_len).zip(bases) {
+                    done = self.split_group(plan, values, *base, &mut mask, &mut rest, done);
+                }
+            }
+            let end = if done == plan.coded { done } else { done / STEP * STEP };
+            let planes =
+                planes.split_off_mut(..plane_bytes(end - packed)).expect("there are planes for all values");
+            passed = (self.kernel.pack_tier)(&mut self.list[..end], packed, passed, tier, planes);
+            packed = end;
+        }
+        passed
+    }
+
+    /// Writes mask, rest and residuals of a group, of which `done` come before; returns how many do afterwards.
+    fn split_group(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        base: Option<u8>,
+        mask: &mut &mut [u8],
+        rest: &mut RestMut<'_>,
+        done: usize,
+    ) -> usize {
+        let base = match self.layout {
+            Layout::Split => base.or(Some(0)),
+            Layout::Compact => base,
+        };
+        let Some(base) = base else { return done };
+        let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
+        let mut coded = values;
+        if plan.masked {
+            let count = values.len() / self.fields.width();
+            let bits = mask.split_off_mut(..mask_bytes(count)).expect("the mask has a bit for each value");
+            let (bits, padding) = bits.split_at_mut(count.div_ceil(8));
+            padding.fill(0);
+            let len = self.fields.drop_zeros(self.kernel, values, bits, &mut nonzero[..values.len()]);
+            coded = &nonzero[..len];
+        }
+        self.split_values(coded, base, rest, done)
+    }
+
+    /// Writes rest and residuals, of which `done` come before; returns how many do afterwards. Only BF16 can have more
+    /// values than a group.
+    fn split_values(&mut self, values: &[u8], base: u8, rest: &mut RestMut<'_>, done: usize) -> usize {
+        let count = values.len() / self.fields.width();
+        let residuals = &mut self.list[done..done + count];
+        if self.fields.dtype == DType::Bf16 {
+            (self.kernel.split)(values, base, &mut rest.bytes()[done..done + count], residuals);
+        } else {
+            let mut rests = [0; BASE_GROUP];
+            self.fields.split(values, base, &mut rests[..count], residuals);
+            rest.put(&rests[..count], done);
+        }
+        done + count
+    }
+}

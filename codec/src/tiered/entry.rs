@@ -1,0 +1,203 @@
+//! What the encoder chooses for a block, and how it is written in the block table.
+
+use super::fields::Fields;
+use super::geometry::{ENTRY, head_bytes};
+use super::order::{Order, TIERS};
+use crate::kernel::BASE_GROUP;
+use crate::{BlockFault, Layout};
+
+/// The largest base: what is above it as a byte stands for a group of zeros.
+pub(super) const LAST_BASE: u8 = 254;
+/// As a nibble, a group of zeros.
+pub(super) const ZERO_NIBBLE: u8 = 15;
+/// As a byte, a group of zeros.
+pub(super) const ZERO_BYTE: u8 = 255;
+
+/// Form of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// All groups have the base of the entry.
+    One(Order),
+    /// The values as they are.
+    Stored,
+    /// All values are +0; no body. Compact layout only.
+    Zero,
+    /// Each group has a nibble, which is added to the base of the entry.
+    Nibbles,
+    /// Each group has a byte with its base.
+    Bytes,
+}
+
+const ONE: u8 = 0;
+const STORED: u8 = 1;
+const ZERO: u8 = 2;
+const NIBBLES: u8 = 3;
+const BYTES: u8 = 4;
+/// Where the order is.
+const ORDER_SHIFT: u32 = 4;
+/// Set if there is a mask.
+const MASKED: u8 = 0x80;
+
+impl Form {
+    /// Bytes that the bases of a block of `count` values take.
+    pub(super) fn bases_len(self, count: usize) -> usize {
+        let groups = count.div_ceil(BASE_GROUP);
+        match self {
+            Self::One(_) | Self::Stored | Self::Zero => 0,
+            Self::Nibbles => groups.div_ceil(2),
+            Self::Bytes => groups,
+        }
+    }
+
+    /// The order of residuals.
+    pub(super) fn order(self) -> Order {
+        match self {
+            Self::One(order) => order,
+            Self::Nibbles | Self::Bytes | Self::Stored | Self::Zero => Order::High,
+        }
+    }
+
+    fn tag(self) -> u8 {
+        match self {
+            Self::One(order) => ONE | (order as u8) << ORDER_SHIFT,
+            Self::Stored => STORED,
+            Self::Zero => ZERO,
+            Self::Nibbles => NIBBLES,
+            Self::Bytes => BYTES,
+        }
+    }
+
+    fn from_tag(tag: u8) -> Option<Self> {
+        match tag {
+            STORED => Some(Self::Stored),
+            ZERO => Some(Self::Zero),
+            NIBBLES => Some(Self::Nibbles),
+            BYTES => Some(Self::Bytes),
+            _ => Order::ALL.into_iter().map(Self::One).find(|form| form.tag() == tag),
+        }
+    }
+}
+
+/// Entry of the block table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Form of the body.
+    pub(super) form: Form,
+    /// Whether a mask takes out the values that are +0. Compact layout only.
+    pub(super) masked: bool,
+    /// The base, or the lowest base of those that are nibbles; otherwise 0.
+    pub(super) base: u8,
+    /// Number of values in each tier, and of escapes. 0 if nothing is coded.
+    pub(super) counts: [u16; TIERS + 1],
+}
+
+impl Entry {
+    /// A block of which nothing is coded.
+    pub(super) fn uncoded(form: Form) -> Self {
+        Self { form, masked: false, base: 0, counts: [0; TIERS + 1] }
+    }
+
+    /// The bytes in the table.
+    pub(super) fn to_bytes(self) -> [u8; ENTRY] {
+        let mut bytes = [0; ENTRY];
+        bytes[0] = self.form.tag() | if self.masked { MASKED } else { 0 };
+        bytes[1] = self.base;
+        for (bytes, count) in bytes[2..].as_chunks_mut::<2>().0.iter_mut().zip(self.counts) {
+            *bytes = count.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// Reads the entry of a block of `count` values.
+    ///
+    /// # Errors
+    /// If the form is not possible in this layout, or the entry contradicts itself.
+    pub(super) fn from_bytes(
+        bytes: [u8; ENTRY],
+        layout: Layout,
+        fields: Fields,
+        count: usize,
+    ) -> Result<Self, BlockFault> {
+        let impossible = BlockFault::Form(bytes[0]);
+        let form = Form::from_tag(bytes[0] & !MASKED).ok_or(impossible)?;
+        let mut counts = [0; TIERS + 1];
+        for (count, bytes) in counts.iter_mut().zip(bytes[2..].as_chunks().0) {
+            *count = u16::from_le_bytes(*bytes);
+        }
+        let entry = Self { form, masked: bytes[0] & MASKED != 0, base: bytes[1], counts };
+        let compact = layout == Layout::Compact;
+        match form {
+            _ if entry.masked && !compact => return Err(impossible),
+            Form::Zero if !compact => return Err(impossible),
+            Form::Stored | Form::Zero if entry != Self::uncoded(form) => return Err(BlockFault::UnusedField),
+            Form::Stored | Form::Zero => return Ok(entry),
+            _ if !compact && head_bytes(fields, count) >= fields.width() * count => return Err(impossible),
+            Form::Bytes if entry.base != 0 => return Err(BlockFault::UnusedField),
+            _ if entry.base > LAST_BASE => return Err(BlockFault::Base(entry.base)),
+            _ => {}
+        }
+        let coded = usize::from(counts[0]);
+        // Only a mask and groups of zeros leave values out.
+        let all = !entry.masked && (!compact || matches!(form, Form::One(_)));
+        if coded == 0 || coded > count || (all && coded != count) {
+            return Err(BlockFault::Coded { expected: coded, found: count });
+        }
+        match (1..).zip(counts.windows(2)).find(|(_, pair)| pair[0] < pair[1]) {
+            Some((tier, pair)) => {
+                Err(BlockFault::Passed { tier, expected: usize::from(pair[1]), found: usize::from(pair[0]) })
+            }
+            None => Ok(entry),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    fn read(bytes: [u8; ENTRY], layout: Layout, count: usize) -> Result<Entry, BlockFault> {
+        Entry::from_bytes(bytes, layout, Fields::of(DType::Bf16), count)
+    }
+
+    #[test]
+    fn entries_come_back() {
+        let forms = Order::ALL.map(Form::One).into_iter().chain([Form::Nibbles, Form::Bytes]);
+        for (form, masked) in forms.flat_map(|form| [(form, false), (form, true)]) {
+            let base = if form == Form::Bytes { 0 } else { LAST_BASE };
+            let coded = if masked { 0x0506 } else { 0x0600 };
+            let entry = Entry { form, masked, base, counts: [coded, 0x0405, 0x0304, 3, 0] };
+            assert_eq!(read(entry.to_bytes(), Layout::Compact, 0x0600), Ok(entry));
+            let expected = if masked { Err(BlockFault::Form(entry.to_bytes()[0])) } else { Ok(entry) };
+            assert_eq!(read(entry.to_bytes(), Layout::Split, 0x0600), expected);
+        }
+        let entry =
+            Entry { form: Form::One(Order::High), masked: true, base: 7, counts: [0x0102, 9, 8, 7, 6] };
+        assert_eq!(entry.to_bytes(), [0xa0, 7, 2, 1, 9, 0, 8, 0, 7, 0, 6, 0]);
+    }
+
+    #[test]
+    fn entries_that_no_encoder_writes_are_refused() {
+        let entry = |tag, base, counts: [u8; 5]| {
+            let [a, b, c, d, e] = counts;
+            [tag, base, a, 0, b, 0, c, 0, d, 0, e, 0]
+        };
+        let (split, compact) = (Layout::Split, Layout::Compact);
+        for tag in [5, 0x30, 0x11, 0x23, 0x40, 0x08] {
+            assert_eq!(read(entry(tag, 0, [100; 5]), compact, 100), Err(BlockFault::Form(tag)));
+        }
+        assert_eq!(read(entry(2, 0, [0; 5]), split, 100), Err(BlockFault::Form(2)));
+        assert_eq!(read(entry(0, 0, [13; 5]), split, 13), Err(BlockFault::Form(0)));
+        assert_eq!(read(entry(0x82, 0, [0; 5]), compact, 100), Err(BlockFault::UnusedField));
+        assert_eq!(read(entry(1, 0, [1, 0, 0, 0, 0]), split, 100), Err(BlockFault::UnusedField));
+        assert_eq!(read(entry(4, 1, [100; 5]), compact, 100), Err(BlockFault::UnusedField));
+        assert_eq!(read(entry(3, 255, [100; 5]), compact, 100), Err(BlockFault::Base(255)));
+        let coded = |expected| Err(BlockFault::Coded { expected, found: 100 });
+        assert_eq!(read(entry(0, 0, [99; 5]), compact, 100), coded(99));
+        assert_eq!(read(entry(3, 0, [99; 5]), split, 100), coded(99));
+        assert_eq!(read(entry(3, 0, [0; 5]), compact, 100), coded(0));
+        assert_eq!(read(entry(0x80, 0, [101; 5]), compact, 100), coded(101));
+        let passed = Err(BlockFault::Passed { tier: 3, expected: 8, found: 7 });
+        assert_eq!(read(entry(0, 0, [100, 9, 7, 8, 0]), compact, 100), passed);
+    }
+}

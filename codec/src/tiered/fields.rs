@@ -1,0 +1,180 @@
+//! How values of a type divide into sign, exponent and mantissa. BF16 has kernels; the other types have loops.
+
+use crate::DType;
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+
+/// A type of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fields {
+    pub(super) dtype: DType,
+}
+
+impl Fields {
+    /// The fields of a type.
+    pub(super) fn of(dtype: DType) -> Self {
+        Self { dtype }
+    }
+
+    /// Bytes of a value.
+    pub(super) fn width(self) -> usize {
+        self.dtype.width()
+    }
+
+    /// Bits of the mantissa: the exponent is above it, then comes the sign.
+    pub(super) fn mantissa_bits(self) -> usize {
+        match self.dtype {
+            DType::Bf16 => 7,
+            DType::F16 => 10,
+            DType::F32 => 23,
+            DType::F8E4M3 => 3,
+            DType::F8E5M2 => 2,
+        }
+    }
+
+    /// Bits of the rest: the mantissa, and the sign above it.
+    pub(super) fn rest_bits(self) -> usize {
+        self.mantissa_bits() + 1
+    }
+
+    /// About how many bits a +0 takes that is coded: it is mostly an escape, and has a rest.
+    pub(super) fn bits_of_zero(self) -> usize {
+        16 + self.rest_bits()
+    }
+
+    /// See [`Kernel::group_sums`].
+    pub(super) fn group_sums(self, kernel: &Kernel, values: &[u8], sums: &mut [GroupSums]) {
+        if self.dtype == DType::Bf16 {
+            return (kernel.group_sums)(values, sums);
+        }
+        for (values, sums) in values.chunks(self.width() * BASE_GROUP).zip(sums) {
+            *sums = GroupSums::default();
+            self.for_each(values, |value| {
+                sums.exponents += self.exponent(value);
+                sums.zeros += u32::from(value == 0);
+            });
+        }
+    }
+
+    /// Rests and residuals of at most [`BASE_GROUP`] values.
+    pub(super) fn split(self, values: &[u8], base: u8, rests: &mut [u32], residuals: &mut [u8]) {
+        let mut out = rests.iter_mut().zip(residuals);
+        let mantissa = (1 << self.mantissa_bits()) - 1;
+        let sign_shift = 8 * self.width() - 1;
+        self.for_each(values, |value| {
+            if let Some((rest, residual)) = out.next() {
+                *rest = value >> sign_shift << self.mantissa_bits() | value & mantissa;
+                *residual = (self.exponent(value) as u8).wrapping_sub(base);
+            }
+        });
+    }
+
+    /// The inverse of [`Self::split`]. Returns whether all exponents are ones of the type.
+    #[must_use]
+    pub(super) fn join(self, rests: &[u32], residuals: &[u8], base: u8, values: &mut [u8]) -> bool {
+        let (mantissa_bits, sign_shift) = (self.mantissa_bits(), 8 * self.width() - 1);
+        let mantissa = (1 << mantissa_bits) - 1;
+        let mut exponents = 0;
+        for ((value, rest), residual) in values.chunks_exact_mut(self.width()).zip(rests).zip(residuals) {
+            let exponent = residual.wrapping_add(base);
+            exponents |= exponent;
+            let bits =
+                rest >> mantissa_bits << sign_shift | u32::from(exponent) << mantissa_bits | rest & mantissa;
+            value.copy_from_slice(&bits.to_le_bytes()[..self.width()]);
+        }
+        u32::from(exponents) >> self.exponent_bits() == 0
+    }
+
+    /// See [`Kernel::drop_zeros`]; returns bytes.
+    pub(super) fn drop_zeros(
+        self,
+        kernel: &Kernel,
+        values: &[u8],
+        mask: &mut [u8],
+        kept: &mut [u8],
+    ) -> usize {
+        let width = self.width();
+        if width == 2 {
+            return 2 * (kernel.drop_zeros)(values, mask, kept);
+        }
+        mask.fill(0);
+        let mut len = 0;
+        for (i, value) in values.chunks_exact(width).enumerate() {
+            // Written even if it is zero: then the next value takes its place.
+            kept[len..len + width].copy_from_slice(value);
+            let nonzero = value.iter().any(|byte| *byte != 0);
+            mask[i / 8] |= u8::from(nonzero) << (i % 8);
+            len += if nonzero { width } else { 0 };
+        }
+        len
+    }
+
+    /// See [`Kernel::restore_zeros`].
+    pub(super) fn restore_zeros(self, kernel: &Kernel, mask: &[u8], kept: &[u8], out: &mut [u8]) {
+        let width = self.width();
+        if width == 2 {
+            return (kernel.restore_zeros)(mask, kept, out);
+        }
+        let mut kept = kept.chunks_exact(width);
+        for (i, out) in out.chunks_exact_mut(width).enumerate() {
+            let marked = mask[i / 8] >> (i % 8) & 1 == 1;
+            match if marked { kept.next() } else { None } {
+                Some(value) => out.copy_from_slice(value),
+                None => out.fill(0),
+            }
+        }
+    }
+
+    fn exponent(self, value: u32) -> u32 {
+        value >> self.mantissa_bits() & ((1 << self.exponent_bits()) - 1)
+    }
+
+    fn exponent_bits(self) -> usize {
+        8 * self.width() - self.rest_bits()
+    }
+
+    /// Visits each value as a number.
+    #[inline(always)]
+    pub(super) fn for_each(self, values: &[u8], mut visit: impl FnMut(u32)) {
+        match self.width() {
+            1 => values.iter().for_each(|value| visit(u32::from(*value))),
+            2 => values.as_chunks().0.iter().for_each(|value| visit(u32::from(u16::from_le_bytes(*value)))),
+            _ => values.as_chunks().0.iter().for_each(|value| visit(u32::from_le_bytes(*value))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pattern_comes_back_and_is_summed() {
+        for dtype in DType::ALL {
+            let fields = Fields::of(dtype);
+            // All patterns of the short types; of the long one, all of its upper half.
+            let shift = if dtype == DType::F32 { 16 } else { 0 };
+            let pattern = |number: u32| (number << shift | number >> (31 - shift)).to_le_bytes();
+            let values: Vec<u8> = (0..1u32 << (8 * dtype.width() - shift))
+                .flat_map(|number| pattern(number).into_iter().take(dtype.width()))
+                .collect();
+            let (mut rests, mut residuals) = ([0; BASE_GROUP], [0; BASE_GROUP]);
+            let mut sums = vec![GroupSums::default(); values.len().div_ceil(dtype.width() * BASE_GROUP)];
+            fields.group_sums(&crate::kernel::PORTABLE, &values, &mut sums);
+            assert_eq!(sums.iter().map(|sums| sums.zeros).sum::<u32>(), 1, "{dtype}");
+            for (group, sums) in values.chunks(dtype.width() * BASE_GROUP).zip(sums) {
+                fields.split(group, 0, &mut rests, &mut residuals);
+                assert_eq!(residuals.iter().map(|e| u32::from(*e)).sum::<u32>(), sums.exponents, "{dtype}");
+                fields.split(group, 200, &mut rests, &mut residuals);
+                assert!(rests.iter().all(|rest| *rest < 1 << fields.rest_bits()));
+                let mut back = vec![0; group.len()];
+                assert!(fields.join(&rests, &residuals, 200, &mut back));
+                assert!(back == group, "{dtype}");
+                let (mut mask, mut kept) = ([0; BASE_GROUP / 8], vec![0; group.len()]);
+                let len = fields.drop_zeros(&crate::kernel::PORTABLE, group, &mut mask, &mut kept);
+                back.fill(0xee);
+                fields.restore_zeros(&crate::kernel::PORTABLE, &mask, &kept[..len], &mut back);
+                assert!(back == group, "{dtype}");
+            }
+        }
+    }
+}

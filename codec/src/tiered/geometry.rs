@@ -1,0 +1,97 @@
+//! Lengths: what follows from the number of values, and from the number of values in each tier.
+
+use super::fields::Fields;
+use super::order::TIERS;
+use super::rest::Shape;
+use crate::header::HEADER_LEN;
+use crate::kernel::BASE_GROUP;
+use crate::kernel::tier::plane_bytes;
+use crate::{CHUNK_ALIGN, Layout};
+
+/// Values of a block; the last one may have fewer.
+pub(super) const BLOCK: usize = 1 << 15;
+/// Groups of a block.
+pub(super) const GROUPS: usize = BLOCK / BASE_GROUP;
+/// Bytes of a value at most.
+pub(super) const MAX_WIDTH: usize = 4;
+/// Bytes of an entry of the block table.
+pub(super) const ENTRY: usize = 12;
+/// Parts of a body begin at multiples of this many bytes in it, if they are not lists of bytes.
+pub(super) const ALIGN: usize = 8;
+
+/// Bytes of the first tier's planes and the rest of `count` values in the split layout.
+pub(super) fn head_bytes(fields: Fields, count: usize) -> usize {
+    plane_bytes(count) + Shape::raw(fields, count).len()
+}
+
+/// Bytes of the mask of `count` values.
+pub(super) fn mask_bytes(count: usize) -> usize {
+    count.div_ceil(8).next_multiple_of(ALIGN)
+}
+
+/// Bytes of the planes of all tiers but the first, where `counts` values are in the tiers and among the escapes; and
+/// bytes of the escapes and their padding.
+pub(super) fn tail_bytes(counts: &[u16; TIERS + 1]) -> (usize, usize) {
+    let planes = counts[1..TIERS].iter().map(|count| plane_bytes(usize::from(*count))).sum();
+    (planes, usize::from(counts[TIERS]).next_multiple_of(ALIGN))
+}
+
+/// Bytes that a block of `count` values takes in the static section of the split layout, in every form.
+pub(super) fn static_body(fields: Fields, count: usize) -> usize {
+    head_bytes(fields, count).min(fields.width() * count)
+}
+
+/// Bytes of header, block table and padding.
+pub(super) fn front_len(layout: Layout, count: usize) -> usize {
+    let align = match layout {
+        Layout::Split => CHUNK_ALIGN,
+        Layout::Compact => ALIGN,
+    };
+    (HEADER_LEN + ENTRY * count.div_ceil(BLOCK)).next_multiple_of(align)
+}
+
+/// See [`crate::Codec::static_len`].
+pub(super) fn static_len(layout: Layout, fields: Fields, count: usize) -> usize {
+    match layout {
+        Layout::Split => (count / BLOCK)
+            .saturating_mul(static_body(fields, BLOCK))
+            .saturating_add(static_body(fields, count % BLOCK))
+            .saturating_add(front_len(layout, count)),
+        Layout::Compact => 0,
+    }
+}
+
+/// See [`crate::Codec::bound`].
+pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
+    count.saturating_mul(fields.width()).saturating_add(front_len(layout, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    #[test]
+    fn lengths_by_hand() {
+        let bf16 = Fields::of(DType::Bf16);
+        assert_eq!([0, 1, 64, 65].map(|count| head_bytes(bf16, count)), [0, 24, 80, 104]);
+        assert_eq!([1, 12, 13, 64].map(|count| static_body(bf16, count)), [2, 24, 26, 80]);
+        assert_eq!(static_body(bf16, BLOCK), 40_960);
+        assert_eq!(static_body(bf16, BLOCK) % CHUNK_ALIGN, 0);
+        assert_eq!([0, 1, 64, 65].map(mask_bytes), [0, 8, 8, 16]);
+        assert_eq!(tail_bytes(&[9000, 65, 64, 1, 9]), (32 + 16 + 16, 16));
+        assert_eq!([0, BLOCK, BLOCK + 1].map(|count| front_len(Layout::Compact, count)), [32, 48, 56]);
+        assert_eq!(front_len(Layout::Split, 9 * BLOCK), 256);
+    }
+
+    #[test]
+    fn counts_beyond_memory_saturate() {
+        for (layout, dtype) in Layout::ALL.into_iter().zip([DType::Bf16, DType::F32]) {
+            let fields = Fields::of(dtype);
+            for count in [usize::MAX, usize::MAX - BLOCK, usize::MAX / 2 + 1] {
+                assert!(bound(layout, fields, count) >= usize::MAX - 1);
+                assert!(static_len(layout, fields, count) <= bound(layout, fields, count));
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `tiered`: exponents in tiers of two bits, near entropy at the speed of memory. The project's own codec.
+//!
+//! An exponent is coded by its distance to a base, in one fixed order of distances: two bits name the three most
+//! frequent ones or pass the value on to the next tier, four tiers in all, then a byte. Blocks have 32 768 values; each
+//! has one base, or one for every 256 values where these differ in scale. Codes are kept as bit planes, and where a
+//! value's codes are follows from counting bits: nothing in a block is serial but a prefix sum.
+//!
+//! It is not an entropy coder: on Gaussian values it takes 2.65 bits per exponent, where entropy allows 2.55. Sign and
+//! mantissa are kept as they are.
+
+mod decode;
+mod encode;
+mod entry;
+mod fields;
+mod geometry;
+mod order;
+mod plan;
+mod rest;
+
+use crate::frame::{self, Body};
+use crate::header::HEADER_LEN;
+use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section, checksum, kernel};
+use decode::Decoder;
+use encode::Encoder;
+use entry::Entry;
+use fields::Fields;
+use geometry::{BLOCK, ENTRY, static_body};
+
+/// The codec.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tiered;
+
+impl Codec for Tiered {
+    fn id(&self) -> &'static str {
+        "tiered"
+    }
+
+    fn supports(&self, _: DType) -> bool {
+        true
+    }
+
+    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        geometry::static_len(layout, Fields::of(dtype), count)
+    }
+
+    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        geometry::bound(layout, Fields::of(dtype), count)
+    }
+
+    fn encode(
+        &self,
+        layout: Layout,
+        dtype: DType,
+        values: &[u8],
+        static_out: &mut [u8],
+        dynamic_out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        let fields = Fields::of(dtype);
+        let front_len = geometry::front_len(layout, count);
+        let (front, mut bodies, mut dynamic, mut dynamic_len) = match layout {
+            Layout::Split => {
+                let (front, bodies) = static_out.split_at_mut(front_len);
+                (front, bodies, dynamic_out, 0)
+            }
+            Layout::Compact => {
+                let (front, dynamic) = dynamic_out.split_at_mut(front_len);
+                (front, static_out, dynamic, front_len)
+            }
+        };
+        front[HEADER_LEN..].fill(0);
+        let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
+        let mut encoder = Encoder::new(kernel::active(), layout, fields);
+        for (values, entry) in values.chunks(BLOCK * fields.width()).zip(table) {
+            let static_len = static_len(layout, fields, values);
+            let (body, further) = bodies.split_at_mut(static_len);
+            let (chosen, len) = encoder.block(values, body, dynamic);
+            *entry = chosen.to_bytes();
+            bodies = further;
+            dynamic = &mut dynamic[len..];
+            dynamic_len += len;
+        }
+        let sum = encoder.checksum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
+        frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
+        Ok(dynamic_len)
+    }
+}
+
+/// See [`crate::registry::Entry::decode`].
+pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
+    let (layout, fields) = (body.layout, Fields::of(body.dtype));
+    let count = out.len() / fields.width();
+    let front_len = geometry::front_len(layout, count);
+    let found = body.dynamic_section.len();
+    let (front, mut bodies, mut dynamic) = match layout {
+        Layout::Split => {
+            let (front, bodies) = body.static_section.split_at(front_len);
+            (front, bodies, body.dynamic_section)
+        }
+        Layout::Compact => {
+            let section = Section::Dynamic;
+            let (front, dynamic) = body
+                .dynamic_section
+                .split_at_checked(front_len)
+                .ok_or(DecodeError::Truncated { section, needed: front_len, found })?;
+            (front, body.static_section, dynamic)
+        }
+    };
+    let blocks = count.div_ceil(BLOCK);
+    let (table, padding) = front[HEADER_LEN..].split_at(ENTRY * blocks);
+    if padding.iter().any(|byte| *byte != 0) {
+        return Err(DecodeError::Padding);
+    }
+    let kernel = kernel::active();
+    let mut decoder = Decoder::new(kernel, layout, fields);
+    let mut sum = 0u32;
+    let block_len = BLOCK * fields.width();
+    for (number, (out, entry)) in out.chunks_mut(block_len).zip(table.as_chunks().0).enumerate() {
+        let fault = |fault| DecodeError::Block { block: number, fault };
+        let entry = Entry::from_bytes(*entry, layout, fields, out.len() / fields.width()).map_err(fault)?;
+        let (body, further) = bodies.split_at(static_len(layout, fields, out));
+        decoder.block(entry, body, &mut dynamic, out).map_err(fault)?;
+        bodies = further;
+        sum = sum.wrapping_add(checksum::of_values_at(kernel, out, number * block_len));
+    }
+    if !dynamic.is_empty() {
+        let expected = (found - dynamic.len()) as u64;
+        return Err(DecodeError::Length { section: Section::Dynamic, expected, found });
+    }
+    Ok(sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN)))
+}
+
+/// Bytes of a block's part of the static section.
+fn static_len(layout: Layout, fields: Fields, values: &[u8]) -> usize {
+    match layout {
+        Layout::Split => static_body(fields, values.len() / fields.width()),
+        Layout::Compact => 0,
+    }
+}

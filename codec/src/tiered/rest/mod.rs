@@ -1,0 +1,290 @@
+//! Sign and mantissa of the coded values: a plane for each whole byte of them, then bit planes for what is above.
+//!
+//! BF16 has one byte plane, F16 one and three bit planes, FP8 has only bit planes, F32 three byte planes. Those of F32
+//! often hold little, in gradients above all: in the compact layout each is kept in the shortest of four forms.
+
+mod read;
+mod write;
+
+use super::fields::Fields;
+use super::geometry::ALIGN;
+use crate::kernel::tier::STEP;
+use crate::{BlockFault, DType, Layout};
+pub(super) use read::Rest;
+pub(super) use write::RestMut;
+
+/// Byte planes at most.
+const PLANES: usize = 3;
+/// Bytes of the forms of the byte planes of F32 in the compact layout.
+const FORMS: usize = 16;
+/// The sign in the highest byte plane of F32.
+const SIGN: u8 = 0x80;
+
+/// Form of a byte plane, in the order of the tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A byte per value.
+    Raw,
+    /// All bytes are this one.
+    Constant(u8),
+    /// A mask of the bytes that are not zero, and these; this many.
+    Sparse(u16),
+    /// Seven bit planes; the eighth bit is the same everywhere. Highest plane only.
+    Signed(u8),
+}
+
+/// What the forms of byte planes are chosen by, over the values that are not +0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RestStats {
+    /// Bits that are set in some of the values, and in all of them.
+    any: u32,
+    all: u32,
+    /// How many bytes of each plane are zero.
+    zero_bytes: [u32; PLANES],
+}
+
+impl RestStats {
+    /// Of the values of a block; of no meaning for types without forms.
+    pub(super) fn new(fields: Fields, values: &[u8]) -> Self {
+        let mut stats = Self { any: 0, all: u32::MAX, zero_bytes: [0; PLANES] };
+        if fields.dtype == DType::F32 {
+            fields.for_each(values, |value| {
+                let nonzero = value != 0;
+                let rest = value >> 31 << 23 | value & 0x7f_ffff;
+                stats.any |= rest;
+                stats.all &= if nonzero { rest } else { u32::MAX };
+                for (plane, zero) in stats.zero_bytes.iter_mut().enumerate() {
+                    *zero += u32::from(nonzero && rest >> (8 * plane) & 0xff == 0);
+                }
+            });
+        }
+        stats
+    }
+}
+
+/// How the rest of a block is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    fields: Fields,
+    /// Number of values.
+    count: usize,
+    forms: [Form; PLANES],
+    /// Whether the forms are written.
+    stated: bool,
+}
+
+impl Shape {
+    /// All planes as they are.
+    pub(super) fn raw(fields: Fields, count: usize) -> Self {
+        Self { fields, count, forms: [Form::Raw; PLANES], stated: false }
+    }
+
+    /// The shortest forms for `count` values, of which `zeros` are +0.
+    pub(super) fn shortest(
+        layout: Layout,
+        fields: Fields,
+        count: usize,
+        zeros: usize,
+        stats: &RestStats,
+    ) -> Self {
+        let mut shape = Self::raw(fields, count);
+        shape.stated = has_forms(layout, fields);
+        if !shape.stated {
+            return shape;
+        }
+        let all = if zeros == 0 { stats.all } else { 0 };
+        for (plane, form) in shape.forms.iter_mut().enumerate() {
+            let (any, all) = ((stats.any >> (8 * plane)) as u8, (all >> (8 * plane)) as u8);
+            let sparse = Form::Sparse((count - zeros - stats.zero_bytes[plane] as usize) as u16);
+            let signed = (plane == PLANES - 1 && (any ^ all) & SIGN == 0).then_some(Form::Signed(any & SIGN));
+            let constant = (any == all).then_some(Form::Constant(any));
+            // Of equal lengths the first wins.
+            let candidates = [Some(Form::Raw), constant, Some(sparse), signed];
+            *form = candidates
+                .into_iter()
+                .flatten()
+                .min_by_key(|form| form.len(count))
+                .expect("there are always two candidates");
+        }
+        shape
+    }
+
+    /// Bytes of the whole part.
+    pub(super) fn len(&self) -> usize {
+        let stated = if self.stated { FORMS } else { 0 };
+        let planes = self.forms[..self.byte_planes()].iter().map(|form| form.len(self.count)).sum::<usize>();
+        stated + planes + bit_plane_bytes(self.count, self.bit_planes())
+    }
+
+    fn byte_planes(&self) -> usize {
+        self.fields.rest_bits() / 8
+    }
+
+    fn bit_planes(&self) -> usize {
+        self.fields.rest_bits() % 8
+    }
+
+    fn to_bytes(self) -> [u8; FORMS] {
+        let mut bytes = [0; FORMS];
+        for (form, bytes) in self.forms.iter().zip(bytes.as_chunks_mut::<4>().0) {
+            *bytes = match *form {
+                Form::Raw => [0, 0, 0, 0],
+                Form::Constant(byte) => [1, byte, 0, 0],
+                Form::Sparse(count) => [2, 0, count.to_le_bytes()[0], count.to_le_bytes()[1]],
+                Form::Signed(sign) => [3, sign, 0, 0],
+            };
+        }
+        bytes
+    }
+
+    /// Takes the forms off `bytes`, where they are stated.
+    pub(super) fn read(
+        layout: Layout,
+        fields: Fields,
+        count: usize,
+        bytes: &mut &[u8],
+    ) -> Result<Self, BlockFault> {
+        let mut shape = Self::raw(fields, count);
+        shape.stated = has_forms(layout, fields);
+        if !shape.stated {
+            return Ok(shape);
+        }
+        let stated: &[u8; FORMS] = bytes.first_chunk().ok_or(BlockFault::Overrun)?;
+        for (plane, (form, bytes)) in shape.forms.iter_mut().zip(stated.as_chunks::<4>().0).enumerate() {
+            *form = match *bytes {
+                [0, 0, 0, 0] => Form::Raw,
+                [1, byte, 0, 0] => Form::Constant(byte),
+                [2, 0, low, high] => Form::Sparse(u16::from_le_bytes([low, high])),
+                [3, sign, 0, 0] if plane == PLANES - 1 && sign & !SIGN == 0 => Form::Signed(sign),
+                _ => return Err(BlockFault::UnusedField),
+            };
+        }
+        if shape.to_bytes() != *stated {
+            return Err(BlockFault::UnusedField);
+        }
+        *bytes = &bytes[FORMS..];
+        Ok(shape)
+    }
+
+    /// Bytes of everything behind the forms.
+    pub(super) fn planes_len(&self) -> usize {
+        self.len() - if self.stated { FORMS } else { 0 }
+    }
+}
+
+impl Form {
+    /// Bytes of a plane of `count` values, padding included.
+    fn len(self, count: usize) -> usize {
+        match self {
+            Self::Raw => count.next_multiple_of(ALIGN),
+            Self::Constant(_) => 0,
+            Self::Sparse(nonzero) => bit_plane_bytes(count, 1) + usize::from(nonzero).next_multiple_of(ALIGN),
+            Self::Signed(_) => bit_plane_bytes(count, 7),
+        }
+    }
+}
+
+fn has_forms(layout: Layout, fields: Fields) -> bool {
+    layout == Layout::Compact && fields.dtype == DType::F32
+}
+
+/// Bytes of `planes` bit planes: for each 64 values a 64-bit word of each plane.
+fn bit_plane_bytes(count: usize, planes: usize) -> usize {
+    count.div_ceil(STEP) * 8 * planes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes rests in groups of 100 and reads them in groups of 37.
+    fn round_trip(shape: &Shape, rests: &[u32]) {
+        let mut bytes = vec![0xa5; shape.len()];
+        let mut writer = RestMut::new(shape, &mut bytes);
+        for (group, position) in rests.chunks(100).zip((0..).step_by(100)) {
+            writer.put(group, position);
+        }
+        let mut source = &bytes[..];
+        let read = Shape::read(Layout::Compact, shape.fields, rests.len(), &mut source).unwrap();
+        assert_eq!(read, *shape);
+        assert_eq!(source.len(), shape.planes_len());
+        let mut reader = Rest::new(shape, source).unwrap();
+        let mut back = vec![0xdead; rests.len()];
+        for (group, position) in back.chunks_mut(37).zip((0..).step_by(37)) {
+            reader.get(group, position);
+        }
+        assert_eq!(back, rests);
+    }
+
+    /// The shape that the values have without zeros.
+    fn shape(values: &[u32]) -> Shape {
+        let f32 = Fields::of(DType::F32);
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let zeros = values.iter().filter(|value| **value == 0).count();
+        Shape::shortest(Layout::Compact, f32, values.len(), zeros, &RestStats::new(f32, &bytes))
+    }
+
+    #[test]
+    fn byte_planes_have_the_shortest_form() {
+        let noise = |i: u32| i.wrapping_mul(0x9e37_79b1);
+        let rest_of = |value: &u32| value >> 31 << 23 | value & 0x7f_ffff;
+        for (any, forms) in [
+            (u32::MAX, [Form::Raw, Form::Raw, Form::Raw]),
+            // No sign; 16 low bits zero; all of the rest the same.
+            (0x7fff_ffff, [Form::Raw, Form::Raw, Form::Signed(0)]),
+            (0xffff_0000, [Form::Constant(0), Form::Constant(0), Form::Raw]),
+            (0x7f00_0000, [Form::Constant(0), Form::Constant(0), Form::Constant(0)]),
+        ] {
+            // The exponent is never 0, and neither is a value.
+            let values: Vec<u32> = (1..1000).map(|i| noise(i) & any | 0x0100_0000).collect();
+            let shape = shape(&values);
+            assert_eq!(shape.forms, forms, "{any:#x}");
+            round_trip(&shape, &values.iter().map(rest_of).collect::<Vec<_>>());
+        }
+        // A byte in four is not zero; a value in ten is.
+        let values: Vec<u32> = (1..1000)
+            .map(|i| match i {
+                _ if i % 10 == 0 => 0,
+                _ if i % 4 == 0 => noise(i) | 1,
+                _ => noise(i) & !0xff | 0x100,
+            })
+            .collect();
+        let shape = shape(&values);
+        let nonzero = values.iter().filter(|value| **value & 0xff != 0).count();
+        assert_eq!(shape.forms[0], Form::Sparse(nonzero as u16));
+        round_trip(&shape, &values.iter().map(rest_of).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn bit_planes_come_back() {
+        for dtype in [DType::F16, DType::F8E4M3, DType::F8E5M2] {
+            let fields = Fields::of(dtype);
+            for count in [1, 63, 64, 65, 300] {
+                let rests: Vec<u32> =
+                    (0..count).map(|i: u32| i.wrapping_mul(77) % (1 << fields.rest_bits())).collect();
+                round_trip(&Shape::raw(fields, rests.len()), &rests);
+            }
+        }
+    }
+
+    #[test]
+    fn planes_that_no_encoder_writes_are_refused() {
+        let f32 = Fields::of(DType::F32);
+        for form in [[4, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [2, 1, 0, 0], [3, 0, 0, 0]] {
+            let mut bytes = [0; FORMS];
+            bytes[..4].copy_from_slice(&form);
+            let read = Shape::read(Layout::Compact, f32, 10, &mut &bytes[..]);
+            assert_eq!(read, Err(BlockFault::UnusedField), "{form:?}");
+        }
+        let mut shape = Shape { stated: true, ..Shape::raw(f32, 10) };
+        shape.forms = [Form::Sparse(2), Form::Constant(0), Form::Constant(0)];
+        let fault = |bytes: [u8; 16]| Rest::new(&shape, &bytes).err();
+        let with = |mask: [u8; 2], end: u8| {
+            std::array::from_fn(|i| [mask[0], mask[1], 0, 0, 0, 0, 0, 0, 7, 7, 0, 0, 0, 0, 0, end][i])
+        };
+        assert_eq!(fault(with([5, 0], 0)), None);
+        assert_eq!(fault(with([7, 0], 0)), Some(BlockFault::Coded { expected: 2, found: 3 }));
+        assert_eq!(fault(with([1, 4], 0)), Some(BlockFault::Padding));
+        assert_eq!(fault(with([5, 0], 1)), Some(BlockFault::Padding));
+    }
+}

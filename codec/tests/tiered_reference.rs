@@ -1,0 +1,255 @@
+//! A decoder of `tiered` written a second time, from `docs/format.md`, value by value and bit by bit.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod common;
+
+use common::Frame;
+use common::content::{Content, every_pattern};
+use zipwire_codec::{DType, Layout};
+
+const BLOCK: usize = 32_768;
+
+/// Residuals of the four tiers, by tag of the order.
+const ORDERS: [[[i32; 3]; 4]; 3] = [
+    [[0, 1, -1], [-2, -3, -4], [-5, 2, -6], [-7, -8, -9]],
+    [[0, 1, -1], [-2, -3, 2], [-4, -5, -6], [-7, -8, -9]],
+    [[0, 1, -1], [-2, -3, 2], [-4, -5, -6], [3, -7, -8]],
+];
+
+#[test]
+fn frames_are_read_as_the_document_says() {
+    let codec = common::codec("tiered");
+    let lengths = (0..140).chain([255, 256, 257, 1000, 2048, 8193, 20_000, 32_767, 32_768, 32_769, 70_001]);
+    let mut forms = [0; 5];
+    let (mut orders, mut masks) = ([0; 3], 0);
+    for (count, dtype) in lengths.flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {
+        let contents = Content::ALL.map(|content| content.values(dtype, count, 11));
+        let positive = Content::Rows.values(dtype, 30_000, 12);
+        for values in contents
+            .into_iter()
+            .chain((count == 0).then(|| [every_pattern(dtype), positive]).into_iter().flatten())
+        {
+            for layout in Layout::ALL {
+                let frame = Frame::new(&*codec, layout, dtype, &values);
+                let blocks = decode(layout, &frame);
+                for block in &blocks {
+                    forms[block.form & 15] += 1;
+                    masks += block.form >> 7;
+                    orders[block.form >> 4 & 3] += usize::from(block.form & 15 == 0);
+                }
+                let found: Vec<u8> = blocks.into_iter().flat_map(|block| block.values).collect();
+                assert!(found == values, "{layout} {dtype} {count}");
+            }
+        }
+    }
+    assert!(forms.into_iter().chain(orders).all(|number| number > 5), "{forms:?} {orders:?}");
+    assert!(masks > 20, "{masks}");
+}
+
+/// A block that has been read.
+struct Block {
+    form: usize,
+    values: Vec<u8>,
+}
+
+/// Bytes that are read from the front.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> &'a [u8] {
+        self.0.split_off(..len).unwrap()
+    }
+
+    /// A part that is filled up to a multiple of 8 bytes.
+    fn part(&mut self, len: usize) -> &'a [u8] {
+        let part = self.take(len);
+        assert!(self.take(len.next_multiple_of(8) - len).iter().all(|byte| *byte == 0));
+        part
+    }
+}
+
+fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
+    let (count, dtype) = (frame.count(), frame.dtype);
+    let (mut fixed, mut dynamic) = (Reader(&frame.static_section), Reader(&frame.dynamic_section));
+    let front_len = 32 + 12 * count.div_ceil(BLOCK);
+    let front = match layout {
+        Layout::Split => fixed.take(front_len.next_multiple_of(128)),
+        Layout::Compact => dynamic.take(front_len.next_multiple_of(8)),
+    };
+    assert_eq!(
+        front[..8],
+        [b'Z', b'P', b'W', b'R', 0, 2, tag_of(dtype), u8::from(layout == Layout::Compact)]
+    );
+    assert!(front[front_len..].iter().all(|byte| *byte == 0));
+    let mut blocks = vec![];
+    for (number, entry) in front[32..front_len].chunks(12).enumerate() {
+        let block_count = (count - number * BLOCK).min(BLOCK);
+        blocks.push(read_block(layout, dtype, entry, block_count, &mut fixed, &mut dynamic));
+    }
+    assert!(fixed.0.is_empty() && dynamic.0.is_empty());
+    blocks
+}
+
+fn read_block<'a>(
+    layout: Layout,
+    dtype: DType,
+    entry: &[u8],
+    count: usize,
+    fixed: &mut Reader<'a>,
+    dynamic: &mut Reader<'a>,
+) -> Block {
+    let form = usize::from(entry[0]);
+    let counts: Vec<usize> = entry[2..]
+        .chunks(2)
+        .map(|bytes| usize::from(u16::from_le_bytes(bytes.try_into().unwrap())))
+        .collect();
+    let planes_len = |count: usize| 16 * count.div_ceil(64);
+    let static_len = match layout {
+        Layout::Split => (planes_len(count) + rest_len(dtype, count)).min(dtype.width() * count),
+        Layout::Compact => 0,
+    };
+    let fixed = fixed.take(static_len);
+    match form & 15 {
+        1 => {
+            let values = [fixed, dynamic.take(dtype.width() * count - static_len)].concat();
+            return Block { form, values };
+        }
+        2 => return Block { form, values: vec![0; dtype.width() * count] },
+        _ => {}
+    }
+
+    let groups = count.div_ceil(256);
+    let bases: Vec<Option<i32>> = match form & 15 {
+        0 => vec![Some(i32::from(entry[1])); groups],
+        3 => {
+            let bytes = dynamic.part(groups.div_ceil(2));
+            let nibble = |group: usize| i32::from(bytes[group / 2] >> (4 * (group % 2)) & 15);
+            let base = |group| (nibble(group) < 15).then(|| i32::from(entry[1]) + nibble(group));
+            (0..groups).map(base).collect()
+        }
+        4 => {
+            let bytes = dynamic.part(groups);
+            bytes.iter().map(|base| (*base < 255).then_some(i32::from(*base))).collect()
+        }
+        tag => panic!("no form has tag {tag}"),
+    };
+    let left_out = |i: usize| layout == Layout::Compact && bases[i / 256].is_none();
+    let kept: Vec<usize> = (0..count).filter(|i| !left_out(*i)).collect();
+    let coded: Vec<usize> = if form >> 7 == 1 {
+        let mask = dynamic.part(kept.len().div_ceil(8));
+        let marked = kept.iter().enumerate().filter(|(k, _)| mask[k / 8] >> (k % 8) & 1 == 1);
+        marked.map(|(_, i)| *i).collect()
+    } else {
+        kept
+    };
+    assert_eq!(coded.len(), counts[0]);
+
+    let mut head = Reader(fixed);
+    let head = if layout == Layout::Split { &mut head } else { &mut *dynamic };
+    let first = head.take(planes_len(counts[0]));
+    let rests = read_rests(layout, dtype, counts[0], head);
+    let mut planes = vec![first];
+    planes.extend(counts[1..4].iter().map(|count| dynamic.take(planes_len(*count))));
+    let escapes = dynamic.part(counts[4]);
+
+    let code = |tier: usize, i: usize| {
+        let bit = |plane: usize| {
+            let byte = planes[tier][i / 64 * 16 + 8 * plane + i % 64 / 8];
+            usize::from(byte >> (i % 8) & 1)
+        };
+        bit(0) + 2 * bit(1)
+    };
+    let order = if form & 15 == 0 { form >> 4 & 3 } else { 2 };
+    // Positions in each tier.
+    let mut at = [0; 5];
+    let width = dtype.width();
+    let (exponent_bits, _, _) = fields(dtype);
+    let mantissa_bits = 8 * width - 1 - exponent_bits;
+    let mut values = vec![0; width * count];
+    for (k, i) in coded.into_iter().enumerate() {
+        let mut tier = 0;
+        let residual = loop {
+            if tier == 4 {
+                break i32::from(escapes[at[4]]);
+            }
+            match code(tier, at[tier]) {
+                3 => {
+                    at[tier] += 1;
+                    tier += 1;
+                }
+                code => break ORDERS[order][tier][code],
+            }
+        };
+        at[tier] += 1;
+        let exponent = (bases[i / 256].unwrap_or(0) + residual).rem_euclid(256) as u32;
+        let (sign, mantissa) = (rests[k] >> mantissa_bits, rests[k] % (1 << mantissa_bits));
+        let value = sign << (8 * width - 1) | exponent << mantissa_bits | mantissa;
+        values[width * i..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+    assert_eq!(at[..], counts[..]);
+    Block { form, values }
+}
+
+/// Bits of the exponent, byte planes and bit planes.
+fn fields(dtype: DType) -> (usize, usize, usize) {
+    match dtype {
+        DType::Bf16 => (8, 1, 0),
+        DType::F16 => (5, 1, 3),
+        DType::F32 => (8, 3, 0),
+        DType::F8E4M3 => (4, 0, 4),
+        DType::F8E5M2 => (5, 0, 3),
+    }
+}
+
+fn tag_of(dtype: DType) -> u8 {
+    DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8
+}
+
+/// Bytes of the rest without forms.
+fn rest_len(dtype: DType, count: usize) -> usize {
+    let (_, byte_planes, bit_planes) = fields(dtype);
+    byte_planes * count.next_multiple_of(8) + 8 * bit_planes * count.div_ceil(64)
+}
+
+fn read_rests(layout: Layout, dtype: DType, count: usize, source: &mut Reader<'_>) -> Vec<u32> {
+    let (_, byte_planes, bit_planes) = fields(dtype);
+    let forms = match (layout, dtype) {
+        (Layout::Compact, DType::F32) => source.take(16),
+        _ => &[0; 16],
+    };
+    let mut rests = vec![0; count];
+    for (plane, form) in forms.chunks(4).take(byte_planes).enumerate() {
+        let bytes: Vec<u8> = match *form {
+            [0, 0, 0, 0] => source.part(count).to_vec(),
+            [1, byte, 0, 0] => vec![byte; count],
+            [2, 0, low, high] => {
+                let nonzero = read_bits(1, count, source);
+                let bytes = source.part(usize::from(u16::from_le_bytes([low, high])));
+                let mut bytes = bytes.iter();
+                nonzero.into_iter().map(|bit| if bit == 1 { *bytes.next().unwrap() } else { 0 }).collect()
+            }
+            [3, sign, 0, 0] => {
+                read_bits(7, count, source).into_iter().map(|bits| bits as u8 | sign).collect()
+            }
+            _ => panic!("no plane has form {form:?}"),
+        };
+        for (rest, byte) in rests.iter_mut().zip(bytes) {
+            *rest |= u32::from(byte) << (8 * plane);
+        }
+    }
+    let bits = read_bits(bit_planes, count, source);
+    rests.iter_mut().zip(bits).for_each(|(rest, bits)| *rest |= bits << (8 * byte_planes));
+    rests
+}
+
+/// For each value its bits in `planes` bit planes.
+fn read_bits(planes: usize, count: usize, source: &mut Reader<'_>) -> Vec<u32> {
+    let words: Vec<u64> = source
+        .take(8 * planes * count.div_ceil(64))
+        .chunks(8)
+        .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    let bit = |i: usize, plane: usize| (words[i / 64 * planes + plane] >> (i % 64) & 1) as u32;
+    (0..count).map(|i| (0..planes).map(|plane| bit(i, plane) << plane).sum()).collect()
+}
