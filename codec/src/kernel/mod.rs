@@ -4,6 +4,7 @@
 //! Every implementation gives the same bytes; the portable one is the reference. Kernels work on one tile at a time and
 //! know nothing of frames, modes or layouts.
 
+pub(crate) mod codes;
 pub(crate) mod fields;
 mod level;
 pub(crate) mod mask;
@@ -15,6 +16,7 @@ pub(crate) mod window;
 use std::sync::OnceLock;
 
 use crate::TileFault;
+use codes::CodeTable;
 pub use level::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 use near::Near;
 use tier::Tier;
@@ -109,6 +111,11 @@ pub(crate) struct Kernel {
     /// the `passed` before them are the residuals without a code. It fails, with their number, if the planes have more
     /// or fewer such.
     pub(crate) unpack_tier: UnpackTier,
+    /// `(exponents, table, codes, escaped)`: codes of four bits, 0 where the table has none, and a bit for each exponent
+    /// that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64.
+    pub(crate) pack_codes: fn(&[u8], &CodeTable, &mut [u8], &mut [u64]),
+    /// `(codes, book, exponents)`: the exponents that the codes stand for.
+    pub(crate) unpack_codes: fn(&[u8], &[u8; codes::ENTRIES], &mut [u8]),
 }
 
 /// What [`active`] gives, once that is decided.
@@ -148,4 +155,6 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     join: fields::join,
     pack_tier: tier::pack_tier,
     unpack_tier: tier::unpack_tier,
+    pack_codes: codes::pack_codes,
+    unpack_codes: codes::unpack_codes,
 };

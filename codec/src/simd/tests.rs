@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::tests::near_of;
 use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::{
@@ -326,6 +327,49 @@ fn tiers_are_packed_and_unpacked_alike() {
                     let result = unpack(kernel, planes.bytes(), promised);
                     assert!(result == unpack(&PORTABLE, planes.bytes(), promised), "{count} {spread}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn codes_are_packed_and_unpacked_alike() {
+    // One window, two, three, and as many as there are entries.
+    let books: [[u8; ENTRIES]; 5] = [
+        std::array::from_fn(|i| 110 + i as u8),
+        std::array::from_fn(|i| if i == 0 { 0 } else { 239 + i as u8 }),
+        std::array::from_fn(|i| 3 * i as u8),
+        std::array::from_fn(|i| 17 * i as u8),
+        std::array::from_fn(|i| 1 + 16 * i as u8),
+    ];
+    for kernel in kernels() {
+        let mut rng = ChaCha8Rng::seed_from_u64(10);
+        for (case, count) in lengths().enumerate() {
+            let book = &books[case % books.len()];
+            // Any exponents, or those of the book and few others.
+            let exponents: Vec<u8> = (0..count)
+                .map(|_| match rng.random_range(0..20) {
+                    0 => rng.random(),
+                    _ if (case / books.len()).is_multiple_of(3) => rng.random(),
+                    _ => book[rng.random_range(0..ENTRIES)],
+                })
+                .collect();
+            let exponents = Unaligned::new(&exponents);
+            let table = CodeTable::new(book);
+            let pack = |kernel: &Kernel| {
+                let mut codes = Unaligned::filled(0xa5, count.div_ceil(2));
+                let mut escaped = vec![0xa5; count.div_ceil(64)];
+                (kernel.pack_codes)(exponents.bytes(), &table, codes.bytes_mut(), &mut escaped);
+                (codes.bytes().to_vec(), escaped)
+            };
+            let (codes, escaped) = pack(kernel);
+            assert!((&codes, &escaped) == (&pack(&PORTABLE).0, &pack(&PORTABLE).1), "{count} {book:?}");
+            let mut out = Unaligned::filled(0x5a, count);
+            (kernel.unpack_codes)(Unaligned::new(&codes).bytes(), book, out.bytes_mut());
+            for (i, (exponent, decoded)) in exponents.bytes().iter().zip(out.bytes()).enumerate() {
+                let absent = !book.contains(exponent);
+                assert_eq!(escaped[i / 64] >> (i % 64) & 1 == 1, absent);
+                assert_eq!(*decoded, if absent { book[0] } else { *exponent });
             }
         }
     }

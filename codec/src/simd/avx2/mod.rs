@@ -1,5 +1,6 @@
 //! AVX2, and the bit instructions that all processors with AVX2 have.
 
+mod codes;
 mod counts;
 mod fields;
 mod mask;
@@ -10,6 +11,7 @@ mod unpack;
 mod vector;
 
 use crate::TileFault;
+use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
 use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
@@ -51,6 +53,9 @@ entries! {
         => tier::pack_tier;
     fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize>
         => tier::unpack_tier;
+    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
+        => codes::pack_codes;
+    fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 
 static AVX2: Kernel = Kernel {
@@ -69,4 +74,6 @@ static AVX2: Kernel = Kernel {
     join,
     pack_tier,
     unpack_tier,
+    pack_codes,
+    unpack_codes,
 };
