@@ -80,10 +80,16 @@ impl Codebook {
     }
 }
 
-fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {
+/// All exponents that are counted, the most frequent ones first, the lower one of equals.
+pub(super) fn by_frequency<T: Ord>(counts: &[T]) -> Vec<u8> {
     let mut order: Vec<u8> = (0..=u8::MAX).take(counts.len()).collect();
-    order.sort_by_key(|exponent| (std::cmp::Reverse(counts[usize::from(*exponent)]), *exponent));
-    let mut exponents = *order.first_chunk().expect("every type has at least sixteen exponents");
+    order.sort_by_key(|exponent| (std::cmp::Reverse(&counts[usize::from(*exponent)]), *exponent));
+    order
+}
+
+fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {
+    let mut exponents =
+        *by_frequency(counts).first_chunk().expect("every type has at least sixteen exponents");
     exponents.sort_unstable();
     exponents
 }

@@ -1,7 +1,8 @@
 //! How values divide into exponent and rest. BF16 has kernels; FP8 goes eight values at a time through 64-bit words.
 
+use super::book::by_frequency;
 use crate::DType;
-use crate::kernel::{Kernel, TILE};
+use crate::kernel::{COMMON, Kernel, TILE};
 
 /// Bits of a byte that are spread over eight bytes.
 const DIAGONAL: u64 = 0x8040_2010_0804_0201;
@@ -64,12 +65,10 @@ impl Fields {
 
     /// Adds how often each exponent occurs.
     pub(super) fn count(self, kernel: &Kernel, values: &[u8], counts: &mut [u64; 256]) {
+        if self == Self::Bf16 {
+            return count_bf16(kernel, values, counts);
+        }
         for values in values.chunks(2 * TILE) {
-            if self == Self::Bf16 {
-                let found = (kernel.histogram)(values);
-                counts.iter_mut().zip(found).for_each(|(count, found)| *count += u64::from(found));
-                continue;
-            }
             // Four tables, because equal neighbours would wait for each other's counts in one.
             let mut tables = [[0u32; 256]; 4];
             for values in values.chunks(4) {
@@ -181,6 +180,24 @@ impl Fields {
             Self::E5m2 => &[0, 1, 7],
             Self::E4m3 | Self::Bf16 => &[0, 1, 2, 7],
         }
+    }
+}
+
+/// See [`Fields::count`]. What the tile before has most often is what each tile is expected to have.
+fn count_bf16(kernel: &Kernel, values: &[u8], counts: &mut [u64; 256]) {
+    let mut common = None;
+    for values in values.chunks(2 * TILE) {
+        let found = match &common {
+            Some(common) => (kernel.histogram_near)(values, common),
+            None => (kernel.histogram)(values),
+        };
+        let expected = |common: [u8; COMMON]| common.iter().map(|e| found[usize::from(*e)]).sum::<u32>();
+        // Counting one by one what is not expected takes longer than looking for what is, from an eighth of the values on.
+        let fits = common.is_some_and(|common| expected(common) as usize > values.len() / 2 / 8 * 7);
+        if !fits {
+            common = Some(*by_frequency(&found).first_chunk().expect("there are 256 exponents"));
+        }
+        counts.iter_mut().zip(found).for_each(|(count, found)| *count += u64::from(found));
     }
 }
 

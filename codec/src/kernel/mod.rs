@@ -33,6 +33,9 @@ pub(crate) const ESCAPE: u8 = 7;
 /// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
 
+/// Exponents that a histogram can be told to expect.
+pub(crate) const COMMON: usize = 12;
+
 /// A coded tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Coded<'a> {
@@ -81,6 +84,8 @@ pub(crate) struct Kernel {
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
+    /// `(values, common)`: the same, faster if most values have one of these exponents, which are distinct.
+    pub(crate) histogram_near: fn(&[u8], &[u8; COMMON]) -> [u32; 256],
     /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
     pub(crate) near: Option<fn(&[u8], u8) -> Near>,
@@ -144,6 +149,7 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     level: SimdLevel::Portable,
     checksum: sums::checksum,
     histogram: sums::histogram,
+    histogram_near: |values, _| sums::histogram(values),
     near: None,
     pack: window::pack,
     unpack: window::unpack,

@@ -3,6 +3,7 @@
 mod codes;
 mod counts;
 mod fields;
+mod histogram;
 mod mask;
 mod pack;
 mod sums;
@@ -14,7 +15,7 @@ use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
-use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
+use crate::kernel::{COMMON, Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -40,6 +41,7 @@ macro_rules! entries {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn histogram_near(values: &[u8], common: &[u8; COMMON]) -> [u32; 256] => histogram::histogram_near;
     fn near(values: &[u8], start: u8) -> Near => counts::near;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
@@ -63,6 +65,7 @@ static AVX2: Kernel = Kernel {
     checksum,
     // Counters in memory are as fast as the processor can increment them.
     histogram: crate::kernel::sums::histogram,
+    histogram_near,
     near: Some(near),
     pack,
     unpack,
