@@ -1,4 +1,5 @@
-//! `codebook16` written a second time, from `docs/format.md`, value by value and bit by bit: the frames must be the same.
+//! `codebook16` written a second time, from `docs/format.md`, value by value and bit by bit: the frames must be
+//! the same.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 

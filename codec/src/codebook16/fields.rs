@@ -192,7 +192,7 @@ fn count_bf16(kernel: &Kernel, values: &[u8], counts: &mut [u64; 256]) {
             None => (kernel.histogram)(values),
         };
         let expected = |common: [u8; COMMON]| common.iter().map(|e| found[usize::from(*e)]).sum::<u32>();
-        // Counting one by one what is not expected takes longer than looking for what is, from an eighth of the values on.
+        // From an eighth of the values on, counting one by one what is not expected takes longer than all the rest.
         let fits = common.is_some_and(|common| expected(common) as usize > values.len() / 2 / 8 * 7);
         if !fits {
             common = Some(*by_frequency(&found).first_chunk().expect("there are 256 exponents"));
