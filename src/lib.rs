@@ -5,6 +5,7 @@
 
 pub mod bench;
 mod cancel;
+mod codebook;
 mod execute;
 mod executor;
 mod faults;
@@ -22,6 +23,7 @@ pub use zipwire_sim as sim;
 pub use zipwire_traces as traces;
 
 pub use cancel::{Cancel, STOPPED};
+pub use codebook::{CodebookFileError, read_codebook, write_codebook};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED};
 pub use executor::Executor;
 pub use output::{Output, OutputError};

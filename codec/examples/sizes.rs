@@ -14,7 +14,7 @@ use safetensors::SafeTensors;
 use zipwire_codec::{DType, Layout, Spec, decode_from_slice, encode_to_vec};
 
 const MIN_BYTES: usize = 8 << 10;
-const SPECS: [&str; 2] = ["window7", "tiered"];
+const SPECS: [&str; 3] = ["window7", "tiered", "codebook16"];
 
 /// Raw bytes, then coded bytes for each codec and layout; none where the codec does not code the type.
 #[derive(Clone)]

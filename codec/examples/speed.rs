@@ -21,7 +21,8 @@ use zipwire_codec::{DType, Layout, SimdLevel, Spec, decode, force_simd, simd_lev
 
 const BYTES: usize = 64 << 20;
 const ROUNDS: usize = 7;
-const SPECS: [&str; 5] = ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered"];
+const SPECS: [&str; 6] =
+    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "codebook16"];
 
 /// What makes a process measure one level, and print bare numbers.
 const LEVEL: &str = "--level=";

@@ -158,6 +158,14 @@ pub enum DecodeError {
         /// Tag in the header.
         tag: u8,
     },
+    /// A frame of another codec than one asks about.
+    #[error("expected a frame of codec `{expected}`, found one of `{found}`")]
+    Codec {
+        /// Id of the codec that was asked about.
+        expected: &'static str,
+        /// Id of the codec of the frame.
+        found: &'static str,
+    },
     /// The codec cannot have made a frame of this type.
     #[error("codec `{codec}` does not support `{dtype}`")]
     Unsupported {
@@ -195,6 +203,16 @@ pub enum DecodeError {
     CodeBook {
         /// Id in the header.
         found: u32,
+    },
+    /// Exponents that cannot be a code book.
+    #[error(
+        "`{found:?}` is no code book for `{dtype}`\nhint: it takes sixteen exponents of the type, in ascending order"
+    )]
+    Codebook {
+        /// Type of the values.
+        dtype: DType,
+        /// The exponents.
+        found: [u8; 16],
     },
     /// Padding of the front matter is not zero.
     #[error("padding is not zero")]
@@ -252,6 +270,18 @@ pub enum TileFault {
     /// The escape index is not the one that the codes give.
     #[error("the escape index contradicts the codes")]
     EscapeIndex,
+    /// Positions of escapes have no such form, or there are none to have it.
+    #[error("form `{0}` of escapes is not possible here")]
+    EscapeForm(u8),
+    /// An escape is beyond the last value, or not behind the escape before it.
+    #[error("an escape at position `{0}` is out of order or beyond the last value")]
+    EscapePosition(usize),
+    /// A value that is an escape has a code that is not 0.
+    #[error("the code of the escape at position `{0}` is not zero")]
+    EscapeCode(usize),
+    /// An escape gives an exponent that values of the type cannot have.
+    #[error("an escape has exponent `{0}`, which has more bits than the type")]
+    Exponent(u8),
     /// Mask and tile table disagree on the number of nonzero values.
     #[error("the mask has `{found}` values, the tile table says `{expected}`")]
     MaskCount {

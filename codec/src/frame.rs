@@ -22,20 +22,8 @@ pub fn decode(
         return Err(DecodeError::PartialValue { bytes: out.len(), dtype });
     }
     let count = out.len() / dtype.width();
-    let (header, entry) = match layout {
-        Layout::Split => expect(static_section, Section::Static, layout, dtype, count)?,
-        Layout::Compact => expect(dynamic_section, Section::Dynamic, layout, dtype, count)?,
-    };
-    let static_len = entry.codec.static_len(layout, dtype, count);
-    if static_section.len() != static_len {
-        let (expected, found) = (static_len as u64, static_section.len());
-        return Err(DecodeError::Length { section: Section::Static, expected, found });
-    }
-    if dynamic_section.len() as u64 != header.dynamic_len {
-        let (expected, found) = (header.dynamic_len, dynamic_section.len());
-        return Err(DecodeError::Length { section: Section::Dynamic, expected, found });
-    }
-    let sum = (entry.decode)(&Body { layout, dtype, static_section, dynamic_section }, out)?;
+    let (body, header, entry) = open(layout, dtype, count, static_section, dynamic_section)?;
+    let sum = (entry.decode)(&body, out)?;
     let found = sum.wrapping_add(header.sum());
     if found != header.checksum {
         return Err(DecodeError::Checksum { expected: header.checksum, found });
@@ -97,6 +85,30 @@ pub(crate) struct Body<'a> {
     pub(crate) dtype: DType,
     pub(crate) static_section: &'a [u8],
     pub(crate) dynamic_section: &'a [u8],
+}
+
+/// Compares the header of a frame of `count` values with the expectation, and the lengths of its sections with both.
+pub(crate) fn open<'a>(
+    layout: Layout,
+    dtype: DType,
+    count: usize,
+    static_section: &'a [u8],
+    dynamic_section: &'a [u8],
+) -> Result<(Body<'a>, Header, &'static registry::Entry), DecodeError> {
+    let (header, entry) = match layout {
+        Layout::Split => expect(static_section, Section::Static, layout, dtype, count)?,
+        Layout::Compact => expect(dynamic_section, Section::Dynamic, layout, dtype, count)?,
+    };
+    let static_len = entry.codec.static_len(layout, dtype, count);
+    if static_section.len() != static_len {
+        let (expected, found) = (static_len as u64, static_section.len());
+        return Err(DecodeError::Length { section: Section::Static, expected, found });
+    }
+    if dynamic_section.len() as u64 != header.dynamic_len {
+        let (expected, found) = (header.dynamic_len, dynamic_section.len());
+        return Err(DecodeError::Length { section: Section::Dynamic, expected, found });
+    }
+    Ok((Body { layout, dtype, static_section, dynamic_section }, header, entry))
 }
 
 /// Checks what [`Codec::encode`] is given; returns the number of values.

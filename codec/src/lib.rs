@@ -41,6 +41,7 @@
 //! on every machine. It is not a container format: frames carry no names or shapes, and no list of tensors.
 
 mod checksum;
+mod codebook16;
 mod codec;
 mod dtype;
 mod error;
@@ -59,6 +60,7 @@ mod spec;
 mod tiered;
 mod window7;
 
+pub use codebook16::{BookUsage, Codebook};
 pub use codec::Codec;
 pub use dtype::DType;
 pub use error::{BlockFault, DecodeError, EncodeError, Section, SpecError, TileFault};

@@ -1,5 +1,6 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
+use crate::codebook16::{self, Codebook16};
 use crate::frame::Body;
 use crate::raw::{self, Raw};
 use crate::tiered::{self, Tiered};
@@ -34,6 +35,7 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: 0, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode },
     Entry { tag: 1, codec: &Window7::DEFAULT, options: window7::OPTIONS, build: window7::build, decode: window7::decode },
     Entry { tag: 2, codec: &Tiered, options: &[], build: |_| Box::new(Tiered), decode: tiered::decode },
+    Entry { tag: 3, codec: &Codebook16::DEFAULT, options: &[], build: |_| Box::new(Codebook16::DEFAULT), decode: codebook16::decode },
 ];
 
 /// The codec with this id.

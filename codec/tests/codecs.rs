@@ -18,3 +18,6 @@ codec_laws!(tiered_f16, "tiered", F16);
 codec_laws!(tiered_f32, "tiered", F32);
 codec_laws!(tiered_e4m3, "tiered", F8E4M3);
 codec_laws!(tiered_e5m2, "tiered", F8E5M2);
+codec_laws!(codebook16_bf16, "codebook16", Bf16);
+codec_laws!(codebook16_e4m3, "codebook16", F8E4M3);
+codec_laws!(codebook16_e5m2, "codebook16", F8E5M2);

@@ -2,6 +2,10 @@
 
 #![allow(clippy::duplicate_mod, reason = "each of these is a test target of its own as well")]
 
+#[path = "codebook16.rs"]
+mod codebook16;
+#[path = "codebook16_reference.rs"]
+mod codebook16_reference;
 #[path = "codecs.rs"]
 mod codecs;
 #[path = "golden.rs"]

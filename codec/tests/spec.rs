@@ -30,15 +30,21 @@ fn options_reach_the_codec() {
 #[test]
 fn ids_are_those_that_parse() {
     let ids: Vec<_> = Spec::ids().collect();
-    assert_eq!(ids, ["raw", "window7", "tiered"]);
+    assert_eq!(ids, ["raw", "window7", "tiered", "codebook16"]);
     assert!(ids.iter().all(|id| id.parse::<Spec>().unwrap().to_string() == *id));
 }
 
 #[test]
 fn errors_say_what_would_do() {
     let message = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
-    assert_eq!(message("windw7"), "unknown codec `windw7`\nhint: the codecs are `raw`, `window7`, `tiered`");
-    assert_eq!(message(""), "unknown codec ``\nhint: the codecs are `raw`, `window7`, `tiered`");
+    assert_eq!(
+        message("windw7"),
+        "unknown codec `windw7`\nhint: the codecs are `raw`, `window7`, `tiered`, `codebook16`"
+    );
+    assert_eq!(
+        message(""),
+        "unknown codec ``\nhint: the codecs are `raw`, `window7`, `tiered`, `codebook16`"
+    );
     assert_eq!(message("raw:scale=std"), "codec `raw` has no option `scale`\nhint: it has none");
     assert_eq!(
         message("window7:size=1"),

@@ -373,7 +373,7 @@ fn codec() {
     18 | id = "window"
        |      ^^^^^^^^
        |
-       = help: did you mean `window7`? it must be one of `raw`, `window7` and `tiered`
+       = help: did you mean `window7`? it must be one of `raw`, `window7`, `tiered` and `codebook16`
     "#);
     assert_snapshot!(error(&valid_with("speed", "ratio = 0\nspeed"), &[]), @r"
     error: `codec.ratio` is out of range: `0`

@@ -4,6 +4,7 @@
 //! Every implementation gives the same bytes; the portable one is the reference. Kernels work on one tile at a time and
 //! know nothing of frames, modes or layouts.
 
+pub(crate) mod codes;
 pub(crate) mod fields;
 mod level;
 pub(crate) mod mask;
@@ -15,6 +16,7 @@ pub(crate) mod window;
 use std::sync::OnceLock;
 
 use crate::TileFault;
+use codes::CodeTable;
 pub use level::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 use near::Near;
 use tier::Tier;
@@ -30,6 +32,9 @@ pub(crate) const ESCAPE: u8 = 7;
 
 /// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
+
+/// Exponents that a histogram can be told to expect.
+pub(crate) const COMMON: usize = 12;
 
 /// A coded tile.
 #[derive(Clone, Copy)]
@@ -79,6 +84,8 @@ pub(crate) struct Kernel {
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
+    /// `(values, common)`: the same, faster if most values have one of these exponents, which are distinct.
+    pub(crate) histogram_near: fn(&[u8], &[u8; COMMON]) -> [u32; 256],
     /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
     pub(crate) near: Option<fn(&[u8], u8) -> Near>,
@@ -110,6 +117,11 @@ pub(crate) struct Kernel {
     /// the `passed` before them are the residuals without a code. It fails, with their number, if the planes have more
     /// or fewer such.
     pub(crate) unpack_tier: UnpackTier,
+    /// `(exponents, table, codes, escaped)`: codes of four bits, 0 where the table has none, and a bit for each exponent
+    /// that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64.
+    pub(crate) pack_codes: fn(&[u8], &CodeTable, &mut [u8], &mut [u64]),
+    /// `(codes, book, exponents)`: the exponents that the codes stand for.
+    pub(crate) unpack_codes: fn(&[u8], &[u8; codes::ENTRIES], &mut [u8]),
 }
 
 /// What [`active`] gives, once that is decided.
@@ -138,6 +150,7 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     level: SimdLevel::Portable,
     checksum: sums::checksum,
     histogram: sums::histogram,
+    histogram_near: |values, _| sums::histogram(values),
     near: None,
     pack: window::pack,
     unpack: window::unpack,
@@ -149,4 +162,6 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     join: fields::join,
     pack_tier: tier::pack_tier,
     unpack_tier: tier::unpack_tier,
+    pack_codes: codes::pack_codes,
+    unpack_codes: codes::unpack_codes,
 };

@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::tests::near_of;
 use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::{
@@ -143,6 +144,8 @@ fn sums_and_counts_are_equal() {
             let values = values.bytes();
             let histogram = (PORTABLE.histogram)(values);
             assert_eq!((kernel.histogram)(values), histogram);
+            let common = std::array::from_fn(|i| (START - 1).wrapping_add((i * (1 + count % 5)) as u8));
+            assert_eq!((kernel.histogram_near)(values, &common), histogram, "{count}");
             assert_eq!((kernel.zeros)(values), (PORTABLE.zeros)(values), "{count}");
             for index in [0, 4096, u64::from(u32::MAX) - 4095, 1 << 40] {
                 // Any number of bytes, not only whole values.
@@ -161,6 +164,8 @@ fn sums_and_counts_are_equal() {
             let values = exponent.wrapping_shl(7).to_le_bytes().repeat(TILE);
             let (histogram, near) = ((PORTABLE.histogram)(&values), kernel.near);
             assert_eq!((kernel.zeros)(&values), (PORTABLE.zeros)(&values));
+            let common = std::array::from_fn(|i| (exponent as u8).wrapping_add(i as u8));
+            assert_eq!((kernel.histogram_near)(&values, &common), histogram);
             for start in [0, START, LAST_START] {
                 assert!(near.is_none_or(|near| near(&values, start) == near_of(&histogram, start)));
             }
@@ -326,6 +331,49 @@ fn tiers_are_packed_and_unpacked_alike() {
                     let result = unpack(kernel, planes.bytes(), promised);
                     assert!(result == unpack(&PORTABLE, planes.bytes(), promised), "{count} {spread}");
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn codes_are_packed_and_unpacked_alike() {
+    // One window, two, three, and as many as there are entries.
+    let books: [[u8; ENTRIES]; 5] = [
+        std::array::from_fn(|i| 110 + i as u8),
+        std::array::from_fn(|i| if i == 0 { 0 } else { 239 + i as u8 }),
+        std::array::from_fn(|i| 3 * i as u8),
+        std::array::from_fn(|i| 17 * i as u8),
+        std::array::from_fn(|i| 1 + 16 * i as u8),
+    ];
+    for kernel in kernels() {
+        let mut rng = ChaCha8Rng::seed_from_u64(10);
+        for (case, count) in lengths().enumerate() {
+            let book = &books[case % books.len()];
+            // Any exponents, or those of the book and few others.
+            let exponents: Vec<u8> = (0..count)
+                .map(|_| match rng.random_range(0..20) {
+                    0 => rng.random(),
+                    _ if (case / books.len()).is_multiple_of(3) => rng.random(),
+                    _ => book[rng.random_range(0..ENTRIES)],
+                })
+                .collect();
+            let exponents = Unaligned::new(&exponents);
+            let table = CodeTable::new(book);
+            let pack = |kernel: &Kernel| {
+                let mut codes = Unaligned::filled(0xa5, count.div_ceil(2));
+                let mut escaped = vec![0xa5; count.div_ceil(64)];
+                (kernel.pack_codes)(exponents.bytes(), &table, codes.bytes_mut(), &mut escaped);
+                (codes.bytes().to_vec(), escaped)
+            };
+            let (codes, escaped) = pack(kernel);
+            assert!((&codes, &escaped) == (&pack(&PORTABLE).0, &pack(&PORTABLE).1), "{count} {book:?}");
+            let mut out = Unaligned::filled(0x5a, count);
+            (kernel.unpack_codes)(Unaligned::new(&codes).bytes(), book, out.bytes_mut());
+            for (i, (exponent, decoded)) in exponents.bytes().iter().zip(out.bytes()).enumerate() {
+                let absent = !book.contains(exponent);
+                assert_eq!(escaped[i / 64] >> (i % 64) & 1 == 1, absent);
+                assert_eq!(*decoded, if absent { book[0] } else { *exponent });
             }
         }
     }

@@ -1,7 +1,9 @@
 //! AVX2, and the bit instructions that all processors with AVX2 have.
 
+mod codes;
 mod counts;
 mod fields;
+mod histogram;
 mod mask;
 mod pack;
 mod sums;
@@ -10,9 +12,10 @@ mod unpack;
 mod vector;
 
 use crate::TileFault;
+use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
-use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
+use crate::kernel::{COMMON, Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -38,6 +41,7 @@ macro_rules! entries {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn histogram_near(values: &[u8], common: &[u8; COMMON]) -> [u32; 256] => histogram::histogram_near;
     fn near(values: &[u8], start: u8) -> Near => counts::near;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
@@ -51,6 +55,9 @@ entries! {
         => tier::pack_tier;
     fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize>
         => tier::unpack_tier;
+    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
+        => codes::pack_codes;
+    fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 
 static AVX2: Kernel = Kernel {
@@ -58,6 +65,7 @@ static AVX2: Kernel = Kernel {
     checksum,
     // Counters in memory are as fast as the processor can increment them.
     histogram: crate::kernel::sums::histogram,
+    histogram_near,
     near: Some(near),
     pack,
     unpack,
@@ -69,4 +77,6 @@ static AVX2: Kernel = Kernel {
     join,
     pack_tier,
     unpack_tier,
+    pack_codes,
+    unpack_codes,
 };

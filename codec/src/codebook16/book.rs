@@ -1,0 +1,138 @@
+//! Code books: the sixteen exponents that have codes.
+
+use super::Codebook16;
+use super::fields::Fields;
+use crate::{Codec, DType, DecodeError, EncodeError, kernel};
+
+pub(super) use crate::kernel::codes::ENTRIES;
+
+/// The exponents that `codebook16` has codes for, of values of one type.
+///
+/// Without one given, the codec makes a book for each frame from its own values, which takes a pass over them. A book
+/// that was calibrated before saves the pass; how well it fits is seen in the frames ([`crate::BookUsage`]). Either way
+/// the book travels in the frame.
+///
+/// ```
+/// use zipwire_codec::{Codebook, DType, Layout, encode_to_vec};
+///
+/// let sample: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
+/// let codec = Codebook::calibrate(DType::Bf16, [&sample[..]])?.codec();
+/// let frame = encode_to_vec(&*codec, Layout::Compact, DType::Bf16, &sample)?;
+/// assert!(frame.len() < sample.len() * 76 / 100);
+/// # Ok::<(), zipwire_codec::EncodeError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Codebook {
+    dtype: DType,
+    /// Strictly ascending; the place is the code.
+    exponents: [u8; ENTRIES],
+}
+
+impl Codebook {
+    /// The sixteen most frequent exponents in `samples`, the lower one of equals (SplitZip, section 3).
+    ///
+    /// # Errors
+    /// If the codec does not code the type, or a sample is not a whole number of values.
+    pub fn calibrate<'a>(
+        dtype: DType,
+        samples: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Self, EncodeError> {
+        let unsupported = EncodeError::Unsupported { codec: Codebook16::ID, dtype };
+        let fields = Fields::of(dtype).ok_or(unsupported)?;
+        let mut counts = [0; 256];
+        for values in samples {
+            if !values.len().is_multiple_of(dtype.width()) {
+                return Err(EncodeError::PartialValue { bytes: values.len(), dtype });
+            }
+            fields.count(kernel::active(), values, &mut counts);
+        }
+        Ok(Self { dtype, exponents: most_frequent(&counts[..fields.exponents()]) })
+    }
+
+    /// A book of these exponents, for example one that [`Self::exponents`] gave at another time.
+    ///
+    /// # Errors
+    /// [`DecodeError::Codebook`] if they do not ascend strictly or if the type has no such exponents;
+    /// [`DecodeError::Unsupported`] if the codec does not code the type.
+    pub fn from_exponents(dtype: DType, exponents: [u8; ENTRIES]) -> Result<Self, DecodeError> {
+        let unsupported = DecodeError::Unsupported { codec: Codebook16::ID, dtype };
+        let fields = Fields::of(dtype).ok_or(unsupported)?;
+        let ascend = exponents.is_sorted_by(|a, b| a < b);
+        if !ascend || usize::from(exponents[ENTRIES - 1]) >= fields.exponents() {
+            return Err(DecodeError::Codebook { dtype, found: exponents });
+        }
+        Ok(Self { dtype, exponents })
+    }
+
+    /// Type of the values that it is for.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its exponents as they are in the values, with their bias, strictly ascending.
+    pub fn exponents(&self) -> &[u8; ENTRIES] {
+        &self.exponents
+    }
+
+    /// The codec with this book for all frames. It supports the type of the book only.
+    pub fn codec(self) -> Box<dyn Codec> {
+        Box::new(Codebook16 { book: Some(self) })
+    }
+}
+
+/// All exponents that are counted, the most frequent ones first, the lower one of equals.
+pub(super) fn by_frequency<T: Ord>(counts: &[T]) -> Vec<u8> {
+    let mut order: Vec<u8> = (0..=u8::MAX).take(counts.len()).collect();
+    order.sort_by_key(|exponent| (std::cmp::Reverse(&counts[usize::from(*exponent)]), *exponent));
+    order
+}
+
+fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {
+    let mut exponents =
+        *by_frequency(counts).first_chunk().expect("every type has at least sixteen exponents");
+    exponents.sort_unstable();
+    exponents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_frequent_win_and_lower_ones_fill_up() {
+        let mut counts = [0; 32];
+        counts[20..29].fill(5);
+        counts[31] = 1;
+        assert_eq!(most_frequent(&counts), [0, 1, 2, 3, 4, 5, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31]);
+        counts.fill(7);
+        counts[3] = 8;
+        counts[30] = 9;
+        assert_eq!(most_frequent(&counts), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 30]);
+    }
+
+    #[test]
+    fn books_that_cannot_be_are_refused() {
+        let ascending = |first: u8| std::array::from_fn(|i| first + i as u8);
+        let book = Codebook::from_exponents(DType::F8E5M2, ascending(16)).unwrap();
+        assert_eq!((book.dtype(), book.exponents()[15]), (DType::F8E5M2, 31));
+        let error = Codebook::from_exponents(DType::F8E5M2, ascending(17)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`[17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32]` is no code book for `F8_E5M2`\n\
+             hint: it takes sixteen exponents of the type, in ascending order"
+        );
+        assert!(Codebook::from_exponents(DType::Bf16, [7; ENTRIES]).is_err());
+        assert!(Codebook::from_exponents(DType::F32, ascending(0)).is_err());
+        assert!(Codebook::calibrate(DType::F16, []).is_err());
+        let error = EncodeError::PartialValue { bytes: 3, dtype: DType::Bf16 };
+        assert_eq!(Codebook::calibrate(DType::Bf16, [&[1, 2][..], &[1, 2, 3][..]]), Err(error));
+    }
+
+    #[test]
+    fn samples_are_counted_together() {
+        let tile = |exponent: u16| (exponent << 7).to_le_bytes().repeat(9);
+        let samples: Vec<Vec<u8>> = (100..116).map(tile).collect();
+        let book = Codebook::calibrate(DType::Bf16, samples.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!(*book.exponents(), std::array::from_fn(|i| 100 + i as u8));
+    }
+}

@@ -1,0 +1,117 @@
+//! Tiles into bodies. What a coded body has, in this order: mask, rests, codes, escapes.
+
+use super::entry::{Entry, Mode};
+use super::escapes;
+use super::fields::Fields;
+use super::geometry::{coded_len, mask_len};
+use crate::Layout;
+use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::{Kernel, TILE};
+
+/// About how many bits an escape takes besides the code.
+const ESCAPE_BITS: usize = 24;
+const CODE_BITS: usize = 4;
+
+/// Encodes one tile after the other.
+pub(super) struct Encoder<'a> {
+    kernel: &'a Kernel,
+    layout: Layout,
+    fields: Fields,
+    table: CodeTable,
+    /// Of a tile.
+    exponents: [u8; TILE],
+    /// A bit for each escape of a tile.
+    escaped: [u64; TILE / 64],
+    /// Values of a tile that are not +0.
+    kept: [u8; 2 * TILE],
+}
+
+impl<'a> Encoder<'a> {
+    pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields, book: &[u8; ENTRIES]) -> Self {
+        let table = CodeTable::new(book);
+        let (exponents, escaped, kept) = ([0; TILE], [0; TILE / 64], [0; 2 * TILE]);
+        Self { kernel, layout, fields, table, exponents, escaped, kept }
+    }
+
+    /// Writes a body, its first part to `static_body` and the other to the front of `dynamic`; returns the table's entry
+    /// and the length of the latter.
+    pub(super) fn tile(
+        &mut self,
+        values: &[u8],
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> (Entry, usize) {
+        let count = values.len() / self.fields.width();
+        let zeros = match self.layout {
+            Layout::Split => 0,
+            Layout::Compact => self.fields.zeros(self.kernel, values),
+        };
+        if self.layout == Layout::Compact && zeros == count {
+            return (Entry::uncoded(Mode::Zero), 0);
+        }
+        let mode = if self.mask_pays(count, zeros) { Mode::Masked } else { Mode::Coded };
+        self.coded(mode, values, zeros, static_body, dynamic).unwrap_or_else(|| {
+            let (first, second) = values.split_at(static_body.len());
+            static_body.copy_from_slice(first);
+            dynamic[..second.len()].copy_from_slice(second);
+            (Entry::uncoded(Mode::Stored), second.len())
+        })
+    }
+
+    /// Whether codes and rests of the zeros take more than a mask.
+    fn mask_pays(&self, count: usize, zeros: usize) -> bool {
+        let escape = if self.table.contains(0) { 0 } else { ESCAPE_BITS };
+        (CODE_BITS + self.fields.rest_bits() + escape) * zeros > count
+    }
+
+    /// As [`Self::tile`], unless that is not shorter than the values are.
+    fn coded(
+        &mut self,
+        mode: Mode,
+        values: &[u8],
+        zeros: usize,
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> Option<(Entry, usize)> {
+        let (fields, kernel) = (self.fields, self.kernel);
+        let count = values.len() / fields.width();
+        let (coded, mask_len) = match mode {
+            Mode::Masked => (count - zeros, mask_len(count)),
+            _ => (count, 0),
+        };
+        let fixed_len = mask_len + coded_len(fields, coded);
+        if fixed_len >= values.len() {
+            return None;
+        }
+        let (mask, dynamic) = dynamic.split_at_mut(mask_len);
+        let (head, tail) = match self.layout {
+            Layout::Split => (static_body, dynamic),
+            Layout::Compact => dynamic.split_at_mut(coded_len(fields, coded)),
+        };
+        let kept = if mode == Mode::Masked {
+            fields.drop_zeros(kernel, values, mask, &mut self.kept[..values.len()]);
+            &self.kept[..coded * fields.width()]
+        } else {
+            values
+        };
+        let (rest, codes) = head.split_at_mut(fields.rest_len(coded));
+        let exponents = &mut self.exponents[..coded];
+        let escaped = &mut self.escaped[..coded.div_ceil(64)];
+        fields.split(kernel, kept, rest, exponents);
+        (kernel.pack_codes)(exponents, &self.table, codes, escaped);
+        let (positions, escapes) = escapes::choose(escaped, coded);
+        let escapes_len = positions.len(coded, escapes);
+        if fixed_len + escapes_len >= values.len() {
+            return None;
+        }
+        if escapes > 0 {
+            escapes::write(positions, escaped, exponents, &mut tail[..escapes_len]);
+        }
+        let entry = Entry { mode, positions, escapes: escapes as u16, coded: coded as u16 };
+        let dynamic_len = match self.layout {
+            Layout::Split => escapes_len,
+            Layout::Compact => fixed_len + escapes_len,
+        };
+        Some((entry, dynamic_len))
+    }
+}

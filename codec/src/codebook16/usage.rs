@@ -1,0 +1,55 @@
+//! How well the book of a frame fits its values: what tells a stale book from a good one.
+
+use super::entry::Mode;
+use super::front::Front;
+use super::{Codebook, Codebook16};
+use crate::kernel::TILE;
+use crate::{DType, DecodeError, Layout, frame};
+
+/// What a frame of `codebook16` made of its values, by the tables in its front matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BookUsage {
+    /// The book.
+    pub book: Codebook,
+    /// Values in tiles that are coded, without those that a mask takes out.
+    pub coded: usize,
+    /// Those of them that the book has no code for.
+    pub escapes: usize,
+    /// Values in tiles that are stored, because coding would not make them shorter.
+    pub stored: usize,
+}
+
+impl BookUsage {
+    /// Reads the tables of a frame of `count` values. Bodies are not looked at, and the checksum is not compared.
+    ///
+    /// # Errors
+    /// If the sections are not those of such a frame of this codec, or the tables contradict themselves.
+    pub fn of_frame(
+        layout: Layout,
+        dtype: DType,
+        count: usize,
+        static_section: &[u8],
+        dynamic_section: &[u8],
+    ) -> Result<Self, DecodeError> {
+        let (body, _, entry) = frame::open(layout, dtype, count, static_section, dynamic_section)?;
+        if entry.codec.id() != Codebook16::ID {
+            return Err(DecodeError::Codec { expected: Codebook16::ID, found: entry.codec.id() });
+        }
+        let front = Front::read(&body, count)?;
+        let mut usage = Self { book: front.book, coded: 0, escapes: 0, stored: 0 };
+        for tile in 0..front.tiles() {
+            let entry = front.entry(tile)?;
+            usage.coded += usize::from(entry.coded);
+            usage.escapes += usize::from(entry.escapes);
+            usage.stored += if entry.mode == Mode::Stored { (count - tile * TILE).min(TILE) } else { 0 };
+        }
+        Ok(usage)
+    }
+
+    /// The share of values that the book does not serve, from 0 to 1: escapes and stored values. 0 if there are none but
+    /// zeros. A book that fits has less than 0.01; one that has more should be calibrated again.
+    pub fn missed(&self) -> f64 {
+        let all = self.coded + self.stored;
+        if all == 0 { 0.0 } else { (self.escapes + self.stored) as f64 / all as f64 }
+    }
+}
