@@ -54,10 +54,12 @@ pub mod parallel;
 mod raw;
 mod registry;
 pub mod scale;
+mod sections;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 mod spec;
 mod tiered;
+mod tile;
 mod window7;
 
 pub use codebook16::{BookUsage, Codebook};

@@ -1,12 +1,12 @@
 //! Bodies into tiles: the inverse of encoding, with nothing taken on trust.
 
-use super::entry::{Entry, Mode};
+use super::entry::Entry;
 use super::escapes;
 use super::fields::Fields;
-use super::geometry::mask_len;
 use crate::kernel::codes::ENTRIES;
 use crate::kernel::{Kernel, TILE};
-use crate::{Layout, TileFault};
+use crate::tile::{Mode, check_mask, mask_len};
+use crate::{Layout, TileFault, sections};
 
 /// Decodes one tile after the other.
 pub(super) struct Decoder<'a> {
@@ -34,15 +34,13 @@ impl<'a> Decoder<'a> {
         match entry.mode {
             Mode::Zero => out.fill(0),
             Mode::Stored => {
-                let (first, second) = out.split_at_mut(static_body.len());
-                first.copy_from_slice(static_body);
-                second.copy_from_slice(take(dynamic, second.len())?);
+                sections::restore(static_body, dynamic, out).ok_or(TileFault::Overrun)?;
             }
             Mode::Coded => self.coded(entry, static_body, dynamic, out)?,
             Mode::Masked => {
                 let count = out.len() / self.fields.width();
                 let mask = take(dynamic, mask_len(count))?;
-                check_mask(mask, count, usize::from(entry.coded))?;
+                check_mask(mask, count, entry.coded)?;
                 let mut kept = [0; 2 * TILE];
                 let kept = &mut kept[..usize::from(entry.coded) * self.fields.width()];
                 self.coded(entry, static_body, dynamic, kept)?;
@@ -79,18 +77,6 @@ impl<'a> Decoder<'a> {
             escapes::apply(entry.positions, list, codes, fields.exponents(), exponents)?;
         }
         if fields.join(self.kernel, rest, exponents, out) { Ok(()) } else { Err(TileFault::Padding) }
-    }
-}
-
-/// The mask of a tile of `count` values must mark `coded` of them, and nothing beyond.
-fn check_mask(mask: &[u8], count: usize, coded: usize) -> Result<(), TileFault> {
-    let found = mask.iter().map(|bits| bits.count_ones() as usize).sum();
-    if found != coded {
-        return Err(TileFault::MaskCount { expected: coded, found });
-    }
-    match mask.last() {
-        Some(bits) if !count.is_multiple_of(8) && bits >> (count % 8) != 0 => Err(TileFault::Padding),
-        _ => Ok(()),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Tiles into bodies. What a coded body has, in this order: mask, rests, codes, escapes.
 
-use super::entry::{Entry, Mode};
+use super::entry::Entry;
 use super::escapes;
 use super::fields::Fields;
-use super::geometry::{coded_len, mask_len};
-use crate::Layout;
+use super::geometry::coded_len;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::{Kernel, TILE};
+use crate::tile::{Mode, mask_len};
+use crate::{Layout, sections};
 
 /// About how many bits an escape takes besides the code.
 const ESCAPE_BITS: usize = 24;
@@ -50,12 +51,8 @@ impl<'a> Encoder<'a> {
             return (Entry::uncoded(Mode::Zero), 0);
         }
         let mode = if self.mask_pays(count, zeros) { Mode::Masked } else { Mode::Coded };
-        self.coded(mode, values, zeros, static_body, dynamic).unwrap_or_else(|| {
-            let (first, second) = values.split_at(static_body.len());
-            static_body.copy_from_slice(first);
-            dynamic[..second.len()].copy_from_slice(second);
-            (Entry::uncoded(Mode::Stored), second.len())
-        })
+        self.coded(mode, values, zeros, static_body, dynamic)
+            .unwrap_or_else(|| (Entry::uncoded(Mode::Stored), sections::store(values, static_body, dynamic)))
     }
 
     /// Whether codes and rests of the zeros take more than a mask.

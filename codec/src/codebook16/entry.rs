@@ -3,27 +3,11 @@
 use super::escapes::Positions;
 use super::fields::Fields;
 use super::geometry::coded_len;
+use crate::tile::Mode;
 use crate::{Layout, TileFault};
 
 /// Bytes of an entry of the tile table.
 pub(super) const ENTRY: usize = 6;
-
-/// Form of a tile, in the order of the tags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// All values are coded.
-    Coded,
-    /// The values as they are.
-    Stored,
-    /// All values are +0; no body. Compact layout only.
-    Zero,
-    /// A mask marks the values that are not +0; these are coded. Compact layout only.
-    Masked,
-}
-
-impl Mode {
-    const ALL: [Self; 4] = [Self::Coded, Self::Stored, Self::Zero, Self::Masked];
-}
 
 /// Entry of the tile table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +32,7 @@ impl Entry {
     pub(super) fn to_bytes(self) -> [u8; ENTRY] {
         let [escapes_low, escapes_high] = self.escapes.to_le_bytes();
         let [coded_low, coded_high] = self.coded.to_le_bytes();
-        [self.mode as u8, self.positions as u8, escapes_low, escapes_high, coded_low, coded_high]
+        [self.mode.tag(), self.positions as u8, escapes_low, escapes_high, coded_low, coded_high]
     }
 
     /// Reads the entry of a tile of `count` values.
@@ -62,7 +46,7 @@ impl Entry {
         count: usize,
     ) -> Result<Self, TileFault> {
         let [tag, positions, escapes_low, escapes_high, coded_low, coded_high] = bytes;
-        let mode = *Mode::ALL.get(usize::from(tag)).ok_or(TileFault::Mode(tag))?;
+        let mode = Mode::from_tag(tag)?;
         let positions =
             *Positions::ALL.get(usize::from(positions)).ok_or(TileFault::EscapeForm(positions))?;
         let escapes = u16::from_le_bytes([escapes_low, escapes_high]);
@@ -75,14 +59,7 @@ impl Entry {
                 return Err(TileFault::Mode(tag));
             }
             Mode::Stored | Mode::Zero if entry != Self::uncoded(mode) => return Err(TileFault::UnusedField),
-            Mode::Coded if usize::from(coded) != count => return Err(TileFault::UnusedField),
-            Mode::Masked if usize::from(coded) >= count || coded == 0 => {
-                return Err(TileFault::MaskCount { expected: usize::from(coded), found: count });
-            }
-            _ => {}
-        }
-        if escapes > coded {
-            return Err(TileFault::EscapeCount { expected: usize::from(escapes), found: usize::from(coded) });
+            _ => mode.check_counts(coded, escapes, count)?,
         }
         if escapes == 0 && positions == Positions::Narrow {
             return Err(TileFault::EscapeForm(positions as u8));
@@ -108,9 +85,6 @@ mod tests {
         assert_eq!(read(masked.to_bytes(), Layout::Split, 8192), Err(TileFault::Mode(3)));
         let coded = Entry { mode: Mode::Coded, positions: Positions::Wide, escapes: 9, coded: 8192 };
         assert_eq!(read(coded.to_bytes(), Layout::Split, 8192), Ok(coded));
-        for (i, mode) in Mode::ALL.into_iter().enumerate() {
-            assert_eq!(mode as usize, i);
-        }
     }
 
     #[test]

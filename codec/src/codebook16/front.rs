@@ -7,7 +7,8 @@ use super::geometry::{TABLE, front_len};
 use crate::frame::Body;
 use crate::header::HEADER_LEN;
 use crate::kernel::TILE;
-use crate::{DecodeError, Layout, Section, TileFault};
+use crate::sections::Reader;
+use crate::{DecodeError, Layout, TileFault};
 
 /// What the front matter of a frame says, and what follows it.
 pub(super) struct Front<'a> {
@@ -15,34 +16,21 @@ pub(super) struct Front<'a> {
     pub(super) fields: Fields,
     /// Number of values.
     count: usize,
-    /// All of it.
-    pub(super) bytes: &'a [u8],
+    /// All of it, and what follows.
+    pub(super) sections: Reader<'a>,
     /// The book of the frame.
     pub(super) book: Codebook,
     table: &'a [[u8; ENTRY]],
-    /// The rest of the static section.
-    pub(super) bodies: &'a [u8],
-    /// The dynamic section, without front matter.
-    pub(super) dynamic: &'a [u8],
 }
 
 impl<'a> Front<'a> {
     /// Reads the front matter of a frame of `count` values.
     pub(super) fn read(body: &Body<'a>, count: usize) -> Result<Self, DecodeError> {
-        let Body { layout, dtype, static_section, dynamic_section } = *body;
+        let Body { layout, dtype, .. } = *body;
         let unsupported = DecodeError::Unsupported { codec: super::Codebook16::ID, dtype };
         let fields = Fields::of(dtype).ok_or(unsupported)?;
-        let (section, which) = match layout {
-            Layout::Split => (static_section, Section::Static),
-            Layout::Compact => (dynamic_section, Section::Dynamic),
-        };
-        let needed = front_len(layout, count);
-        let truncated = DecodeError::Truncated { section: which, needed, found: section.len() };
-        let (bytes, behind) = section.split_at_checked(needed).ok_or(truncated)?;
-        let (bodies, dynamic) = match layout {
-            Layout::Split => (behind, dynamic_section),
-            Layout::Compact => (static_section, behind),
-        };
+        let sections = Reader::new(body, front_len(layout, count))?;
+        let bytes = sections.front;
         let exponents: [u8; ENTRIES] = std::array::from_fn(|i| bytes[HEADER_LEN + i]);
         let book = Codebook::from_exponents(dtype, exponents)?;
         let (table, padding) = bytes[TABLE..].split_at(ENTRY * count.div_ceil(TILE));
@@ -50,7 +38,7 @@ impl<'a> Front<'a> {
             return Err(DecodeError::Padding);
         }
         let table = table.as_chunks().0;
-        Ok(Self { layout, fields, count, bytes, book, table, bodies, dynamic })
+        Ok(Self { layout, fields, count, sections, book, table })
     }
 
     /// The entry of a tile.

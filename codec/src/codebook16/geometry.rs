@@ -5,15 +5,10 @@ use super::entry::ENTRY;
 use super::fields::Fields;
 use crate::header::HEADER_LEN;
 use crate::kernel::TILE;
-use crate::{CHUNK_ALIGN, Layout};
+use crate::{CHUNK_ALIGN, Layout, sections};
 
 /// Where the tile table begins: behind header and book.
 pub(super) const TABLE: usize = HEADER_LEN + ENTRIES;
-
-/// Bytes of the mask of `count` values.
-pub(super) fn mask_len(count: usize) -> usize {
-    count.div_ceil(8)
-}
 
 /// Bytes of rests and codes of `count` values.
 pub(super) fn coded_len(fields: Fields, count: usize) -> usize {
@@ -36,18 +31,13 @@ pub(super) fn front_len(layout: Layout, count: usize) -> usize {
 
 /// See [`crate::Codec::static_len`].
 pub(super) fn static_len(layout: Layout, fields: Fields, count: usize) -> usize {
-    match layout {
-        Layout::Split => (count / TILE)
-            .saturating_mul(static_body(fields, TILE))
-            .saturating_add(static_body(fields, count % TILE))
-            .saturating_add(front_len(layout, count)),
-        Layout::Compact => 0,
-    }
+    let front_len = front_len(layout, count);
+    sections::static_len(layout, count, TILE, front_len, |count| static_body(fields, count))
 }
 
 /// See [`crate::Codec::bound`].
 pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
-    count.saturating_mul(fields.width()).saturating_add(front_len(layout, count))
+    sections::bound(count, fields.width(), front_len(layout, count))
 }
 
 #[cfg(test)]

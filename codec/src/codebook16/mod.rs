@@ -21,7 +21,8 @@ use crate::checksum::{self, BLOCK_BYTES};
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
 use crate::kernel::{self, TILE};
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section};
+use crate::sections::Writer;
+use crate::{Codec, DType, DecodeError, EncodeError, Layout};
 pub use book::Codebook;
 use decode::Decoder;
 use encode::Encoder;
@@ -77,17 +78,8 @@ impl Codec for Codebook16 {
             None => Codebook::calibrate(dtype, [values])?,
         };
         let front_len = geometry::front_len(layout, count);
-        let (front, mut bodies, mut dynamic, mut dynamic_len) = match layout {
-            Layout::Split => {
-                let (front, bodies) = static_out.split_at_mut(front_len);
-                (front, bodies, dynamic_out, 0)
-            }
-            Layout::Compact => {
-                let (front, dynamic) = dynamic_out.split_at_mut(front_len);
-                (front, static_out, dynamic, front_len)
-            }
-        };
-        front[HEADER_LEN..].fill(0);
+        let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
+            Writer::new(layout, front_len, static_out, dynamic_out);
         front[HEADER_LEN..TABLE].copy_from_slice(book.exponents());
         let mut entries = front[TABLE..].as_chunks_mut::<ENTRY>().0.iter_mut();
         let kernel = kernel::active();
@@ -113,28 +105,26 @@ impl Codec for Codebook16 {
 /// See [`crate::registry::Entry::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let layout = body.layout;
-    let front = Front::read(body, out.len() / body.dtype.width())?;
-    let (fields, mut bodies, mut dynamic) = (front.fields, front.bodies, front.dynamic);
+    let mut front = Front::read(body, out.len() / body.dtype.width())?;
+    let (fields, mut bodies) = (front.fields, front.sections.bodies);
+    let book = front.book;
     let kernel = kernel::active();
-    let mut decoder = Decoder::new(kernel, layout, fields, front.book.exponents());
+    let mut decoder = Decoder::new(kernel, layout, fields, book.exponents());
     let (mut tile, mut sum) = (0, 0u32);
     for (number, block) in out.chunks_mut(BLOCK_BYTES).enumerate() {
         for out in block.chunks_mut(TILE * fields.width()) {
             let entry = front.entry(tile)?;
             let (body, further) = bodies.split_at(static_len(layout, fields, out));
             let fault = |fault| DecodeError::Tile { tile, fault };
-            decoder.tile(entry, body, &mut dynamic, out).map_err(fault)?;
+            decoder.tile(entry, body, &mut front.sections.dynamic, out).map_err(fault)?;
             bodies = further;
             tile += 1;
         }
         sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
     }
-    if !dynamic.is_empty() {
-        let found = body.dynamic_section.len();
-        let expected = (found - dynamic.len()) as u64;
-        return Err(DecodeError::Length { section: Section::Dynamic, expected, found });
-    }
-    Ok(sum.wrapping_add(checksum::of_front(&front.bytes[HEADER_LEN..], HEADER_LEN)))
+    sum = sum.wrapping_add(checksum::of_front(&front.sections.front[HEADER_LEN..], HEADER_LEN));
+    front.sections.finish()?;
+    Ok(sum)
 }
 
 /// Bytes of a tile's part of the static section.

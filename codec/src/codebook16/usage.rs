@@ -1,9 +1,9 @@
 //! How well the book of a frame fits its values: what tells a stale book from a good one.
 
-use super::entry::Mode;
 use super::front::Front;
 use super::{Codebook, Codebook16};
 use crate::kernel::TILE;
+use crate::tile::Mode;
 use crate::{DType, DecodeError, Layout, frame};
 
 /// What a frame of `codebook16` made of its values, by the tables in its front matter.

@@ -9,7 +9,8 @@ use super::order::TIERS;
 use super::rest::{Rest, Shape};
 use crate::kernel::tier::{LIST_PAD, ends_clear, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel};
-use crate::{BlockFault, DType, Layout};
+use crate::tile::{marked, mask_len};
+use crate::{BlockFault, DType, Layout, sections};
 
 /// Decodes one block after the other.
 pub(super) struct Decoder<'a> {
@@ -43,9 +44,7 @@ impl<'a> Decoder<'a> {
         match entry.form {
             Form::Zero => out.fill(0),
             Form::Stored => {
-                let (first, second) = out.split_at_mut(static_body.len());
-                first.copy_from_slice(static_body);
-                second.copy_from_slice(take(dynamic, second.len())?);
+                sections::restore(static_body, dynamic, out).ok_or(BlockFault::Overrun)?;
             }
             Form::One(_) | Form::Nibbles | Form::Bytes => self.coded(entry, static_body, dynamic, out)?,
         }
@@ -217,12 +216,9 @@ impl<'a> Bases<'a> {
 
 /// How many of `count` values the mask marks.
 fn check_mask(mask: &[u8], count: usize) -> Result<usize, BlockFault> {
-    let (bits, padding) = mask.split_at(count.div_ceil(8));
+    let (bits, padding) = mask.split_at(mask_len(count));
     check_zero(padding)?;
-    match bits.last() {
-        Some(bits) if !count.is_multiple_of(8) && bits >> (count % 8) != 0 => Err(BlockFault::Padding),
-        _ => Ok(bits.iter().map(|bits| bits.count_ones() as usize).sum()),
-    }
+    marked(bits, count).ok_or(BlockFault::Padding)
 }
 
 fn check_zero(padding: &[u8]) -> Result<(), BlockFault> {

@@ -9,7 +9,7 @@ use super::rest::{RestMut, RestStats};
 use crate::checksum::BLOCK_BYTES;
 use crate::kernel::tier::{STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
-use crate::{DType, Layout, checksum};
+use crate::{DType, Layout, checksum, sections};
 
 /// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
 const STRIP: usize = 16;
@@ -56,10 +56,7 @@ impl<'a> Encoder<'a> {
         if let Some(coded) = self.coded(&plan, values, static_body, dynamic) {
             return coded;
         }
-        let (first, second) = values.split_at(static_body.len());
-        static_body.copy_from_slice(first);
-        dynamic.copy_from_slice(second);
-        (Entry::uncoded(Form::Stored), dynamic.len())
+        (Entry::uncoded(Form::Stored), sections::store(values, static_body, dynamic))
     }
 
     /// Sums over the groups of a block, and its part of the checksum: both of some values while they are in the fastest

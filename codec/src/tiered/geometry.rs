@@ -6,7 +6,8 @@ use super::rest::Shape;
 use crate::header::HEADER_LEN;
 use crate::kernel::BASE_GROUP;
 use crate::kernel::tier::plane_bytes;
-use crate::{CHUNK_ALIGN, Layout};
+use crate::tile::mask_len;
+use crate::{CHUNK_ALIGN, Layout, sections};
 
 /// Values of a block; the last one may have fewer.
 pub(super) const BLOCK: usize = 1 << 15;
@@ -24,9 +25,9 @@ pub(super) fn head_bytes(fields: Fields, count: usize) -> usize {
     plane_bytes(count) + Shape::raw(fields, count).len()
 }
 
-/// Bytes of the mask of `count` values.
+/// Bytes of the mask of `count` values and its padding.
 pub(super) fn mask_bytes(count: usize) -> usize {
-    count.div_ceil(8).next_multiple_of(ALIGN)
+    mask_len(count).next_multiple_of(ALIGN)
 }
 
 /// Bytes of the planes of all tiers but the first, where `counts` values are in the tiers and among the escapes; and
@@ -52,18 +53,13 @@ pub(super) fn front_len(layout: Layout, count: usize) -> usize {
 
 /// See [`crate::Codec::static_len`].
 pub(super) fn static_len(layout: Layout, fields: Fields, count: usize) -> usize {
-    match layout {
-        Layout::Split => (count / BLOCK)
-            .saturating_mul(static_body(fields, BLOCK))
-            .saturating_add(static_body(fields, count % BLOCK))
-            .saturating_add(front_len(layout, count)),
-        Layout::Compact => 0,
-    }
+    let front_len = front_len(layout, count);
+    sections::static_len(layout, count, BLOCK, front_len, |count| static_body(fields, count))
 }
 
 /// See [`crate::Codec::bound`].
 pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
-    count.saturating_mul(fields.width()).saturating_add(front_len(layout, count))
+    sections::bound(count, fields.width(), front_len(layout, count))
 }
 
 #[cfg(test)]

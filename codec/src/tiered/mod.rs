@@ -19,7 +19,8 @@ mod rest;
 
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section, checksum, kernel};
+use crate::sections::{Reader, Writer};
+use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum, kernel};
 use decode::Decoder;
 use encode::Encoder;
 use entry::Entry;
@@ -58,17 +59,8 @@ impl Codec for Tiered {
         let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
         let fields = Fields::of(dtype);
         let front_len = geometry::front_len(layout, count);
-        let (front, mut bodies, mut dynamic, mut dynamic_len) = match layout {
-            Layout::Split => {
-                let (front, bodies) = static_out.split_at_mut(front_len);
-                (front, bodies, dynamic_out, 0)
-            }
-            Layout::Compact => {
-                let (front, dynamic) = dynamic_out.split_at_mut(front_len);
-                (front, static_out, dynamic, front_len)
-            }
-        };
-        front[HEADER_LEN..].fill(0);
+        let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
+            Writer::new(layout, front_len, static_out, dynamic_out);
         let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
         let mut encoder = Encoder::new(kernel::active(), layout, fields);
         for (values, entry) in values.chunks(BLOCK * fields.width()).zip(table) {
@@ -90,22 +82,8 @@ impl Codec for Tiered {
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let (layout, fields) = (body.layout, Fields::of(body.dtype));
     let count = out.len() / fields.width();
-    let front_len = geometry::front_len(layout, count);
-    let found = body.dynamic_section.len();
-    let (front, mut bodies, mut dynamic) = match layout {
-        Layout::Split => {
-            let (front, bodies) = body.static_section.split_at(front_len);
-            (front, bodies, body.dynamic_section)
-        }
-        Layout::Compact => {
-            let section = Section::Dynamic;
-            let (front, dynamic) = body
-                .dynamic_section
-                .split_at_checked(front_len)
-                .ok_or(DecodeError::Truncated { section, needed: front_len, found })?;
-            (front, body.static_section, dynamic)
-        }
-    };
+    let mut sections = Reader::new(body, geometry::front_len(layout, count))?;
+    let (front, mut bodies) = (sections.front, sections.bodies);
     let blocks = count.div_ceil(BLOCK);
     let (table, padding) = front[HEADER_LEN..].split_at(ENTRY * blocks);
     if padding.iter().any(|byte| *byte != 0) {
@@ -119,14 +97,11 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
         let fault = |fault| DecodeError::Block { block: number, fault };
         let entry = Entry::from_bytes(*entry, layout, fields, out.len() / fields.width()).map_err(fault)?;
         let (body, further) = bodies.split_at(static_len(layout, fields, out));
-        decoder.block(entry, body, &mut dynamic, out).map_err(fault)?;
+        decoder.block(entry, body, &mut sections.dynamic, out).map_err(fault)?;
         bodies = further;
         sum = sum.wrapping_add(checksum::of_values_at(kernel, out, number * block_len));
     }
-    if !dynamic.is_empty() {
-        let expected = (found - dynamic.len()) as u64;
-        return Err(DecodeError::Length { section: Section::Dynamic, expected, found });
-    }
+    sections.finish()?;
     Ok(sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN)))
 }
 

@@ -1,12 +1,14 @@
 //! The compact layout: tile table and bodies, nothing else. Exact zeros are taken out where that pays.
 
 use super::geometry::{COMPACT_ENTRY, code_bytes, compact_index};
-use super::mode::{Mode, Tile};
+use super::mode::Tile;
 use super::search::Search;
 use super::{Window7, tile_sum};
 use crate::header::HEADER_LEN;
 use crate::kernel::{self, Coded, CodedMut, Kernel, TILE};
-use crate::{DecodeError, Section, TileFault};
+use crate::sections::Reader;
+use crate::tile::{Mode, check_mask, mask_len};
+use crate::{DecodeError, TileFault};
 
 /// Writes tile table and `bodies`; returns the length of the latter and the checksum of the values.
 pub(super) fn encode(codec: &Window7, values: &[u8], front: &mut [u8], bodies: &mut [u8]) -> (usize, u32) {
@@ -39,24 +41,23 @@ pub(super) fn encode(codec: &Window7, values: &[u8], front: &mut [u8], bodies: &
 }
 
 /// Reads what [`encode`] writes, and returns the checksum of the values.
-pub(super) fn decode(front: &[u8], mut bodies: &[u8], out: &mut [u8]) -> Result<u32, DecodeError> {
+pub(super) fn decode(mut reader: Reader<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let kernel = kernel::active();
-    let section_len = front.len() + bodies.len();
-    let table = front[HEADER_LEN..].as_chunks::<COMPACT_ENTRY>().0;
+    let table = reader.front[HEADER_LEN..].as_chunks::<COMPACT_ENTRY>().0;
     let mut kept = [0; 2 * TILE];
     let mut sum = 0u32;
     for (number, (out, entry)) in out.chunks_mut(2 * TILE).zip(table).enumerate() {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
         let count = out.len() / 2;
         let tile = Tile::from_compact(*entry, count).map_err(fault)?;
-        let body = bodies.split_off(..body_len(&tile, count)).ok_or(fault(TileFault::Overrun))?;
+        let body = reader.dynamic.split_off(..body_len(&tile, count)).ok_or(fault(TileFault::Overrun))?;
         match tile.mode {
             Mode::Zero => out.fill(0),
             Mode::Stored => out.copy_from_slice(body),
             Mode::Coded => unpack(&tile, body, out).map_err(fault)?,
             Mode::Masked => {
                 let (mask, body) = body.split_at(mask_len(count));
-                check_mask(mask, count, usize::from(tile.coded)).map_err(fault)?;
+                check_mask(mask, count, tile.coded).map_err(fault)?;
                 let kept = &mut kept[..2 * usize::from(tile.coded)];
                 unpack(&tile, body, kept).map_err(fault)?;
                 (kernel.restore_zeros)(mask, kept, out);
@@ -64,10 +65,7 @@ pub(super) fn decode(front: &[u8], mut bodies: &[u8], out: &mut [u8]) -> Result<
         }
         sum = sum.wrapping_add(tile_sum(kernel, number, out));
     }
-    if !bodies.is_empty() {
-        let expected = (section_len - bodies.len()) as u64;
-        return Err(DecodeError::Length { section: Section::Dynamic, expected, found: section_len });
-    }
+    reader.finish()?;
     Ok(sum)
 }
 
@@ -105,10 +103,6 @@ fn body_len(tile: &Tile, count: usize) -> usize {
     }
 }
 
-fn mask_len(count: usize) -> usize {
-    count.div_ceil(8)
-}
-
 /// Writes rest, codes, escape index and escapes.
 fn pack(tile: &Tile, values: &[u8], body: &mut [u8]) {
     let coded = values.len() / 2;
@@ -133,16 +127,4 @@ fn unpack(tile: &Tile, body: &[u8], out: &mut [u8]) -> Result<(), TileFault> {
         return Err(TileFault::EscapeIndex);
     }
     Ok(())
-}
-
-/// The mask of a tile of `count` values must mark `coded` of them, and nothing beyond.
-fn check_mask(mask: &[u8], count: usize, coded: usize) -> Result<(), TileFault> {
-    let found = mask.iter().map(|bits| bits.count_ones() as usize).sum();
-    if found != coded {
-        return Err(TileFault::MaskCount { expected: coded, found });
-    }
-    match mask.last() {
-        Some(bits) if !count.is_multiple_of(8) && bits >> (count % 8) != 0 => Err(TileFault::Padding),
-        _ => Ok(()),
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::header::HEADER_LEN;
 use crate::kernel::{GROUP, INDEX_GROUP, TILE};
-use crate::{CHUNK_ALIGN, Layout};
+use crate::{CHUNK_ALIGN, Layout, sections};
 
 /// Bytes of an entry of the tile table in the split layout.
 pub(super) const SPLIT_ENTRY: usize = 4;
@@ -43,18 +43,12 @@ pub(super) fn front_len(layout: Layout, count: usize) -> usize {
 
 /// See [`crate::Codec::static_len`].
 pub(super) fn static_len(layout: Layout, count: usize) -> usize {
-    match layout {
-        Layout::Split => (count / TILE)
-            .saturating_mul(static_body(TILE))
-            .saturating_add(static_body(count % TILE))
-            .saturating_add(front_len(layout, count)),
-        Layout::Compact => 0,
-    }
+    sections::static_len(layout, count, TILE, front_len(layout, count), static_body)
 }
 
 /// See [`crate::Codec::bound`].
 pub(super) fn bound(layout: Layout, count: usize) -> usize {
-    count.saturating_mul(2).saturating_add(front_len(layout, count))
+    sections::bound(count, 2, front_len(layout, count))
 }
 
 #[cfg(test)]

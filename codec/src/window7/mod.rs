@@ -17,6 +17,7 @@ use crate::header::HEADER_LEN;
 use crate::kernel::{Kernel, TILE};
 use crate::registry::Choice;
 use crate::scale::{self, Estimator, Moments};
+use crate::sections::{Reader, Writer};
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum};
 use search::Search;
 
@@ -68,18 +69,13 @@ impl Codec for Window7 {
     ) -> Result<usize, EncodeError> {
         let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
         let front_len = geometry::front_len(layout, count);
-        let (front, dynamic_len, sum) = match layout {
-            Layout::Split => {
-                let (front, bodies) = static_out.split_at_mut(front_len);
-                let (dynamic_len, sum) = split::encode(self, values, front, bodies, dynamic_out);
-                (front, dynamic_len, sum)
-            }
-            Layout::Compact => {
-                let (front, bodies) = dynamic_out.split_at_mut(front_len);
-                let (bodies_len, sum) = compact::encode(self, values, front, bodies);
-                (front, front_len + bodies_len, sum)
-            }
+        let Writer { front, bodies, dynamic, front_dynamic_len } =
+            Writer::new(layout, front_len, static_out, dynamic_out);
+        let (bodies_len, sum) = match layout {
+            Layout::Split => split::encode(self, values, front, bodies, dynamic),
+            Layout::Compact => compact::encode(self, values, front, dynamic),
         };
+        let dynamic_len = front_dynamic_len + bodies_len;
         let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
         Ok(dynamic_len)
@@ -106,21 +102,11 @@ impl Window7 {
 
 /// See [`crate::registry::Entry::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
-    let front_len = geometry::front_len(body.layout, out.len() / 2);
-    let (front, sum) = match body.layout {
-        Layout::Split => {
-            let (front, bodies) = body.static_section.split_at(front_len);
-            (front, split::decode(front, bodies, body.dynamic_section, out)?)
-        }
-        Layout::Compact => {
-            let found = body.dynamic_section.len();
-            let section = crate::Section::Dynamic;
-            let (front, bodies) = body
-                .dynamic_section
-                .split_at_checked(front_len)
-                .ok_or(DecodeError::Truncated { section, needed: front_len, found })?;
-            (front, compact::decode(front, bodies, out)?)
-        }
+    let reader = Reader::new(body, geometry::front_len(body.layout, out.len() / 2))?;
+    let front = reader.front;
+    let sum = match body.layout {
+        Layout::Split => split::decode(reader, out)?,
+        Layout::Compact => compact::decode(reader, out)?,
     };
     Ok(sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN)))
 }

@@ -2,27 +2,7 @@
 
 use super::geometry::{COMPACT_ENTRY, SPLIT_ENTRY, has_codes};
 use crate::TileFault;
-
-/// Form of a tile, in the order of the tags.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// All values are coded.
-    Coded,
-    /// The values as they are.
-    Stored,
-    /// All values are +0; no body. Compact layout only.
-    Zero,
-    /// A mask marks the values that are not +0; these are coded. Compact layout only.
-    Masked,
-}
-
-impl Mode {
-    const ALL: [Self; 4] = [Self::Coded, Self::Stored, Self::Zero, Self::Masked];
-
-    fn tag(self) -> u8 {
-        self as u8
-    }
-}
+use crate::tile::Mode;
 
 /// Entry of the tile table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,23 +59,16 @@ impl Tile {
     /// If no encoder writes such an entry, the order of lengths apart.
     pub(super) fn from_compact(entry: [u8; COMPACT_ENTRY], count: usize) -> Result<Self, TileFault> {
         let [start, tag, low, high, coded_low, coded_high] = entry;
-        let mode = *Mode::ALL.get(usize::from(tag)).ok_or(TileFault::Mode(tag))?;
+        let mode = Mode::from_tag(tag)?;
         let escapes = u16::from_le_bytes([low, high]);
         let coded = u16::from_le_bytes([coded_low, coded_high]);
         let tile = Self { mode, start, escapes, coded };
-        match mode {
-            Mode::Stored | Mode::Zero if tile != Self::uncoded(mode) => return Err(TileFault::UnusedField),
-            Mode::Coded if usize::from(coded) != count => return Err(TileFault::UnusedField),
-            Mode::Masked if usize::from(coded) >= count || coded == 0 => {
-                return Err(TileFault::MaskCount { expected: usize::from(coded), found: count });
-            }
-            _ => {}
+        if matches!(mode, Mode::Stored | Mode::Zero) && tile != Self::uncoded(mode) {
+            return Err(TileFault::UnusedField);
         }
+        mode.check_counts(coded, escapes, count)?;
         if start > crate::scale::LAST_START {
             return Err(TileFault::WindowStart(start));
-        }
-        if escapes > coded {
-            return Err(TileFault::EscapeCount { expected: usize::from(escapes), found: usize::from(coded) });
         }
         Ok(tile)
     }
@@ -114,9 +87,6 @@ mod tests {
         let coded = Tile { mode: Mode::Coded, start: 3, escapes: 9, coded: 8192 };
         assert_eq!(Tile::from_split(coded.to_split(), 8192), Ok(coded));
         assert_eq!(Tile::from_compact(coded.to_compact(), 8192), Ok(coded));
-        for (i, mode) in Mode::ALL.into_iter().enumerate() {
-            assert_eq!(usize::from(mode.tag()), i);
-        }
     }
 
     #[test]

@@ -4,12 +4,14 @@
 use std::ops::Range;
 
 use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
-use super::mode::{Mode, Tile};
+use super::mode::Tile;
 use super::search::Search;
 use super::{Window7, tile_sum};
 use crate::header::HEADER_LEN;
 use crate::kernel::{self, Coded, CodedMut, INDEX_GROUP, TILE};
-use crate::{DecodeError, Section, TileFault};
+use crate::sections::{self, Reader};
+use crate::tile::Mode;
+use crate::{DecodeError, TileFault};
 
 /// Writes tile table, escape index, padding, `bodies` and the dynamic section; returns the latter's length and the
 /// checksum of the values.
@@ -22,7 +24,6 @@ pub(super) fn encode(
 ) -> (usize, u32) {
     let kernel = kernel::active();
     let index_at = index_range(values.len() / 2);
-    front[HEADER_LEN..].fill(0);
     let (table, index_bytes) = front[..index_at.end].split_at_mut(index_at.start);
     let table = table[HEADER_LEN..].as_chunks_mut::<SPLIT_ENTRY>().0;
     let indexes = index_bytes.chunks_mut(2 * TILE / INDEX_GROUP);
@@ -47,31 +48,22 @@ pub(super) fn encode(
             }
             escapes
         } else {
-            let (first, second) = values.split_at(body.len());
-            body.copy_from_slice(first);
-            dynamic[..second.len()].copy_from_slice(second);
-            second.len()
+            sections::store(values, body, dynamic)
         };
     }
     (position, sum)
 }
 
 /// Reads what [`encode`] writes, and returns the checksum of the values.
-pub(super) fn decode(
-    front: &[u8],
-    bodies: &[u8],
-    mut dynamic: &[u8],
-    out: &mut [u8],
-) -> Result<u32, DecodeError> {
-    let kernel = kernel::active();
+pub(super) fn decode(mut reader: Reader<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
+    let (kernel, front) = (kernel::active(), reader.front);
     let index_at = index_range(out.len() / 2);
     if front[index_at.end..].iter().any(|byte| *byte != 0) {
         return Err(DecodeError::Padding);
     }
-    let dynamic_len = dynamic.len();
     let table = front[HEADER_LEN..index_at.start].as_chunks::<SPLIT_ENTRY>().0;
     let indexes = front[index_at].chunks(2 * TILE / INDEX_GROUP);
-    let bodies = bodies.chunks(static_body(TILE));
+    let bodies = reader.bodies.chunks(static_body(TILE));
     let mut sum = 0u32;
     for (number, (((out, entry), index_bytes), body)) in
         out.chunks_mut(2 * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
@@ -79,13 +71,12 @@ pub(super) fn decode(
         let fault = |fault| DecodeError::Tile { tile: number, fault };
         let tile = Tile::from_split(*entry, out.len() / 2).map_err(fault)?;
         let index = if tile.mode == Mode::Coded {
-            let escapes = dynamic.split_off(..usize::from(tile.escapes)).ok_or(fault(TileFault::Overrun))?;
+            let escapes = reader.dynamic.split_off(..usize::from(tile.escapes));
+            let escapes = escapes.ok_or(fault(TileFault::Overrun))?;
             let (rest, codes) = body.split_at(out.len() / 2);
             (kernel.unpack)(Coded { start: tile.start, rest, codes, escapes }, out).map_err(fault)?
         } else {
-            let (first, second) = out.split_at_mut(body.len());
-            first.copy_from_slice(body);
-            second.copy_from_slice(dynamic.split_off(..second.len()).ok_or(fault(TileFault::Overrun))?);
+            sections::restore(body, &mut reader.dynamic, out).ok_or(fault(TileFault::Overrun))?;
             [0; TILE / INDEX_GROUP]
         };
         let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
@@ -94,10 +85,7 @@ pub(super) fn decode(
         }
         sum = sum.wrapping_add(tile_sum(kernel, number, out));
     }
-    if !dynamic.is_empty() {
-        let expected = (dynamic_len - dynamic.len()) as u64;
-        return Err(DecodeError::Length { section: Section::Dynamic, expected, found: dynamic_len });
-    }
+    reader.finish()?;
     Ok(sum)
 }
 
