@@ -82,8 +82,7 @@ type JoinTier = fn(&[u8], &Tier, &[u8], &[u8], u8, &mut [u8]) -> usize;
 pub(crate) struct Kernel {
     /// Its name.
     pub(crate) level: SimdLevel,
-    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, of which the first is in word `index` (a
-    /// multiple of that block).
+    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, the first of which begin word `index`.
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],

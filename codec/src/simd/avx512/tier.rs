@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{first_bits, join_64, load, load_part, prefetch, split_64, store, store_part};
+use super::vector::{
+    first_bits, join_64, load, load_part, prefetch, prefetch_far, split_64, store, store_part,
+};
 use crate::kernel::TILE;
 use crate::kernel::tier::{LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, write_pair};
 
@@ -114,10 +116,10 @@ pub(super) fn split_tier(
         passed += (low & high).count_ones() as usize;
     };
     for ((values, rest), pair) in steps.iter().zip(rests.as_chunks_mut::<STEP>().0).zip(pairs) {
-        prefetch(values, AHEAD);
+        prefetch_far(values, AHEAD);
         prefetch(rest, TILE);
         let [first, second] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
-        prefetch(second, AHEAD);
+        prefetch_far(second, AHEAD);
         let (rests, exponents) = split_64(load(first), load(second));
         store(rest, rests);
         step(_mm512_sub_epi8(exponents, base), u64::MAX, pair);

@@ -82,6 +82,15 @@ pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize)
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(distance).cast()) }
 }
 
+/// As [`prefetch`], but only into the second cache: for what is needed later than soon.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+#[allow(unused_unsafe, reason = "safe in recent versions of Rust")]
+pub(super) fn prefetch_far<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address, and `wrapping_add` allows any.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(distance).cast()) }
+}
+
 /// Bytes chosen by a mask of bits: those of `first` where the bits of `mask` are set, else those of `second`.
 #[inline]
 #[target_feature(enable = "avx512bw")]
