@@ -113,7 +113,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
 
 /// The checksum's part of the tile with this number.
 fn tile_sum(kernel: &Kernel, tile: usize, values: &[u8]) -> u32 {
-    (kernel.checksum)(values, (tile * (TILE / 2)) as u64)
+    checksum::of_values_at(kernel, values, tile * checksum::BLOCK_BYTES)
 }
 
 const _: () = assert!(2 * TILE == checksum::BLOCK_BYTES);
