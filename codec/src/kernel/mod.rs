@@ -30,6 +30,9 @@ pub(crate) const INDEX_GROUP: usize = 512;
 /// The code of a value whose exponent is outside the window.
 pub(crate) const ESCAPE: u8 = 7;
 
+/// For each group of 512 values of a tile, the first exponent of its window, at most 249; of no meaning for absent groups.
+pub(crate) type Starts = [u8; TILE / INDEX_GROUP];
+
 /// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
 
@@ -39,8 +42,8 @@ pub(crate) const COMMON: usize = 12;
 /// A coded tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Coded<'a> {
-    /// First exponent of the window, at most 249.
-    pub(crate) start: u8,
+    /// The windows.
+    pub(crate) starts: &'a Starts,
     /// Sign and mantissa of each value, a byte each.
     pub(crate) rest: &'a [u8],
     /// Twelve bytes for each 32 values, or part of 32, in a group of 1024.
@@ -51,7 +54,7 @@ pub(crate) struct Coded<'a> {
 
 /// Where a coded tile is written: as [`Coded`], with exactly the right lengths.
 pub(crate) struct CodedMut<'a> {
-    pub(crate) start: u8,
+    pub(crate) starts: &'a Starts,
     pub(crate) rest: &'a mut [u8],
     pub(crate) codes: &'a mut [u8],
     pub(crate) escapes: &'a mut [u8],

@@ -7,7 +7,7 @@ use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::tests::near_of;
 use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::{
-    self, BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, TILE,
+    self, BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
 };
 use crate::scale::{LAST_START, covered};
 
@@ -90,7 +90,7 @@ fn code_bytes(count: usize) -> usize {
 /// Rest, codes, escapes and escape index.
 #[derive(Clone)]
 struct Packed {
-    start: u8,
+    starts: Starts,
     rest: Unaligned,
     codes: Unaligned,
     escapes: Unaligned,
@@ -98,18 +98,20 @@ struct Packed {
 }
 
 impl Packed {
-    fn new(kernel: &Kernel, start: u8, values: &[u8]) -> Self {
+    fn new(kernel: &Kernel, starts: Starts, values: &[u8]) -> Self {
         let count = values.len() / 2;
-        let escapes = count - covered(&(PORTABLE.histogram)(values), start) as usize;
+        let groups = values.chunks(2 * INDEX_GROUP).zip(starts);
+        let inside = groups.map(|(group, start)| covered(&(PORTABLE.histogram)(group), start) as usize);
+        let escapes = count - inside.sum::<usize>();
         let mut packed = Self {
-            start,
+            starts,
             rest: Unaligned::filled(0xa5, count),
             codes: Unaligned::filled(0xa5, code_bytes(count)),
             escapes: Unaligned::filled(0xa5, escapes),
             index: Vec::new(),
         };
         let coded = CodedMut {
-            start,
+            starts: &starts,
             rest: packed.rest.bytes_mut(),
             codes: packed.codes.bytes_mut(),
             escapes: packed.escapes.bytes_mut(),
@@ -126,7 +128,7 @@ impl Packed {
     fn unpack(&self, kernel: &Kernel) -> Result<(Vec<u8>, Vec<u16>), crate::TileFault> {
         let mut out = Unaligned::filled(0x5a, 2 * self.rest.bytes().len());
         let coded = Coded {
-            start: self.start,
+            starts: &self.starts,
             rest: self.rest.bytes(),
             codes: self.codes.bytes(),
             escapes: self.escapes.bytes(),
@@ -179,10 +181,12 @@ fn packed_tiles_are_equal_and_come_back() {
         for count in lengths() {
             for kind in 0..KINDS {
                 let values = values(kind, count, count as u64);
-                for start in [START, 0, LAST_START].into_iter().take(1 + 2 * usize::from(count % 50 == 13)) {
-                    let packed = Packed::new(kernel, start, values.bytes());
+                let own = std::array::from_fn(|i| START - 3 + (i * count % 7) as u8);
+                let starts = [own, [START; 16], [0; 16], [LAST_START; 16]];
+                for starts in starts.into_iter().take(2 + 2 * usize::from(count % 50 == 13)) {
+                    let packed = Packed::new(kernel, starts, values.bytes());
                     assert!(
-                        packed.parts() == Packed::new(&PORTABLE, start, values.bytes()).parts(),
+                        packed.parts() == Packed::new(&PORTABLE, starts, values.bytes()).parts(),
                         "{count} {kind}"
                     );
                     let (out, index) = packed.unpack(kernel).unwrap();
@@ -201,7 +205,7 @@ fn hostile_tiles_are_read_or_refused_alike() {
         for case in 0..6000 {
             let count = [rng.random_range(0..2100), rng.random_range(0..=TILE), TILE][case % 3];
             let values = values(case % KINDS, count, case as u64);
-            let mut packed = Packed::new(&PORTABLE, START, values.bytes());
+            let mut packed = Packed::new(&PORTABLE, [START; 16], values.bytes());
             match rng.random_range(0..5) {
                 // More or fewer escapes than the codes have, from none to as many as there are values.
                 0 => packed.escapes = Unaligned::filled(9, rng.random_range(0..=count)),
@@ -219,7 +223,7 @@ fn hostile_tiles_are_read_or_refused_alike() {
                 }
             }
             // Exponents of the window may be among the escapes, and pass 255.
-            packed.start = rng.random_range(0..=LAST_START);
+            packed.starts = std::array::from_fn(|_| rng.random_range(0..=LAST_START));
             let result = packed.unpack(kernel);
             refused += usize::from(result.is_err());
             assert_eq!(result, packed.unpack(&PORTABLE), "case {case}, {count} values");

@@ -109,7 +109,7 @@ fn pack(tile: &Tile, values: &[u8], body: &mut [u8]) {
     let (rest, body) = body.split_at_mut(coded);
     let (codes, body) = body.split_at_mut(code_bytes(coded));
     let (index_bytes, escapes) = body.split_at_mut(compact_index(coded, usize::from(tile.escapes)));
-    let index = (kernel::active().pack)(values, CodedMut { start: tile.start, rest, codes, escapes });
+    let index = (kernel::active().pack)(values, CodedMut { starts: &[tile.start; 16], rest, codes, escapes });
     for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(&index[1..]) {
         *bytes = offset.to_le_bytes();
     }
@@ -121,7 +121,7 @@ fn unpack(tile: &Tile, body: &[u8], out: &mut [u8]) -> Result<(), TileFault> {
     let (rest, body) = body.split_at(coded);
     let (codes, body) = body.split_at(code_bytes(coded));
     let (index_bytes, escapes) = body.split_at(compact_index(coded, usize::from(tile.escapes)));
-    let index = (kernel::active().unpack)(Coded { start: tile.start, rest, codes, escapes }, out)?;
+    let index = (kernel::active().unpack)(Coded { starts: &[tile.start; 16], rest, codes, escapes }, out)?;
     let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
     if stored.zip(&index[1..]).any(|(stored, computed)| stored != *computed) {
         return Err(TileFault::EscapeIndex);

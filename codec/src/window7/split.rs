@@ -41,7 +41,8 @@ pub(super) fn encode(
             let escapes = usize::from(tile.escapes);
             let (rest, codes) = body.split_at_mut(values.len() / 2);
             let escapes_out = &mut dynamic[..escapes];
-            let coded = CodedMut { start: tile.start, rest, codes, escapes: escapes_out };
+            let starts = &[tile.start; TILE / INDEX_GROUP];
+            let coded = CodedMut { starts, rest, codes, escapes: escapes_out };
             let index = (kernel.pack)(values, coded);
             for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(index) {
                 *bytes = offset.to_le_bytes();
@@ -74,7 +75,8 @@ pub(super) fn decode(mut reader: Reader<'_>, out: &mut [u8]) -> Result<u32, Deco
             let escapes = reader.dynamic.split_off(..usize::from(tile.escapes));
             let escapes = escapes.ok_or(fault(TileFault::Overrun))?;
             let (rest, codes) = body.split_at(out.len() / 2);
-            (kernel.unpack)(Coded { start: tile.start, rest, codes, escapes }, out).map_err(fault)?
+            let starts = &[tile.start; TILE / INDEX_GROUP];
+            (kernel.unpack)(Coded { starts, rest, codes, escapes }, out).map_err(fault)?
         } else {
             sections::restore(body, &mut reader.dynamic, out).ok_or(fault(TileFault::Overrun))?;
             [0; TILE / INDEX_GROUP]

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::vector::{bits, exponents, load, store, swap_middle};
-use crate::kernel::window::{CODES, Escapes, pack_groups};
+use crate::kernel::window::{CODES, Escapes, WINDOWS, pack_groups};
 use crate::kernel::{CodedMut, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP};
 
 /// Escapes that are taken from every 64 values, there or not: a loop that ends elsewhere each time costs more.
@@ -12,8 +12,8 @@ const UNCONDITIONAL: usize = 4;
 /// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
-    pack_groups(values, coded, |values, start, rest, codes, escapes, index| {
-        let escaped = pack_group(values, start, rest, codes);
+    pack_groups(values, coded, |values, starts, rest, codes, escapes, index| {
+        let escaped = pack_group(values, starts, rest, codes);
         take_escapes(values, &escaped, escapes, index);
     })
 }
@@ -23,7 +23,7 @@ pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn pack_group(
     values: &[u8; 2 * GROUP],
-    start: u8,
+    starts: [u8; WINDOWS],
     rest: &mut [u8; GROUP],
     codes: &mut [u8; CODES],
 ) -> [u64; GROUP / 64] {
@@ -36,7 +36,7 @@ fn pack_group(
         let mut words = [_mm256_setzero_si256(); 4];
         for (row, words) in words.iter_mut().enumerate() {
             let number = 4 * row + column;
-            (*words, escaped[number]) = pack_64(&values[number], start, &mut rest[number]);
+            (*words, escaped[number]) = pack_64(&values[number], starts[row / 2], &mut rest[number]);
         }
         for plane in 0..3 {
             let spare = _mm256_and_si256(words[3], _mm256_set1_epi32(0x1111_1111 << plane));

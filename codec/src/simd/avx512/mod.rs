@@ -2,17 +2,19 @@
 
 mod codes;
 mod copy;
-
 mod fields;
 mod mask;
+mod pack;
 mod sums;
 mod tier;
+mod unpack;
 mod vector;
 
 use super::avx2::{self, AVX2};
+use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::tier::Tier;
-use crate::kernel::{GroupSums, Kernel, SimdLevel};
+use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -27,6 +29,8 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex => pack::pack;
+    fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
     fn zeros(values: &[u8]) -> usize => mask::zeros;
     fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
     fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros;
@@ -57,6 +61,8 @@ entries! {
 static AVX512: Kernel = Kernel {
     level: SimdLevel::Avx512,
     checksum,
+    pack,
+    unpack,
     zeros,
     drop_zeros,
     restore_zeros,
