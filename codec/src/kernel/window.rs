@@ -4,20 +4,22 @@
 //! so the even values are in the low half. A group of `32 * lanes` values has `4 * lanes` nibble words in four rows.
 //! A code takes three bits of its nibble; the words of the last row lose theirs to the spare bits of the other three.
 
-use super::{Coded, CodedMut, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP, TILE};
+use super::{Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE};
 use crate::TileFault;
 
 /// Nibble words of a group.
 const WORDS: usize = GROUP / 8;
 /// Bytes of the codes of a full group.
 pub(crate) const CODES: usize = GROUP / 8 * 3;
+/// The codes that are counted, because a window one further would lose them or be proved worse by them.
+pub(crate) const EDGES: [u8; 4] = [0, 1, 5, 6];
 /// Windows of a group, each of [`INDEX_GROUP`] values.
 pub(crate) const WINDOWS: usize = GROUP / INDEX_GROUP;
 
 /// See [`super::Kernel::pack`].
-pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
-    pack_groups(values, coded, |values, starts, rest, codes, escapes, index| {
-        pack_group(values, starts, rest, codes, escapes, index);
+pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
+    pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
+        pack_group(values, starts, rest, codes, escapes, index, edges);
     })
 }
 
@@ -31,11 +33,13 @@ pub(crate) fn pack_groups(
         [u8; WINDOWS],
         &mut [u8; GROUP],
         &mut [u8; CODES],
-        &mut Escapes<&mut [u8]>,
+        &mut Escapes<&mut EscapeRoom>,
         &mut [u16],
+        &mut [u32; 4],
     ),
-) -> EscapeIndex {
+) -> Packed {
     let mut index = [0; TILE / INDEX_GROUP];
+    let mut edges = [0; 4];
     let mut starts = coded.starts.as_chunks::<WINDOWS>().0.iter().copied();
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
     let mut indexes = index.chunks_mut(WINDOWS);
@@ -44,10 +48,10 @@ pub(crate) fn pack_groups(
     // What is left can have as many codes as a group.
     let (all_codes, codes) = coded.codes.split_at_mut(CODES * groups.len());
     let all_codes = all_codes.as_chunks_mut().0;
-    // The windows come last: what has no partner there is not taken from the others.
+    // Indexes and windows come last: what has no partner there is not taken from the others.
     let groups = groups.iter().zip(rests).zip(all_codes);
     for ((((values, rest), codes), index), starts) in groups.zip(&mut indexes).zip(&mut starts) {
-        full(values, starts, rest, codes, &mut escapes, index);
+        full(values, starts, rest, codes, &mut escapes, index, &mut edges);
     }
     if let (false, Some(index), Some(starts)) = (values.is_empty(), indexes.next(), starts.next()) {
         // Absent values have code 0, that of the first exponent of the window.
@@ -59,10 +63,11 @@ pub(crate) fn pack_groups(
         padded[..values.len()].copy_from_slice(values);
         let count = rest.len().next_multiple_of(32);
         let (padded, padded_rest) = (&padded[..2 * count], &mut padded_rest[..count]);
-        pack_group(padded, starts, padded_rest, codes, &mut escapes, index);
+        pack_group(padded, starts, padded_rest, codes, &mut escapes, index, &mut edges);
+        edges[0] -= (count - rest.len()) as u32;
         rest.copy_from_slice(&padded_rest[..rest.len()]);
     }
-    index
+    Packed { escapes: escapes.count, index, edges }
 }
 
 /// See [`super::Kernel::unpack`].
@@ -122,15 +127,16 @@ pub(crate) struct Escapes<T> {
     pub(crate) exponents: T,
 }
 
-/// A group of a multiple of 32 values; `index` has the one or two entries of the group.
+/// A group of a multiple of 32 values; `index` has the one or two entries of the group. `edges` are counted further.
 #[inline]
 fn pack_group(
     values: &[u8],
     starts: [u8; WINDOWS],
     rest: &mut [u8],
     codes: &mut [u8],
-    escapes: &mut Escapes<&mut [u8]>,
+    escapes: &mut Escapes<&mut EscapeRoom>,
     index: &mut [u16],
+    edges: &mut [u32; 4],
 ) {
     // Loops of one idea each, over bytes and 16-bit values: compilers turn them into vector code.
     let mut value_codes = [0; GROUP];
@@ -141,6 +147,10 @@ fn pack_group(
             *rest = ((value >> 8) & 0x80 | value & 0x7f) as u8;
             *code = ((value >> 7) as u8).wrapping_sub(start).min(ESCAPE);
         }
+    }
+    let present = &value_codes[..values.len() / 2];
+    for (edge, edge_code) in edges.iter_mut().zip(EDGES) {
+        *edge += u32::from(present.iter().map(|code| u16::from(*code == edge_code)).sum::<u16>());
     }
     let mut words = [0; WORDS];
     let mut escaped = [0; WORDS];

@@ -6,6 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::tests::near_of;
 use crate::kernel::tier::{self, LIST_PAD, Tier};
+use crate::kernel::window::EDGES;
 use crate::kernel::{
     self, BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
 };
@@ -95,6 +96,7 @@ struct Packed {
     codes: Unaligned,
     escapes: Unaligned,
     index: Vec<u16>,
+    edges: [u32; 4],
 }
 
 impl Packed {
@@ -103,25 +105,31 @@ impl Packed {
         let groups = values.chunks(2 * INDEX_GROUP).zip(starts);
         let inside = groups.map(|(group, start)| covered(&(PORTABLE.histogram)(group), start) as usize);
         let escapes = count - inside.sum::<usize>();
+        let mut room = [0xa5; TILE + 64];
         let mut packed = Self {
             starts,
             rest: Unaligned::filled(0xa5, count),
             codes: Unaligned::filled(0xa5, code_bytes(count)),
-            escapes: Unaligned::filled(0xa5, escapes),
+            escapes: Unaligned::filled(0, 0),
             index: Vec::new(),
+            edges: [0; 4],
         };
         let coded = CodedMut {
             starts: &starts,
             rest: packed.rest.bytes_mut(),
             codes: packed.codes.bytes_mut(),
-            escapes: packed.escapes.bytes_mut(),
+            escapes: &mut room,
         };
-        packed.index = (kernel.pack)(values, coded)[..count.div_ceil(INDEX_GROUP)].to_vec();
+        let found = (kernel.pack)(values, coded);
+        assert_eq!(found.escapes, escapes, "{count} values");
+        packed.escapes = Unaligned::new(&room[..escapes]);
+        packed.index = found.index[..count.div_ceil(INDEX_GROUP)].to_vec();
+        packed.edges = found.edges;
         packed
     }
 
-    fn parts(&self) -> (&[u8], &[u8], &[u8], &[u16]) {
-        (self.rest.bytes(), self.codes.bytes(), self.escapes.bytes(), &self.index)
+    fn parts(&self) -> (&[u8], &[u8], &[u8], &[u16], [u32; 4]) {
+        (self.rest.bytes(), self.codes.bytes(), self.escapes.bytes(), &self.index, self.edges)
     }
 
     /// Values and index, or the fault.
@@ -185,6 +193,11 @@ fn packed_tiles_are_equal_and_come_back() {
                 let starts = [own, [START; 16], [0; 16], [LAST_START; 16]];
                 for starts in starts.into_iter().take(2 + 2 * usize::from(count % 50 == 13)) {
                     let packed = Packed::new(kernel, starts, values.bytes());
+                    let histogram = (PORTABLE.histogram)(values.bytes());
+                    if starts.iter().all(|start| *start == starts[0]) {
+                        let expected = EDGES.map(|code| histogram[usize::from(starts[0] + code)]);
+                        assert_eq!(packed.edges, expected, "{count} {kind}");
+                    }
                     assert!(
                         packed.parts() == Packed::new(&PORTABLE, starts, values.bytes()).parts(),
                         "{count} {kind}"

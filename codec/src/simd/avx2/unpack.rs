@@ -31,11 +31,7 @@ pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, Ti
 /// Writes the exponents that the codes give; returns a bit for each value that is an escape.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn unpack_codes(
-    starts: [u8; WINDOWS],
-    codes: &[u8; CODES],
-    exponents: &mut Exponents,
-) -> [u64; GROUP / 64] {
+fn unpack_codes(starts: [u8; WINDOWS], codes: &[u8; CODES], exponents: &mut Exponents) -> [u64; GROUP / 64] {
     let mut escaped = [0; GROUP / 64];
     let codes = codes.as_chunks::<32>().0;
     let exponents = exponents.as_chunks_mut::<64>().0;

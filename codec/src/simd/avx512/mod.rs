@@ -14,7 +14,7 @@ use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::tier::Tier;
-use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
+use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -29,7 +29,7 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
-    fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex => pack::pack;
+    fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
     fn zeros(values: &[u8]) -> usize => mask::zeros;
     fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;

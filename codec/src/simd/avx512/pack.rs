@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 
 use super::vector::{load, prefetch, split_64, store};
-use crate::kernel::window::{CODES, Escapes, WINDOWS, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, EscapeIndex, GROUP, TILE};
+use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
+use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, Packed, TILE};
 
 /// From one tile's rest to the next one's in the split layout, and about so in the compact one.
 pub(super) const BODY: usize = TILE + TILE / GROUP * CODES;
@@ -12,15 +12,25 @@ pub(super) const BODY: usize = TILE + TILE / GROUP * CODES;
 /// Words of codes of a group: a vector has 16 of a row's 32.
 pub(super) type Rows = [[__m512i; 2]; 4];
 
+/// Counts of [`EDGES`].
+type Edges = [__m512i; EDGES.len()];
+
 /// Blocks of 64 values that have a window in common.
 pub(super) const WINDOW_BLOCKS: usize = GROUP / 64 / WINDOWS;
 
 /// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
-    pack_groups(values, coded, |values, starts, rest, codes, escapes, index| {
-        pack_group(values, starts, rest, codes, escapes, index);
-    })
+pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
+    // Counters of bytes, which a tile does not overflow: it has 128 vectors of codes.
+    let mut edges = [_mm512_setzero_si512(); EDGES.len()];
+    let mut packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, _| {
+        pack_group(values, starts, rest, codes, escapes, index, &mut edges);
+    });
+    for (edge, counts) in packed.edges.iter_mut().zip(edges) {
+        let sums = _mm512_sad_epu8(counts, _mm512_setzero_si512());
+        *edge += _mm512_reduce_add_epi64(sums) as u32;
+    }
+    packed
 }
 
 #[inline]
@@ -30,25 +40,23 @@ fn pack_group(
     starts: [u8; WINDOWS],
     rest: &mut [u8; GROUP],
     codes: &mut [u8; CODES],
-    escapes: &mut Escapes<&mut [u8]>,
+    escapes: &mut Escapes<&mut EscapeRoom>,
     index: &mut [u16],
+    edges: &mut Edges,
 ) {
-    // A vector of escapes is written at a time, whether there are any or not.
-    let mut taken = [0; GROUP + 64];
-    let mut count = 0;
     let mut rows: Rows = [[_mm512_setzero_si512(); 2]; 4];
     let blocks = values.as_chunks::<256>().0.iter().zip(rest.as_chunks_mut::<128>().0);
     for (number, (values, rest)) in blocks.enumerate() {
         let start = starts[2 * number / WINDOW_BLOCKS];
         if let (0, Some(entry)) = (2 * number % WINDOW_BLOCKS, index.get_mut(2 * number / WINDOW_BLOCKS)) {
-            *entry = (escapes.count + count) as u16;
+            *entry = escapes.count as u16;
         }
         let [first, second] = values.as_chunks().0 else { unreachable!("256 bytes are twice 128") };
         let [first_rest, second_rest] = rest.as_chunks_mut().0 else {
             unreachable!("128 bytes are twice 64")
         };
-        let first = pack_64(first, start, first_rest, &mut taken, &mut count);
-        let second = pack_64(second, start, second_rest, &mut taken, &mut count);
+        let first = pack_64(first, start, first_rest, escapes, edges);
+        let second = pack_64(second, start, second_rest, escapes, edges);
         // Packing leaves eighths of the two by turns.
         let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
         rows[number / 2][number % 2] = _mm512_permutexvar_epi64(order, _mm512_packus_epi16(first, second));
@@ -62,20 +70,18 @@ fn pack_group(
             store(&mut codes[2 * plane + column], _mm512_or_si512(rows[plane][column], spare));
         }
     }
-    escapes.exponents[escapes.count..][..count].copy_from_slice(&taken[..count]);
-    escapes.count += count;
 }
 
-/// Writes the rest of 64 values, and the exponents of those that are escapes to where `count` says; returns the codes,
-/// two to a byte and four to a 16-bit element, whose upper half is 0.
+/// Writes the rest of 64 values and their escapes, counts edges; returns the codes, two to the lower byte of a 16-bit
+/// element.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 fn pack_64(
     values: &[u8; 128],
     start: u8,
     rest: &mut [u8; 64],
-    taken: &mut [u8; GROUP + 64],
-    count: &mut usize,
+    escapes: &mut Escapes<&mut EscapeRoom>,
+    edges: &mut Edges,
 ) -> __m512i {
     let [low, high] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
     prefetch(low, 2 * TILE);
@@ -86,13 +92,18 @@ fn pack_64(
     let escape = _mm512_set1_epi8(ESCAPE.cast_signed());
     let codes = _mm512_sub_epi8(exponents, _mm512_set1_epi8(start.cast_signed()));
     let escaped = _mm512_cmpge_epu8_mask(codes, escape);
-    let out = taken[*count..].first_chunk_mut().expect("no more is taken than the group has");
+    // A vector is written, however many there are.
+    let out =
+        escapes.exponents[escapes.count..].first_chunk_mut().expect("there is room behind a tile's escapes");
     store(out, _mm512_maskz_compress_epi8(escaped, exponents));
-    *count += escaped.count_ones() as usize;
+    escapes.count += escaped.count_ones() as usize;
+    for (counts, code) in edges.iter_mut().zip(EDGES) {
+        let equal = _mm512_cmpeq_epi8_mask(codes, _mm512_set1_epi8(code.cast_signed()));
+        *counts = _mm512_mask_add_epi8(*counts, equal, *counts, _mm512_set1_epi8(1));
+    }
 
     // Of each eight codes the even ones, then the odd ones; of these, pairs to bytes.
-    let order =
-        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
+    let order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
     let codes = _mm512_shuffle_epi8(_mm512_min_epu8(codes, escape), order);
     _mm512_maddubs_epi16(codes, _mm512_set1_epi16(0x1001))
 }
