@@ -255,20 +255,61 @@ fn zeros_are_dropped_and_restored_alike() {
                     // Zeros in runs.
                     values.bytes_mut().chunks_mut(200).step_by(2).for_each(|run| run.fill(0));
                 }
-                let values = values.bytes();
-                let drop = |kernel: &Kernel| {
-                    let mut mask = Unaligned::filled(0xa5, count.div_ceil(8));
-                    let mut kept = Unaligned::filled(0xa5, 2 * count);
-                    let kept_count = (kernel.drop_zeros)(values, mask.bytes_mut(), kept.bytes_mut());
-                    (mask.bytes().to_vec(), Unaligned::new(&kept.bytes()[..2 * kept_count]))
+                let zeros = |kernel: &'static Kernel| (kernel.zeros, kernel.drop_zeros, kernel.restore_zeros);
+                compare_masks(2, values.bytes(), zeros(kernel), zeros(&PORTABLE));
+                // The same bytes as half as many values.
+                let zeros = |kernel: &'static Kernel| {
+                    (kernel.zeros_32, kernel.drop_zeros_32, kernel.restore_zeros_32)
                 };
-                let (mask, kept) = drop(kernel);
-                let expected = drop(&PORTABLE);
-                assert!(mask == expected.0 && kept.bytes() == expected.1.bytes(), "{count} {kind}");
-                let mut out = Unaligned::filled(0x5a, 2 * count);
-                (kernel.restore_zeros)(&mask, kept.bytes(), out.bytes_mut());
-                assert!(out.bytes() == values, "{count} {kind}");
+                compare_masks(4, &values.bytes()[..count / 2 * 4], zeros(kernel), zeros(&PORTABLE));
             }
+        }
+    }
+}
+
+/// How zeros are counted, dropped and restored.
+type Masks = (fn(&[u8]) -> usize, fn(&[u8], &mut [u8], &mut [u8]) -> usize, fn(&[u8], &[u8], &mut [u8]));
+
+fn compare_masks(width: usize, values: &[u8], masks: Masks, portable: Masks) {
+    let count = values.len() / width;
+    let drop = |(_, drop_zeros, _): Masks| {
+        let mut mask = Unaligned::filled(0xa5, count.div_ceil(8));
+        let mut kept = Unaligned::filled(0xa5, values.len());
+        let kept_count = drop_zeros(values, mask.bytes_mut(), kept.bytes_mut());
+        (mask.bytes().to_vec(), Unaligned::new(&kept.bytes()[..width * kept_count]))
+    };
+    assert_eq!(masks.0(values), portable.0(values), "{count} {width}");
+    let ((mask, kept), expected) = (drop(masks), drop(portable));
+    assert!(mask == expected.0 && kept.bytes() == expected.1.bytes(), "{count} {width}");
+    let mut out = Unaligned::filled(0x5a, values.len());
+    masks.2(&mask, kept.bytes(), out.bytes_mut());
+    assert!(out.bytes() == values, "{count} {width}");
+}
+
+#[test]
+fn halves_are_taken_and_joined_alike() {
+    for kernel in kernels() {
+        for count in lengths().filter(|count| count % 2 == 0) {
+            let wide = values(count / 2 % KINDS, count, count as u64);
+            // In every third case no lower half has a bit, or the last one has a single bit.
+            let mut wide = Unaligned::new(wide.bytes());
+            if count % 3 > 0 {
+                wide.bytes_mut().chunks_mut(4).for_each(|value| value[..2].fill(0));
+            }
+            if let (2, [.., low, _, _, _]) = (count % 3, wide.bytes_mut()) {
+                *low = 1;
+            }
+            let halves = |kernel: &Kernel| {
+                let (mut upper, mut lower) = (Unaligned::filled(0xa5, count), Unaligned::filled(0xa5, count));
+                (kernel.upper_halves)(wide.bytes(), upper.bytes_mut());
+                let any = (kernel.lower_halves)(wide.bytes(), lower.bytes_mut());
+                (upper.bytes().to_vec(), lower, any)
+            };
+            let ((upper, lower, any), expected) = (halves(kernel), halves(&PORTABLE));
+            assert!(upper == expected.0 && lower.bytes() == expected.1.bytes() && any == expected.2);
+            let mut out = Unaligned::filled(0x5a, 2 * count);
+            (kernel.join_halves)(Unaligned::new(&upper).bytes(), lower.bytes(), out.bytes_mut());
+            assert!(out.bytes() == wide.bytes(), "{count}");
         }
     }
 }

@@ -3,6 +3,7 @@
 mod codes;
 mod copy;
 mod fields;
+mod halves;
 mod mask;
 mod pack;
 mod sums;
@@ -34,6 +35,12 @@ entries! {
     fn zeros(values: &[u8]) -> usize => mask::zeros;
     fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
     fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros;
+    fn zeros_32(values: &[u8]) -> usize => mask::zeros_32;
+    fn drop_zeros_32(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros_32;
+    fn restore_zeros_32(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros_32;
+    fn upper_halves(values: &[u8], upper: &mut [u8]) -> () => halves::upper;
+    fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool => halves::lower;
+    fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) -> () => halves::join;
     fn group_sums(values: &[u8], sums: &mut [GroupSums]) -> () => fields::group_sums;
     fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) -> () => fields::split;
     fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> () => fields::join;
@@ -66,6 +73,12 @@ static AVX512: Kernel = Kernel {
     zeros,
     drop_zeros,
     restore_zeros,
+    zeros_32,
+    drop_zeros_32,
+    restore_zeros_32,
+    upper_halves,
+    lower_halves,
+    join_halves,
     group_sums,
     split,
     join,
