@@ -153,7 +153,8 @@ fn compact(width: usize, tile: &[Bits], stored: &[u8]) -> (Vec<u8>, Vec<u8>) {
     if body.len() >= stored.len() {
         return (vec![0, 1, 0, 0, 0, 0], stored.to_vec());
     }
-    let mut entry = vec![coded.start, 3 * u8::from(masked) | u8::from(short) << 7];
+    let mode = if masked { 3 } else { 0 } + if short { 128 } else { 0 };
+    let mut entry = vec![coded.start, mode];
     entry.extend((coded.escapes.len() as u16).to_le_bytes());
     entry.extend((values.len() as u16).to_le_bytes());
     (entry, body)

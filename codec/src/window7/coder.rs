@@ -5,7 +5,10 @@ use super::mode::OWN;
 use super::search;
 use crate::TileFault;
 use crate::kernel::near::{Near, Verdict};
-use crate::kernel::{Coded, CodedMut, EscapeIndex, EscapeRoom, INDEX_GROUP, Kernel, Packed, Starts, TILE};
+use crate::kernel::{
+    BASE_GROUP, Coded, CodedMut, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP, Kernel, Packed, Starts,
+    TILE,
+};
 use crate::scale::{self, Estimator, LAST_START, Moments};
 
 /// Each group has a window of its own only if more than one value in so many is outside of the window that they would
@@ -18,6 +21,8 @@ pub(super) struct Coder {
     scale: Estimator,
     /// Window of the tile before.
     last_start: Option<u8>,
+    /// Whether the values that were coded last have an exponent 0.
+    zeros: bool,
     room: EscapeRoom,
 }
 
@@ -33,7 +38,12 @@ pub(super) struct Choice<'a> {
 
 impl Coder {
     pub(super) fn new(kernel: &'static Kernel, scale: Estimator) -> Self {
-        Self { kernel, scale, last_start: None, room: [0; TILE + 64] }
+        Self { kernel, scale, last_start: None, zeros: true, room: [0; TILE + 64] }
+    }
+
+    /// Whether the values that were coded last may have been +0.
+    pub(super) fn zeros(&self) -> bool {
+        self.zeros
     }
 
     /// Writes rest and codes of BF16 values. `starts` is room for windows.
@@ -49,7 +59,7 @@ impl Coder {
         let groups = (values.len() / 2).div_ceil(INDEX_GROUP);
         let (mut own, common) = (0, packed.escapes);
         if self.scale == Estimator::Exact && OUTSIDE * common > values.len() / 2 {
-            let outside = self.own_windows(values, start, starts);
+            let outside = self.own_windows(values, starts);
             if outside + groups < common {
                 packed = self.pack(values, starts, rest, codes);
                 own = groups;
@@ -70,10 +80,11 @@ impl Coder {
             }
         };
         let packed = self.pack(values, &[first; _], rest, codes);
+        let escapes = &self.room[..packed.escapes];
+        self.zeros = first == 0 || escapes.contains(&0);
         if self.scale != Estimator::Exact {
             return (first, packed);
         }
-        let escapes = &self.room[..packed.escapes];
         let start = match Near::of_packed(first, values.len() / 2, packed.edges, escapes).verdict() {
             Verdict::Best(_) => first,
             Verdict::Better(other) => search::best(self.kernel, values, Some(other)).0,
@@ -83,16 +94,24 @@ impl Coder {
     }
 
     /// Chooses a window for each group; returns how many values are outside.
-    fn own_windows(&self, values: &[u8], mut first: u8, starts: &mut Starts) -> usize {
+    fn own_windows(&self, values: &[u8], starts: &mut Starts) -> usize {
         *starts = [0; _];
         let mut sum = 0;
         for (group, start) in values.chunks(2 * INDEX_GROUP).zip(starts) {
-            let (best, outside) = search::best(self.kernel, group, Some(first));
+            let (best, outside) = search::best(self.kernel, group, Some(self.guess(group)));
             (*start, sum) = (best, sum + outside);
-            // Zeros say nothing of the group behind them.
-            first = if best == 0 { first } else { best };
         }
         sum
+    }
+
+    /// Where the best window for a group begins if its values are Gaussian, or one further: four below the mean exponent.
+    fn guess(&self, group: &[u8]) -> u8 {
+        let mut sums = [GroupSums::default(); INDEX_GROUP / BASE_GROUP];
+        (self.kernel.group_sums)(group, &mut sums[..group.len().div_ceil(2 * BASE_GROUP)]);
+        let sum = |of: fn(&GroupSums) -> u32| sums.iter().map(of).sum::<u32>();
+        let nonzero = group.len() as u32 / 2 - sum(|sums| sums.zeros);
+        let mean = sum(|sums| sums.exponents).checked_div(nonzero).unwrap_or(0);
+        mean.saturating_sub(4).min(u32::from(LAST_START)) as u8
     }
 
     fn pack(&mut self, values: &[u8], starts: &Starts, rest: &mut [u8], codes: &mut [u8]) -> Packed {

@@ -33,6 +33,7 @@ pub(super) fn encode(
         coder: Coder::new(kernel, scale),
         upper: [0; _],
         starts: [0; _],
+        zeros: true,
     };
     let mut kept: Room = [0; _];
     let (mut position, mut sum) = (0, 0u32);
@@ -50,13 +51,23 @@ struct Encoder {
     coder: Coder,
     upper: [u8; 2 * TILE],
     starts: Starts,
+    /// Whether the tile before has zeros.
+    zeros: bool,
 }
 
 impl Encoder {
     /// Chooses a form for a tile and writes its body to the front of `body`; returns the length. `kept` is room for values.
     fn tile(&mut self, values: &[u8], kept: &mut Room, body: &mut [u8]) -> (Tile, usize) {
         let count = values.len() / self.fields.width();
+        // Where the tile before has no zeros this one mostly has none, and coding it shows that without counting.
+        if !self.zeros {
+            let coded = self.coded(Mode::Coded, values, values.len(), body);
+            if let (Some(coded), false) = (coded, self.coder.zeros()) {
+                return coded;
+            }
+        }
         let zeros = self.fields.zeros(values);
+        self.zeros = zeros > 0;
         if zeros == count {
             return (Tile::uncoded(Mode::Zero), 0);
         }

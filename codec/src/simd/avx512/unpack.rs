@@ -2,11 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use super::pack::{BODY, Rows, WINDOW_BLOCKS};
+use super::pack::{BODY, Rows};
 use super::vector::{join_64, load, load_part, prefetch, store};
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
 use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, TILE};
+
+/// Blocks of 64 values that have a window in common.
+const WINDOW_BLOCKS: usize = GROUP / 64 / WINDOWS;
 
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
