@@ -4,7 +4,16 @@
 //! `k >= 2` further up loses at least the two lowest exponents, and wins at most all values above. Where the bounds do
 //! not decide, a histogram has to.
 
-use crate::scale::WINDOW;
+use crate::scale::{LAST_START, WINDOW};
+
+/// Counts that a kernel makes, see [`Near::of_counts`].
+pub(crate) const COUNTS: usize = 9;
+
+/// The exponents in and around the window from `start` that are counted one by one, modulo 256.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that count by comparing"))]
+pub(crate) fn neighbours(start: u8) -> [u8; COUNTS - 3] {
+    [start.wrapping_sub(1), start, start + 1, start + 5, start + 6, start.wrapping_add(7)]
+}
 
 /// Exponents of a tile, counted in and around a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +46,22 @@ pub(crate) enum Verdict {
 }
 
 impl Near {
+    /// The counts of values with exponent 0, below the window, above it, and with each of [`neighbours`].
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that count by comparing"))]
+    pub(crate) fn of_counts(start: u8, values: usize, counts: [u32; COUNTS]) -> Self {
+        let [zeros, below, above, before, first, second, sixth, last, behind] = counts;
+        Self {
+            start,
+            values: values as u32,
+            zeros,
+            below,
+            above,
+            // There is no exponent -1, and no 256: these comparisons were with 255 and 0.
+            low: [if start == 0 { 0 } else { before }, first, second],
+            high: [sixth, last, if start == LAST_START { 0 } else { behind }],
+        }
+    }
+
     /// The counts of a tile of `values` values that is packed with one window and has these escapes.
     pub(crate) fn of_packed(start: u8, values: usize, edges: [u32; 4], escapes: &[u8]) -> Self {
         let equal = |exponent: u8| escapes.iter().map(|escape| u32::from(*escape == exponent)).sum();
@@ -60,7 +85,7 @@ impl Near {
         if start > 0 && before >= last {
             return Verdict::Better(start - 1);
         }
-        if start < crate::scale::LAST_START && behind > first {
+        if start < LAST_START && behind > first {
             return Verdict::Better(start + 1);
         }
         let outside = self.below + self.above;
@@ -79,7 +104,7 @@ pub(crate) mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::scale::{LAST_START, best_start, covered};
+    use crate::scale::{best_start, covered};
 
     /// The definition.
     pub(crate) fn near_of(histogram: &[u32; 256], start: u8) -> Near {

@@ -2,6 +2,7 @@
 
 mod codes;
 mod copy;
+mod counts;
 mod fields;
 mod halves;
 mod mask;
@@ -14,6 +15,7 @@ mod vector;
 use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
 use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
 
@@ -30,6 +32,7 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn near(values: &[u8], start: u8) -> Near => counts::near;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
     fn zeros(values: &[u8]) -> usize => mask::zeros;
@@ -68,6 +71,7 @@ entries! {
 static AVX512: Kernel = Kernel {
     level: SimdLevel::Avx512,
     checksum,
+    near: Some(near),
     pack,
     unpack,
     zeros,
