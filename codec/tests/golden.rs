@@ -51,6 +51,8 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("tiered", DType::F32, Layout::Compact, Content::Rows, 0xacd57ed9617cfb03),
     ("tiered", DType::F32, Layout::Split, Content::SomeZeros, 0x645ebbea8f4e2cc9),
     ("tiered", DType::F32, Layout::Compact, Content::SomeZeros, 0x37fc31904b3cae75),
+    ("tiered", DType::F32, Layout::Split, Content::Sums, 0xd225ba179736c04e),
+    ("tiered", DType::F32, Layout::Compact, Content::Sums, 0x88b8290babda5cc9),
     ("tiered", DType::F8E4M3, Layout::Split, Content::Rows, 0x8132cca3a2b5faf8),
     ("tiered", DType::F8E4M3, Layout::Compact, Content::Rows, 0x7628df29441cd421),
     ("tiered", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0xf89ab712fa3980ae),

@@ -6,9 +6,9 @@ use super::columns::Columns;
 use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::geometry::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
-use super::order::TIERS;
 use super::rest::{Rest, Shape};
-use crate::kernel::tier::{LIST_PAD, ends_clear, plane_bytes};
+use super::tiers::{Coded, List, check_zero, unpack};
+use crate::kernel::tier::{LIST_PAD, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel};
 use crate::tile::{marked, mask_len};
 use crate::{BlockFault, DType, Layout, sections};
@@ -21,7 +21,7 @@ pub(super) struct Decoder<'a> {
     /// There if a block needs them.
     columns: Option<Columns<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
-    list: [u8; BLOCK + LIST_PAD],
+    list: List,
 }
 
 /// The bases of a block's groups.
@@ -90,41 +90,17 @@ impl<'a> Decoder<'a> {
         };
         let first_planes = take(head, plane_bytes(coded))?;
         let shape = Shape::read(self.layout, self.fields, coded, head)?;
-        let rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
+        let mut rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
         let (planes_len, escapes_len) = tail_bytes(&entry.counts);
         let planes = take(dynamic, planes_len)?;
         let escapes = take(dynamic, escapes_len)?;
-        self.tiers(entry, first_planes, planes, escapes)?;
-        self.join(&bases, first, mask, rest, out)
-    }
-
-    /// Leaves the residuals in the list.
-    fn tiers(
-        &mut self,
-        entry: Entry,
-        first: &[u8],
-        mut planes: &[u8],
-        escapes: &[u8],
-    ) -> Result<(), BlockFault> {
-        let counts = entry.counts.map(usize::from);
-        let (escapes, padding) = escapes.split_at(counts[TIERS]);
-        check_zero(padding)?;
-        self.list[BLOCK - escapes.len()..BLOCK].copy_from_slice(escapes);
-        for (number, tier) in entry.form.order().tiers().iter().enumerate().rev() {
-            let (count, passed) = (counts[number], counts[number + 1]);
-            let own = match number {
-                0 => first,
-                _ => {
-                    let (before, own) = planes.split_at(planes.len() - plane_bytes(count));
-                    planes = before;
-                    own
-                }
-            };
-            if !ends_clear(count, own) {
-                return Err(BlockFault::Padding);
-            }
-            (self.kernel.unpack_tier)(&mut self.list[BLOCK - count..], passed, tier, own)
-                .map_err(|found| BlockFault::Passed { tier: number + 1, expected: passed, found })?;
+        let coded = Coded { first: first_planes, planes, escapes };
+        unpack(self.kernel, &mut self.list, entry.form.order().tiers(), &entry.counts, coded)?;
+        self.join(&bases, first, mask, &mut rest, out)?;
+        // The residuals have done their service, so the list is free.
+        for (number, tiers, plane) in rest.tiered() {
+            tiers.unpack(self.kernel, plane, &mut self.list)?;
+            self.scatter(&bases, mask, number, out);
         }
         Ok(())
     }
@@ -135,7 +111,7 @@ impl<'a> Decoder<'a> {
         bases: &Bases<'_>,
         first: usize,
         mut mask: &[u8],
-        mut rest: Rest<'_>,
+        rest: &mut Rest<'_>,
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         let entry = bases.entry;
@@ -143,7 +119,7 @@ impl<'a> Decoder<'a> {
         let whole = matches!(entry.form, Form::One(_)) && !entry.masked && columns.is_none();
         if whole && self.fields.dtype == DType::Bf16 {
             let all = 0..usize::from(entry.counts[0]);
-            return self.join_values(all, entry, entry.base, &mut rest, out);
+            return self.join_values(all, entry, entry.base, rest, out);
         }
         let width = self.fields.width();
         let start = BLOCK - usize::from(entry.counts[0]);
@@ -165,18 +141,35 @@ impl<'a> Decoder<'a> {
                 if let Some(columns) = columns {
                     self.add_offsets(columns, first, count, Some(bits), start + done);
                 }
-                self.join_values(done..end, entry, base, &mut rest, nonzero)?;
+                self.join_values(done..end, entry, base, rest, nonzero)?;
                 self.fields.restore_zeros(self.kernel, &bits[..count.div_ceil(8)], nonzero, out);
             } else {
                 // A group of zeros that is not left out has no offsets.
                 if let Some(columns) = columns.filter(|_| bases.stated(group).is_some()) {
                     self.add_offsets(columns, first, count, None, start + done);
                 }
-                self.join_values(done..end, entry, base, &mut rest, out)?;
+                self.join_values(done..end, entry, base, rest, out)?;
             }
             done = end;
         }
         Ok(())
+    }
+
+    /// Puts byte plane `number`, which is in the list, into the values, where it is 0 so far.
+    fn scatter(&self, bases: &Bases<'_>, mask: &[u8], number: usize, out: &mut [u8]) {
+        let (fields, masked) = (self.fields, bases.entry.masked);
+        let coded = usize::from(bases.entry.counts[0]);
+        let mut bytes = self.list[BLOCK - coded..BLOCK].iter();
+        let groups = out.chunks_mut(fields.width() * BASE_GROUP).enumerate();
+        for (place, (_, out)) in groups.filter(|(group, _)| bases.of(*group).is_some()).enumerate() {
+            for (i, value) in (place * BASE_GROUP..).zip(out.chunks_exact_mut(fields.width())) {
+                if !masked || mask[i / 8] >> (i % 8) & 1 == 1 {
+                    let rest = bytes.next().map_or(0, |byte| u32::from(*byte) << (8 * number));
+                    let bits = fields.bits_of_rest(rest).to_le_bytes();
+                    value.iter_mut().zip(bits).for_each(|(byte, bits)| *byte |= bits);
+                }
+            }
+        }
     }
 
     /// Adds the offsets of a group to its residuals, which are in the list from `residuals` on.
@@ -263,10 +256,6 @@ fn check_mask(mask: &[u8], count: usize) -> Result<usize, BlockFault> {
     let (bits, padding) = mask.split_at(mask_len(count));
     check_zero(padding)?;
     marked(bits, count).ok_or(BlockFault::Padding)
-}
-
-fn check_zero(padding: &[u8]) -> Result<(), BlockFault> {
-    if padding.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(BlockFault::Padding) }
 }
 
 /// Takes `len` bytes off the front.

@@ -22,6 +22,7 @@ pub(super) struct Encoder<'a> {
     fields: Fields,
     columns: Option<Columns<'a>>,
     sums: [GroupSums; GROUPS],
+    stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
     pub(super) checksum: u32,
@@ -46,7 +47,8 @@ impl<'a> Encoder<'a> {
         columns: Option<Columns<'a>>,
     ) -> Self {
         let sums = [GroupSums::default(); GROUPS];
-        Self { kernel, layout, fields, columns, sums, position: 0, checksum: 0, list: [0; BLOCK] }
+        let stats = RestStats::EMPTY;
+        Self { kernel, layout, fields, columns, sums, stats, position: 0, checksum: 0, list: [0; BLOCK] }
     }
 
     /// Writes the body of a block: all of `static_body`, which is empty in the compact layout, and the front of
@@ -66,11 +68,8 @@ impl<'a> Encoder<'a> {
         self.sum(values);
         self.sum_offsets(values, first);
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
-        let rest = match self.layout {
-            Layout::Split => RestStats::new(self.fields, &[]),
-            Layout::Compact => RestStats::new(self.fields, values),
-        };
-        let plan = Plan::new(self.layout, self.fields, count, sums, &rest);
+        self.stats.collect(self.layout, self.fields, values);
+        let plan = Plan::new(self.layout, self.fields, count, sums, &self.stats);
         if plan.form == Form::Zero {
             return Some((Entry::uncoded(Form::Zero), 0));
         }
@@ -133,7 +132,11 @@ impl<'a> Encoder<'a> {
             Layout::Compact => room.split_off_mut(..head_len)?,
         };
         let (planes, rest) = head.split_at_mut(plane_bytes(plan.coded));
-        let rest = RestMut::new(&plan.rest, rest);
+        let mut rest = RestMut::new(&plan.rest, rest);
+        for (number, tiers, out) in rest.tiered() {
+            self.gather(plan, values, number);
+            tiers.pack(self.kernel, &mut self.list[..plan.coded], out);
+        }
         let mut left = self.split(plan, values, first, mask, planes, rest);
         let mut counts = [plan.coded as u16, 0, 0, 0, 0];
         for (count, tier) in counts[1..TIERS].iter_mut().zip(&plan.form.order().tiers()[1..]) {
@@ -149,6 +152,21 @@ impl<'a> Encoder<'a> {
         let (form, masked, columns) = (plan.form, plan.masked, self.columns.is_some());
         let entry = Entry { form, masked, columns, base: plan.base, counts };
         (!room.is_empty()).then(|| (entry, limit - room.len()))
+    }
+
+    /// Puts byte plane `number` of the rests of the coded values, in the compact layout, into the list.
+    fn gather(&mut self, plan: &Plan, values: &[u8], number: usize) {
+        let fields = self.fields;
+        let mut done = 0;
+        let groups = values.chunks(fields.width() * BASE_GROUP).zip(&plan.bases);
+        for (values, _) in groups.filter(|(_, base)| base.is_some()) {
+            fields.for_each(values, |value| {
+                if value != 0 || !plan.masked {
+                    self.list[done] = (fields.rest(value) >> (8 * number)) as u8;
+                    done += 1;
+                }
+            });
+        }
     }
 
     /// Writes mask, rest and the first tier; returns how many values that passes on. They are left in the list.

@@ -58,11 +58,9 @@ impl Fields {
     /// Rests and residuals of at most [`BASE_GROUP`] values.
     pub(super) fn split(self, values: &[u8], base: u8, rests: &mut [u32], residuals: &mut [u8]) {
         let mut out = rests.iter_mut().zip(residuals);
-        let mantissa = (1 << self.mantissa_bits()) - 1;
-        let sign_shift = 8 * self.width() - 1;
         self.for_each(values, |value| {
             if let Some((rest, residual)) = out.next() {
-                *rest = value >> sign_shift << self.mantissa_bits() | value & mantissa;
+                *rest = self.rest(value);
                 *residual = (self.exponent(value) as u8).wrapping_sub(base);
             }
         });
@@ -71,14 +69,11 @@ impl Fields {
     /// The inverse of [`Self::split`]. Returns whether all exponents are ones of the type.
     #[must_use]
     pub(super) fn join(self, rests: &[u32], residuals: &[u8], base: u8, values: &mut [u8]) -> bool {
-        let (mantissa_bits, sign_shift) = (self.mantissa_bits(), 8 * self.width() - 1);
-        let mantissa = (1 << mantissa_bits) - 1;
         let mut exponents = 0;
         for ((value, rest), residual) in values.chunks_exact_mut(self.width()).zip(rests).zip(residuals) {
             let exponent = residual.wrapping_add(base);
             exponents |= exponent;
-            let bits =
-                rest >> mantissa_bits << sign_shift | u32::from(exponent) << mantissa_bits | rest & mantissa;
+            let bits = self.bits_of_rest(*rest) | u32::from(exponent) << self.mantissa_bits();
             value.copy_from_slice(&bits.to_le_bytes()[..self.width()]);
         }
         u32::from(exponents) >> self.exponent_bits() == 0
@@ -127,6 +122,23 @@ impl Fields {
     /// The exponent of a value.
     pub(super) fn exponent(self, value: u32) -> u32 {
         value >> self.mantissa_bits() & ((1 << self.exponent_bits()) - 1)
+    }
+
+    /// The rest of a value.
+    #[inline(always)]
+    pub(super) fn rest(self, value: u32) -> u32 {
+        value >> self.sign_shift() << self.mantissa_bits() | value & ((1 << self.mantissa_bits()) - 1)
+    }
+
+    /// The value with this rest whose exponent is 0.
+    #[inline(always)]
+    pub(super) fn bits_of_rest(self, rest: u32) -> u32 {
+        rest >> self.mantissa_bits() << self.sign_shift() | rest & ((1 << self.mantissa_bits()) - 1)
+    }
+
+    /// The place of the sign.
+    fn sign_shift(self) -> usize {
+        8 * self.width() - 1
     }
 
     fn exponent_bits(self) -> usize {

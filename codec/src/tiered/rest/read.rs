@@ -1,6 +1,6 @@
 //! The rest of a block, read.
 
-use super::{Form, PLANES, Shape, bit_plane_bytes};
+use super::{Form, PLANES, PlaneTiers, Shape, bit_plane_bytes};
 use crate::BlockFault;
 use crate::kernel::tier::STEP;
 
@@ -37,6 +37,8 @@ impl<'a> Rest<'a> {
             let (bits, planes, used) = match form {
                 Form::Raw => (0, 1, count),
                 Form::Constant(_) => (0, 1, 0),
+                // They are looked at when they are unpacked.
+                Form::Tiers(_) => (0, 1, form.len(count)),
                 Form::Sparse(nonzero) => (bit_plane_bytes(count, 1), 1, usize::from(nonzero)),
                 Form::Signed(_) => (bit_plane_bytes(count, 7), 7, 0),
             };
@@ -64,12 +66,21 @@ impl<'a> Rest<'a> {
         self.planes[0].bytes
     }
 
-    /// Reads the rests of the values from `position` on.
+    /// Number, tiers and bytes of each plane that has tiers.
+    pub(in crate::tiered) fn tiered(&self) -> impl Iterator<Item = (usize, PlaneTiers, &'a [u8])> {
+        self.planes[..self.byte_planes].iter().enumerate().filter_map(|(number, plane)| match plane.form {
+            Form::Tiers(tiers) => Some((number, tiers, plane.bytes)),
+            _ => None,
+        })
+    }
+
+    /// Reads the rests of the values from `position` on; planes with tiers are 0.
     pub(in crate::tiered) fn get(&mut self, rests: &mut [u32], position: usize) {
         rests.fill(0);
         for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
             let shift = 8 * number;
             match plane.form {
+                Form::Tiers(_) => {}
                 Form::Raw => {
                     let bytes = &plane.bytes[position..];
                     rests.iter_mut().zip(bytes).for_each(|(rest, byte)| *rest |= u32::from(*byte) << shift);

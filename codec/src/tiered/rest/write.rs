@@ -1,6 +1,6 @@
 //! The rest of a block, written.
 
-use super::{FORMS, Form, PLANES, Shape, bit_plane_bytes};
+use super::{FORMS, Form, PLANES, PlaneTiers, Shape, bit_plane_bytes};
 use crate::kernel::tier::STEP;
 
 /// Where the rest of a block is written, group after group.
@@ -38,7 +38,7 @@ impl<'a> RestMut<'a> {
             let bits = match form {
                 Form::Sparse(_) => bit_plane_bytes(shape.count, 1),
                 Form::Signed(_) => len,
-                Form::Raw | Form::Constant(_) => 0,
+                Form::Raw | Form::Constant(_) | Form::Tiers(_) => 0,
             };
             let (bits, bytes) = take(len).split_at_mut(bits);
             if form == Form::Raw && len > 0 {
@@ -55,7 +55,16 @@ impl<'a> RestMut<'a> {
         self.planes[0].bytes
     }
 
-    /// Writes the rests of the values from `position` on.
+    /// Number, tiers and room of each plane that has tiers: these are written as a whole.
+    pub(in crate::tiered) fn tiered(&mut self) -> impl Iterator<Item = (usize, PlaneTiers, &mut [u8])> {
+        let planes = self.planes[..self.byte_planes].iter_mut().enumerate();
+        planes.filter_map(|(number, plane)| match plane.form {
+            Form::Tiers(tiers) => Some((number, tiers, &mut *plane.bytes)),
+            _ => None,
+        })
+    }
+
+    /// Writes the rests of the values from `position` on, but planes with tiers.
     pub(in crate::tiered) fn put(&mut self, rests: &[u32], position: usize) {
         for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
             let bytes = rests.iter().map(|rest| (rest >> (8 * number)) as u8);
@@ -63,7 +72,7 @@ impl<'a> RestMut<'a> {
                 Form::Raw => {
                     plane.bytes[position..].iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte);
                 }
-                Form::Constant(_) => {}
+                Form::Constant(_) | Form::Tiers(_) => {}
                 Form::Sparse(_) => {
                     for (i, byte) in (position..).zip(bytes).filter(|(_, byte)| *byte != 0) {
                         plane.bits[i / 8] |= 1 << (i % 8);
