@@ -1,7 +1,8 @@
 //! The rest of a block, read.
 
-use super::{Form, PLANES, PlaneTiers, Shape, bit_plane_bytes};
+use super::{Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
 use crate::BlockFault;
+use crate::kernel::eight::spread;
 use crate::kernel::tier::STEP;
 
 /// The rest of a block, read group after group.
@@ -106,12 +107,19 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// The inverse of [`put_bits`], to bits from `shift` on.
+/// The inverse of `put_bits`, to bits from `shift` on.
 fn get_bits(bits: &[u8], planes: usize, position: usize, rests: &mut [u32], shift: usize) {
-    for (i, rest) in (position..).zip(rests) {
-        let word = i / STEP * 8 * planes + i % STEP / 8;
+    for (rests, position) in rests.chunks_mut(8).zip((position..).step_by(8)) {
+        let (byte, next) = (plane_byte(position / 8, planes), plane_byte(position / 8 + 1, planes));
+        let mut word = 0;
         for plane in 0..planes {
-            *rest |= u32::from(bits[word + 8 * plane] >> (i % 8) & 1) << (shift + plane);
+            // Bits of eight values are in two bytes, unless a byte begins with the first; behind the last there is none.
+            let low = u16::from(bits[byte + 8 * plane]);
+            let high = u16::from(bits.get(next + 8 * plane).copied().unwrap_or(0));
+            word |= spread(((low | high << 8) >> (position % 8)) as u8) << plane;
+        }
+        for (rest, value) in rests.iter_mut().zip(word.to_le_bytes()) {
+            *rest |= u32::from(value) << shift;
         }
     }
 }
