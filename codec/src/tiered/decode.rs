@@ -158,6 +158,7 @@ impl<'a> Decoder<'a> {
     /// Puts byte plane `number`, which is in the list, into the values, where it is 0 so far.
     fn scatter(&self, bases: &Bases<'_>, mask: &[u8], number: usize, out: &mut [u8]) {
         let (fields, masked) = (self.fields, bases.entry.masked);
+        let places = fields.places();
         let coded = usize::from(bases.entry.counts[0]);
         let mut bytes = self.list[BLOCK - coded..BLOCK].iter();
         let groups = out.chunks_mut(fields.width() * BASE_GROUP).enumerate();
@@ -165,7 +166,7 @@ impl<'a> Decoder<'a> {
             for (i, value) in (place * BASE_GROUP..).zip(out.chunks_exact_mut(fields.width())) {
                 if !masked || mask[i / 8] >> (i % 8) & 1 == 1 {
                     let rest = bytes.next().map_or(0, |byte| u32::from(*byte) << (8 * number));
-                    let bits = fields.bits_of_rest(rest).to_le_bytes();
+                    let bits = places.bits_of_rest(rest).to_le_bytes();
                     value.iter_mut().zip(bits).for_each(|(byte, bits)| *byte |= bits);
                 }
             }

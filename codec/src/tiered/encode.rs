@@ -156,13 +156,13 @@ impl<'a> Encoder<'a> {
 
     /// Puts byte plane `number` of the rests of the coded values, in the compact layout, into the list.
     fn gather(&mut self, plan: &Plan, values: &[u8], number: usize) {
-        let fields = self.fields;
+        let (fields, places) = (self.fields, self.fields.places());
         let mut done = 0;
         let groups = values.chunks(fields.width() * BASE_GROUP).zip(&plan.bases);
         for (values, _) in groups.filter(|(_, base)| base.is_some()) {
             fields.for_each(values, |value| {
                 if value != 0 || !plan.masked {
-                    self.list[done] = (fields.rest(value) >> (8 * number)) as u8;
+                    self.list[done] = (places.rest(value) >> (8 * number)) as u8;
                     done += 1;
                 }
             });

@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::kernel::tier::{LIST_PAD, Tier, ends_clear, plane_bytes};
 
 /// Planes and escapes, padding included.
+#[derive(Clone, Copy)]
 pub(super) struct Coded<'a> {
     /// Of the first tier.
     pub(super) first: &'a [u8],

@@ -48,9 +48,10 @@ pub(in crate::tiered) fn choose(fields: Fields, values: &[u8], row: usize) -> Op
 
 /// Adds a row, or several short ones that share a mean.
 fn add(fields: Fields, values: &[u8], columns: &mut [Column]) {
+    let places = fields.places();
     let (mut sum, mut nonzero) = (0u64, 0u64);
     fields.for_each(values, |value| {
-        sum += u64::from(fields.exponent(value));
+        sum += u64::from(places.exponent(value));
         nonzero += u64::from(value != 0);
     });
     let Some(mean) = (sum << FRACTION).checked_div(nonzero) else { return };
@@ -58,7 +59,7 @@ fn add(fields: Fields, values: &[u8], columns: &mut [Column]) {
         let mut columns = columns.iter_mut();
         fields.for_each(row, |value| {
             if let (Some(column), true) = (columns.next(), value != 0) {
-                column.sum += i64::from(fields.exponent(value) << FRACTION) - mean.cast_signed();
+                column.sum += i64::from(places.exponent(value) << FRACTION) - mean.cast_signed();
                 column.values += 1;
             }
         });

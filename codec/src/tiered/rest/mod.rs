@@ -53,8 +53,9 @@ impl RestStats {
             return;
         }
         *self = Self::EMPTY;
+        let places = fields.places();
         fields.for_each(values, |value| {
-            let rest = fields.rest(value);
+            let rest = places.rest(value);
             for (plane, histogram) in self.histograms.iter_mut().enumerate() {
                 histogram[(rest >> (8 * plane) & 0xff) as usize] += u32::from(value != 0);
             }
