@@ -7,8 +7,8 @@ use crate::tiered::spread::{FRACTION, Spread};
 
 /// Mean exponents of columns with offsets vary at least by this much, 0.16: 0.4 octaves, squared.
 const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
-/// Rows, or short rows together, that are looked at: means over so many are exact enough.
-const MAX_UNITS: usize = 1024;
+/// Rows, or short rows together, that are looked at: means over so many are exact to a tenth of an octave.
+const MAX_UNITS: usize = 256;
 
 /// The exponents of a column less the means of the rows that they are in.
 #[derive(Clone, Copy, Default)]
