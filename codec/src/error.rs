@@ -342,6 +342,9 @@ pub enum BlockFault {
         /// In the codes.
         found: usize,
     },
+    /// A byte plane lists this symbol, but has it already or has no code for it.
+    #[error("a plane lists symbol `{0:#04x}` twice or without need")]
+    Symbol(u8),
     /// What fills up a part of the body is not zero.
     #[error("a bit or byte beyond the last value is not zero")]
     Padding,

@@ -51,6 +51,8 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("tiered", DType::F32, Layout::Compact, Content::Rows, 0xdc08af0af5c5b302),
     ("tiered", DType::F32, Layout::Split, Content::SomeZeros, 0x2a62f0772aa71663),
     ("tiered", DType::F32, Layout::Compact, Content::SomeZeros, 0x96d3719addae9c72),
+    ("tiered", DType::F32, Layout::Split, Content::Sums, 0x97dc16df9c567857),
+    ("tiered", DType::F32, Layout::Compact, Content::Sums, 0x848c2078ddf28914),
     ("tiered", DType::F8E4M3, Layout::Split, Content::Rows, 0xf2fc46a74b61dce0),
     ("tiered", DType::F8E4M3, Layout::Compact, Content::Rows, 0xd06a1f09a4ee75e5),
     ("tiered", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0x2461fbe83d38e901),
