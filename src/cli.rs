@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use zipwire::Executor;
-use zipwire::codec::Layout;
+use zipwire::codec::{Layout, SimdLevel};
+use zipwire::{Executor, SIMD_VARIABLE};
 
 use crate::commands::bench::Contenders;
 use crate::commands::inspect::Specs;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
 #[derive(Debug, Parser)]
-#[command(name = "zipwire", version, arg_required_else_help = true)]
+#[command(name = "zipwire", version, arg_required_else_help = true, after_help = environment())]
 pub(crate) struct Cli {
     /// Record where this program spends its own time: a Chrome trace for Perfetto.
     #[arg(long, value_name = "FILE", global = true)]
@@ -53,6 +53,14 @@ impl Command {
             Self::Scenario(_) => "scenario",
         }
     }
+}
+
+/// What the program takes from its environment.
+fn environment() -> String {
+    let levels = SimdLevel::ALL.map(SimdLevel::name).join(", ");
+    format!(
+        "Environment:\n  {SIMD_VARIABLE}  SIMD level of the codecs: {levels} [default: the best one here]"
+    )
 }
 
 /// What every command that reads a scenario takes.

@@ -10,13 +10,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::{Lane, OpId, Rank, Stage};
 use zipwire::traces::{Span, Timeline};
-use zipwire::{Cancel, Executor, Prepared};
+use zipwire::{Cancel, Executor, Prepared, simd_from_environment};
 
 /// A scenario file and what is replaced in it to keep the test short.
 type Case = (PathBuf, Vec<String>);
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
+    simd_from_environment().unwrap_or_else(|error| panic!("{error}"));
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut files: Vec<PathBuf> = std::fs::read_dir(root.join("smoke"))
         .expect("smoke scenarios are part of the repository")
