@@ -168,6 +168,9 @@ pub(crate) struct BenchCodecArgs {
     /// Codecs, separated by commas [default: all, zstd and lz4].
     #[arg(long, value_name = "SPEC,...")]
     pub(crate) codec: Option<Contenders>,
+    /// Measure `codebook16` with the code book of this file as well; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) codebook: Vec<PathBuf>,
     /// Threads, at most 1024; several numbers are measured one after the other.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1",
         value_parser = clap::value_parser!(u16).range(1..=1024))]
