@@ -61,6 +61,30 @@ fn a_row_for_each_codec_and_number_of_threads() {
     assert!(size("raw") > 100.0 && size("window7:scale=std") < 72.0 && size("zstd") < 85.0);
 }
 
+/// The tokens that went to two experts of those in the sample.
+#[test]
+fn rows_of_tensors_are_known_to_codecs() {
+    let sample = "traces/samples/train_late_a2a_forward.bf16.safetensors";
+    let output = Command::new(env!("CARGO_BIN_EXE_zipwire"))
+        .args([
+            "bench",
+            "codec",
+            sample,
+            "--json",
+            "--codec",
+            "tiered,dedup+tiered,dedup:row=256+tiered,dedup:row=255+tiered",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows[1]["codec"], "dedup+tiered");
+    let sizes: Vec<u64> = rows.iter().map(|row| row["bytes_coded"].as_u64().unwrap()).collect();
+    assert!(sizes[1] < sizes[0] && sizes[2] == sizes[1] && sizes[3] == sizes[0], "{sizes:?}");
+}
+
 #[test]
 fn comparators_have_no_split_layout() {
     let output = bench(&["--codec", "window7,zstd", "--layout", "split", "--json"]);

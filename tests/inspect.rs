@@ -98,6 +98,46 @@ fn odd_tensors_are_reported_and_nothing_fails() {
 }
 
 #[test]
+fn repeated_rows_are_counted_and_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.safetensors");
+    // Tokens of 512 values, of which every fourth is new.
+    let row = |token: u32| {
+        (0..1024_u32).map(move |i| (i.wrapping_mul(token + 1).wrapping_mul(0x9e37_79b1) >> 13) as u8)
+    };
+    let copies: Vec<u8> = (0..64).flat_map(|copy| row(copy / 4)).collect();
+    let different: Vec<u8> = (0..64).flat_map(row).collect();
+    let tensors = [
+        ("copies", "BF16", vec![4, 16, 512], copies.clone()),
+        ("different", "BF16", vec![64, 512], different),
+        ("one-row", "BF16", vec![64 * 512], copies),
+    ];
+    std::fs::write(&file, safetensors(&tensors)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_zipwire"))
+        .args(["inspect", "--json", "--codec", "raw,dedup+raw,dedup:row=256+raw"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_slice::<Value>(&output.stdout).unwrap()["files"][0].take();
+    let [copies, different, one_row] = ["copies", "different", "one-row"].map(|name| tensor(&report, name));
+    assert_eq!(copies["repeated_rows_pct"], json!(75.0));
+    assert_eq!(different["repeated_rows_pct"], json!(0.0));
+    assert_eq!(one_row["repeated_rows_pct"], Value::Null, "nothing says how long a row is");
+    let size = |tensor: &Value, codec: &str| tensor["size_pct"][codec].as_f64().unwrap();
+    assert!((25.0..26.0).contains(&size(copies, "dedup+raw")), "{copies}");
+    assert!(
+        (25.0..26.0).contains(&size(one_row, "dedup:row=256+raw")),
+        "half rows repeat as well: {one_row}"
+    );
+    for (tensor, codec) in [(different, "dedup+raw"), (one_row, "dedup+raw")] {
+        assert_eq!(size(tensor, codec), size(tensor, "raw"));
+    }
+    let remarks = copies["remarks"].as_array().unwrap();
+    assert!(remarks.contains(&json!("75.0 % of the rows repeat others: `dedup+`")), "{remarks:?}");
+}
+
+#[test]
 fn what_is_no_safetensors_file_is_refused_with_its_name() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let output = Command::new(env!("CARGO_BIN_EXE_zipwire")).arg("inspect").arg(&manifest).output().unwrap();

@@ -1,17 +1,23 @@
-//! What is asked of a codec: `name[:key=value,...]`.
+//! What is asked of a codec: `[dedup[:row=N]+]name[:key=value,...]`.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::dedup::Prefix;
 use crate::registry::{self, CODECS};
 use crate::{Codec, SpecError};
 
 /// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`.
 ///
+/// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded
+/// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
+///
 /// Two specs that ask for the same are equal: options at their defaults do not count, nor does the order of options.
 /// What a codec then chose for given values is not a spec; it is in the frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
+    /// What is done before values are coded.
+    prefix: Option<Prefix>,
     id: &'static str,
     /// A value for each option of the codec, in the order of the registry.
     chosen: Vec<&'static str>,
@@ -20,12 +26,33 @@ pub struct Spec {
 impl Spec {
     /// The codec that does what is asked.
     pub fn codec(&self) -> Box<dyn Codec> {
-        (self.entry().build)(&self.chosen)
+        let codec = (self.entry().build)(&self.chosen);
+        match self.prefix {
+            Some(prefix) => prefix.before(codec),
+            None => codec,
+        }
+    }
+
+    /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.
+    ///
+    /// Values come without a shape, so whatever makes use of rows is told their length, where the spec leaves it open. Any
+    /// other spec stays as it is. Frames are read without the spec, whatever it was.
+    #[must_use]
+    pub fn for_rows(mut self, values: usize) -> Self {
+        if let Some(prefix @ Prefix { row: 0 }) = &mut self.prefix {
+            prefix.row = u32::try_from(values).unwrap_or(0);
+        }
+        self
     }
 
     /// Ids of all codecs.
     pub fn ids() -> impl Iterator<Item = &'static str> {
         CODECS.iter().map(|entry| entry.codec.id())
+    }
+
+    /// Ids of what there can be in front of a codec and a `+`.
+    pub fn prefixes() -> impl Iterator<Item = &'static str> {
+        Prefix::IDS.into_iter()
     }
 
     fn entry(&self) -> &'static registry::Entry {
@@ -37,6 +64,10 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (prefix, text) = match text.split_once('+') {
+            Some((prefix, text)) => (Some(Prefix::parse(prefix)?), text),
+            None => (None, text),
+        };
         let (id, options) = match text.split_once(':') {
             Some((id, options)) => (id, Some(options)),
             None => (text, None),
@@ -67,13 +98,16 @@ impl FromStr for Spec {
         let defaults = entry.options.iter().map(|option| option.values[0]);
         let chosen =
             chosen.into_iter().zip(defaults).map(|(value, default)| value.unwrap_or(default)).collect();
-        Ok(Self { id: codec, chosen })
+        Ok(Self { prefix, id: codec, chosen })
     }
 }
 
 impl fmt::Display for Spec {
     /// The shortest text that parses to this spec: options at their defaults are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(prefix) = &self.prefix {
+            prefix.fmt(f)?;
+        }
         f.write_str(self.id)?;
         let mut separator = ':';
         for (option, value) in self.entry().options.iter().zip(&self.chosen) {

@@ -77,6 +77,10 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::Rows, 0xb07035842f14c24d),
     ("codebook16", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0x257b3c945b2ec2c1),
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0xdf55ed5571f6a2b7),
+    ("dedup:row=3+raw", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x968ef533ade62787),
+    ("dedup:row=100+tiered", DType::Bf16, Layout::Compact, Content::Rows, 0x3803ad3d36332d18),
+    ("dedup:row=100+tiered", DType::Bf16, Layout::Split, Content::Rows, 0x4c4bf4931e5d990f),
+    ("dedup:row=64+window7", DType::Bf16, Layout::Compact, Content::LoneValue, 0x686ee4f9ace65fed),
 ];
 
 #[test]

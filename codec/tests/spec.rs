@@ -10,11 +10,15 @@ fn canonical_text_leaves_defaults_out() {
         ("window7:scale=exact", "window7"),
         ("window7:scale=std", "window7:scale=std"),
         ("window7:scale=mean-abs", "window7:scale=mean-abs"),
+        ("dedup+raw", "dedup+raw"),
+        ("dedup:row=0+raw", "dedup+raw"),
+        ("dedup:row=0256+tiered", "dedup:row=256+tiered"),
+        ("dedup:row=7+window7:scale=exact", "dedup:row=7+window7"),
     ] {
         let spec: Spec = text.parse().unwrap();
         assert_eq!(spec.to_string(), canonical);
         assert_eq!(spec, canonical.parse().unwrap());
-        assert_eq!(spec.codec().id(), text.split(':').next().unwrap());
+        assert_eq!(spec.codec().id(), text.split([':', '+']).next().unwrap());
     }
     assert_ne!("window7".parse::<Spec>(), "window7:scale=std".parse());
 }
@@ -25,6 +29,15 @@ fn options_reach_the_codec() {
     assert!(debug("window7:scale=std").contains("Std"));
     assert!(debug("window7:scale=mean-abs").contains("MeanAbs"));
     assert!(debug("window7").contains("Exact"));
+}
+
+#[test]
+fn rows_are_told_where_the_spec_leaves_them_open() {
+    let told = |text: &str, values| text.parse::<Spec>().unwrap().for_rows(values).to_string();
+    assert_eq!(told("dedup+tiered", 256), "dedup:row=256+tiered");
+    assert_eq!(told("dedup:row=64+tiered", 256), "dedup:row=64+tiered");
+    assert_eq!(told("dedup+tiered", usize::MAX), "dedup+tiered");
+    assert_eq!(told("window7", 256), "window7");
 }
 
 #[test]
@@ -55,6 +68,28 @@ fn errors_say_what_would_do() {
         "option `scale` of codec `window7` cannot be `median`\nhint: its values are `exact`, `std`, `mean-abs`"
     );
     assert_eq!(message("window7:scale=std,scale=std"), "option `scale` of codec `window7` is given twice");
+    assert_eq!(
+        message("delta+tiered"),
+        "unknown prefix `delta`\nhint: in front of a codec there can be `dedup`"
+    );
+    assert_eq!(
+        message("dedup:rows=2+raw"),
+        "codec `dedup` has no option `rows`\nhint: its options are `row`"
+    );
+    for value in ["", "-1", "4294967296", "x"] {
+        assert_eq!(
+            message(&format!("dedup:row={value}+raw")),
+            format!(
+                "option `row` of codec `dedup` cannot be `{value}`\n\
+                 hint: its values are whole numbers from `0` to `4294967295`"
+            )
+        );
+    }
+    assert_eq!(message("dedup:row=1,row=1+raw"), "option `row` of codec `dedup` is given twice");
+    assert_eq!(message("dedup:row+raw"), "`row` is not an option\nhint: write `name:key=value,key=value`");
+    assert!(
+        message("dedup+dedup+raw").starts_with("unknown codec `dedup+raw`\nhint: the codecs are `raw`, ")
+    );
     assert_eq!(message("window7:"), "`` is not an option\nhint: write `name:key=value,key=value`");
     let malformed = SpecError::Malformed { text: "scale".to_owned() };
     assert_eq!("window7:scale".parse::<Spec>(), Err(malformed));

@@ -62,8 +62,10 @@ pub(crate) fn schema() -> Schema {
         needed("decode", "raw bytes per second of decoding", bandwidth()),
         optional("launch", "time of launching either; none by default", time()),
     ];
-    // Which options a codec has is the codec's matter.
-    let with_options = pattern(&format!("^({}):", Spec::ids().collect::<Vec<_>>().join("|")));
+    // Which options a codec has, and what is in front of it, is the codec's matter.
+    let (ids, prefixes): (Vec<_>, Vec<_>) = (Spec::ids().collect(), Spec::prefixes().collect());
+    let (ids, prefixes) = (ids.join("|"), prefixes.join("|"));
+    let with_options = pattern(&format!("^({ids}):|^({prefixes})(:[^+]*)?\\+({ids})(:|$)"));
     let spec = one_of([names(Spec::ids()), with_options]);
     #[rustfmt::skip]
     let keys = [

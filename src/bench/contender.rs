@@ -7,6 +7,8 @@ use rayon::prelude::*;
 use zipwire_codec::parallel::{PIECE_VALUES, Pieces};
 use zipwire_codec::{Codebook, Codec, DType, Layout, Spec, SpecError};
 
+use super::codec::Tensor;
+
 /// A codec to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contender {
@@ -55,10 +57,10 @@ impl Contender {
         own.chain([Self::Zstd(1), Self::Lz4]).collect()
     }
 
-    /// The codec, if it is one of the project's.
-    fn codec(&self) -> Option<Box<dyn Codec>> {
+    /// The codec for rows of so many values, if it is one of the project's.
+    fn codec(&self, row: usize) -> Option<Box<dyn Codec>> {
         match self {
-            Self::Own(spec) => Some(spec.codec()),
+            Self::Own(spec) => Some(spec.clone().for_rows(row).codec()),
             Self::Calibrated { book, .. } => Some(book.codec()),
             Self::Zstd(_) | Self::Lz4 => None,
         }
@@ -66,11 +68,11 @@ impl Contender {
 
     /// Whether it has the layout and codes values of this type.
     pub fn supports(&self, layout: Layout, dtype: DType) -> bool {
-        self.codec().map_or(layout == Layout::Compact, |codec| codec.supports(dtype))
+        self.codec(0).map_or(layout == Layout::Compact, |codec| codec.supports(dtype))
     }
 }
 
-/// A contender at work on one tensor, with buffers of its own. All code in pieces of [`PIECE_VALUES`] values.
+/// A contender at work on one tensor, with buffers of its own. All code in pieces of about [`PIECE_VALUES`] values.
 pub(super) enum Worker {
     Own(Box<dyn Codec>, Pieces),
     /// Blocks of bytes.
@@ -106,10 +108,11 @@ impl Method {
 }
 
 impl Worker {
-    pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, len: usize) -> Self {
-        let method = match (contender.codec(), contender) {
+    pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, tensor: &Tensor) -> Self {
+        let len = tensor.values.len();
+        let method = match (contender.codec(tensor.row), contender) {
             (Some(codec), _) => {
-                let pieces = Pieces::new(codec.as_ref(), layout, dtype, len);
+                let pieces = Pieces::of_rows(codec.as_ref(), layout, dtype, len, tensor.row);
                 return Self::Own(codec, pieces);
             }
             (None, Contender::Zstd(level)) => Method::Zstd(*level),

@@ -3,8 +3,9 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use zipwire::bench::{CodecRow, Contender, Load, Settings, bench_codec};
+use zipwire::bench::{CodecRow, Contender, Load, Settings, Tensor, bench_codec};
 use zipwire::codec::{DType, Layout};
+use zipwire::inspect::row;
 use zipwire::traces::{Rows, TensorFile};
 use zipwire::{Cancel, ExecuteError, read_codebook};
 
@@ -105,10 +106,10 @@ fn read(path: &Path) -> Result<Vec<Load>, CliError> {
         if tensor.bytes() < LEAST_BYTES {
             continue;
         }
-        let values = file.read(&tensor)?;
+        let read = Tensor { row: row(&tensor.shape), values: file.read(&tensor)? };
         match loads.iter_mut().find(|load| load.dtype == dtype) {
-            Some(load) => load.tensors.push(values),
-            None => loads.push(Load { file: path.display().to_string(), dtype, tensors: vec![values] }),
+            Some(load) => load.tensors.push(read),
+            None => loads.push(Load { file: path.display().to_string(), dtype, tensors: vec![read] }),
         }
     }
     if loads.is_empty() {
@@ -122,7 +123,7 @@ fn synthetic() -> Load {
     let drawn: Vec<u8> = (0..rows.row_count()).flat_map(|row| rows.row(row).to_vec()).collect();
     let values = drawn.iter().copied().cycle().take(SYNTHETIC_BYTES).collect();
     let file = format!("synthetic N(0, {SYNTHETIC_STD}^2)");
-    Load { file, dtype: DType::Bf16, tensors: vec![values] }
+    Load { file, dtype: DType::Bf16, tensors: vec![Tensor { row: rows.row_bytes() / 2, values }] }
 }
 
 fn text(rows: &[CodecRow]) -> String {
