@@ -28,9 +28,9 @@ impl Case {
         Self { name, file, sets }
     }
 
-    fn with_codec(self, id: &str) -> Self {
-        let sets = self.sets.into_iter().chain([format!("codec.id={id}")]).collect();
-        Self { name: format!("{}::{id}", self.name), sets, ..self }
+    fn with_codec(self, spec: &str) -> Self {
+        let sets = self.sets.into_iter().chain([format!("codec.id={spec}")]).collect();
+        Self { name: format!("{}::{spec}", self.name), sets, ..self }
     }
 }
 
@@ -38,6 +38,9 @@ impl Case {
 /// payload: these run with every codec.
 const FOR_EVERY_CODEC: [&str; 4] =
     ["all-to-all-sparse-2x3", "all-gather-forms-2x3", "broadcast-forms-2x3", "all-to-all-noise-2x2"];
+
+/// With rows in front of a codec as long as drawn payloads have them.
+const DEDUP: &str = "dedup:row=256+tiered";
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
     let mut cases: Vec<Case> = files.into_iter().map(|file| Case::new(file, Vec::new())).collect();
     for name in FOR_EVERY_CODEC {
         let case = cases.iter().find(|case| case.name == name).expect("it is a smoke scenario").clone();
-        cases.extend(Spec::ids().map(|id| case.clone().with_codec(id)));
+        cases.extend(Spec::ids().chain([DEDUP]).map(|spec| case.clone().with_codec(spec)));
     }
     // A sixteenth of its bytes; the full one is run by hand and in CI.
     let shrunk = vec!["workload.model.hidden=256".to_owned(), "iterations=2".to_owned()];

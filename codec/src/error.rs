@@ -52,6 +52,14 @@ pub enum SpecError {
         /// The option.
         key: &'static str,
     },
+    /// The length of rows is left open where nothing tells it.
+    #[error(
+        "`{spec}` does not say how long a row is\nhint: write `dedup:row=N+...` with the number of values in a row"
+    )]
+    NoRow {
+        /// The spec.
+        spec: String,
+    },
     /// An option without a value.
     #[error("`{text}` is not an option\nhint: write `name:key=value,key=value`")]
     Malformed {

@@ -45,6 +45,17 @@ impl Spec {
         self
     }
 
+    /// The spec for values of which nobody else says how long their rows are.
+    ///
+    /// # Errors
+    /// If it does nothing without that, and leaves it open.
+    pub fn complete(self) -> Result<Self, SpecError> {
+        match self.prefix {
+            Some(Prefix { row: 0 }) => Err(SpecError::NoRow { spec: self.to_string() }),
+            Some(_) | None => Ok(self),
+        }
+    }
+
     /// Ids of all codecs.
     pub fn ids() -> impl Iterator<Item = &'static str> {
         CODECS.iter().map(|entry| entry.codec.id())

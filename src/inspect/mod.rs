@@ -201,7 +201,7 @@ fn remarks(dtype: &str, bytes: usize, statistics: Option<&Statistics>) -> Vec<St
     remark((1.0..100.0).contains(zeros_pct), format!("{zeros_pct:.1} % exact zeros"));
     let repeated = statistics.repeated_rows_pct.filter(|repeated| *repeated >= 1.0 && *zeros_pct < 100.0);
     if let Some(repeated) = repeated {
-        remark(true, format!("{repeated:.1} % of the rows repeat others: `dedup+`"));
+        remark(true, format!("{repeated:.1} % of the rows repeat others"));
     }
     let gain = |inside: Option<f64>| inside.map(|inside| whole - inside).filter(|gain| *gain > 0.25);
     if let Some(gain) = gain(statistics.exponent_entropy_in_rows_bits) {
