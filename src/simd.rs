@@ -20,8 +20,8 @@ pub enum SimdError {
     Unavailable(#[from] SimdUnavailable),
 }
 
-/// Has the codecs of this process run on the level that [`SIMD_VARIABLE`] names; returns the level that is in use from now
-/// on. To be called before the first frame is coded.
+/// Has the codecs of this process run on the level that [`SIMD_VARIABLE`] names; returns the level that is in use from
+/// now on. To be called before the first frame is coded.
 ///
 /// # Errors
 /// If the variable names no level, or one that cannot be used.

@@ -1,6 +1,7 @@
 //! Every scenario on every executor against the simulator: the same digest, the same multiset of spans, and every
 //! received byte compared with what was sent; no frame longer than its bound. One named test per scenario and executor,
-//! and one per codec where the scenario has all protocols; executors that this build does not have are reported as ignored.
+//! and one per codec where the scenario has all protocols; executors that this build does not have are reported as
+//! ignored.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,8 @@ impl Case {
     }
 }
 
-/// Smoke scenarios that together have every collective in every form under every protocol, so both layouts, and the worst
-/// payload: these run with every codec.
+/// Smoke scenarios that together have every collective in every form under every protocol, so both layouts, and the
+/// worst payload: these run with every codec.
 const FOR_EVERY_CODEC: [&str; 4] =
     ["all-to-all-sparse-2x3", "all-gather-forms-2x3", "broadcast-forms-2x3", "all-to-all-noise-2x2"];
 

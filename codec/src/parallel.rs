@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, decode};
 
-/// Values of a piece, the last one of a buffer excepted: whole tiles and blocks of every codec. Where rows are known, as many
-/// whole rows as fit into it, if one does.
+/// Values of a piece, the last one of a buffer excepted: whole tiles and blocks of every codec. Where rows are known,
+/// as many whole rows as fit into it, if one does.
 pub const PIECE_VALUES: usize = 1 << 20;
 
 /// The frames of one buffer, in memory that is used again from call to call.

@@ -35,8 +35,8 @@ impl Spec {
 
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.
     ///
-    /// Values come without a shape, so whatever makes use of rows is told their length, where the spec leaves it open. Any
-    /// other spec stays as it is. Frames are read without the spec, whatever it was.
+    /// Values come without a shape, so whatever makes use of rows is told their length, where the spec leaves it open.
+    /// Any other spec stays as it is. Frames are read without the spec, whatever it was.
     #[must_use]
     pub fn for_rows(mut self, values: usize) -> Self {
         if let Some(prefix @ Prefix { row: 0 }) = &mut self.prefix {

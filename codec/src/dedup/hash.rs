@@ -1,4 +1,5 @@
-//! The hash by which equal rows are found. It is no part of the format: it decides what is compared, never what is equal.
+//! The hash by which equal rows are found. It is no part of the format: it decides what is compared, never what is
+//! equal.
 
 /// Words that are mixed side by side, so that a multiplication need not wait for the one before it.
 const LANES: usize = 4;
@@ -10,11 +11,11 @@ const FINAL: [u64; 2] = [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53];
 
 /// A hash of 64 bits, the same on every machine and in every process.
 ///
-/// Little-endian words of eight bytes go to four lanes in turn, `x = (x ^ word) * FACTOR; x ^= x >> 32`, from `x` = number of
-/// the lane on; the last word is filled up with zeros. A step is a bijection of `x` for each word and of the word for each
-/// `x`, so rows of one length that differ in a single word never have the same lanes. The lanes then go through the same
-/// step one after the other, and through the finaliser of MurmurHash3. It is not made to withstand an adversary: whoever
-/// chooses the rows can make many that share a hash, which costs time and changes no result.
+/// Little-endian words of eight bytes go to four lanes in turn, `x = (x ^ word) * FACTOR; x ^= x >> 32`, from `x` =
+/// number of the lane on; the last word is filled up with zeros. A step is a bijection of `x` for each word and of the
+/// word for each `x`, so rows of one length that differ in a single word never have the same lanes. The lanes then go
+/// through the same step one after the other, and through the finaliser of MurmurHash3. It is not made to withstand an
+/// adversary: whoever chooses the rows can make many that share a hash, which costs time and changes no result.
 pub(super) fn of_row(row: &[u8]) -> u64 {
     let mut lanes: [u64; LANES] = std::array::from_fn(|lane| lane as u64);
     let (groups, rest) = row.as_chunks::<{ LANES * WORD }>();

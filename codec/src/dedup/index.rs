@@ -5,8 +5,8 @@ use super::hash;
 /// For each row the unique row that it equals; unique rows are numbered from 0 in the order of their first occurrence.
 ///
 /// Where routing says which rows are copies of one another (a token that goes to several experts), the index comes from
-/// there, [`Self::from_keys`]; else the rows are searched, [`Self::find`]. If both ends of a transfer have the index, then
-/// what travels is the unique rows alone, their number known to both:
+/// there, [`Self::from_keys`]; else the rows are searched, [`Self::find`]. If both ends of a transfer have the index,
+/// then what travels is the unique rows alone, their number known to both:
 ///
 /// ```
 /// use zipwire_codec::RowIndex;
@@ -57,8 +57,8 @@ pub enum RowIndexError {
 }
 
 impl RowIndex {
-    /// Finds the equal rows of `values`, which are whole rows of `row_bytes` bytes; what is left behind the last whole row
-    /// does not count. Rows are equal if all their bits are: +0 and -0 are not.
+    /// Finds the equal rows of `values`, which are whole rows of `row_bytes` bytes; what is left behind the last whole
+    /// row does not count. Rows are equal if all their bits are: +0 and -0 are not.
     ///
     /// Candidates come from a fixed hash of 64 bits and are compared in full, so a collision changes nothing.
     ///
@@ -162,8 +162,8 @@ impl RowIndex {
         })
     }
 
-    /// Whether all rows of `values` that the index calls equal are equal. Two unique rows may be equal: then the index is
-    /// not the shortest, but it holds.
+    /// Whether all rows of `values` that the index calls equal are equal. Two unique rows may be equal: then the index
+    /// is not the shortest, but it holds.
     ///
     /// # Panics
     /// If `values` has another number of whole rows of `row_bytes` bytes.
@@ -212,10 +212,11 @@ impl RowIndex {
     }
 }
 
-/// Copies unique rows, which are the front of `values` with what is behind the last row after them, to where they belong.
-/// `sources` has the unique row of each row, the last row first, which is at most the number of the row; it may fail.
+/// Copies unique rows, which are the front of `values` with what is behind the last row after them, to where they
+/// belong. `sources` has the unique row of each row, the last row first, which is at most the number of the row; it may
+/// fail.
 ///
-/// No copy is needed: a row is never written over a unique row that a row before it still needs.
+/// No other memory is needed: a row is never written over a unique row that a row before it still needs.
 pub(super) fn expand<E>(
     values: &mut [u8],
     row_bytes: usize,

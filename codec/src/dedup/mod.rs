@@ -1,8 +1,8 @@
 //! `dedup+X`: rows that repeat an earlier one are left out, and codec X codes the others.
 //!
-//! Dispatch sends the same token to several experts, and first layers see the same token again and again. Rows are equal
-//! if all their bits are; nearly equal ones are not looked for. Where no row repeats another, and in the split layout, whose
-//! lengths must not depend on values, frames are those of X.
+//! Dispatch sends the same token to several experts, and first layers see the same token again and again. Rows are
+//! equal if all their bits are; nearly equal ones are not looked for. Where no row repeats another, and in the split
+//! layout, whose lengths must not depend on values, frames are those of X.
 
 mod front;
 mod hash;
@@ -24,9 +24,9 @@ const ID: &str = "dedup";
 
 /// A codec behind which rows are left out that repeat an earlier one.
 ///
-/// Its bounds are those of the codec: where leaving out rows does not make sure that a frame stays within them, the frame is
-/// that of the codec alone. The checksum is that of all values, so an index that was given and does not hold is found out
-/// when the frame is decoded.
+/// Its bounds are those of the codec: where leaving out rows does not make sure that a frame stays within them, the
+/// frame is that of the codec alone. The checksum is that of all values, so an index that was given and does not hold
+/// is found out when the frame is decoded.
 ///
 /// ```
 /// use zipwire_codec::{DType, Dedup, Layout, Spec, decode_from_slice, encode_to_vec};
