@@ -4,10 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::dedup::Prefix;
-use crate::registry::{self, CODECS};
+use crate::registry::{self, CODECS, Value, listed};
 use crate::{Codec, SpecError};
 
-/// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`.
+/// The option that [`Spec::for_rows`] sets.
+pub(crate) const ROW: &str = "row";
+
+/// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
+/// `tiered:row=4096`.
 ///
 /// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded
 /// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
@@ -20,7 +24,7 @@ pub struct Spec {
     prefix: Option<Prefix>,
     id: &'static str,
     /// A value for each option of the codec, in the order of the registry.
-    chosen: Vec<&'static str>,
+    chosen: Vec<Value>,
 }
 
 impl Spec {
@@ -35,10 +39,17 @@ impl Spec {
 
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.
     ///
-    /// Values come without a shape, so whatever makes use of rows is told their length, where the spec leaves it open.
-    /// Any other spec stays as it is. Frames are read without the spec, whatever it was.
+    /// Values come without a shape, so a codec that makes use of columns is told, and so is what leaves out repeated
+    /// rows: this sets the option `row`, where there is one and it is not given. Any other spec stays as it is, and so
+    /// does every one if no row has that length. Frames are read without the spec, whatever it was.
     #[must_use]
     pub fn for_rows(mut self, values: usize) -> Self {
+        let options = self.entry().options.iter().zip(&mut self.chosen);
+        for (option, chosen) in options.filter(|(option, _)| option.key == ROW) {
+            if *chosen == option.values.default() {
+                *chosen = option.values.parse(&values.to_string()).unwrap_or(*chosen);
+            }
+        }
         if let Some(prefix @ Prefix { row: 0 }) = &mut self.prefix {
             prefix.row = u32::try_from(values).unwrap_or(0);
         }
@@ -75,9 +86,11 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
+        // A codec may have the sign in a wrong option.
+        let is_codec = |text: &str| text.split(':').next().is_some_and(|id| registry::by_id(id).is_some());
         let (prefix, text) = match text.split_once('+') {
-            Some((prefix, text)) => (Some(Prefix::parse(prefix)?), text),
-            None => (None, text),
+            Some((prefix, text)) if !is_codec(prefix) => (Some(Prefix::parse(prefix)?), text),
+            Some(_) | None => (None, text),
         };
         let (id, options) = match text.split_once(':') {
             Some((id, options)) => (id, Some(options)),
@@ -86,7 +99,7 @@ impl FromStr for Spec {
         let entry = registry::by_id(id)
             .ok_or_else(|| SpecError::UnknownId { id: id.to_owned(), valid: listed(Self::ids()) })?;
         let codec = entry.codec.id();
-        let mut chosen: Vec<Option<&'static str>> = vec![None; entry.options.len()];
+        let mut chosen: Vec<Option<Value>> = vec![None; entry.options.len()];
         for option in options.into_iter().flat_map(|options| options.split(',')) {
             let (key, value) =
                 option.split_once('=').ok_or_else(|| SpecError::Malformed { text: option.to_owned() })?;
@@ -98,15 +111,15 @@ impl FromStr for Spec {
                 SpecError::UnknownOption { codec, key: key.to_owned(), valid }
             })?;
             let known = &entry.options[index];
-            let value = *known.values.iter().find(|known| **known == value).ok_or_else(|| {
-                let valid = listed(known.values.iter().copied());
+            let value = known.values.parse(value).ok_or_else(|| {
+                let valid = known.values.listed();
                 SpecError::BadValue { codec, key: known.key, value: value.to_owned(), valid }
             })?;
             if chosen[index].replace(value).is_some() {
                 return Err(SpecError::Repeated { codec, key: known.key });
             }
         }
-        let defaults = entry.options.iter().map(|option| option.values[0]);
+        let defaults = entry.options.iter().map(|option| option.values.default());
         let chosen =
             chosen.into_iter().zip(defaults).map(|(value, default)| value.unwrap_or(default)).collect();
         Ok(Self { prefix, id: codec, chosen })
@@ -122,15 +135,11 @@ impl fmt::Display for Spec {
         f.write_str(self.id)?;
         let mut separator = ':';
         for (option, value) in self.entry().options.iter().zip(&self.chosen) {
-            if *value != option.values[0] {
+            if *value != option.values.default() {
                 write!(f, "{separator}{}={value}", option.key)?;
                 separator = ',';
             }
         }
         Ok(())
     }
-}
-
-fn listed(names: impl Iterator<Item = &'static str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }

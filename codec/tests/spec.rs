@@ -34,10 +34,10 @@ fn options_reach_the_codec() {
 #[test]
 fn rows_are_told_where_the_spec_leaves_them_open() {
     let told = |text: &str, values| text.parse::<Spec>().unwrap().for_rows(values).to_string();
-    assert_eq!(told("dedup+tiered", 256), "dedup:row=256+tiered");
-    assert_eq!(told("dedup:row=64+tiered", 256), "dedup:row=64+tiered");
-    assert_eq!(told("dedup+tiered", usize::MAX), "dedup+tiered");
-    assert_eq!(told("window7", 256), "window7");
+    assert_eq!(told("dedup+raw", 256), "dedup:row=256+raw");
+    assert_eq!(told("dedup:row=64+raw", 256), "dedup:row=64+raw");
+    assert_eq!(told("dedup:row=64+tiered", 256), "dedup:row=64+tiered:row=256");
+    assert_eq!(told("dedup+raw", usize::MAX), "dedup+raw");
     let complete = |text: &str| text.parse::<Spec>().unwrap().complete().map(|spec| spec.to_string());
     assert_eq!(complete("dedup:row=64+tiered"), Ok("dedup:row=64+tiered".to_owned()));
     assert_eq!(complete("tiered"), Ok("tiered".to_owned()));
@@ -58,8 +58,9 @@ fn ids_are_those_that_parse() {
 fn errors_say_what_would_do() {
     let message = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
     let ids: Vec<String> = Spec::ids().map(|id| format!("`{id}`")).collect();
-    for text in ["windw7", "", "dedup"] {
-        let expected = format!("unknown codec `{text}`\nhint: the codecs are {}", ids.join(", "));
+    for text in ["windw7", "", "dedup", "raw+tiered", "dedup+dedup+raw"] {
+        let codec = text.strip_prefix("dedup+").unwrap_or(text);
+        let expected = format!("unknown codec `{codec}`\nhint: the codecs are {}", ids.join(", "));
         assert_eq!(message(text), expected);
     }
     assert_eq!(message("raw:scale=std"), "codec `raw` has no option `scale`\nhint: it has none");
@@ -91,10 +92,24 @@ fn errors_say_what_would_do() {
     }
     assert_eq!(message("dedup:row=1,row=1+raw"), "option `row` of codec `dedup` is given twice");
     assert_eq!(message("dedup:row+raw"), "`row` is not an option\nhint: write `name:key=value,key=value`");
-    assert!(
-        message("dedup+dedup+raw").starts_with("unknown codec `dedup+raw`\nhint: the codecs are `raw`, ")
-    );
     assert_eq!(message("window7:"), "`` is not an option\nhint: write `name:key=value,key=value`");
     let malformed = SpecError::Malformed { text: "scale".to_owned() };
     assert_eq!("window7:scale".parse::<Spec>(), Err(malformed));
+}
+
+#[test]
+fn numbers_are_whole_and_rows_are_set_where_they_are_not_given() {
+    let spec = |text: &str| text.parse::<Spec>().unwrap();
+    assert_eq!(spec("tiered:row=0"), spec("tiered"));
+    assert_eq!(spec("tiered:row=0512").to_string(), "tiered:row=512");
+    assert!(format!("{:?}", spec("tiered:row=512").codec()).contains("512"));
+    for value in ["-1", "+1", "1.5", "", "16777217", "99999999999", "many"] {
+        let message = format!("tiered:row={value}").parse::<Spec>().unwrap_err().to_string();
+        let hint = "hint: its values are whole numbers from `0` to `16777216`";
+        assert_eq!(message, format!("option `row` of codec `tiered` cannot be `{value}`\n{hint}"));
+    }
+    assert_eq!(spec("tiered").for_rows(768), spec("tiered:row=768"));
+    assert_eq!(spec("tiered:row=512").for_rows(768), spec("tiered:row=512"));
+    assert_eq!(spec("tiered").for_rows(usize::MAX), spec("tiered"));
+    assert_eq!(spec("window7:scale=std").for_rows(768), spec("window7:scale=std"));
 }

@@ -7,8 +7,6 @@ use rayon::prelude::*;
 use zipwire_codec::parallel::{PIECE_VALUES, Pieces};
 use zipwire_codec::{Codebook, Codec, DType, Layout, Spec, SpecError};
 
-use super::codec::Tensor;
-
 /// A codec to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contender {
@@ -108,11 +106,11 @@ impl Method {
 }
 
 impl Worker {
-    pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, tensor: &Tensor) -> Self {
-        let len = tensor.values.len();
-        let method = match (contender.codec(tensor.row), contender) {
+    /// For `len` bytes of values in rows of `row` values, which codecs that make use of rows are told.
+    pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, row: usize, len: usize) -> Self {
+        let method = match (contender.codec(row), contender) {
             (Some(codec), _) => {
-                let pieces = Pieces::of_rows(codec.as_ref(), layout, dtype, len, tensor.row);
+                let pieces = Pieces::of_rows(codec.as_ref(), layout, dtype, len, row);
                 return Self::Own(codec, pieces);
             }
             (None, Contender::Zstd(level)) => Method::Zstd(*level),

@@ -26,8 +26,8 @@ pub struct TensorReport {
     /// `None` for tensors without values or without floating-point values.
     #[serde(flatten)]
     pub statistics: Option<Statistics>,
-    /// Size of the `compact` frame of the whole tensor, in percent of the raw size, by codec; codecs that do not know the
-    /// type are left out.
+    /// Size of the `compact` frame of the whole tensor, in percent of the raw size, by codec, which is told how long rows
+    /// are; codecs that do not know the type are left out.
     #[serde(serialize_with = "as_map")]
     pub size_pct: Vec<(String, f64)>,
     /// What stands out, in words.
@@ -93,7 +93,7 @@ pub fn inspect(tensor: &TensorInfo, values: &[u8], codecs: &[Spec]) -> Result<Te
         dtype.filter(|_| !values.is_empty()).map(|dtype| statistics(dtype, &tensor.shape, values));
     let mut size_pct = Vec::new();
     for (dtype, spec) in dtype.iter().flat_map(|&dtype| codecs.iter().map(move |spec| (dtype, spec))) {
-        let codec = spec.clone().for_rows(row(&tensor.shape)).codec();
+        let codec = spec.clone().for_rows(tensor.shape.last().copied().unwrap_or(0)).codec();
         if !values.is_empty() && codec.supports(dtype) {
             let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, values)?;
             size_pct.push((spec.to_string(), 100.0 * frame.len() as f64 / values.len() as f64));
@@ -162,21 +162,13 @@ fn statistics(dtype: DType, shape: &[usize], values: &[u8]) -> Statistics {
     }
 }
 
-/// Values of a row: the last dimension. 0 if the tensor is one row.
-pub fn row(shape: &[usize]) -> usize {
-    match shape {
-        &[_, .., row] => row,
-        _ => 0,
-    }
-}
-
 fn repeated_rows_pct(dtype: DType, shape: &[usize], values: &[u8]) -> Option<f64> {
-    let row_bytes = row(shape) * dtype.width();
-    // Beyond what an index can number nothing is left out either.
-    (row_bytes > 0)
-        .then(|| RowIndex::find(values, row_bytes).ok())
-        .flatten()
-        .map(|index| index.repeated_pct())
+    let &[_, .., row] = shape else { return None };
+    if row == 0 {
+        return None;
+    }
+    // What is too much for an index is left out by nobody.
+    RowIndex::find(values, row * dtype.width()).ok().map(|index| index.repeated_pct())
 }
 
 /// Bytes below which the header of a frame weighs more than a percent.

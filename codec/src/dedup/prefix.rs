@@ -3,9 +3,12 @@
 use std::fmt;
 
 use super::{Dedup, ID};
+use crate::registry::Values;
+use crate::spec::ROW;
 use crate::{Codec, SpecError};
 
-const ROW: &str = "row";
+/// What the option [`ROW`] can be.
+const ROWS: Values = Values::UpTo(u32::MAX);
 
 /// What a spec says about repeated rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,13 +38,11 @@ impl Prefix {
                 let valid = format!("its options are `{ROW}`");
                 return Err(SpecError::UnknownOption { codec: ID, key: key.to_owned(), valid });
             }
-            // Nothing but digits: the library would take a sign as well.
-            let digits = value.bytes().all(|byte| byte.is_ascii_digit());
-            let number = value.parse::<u32>().ok().filter(|_| digits).ok_or_else(|| {
-                let valid = format!("whole numbers from `0` to `{}`", u32::MAX);
+            let number = ROWS.parse(value).ok_or_else(|| {
+                let valid = ROWS.listed();
                 SpecError::BadValue { codec: ID, key: ROW, value: value.to_owned(), valid }
             })?;
-            if row.replace(number).is_some() {
+            if row.replace(number.number()).is_some() {
                 return Err(SpecError::Repeated { codec: ID, key: ROW });
             }
         }
