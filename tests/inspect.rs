@@ -101,7 +101,7 @@ fn odd_tensors_are_reported_and_nothing_fails() {
 #[test]
 fn codecs_make_use_of_shapes() {
     // Values of one exponent in each column, of eight in all.
-    let value = |i: usize| ((0x3f80 - 0x280 * (i % 8)) | i * 37 % 128) as u16;
+    let value = |i: usize| ((0x3f80 - 0x280 * (i % 8)) | (i * 37 % 128)) as u16;
     let values: Vec<u8> = (0..1 << 14).flat_map(|i| value(i).to_le_bytes()).collect();
     let tensors =
         [("matrix", "BF16", vec![1 << 11, 8], values.clone()), ("vector", "BF16", vec![1 << 14], values)];
