@@ -87,6 +87,10 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::Rows, 0xc16faca65f21eb85),
     ("codebook16", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0xae7f4d0affafc6ec),
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0xe33685b5f93b6aaa),
+    ("dedup:row=3+raw", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x21156b7906cb3a8f),
+    ("dedup:row=100+tiered", DType::Bf16, Layout::Compact, Content::Rows, 0x22f93c6a799c4562),
+    ("dedup:row=100+tiered", DType::Bf16, Layout::Split, Content::Rows, 0x70cf7ac70ed6ab50),
+    ("dedup:row=64+window7", DType::Bf16, Layout::Compact, Content::LoneValue, 0x2ec849ae437dedde),
 ];
 
 #[test]
