@@ -12,6 +12,8 @@ mod codecs;
 mod golden;
 #[path = "reference.rs"]
 mod reference;
+#[path = "theory.rs"]
+mod theory;
 #[path = "tiered.rs"]
 mod tiered;
 #[path = "tiered_reference.rs"]
