@@ -6,6 +6,7 @@
 mod common;
 
 use common::Frame;
+use common::checksum::checksum;
 use common::content::{Content, every_pattern};
 use zipwire_codec::{DType, Layout};
 
@@ -144,7 +145,7 @@ fn encode(layout: Layout, dtype: DType, values: &[u8]) -> Parts {
     front[7] = u8::from(layout == Layout::Compact);
     front[8..16].copy_from_slice(&(numbers.len() as u64).to_le_bytes());
     front[16..24].copy_from_slice(&(dynamic_len as u64).to_le_bytes());
-    let sum = checksum(values, |j| j).wrapping_add(checksum(&front, |j| u64::MAX - j));
+    let sum = checksum(values, &front);
     front[24..28].copy_from_slice(&sum.to_le_bytes());
     let (static_section, dynamic_section) = match layout {
         Layout::Split => ([front, bodies].concat(), dynamic),
@@ -183,21 +184,4 @@ fn escape_list(coded: usize, escapes: &[(usize, u8)]) -> (u8, Vec<u8>) {
     }
     let positions = escapes.iter().flat_map(|(position, _)| (*position as u16).to_le_bytes());
     (0, positions.chain(exponents).collect())
-}
-
-/// Sum over words, whose index is a function of their place.
-fn checksum(bytes: &[u8], index: impl Fn(u64) -> u64) -> u32 {
-    let mut sum = 0u32;
-    for (place, word) in bytes.chunks(4).enumerate() {
-        let word = word.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        let j = index(place as u64);
-        let (low, high) = (j as u32, (j >> 32) as u32);
-        let mut x =
-            word.wrapping_add(low.wrapping_mul(0x9e37_79b1)).wrapping_add(high.wrapping_mul(0xc2b2_ae3d));
-        x ^= x >> 15;
-        x = x.wrapping_mul(0x85eb_ca77);
-        x ^= x >> 13;
-        sum = sum.wrapping_add(x);
-    }
-    sum
 }

@@ -5,6 +5,7 @@
 mod common;
 
 use common::Frame;
+use common::checksum::checksum;
 use common::content::{Content, every_pattern};
 use zipwire_codec::{DType, Layout};
 
@@ -94,7 +95,8 @@ fn encode(layout: Layout, values: &[u16]) -> (Vec<u8>, Vec<u8>) {
     front[7] = u8::from(layout == Layout::Compact);
     front[8..16].copy_from_slice(&(values.len() as u64).to_le_bytes());
     front[16..24].copy_from_slice(&(dynamic_len as u64).to_le_bytes());
-    let checksum = checksum(values, &front);
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let checksum = checksum(&bytes, &front);
     front[24..28].copy_from_slice(&checksum.to_le_bytes());
     front.extend(bodies);
     match layout {
@@ -156,26 +158,4 @@ impl Coded {
         };
         [&self.rest[..], &self.codes, &index, &self.escapes].concat()
     }
-}
-
-/// Of values and front matter, whose checksum field is zero.
-fn checksum(values: &[u16], front: &[u8]) -> u32 {
-    let mix = |word: u32, index: u64| {
-        let low = (index as u32).wrapping_mul(0x9e37_79b1);
-        let high = ((index >> 32) as u32).wrapping_mul(0xc2b2_ae3d);
-        let mut x = word.wrapping_add(low).wrapping_add(high);
-        x ^= x >> 15;
-        x = x.wrapping_mul(0x85eb_ca77);
-        x ^ (x >> 13)
-    };
-    let mut sum = 0u32;
-    for (pair, j) in values.chunks(2).zip(0u64..) {
-        let word = u32::from(pair[0]) | u32::from(pair.get(1).copied().unwrap_or(0)) << 16;
-        sum = sum.wrapping_add(mix(word, j));
-    }
-    for (bytes, j) in front.chunks(4).zip(0u64..) {
-        let word = bytes.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        sum = sum.wrapping_add(mix(word, u64::MAX - j));
-    }
-    sum
 }

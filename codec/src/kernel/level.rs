@@ -10,17 +10,20 @@ pub enum SimdLevel {
     Portable,
     /// AVX2 with BMI1, BMI2 and POPCNT, on x86-64.
     Avx2,
+    /// AVX-512 with BW, VL, VBMI and VBMI2, and all that [`Self::Avx2`] has.
+    Avx512,
 }
 
 impl SimdLevel {
     /// All levels, of all machines.
-    pub const ALL: [Self; 2] = [Self::Portable, Self::Avx2];
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
 
     /// Name in reports and options.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
         }
     }
 

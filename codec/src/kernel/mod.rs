@@ -74,6 +74,9 @@ pub(crate) struct GroupSums {
 /// Its error is a number of values.
 type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
 
+type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
+type JoinTier = fn(&[u8], &Tier, &[u8], &[u8], u8, &mut [u8]) -> usize;
+
 /// One implementation of all inner loops.
 ///
 /// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `restore_zeros` at most
@@ -81,8 +84,7 @@ type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
 pub(crate) struct Kernel {
     /// Its name.
     pub(crate) level: SimdLevel,
-    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, of which the first is in word `index` (a
-    /// multiple of that block).
+    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, the first of which begin word `index`.
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
@@ -116,9 +118,19 @@ pub(crate) struct Kernel {
     /// residuals.
     pub(crate) pack_tier: fn(&mut [u8], usize, usize, &Tier, &mut [u8]) -> usize,
     /// `(list, passed, tier, planes)`: the inverse, in place. The list's last `tier::LIST_PAD` bytes are of no meaning;
-    /// the `passed` before them are the residuals without a code. It fails, with their number, if the planes have more
-    /// or fewer such.
+    /// the `passed` before them are the residuals without a code. The planes end clear. It fails, with the number of
+    /// residuals without a code, if the planes have more or fewer such.
     pub(crate) unpack_tier: UnpackTier,
+    /// `(values, base, tier, rest, planes, list, passed)`: `split` and the first `pack_tier` in one. Residuals without a
+    /// code follow the `passed` that are the front of `list` already, which has room for one per value and
+    /// `tier::LIST_PAD` bytes behind them.
+    pub(crate) split_tier: SplitTier,
+    /// `(passed, tier, planes, rest, base, values)`: the last `unpack_tier` and `join` in one. The residuals without a
+    /// code are the front of `passed`, which has `tier::LIST_PAD` bytes behind them; returns their number. The planes
+    /// end clear.
+    pub(crate) join_tier: JoinTier,
+    /// `(from, to)`: copies past the caches, to where as many bytes are.
+    pub(crate) copy_past: fn(&[u8], &mut [u8]),
     /// `(exponents, table, codes, escaped)`: codes of four bits, 0 where the table has none, and a bit for each exponent
     /// that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64.
     pub(crate) pack_codes: fn(&[u8], &CodeTable, &mut [u8], &mut [u64]),
@@ -135,20 +147,16 @@ pub(crate) fn active() -> &'static Kernel {
     if let Some(kernel) = level::of_thread() {
         return kernel;
     }
-    ACTIVE.get_or_init(|| best().unwrap_or(&PORTABLE))
+    ACTIVE.get_or_init(|| all().last().unwrap_or(&PORTABLE))
 }
 
 /// All implementations that this machine can run, the portable one first, the best one last.
 pub(crate) fn all() -> impl Iterator<Item = &'static Kernel> {
-    std::iter::once(&PORTABLE).chain(best())
-}
-
-/// The best implementation other than the portable one.
-fn best() -> Option<&'static Kernel> {
     #[cfg(target_arch = "x86_64")]
-    return crate::simd::avx2::kernel();
+    let others = [crate::simd::avx2::kernel(), crate::simd::avx512::kernel()];
     #[cfg(not(target_arch = "x86_64"))]
-    None
+    let others = [];
+    std::iter::once(&PORTABLE).chain(others.into_iter().flatten())
 }
 
 /// Plain Rust.
@@ -168,6 +176,9 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     join: fields::join,
     pack_tier: tier::pack_tier,
     unpack_tier: tier::unpack_tier,
+    split_tier: tier::split_tier,
+    join_tier: tier::join_tier,
+    copy_past: |from, to| to.copy_from_slice(from),
     pack_codes: codes::pack_codes,
     unpack_codes: codes::unpack_codes,
 };

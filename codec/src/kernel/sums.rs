@@ -1,20 +1,23 @@
 //! What is summed over the values of a tile: checksum and exponent histogram.
 
-use crate::checksum::{INDEX_LOW, mix, offset};
+use crate::checksum::{self, STEP, WORD, fold, mix};
 
 /// See [`super::Kernel::checksum`].
 pub(crate) fn checksum(bytes: &[u8], index: u64) -> u32 {
-    let (words, tail) = bytes.as_chunks::<4>();
-    let mut shift = offset(index);
-    let mut sum = 0u32;
+    fold(mixed(bytes, index))
+}
+
+/// The sum of words before it is folded.
+pub(crate) fn mixed(bytes: &[u8], index: u64) -> u64 {
+    let mut shift = checksum::shift(index);
+    let mut sum = 0u64;
+    let (words, tail) = bytes.as_chunks::<WORD>();
     for word in words {
-        sum = sum.wrapping_add(mix(u32::from_le_bytes(*word), shift));
-        shift = shift.wrapping_add(INDEX_LOW);
+        sum = sum.wrapping_add(mix(u64::from_le_bytes(*word).wrapping_add(shift)));
+        shift = shift.wrapping_add(STEP);
     }
     if !tail.is_empty() {
-        let mut word = [0; 4];
-        word[..tail.len()].copy_from_slice(tail);
-        sum = sum.wrapping_add(mix(u32::from_le_bytes(word), shift));
+        sum = sum.wrapping_add(mix(checksum::word(tail).wrapping_add(shift)));
     }
     sum
 }

@@ -3,6 +3,8 @@
 //! Each 64 values give two 64-bit words, the low and the high bits of their codes. Code 3 passes a value on to the next
 //! tier. Values that are passed on keep their order, so the position of one follows from a prefix sum of popcounts.
 
+use super::fields;
+
 /// Values whose codes are in one pair of words.
 pub(crate) const STEP: usize = 64;
 /// Bytes of a pair of words.
@@ -12,7 +14,7 @@ pub(crate) const PASSED: u8 = 3;
 /// What is added to a residual before it is looked up: no residual with a code is below its negative.
 pub(crate) const BIAS: u8 = 9;
 /// Bytes behind a list that [`super::Kernel::unpack_tier`] may read, whatever they are.
-pub(crate) const LIST_PAD: usize = 32;
+pub(crate) const LIST_PAD: usize = 64;
 
 /// What the codes of a tier mean.
 #[derive(Clone, Copy, Debug)]
@@ -85,13 +87,57 @@ pub(crate) fn unpack_from(list: &mut [u8], start: usize, mut source: usize, tier
         let (low, high) = read_pair(pair);
         for position in start..count.min(start + STEP) {
             let shift = position - start;
-            let code = (low >> shift & 1) as u8 | ((high >> shift & 1) as u8) << 1;
+            let code = code_at(low, high, shift);
             // No further than the padding, as no more are passed on than there are.
             let residual = list[source];
             list[position] = if code == PASSED { residual } else { tier.symbols[usize::from(code)] };
             source += usize::from(code == PASSED);
         }
     }
+}
+
+/// See [`super::Kernel::split_tier`].
+pub(crate) fn split_tier(
+    values: &[u8],
+    base: u8,
+    tier: &Tier,
+    rest: &mut [u8],
+    planes: &mut [u8],
+    list: &mut [u8],
+    passed: usize,
+) -> usize {
+    let list = &mut list[..passed + rest.len()];
+    fields::split(values, base, rest, &mut list[passed..]);
+    pack_tier(list, passed, passed, tier, planes)
+}
+
+/// See [`super::Kernel::join_tier`].
+pub(crate) fn join_tier(
+    passed: &[u8],
+    tier: &Tier,
+    planes: &[u8],
+    rest: &[u8],
+    base: u8,
+    values: &mut [u8],
+) -> usize {
+    let mut used = 0;
+    let steps = values.chunks_mut(2 * STEP).zip(rest.chunks(STEP)).zip(planes.as_chunks().0);
+    for ((values, rest), pair) in steps {
+        let (low, high) = read_pair(pair);
+        let mut residuals = [0; STEP];
+        for (position, residual) in residuals[..rest.len()].iter_mut().enumerate() {
+            let code = code_at(low, high, position);
+            *residual = if code == PASSED { passed[used] } else { tier.symbols[usize::from(code)] };
+            used += usize::from(code == PASSED);
+        }
+        fields::join(rest, &residuals[..rest.len()], base, values);
+    }
+    used
+}
+
+#[inline(always)]
+fn code_at(low: u64, high: u64, position: usize) -> u8 {
+    (low >> position & 1) as u8 | ((high >> position & 1) as u8) << 1
 }
 
 /// Compares the number of values that the planes pass on with what it must be.

@@ -10,7 +10,22 @@
     reason = "vectors are loaded through pointers, and processors differ in what they can run"
 )]
 
+/// Functions for a table, which call those for the instruction set. To be used once in the module of a level, whose
+/// private functions they are.
+macro_rules! entries {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty => $function:path;)*) => {
+        $(
+            fn $name($($argument: $type),*) -> $result {
+                // SAFETY: this function is private and only in the table of its level; `kernel` hands that out, and
+                // nothing else does, after it has found every feature that the function called here is compiled for.
+                unsafe { $function($($argument),*) }
+            }
+        )*
+    };
+}
+
 pub(crate) mod avx2;
+pub(crate) mod avx512;
 
 #[cfg(test)]
 mod tests;

@@ -326,6 +326,11 @@ fn tiers_are_packed_and_unpacked_alike() {
             // Damaged planes, and counts that are not theirs.
             let mut damaged = planes.clone();
             rng.fill(damaged.bytes_mut());
+            if let Some(last) = damaged.bytes_mut().as_chunks_mut::<8>().0.last_chunk_mut::<2>() {
+                let valid = if count % 64 == 0 { u64::MAX } else { (1 << (count % 64)) - 1 };
+                last.iter_mut().for_each(|word| *word = (u64::from_le_bytes(*word) & valid).to_le_bytes());
+            }
+            assert!(tier::ends_clear(count, damaged.bytes()));
             for planes in [&planes, &damaged] {
                 for promised in [0, passed.len().saturating_sub(1), (passed.len() + 1).min(count), count] {
                     let result = unpack(kernel, planes.bytes(), promised);

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
-use super::geometry::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
+use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes, tail_bytes};
 use super::order::TIERS;
 use super::rest::{Rest, Shape};
-use crate::kernel::tier::{LIST_PAD, ends_clear, plane_bytes};
+use crate::kernel::tier::{LIST_PAD, Tier, check_passed, ends_clear, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel};
 use crate::tile::{marked, mask_len};
 use crate::{BlockFault, DType, Layout, sections};
@@ -81,32 +81,32 @@ impl<'a> Decoder<'a> {
         let (planes_len, escapes_len) = tail_bytes(&entry.counts);
         let planes = take(dynamic, planes_len)?;
         let escapes = take(dynamic, escapes_len)?;
-        self.tiers(entry, first, planes, escapes)?;
+        self.tiers(entry, planes, escapes)?;
+        if !ends_clear(coded, first) {
+            return Err(BlockFault::Padding);
+        }
+        let passed = usize::from(entry.counts[1]);
+        let wrong = |found| BlockFault::Passed { tier: 1, expected: passed, found };
+        let tier = &entry.form.order().tiers()[0];
+        if self.fields.dtype == DType::Bf16 && !entry.masked {
+            check_passed(passed, first).map_err(wrong)?;
+            self.join_tier(&bases, tier, first, rest.bytes(), out);
+            return Ok(());
+        }
+        (self.kernel.unpack_tier)(&mut self.list[BLOCK - coded..], passed, tier, first).map_err(wrong)?;
         self.join(&bases, mask, rest, out)
     }
 
-    /// Leaves the residuals in the list.
-    fn tiers(
-        &mut self,
-        entry: Entry,
-        first: &[u8],
-        mut planes: &[u8],
-        escapes: &[u8],
-    ) -> Result<(), BlockFault> {
+    /// Leaves what the first tier passes on in the list.
+    fn tiers(&mut self, entry: Entry, mut planes: &[u8], escapes: &[u8]) -> Result<(), BlockFault> {
         let counts = entry.counts.map(usize::from);
         let (escapes, padding) = escapes.split_at(counts[TIERS]);
         check_zero(padding)?;
         self.list[BLOCK - escapes.len()..BLOCK].copy_from_slice(escapes);
-        for (number, tier) in entry.form.order().tiers().iter().enumerate().rev() {
+        for (number, tier) in entry.form.order().tiers().iter().enumerate().skip(1).rev() {
             let (count, passed) = (counts[number], counts[number + 1]);
-            let own = match number {
-                0 => first,
-                _ => {
-                    let (before, own) = planes.split_at(planes.len() - plane_bytes(count));
-                    planes = before;
-                    own
-                }
-            };
+            let (before, own) = planes.split_at(planes.len() - plane_bytes(count));
+            planes = before;
             if !ends_clear(count, own) {
                 return Err(BlockFault::Padding);
             }
@@ -114,6 +114,22 @@ impl<'a> Decoder<'a> {
                 .map_err(|found| BlockFault::Passed { tier: number + 1, expected: passed, found })?;
         }
         Ok(())
+    }
+
+    /// Reads the first tier and writes the values, for BF16 without a mask.
+    fn join_tier(&self, bases: &Bases<'_>, tier: &Tier, mut planes: &[u8], mut rest: &[u8], out: &mut [u8]) {
+        let mut passed = &self.list[BLOCK - usize::from(bases.entry.counts[1])..];
+        let groups = if matches!(bases.entry.form, Form::One(_)) { GROUPS } else { 1 };
+        for (number, out) in out.chunks_mut(2 * BASE_GROUP * groups).enumerate() {
+            let Some(base) = bases.of(number) else {
+                out.fill(0);
+                continue;
+            };
+            let count = out.len() / 2;
+            let planes = planes.split_off(..plane_bytes(count)).expect("there are planes for all values");
+            let rest = rest.split_off(..count).expect("there is a rest for each value");
+            passed = &passed[(self.kernel.join_tier)(passed, tier, planes, rest, base, out)..];
+        }
     }
 
     /// Writes the values.
@@ -125,10 +141,6 @@ impl<'a> Decoder<'a> {
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         let entry = bases.entry;
-        if let (Form::One(_), false, DType::Bf16) = (entry.form, entry.masked, self.fields.dtype) {
-            let all = 0..usize::from(entry.counts[0]);
-            return self.join_values(all, entry, entry.base, &mut rest, out);
-        }
         let width = self.fields.width();
         let mut done = 0;
         let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
@@ -154,7 +166,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Writes coded values, as many as there are in `range`. Only BF16 can have more than a group.
+    /// Writes coded values, as many as there are in `range`: those of a group.
     fn join_values(
         &self,
         range: Range<usize>,

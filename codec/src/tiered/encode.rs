@@ -7,7 +7,7 @@ use super::order::TIERS;
 use super::plan::Plan;
 use super::rest::{RestMut, RestStats};
 use crate::checksum::BLOCK_BYTES;
-use crate::kernel::tier::{STEP, plane_bytes};
+use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::{DType, Layout, checksum, sections};
 
@@ -23,14 +23,14 @@ pub(super) struct Encoder<'a> {
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
     pub(super) checksum: u32,
-    /// Residuals, then what the tiers pass on.
-    list: [u8; BLOCK],
+    /// Residuals, then what the tiers pass on; and room for a vector.
+    list: [u8; BLOCK + LIST_PAD],
 }
 
 impl<'a> Encoder<'a> {
     pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields) -> Self {
         let sums = [GroupSums::default(); GROUPS];
-        Self { kernel, layout, fields, sums, position: 0, checksum: 0, list: [0; BLOCK] }
+        Self { kernel, layout, fields, sums, position: 0, checksum: 0, list: [0; BLOCK + LIST_PAD] }
     }
 
     /// Writes the body of a block: all of `static_body`, which is empty in the compact layout, and the front of
@@ -95,7 +95,11 @@ impl<'a> Encoder<'a> {
         };
         let (first, rest) = head.split_at_mut(plane_bytes(plan.coded));
         let rest = RestMut::new(&plan.rest, rest);
-        let mut left = self.split(plan, values, mask, first, rest);
+        let mut left = if self.fields.dtype == DType::Bf16 && !plan.masked {
+            self.split_tier(plan, values, first, rest)
+        } else {
+            self.split(plan, values, mask, first, rest)
+        };
         let mut counts = [plan.coded as u16, 0, 0, 0, 0];
         for (count, tier) in counts[1..TIERS].iter_mut().zip(&plan.form.order().tiers()[1..]) {
             *count = left as u16;
@@ -109,6 +113,37 @@ impl<'a> Encoder<'a> {
         // As long as the values is too long.
         let entry = Entry { form: plan.form, masked: plan.masked, base: plan.base, counts };
         (!room.is_empty()).then(|| (entry, limit - room.len()))
+    }
+
+    /// [`Self::split`] for BF16 without a mask: rest and first tier in one.
+    fn split_tier(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        mut planes: &mut [u8],
+        mut rest: RestMut<'_>,
+    ) -> usize {
+        let tier = &plan.form.order().tiers()[0];
+        let mut rest = rest.bytes();
+        // What has one base goes through the kernel in one call, but so little that it stays in the fastest cache.
+        let groups = if matches!(plan.form, Form::One(_)) { STRIP } else { 1 };
+        let mut passed = 0;
+        for (values, bases) in values.chunks(2 * BASE_GROUP * groups).zip(plan.bases.chunks(groups)) {
+            let Some(base) = self.base(bases[0]) else { continue };
+            let count = values.len() / 2;
+            let rest = rest.split_off_mut(..count).expect("there is a rest for each value");
+            let planes = planes.split_off_mut(..plane_bytes(count)).expect("there are planes for all values");
+            passed = (self.kernel.split_tier)(values, base, tier, rest, planes, &mut self.list, passed);
+        }
+        passed
+    }
+
+    /// The base of a group by its layout; none if the group is left out.
+    fn base(&self, base: Option<u8>) -> Option<u8> {
+        match self.layout {
+            Layout::Split => base.or(Some(0)),
+            Layout::Compact => base,
+        }
     }
 
     /// Writes mask, rest and the first tier; returns how many values that passes on. They are left in the list.
@@ -125,12 +160,8 @@ impl<'a> Encoder<'a> {
         // Values that have been split, coded in the first tier, and passed on.
         let (mut done, mut packed, mut passed) = (0, 0, 0);
         for (values, bases) in values.chunks(STRIP * group_len).zip(plan.bases.chunks(STRIP)) {
-            if let (Form::One(_), false, DType::Bf16) = (plan.form, plan.masked, self.fields.dtype) {
-                done = self.split_values(values, plan.base, &mut rest, done);
-            } else {
-                for (values, base) in values.chunks(group_len).zip(bases) {
-                    done = self.split_group(plan, values, *base, &mut mask, &mut rest, done);
-                }
+            for (values, base) in values.chunks(group_len).zip(bases) {
+                done = self.split_group(plan, values, *base, &mut mask, &mut rest, done);
             }
             let end = if done == plan.coded { done } else { done / STEP * STEP };
             let planes =
@@ -151,11 +182,7 @@ impl<'a> Encoder<'a> {
         rest: &mut RestMut<'_>,
         done: usize,
     ) -> usize {
-        let base = match self.layout {
-            Layout::Split => base.or(Some(0)),
-            Layout::Compact => base,
-        };
-        let Some(base) = base else { return done };
+        let Some(base) = self.base(base) else { return done };
         let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
         let mut coded = values;
         if plan.masked {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "not every test target uses all of it")]
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
+pub(crate) mod checksum;
 pub(crate) mod content;
 
 use zipwire_codec::{Codec, DType, DecodeError, Layout, SimdLevel, Spec, decode, force_simd, simd_levels};

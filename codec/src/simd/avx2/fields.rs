@@ -56,22 +56,28 @@ pub(super) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
     let (blocks, tail) = values.as_chunks_mut::<64>();
     let (rests, rest_tail) = rest.split_at(32 * blocks.len());
     let (full, residuals_tail) = residuals.split_at(32 * blocks.len());
-    let base_8 = _mm256_set1_epi8(base.cast_signed());
-    let sign = _mm256_set1_epi8(0x80u8.cast_signed());
-    let zero = _mm256_setzero_si256();
     for ((block, rest), residuals) in blocks.iter_mut().zip(rests.as_chunks().0).zip(full.as_chunks().0) {
         prefetch(rest, 2 * TILE);
         prefetch(block, 2 * TILE);
-        let rest = swap_middle(load(rest));
-        let exponents = swap_middle(_mm256_add_epi8(load(residuals), base_8));
-        // Mantissa and exponent are next to each other once the sign has been shifted out; then they move down to make
-        // room for it at the other end.
-        let (mantissa, sign) = (_mm256_add_epi8(rest, rest), _mm256_and_si256(rest, sign));
-        let low = _mm256_srli_epi16::<1>(_mm256_unpacklo_epi8(mantissa, exponents));
-        let high = _mm256_srli_epi16::<1>(_mm256_unpackhi_epi8(mantissa, exponents));
-        let [first, second] = block.as_chunks_mut().0 else { unreachable!("64 bytes are twice 32") };
-        store(first, _mm256_or_si256(low, _mm256_unpacklo_epi8(zero, sign)));
-        store(second, _mm256_or_si256(high, _mm256_unpackhi_epi8(zero, sign)));
+        join_32(load(rest), load(residuals), base, block);
     }
     fields::join(rest_tail, residuals_tail, base, tail);
+}
+
+/// Writes 32 values.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn join_32(rest: __m256i, residuals: __m256i, base: u8, values: &mut [u8; 64]) {
+    let rest = swap_middle(rest);
+    let exponents = swap_middle(_mm256_add_epi8(residuals, _mm256_set1_epi8(base.cast_signed())));
+    // Mantissa and exponent are next to each other once the sign has been shifted out; then they move down to make room
+    // for it at the other end.
+    let mantissa = _mm256_add_epi8(rest, rest);
+    let sign = _mm256_and_si256(rest, _mm256_set1_epi8(0x80u8.cast_signed()));
+    let zero = _mm256_setzero_si256();
+    let low = _mm256_srli_epi16::<1>(_mm256_unpacklo_epi8(mantissa, exponents));
+    let high = _mm256_srli_epi16::<1>(_mm256_unpackhi_epi8(mantissa, exponents));
+    let [first, second] = values.as_chunks_mut().0 else { unreachable!("64 bytes are twice 32") };
+    store(first, _mm256_or_si256(low, _mm256_unpacklo_epi8(zero, sign)));
+    store(second, _mm256_or_si256(high, _mm256_unpackhi_epi8(zero, sign)));
 }

@@ -1,6 +1,7 @@
 //! AVX2, and the bit instructions that all processors with AVX2 have.
 
 mod codes;
+mod copy;
 mod counts;
 mod fields;
 mod histogram;
@@ -26,19 +27,6 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
     available.then_some(&AVX2)
 }
 
-/// Functions for the table, which call those for the instruction set.
-macro_rules! entries {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty => $function:path;)*) => {
-        $(
-            fn $name($($argument: $type),*) -> $result {
-                // SAFETY: this function is private and in `AVX2` only; `kernel` hands that out, and nothing else does,
-                // after it has found every feature that the function called here is compiled for.
-                unsafe { $function($($argument),*) }
-            }
-        )*
-    };
-}
-
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
     fn histogram_near(values: &[u8], common: &[u8; COMMON]) -> [u32; 256] => histogram::histogram_near;
@@ -55,12 +43,25 @@ entries! {
         => tier::pack_tier;
     fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize>
         => tier::unpack_tier;
+    fn split_tier(
+        values: &[u8],
+        base: u8,
+        tier: &Tier,
+        rest: &mut [u8],
+        planes: &mut [u8],
+        list: &mut [u8],
+        passed: usize
+    ) -> usize => tier::split_tier;
+    fn join_tier(passed: &[u8], tier: &Tier, planes: &[u8], rest: &[u8], base: u8, values: &mut [u8]) -> usize
+        => tier::join_tier;
+    fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
         => codes::pack_codes;
     fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 
-static AVX2: Kernel = Kernel {
+/// The table, from which levels above take what they have nothing better for.
+pub(super) static AVX2: Kernel = Kernel {
     level: SimdLevel::Avx2,
     checksum,
     // Counters in memory are as fast as the processor can increment them.
@@ -77,6 +78,9 @@ static AVX2: Kernel = Kernel {
     join,
     pack_tier,
     unpack_tier,
+    split_tier,
+    join_tier,
+    copy_past,
     pack_codes,
     unpack_codes,
 };

@@ -3,6 +3,7 @@
 
 use std::arch::x86_64::*;
 
+use super::fields::{join_32, split};
 use super::vector::{bits, load, load_8_at, load_half, store, store_8_at};
 use crate::kernel::tier::{
     self, BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, unpack_from, write_pair,
@@ -87,40 +88,113 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
     let mut source = count.checked_sub(passed).expect("no more is passed on than there is");
     let steps = count / STEP;
     let (full, last) = planes.split_at(PAIR * steps);
-    let symbols = _mm256_set1_epi32(i32::from_le_bytes(tier.symbols));
-    let spread = _mm256_setr_epi8(
-        0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3,
-    );
-    let select = _mm256_set1_epi64x(i64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]));
-    let (one, two) = (_mm256_set1_epi8(1), _mm256_set1_epi8(2));
-    let symbols_of = |low: u32, high: u32| {
-        let bytes = |bits: u32| {
-            let bits = _mm256_shuffle_epi8(_mm256_set1_epi32(bits.cast_signed()), spread);
-            _mm256_cmpeq_epi8(_mm256_and_si256(bits, select), select)
-        };
-        let codes = _mm256_or_si256(_mm256_and_si256(bytes(low), one), _mm256_and_si256(bytes(high), two));
-        // The symbol of code 3 is 0.
-        _mm256_shuffle_epi8(symbols, codes)
-    };
+    let decoder = Decoder::new(tier);
     for (step, pair) in full.as_chunks::<PAIR>().0.iter().enumerate() {
         let (low, high) = read_pair(pair);
         for (half, shift) in [(0, 0), (1, 32)] {
-            let (low, high) = ((low >> shift) as u32, (high >> shift) as u32);
-            let marks = low & high;
-            let mut next = |eight: u32| {
-                let marks = marks >> (8 * eight) & 0xff;
-                // SAFETY: `source` began `passed` values before the padding of 32 bytes, and has moved by the number
-                // of marks before these, which are no more than `passed`: `check_passed` has counted all of them.
-                let values = unsafe { load_8_at(list, source) };
-                source += marks.count_ones() as usize;
-                _mm_shuffle_epi8(values, _mm_cvtsi64_si128(APART[marks as usize].cast_signed()))
-            };
-            let (a, b, c, d) = (next(0), next(1), next(2), next(3));
-            let passed = _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b));
+            // SAFETY: `source` began `passed` values before the padding of 32 bytes, and has moved by the number of
+            // marks before these, which are no more than `passed`: `check_passed` has counted all of them.
+            let (residuals, used) =
+                unsafe { decoder.residuals((low >> shift) as u32, (high >> shift) as u32, list, source) };
+            source += used;
             let out = list[STEP * step + 32 * half..].first_chunk_mut().expect("the step is full");
-            store(out, _mm256_or_si256(passed, symbols_of(low, high)));
+            store(out, residuals);
         }
     }
     unpack_from(list, STEP * steps, source, tier, last);
     Ok(())
+}
+
+/// See [`crate::kernel::Kernel::split_tier`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn split_tier(
+    values: &[u8],
+    base: u8,
+    tier: &Tier,
+    rest: &mut [u8],
+    planes: &mut [u8],
+    list: &mut [u8],
+    passed: usize,
+) -> usize {
+    let list = &mut list[..passed + rest.len()];
+    split(values, base, rest, &mut list[passed..]);
+    pack_tier(list, passed, passed, tier, planes)
+}
+
+/// See [`crate::kernel::Kernel::join_tier`].
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn join_tier(
+    passed: &[u8],
+    tier: &Tier,
+    planes: &[u8],
+    rest: &[u8],
+    base: u8,
+    values: &mut [u8],
+) -> usize {
+    let decoder = Decoder::new(tier);
+    let steps = rest.len() / STEP;
+    let (values, values_tail) = values.split_at_mut(2 * STEP * steps);
+    let (rest, rest_tail) = rest.split_at(STEP * steps);
+    let (planes, planes_tail) = planes.split_at(PAIR * steps);
+    let mut used = 0;
+    let halves = values.as_chunks_mut::<{ 2 * STEP }>().0.iter_mut().zip(rest.as_chunks::<STEP>().0);
+    for ((values, rest), pair) in halves.zip(planes.as_chunks().0) {
+        let (low, high) = read_pair(pair);
+        assert!(used + STEP <= passed.len(), "padding follows what was passed on");
+        let rests = rest.as_chunks().0;
+        for ((values, rest), shift) in values.as_chunks_mut().0.iter_mut().zip(rests).zip([0, 32]) {
+            // SAFETY: at most 32 of the 64 bytes that are there have been used before this half.
+            let (residuals, more) =
+                unsafe { decoder.residuals((low >> shift) as u32, (high >> shift) as u32, passed, used) };
+            used += more;
+            join_32(load(rest), residuals, base, values);
+        }
+    }
+    used + tier::join_tier(&passed[used..], tier, planes_tail, rest_tail, base, values_tail)
+}
+
+/// What codes are looked up in.
+struct Decoder {
+    symbols: __m256i,
+}
+
+impl Decoder {
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    fn new(tier: &Tier) -> Self {
+        Self { symbols: _mm256_set1_epi32(i32::from_le_bytes(tier.symbols)) }
+    }
+
+    /// The residuals with these codes, where those that have none are in `list` from `source` on; and how many these
+    /// are.
+    ///
+    /// # Safety
+    /// `list` has at least 32 bytes from `source` on.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    unsafe fn residuals(&self, low: u32, high: u32, list: &[u8], source: usize) -> (__m256i, usize) {
+        let spread = _mm256_setr_epi8(
+            0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3,
+        );
+        let select = _mm256_set1_epi64x(i64::from_le_bytes([1, 2, 4, 8, 16, 32, 64, 128]));
+        let bytes = |bits: u32| {
+            let bits = _mm256_shuffle_epi8(_mm256_set1_epi32(bits.cast_signed()), spread);
+            _mm256_cmpeq_epi8(_mm256_and_si256(bits, select), select)
+        };
+        let (one, two) = (_mm256_set1_epi8(1), _mm256_set1_epi8(2));
+        let codes = _mm256_or_si256(_mm256_and_si256(bytes(low), one), _mm256_and_si256(bytes(high), two));
+        let all = low & high;
+        let mut used = 0;
+        let mut next = |eight: u32| {
+            let marks = all >> (8 * eight) & 0xff;
+            // SAFETY: at most eight are used by each call before this one, and this is the fourth at most.
+            let values = unsafe { load_8_at(list, source + used) };
+            used += marks.count_ones() as usize;
+            _mm_shuffle_epi8(values, _mm_cvtsi64_si128(APART[marks as usize].cast_signed()))
+        };
+        let (a, b, c, d) = (next(0), next(1), next(2), next(3));
+        let passed = _mm256_set_m128i(_mm_unpacklo_epi64(c, d), _mm_unpacklo_epi64(a, b));
+        // The symbol of code 3 is 0.
+        (_mm256_or_si256(passed, _mm256_shuffle_epi8(self.symbols, codes)), used)
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::fields::join_32;
 use super::vector::{bits, load, prefetch, store, swap_middle};
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, unpack_groups};
@@ -128,20 +129,9 @@ fn join(rest: &[u8; GROUP], exponents: &Exponents, out: &mut [u8; 2 * GROUP]) {
     let rest = rest.as_chunks::<32>().0;
     let exponents = exponents.as_chunks::<32>().0;
     let out = out.as_chunks_mut::<64>().0;
-    let sign = _mm256_set1_epi8(0x80u8.cast_signed());
     for ((rest, exponents), out) in rest.iter().zip(exponents).zip(out) {
         prefetch(out, 2 * TILE);
         prefetch(rest, BODY);
-        let (rest, exponents) = (swap_middle(load(rest)), swap_middle(load(exponents)));
-        // Mantissa and exponent are next to each other once the sign has been shifted out; then they move down to make
-        // room for it at the other end.
-        let mantissa = _mm256_add_epi8(rest, rest);
-        let sign = _mm256_and_si256(rest, sign);
-        let zero = _mm256_setzero_si256();
-        let low = _mm256_srli_epi16::<1>(_mm256_unpacklo_epi8(mantissa, exponents));
-        let high = _mm256_srli_epi16::<1>(_mm256_unpackhi_epi8(mantissa, exponents));
-        let [first, second] = out.as_chunks_mut().0 else { unreachable!("64 bytes are twice 32") };
-        store(first, _mm256_or_si256(low, _mm256_unpacklo_epi8(zero, sign)));
-        store(second, _mm256_or_si256(high, _mm256_unpackhi_epi8(zero, sign)));
+        join_32(load(rest), load(exponents), 0, out);
     }
 }

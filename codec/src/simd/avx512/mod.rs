@@ -1,0 +1,74 @@
+//! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
+
+mod codes;
+mod copy;
+
+mod fields;
+mod mask;
+mod sums;
+mod tier;
+mod vector;
+
+use super::avx2::{self, AVX2};
+use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::tier::Tier;
+use crate::kernel::{GroupSums, Kernel, SimdLevel};
+
+/// The kernel, if the processor can run it.
+pub(crate) fn kernel() -> Option<&'static Kernel> {
+    let available = avx2::kernel().is_some()
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2");
+    available.then_some(&AVX512)
+}
+
+entries! {
+    fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn zeros(values: &[u8]) -> usize => mask::zeros;
+    fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
+    fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros;
+    fn group_sums(values: &[u8], sums: &mut [GroupSums]) -> () => fields::group_sums;
+    fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) -> () => fields::split;
+    fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> () => fields::join;
+    fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize
+        => tier::pack_tier;
+    fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize>
+        => tier::unpack_tier;
+    fn split_tier(
+        values: &[u8],
+        base: u8,
+        tier: &Tier,
+        rest: &mut [u8],
+        planes: &mut [u8],
+        list: &mut [u8],
+        passed: usize
+    ) -> usize => tier::split_tier;
+    fn join_tier(passed: &[u8], tier: &Tier, planes: &[u8], rest: &[u8], base: u8, values: &mut [u8]) -> usize
+        => tier::join_tier;
+    fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
+    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
+        => codes::pack_codes;
+    fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
+}
+
+static AVX512: Kernel = Kernel {
+    level: SimdLevel::Avx512,
+    checksum,
+    zeros,
+    drop_zeros,
+    restore_zeros,
+    group_sums,
+    split,
+    join,
+    pack_tier,
+    unpack_tier,
+    split_tier,
+    join_tier,
+    copy_past,
+    pack_codes,
+    unpack_codes,
+    ..AVX2
+};

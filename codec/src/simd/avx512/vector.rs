@@ -1,0 +1,136 @@
+//! Loads and stores, and the few sequences that several kernels need.
+
+use std::arch::x86_64::*;
+
+/// Values of 16 bits in two vectors.
+pub(super) const STEP: usize = 64;
+
+/// The positions of the even bytes of two vectors.
+static EVEN: [u8; STEP] = every_second(0);
+/// The positions of the odd bytes of two vectors.
+static ODD: [u8; STEP] = every_second(1);
+/// The positions that bring the first halves of two vectors together, byte by byte.
+static FIRST: [u8; STEP] = alternating(0);
+/// The positions that bring the second halves of two vectors together, byte by byte.
+static SECOND: [u8; STEP] = alternating(32);
+
+const fn every_second(first: u8) -> [u8; STEP] {
+    let mut positions = [0; STEP];
+    let mut i = 0;
+    while i < STEP {
+        positions[i] = 2 * i as u8 + first;
+        i += 1;
+    }
+    positions
+}
+
+const fn alternating(first: u8) -> [u8; STEP] {
+    let mut positions = [0; STEP];
+    let mut i = 0;
+    while i < STEP {
+        positions[i] = first + i as u8 / 2 + if i % 2 == 1 { 64 } else { 0 };
+        i += 1;
+    }
+    positions
+}
+
+/// The bytes as a vector.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn load(bytes: &[u8; 64]) -> __m512i {
+    // SAFETY: the reference is valid for reads of 64 bytes, and the load asks for no alignment.
+    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+}
+
+/// The bytes as a vector, with zeros behind them; at most 64.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn load_part(bytes: &[u8]) -> __m512i {
+    // SAFETY: the mask marks no more bytes than the slice has, others are not read.
+    unsafe { _mm512_maskz_loadu_epi8(first_bits(bytes.len()), bytes.as_ptr().cast()) }
+}
+
+/// Writes a vector.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn store(bytes: &mut [u8; 64], vector: __m512i) {
+    // SAFETY: the reference is valid for writes of 64 bytes, and the store asks for no alignment.
+    unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), vector) }
+}
+
+/// Writes the front of a vector, at most 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn store_part(bytes: &mut [u8], vector: __m512i) {
+    // SAFETY: the mask marks no more bytes than the slice has, others are not written.
+    unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), first_bits(bytes.len()), vector) }
+}
+
+/// A bit for each of the first `count` bytes, at most 64.
+#[inline]
+pub(super) fn first_bits(count: usize) -> u64 {
+    debug_assert!(count <= 64);
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
+/// Asks for the cache line that lies `distance` bytes behind the start of `bytes`, which a later call may need.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+#[allow(unused_unsafe, reason = "safe in recent versions of Rust")]
+pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address, and `wrapping_add` allows any.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(distance).cast()) }
+}
+
+/// As [`prefetch`], but only into the second cache: for what is needed later than soon.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+#[allow(unused_unsafe, reason = "safe in recent versions of Rust")]
+pub(super) fn prefetch_far<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address, and `wrapping_add` allows any.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(distance).cast()) }
+}
+
+/// Bytes chosen by a mask of bits: those of `first` where the bits of `mask` are set, else those of `second`.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn select(mask: __m512i, first: __m512i, second: __m512i) -> __m512i {
+    // mask ? first : second, as a truth table.
+    _mm512_ternarylogic_epi32::<0b1100_1010>(mask, first, second)
+}
+
+/// Rests and exponents of 64 values, a byte each: the sign is the highest bit of the rest, the mantissa all others.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2")]
+pub(super) fn split_64(low: __m512i, high: __m512i) -> (__m512i, __m512i) {
+    // Rotated by the sign, the upper byte is the exponent and the lower one mantissa and sign.
+    let (low, high) = (_mm512_shldi_epi16::<1>(low, low), _mm512_shldi_epi16::<1>(high, high));
+    let exponents = _mm512_permutex2var_epi8(low, load(&ODD), high);
+    let rests = _mm512_permutex2var_epi8(low, load(&EVEN), high);
+    let mantissas = _mm512_srli_epi16::<1>(rests);
+    (select(_mm512_set1_epi8(0x7f), mantissas, _mm512_slli_epi16::<7>(rests)), exponents)
+}
+
+/// The inverse of [`split_64`].
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2")]
+pub(super) fn join_64(rests: __m512i, exponents: __m512i) -> (__m512i, __m512i) {
+    let mantissas = _mm512_add_epi8(rests, rests);
+    let rests = select(_mm512_set1_epi8(1), _mm512_srli_epi16::<7>(rests), mantissas);
+    let low = _mm512_permutex2var_epi8(rests, load(&FIRST), exponents);
+    let high = _mm512_permutex2var_epi8(rests, load(&SECOND), exponents);
+    (_mm512_shrdi_epi16::<1>(low, low), _mm512_shrdi_epi16::<1>(high, high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_by_hand() {
+        assert_eq!((EVEN[1], ODD[63]), (2, 127));
+        assert_eq!(FIRST[..4], [0, 64, 1, 65]);
+        assert_eq!(SECOND[62..], [63, 127]);
+        assert_eq!([0, 1, 63, 64].map(first_bits), [0, 1, u64::MAX >> 1, u64::MAX]);
+    }
+}

@@ -1,0 +1,22 @@
+//! The checksum of frames, written a second time from docs/format.md.
+
+/// Of values, and of front matter whose checksum field is zero.
+pub(crate) fn checksum(values: &[u8], front: &[u8]) -> u32 {
+    let mut checksum = 0u32;
+    for (number, block) in values.chunks(16_384).enumerate() {
+        checksum = checksum.wrapping_add(part(block, |word| 2048 * number as u64 + word));
+    }
+    let (header, behind) = front.split_at(32);
+    checksum = checksum.wrapping_add(part(header, |word| u64::MAX - word));
+    checksum.wrapping_add(part(behind, |word| u64::MAX - 4 - word))
+}
+
+fn part(bytes: &[u8], index: impl Fn(u64) -> u64) -> u32 {
+    let mut sum = 0u64;
+    for (word, number) in bytes.chunks(8).zip(0..) {
+        let word = word.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+        let x = word.wrapping_add(index(number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        sum = sum.wrapping_add((x & 0xffff_ffff).wrapping_mul(x >> 32)).wrapping_add(x);
+    }
+    (sum >> 32) as u32 ^ sum as u32
+}
