@@ -36,6 +36,9 @@ fn main() -> std::io::Result<()> {
         let text = format!(r#"{{"dtype":"{dtype}","exponents":{:?}}}"#, book.exponents());
         write("spec", &format!("book-{dtype}"), text.as_bytes())?;
     }
+    for (name, text) in scenarios() {
+        write("scenario", name, text.as_bytes())?;
+    }
     for (name, kind, bytes) in recordings() {
         write("recording", name, &[&[kind], &bytes[..]].concat())?;
     }
@@ -63,6 +66,39 @@ fn short_values(dtype: DType) -> Vec<u8> {
     // A number of values, then runs: length, kind, and what the kind takes.
     let recipe = [0, 1, 44, 127, 4, 120, 1, 0, 99, 3, 118, 2, 0, 99, 50, 0, 127, 6, 1, 3, 0];
     values(&mut arbitrary::Unstructured::new(&recipe), dtype).expect("the recipe is whole")
+}
+
+/// Scenarios with the file that they read, and arguments: the shipped ones, which `.ci/fuzz` takes as well, read none.
+fn scenarios() -> Vec<(&'static str, String)> {
+    let scenario = |nodes: u32, workload: &str, rest: &str| {
+        format!(
+            "name = \"a\"\n[cluster]\nnodes = {nodes}\ngpus_per_node = 2\ngpu_bandwidth = \"25 GB/s\"\n\
+             nic_bandwidth = \"50 Gb/s\"\nlatency_intra = \"5 us\"\nlatency_inter = \"10 us\"\n\
+             [workload]\n{workload}\n\0{rest}"
+        )
+    };
+    let moe = |routing: &str| {
+        format!(
+            "kind = \"moe\"\nmodel = {{ experts = 2, top_k = 1, hidden = 8, tokens_per_rank = 4 }}\n\
+             routing = {{ {routing} }}"
+        )
+    };
+    let matrix = "kind = \"collective\"\ncollective = \"all-to-all\"\nmatrix = \"input\"";
+    let flows = "kind = \"transfers\"\nfile = \"input\"\nstart = \"rank-ready\"";
+    let record = "{\"step\":0,\"layer\":1,\"ranks\":2,\"sharding\":\"domain\",\"tokens_per_rank\":4,\
+                  \"topk\":1,\"matrix\":[[1,3],[2,2]]}\n";
+    vec![
+        ("matrix", scenario(1, matrix, "0, 64\n32,0\n\0seed=7\0cluster.gpu_bandwidth=50 GB/s")),
+        ("flows", scenario(2, flows, "src,dst,bytes,start_us\n0,1,64,0\n\n3, 0,2,1.5\n")),
+        (
+            "routing-trace",
+            scenario(1, &moe("trace = \"input\", layer = 1, step = 0"), "step,layer,e0,e1\n0,1,5,3\n"),
+        ),
+        (
+            "routing-matrix",
+            scenario(1, &moe("matrix = \"input\", layer = 1, step = 0, sharding = \"domain\""), record),
+        ),
+    ]
 }
 
 /// Small files of each kind that `recording` reads.
