@@ -97,6 +97,22 @@ fn odd_tensors_are_reported_and_nothing_fails() {
     assert_eq!(dtypes, ["F32", "F16", "BF16", "F8_E5M2"]);
 }
 
+/// Codecs are told how long rows are: columns of another scale cost less where they are columns.
+#[test]
+fn codecs_make_use_of_shapes() {
+    // Values of one exponent in each column, of eight in all.
+    let value = |i: usize| ((0x3f80 - 0x280 * (i % 8)) | i * 37 % 128) as u16;
+    let values: Vec<u8> = (0..1 << 14).flat_map(|i| value(i).to_le_bytes()).collect();
+    let tensors =
+        [("matrix", "BF16", vec![1 << 11, 8], values.clone()), ("vector", "BF16", vec![1 << 14], values)];
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("columns.safetensors");
+    std::fs::write(&file, safetensors(&tensors)).unwrap();
+    let report = inspect(&file);
+    let size = |name: &str| tensor(&report, name)["size_pct"]["tiered"].as_f64().unwrap();
+    assert!(size("matrix") < 64.0 && size("vector") > 75.0, "{} {}", size("matrix"), size("vector"));
+}
+
 #[test]
 fn what_is_no_safetensors_file_is_refused_with_its_name() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");

@@ -33,7 +33,7 @@ pub enum SpecError {
         key: &'static str,
         /// The value that was asked for.
         value: String,
-        /// All values, in backticks.
+        /// What the values are.
         valid: String,
     },
     /// The option is given twice.
@@ -217,6 +217,16 @@ pub enum DecodeError {
     /// Padding of the front matter is not zero.
     #[error("padding is not zero")]
     Padding,
+    /// Offsets of columns that no encoder writes for so many values.
+    #[error("form `{form}` of offsets for columns of rows of `{row}` is not possible with `{count}` values")]
+    Columns {
+        /// Values of a row.
+        row: u32,
+        /// Tag of the form.
+        form: u8,
+        /// Number of values.
+        count: usize,
+    },
     /// A tile contradicts itself.
     #[error("tile `{tile}`: {fault}")]
     Tile {

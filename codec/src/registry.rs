@@ -16,17 +16,99 @@ pub(crate) struct Entry {
     /// Its options.
     pub(crate) options: &'static [Choice],
     /// The codec with these values of `options`, one of each, in the same order.
-    pub(crate) build: fn(&[&'static str]) -> Box<dyn Codec>,
+    pub(crate) build: fn(&[Value]) -> Box<dyn Codec>,
     /// Decodes what follows the header. Returns the checksum of values and front matter, the header's part excluded.
     pub(crate) decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
 }
 
-/// An option with a fixed set of values.
+/// An option of a codec.
 pub(crate) struct Choice {
     /// Name.
     pub(crate) key: &'static str,
-    /// All values; the first is the default.
-    pub(crate) values: &'static [&'static str],
+    /// What it can be.
+    pub(crate) values: Values,
+}
+
+/// What an option can be.
+pub(crate) enum Values {
+    /// One of these names, of which the first is the default.
+    Names(&'static [&'static str]),
+    /// A whole number up to this one; 0 is the default.
+    UpTo(u32),
+}
+
+/// What an option is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Value {
+    /// One of [`Values::Names`].
+    Name(&'static str),
+    /// A number within [`Values::UpTo`].
+    Number(u32),
+}
+
+impl Values {
+    pub(crate) fn default(&self) -> Value {
+        match self {
+            Self::Names(names) => Value::Name(names[0]),
+            Self::UpTo(_) => Value::Number(0),
+        }
+    }
+
+    /// The value that the text stands for, if there is such a one.
+    pub(crate) fn parse(&self, text: &str) -> Option<Value> {
+        match self {
+            Self::Names(names) => names.iter().find(|name| **name == text).map(|name| Value::Name(name)),
+            // Nothing but digits: the library would take a sign as well.
+            Self::UpTo(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
+            Self::UpTo(most) => text.parse().ok().filter(|number| number <= most).map(Value::Number),
+        }
+    }
+
+    /// All values, in backticks.
+    pub(crate) fn listed(&self) -> String {
+        match self {
+            Self::Names(names) => listed(names.iter().copied()),
+            Self::UpTo(most) => format!("whole numbers from `0` to `{most}`"),
+        }
+    }
+}
+
+impl Value {
+    /// The name.
+    ///
+    /// # Panics
+    /// If it is a number.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Name(name) => name,
+            Self::Number(number) => panic!("the option is a name, not `{number}`"),
+        }
+    }
+
+    /// The number.
+    ///
+    /// # Panics
+    /// If it is a name.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Self::Name(name) => panic!("the option is a number, not `{name}`"),
+            Self::Number(number) => number,
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+/// The names in backticks, with commas between them.
+pub(crate) fn listed(names: impl Iterator<Item = &'static str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// All codecs, in the order in which they are listed.
@@ -34,7 +116,7 @@ pub(crate) struct Choice {
 pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: 0, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode },
     Entry { tag: 1, codec: &Window7::DEFAULT, options: window7::OPTIONS, build: window7::build, decode: window7::decode },
-    Entry { tag: 2, codec: &Tiered, options: &[], build: |_| Box::new(Tiered), decode: tiered::decode },
+    Entry { tag: 2, codec: &Tiered::DEFAULT, options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode },
     Entry { tag: 3, codec: &Codebook16::DEFAULT, options: &[], build: |_| Box::new(Codebook16::DEFAULT), decode: codebook16::decode },
 ];
 
@@ -57,15 +139,21 @@ mod tests {
         for (index, entry) in CODECS.iter().enumerate() {
             assert!(std::ptr::eq(by_id(entry.codec.id()).unwrap(), &CODECS[index]));
             assert!(std::ptr::eq(by_tag(entry.tag).unwrap(), &CODECS[index]));
-            let combinations: usize = entry.options.iter().map(|option| option.values.len()).product();
+            let values = |option: &Choice| match option.values {
+                Values::Names(names) => names.iter().map(|name| Value::Name(name)).collect::<Vec<_>>(),
+                Values::UpTo(most) => [0, 1, most].map(Value::Number).to_vec(),
+            };
+            let combinations: usize = entry.options.iter().map(|option| values(option).len()).product();
             for number in 0..combinations {
                 let mut left = number;
                 let chosen: Vec<_> = entry
                     .options
                     .iter()
                     .map(|option| {
-                        let value = option.values[left % option.values.len()];
-                        left /= option.values.len();
+                        let values = values(option);
+                        let value = values[left % values.len()];
+                        left /= values.len();
+                        assert_eq!(option.values.parse(&value.to_string()), Some(value));
                         value
                     })
                     .collect();

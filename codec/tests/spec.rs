@@ -59,3 +59,20 @@ fn errors_say_what_would_do() {
     let malformed = SpecError::Malformed { text: "scale".to_owned() };
     assert_eq!("window7:scale".parse::<Spec>(), Err(malformed));
 }
+
+#[test]
+fn numbers_are_whole_and_rows_are_set_where_they_are_not_given() {
+    let spec = |text: &str| text.parse::<Spec>().unwrap();
+    assert_eq!(spec("tiered:row=0"), spec("tiered"));
+    assert_eq!(spec("tiered:row=0512").to_string(), "tiered:row=512");
+    assert!(format!("{:?}", spec("tiered:row=512").codec()).contains("512"));
+    for value in ["-1", "+1", "1.5", "", "16777217", "99999999999", "many"] {
+        let message = format!("tiered:row={value}").parse::<Spec>().unwrap_err().to_string();
+        let hint = "hint: its values are whole numbers from `0` to `16777216`";
+        assert_eq!(message, format!("option `row` of codec `tiered` cannot be `{value}`\n{hint}"));
+    }
+    assert_eq!(spec("tiered").for_rows(768), spec("tiered:row=768"));
+    assert_eq!(spec("tiered:row=512").for_rows(768), spec("tiered:row=512"));
+    assert_eq!(spec("tiered").for_rows(usize::MAX), spec("tiered"));
+    assert_eq!(spec("window7:scale=std").for_rows(768), spec("window7:scale=std"));
+}

@@ -6,7 +6,7 @@ mod common;
 
 use common::Frame;
 use common::content::Content;
-use zipwire_codec::{BlockFault, DType, DecodeError, Layout, Section};
+use zipwire_codec::{BlockFault, DType, DecodeError, Layout, Section, Spec};
 
 const BLOCKS: usize = 4;
 const COUNT: usize = BLOCKS * 32_768;
@@ -68,6 +68,34 @@ fn groups_of_another_scale_cost_a_nibble() {
     }
 }
 
+#[test]
+fn columns_of_another_scale_cost_a_nibble_of_a_vector() {
+    let (row, count) = (500, 500 * 256);
+    let gaussian = Content::Gaussian.values(DType::Bf16, count, 9);
+    // Exponents of column c lower by c modulo 13.
+    let mut scaled = gaussian.clone();
+    for (i, value) in scaled.as_chunks_mut::<2>().0.iter_mut().enumerate() {
+        *value = (u16::from_le_bytes(*value) - ((i % row % 13) << 7) as u16).to_le_bytes();
+    }
+    let codec = common::codec("tiered:row=500");
+    for layout in Layout::ALL {
+        let len = |values: &[u8]| coded_len(&Frame::new(&*codec, layout, DType::Bf16, values));
+        // The offsets are the differences; their rounding may move the base, and so the order, by a little.
+        let difference = len(&scaled).abs_diff(len(&gaussian) + 8 + 256);
+        assert!(difference < 300, "{layout}: {difference}");
+        // Columns that do not differ have no offsets, wherever a row is said to end.
+        let plain = frame(layout, &gaussian);
+        let told = Frame::new(&*codec, layout, DType::Bf16, &gaussian);
+        assert!((plain.static_section, plain.dynamic_section) == (told.static_section, told.dynamic_section));
+        // A row that is not whole in front changes nothing.
+        let difference = len(&scaled[2 * 123..]).abs_diff(len(&scaled) - 123 * 133 / 100);
+        assert!(difference < 300, "{layout}: {difference}");
+        // Another length of rows does not help: the columns of that one are all alike.
+        let other = Frame::new(&*common::codec("tiered:row=499"), layout, DType::Bf16, &scaled);
+        assert!(coded_len(&other) > len(&scaled) + 5000);
+    }
+}
+
 /// Size in percent of all tensors of a file in `traces/samples` that have 8 KiB at least, in a layout.
 #[allow(clippy::disallowed_methods, reason = "the samples are files")]
 fn sample_percent(file: &str, layout: Layout) -> f64 {
@@ -76,7 +104,9 @@ fn sample_percent(file: &str, layout: Layout) -> f64 {
     let (mut raw, mut coded) = (0, 0);
     for (_, tensor) in safetensors::SafeTensors::deserialize(&bytes).unwrap().tensors() {
         if tensor.dtype() == safetensors::Dtype::BF16 && tensor.data().len() >= 8 << 10 {
-            let frame = frame(layout, tensor.data());
+            let rows = tensor.shape().last().copied().unwrap_or(0);
+            let codec = "tiered".parse::<Spec>().unwrap().for_rows(rows).codec();
+            let frame = Frame::new(&*codec, layout, DType::Bf16, tensor.data());
             frame.assert_survives(file);
             raw += frame.values.len();
             coded += coded_len(&frame);
@@ -155,6 +185,22 @@ fn faults_have_names() {
     assert_eq!(error, block(3, BlockFault::UnusedField));
     let error = damaged(compact, Content::Zeros, |f| f.dynamic_section[32 + 36] = 1);
     assert_eq!(error, block(3, BlockFault::Overrun));
+    // The offsets of columns are behind the block table; the first entry says that there are some.
+    let codec = common::codec("tiered:row=8");
+    let columns = |damage: fn(&mut Frame)| {
+        let values = Content::Columns.values(DType::Bf16, COUNT, 9);
+        let mut frame = Frame::new(&*codec, compact, DType::Bf16, &values);
+        damage(&mut frame);
+        frame.decode().unwrap_err()
+    };
+    let error = columns(|f| f.dynamic_section[80] = 1);
+    assert_eq!(error, DecodeError::Columns { row: 1, form: 0, count: COUNT });
+    let message =
+        "form `0` of offsets for columns of rows of `1` is not possible with `131072` values".to_owned();
+    assert_eq!(error.to_string(), message);
+    assert_eq!(columns(|f| f.dynamic_section[87] = 1), DecodeError::Padding);
+    let error = columns(|f| f.dynamic_section[85] ^= 1);
+    assert!(matches!(error, DecodeError::Checksum { .. }), "{error}");
     // The first part of a masked body is the mask.
     let error = damaged(compact, Content::SomeZeros, |f| f.dynamic_section[80] ^= 1);
     assert!(matches!(error, DecodeError::Block { block: 0, fault: BlockFault::Coded { .. } }), "{error}");

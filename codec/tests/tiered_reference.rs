@@ -19,10 +19,10 @@ const ORDERS: [[[i32; 3]; 4]; 3] = [
 
 #[test]
 fn frames_are_read_as_the_document_says() {
-    let codec = common::codec("tiered");
+    let codecs = ["tiered", "tiered:row=8", "tiered:row=300"].map(common::codec);
     let lengths = (0..140).chain([255, 256, 257, 1000, 2048, 8193, 20_000, 32_767, 32_768, 32_769, 70_001]);
     let mut forms = [0; 5];
-    let (mut orders, mut masks) = ([0; 3], 0);
+    let (mut orders, mut masks, mut columns) = ([0; 3], 0, 0);
     for (count, dtype) in lengths.flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {
         let contents = Content::ALL.map(|content| content.values(dtype, count, 11));
         let positive = Content::Rows.values(dtype, 30_000, 12);
@@ -30,12 +30,13 @@ fn frames_are_read_as_the_document_says() {
             .into_iter()
             .chain((count == 0).then(|| [every_pattern(dtype), positive]).into_iter().flatten())
         {
-            for layout in Layout::ALL {
-                let frame = Frame::new(&*codec, layout, dtype, &values);
+            for (codec, layout) in codecs.iter().flat_map(|codec| Layout::ALL.map(|layout| (codec, layout))) {
+                let frame = Frame::new(&**codec, layout, dtype, &values);
                 let blocks = decode(layout, &frame);
                 for block in &blocks {
                     forms[block.form & 15] += 1;
                     masks += block.form >> 7;
+                    columns += block.form >> 6 & 1;
                     orders[block.form >> 4 & 3] += usize::from(block.form & 15 == 0);
                 }
                 let found: Vec<u8> = blocks.into_iter().flat_map(|block| block.values).collect();
@@ -44,7 +45,29 @@ fn frames_are_read_as_the_document_says() {
         }
     }
     assert!(forms.into_iter().chain(orders).all(|number| number > 5), "{forms:?} {orders:?}");
-    assert!(masks > 20, "{masks}");
+    assert!(masks > 20 && columns > 100, "{masks} {columns}");
+}
+
+#[test]
+fn offsets_of_columns_that_are_far_apart_are_bytes() {
+    let codec = common::codec("tiered:row=300");
+    for dtype in [DType::Bf16, DType::F32] {
+        // Exponents of the last 100 columns of 300 are lower by 40.
+        let mut values = Content::Gaussian.values(dtype, 40_000, 4);
+        for row in values.chunks_mut(300 * dtype.width()).filter(|row| row.len() == 300 * dtype.width()) {
+            for value in row[200 * dtype.width()..].chunks_mut(dtype.width()) {
+                value[dtype.width() - 1] -= 20;
+            }
+        }
+        for layout in Layout::ALL {
+            let frame = Frame::new(&*codec, layout, dtype, &values);
+            frame.assert_survives("wide");
+            let vector = &frame.dynamic_section[if layout == Layout::Split { 0 } else { 32 + 2 * 12 }..];
+            assert_eq!(vector[..8], [0x2c, 1, 0, 0, 1, 0, 0, 0]);
+            let found: Vec<u8> = decode(layout, &frame).into_iter().flat_map(|block| block.values).collect();
+            assert!(found == values, "{layout} {dtype}");
+        }
+    }
 }
 
 /// A block that has been read.
@@ -82,23 +105,52 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
         [b'Z', b'P', b'W', b'R', 0, 2, tag_of(dtype), u8::from(layout == Layout::Compact)]
     );
     assert!(front[front_len..].iter().all(|byte| *byte == 0));
+    let entries = || front[32..front_len].chunks(12);
+    let has_columns = entries().any(|entry| entry[0] >> 6 & 1 == 1);
+    let columns = if has_columns { read_columns(count, &mut dynamic) } else { vec![0] };
     let mut blocks = vec![];
-    for (number, entry) in front[32..front_len].chunks(12).enumerate() {
+    for (number, entry) in entries().enumerate() {
         let block_count = (count - number * BLOCK).min(BLOCK);
-        blocks.push(read_block(layout, dtype, entry, block_count, &mut fixed, &mut dynamic));
+        let offsets: Vec<i32> = match entry[0] >> 6 & 1 {
+            1 => (0..block_count).map(|i| columns[(number * BLOCK + i) % columns.len()]).collect(),
+            _ => vec![0; block_count],
+        };
+        blocks.push(read_block(layout, dtype, entry, &offsets, &mut fixed, &mut dynamic));
     }
     assert!(fixed.0.is_empty() && dynamic.0.is_empty());
     blocks
 }
 
+/// The offset of each column.
+fn read_columns(count: usize, source: &mut Reader<'_>) -> Vec<i32> {
+    let head = source.take(8);
+    let row = u32::from_le_bytes(head[..4].try_into().unwrap()) as usize;
+    assert!(row >= 2 && count / row >= 64 && head[6..] == [0, 0]);
+    match head[4] {
+        0 => {
+            let bytes = source.part(row.div_ceil(2));
+            assert!(row.is_multiple_of(2) || bytes[row / 2] >> 4 == 0);
+            let nibble = |column: usize| bytes[column / 2] >> (4 * (column % 2)) & 15;
+            (0..row).map(|column| i32::from(head[5]) + i32::from(nibble(column))).collect()
+        }
+        1 => {
+            assert_eq!(head[5], 0);
+            source.part(row).iter().map(|offset| i32::from(*offset)).collect()
+        }
+        form => panic!("no offsets have form {form}"),
+    }
+}
+
+/// `offsets` has one for each value.
 fn read_block<'a>(
     layout: Layout,
     dtype: DType,
     entry: &[u8],
-    count: usize,
+    offsets: &[i32],
     fixed: &mut Reader<'a>,
     dynamic: &mut Reader<'a>,
 ) -> Block {
+    let count = offsets.len();
     let form = usize::from(entry[0]);
     let counts: Vec<usize> = entry[2..]
         .chunks(2)
@@ -182,7 +234,8 @@ fn read_block<'a>(
             }
         };
         at[tier] += 1;
-        let exponent = (bases[i / 256].unwrap_or(0) + residual).rem_euclid(256) as u32;
+        let base = bases[i / 256].map_or(0, |base| base + offsets[i]);
+        let exponent = (base + residual).rem_euclid(256) as u32;
         let (sign, mantissa) = (rests[k] >> mantissa_bits, rests[k] % (1 << mantissa_bits));
         let value = sign << (8 * width - 1) | exponent << mantissa_bits | mantissa;
         values[width * i..][..width].copy_from_slice(&value.to_le_bytes()[..width]);

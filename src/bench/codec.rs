@@ -22,8 +22,17 @@ pub struct Load {
     pub file: String,
     /// Their type.
     pub dtype: DType,
-    /// The values of each tensor.
-    pub tensors: Vec<Vec<u8>>,
+    /// The tensors.
+    pub tensors: Vec<LoadTensor>,
+}
+
+/// A tensor of a load.
+#[derive(Debug)]
+pub struct LoadTensor {
+    /// Values of a row, the last dimension; 0 if there are no rows.
+    pub row: usize,
+    /// The values, little-endian.
+    pub values: Vec<u8>,
 }
 
 /// How to measure.
@@ -134,23 +143,24 @@ fn measure(
     let Load { file, dtype, tensors } = load;
     let (codec, file, dtype) = (contender.to_string(), file.clone(), *dtype);
     let failed = |reason| BenchError::Failed { codec: codec.clone(), file: file.clone(), reason };
-    let worker = |tensor: &Vec<u8>| Worker::new(contender, settings.layout, dtype, tensor.len());
+    let worker =
+        |tensor: &LoadTensor| Worker::new(contender, settings.layout, dtype, tensor.row, tensor.values.len());
     let mut workers: Vec<Worker> = tensors.iter().map(worker).collect();
     // Touched, as the frames are: the first round would take the page faults otherwise.
-    let mut out: Vec<Vec<u8>> = tensors.iter().map(|tensor| vec![1; tensor.len()]).collect();
+    let mut out: Vec<Vec<u8>> = tensors.iter().map(|tensor| vec![1; tensor.values.len()]).collect();
     let piece_len = PIECE_VALUES * dtype.width();
 
     let encode = |workers: &mut [Worker]| {
-        workers.iter_mut().zip(tensors).try_for_each(|(worker, tensor)| worker.encode(tensor))
+        workers.iter_mut().zip(tensors).try_for_each(|(worker, tensor)| worker.encode(&tensor.values))
     };
     let decode = |workers: &[Worker], out: &mut [Vec<u8>]| {
         workers.iter().zip(out).try_for_each(|(worker, out)| worker.decode(out))
     };
     encode(&mut workers).and_then(|()| decode(&workers, &mut out)).map_err(failed)?;
-    if out != *tensors {
+    if tensors.iter().zip(&out).any(|(tensor, out)| tensor.values != *out) {
         return Err(BenchError::NotLossless { codec, file, dtype });
     }
-    let bytes_raw: usize = tensors.iter().map(Vec::len).sum();
+    let bytes_raw: usize = tensors.iter().map(|tensor| tensor.values.len()).sum();
     let bytes_coded: usize = workers.iter().map(Worker::coded_len).sum();
 
     // Side by side: what slows one round slows its neighbours too.
@@ -197,9 +207,9 @@ fn measure(
     })
 }
 
-fn copy(tensors: &[Vec<u8>], out: &mut [Vec<u8>], piece_len: usize) {
+fn copy(tensors: &[LoadTensor], out: &mut [Vec<u8>], piece_len: usize) {
     for (tensor, out) in tensors.iter().zip(out) {
-        let pieces = tensor.par_chunks(piece_len).zip(out.par_chunks_mut(piece_len));
+        let pieces = tensor.values.par_chunks(piece_len).zip(out.par_chunks_mut(piece_len));
         pieces.for_each(|(from, to)| to.copy_from_slice(std::hint::black_box(from)));
     }
 }

@@ -92,11 +92,12 @@ impl Method {
 }
 
 impl Worker {
-    pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, len: usize) -> Self {
+    /// For `len` bytes of values in rows of `row` values, which codecs that make use of columns are told.
+    pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, row: usize, len: usize) -> Self {
         let piece_len = PIECE_VALUES * dtype.width();
         let method = match contender {
             Contender::Own(spec) => {
-                let codec = spec.codec();
+                let codec = spec.clone().for_rows(row).codec();
                 let pieces = Pieces::new(codec.as_ref(), layout, dtype, len);
                 return Self::Own(codec, pieces);
             }

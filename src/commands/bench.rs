@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use zipwire::bench::{CodecRow, Contender, Load, Settings, bench_codec};
+use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec};
 use zipwire::codec::{DType, Layout};
 use zipwire::traces::{Rows, TensorFile};
 use zipwire::{Cancel, ExecuteError};
@@ -101,10 +101,11 @@ fn read(path: &Path) -> Result<Vec<Load>, CliError> {
         if tensor.bytes() < LEAST_BYTES {
             continue;
         }
-        let values = file.read(&tensor)?;
+        let row = tensor.shape.last().copied().unwrap_or(0);
+        let tensor = LoadTensor { row, values: file.read(&tensor)? };
         match loads.iter_mut().find(|load| load.dtype == dtype) {
-            Some(load) => load.tensors.push(values),
-            None => loads.push(Load { file: path.display().to_string(), dtype, tensors: vec![values] }),
+            Some(load) => load.tensors.push(tensor),
+            None => loads.push(Load { file: path.display().to_string(), dtype, tensors: vec![tensor] }),
         }
     }
     if loads.is_empty() {
@@ -118,7 +119,7 @@ fn synthetic() -> Load {
     let drawn: Vec<u8> = (0..rows.row_count()).flat_map(|row| rows.row(row).to_vec()).collect();
     let values = drawn.iter().copied().cycle().take(SYNTHETIC_BYTES).collect();
     let file = format!("synthetic N(0, {SYNTHETIC_STD}^2)");
-    Load { file, dtype: DType::Bf16, tensors: vec![values] }
+    Load { file, dtype: DType::Bf16, tensors: vec![LoadTensor { row: 0, values }] }
 }
 
 fn text(rows: &[CodecRow]) -> String {

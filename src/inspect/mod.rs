@@ -26,8 +26,8 @@ pub struct TensorReport {
     /// `None` for tensors without values or without floating-point values.
     #[serde(flatten)]
     pub statistics: Option<Statistics>,
-    /// Size of the `compact` frame of the whole tensor, in percent of the raw size, by codec; codecs that do not know the
-    /// type are left out.
+    /// Size of the `compact` frame of the whole tensor, in percent of the raw size, by codec, which is told how long rows
+    /// are; codecs that do not know the type are left out.
     #[serde(serialize_with = "as_map")]
     pub size_pct: Vec<(String, f64)>,
     /// What stands out, in words.
@@ -90,7 +90,7 @@ pub fn inspect(tensor: &TensorInfo, values: &[u8], codecs: &[Spec]) -> Result<Te
         dtype.filter(|_| !values.is_empty()).map(|dtype| statistics(dtype, &tensor.shape, values));
     let mut size_pct = Vec::new();
     for (dtype, spec) in dtype.iter().flat_map(|&dtype| codecs.iter().map(move |spec| (dtype, spec))) {
-        let codec = spec.codec();
+        let codec = spec.clone().for_rows(tensor.shape.last().copied().unwrap_or(0)).codec();
         if !values.is_empty() && codec.supports(dtype) {
             let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, values)?;
             size_pct.push((spec.to_string(), 100.0 * frame.len() as f64 / values.len() as f64));

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::columns::Columns;
 use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes, tail_bytes};
@@ -17,6 +18,8 @@ pub(super) struct Decoder<'a> {
     kernel: &'a Kernel,
     layout: Layout,
     fields: Fields,
+    /// There if a block needs them.
+    columns: Option<Columns<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
     list: [u8; BLOCK + LIST_PAD],
 }
@@ -29,14 +32,21 @@ struct Bases<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields) -> Self {
-        Self { kernel, layout, fields, list: [0; BLOCK + LIST_PAD] }
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        layout: Layout,
+        fields: Fields,
+        columns: Option<Columns<'a>>,
+    ) -> Self {
+        Self { kernel, layout, fields, columns, list: [0; BLOCK + LIST_PAD] }
     }
 
-    /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off.
+    /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off. `first`
+    /// values come before it in the frame.
     pub(super) fn block<'b>(
         &mut self,
         entry: Entry,
+        first: usize,
         static_body: &'b [u8],
         dynamic: &mut &'b [u8],
         out: &mut [u8],
@@ -46,7 +56,9 @@ impl<'a> Decoder<'a> {
             Form::Stored => {
                 sections::restore(static_body, dynamic, out).ok_or(BlockFault::Overrun)?;
             }
-            Form::One(_) | Form::Nibbles | Form::Bytes => self.coded(entry, static_body, dynamic, out)?,
+            Form::One(_) | Form::Nibbles | Form::Bytes => {
+                self.coded(entry, first, static_body, dynamic, out)?;
+            }
         }
         Ok(())
     }
@@ -54,6 +66,7 @@ impl<'a> Decoder<'a> {
     fn coded<'b>(
         &mut self,
         entry: Entry,
+        first: usize,
         static_body: &'b [u8],
         dynamic: &mut &'b [u8],
         out: &mut [u8],
@@ -75,26 +88,27 @@ impl<'a> Decoder<'a> {
             Layout::Split => &mut fixed,
             Layout::Compact => &mut *dynamic,
         };
-        let first = take(head, plane_bytes(coded))?;
+        let first_planes = take(head, plane_bytes(coded))?;
         let shape = Shape::read(self.layout, self.fields, coded, head)?;
         let rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
         let (planes_len, escapes_len) = tail_bytes(&entry.counts);
         let planes = take(dynamic, planes_len)?;
         let escapes = take(dynamic, escapes_len)?;
         self.tiers(entry, planes, escapes)?;
-        if !ends_clear(coded, first) {
+        if !ends_clear(coded, first_planes) {
             return Err(BlockFault::Padding);
         }
         let passed = usize::from(entry.counts[1]);
         let wrong = |found| BlockFault::Passed { tier: 1, expected: passed, found };
         let tier = &entry.form.order().tiers()[0];
-        if self.fields.dtype == DType::Bf16 && !entry.masked {
-            check_passed(passed, first).map_err(wrong)?;
-            self.join_tier(&bases, tier, first, rest.bytes(), out);
+        if self.fields.dtype == DType::Bf16 && !entry.masked && !entry.columns {
+            check_passed(passed, first_planes).map_err(wrong)?;
+            self.join_tier(&bases, tier, first_planes, rest.bytes(), out);
             return Ok(());
         }
-        (self.kernel.unpack_tier)(&mut self.list[BLOCK - coded..], passed, tier, first).map_err(wrong)?;
-        self.join(&bases, mask, rest, out)
+        (self.kernel.unpack_tier)(&mut self.list[BLOCK - coded..], passed, tier, first_planes)
+            .map_err(wrong)?;
+        self.join(&bases, first, mask, rest, out)
     }
 
     /// Leaves what the first tier passes on in the list.
@@ -136,12 +150,15 @@ impl<'a> Decoder<'a> {
     fn join(
         &mut self,
         bases: &Bases<'_>,
+        first: usize,
         mut mask: &[u8],
         mut rest: Rest<'_>,
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         let entry = bases.entry;
+        let columns = self.columns.filter(|_| entry.columns);
         let width = self.fields.width();
+        let start = BLOCK - usize::from(entry.counts[0]);
         let mut done = 0;
         let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
         for (group, out) in out.chunks_mut(width * BASE_GROUP).enumerate() {
@@ -150,15 +167,23 @@ impl<'a> Decoder<'a> {
                 continue;
             };
             let count = out.len() / width;
+            let first = first + group * BASE_GROUP;
             let mut end = done + count;
             if entry.masked {
                 let bits = mask.split_off(..mask_bytes(count)).expect("the mask has a bit for each value");
                 let kept: usize = bits.iter().map(|bits| bits.count_ones() as usize).sum();
                 let nonzero = &mut nonzero[..kept * width];
                 end = done + kept;
+                if let Some(columns) = columns {
+                    self.add_offsets(columns, first, count, Some(bits), start + done);
+                }
                 self.join_values(done..end, entry, base, &mut rest, nonzero)?;
                 self.fields.restore_zeros(self.kernel, &bits[..count.div_ceil(8)], nonzero, out);
             } else {
+                // A group of zeros that is not left out has no offsets.
+                if let Some(columns) = columns.filter(|_| bases.stated(group).is_some()) {
+                    self.add_offsets(columns, first, count, None, start + done);
+                }
                 self.join_values(done..end, entry, base, &mut rest, out)?;
             }
             done = end;
@@ -166,7 +191,22 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Writes coded values, as many as there are in `range`: those of a group.
+    /// Adds the offsets of a group to its residuals, which are in the list from `residuals` on.
+    fn add_offsets(
+        &mut self,
+        columns: Columns<'_>,
+        first: usize,
+        count: usize,
+        mask: Option<&[u8]>,
+        residuals: usize,
+    ) {
+        let mut offsets = [0; BASE_GROUP];
+        let offsets = columns.of_group(first, count, mask, &mut offsets);
+        let residuals = self.list[residuals..BLOCK].iter_mut();
+        residuals.zip(offsets).for_each(|(residual, offset)| *residual = residual.wrapping_add(*offset));
+    }
+
+    /// Writes coded values, as many as there are in `range`.
     fn join_values(
         &self,
         range: Range<usize>,
@@ -210,18 +250,22 @@ impl<'a> Bases<'a> {
 
     /// The base of a group; none if all its values are +0 and left out.
     fn of(&self, group: usize) -> Option<u8> {
-        let base = match self.entry.form {
+        match self.layout {
+            // Nothing is left out: such a group has base 0.
+            Layout::Split => self.stated(group).or(Some(0)),
+            Layout::Compact => self.stated(group),
+        }
+    }
+
+    /// The base of a group; none if all its values are +0.
+    fn stated(&self, group: usize) -> Option<u8> {
+        match self.entry.form {
             Form::Nibbles => match self.bytes[group / 2] >> (group % 2 * 4) & 15 {
                 ZERO_NIBBLE => None,
                 nibble => Some(self.entry.base.saturating_add(nibble)),
             },
             Form::Bytes => Some(self.bytes[group]).filter(|base| *base != ZERO_BYTE),
             Form::One(_) | Form::Stored | Form::Zero => Some(self.entry.base),
-        };
-        match self.layout {
-            // Nothing is left out: such a group has base 0.
-            Layout::Split => base.or(Some(0)),
-            Layout::Compact => base,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Blocks into bodies. What a body has, in this order: bases, mask, first tier and rest, the other tiers, escapes.
 
+use super::columns::Columns;
 use super::entry::{Entry, Form};
 use super::fields::Fields;
 use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
@@ -19,6 +20,7 @@ pub(super) struct Encoder<'a> {
     kernel: &'a Kernel,
     layout: Layout,
     fields: Fields,
+    columns: Option<Columns<'a>>,
     sums: [GroupSums; GROUPS],
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
@@ -27,23 +29,42 @@ pub(super) struct Encoder<'a> {
     list: [u8; BLOCK + LIST_PAD],
 }
 
+/// Values that have a base in common.
+struct Group<'a> {
+    values: &'a [u8],
+    /// Values before them in the frame.
+    first: usize,
+    /// None if they are all +0.
+    base: Option<u8>,
+}
+
 impl<'a> Encoder<'a> {
-    pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields) -> Self {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        layout: Layout,
+        fields: Fields,
+        columns: Option<Columns<'a>>,
+    ) -> Self {
         let sums = [GroupSums::default(); GROUPS];
-        Self { kernel, layout, fields, sums, position: 0, checksum: 0, list: [0; BLOCK + LIST_PAD] }
+        Self { kernel, layout, fields, columns, sums, position: 0, checksum: 0, list: [0; BLOCK + LIST_PAD] }
     }
 
     /// Writes the body of a block: all of `static_body`, which is empty in the compact layout, and the front of
-    /// `dynamic`; returns the entry and the length of the latter. Both buffers together have room for the values.
+    /// `dynamic`; returns the entry and the length of the latter. Fails if that has no room, which cannot be if both
+    /// buffers together have room for the values.
     pub(super) fn block(
         &mut self,
         values: &[u8],
         static_body: &mut [u8],
         dynamic: &mut [u8],
-    ) -> (Entry, usize) {
-        let dynamic = &mut dynamic[..values.len() - static_body.len()];
+    ) -> Option<(Entry, usize)> {
+        let stored_len = values.len() - static_body.len();
+        let room = stored_len.min(dynamic.len());
+        let dynamic = &mut dynamic[..room];
         let count = values.len() / self.fields.width();
+        let first = self.position / self.fields.width();
         self.sum(values);
+        self.sum_offsets(values, first);
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
         let rest = match self.layout {
             Layout::Split => RestStats::new(self.fields, &[]),
@@ -51,12 +72,13 @@ impl<'a> Encoder<'a> {
         };
         let plan = Plan::new(self.layout, self.fields, count, sums, &rest);
         if plan.form == Form::Zero {
-            return (Entry::uncoded(Form::Zero), 0);
+            return Some((Entry::uncoded(Form::Zero), 0));
         }
-        if let Some(coded) = self.coded(&plan, values, static_body, dynamic) {
-            return coded;
+        if let Some(coded) = self.coded(&plan, values, first, static_body, dynamic) {
+            return Some(coded);
         }
-        (Entry::uncoded(Form::Stored), sections::store(values, static_body, dynamic))
+        (room == stored_len)
+            .then(|| (Entry::uncoded(Form::Stored), sections::store(values, static_body, dynamic)))
     }
 
     /// Sums over the groups of a block, and its part of the checksum: both of some values while they are in the fastest
@@ -73,11 +95,28 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// Takes the offsets of columns off the sums; of values from `first` on.
+    fn sum_offsets(&mut self, values: &[u8], first: usize) {
+        let Some(columns) = self.columns else { return };
+        let groups = values.chunks(self.fields.width() * BASE_GROUP).zip((first..).step_by(BASE_GROUP));
+        let mut offsets = [0; BASE_GROUP];
+        for ((values, first), sums) in groups.zip(&mut self.sums) {
+            columns.get(first, &mut offsets[..values.len() / self.fields.width()]);
+            let (mut sum, mut offsets) = (0, offsets.iter());
+            self.fields.for_each(values, |value| {
+                let offset = offsets.next().map_or(0, |offset| offset.cast_signed());
+                sum += if value == 0 { 0 } else { i32::from(offset) };
+            });
+            sums.exponents = sums.exponents.saturating_add_signed(-sum);
+        }
+    }
+
     /// Writes the body of a coded block, unless it would take the room of the values or more.
     fn coded(
         &mut self,
         plan: &Plan,
         values: &[u8],
+        first: usize,
         static_body: &mut [u8],
         dynamic: &mut [u8],
     ) -> Option<(Entry, usize)> {
@@ -93,12 +132,12 @@ impl<'a> Encoder<'a> {
             Layout::Split => static_body,
             Layout::Compact => room.split_off_mut(..head_len)?,
         };
-        let (first, rest) = head.split_at_mut(plane_bytes(plan.coded));
+        let (planes, rest) = head.split_at_mut(plane_bytes(plan.coded));
         let rest = RestMut::new(&plan.rest, rest);
-        let mut left = if self.fields.dtype == DType::Bf16 && !plan.masked {
-            self.split_tier(plan, values, first, rest)
+        let mut left = if self.fields.dtype == DType::Bf16 && !plan.masked && self.columns.is_none() {
+            self.split_tier(plan, values, planes, rest)
         } else {
-            self.split(plan, values, mask, first, rest)
+            self.split(plan, values, first, mask, planes, rest)
         };
         let mut counts = [plan.coded as u16, 0, 0, 0, 0];
         for (count, tier) in counts[1..TIERS].iter_mut().zip(&plan.form.order().tiers()[1..]) {
@@ -111,7 +150,8 @@ impl<'a> Encoder<'a> {
         escapes.copy_from_slice(&self.list[..left]);
         padding.fill(0);
         // As long as the values is too long.
-        let entry = Entry { form: plan.form, masked: plan.masked, base: plan.base, counts };
+        let (form, masked, columns) = (plan.form, plan.masked, self.columns.is_some());
+        let entry = Entry { form, masked, columns, base: plan.base, counts };
         (!room.is_empty()).then(|| (entry, limit - room.len()))
     }
 
@@ -151,6 +191,7 @@ impl<'a> Encoder<'a> {
         &mut self,
         plan: &Plan,
         values: &[u8],
+        mut first: usize,
         mut mask: &mut [u8],
         mut planes: &mut [u8],
         mut rest: RestMut<'_>,
@@ -161,7 +202,9 @@ impl<'a> Encoder<'a> {
         let (mut done, mut packed, mut passed) = (0, 0, 0);
         for (values, bases) in values.chunks(STRIP * group_len).zip(plan.bases.chunks(STRIP)) {
             for (values, base) in values.chunks(group_len).zip(bases) {
-                done = self.split_group(plan, values, *base, &mut mask, &mut rest, done);
+                let group = Group { values, first, base: *base };
+                done = self.split_group(plan, group, &mut mask, &mut rest, done);
+                first += BASE_GROUP;
             }
             let end = if done == plan.coded { done } else { done / STEP * STEP };
             let planes =
@@ -176,24 +219,37 @@ impl<'a> Encoder<'a> {
     fn split_group(
         &mut self,
         plan: &Plan,
-        values: &[u8],
-        base: Option<u8>,
+        Group { values, first, base }: Group<'_>,
         mask: &mut &mut [u8],
         rest: &mut RestMut<'_>,
         done: usize,
     ) -> usize {
-        let Some(base) = self.base(base) else { return done };
+        let Some(base) = base else {
+            return match self.layout {
+                Layout::Split => self.split_values(values, 0, rest, done),
+                Layout::Compact => done,
+            };
+        };
+        let count = values.len() / self.fields.width();
         let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
         let mut coded = values;
+        let mut marked = None;
         if plan.masked {
-            let count = values.len() / self.fields.width();
             let bits = mask.split_off_mut(..mask_bytes(count)).expect("the mask has a bit for each value");
             let (bits, padding) = bits.split_at_mut(count.div_ceil(8));
             padding.fill(0);
             let len = self.fields.drop_zeros(self.kernel, values, bits, &mut nonzero[..values.len()]);
             coded = &nonzero[..len];
+            marked = Some(&*bits);
         }
-        self.split_values(coded, base, rest, done)
+        let end = self.split_values(coded, base, rest, done);
+        if let Some(columns) = self.columns {
+            let mut offsets = [0; BASE_GROUP];
+            let offsets = columns.of_group(first, count, marked, &mut offsets);
+            let residuals = self.list[done..end].iter_mut();
+            residuals.zip(offsets).for_each(|(residual, offset)| *residual = residual.wrapping_sub(*offset));
+        }
+        end
     }
 
     /// Writes rest and residuals, of which `done` come before; returns how many do afterwards. Only BF16 can have more

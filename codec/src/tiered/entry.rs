@@ -35,6 +35,8 @@ const NIBBLES: u8 = 3;
 const BYTES: u8 = 4;
 /// Where the order is.
 const ORDER_SHIFT: u32 = 4;
+/// Set if the offsets of columns are taken off.
+const COLUMNS: u8 = 0x40;
 /// Set if there is a mask.
 const MASKED: u8 = 0x80;
 
@@ -85,6 +87,8 @@ pub(super) struct Entry {
     pub(super) form: Form,
     /// Whether a mask takes out the values that are +0. Compact layout only.
     pub(super) masked: bool,
+    /// Whether exponents are coded less the offsets of columns.
+    pub(super) columns: bool,
     /// The base, or the lowest base of those that are nibbles; otherwise 0.
     pub(super) base: u8,
     /// Number of values in each tier, and of escapes. 0 if nothing is coded.
@@ -94,13 +98,14 @@ pub(super) struct Entry {
 impl Entry {
     /// A block of which nothing is coded.
     pub(super) fn uncoded(form: Form) -> Self {
-        Self { form, masked: false, base: 0, counts: [0; TIERS + 1] }
+        Self { form, masked: false, columns: false, base: 0, counts: [0; TIERS + 1] }
     }
 
     /// The bytes in the table.
     pub(super) fn to_bytes(self) -> [u8; ENTRY] {
         let mut bytes = [0; ENTRY];
-        bytes[0] = self.form.tag() | if self.masked { MASKED } else { 0 };
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        bytes[0] = self.form.tag() | flag(self.masked, MASKED) | flag(self.columns, COLUMNS);
         bytes[1] = self.base;
         for (bytes, count) in bytes[2..].as_chunks_mut::<2>().0.iter_mut().zip(self.counts) {
             *bytes = count.to_le_bytes();
@@ -119,12 +124,13 @@ impl Entry {
         count: usize,
     ) -> Result<Self, BlockFault> {
         let impossible = BlockFault::Form(bytes[0]);
-        let form = Form::from_tag(bytes[0] & !MASKED).ok_or(impossible)?;
+        let form = Form::from_tag(bytes[0] & !(MASKED | COLUMNS)).ok_or(impossible)?;
         let mut counts = [0; TIERS + 1];
         for (count, bytes) in counts.iter_mut().zip(bytes[2..].as_chunks().0) {
             *count = u16::from_le_bytes(*bytes);
         }
-        let entry = Self { form, masked: bytes[0] & MASKED != 0, base: bytes[1], counts };
+        let (masked, columns) = (bytes[0] & MASKED != 0, has_columns(&bytes));
+        let entry = Self { form, masked, columns, base: bytes[1], counts };
         let compact = layout == Layout::Compact;
         match form {
             _ if entry.masked && !compact => return Err(impossible),
@@ -151,6 +157,11 @@ impl Entry {
     }
 }
 
+/// Whether the block needs the offsets of columns.
+pub(super) fn has_columns(entry: &[u8; ENTRY]) -> bool {
+    entry[0] & COLUMNS != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,14 +177,17 @@ mod tests {
         for (form, masked) in forms.flat_map(|form| [(form, false), (form, true)]) {
             let base = if form == Form::Bytes { 0 } else { LAST_BASE };
             let coded = if masked { 0x0506 } else { 0x0600 };
-            let entry = Entry { form, masked, base, counts: [coded, 0x0405, 0x0304, 3, 0] };
+            let counts = [coded, 0x0405, 0x0304, 3, 0];
+            let entry = Entry { form, masked, columns: base > 0, base, counts };
             assert_eq!(read(entry.to_bytes(), Layout::Compact, 0x0600), Ok(entry));
             let expected = if masked { Err(BlockFault::Form(entry.to_bytes()[0])) } else { Ok(entry) };
             assert_eq!(read(entry.to_bytes(), Layout::Split, 0x0600), expected);
         }
-        let entry =
-            Entry { form: Form::One(Order::High), masked: true, base: 7, counts: [0x0102, 9, 8, 7, 6] };
+        let (form, counts) = (Form::One(Order::High), [0x0102, 9, 8, 7, 6]);
+        let entry = Entry { form, masked: true, columns: false, base: 7, counts };
         assert_eq!(entry.to_bytes(), [0xa0, 7, 2, 1, 9, 0, 8, 0, 7, 0, 6, 0]);
+        assert_eq!(Entry { columns: true, ..entry }.to_bytes()[0], 0xe0);
+        assert!(!has_columns(&entry.to_bytes()));
     }
 
     #[test]
@@ -183,12 +197,14 @@ mod tests {
             [tag, base, a, 0, b, 0, c, 0, d, 0, e, 0]
         };
         let (split, compact) = (Layout::Split, Layout::Compact);
-        for tag in [5, 0x30, 0x11, 0x23, 0x40, 0x08] {
+        for tag in [5, 0x30, 0x11, 0x23, 0x45, 0x08] {
             assert_eq!(read(entry(tag, 0, [100; 5]), compact, 100), Err(BlockFault::Form(tag)));
         }
         assert_eq!(read(entry(2, 0, [0; 5]), split, 100), Err(BlockFault::Form(2)));
         assert_eq!(read(entry(0, 0, [13; 5]), split, 13), Err(BlockFault::Form(0)));
         assert_eq!(read(entry(0x82, 0, [0; 5]), compact, 100), Err(BlockFault::UnusedField));
+        assert_eq!(read(entry(0x42, 0, [0; 5]), compact, 100), Err(BlockFault::UnusedField));
+        assert_eq!(read(entry(0x41, 0, [0; 5]), split, 100), Err(BlockFault::UnusedField));
         assert_eq!(read(entry(1, 0, [1, 0, 0, 0, 0]), split, 100), Err(BlockFault::UnusedField));
         assert_eq!(read(entry(4, 1, [100; 5]), compact, 100), Err(BlockFault::UnusedField));
         assert_eq!(read(entry(3, 255, [100; 5]), compact, 100), Err(BlockFault::Base(255)));

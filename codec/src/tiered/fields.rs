@@ -124,7 +124,8 @@ impl Fields {
         }
     }
 
-    fn exponent(self, value: u32) -> u32 {
+    /// The exponent of a value.
+    pub(super) fn exponent(self, value: u32) -> u32 {
         value >> self.mantissa_bits() & ((1 << self.exponent_bits()) - 1)
     }
 

@@ -2,12 +2,14 @@
 //!
 //! An exponent is coded by its distance to a base, in one fixed order of distances: two bits name the three most
 //! frequent ones or pass the value on to the next tier, four tiers in all, then a byte. Blocks have 32 768 values; each
-//! has one base, or one for every 256 values where these differ in scale. Codes are kept as bit planes, and where a
+//! has one base, or one for every 256 values where these differ in scale; and where a frame is told how long its rows are,
+//! its columns can have offsets. Codes are kept as bit planes, and where a
 //! value's codes are follows from counting bits: nothing in a block is serial but a prefix sum.
 //!
 //! It is not an entropy coder: on Gaussian values it takes 2.65 bits per exponent, where entropy allows 2.55. Sign and
 //! mantissa are kept as they are.
 
+mod columns;
 mod decode;
 mod encode;
 mod entry;
@@ -16,11 +18,15 @@ mod geometry;
 mod order;
 mod plan;
 mod rest;
+mod spread;
 
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
+use crate::registry::{Choice, Value, Values};
 use crate::sections::{Reader, Writer};
+use crate::spec::ROW;
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum, kernel};
+use columns::Columns;
 use decode::Decoder;
 use encode::Encoder;
 use entry::Entry;
@@ -29,7 +35,26 @@ use geometry::{BLOCK, ENTRY, static_body};
 
 /// The codec.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tiered;
+pub(crate) struct Tiered {
+    /// Values of a row; 0 if that is not known.
+    row: u32,
+}
+
+impl Tiered {
+    /// Rows of unknown length.
+    pub(crate) const DEFAULT: Self = Self { row: 0 };
+}
+
+/// The longest rows that have columns.
+const MAX_ROW: u32 = 1 << 24;
+
+/// `row`: how many values a row has, for offsets of columns.
+pub(crate) const OPTIONS: &[Choice] = &[Choice { key: ROW, values: Values::UpTo(MAX_ROW) }];
+
+/// See [`crate::registry::Entry::build`].
+pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
+    Box::new(Tiered { row: chosen[0].number() })
+}
 
 impl Codec for Tiered {
     fn id(&self) -> &'static str {
@@ -57,24 +82,57 @@ impl Codec for Tiered {
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
         let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        let job = (layout, dtype, count);
+        let dynamic_out = &mut dynamic_out[..self.bound(layout, dtype, count) - static_out.len()];
+        let row = usize::try_from(self.row).unwrap_or(usize::MAX);
+        let columns = columns::choose(Fields::of(dtype), values, row);
+        let with_columns = match &columns {
+            Some(vector) => self.frame(job, values, vector, static_out, dynamic_out),
+            None => None,
+        };
+        let dynamic_len = with_columns.or_else(|| self.frame(job, values, &[], static_out, dynamic_out));
+        Ok(dynamic_len.expect("without columns there is room for every block"))
+    }
+}
+
+impl Tiered {
+    /// Writes a frame with these offsets of columns, none if empty; returns the length of the dynamic section. Fails if the
+    /// offsets take more room than they save, or no block uses them.
+    fn frame(
+        self,
+        (layout, dtype, count): (Layout, DType, usize),
+        values: &[u8],
+        vector: &[u8],
+        static_out: &mut [u8],
+        dynamic_out: &mut [u8],
+    ) -> Option<usize> {
         let fields = Fields::of(dtype);
         let front_len = geometry::front_len(layout, count);
         let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
             Writer::new(layout, front_len, static_out, dynamic_out);
+        let columns = match vector {
+            [] => None,
+            mut vector => Columns::read(count, &mut vector).map(|(columns, _)| columns).ok(),
+        };
+        dynamic.split_off_mut(..vector.len())?.copy_from_slice(vector);
+        dynamic_len += vector.len();
         let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
-        let mut encoder = Encoder::new(kernel::active(), layout, fields);
+        let mut encoder = Encoder::new(kernel::active(), layout, fields, columns);
+        let mut used = vector.is_empty();
         for (values, entry) in values.chunks(BLOCK * fields.width()).zip(table) {
             let static_len = static_len(layout, fields, values);
             let (body, further) = bodies.split_at_mut(static_len);
-            let (chosen, len) = encoder.block(values, body, dynamic);
+            let (chosen, len) = encoder.block(values, body, dynamic)?;
+            used |= chosen.columns;
             *entry = chosen.to_bytes();
             bodies = further;
             dynamic = &mut dynamic[len..];
             dynamic_len += len;
         }
         let sum = encoder.checksum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
-        frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
-        Ok(dynamic_len)
+        let sum = sum.wrapping_add(checksum::of_front(vector, front_len));
+        frame::seal(&self, (layout, dtype, count), dynamic_len, sum, front);
+        used.then_some(dynamic_len)
     }
 }
 
@@ -90,19 +148,26 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
         return Err(DecodeError::Padding);
     }
     let kernel = kernel::active();
-    let mut decoder = Decoder::new(kernel, layout, fields);
-    let mut sum = 0u32;
+    let table = table.as_chunks().0;
+    let mut sum = checksum::of_front(&front[HEADER_LEN..], HEADER_LEN);
+    let mut columns = None;
+    if table.iter().any(entry::has_columns) {
+        let (read, vector) = Columns::read(count, &mut sections.dynamic)?;
+        sum = sum.wrapping_add(checksum::of_front(vector, front.len()));
+        columns = Some(read);
+    }
+    let mut decoder = Decoder::new(kernel, layout, fields, columns);
     let block_len = BLOCK * fields.width();
-    for (number, (out, entry)) in out.chunks_mut(block_len).zip(table.as_chunks().0).enumerate() {
+    for (number, (out, entry)) in out.chunks_mut(block_len).zip(table).enumerate() {
         let fault = |fault| DecodeError::Block { block: number, fault };
         let entry = Entry::from_bytes(*entry, layout, fields, out.len() / fields.width()).map_err(fault)?;
         let (body, further) = bodies.split_at(static_len(layout, fields, out));
-        decoder.block(entry, body, &mut sections.dynamic, out).map_err(fault)?;
+        decoder.block(entry, number * BLOCK, body, &mut sections.dynamic, out).map_err(fault)?;
         bodies = further;
         sum = sum.wrapping_add(checksum::of_values_at(kernel, out, number * block_len));
     }
     sections.finish()?;
-    Ok(sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN)))
+    Ok(sum)
 }
 
 /// Bytes of a block's part of the static section.

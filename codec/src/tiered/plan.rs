@@ -6,15 +6,12 @@ use super::fields::Fields;
 use super::geometry::GROUPS;
 use super::order::Order;
 use super::rest::{RestStats, Shape};
+use super::spread::{FRACTION, Spread};
 use crate::Layout;
 use crate::kernel::{BASE_GROUP, GroupSums};
 
-/// Fraction bits of the mean exponents that are compared.
-const FRACTION: u32 = 8;
 /// Mean exponents of groups with a base each vary at least by this much, squared: a quarter of an octave.
 const MIN_VARIANCE: u64 = 1 << (2 * FRACTION - 4);
-/// Variance of the exponent of a Gaussian value, 2.56, squared octaves: means of n values vary by this over n anyway.
-const GAUSSIAN_VARIANCE: u64 = (256 << (2 * FRACTION)) / 100;
 /// A full group without zeros: its sum of exponents is its mean.
 const FULL: u32 = 1 << FRACTION;
 const _: () = assert!(FULL as usize == BASE_GROUP);
@@ -111,22 +108,17 @@ impl Plan {
 /// Whether a base for each group pays: some groups are all zero, or the means of the others vary more than those of
 /// equal Gaussians do.
 fn groups_differ(groups: impl Iterator<Item = Mean>) -> bool {
-    let (mut number, mut values, mut sum, mut squares) = (0u64, 0u64, 0u64, 0u64);
+    let mut spread = Spread::default();
     for group in groups {
-        let mean = u64::from(match group.values {
+        let mean = match group.values {
             0 => return true,
             // So most groups need no division.
             FULL => group.exponents,
             values => (group.exponents << FRACTION) / values,
-        });
-        number += 1;
-        values += u64::from(group.values);
-        sum += mean;
-        squares += mean * mean;
+        };
+        spread.add(u64::from(mean), group.values);
     }
-    // Both sides are `number` squared times a variance.
-    let noise = GAUSSIAN_VARIANCE * number / values.max(1);
-    number * squares - sum * sum > number * number * (MIN_VARIANCE + noise)
+    spread.exceeds(MIN_VARIANCE)
 }
 
 /// The mean exponent of the values that are not +0.

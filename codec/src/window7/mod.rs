@@ -15,7 +15,7 @@ mod split;
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
 use crate::kernel::{Kernel, TILE};
-use crate::registry::Choice;
+use crate::registry::{Choice, Value, Values};
 use crate::scale::{self, Estimator, Moments};
 use crate::sections::{Reader, Writer};
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum};
@@ -34,11 +34,12 @@ impl Window7 {
 }
 
 /// `scale`: see [`Estimator`].
-pub(crate) const OPTIONS: &[Choice] = &[Choice { key: "scale", values: &Estimator::NAMES }];
+pub(crate) const OPTIONS: &[Choice] = &[Choice { key: "scale", values: Values::Names(&Estimator::NAMES) }];
 
 /// See [`crate::registry::Entry::build`].
-pub(crate) fn build(chosen: &[&'static str]) -> Box<dyn Codec> {
-    let scale = Estimator::from_name(chosen[0]).expect("the values of the option are the estimators' names");
+pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
+    let scale =
+        Estimator::from_name(chosen[0].name()).expect("the values of the option are the estimators' names");
     Box::new(Window7 { scale })
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
 
 /// The checksum's part of the tile with this number.
 fn tile_sum(kernel: &Kernel, tile: usize, values: &[u8]) -> u32 {
-    (kernel.checksum)(values, (tile * (TILE / 2)) as u64)
+    checksum::of_values_at(kernel, values, tile * checksum::BLOCK_BYTES)
 }
 
 const _: () = assert!(2 * TILE == checksum::BLOCK_BYTES);

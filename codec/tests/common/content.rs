@@ -12,6 +12,8 @@ pub(crate) enum Content {
     Gaussian,
     /// N(0, sigma^2) with another sigma for each 1500 values, some of them idle: all zero.
     Rows,
+    /// N(0, sigma^2) with another sigma for each of the eight values of a row, and for each 1500 values; some of these idle.
+    Columns,
     /// Every bit pattern with the same probability.
     Noise,
     /// All +0.
@@ -29,9 +31,10 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Gaussian,
         Self::Rows,
+        Self::Columns,
         Self::Noise,
         Self::Zeros,
         Self::SomeZeros,
@@ -52,6 +55,10 @@ impl Content {
             Self::Rows => {
                 let scale = [1.0f32, 1e-4, 0.0, 30.0, 0.07][i / 1500 % 5];
                 narrowed(dtype, (scale * normal.sample(&mut rng)).abs())
+            }
+            Self::Columns => {
+                let scale = [1.0f32, 0.1, 1.0, 0.02, 4.0, 0.5, 2e-3, 1.0][i % 8];
+                narrowed(dtype, [1.0, 0.03, 0.0][i / 1500 % 3] * scale * normal.sample(&mut rng))
             }
             Self::Noise => rng.random(),
             Self::Zeros => 0,
