@@ -64,7 +64,7 @@ fn frames() -> Vec<(&'static str, DType, Layout, Vec<u8>)> {
 /// 300 values: Gaussian ones, zeros among others, and noise.
 fn short_values(dtype: DType) -> Vec<u8> {
     // A number of values, then runs: length, kind, and what the kind takes.
-    let recipe = [0, 1, 44, 127, 4, 120, 1, 0, 99, 3, 118, 2, 0, 99, 50, 0, 127, 6, 1, 3, 0];
+    let recipe = [0, 1, 44, 127, 5, 120, 1, 0, 99, 4, 118, 2, 0, 99, 50, 0, 127, 7, 1, 3, 0];
     values(&mut arbitrary::Unstructured::new(&recipe), dtype).expect("the recipe is whole")
 }
 

@@ -13,7 +13,10 @@ fuzz_target!(|input: &[u8]| {
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let spec = input.choose(&SPECS)?;
-    let codec = zipwire_fuzz::codec(spec);
+    let codec = match *spec {
+        "tiered" => zipwire_fuzz::tiered(input)?,
+        spec => zipwire_fuzz::codec(spec),
+    };
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     let layout = zipwire_fuzz::layout(input)?;
     let values = zipwire_fuzz::values(input, dtype)?;

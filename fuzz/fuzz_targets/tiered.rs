@@ -1,4 +1,4 @@
-//! Frames of `tiered`, damaged and given the checksum that their values call for.
+//! Frames of `tiered`, with and without columns, damaged and given the checksum that their values call for.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
-    let codec = zipwire_fuzz::codec("tiered");
+    let codec = zipwire_fuzz::tiered(input)?;
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     zipwire_fuzz::damaged_frame(input, &*codec, dtype)
 }

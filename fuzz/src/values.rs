@@ -45,7 +45,7 @@ fn run_len(input: &mut Unstructured<'_>) -> Result<usize> {
 
 /// Appends `len` values of one kind.
 fn run(input: &mut Unstructured<'_>, dtype: DType, len: usize, values: &mut Vec<u8>) -> Result<()> {
-    let kind = input.int_in_range(0..=6)?;
+    let kind = input.int_in_range(0..=7)?;
     match kind {
         0 => values.resize(values.len() + len * dtype.width(), 0),
         1 => {
@@ -57,18 +57,30 @@ fn run(input: &mut Unstructured<'_>, dtype: DType, len: usize, values: &mut Vec<
             let pattern = input.bytes(bytes.min(input.len()))?;
             values.extend(pattern.iter().chain([&1]).cycle().take(len * dtype.width()));
         }
+        3 => {
+            // Columns that differ in scale.
+            let columns = input.int_in_range(2..=24)?;
+            let offsets = input.bytes(columns.min(input.len()))?;
+            let (centre, mut rng) = (input.arbitrary::<u8>()?, ChaCha8Rng::seed_from_u64(0));
+            let drawn = offsets.iter().chain([&0]).cycle().map(|offset| {
+                with_exponent(&mut rng, dtype, |draw| {
+                    centre.wrapping_add(offset % 32).wrapping_sub(draw.trailing_zeros() as u8)
+                })
+            });
+            put(values, dtype, drawn.take(len));
+        }
         _ => {
             let (centre, seed) = (input.arbitrary::<u8>()?, input.arbitrary::<u16>()?);
-            let zeros = if kind == 3 { input.arbitrary::<u8>()? } else { 0 };
+            let zeros = if kind == 4 { input.arbitrary::<u8>()? } else { 0 };
             let mut rng = ChaCha8Rng::seed_from_u64(u64::from(seed));
             let drawn = std::iter::repeat_with(|| match kind {
-                3 if rng.random::<u8>() <= zeros => 0,
+                4 if rng.random::<u8>() <= zeros => 0,
                 // As Gaussian values are: each exponent below the highest is half as frequent.
-                3 | 4 => {
+                4 | 5 => {
                     with_exponent(&mut rng, dtype, |draw| centre.wrapping_sub(draw.trailing_zeros() as u8))
                 }
                 // A few exponents side by side.
-                5 => with_exponent(&mut rng, dtype, |draw| centre.wrapping_add(draw as u8 % 20)),
+                6 => with_exponent(&mut rng, dtype, |draw| centre.wrapping_add(draw as u8 % 20)),
                 _ => rng.random(),
             });
             put(values, dtype, drawn.take(len));
