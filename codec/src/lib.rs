@@ -51,6 +51,7 @@ mod kernel;
 mod layout;
 #[cfg(feature = "parallel")]
 pub mod parallel;
+mod past;
 mod raw;
 mod registry;
 pub mod scale;

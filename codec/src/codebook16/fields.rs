@@ -1,8 +1,7 @@
 //! How values divide into exponent and rest. BF16 has kernels; FP8 goes eight values at a time through 64-bit words.
 
-use super::book::by_frequency;
 use crate::DType;
-use crate::kernel::{COMMON, Kernel, TILE};
+use crate::kernel::{Kernel, TILE};
 
 /// Bits of a byte that are spread over eight bytes.
 const DIAGONAL: u64 = 0x8040_2010_0804_0201;
@@ -66,7 +65,11 @@ impl Fields {
     /// Adds how often each exponent occurs.
     pub(super) fn count(self, kernel: &Kernel, values: &[u8], counts: &mut [u64; 256]) {
         if self == Self::Bf16 {
-            return count_bf16(kernel, values, counts);
+            for values in values.chunks(2 * TILE) {
+                let found = (kernel.histogram)(values);
+                counts.iter_mut().zip(found).for_each(|(count, found)| *count += u64::from(found));
+            }
+            return;
         }
         for values in values.chunks(2 * TILE) {
             // Four tables, because equal neighbours would wait for each other's counts in one.
@@ -180,24 +183,6 @@ impl Fields {
             Self::E5m2 => &[0, 1, 7],
             Self::E4m3 | Self::Bf16 => &[0, 1, 2, 7],
         }
-    }
-}
-
-/// See [`Fields::count`]. What the tile before has most often is what each tile is expected to have.
-fn count_bf16(kernel: &Kernel, values: &[u8], counts: &mut [u64; 256]) {
-    let mut common = None;
-    for values in values.chunks(2 * TILE) {
-        let found = match &common {
-            Some(common) => (kernel.histogram_near)(values, common),
-            None => (kernel.histogram)(values),
-        };
-        let expected = |common: [u8; COMMON]| common.iter().map(|e| found[usize::from(*e)]).sum::<u32>();
-        // From an eighth of the values on, counting one by one what is not expected takes longer than all the rest.
-        let fits = common.is_some_and(|common| expected(common) as usize > values.len() / 2 / 8 * 7);
-        if !fits {
-            common = Some(*by_frequency(&found).first_chunk().expect("there are 256 exponents"));
-        }
-        counts.iter_mut().zip(found).for_each(|(count, found)| *count += u64::from(found));
     }
 }
 

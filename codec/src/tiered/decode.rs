@@ -5,13 +5,15 @@ use std::ops::Range;
 use super::columns::Columns;
 use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
-use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes, tail_bytes};
+use super::geometry::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
 use super::order::TIERS;
 use super::rest::{Rest, Shape};
+use crate::checksum::BLOCK_BYTES;
 use crate::kernel::tier::{LIST_PAD, Tier, check_passed, ends_clear, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel};
+use crate::past::Past;
 use crate::tile::{marked, mask_len};
-use crate::{BlockFault, DType, Layout, sections};
+use crate::{BlockFault, DType, Layout, checksum, sections};
 
 /// Decodes one block after the other.
 pub(super) struct Decoder<'a> {
@@ -20,6 +22,7 @@ pub(super) struct Decoder<'a> {
     fields: Fields,
     /// There if a block needs them.
     columns: Option<Columns<'a>>,
+    past: Option<Past<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
     list: [u8; BLOCK + LIST_PAD],
 }
@@ -37,12 +40,13 @@ impl<'a> Decoder<'a> {
         layout: Layout,
         fields: Fields,
         columns: Option<Columns<'a>>,
+        past: Option<Past<'a>>,
     ) -> Self {
-        Self { kernel, layout, fields, columns, list: [0; BLOCK + LIST_PAD] }
+        Self { kernel, layout, fields, columns, past, list: [0; BLOCK + LIST_PAD] }
     }
 
     /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off. `first`
-    /// values come before it in the frame.
+    /// values come before it in the frame. Returns the checksum of the values.
     pub(super) fn block<'b>(
         &mut self,
         entry: Entry,
@@ -50,19 +54,22 @@ impl<'a> Decoder<'a> {
         static_body: &'b [u8],
         dynamic: &mut &'b [u8],
         out: &mut [u8],
-    ) -> Result<(), BlockFault> {
+    ) -> Result<u32, BlockFault> {
         match entry.form {
             Form::Zero => out.fill(0),
             Form::Stored => {
                 sections::restore(static_body, dynamic, out).ok_or(BlockFault::Overrun)?;
             }
             Form::One(_) | Form::Nibbles | Form::Bytes => {
-                self.coded(entry, first, static_body, dynamic, out)?;
+                if let Some(sum) = self.coded(entry, first, static_body, dynamic, out)? {
+                    return Ok(sum);
+                }
             }
         }
-        Ok(())
+        Ok(checksum::of_values_at(self.kernel, out, first * self.fields.width()))
     }
 
+    /// Reads a coded body. Returns the checksum of the values if that has come of it.
     fn coded<'b>(
         &mut self,
         entry: Entry,
@@ -70,7 +77,7 @@ impl<'a> Decoder<'a> {
         static_body: &'b [u8],
         dynamic: &mut &'b [u8],
         out: &mut [u8],
-    ) -> Result<(), BlockFault> {
+    ) -> Result<Option<u32>, BlockFault> {
         let count = out.len() / self.fields.width();
         let coded = usize::from(entry.counts[0]);
         let bases = Bases::read(self.layout, entry, count, dynamic)?;
@@ -103,12 +110,12 @@ impl<'a> Decoder<'a> {
         let tier = &entry.form.order().tiers()[0];
         if self.fields.dtype == DType::Bf16 && !entry.masked && !entry.columns {
             check_passed(passed, first_planes).map_err(wrong)?;
-            self.join_tier(&bases, tier, first_planes, rest.bytes(), out);
-            return Ok(());
+            return Ok(Some(self.join_tier(&bases, first, tier, first_planes, rest.bytes(), out)));
         }
         (self.kernel.unpack_tier)(&mut self.list[BLOCK - coded..], passed, tier, first_planes)
             .map_err(wrong)?;
-        self.join(&bases, first, mask, rest, out)
+        self.join(&bases, first, mask, rest, out)?;
+        Ok(None)
     }
 
     /// Leaves what the first tier passes on in the list.
@@ -130,20 +137,41 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// Reads the first tier and writes the values, for BF16 without a mask.
-    fn join_tier(&self, bases: &Bases<'_>, tier: &Tier, mut planes: &[u8], mut rest: &[u8], out: &mut [u8]) {
+    /// Reads the first tier and writes the values, for BF16 without a mask: so many at a time that they are summed while
+    /// they are in the fastest cache. Returns their checksum.
+    fn join_tier(
+        &mut self,
+        bases: &Bases<'_>,
+        first: usize,
+        tier: &Tier,
+        mut planes: &[u8],
+        mut rest: &[u8],
+        out: &mut [u8],
+    ) -> u32 {
+        const GROUPS: usize = BLOCK_BYTES / (2 * BASE_GROUP);
         let mut passed = &self.list[BLOCK - usize::from(bases.entry.counts[1])..];
         let groups = if matches!(bases.entry.form, Form::One(_)) { GROUPS } else { 1 };
-        for (number, out) in out.chunks_mut(2 * BASE_GROUP * groups).enumerate() {
-            let Some(base) = bases.of(number) else {
-                out.fill(0);
-                continue;
-            };
-            let count = out.len() / 2;
-            let planes = planes.split_off(..plane_bytes(count)).expect("there are planes for all values");
-            let rest = rest.split_off(..count).expect("there is a rest for each value");
-            passed = &passed[(self.kernel.join_tier)(passed, tier, planes, rest, base, out)..];
+        let (mut sum, mut group) = (0u32, 0);
+        for out in out.chunks_mut(BLOCK_BYTES) {
+            let values = Past::strip_for(&mut self.past, out);
+            let position = 2 * (first + group * BASE_GROUP);
+            for values in values.chunks_mut(2 * BASE_GROUP * groups) {
+                if let Some(base) = bases.of(group) {
+                    let count = values.len() / 2;
+                    let planes =
+                        planes.split_off(..plane_bytes(count)).expect("there are planes for all values");
+                    let rest = rest.split_off(..count).expect("there is a rest for each value");
+                    let used = (self.kernel.join_tier)(passed, tier, planes, rest, base, values);
+                    passed = &passed[used..];
+                } else {
+                    values.fill(0);
+                }
+                group += groups;
+            }
+            sum = sum.wrapping_add(checksum::of_values_at(self.kernel, values, position));
+            Past::flush(&self.past, out);
         }
+        sum
     }
 
     /// Writes the values.
