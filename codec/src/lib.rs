@@ -71,6 +71,8 @@ pub use dtype::DType;
 pub use error::{BlockFault, DecodeError, EncodeError, RowFault, Section, SpecError, TileFault};
 pub use frame::{decode, decode_from_slice, encode_to_vec};
 pub use header::FRAME_VERSION;
+#[cfg(fuzzing)]
+pub use kernel::with_simd;
 pub use kernel::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 pub use layout::Layout;
 pub use spec::Spec;

@@ -32,6 +32,10 @@ impl Codec for Raw {
         count.saturating_mul(dtype.width()).saturating_add(HEADER_LEN)
     }
 
+    fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        self.bound(layout, dtype, count)
+    }
+
     fn encode(
         &self,
         layout: Layout,

@@ -14,6 +14,8 @@ mod dedup;
 mod golden;
 #[path = "reference.rs"]
 mod reference;
+#[path = "theory.rs"]
+mod theory;
 #[path = "tiered.rs"]
 mod tiered;
 #[path = "tiered_reference.rs"]

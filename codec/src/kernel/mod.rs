@@ -18,6 +18,8 @@ use std::sync::OnceLock;
 
 use crate::TileFault;
 use codes::CodeTable;
+#[cfg(fuzzing)]
+pub use level::with_simd;
 pub use level::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 use near::Near;
 use tier::Tier;
@@ -140,6 +142,10 @@ static ACTIVE: OnceLock<&'static Kernel> = OnceLock::new();
 
 /// The best implementation for this machine, unless [`force_simd`] has chosen another.
 pub(crate) fn active() -> &'static Kernel {
+    #[cfg(fuzzing)]
+    if let Some(kernel) = level::of_thread() {
+        return kernel;
+    }
     ACTIVE.get_or_init(|| all().last().unwrap_or(&PORTABLE))
 }
 
