@@ -25,6 +25,19 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// Counts whose values would not fit into memory saturate.
     fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize;
 
+    /// The fewest bytes that the static and the dynamic section of `count` values can take together; what is shorter is
+    /// no such frame. It grows with `count`, so that a reader that looks first allocates no more than a frame earns.
+    ///
+    /// Counts whose values would not fit into memory saturate.
+    fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        // Front matter, which is what the bound has beside the values, whatever becomes of these.
+        let bound = self.bound(layout, dtype, count);
+        match count.checked_mul(dtype.width()) {
+            Some(values) if bound < usize::MAX => (bound - values).max(self.static_len(layout, dtype, count)),
+            _ => usize::MAX,
+        }
+    }
+
     /// Encodes `values` (little-endian, a whole number of them) and returns the length of the dynamic section in bytes.
     ///
     /// `static_out` has exactly [`Self::static_len`] bytes, all of which are written. `dynamic_out` has at least

@@ -52,7 +52,8 @@ pub fn encode_to_vec(
 
 /// Decodes a frame that is in one buffer, static section first, into `count` values.
 ///
-/// The output is allocated once the header agrees with the caller's expectation.
+/// The output is allocated once the header agrees with the caller's expectation and the frame is no shorter than one of
+/// so many values can be.
 ///
 /// # Errors
 /// As [`decode`].
@@ -67,13 +68,12 @@ pub fn decode_from_slice(
         Layout::Compact => Section::Dynamic,
     };
     let (_, entry) = expect(frame, first, layout, dtype, count)?;
-    let needed = entry.codec.static_len(layout, dtype, count);
-    let (static_section, dynamic_section) = frame.split_at_checked(needed).ok_or(DecodeError::Truncated {
-        section: Section::Static,
-        needed,
-        found: frame.len(),
-    })?;
-    let mut out = vec![0; count.saturating_mul(dtype.width())];
+    let needed = entry.codec.least_len(layout, dtype, count);
+    if frame.len() < needed {
+        return Err(DecodeError::Truncated { section: first, needed, found: frame.len() });
+    }
+    let (static_section, dynamic_section) = frame.split_at(entry.codec.static_len(layout, dtype, count));
+    let mut out = vec![0; count * dtype.width()];
     decode(layout, dtype, static_section, dynamic_section, &mut out)?;
     Ok(out)
 }

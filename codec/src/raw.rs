@@ -2,8 +2,10 @@
 //!
 //! It is the fall-back for small messages and the base line; it still checks what it carries.
 
+use crate::checksum::BLOCK_BYTES;
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
+use crate::past::{self, Past};
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section, checksum, kernel};
 
 /// Values as they are, of any type.
@@ -30,6 +32,10 @@ impl Codec for Raw {
         count.saturating_mul(dtype.width()).saturating_add(HEADER_LEN)
     }
 
+    fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        self.bound(layout, dtype, count)
+    }
+
     fn encode(
         &self,
         layout: Layout,
@@ -44,8 +50,7 @@ impl Codec for Raw {
             Layout::Compact => (dynamic_out, HEADER_LEN + values.len()),
         };
         let (header, body) = out.split_at_mut(HEADER_LEN);
-        body[..values.len()].copy_from_slice(values);
-        let sum = checksum::of_values(kernel::active(), values);
+        let sum = copy_and_sum(values, &mut body[..values.len()]);
         frame::seal(self, (layout, dtype, count), dynamic_len, sum, header);
         Ok(dynamic_len)
     }
@@ -61,6 +66,18 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
         let (expected, found) = (dynamic_len as u64, body.dynamic_section.len());
         return Err(DecodeError::Length { section: Section::Dynamic, expected, found });
     }
-    out.copy_from_slice(&section[HEADER_LEN..]);
-    Ok(checksum::of_values(kernel::active(), out))
+    Ok(copy_and_sum(&section[HEADER_LEN..], out))
+}
+
+/// Copies values and returns their checksum: a block at a time, so that they come from memory once.
+fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u32 {
+    let kernel = kernel::active();
+    let past = Past::of_large(kernel, from.len());
+    let mut sum = 0u32;
+    let blocks = from.chunks(BLOCK_BYTES).zip(to.chunks_mut(BLOCK_BYTES));
+    for (number, (from, to)) in blocks.enumerate() {
+        sum = sum.wrapping_add(checksum::of_values_at(kernel, from, number * BLOCK_BYTES));
+        past::copy(past.as_ref(), from, to);
+    }
+    sum
 }

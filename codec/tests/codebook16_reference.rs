@@ -81,7 +81,10 @@ fn encode(layout: Layout, dtype: DType, values: &[u8]) -> Parts {
     let exponent = |value: u16| usize::from(value) >> mantissa_bits & ((1 << exponent_bits) - 1);
 
     let mut counts = vec![0; 1 << exponent_bits];
-    numbers.iter().for_each(|value| counts[exponent(*value)] += 1);
+    let sampled = if numbers.len() > 32_768 { 2048 } else { 32_768 };
+    for (i, value) in numbers.iter().enumerate() {
+        counts[exponent(*value)] += usize::from(i % 32_768 < sampled);
+    }
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then(a.cmp(b)));
     let mut book = order[..16].to_vec();

@@ -8,10 +8,14 @@ mod codebook16;
 mod codebook16_reference;
 #[path = "codecs.rs"]
 mod codecs;
+#[path = "dedup.rs"]
+mod dedup;
 #[path = "golden.rs"]
 mod golden;
 #[path = "reference.rs"]
 mod reference;
+#[path = "theory.rs"]
+mod theory;
 #[path = "tiered.rs"]
 mod tiered;
 #[path = "tiered_reference.rs"]

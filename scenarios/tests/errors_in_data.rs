@@ -148,6 +148,25 @@ fn payload_files() {
     "#);
 }
 
+/// Spreadsheets put one in front of UTF-8. It took the places of the first row apart, in the middle of a character.
+#[test]
+fn a_byte_order_mark_is_none_of_a_file() {
+    let text = flat("kind = \"transfers\"\nfile = \"f.csv\"\nstart = \"rank-ready\"");
+    Folder::new().with("f.csv", "\u{feff}src,dst,bytes,start_us\n0,1,5,0\n").load(&text);
+    assert_snapshot!(Folder::new().with("f.csv", "\u{feff}\u{b5}s\n").error(&text, &[]), @r#"
+    error: the columns must be `src,dst,bytes,start_us`, found `µs`
+     --> f.csv:1:1
+      |
+    1 | µs
+      | ^^
+      |
+     ::: test.toml:9:8
+      |
+    9 | file = "f.csv"
+      |        ------- named here
+    "#);
+}
+
 #[test]
 fn flow_files() {
     let text = flat("kind = \"transfers\"\nfile = \"f.csv\"\nstart = \"rank-ready\"");

@@ -8,8 +8,8 @@ pub(super) use crate::kernel::codes::ENTRIES;
 
 /// The exponents that `codebook16` has codes for, of values of one type.
 ///
-/// Without one given, the codec makes a book for each frame from its own values, which takes a pass over them. A book
-/// that was calibrated before saves the pass; how well it fits is seen in the frames ([`crate::BookUsage`]). Either way
+/// Without one given, the codec makes a book for each frame from a sample of its own values. A book that was calibrated
+/// before saves that; how well it fits is seen in the frames ([`crate::BookUsage`]). Either way
 /// the book travels in the frame.
 ///
 /// ```
@@ -80,16 +80,22 @@ impl Codebook {
     }
 }
 
-/// All exponents that are counted, the most frequent ones first, the lower one of equals.
-pub(super) fn by_frequency<T: Ord>(counts: &[T]) -> Vec<u8> {
-    let mut order: Vec<u8> = (0..=u8::MAX).take(counts.len()).collect();
-    order.sort_by_key(|exponent| (std::cmp::Reverse(&counts[usize::from(*exponent)]), *exponent));
-    order
+/// Values of which the first [`SAMPLE`] are in the sample of a frame.
+const SPAN: usize = 1 << 15;
+/// So few that counting them takes little time beside coding all; in one piece, so that memory is read in sequence.
+const SAMPLE: usize = 1 << 11;
+
+/// What the book of a frame is made from: all of few values, a sixteenth of many.
+pub(super) fn sample(dtype: DType, values: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (span, sample) = (SPAN * dtype.width(), SAMPLE * dtype.width());
+    let len = if values.len() > span { sample } else { span };
+    values.chunks(span).map(move |chunk| &chunk[..len.min(chunk.len())])
 }
 
 fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {
-    let mut exponents =
-        *by_frequency(counts).first_chunk().expect("every type has at least sixteen exponents");
+    let mut order: Vec<u8> = (0..=u8::MAX).take(counts.len()).collect();
+    order.sort_unstable_by_key(|exponent| (std::cmp::Reverse(counts[usize::from(*exponent)]), *exponent));
+    let mut exponents = *order.first_chunk().expect("every type has at least sixteen exponents");
     exponents.sort_unstable();
     exponents
 }

@@ -6,6 +6,7 @@ use super::fields::Fields;
 use super::geometry::coded_len;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::{Kernel, TILE};
+use crate::past::Past;
 use crate::tile::{Mode, mask_len};
 use crate::{Layout, sections};
 
@@ -25,13 +26,20 @@ pub(super) struct Encoder<'a> {
     escaped: [u64; TILE / 64],
     /// Values of a tile that are not +0.
     kept: [u8; 2 * TILE],
+    past: Option<Past<'a>>,
 }
 
 impl<'a> Encoder<'a> {
-    pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields, book: &[u8; ENTRIES]) -> Self {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        layout: Layout,
+        fields: Fields,
+        book: &[u8; ENTRIES],
+        past: Option<Past<'a>>,
+    ) -> Self {
         let table = CodeTable::new(book);
         let (exponents, escaped, kept) = ([0; TILE], [0; TILE / 64], [0; 2 * TILE]);
-        Self { kernel, layout, fields, table, exponents, escaped, kept }
+        Self { kernel, layout, fields, table, exponents, escaped, kept, past }
     }
 
     /// Writes a body, its first part to `static_body` and the other to the front of `dynamic`; returns the table's entry
@@ -91,7 +99,8 @@ impl<'a> Encoder<'a> {
         } else {
             values
         };
-        let (rest, codes) = head.split_at_mut(fields.rest_len(coded));
+        let body = Past::strip_for(&mut self.past, head);
+        let (rest, codes) = body.split_at_mut(fields.rest_len(coded));
         let exponents = &mut self.exponents[..coded];
         let escaped = &mut self.escaped[..coded.div_ceil(64)];
         fields.split(kernel, kept, rest, exponents);
@@ -101,6 +110,7 @@ impl<'a> Encoder<'a> {
         if fixed_len + escapes_len >= values.len() {
             return None;
         }
+        Past::flush(&self.past, head);
         if escapes > 0 {
             escapes::write(positions, escaped, exponents, &mut tail[..escapes_len]);
         }

@@ -2,7 +2,7 @@
 //!
 //! Codes and rests, sign and mantissa, have a fixed length and are decoded without looking at anything else; an exponent
 //! that has no code is an escape, whose position and exponent correct it afterwards. The frame carries its book of
-//! sixteen exponents: those of its own values, or a [`Codebook`] that was calibrated before.
+//! sixteen exponents: those of a sample of its own values, or a [`Codebook`] that was calibrated before.
 //!
 //! It is not an entropy coder, and its size hardly depends on the values: BF16 takes 12 bits each and FP8 E5M2 takes 7.
 //! FP8 E4M3 has sixteen exponents in all: a code takes as much as the exponent, and nothing but zeros is saved.
@@ -21,6 +21,7 @@ use crate::checksum::{self, BLOCK_BYTES};
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
 use crate::kernel::{self, TILE};
+use crate::past::Past;
 use crate::sections::Writer;
 use crate::{Codec, DType, DecodeError, EncodeError, Layout};
 pub use book::Codebook;
@@ -42,7 +43,7 @@ pub(crate) struct Codebook16 {
 impl Codebook16 {
     const ID: &str = "codebook16";
 
-    /// A book for each frame, from its own values.
+    /// A book for each frame, from a sample of its own values.
     pub(crate) const DEFAULT: Self = Self { book: None };
 }
 
@@ -75,7 +76,7 @@ impl Codec for Codebook16 {
         let fields = Fields::of(dtype).ok_or(EncodeError::Unsupported { codec: Self::ID, dtype })?;
         let book = match self.book {
             Some(book) => book,
-            None => Codebook::calibrate(dtype, [values])?,
+            None => Codebook::calibrate(dtype, book::sample(dtype, values))?,
         };
         let front_len = geometry::front_len(layout, count);
         let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
@@ -83,7 +84,8 @@ impl Codec for Codebook16 {
         front[HEADER_LEN..TABLE].copy_from_slice(book.exponents());
         let mut entries = front[TABLE..].as_chunks_mut::<ENTRY>().0.iter_mut();
         let kernel = kernel::active();
-        let mut encoder = Encoder::new(kernel, layout, fields, book.exponents());
+        let past = Past::of_large(kernel, values.len());
+        let mut encoder = Encoder::new(kernel, layout, fields, book.exponents(), past);
         let mut sum = 0u32;
         for (number, block) in values.chunks(BLOCK_BYTES).enumerate() {
             sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
@@ -110,8 +112,10 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     let book = front.book;
     let kernel = kernel::active();
     let mut decoder = Decoder::new(kernel, layout, fields, book.exponents());
+    let mut past = Past::of_large(kernel, out.len());
     let (mut tile, mut sum) = (0, 0u32);
-    for (number, block) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+    for (number, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+        let block = Past::strip_for(&mut past, out);
         for out in block.chunks_mut(TILE * fields.width()) {
             let entry = front.entry(tile)?;
             let (body, further) = bodies.split_at(static_len(layout, fields, out));
@@ -121,6 +125,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
             tile += 1;
         }
         sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
+        Past::flush(&past, out);
     }
     sum = sum.wrapping_add(checksum::of_front(&front.sections.front[HEADER_LEN..], HEADER_LEN));
     front.sections.finish()?;

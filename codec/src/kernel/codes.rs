@@ -5,7 +5,7 @@
 /// Exponents that have a code.
 pub(crate) const ENTRIES: usize = 16;
 /// Set where a table has a code, so that code 0 differs from none.
-pub(crate) const PRESENT: u8 = 0x10;
+const PRESENT: u8 = 0x10;
 
 /// What exponents are coded by, in the forms that kernels look them up in.
 pub(crate) struct CodeTable {
@@ -46,15 +46,6 @@ impl CodeTable {
     /// Whether the exponent has a code.
     pub(crate) fn contains(&self, exponent: u8) -> bool {
         self.marked[usize::from(exponent)] != 0
-    }
-
-    /// For each exponent its code and [`PRESENT`], or 0.
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        allow(dead_code, reason = "for kernels that look up 256 bytes at once")
-    )]
-    pub(crate) fn marked(&self) -> &[u8; 256] {
-        &self.marked
     }
 
     /// Windows that hold all codes between them. Exponents of a Gaussian need one; with zeros, two.

@@ -86,6 +86,40 @@ pub fn force_simd(level: SimdLevel) -> Result<(), SimdUnavailable> {
     if active == level { Ok(()) } else { Err(SimdUnavailable::Decided { level, active }) }
 }
 
+/// Fuzz targets hold levels against each other, in one process.
+#[cfg(fuzzing)]
+mod fuzzing {
+    use std::cell::Cell;
+
+    use super::super::Kernel;
+    use super::{SimdLevel, all};
+
+    thread_local! {
+        static OF_THREAD: Cell<Option<&'static Kernel>> = const { Cell::new(None) };
+    }
+
+    pub(in super::super) fn of_thread() -> Option<&'static Kernel> {
+        OF_THREAD.get()
+    }
+
+    /// Does `work` on a level, whatever the rest of the process does; work that it hands to other threads is not
+    /// concerned.
+    ///
+    /// # Panics
+    /// If the machine cannot run the level.
+    pub fn with_simd<T>(level: SimdLevel, work: impl FnOnce() -> T) -> T {
+        let kernel = all().find(|kernel| kernel.level == level).expect("the machine has the level");
+        let before = OF_THREAD.replace(Some(kernel));
+        let result = work();
+        OF_THREAD.set(before);
+        result
+    }
+}
+#[cfg(fuzzing)]
+pub(super) use fuzzing::of_thread;
+#[cfg(fuzzing)]
+pub use fuzzing::with_simd;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 //! know nothing of frames, modes or layouts.
 
 pub(crate) mod codes;
+pub(crate) mod eight;
 pub(crate) mod fields;
 pub(crate) mod halves;
 mod level;
@@ -18,6 +19,8 @@ use std::sync::OnceLock;
 
 use crate::TileFault;
 use codes::CodeTable;
+#[cfg(fuzzing)]
+pub use level::with_simd;
 pub use level::{SimdLevel, SimdUnavailable, force_simd, simd_level, simd_levels};
 use near::Near;
 use tier::Tier;
@@ -36,9 +39,6 @@ pub(crate) type Starts = [u8; TILE / INDEX_GROUP];
 
 /// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
-
-/// Exponents that a histogram can be told to expect.
-pub(crate) const COMMON: usize = 12;
 
 /// A coded tile.
 #[derive(Clone, Copy)]
@@ -105,8 +105,6 @@ pub(crate) struct Kernel {
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
-    /// `(values, common)`: the same, faster if most values have one of these exponents, which are distinct.
-    pub(crate) histogram_near: fn(&[u8], &[u8; COMMON]) -> [u32; 256],
     /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
     pub(crate) near: Option<fn(&[u8], u8) -> Near>,
@@ -158,8 +156,11 @@ pub(crate) struct Kernel {
     /// code are the front of `passed`, which has `tier::LIST_PAD` bytes behind them; returns their number. The planes
     /// end clear.
     pub(crate) join_tier: JoinTier,
-    /// `(from, to)`: copies past the caches, to where as many bytes are.
+    /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::past::Past`], which calls
+    /// `fence` afterwards.
     pub(crate) copy_past: fn(&[u8], &mut [u8]),
+    /// Waits until everything that was written past the caches is visible to other threads.
+    pub(crate) fence: fn(),
     /// `(exponents, table, codes, escaped)`: codes of four bits, 0 where the table has none, and a bit for each exponent
     /// that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64.
     pub(crate) pack_codes: fn(&[u8], &CodeTable, &mut [u8], &mut [u64]),
@@ -172,6 +173,10 @@ static ACTIVE: OnceLock<&'static Kernel> = OnceLock::new();
 
 /// The best implementation for this machine, unless [`force_simd`] has chosen another.
 pub(crate) fn active() -> &'static Kernel {
+    #[cfg(fuzzing)]
+    if let Some(kernel) = level::of_thread() {
+        return kernel;
+    }
     ACTIVE.get_or_init(|| all().last().unwrap_or(&PORTABLE))
 }
 
@@ -189,7 +194,6 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     level: SimdLevel::Portable,
     checksum: sums::checksum,
     histogram: sums::histogram,
-    histogram_near: |values, _| sums::histogram(values),
     near: None,
     pack: window::pack,
     unpack: window::unpack,
@@ -210,6 +214,7 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     split_tier: tier::split_tier,
     join_tier: tier::join_tier,
     copy_past: |from, to| to.copy_from_slice(from),
+    fence: || (),
     pack_codes: codes::pack_codes,
     unpack_codes: codes::unpack_codes,
 };

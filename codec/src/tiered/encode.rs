@@ -10,6 +10,7 @@ use super::rest::{RestMut, RestStats};
 use crate::checksum::BLOCK_BYTES;
 use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+use crate::past::Past;
 use crate::{DType, Layout, checksum, sections};
 
 /// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
@@ -22,9 +23,11 @@ pub(super) struct Encoder<'a> {
     fields: Fields,
     columns: Option<Columns<'a>>,
     sums: [GroupSums; GROUPS],
+    stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
     pub(super) checksum: u32,
+    past: Option<Past<'a>>,
     /// Residuals, then what the tiers pass on; and room for a vector.
     list: [u8; BLOCK + LIST_PAD],
 }
@@ -44,9 +47,21 @@ impl<'a> Encoder<'a> {
         layout: Layout,
         fields: Fields,
         columns: Option<Columns<'a>>,
+        past: Option<Past<'a>>,
     ) -> Self {
         let sums = [GroupSums::default(); GROUPS];
-        Self { kernel, layout, fields, columns, sums, position: 0, checksum: 0, list: [0; BLOCK + LIST_PAD] }
+        Self {
+            kernel,
+            layout,
+            fields,
+            columns,
+            sums,
+            stats: RestStats::EMPTY,
+            position: 0,
+            checksum: 0,
+            past,
+            list: [0; BLOCK + LIST_PAD],
+        }
     }
 
     /// Writes the body of a block: all of `static_body`, which is empty in the compact layout, and the front of
@@ -66,11 +81,8 @@ impl<'a> Encoder<'a> {
         self.sum(values);
         self.sum_offsets(values, first);
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
-        let rest = match self.layout {
-            Layout::Split => RestStats::new(self.fields, &[]),
-            Layout::Compact => RestStats::new(self.fields, values),
-        };
-        let plan = Plan::new(self.layout, self.fields, count, sums, &rest);
+        self.stats.collect(self.layout, self.fields, values);
+        let plan = Plan::new(self.layout, self.fields, count, sums, &self.stats);
         if plan.form == Form::Zero {
             return Some((Entry::uncoded(Form::Zero), 0));
         }
@@ -133,7 +145,11 @@ impl<'a> Encoder<'a> {
             Layout::Compact => room.split_off_mut(..head_len)?,
         };
         let (planes, rest) = head.split_at_mut(plane_bytes(plan.coded));
-        let rest = RestMut::new(&plan.rest, rest);
+        let mut rest = RestMut::new(&plan.rest, rest);
+        for (number, tiers, out) in rest.tiered() {
+            self.gather(plan, values, number);
+            tiers.pack(self.kernel, &mut self.list[..plan.coded], out);
+        }
         let mut left = if self.fields.dtype == DType::Bf16 && !plan.masked && self.columns.is_none() {
             self.split_tier(plan, values, planes, rest)
         } else {
@@ -167,22 +183,40 @@ impl<'a> Encoder<'a> {
         let mut rest = rest.bytes();
         // What has one base goes through the kernel in one call, but so little that it stays in the fastest cache.
         let groups = if matches!(plan.form, Form::One(_)) { STRIP } else { 1 };
-        let mut passed = 0;
-        for (values, bases) in values.chunks(2 * BASE_GROUP * groups).zip(plan.bases.chunks(groups)) {
-            let Some(base) = self.base(bases[0]) else { continue };
-            let count = values.len() / 2;
-            let rest = rest.split_off_mut(..count).expect("there is a rest for each value");
-            let planes = planes.split_off_mut(..plane_bytes(count)).expect("there are planes for all values");
-            passed = (self.kernel.split_tier)(values, base, tier, rest, planes, &mut self.list, passed);
+        let (layout, mut passed) = (self.layout, 0);
+        for (values, bases) in values.chunks(2 * BASE_GROUP * STRIP).zip(plan.bases.chunks(STRIP)) {
+            let kept =
+                bases.iter().zip(values.chunks(2 * BASE_GROUP)).filter(|(base, _)| keeps(layout, **base));
+            let len = kept.map(|(_, values)| values.len() / 2).sum();
+            let out = rest.split_off_mut(..len).expect("there is a rest for each value");
+            let mut rest = Past::strip_for(&mut self.past, out);
+            for (values, bases) in values.chunks(2 * BASE_GROUP * groups).zip(bases.chunks(groups)) {
+                if !keeps(layout, bases[0]) {
+                    continue;
+                }
+                let (base, count) = (bases[0].unwrap_or(0), values.len() / 2);
+                let rest = rest.split_off_mut(..count).expect("there is a rest for each value");
+                let planes =
+                    planes.split_off_mut(..plane_bytes(count)).expect("there are planes for all values");
+                passed = (self.kernel.split_tier)(values, base, tier, rest, planes, &mut self.list, passed);
+            }
+            Past::flush(&self.past, out);
         }
         passed
     }
 
-    /// The base of a group by its layout; none if the group is left out.
-    fn base(&self, base: Option<u8>) -> Option<u8> {
-        match self.layout {
-            Layout::Split => base.or(Some(0)),
-            Layout::Compact => base,
+    /// Puts byte plane `number` of the rests of the coded values, in the compact layout, into the list.
+    fn gather(&mut self, plan: &Plan, values: &[u8], number: usize) {
+        let (fields, places) = (self.fields, self.fields.places());
+        let mut done = 0;
+        let groups = values.chunks(fields.width() * BASE_GROUP).zip(&plan.bases);
+        for (values, _) in groups.filter(|(_, base)| base.is_some()) {
+            fields.for_each(values, |value| {
+                if value != 0 || !plan.masked {
+                    self.list[done] = (places.rest(value) >> (8 * number)) as u8;
+                    done += 1;
+                }
+            });
         }
     }
 
@@ -266,4 +300,9 @@ impl<'a> Encoder<'a> {
         }
         done + count
     }
+}
+
+/// Whether a group with this base is coded: without one, all its values are +0.
+fn keeps(layout: Layout, base: Option<u8>) -> bool {
+    layout == Layout::Split || base.is_some()
 }

@@ -19,9 +19,11 @@ mod order;
 mod plan;
 mod rest;
 mod spread;
+mod tiers;
 
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
+use crate::past::Past;
 use crate::registry::{Choice, Value, Values};
 use crate::sections::{Reader, Writer};
 use crate::spec::ROW;
@@ -117,7 +119,9 @@ impl Tiered {
         dynamic.split_off_mut(..vector.len())?.copy_from_slice(vector);
         dynamic_len += vector.len();
         let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
-        let mut encoder = Encoder::new(kernel::active(), layout, fields, columns);
+        let kernel = kernel::active();
+        let past = Past::of_large(kernel, values.len());
+        let mut encoder = Encoder::new(kernel, layout, fields, columns, past);
         let mut used = vector.is_empty();
         for (values, entry) in values.chunks(BLOCK * fields.width()).zip(table) {
             let static_len = static_len(layout, fields, values);
@@ -156,15 +160,15 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
         sum = sum.wrapping_add(checksum::of_front(vector, front.len()));
         columns = Some(read);
     }
-    let mut decoder = Decoder::new(kernel, layout, fields, columns);
-    let block_len = BLOCK * fields.width();
-    for (number, (out, entry)) in out.chunks_mut(block_len).zip(table).enumerate() {
+    let past = Past::of_large(kernel, out.len());
+    let mut decoder = Decoder::new(kernel, layout, fields, columns, past);
+    for (number, (out, entry)) in out.chunks_mut(BLOCK * fields.width()).zip(table).enumerate() {
         let fault = |fault| DecodeError::Block { block: number, fault };
         let entry = Entry::from_bytes(*entry, layout, fields, out.len() / fields.width()).map_err(fault)?;
         let (body, further) = bodies.split_at(static_len(layout, fields, out));
-        decoder.block(entry, number * BLOCK, body, &mut sections.dynamic, out).map_err(fault)?;
+        let block = decoder.block(entry, number * BLOCK, body, &mut sections.dynamic, out);
+        sum = sum.wrapping_add(block.map_err(fault)?);
         bodies = further;
-        sum = sum.wrapping_add(checksum::of_values_at(kernel, out, number * block_len));
     }
     sections.finish()?;
     Ok(sum)

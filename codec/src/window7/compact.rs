@@ -8,6 +8,7 @@ use super::mode::Tile;
 use super::tile_sum;
 use crate::header::HEADER_LEN;
 use crate::kernel::{Kernel, Starts, TILE};
+use crate::past::Past;
 use crate::scale::Estimator;
 use crate::sections::{Reader, Writer};
 use crate::tile::{Mode, check_mask, mask_len};
@@ -28,12 +29,14 @@ pub(super) fn encode(
     Writer { front, dynamic: bodies, .. }: &mut Writer<'_>,
 ) -> (usize, u32) {
     let table = front[HEADER_LEN..].as_chunks_mut::<COMPACT_ENTRY>().0;
+    let past = Past::of_large(kernel, values.len());
     let mut encoder = Encoder {
         fields: Fields::of(kernel, dtype),
         coder: Coder::new(kernel, scale),
         upper: [0; _],
         starts: [0; _],
         zeros: true,
+        past,
     };
     let mut kept: Room = [0; _];
     let (mut position, mut sum) = (0, 0u32);
@@ -46,16 +49,17 @@ pub(super) fn encode(
     (position, sum)
 }
 
-struct Encoder {
+struct Encoder<'a> {
     fields: Fields,
     coder: Coder,
     upper: [u8; 2 * TILE],
     starts: Starts,
     /// Whether the tile before has zeros.
     zeros: bool,
+    past: Option<Past<'a>>,
 }
 
-impl Encoder {
+impl Encoder<'_> {
     /// Chooses a form for a tile and writes its body to the front of `body`; returns the length. `kept` is room for values.
     fn tile(&mut self, values: &[u8], kept: &mut Room, body: &mut [u8]) -> (Tile, usize) {
         let count = values.len() / self.fields.width();
@@ -97,7 +101,8 @@ impl Encoder {
         if needed >= limit {
             return None;
         }
-        let (rest, codes) = body[lower_len..][..needed].split_at_mut(count);
+        let head = &mut body[lower_len..][..needed];
+        let (rest, codes) = Past::strip_for(&mut self.past, head).split_at_mut(count);
         let upper = self.fields.upper(values, &mut self.upper);
         let choice = self.coder.code(upper, rest, codes, &mut self.starts);
         let index_len = compact_index(count, choice.escapes.len());
@@ -105,6 +110,7 @@ impl Encoder {
         if len >= limit {
             return None;
         }
+        Past::flush(&self.past, head);
         let (starts, behind) = body[lower_len + needed..].split_at_mut(choice.starts.len());
         let (index, behind) = behind.split_at_mut(index_len);
         starts.copy_from_slice(choice.starts);
@@ -126,9 +132,10 @@ pub(super) fn decode(
     let fields = Fields::of(kernel, dtype);
     let table = reader.front[HEADER_LEN..].as_chunks::<COMPACT_ENTRY>().0;
     let (mut kept, mut upper): (Room, _) = ([0; _], [0; _]);
-    let mut sum = 0u32;
-    for (number, (out, entry)) in out.chunks_mut(dtype.width() * TILE).zip(table).enumerate() {
+    let (mut sum, mut past) = (0u32, fields.past(out.len()));
+    for (number, (to, entry)) in out.chunks_mut(dtype.width() * TILE).zip(table).enumerate() {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
+        let out = Past::strip_for(&mut past, to);
         let count = out.len() / dtype.width();
         let tile = Tile::from_compact(*entry, count, dtype).map_err(fault)?;
         let body = reader.dynamic.split_off(..body_len(&tile, dtype, count));
@@ -146,6 +153,7 @@ pub(super) fn decode(
             }
         }
         sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
+        Past::flush(&past, to);
     }
     reader.finish()?;
     Ok(sum)

@@ -2,6 +2,7 @@
 
 use crate::DType;
 use crate::kernel::{Kernel, TILE};
+use crate::past::{Past, STRIP_BYTES};
 
 /// A type of values, and the kernel for it.
 #[derive(Clone, Copy)]
@@ -12,6 +13,8 @@ pub(super) struct Fields {
 
 /// Room for the BF16 values of a tile.
 pub(super) type Upper = [u8; 2 * TILE];
+
+const _: () = assert!(2 * TILE <= STRIP_BYTES);
 
 impl Fields {
     pub(super) fn of(kernel: &'static Kernel, dtype: DType) -> Self {
@@ -27,6 +30,12 @@ impl Fields {
     /// Bytes of a value's lower half, if it has one.
     pub(super) fn lower_width(self) -> usize {
         lower_width(self.dtype)
+    }
+
+    /// Whether decoded values, `len` bytes in all, are to be written past the caches. A tile of FP32 values is longer than
+    /// a strip.
+    pub(super) fn past<'a>(self, len: usize) -> Option<Past<'a>> {
+        if self.dtype == DType::Bf16 { Past::of_large(self.kernel, len) } else { None }
     }
 
     /// The values as BF16; `room` is for those that are not yet.

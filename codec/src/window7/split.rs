@@ -10,6 +10,7 @@ use super::mode::Tile;
 use super::tile_sum;
 use crate::header::HEADER_LEN;
 use crate::kernel::{INDEX_GROUP, Kernel, TILE};
+use crate::past::Past;
 use crate::scale::Estimator;
 use crate::sections::{self, Reader, Writer};
 use crate::tile::Mode;
@@ -34,6 +35,7 @@ pub(super) fn encode(
     let bodies = bodies.chunks_mut(static_body(dtype, TILE));
     let (mut position, mut sum) = (0, 0u32);
     let (mut room, mut starts) = ([0; 2 * TILE], [0; TILE / INDEX_GROUP]);
+    let mut past = Past::of_large(kernel, values.len());
     for (number, (((values, entry), index_bytes), body)) in
         values.chunks(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
@@ -42,12 +44,13 @@ pub(super) fn encode(
         let dynamic = &mut dynamic[position..];
         if has_codes(count) {
             let (lower, coded) = body.split_at_mut(fields.lower_width() * count);
-            let (rest, codes) = coded.split_at_mut(count);
+            let (rest, codes) = Past::strip_for(&mut past, coded).split_at_mut(count);
             let choice = coder.code(fields.upper(values, &mut room), rest, codes, &mut starts);
             let escapes_at = choice.starts.len();
             let len = escapes_at + choice.escapes.len();
             if static_body(dtype, count) + len < values.len() {
                 fields.write_lower(values, lower);
+                Past::flush(&past, coded);
                 dynamic[..escapes_at].copy_from_slice(choice.starts);
                 dynamic[escapes_at..len].copy_from_slice(choice.escapes);
                 for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(choice.index) {
@@ -80,11 +83,12 @@ pub(super) fn decode(
     let table = front[HEADER_LEN..index_at.start].as_chunks::<SPLIT_ENTRY>().0;
     let indexes = front[index_at].chunks(2 * TILE / INDEX_GROUP);
     let bodies = reader.bodies.chunks(static_body(dtype, TILE));
-    let (mut sum, mut room) = (0u32, [0; 2 * TILE]);
-    for (number, (((out, entry), index_bytes), body)) in
+    let (mut sum, mut room, mut past) = (0u32, [0; 2 * TILE], fields.past(out.len()));
+    for (number, (((to, entry), index_bytes), body)) in
         out.chunks_mut(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
+        let out = Past::strip_for(&mut past, to);
         let count = out.len() / width;
         let tile = Tile::from_split(*entry, count).map_err(fault)?;
         let mut index = [0; TILE / INDEX_GROUP];
@@ -106,6 +110,7 @@ pub(super) fn decode(
             return Err(fault(TileFault::EscapeIndex));
         }
         sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
+        Past::flush(&past, to);
     }
     reader.finish()?;
     Ok(sum)

@@ -45,6 +45,7 @@ impl Frame {
                 (vec![poison; static_len], vec![poison; bound - static_len]);
             let len = codec.encode(layout, dtype, &values, &mut static_out, &mut dynamic_out).unwrap();
             dynamic_out.truncate(len);
+            assert!(static_len + len >= codec.least_len(layout, dtype, count), "shorter than can be");
             (values, static_out, dynamic_out)
         };
         let first = encode(0x00);

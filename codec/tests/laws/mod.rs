@@ -30,6 +30,7 @@ macro_rules! codec_laws {
             overwritten_frames_never_pass_or_panic,
             unfit_buffers_are_errors,
             one_buffer_is_enough,
+            headers_alone_allocate_nothing,
         ]);
     };
     ($name:ident, $spec:expr, $dtype:ident, [$($law:ident,)*]) => {
@@ -94,13 +95,17 @@ pub(crate) fn tile_borders_survive(spec: &str, dtype: DType) {
 }
 
 pub(crate) fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
-    let (asked, plain) = (codec(spec), codec(spec.split(':').next().unwrap()));
+    // Nor on what is in front of the codec.
+    let plain = spec.split('+').next_back().unwrap().split(':').next().unwrap();
+    let (asked, plain) = (codec(spec), codec(plain));
     for layout in Layout::ALL {
         let mut last = 0;
         for count in (0..3000).chain(LARGE) {
             let bound = asked.bound(layout, dtype, count);
             assert_eq!(bound, plain.bound(layout, dtype, count));
             assert_eq!(asked.static_len(layout, dtype, count), plain.static_len(layout, dtype, count));
+            let least = asked.least_len(layout, dtype, count);
+            assert!(asked.static_len(layout, dtype, count) <= least && least <= bound, "{count} values");
             assert!(last <= bound, "{count} values may take less than fewer values");
             // A small header: the fixed part, and at most 1 % of the values.
             assert!(bound <= 256 + count * dtype.width() * 101 / 100, "{count} values");
@@ -262,6 +267,26 @@ pub(crate) fn one_buffer_is_enough(spec: &str, dtype: DType) {
             for len in (0..buffer.len()).step_by(1 + count / 100) {
                 assert!(decode_from_slice(layout, dtype, count, &buffer[..len]).is_err(), "cut to {len}");
             }
+        }
+    }
+}
+
+/// A header can name any number of values, and whoever asks for as many must not get memory for them.
+pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
+    let codec = codec(spec);
+    for layout in Layout::ALL {
+        let mut frame = encode_to_vec(&*codec, layout, dtype, &[]).unwrap();
+        for count in [1 << 40, usize::MAX / 8, usize::MAX / 4, usize::MAX / 4 + 1, usize::MAX / 2, usize::MAX]
+        {
+            frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
+            let needed = codec.least_len(layout, dtype, count);
+            assert!(needed > 1 << 27, "{needed} bytes for {count} values");
+            let error = decode_from_slice(layout, dtype, count, &frame).unwrap_err();
+            let found = frame.len();
+            assert!(
+                matches!(error, DecodeError::Truncated { needed: n, found: f, .. } if (n, f) == (needed, found)),
+                "{error}"
+            );
         }
     }
 }

@@ -14,6 +14,9 @@ use crate::reader::Field;
 /// Most rows of a file.
 const ROW_LIMIT: usize = 4_194_304;
 
+/// What spreadsheets put in front of UTF-8.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The rows of a file, the header included; blank lines are left out. Fields are not quoted.
 pub(super) struct TableFile {
     document: Arc<Document>,
@@ -41,7 +44,11 @@ impl TableFile {
     pub(super) fn read(field: &Field<'_>, base: &std::path::Path) -> Result<Self> {
         let path: PathBuf = base.join(field.string()?);
         let unreadable = |source| field.error(Problem::Unreadable { path: path.clone(), source });
-        let text = fs::read_to_string(&path).map_err(unreadable)?;
+        let mut text = fs::read_to_string(&path).map_err(unreadable)?;
+        // The CSV reader skips it, and offsets would be those of other bytes.
+        if text.starts_with(BYTE_ORDER_MARK) {
+            text.drain(..BYTE_ORDER_MARK.len_utf8());
+        }
         let document = Document::file(path.display().to_string(), text);
         let rows = split(&document.text);
         let file = Self { document, rows, named_at: field.place() };

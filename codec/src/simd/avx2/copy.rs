@@ -7,7 +7,7 @@ use super::vector::load;
 /// Bytes of a vector.
 const VECTOR: usize = 32;
 
-/// See [`crate::kernel::Kernel::copy_past`].
+/// See [`crate::kernel::Kernel::copy_past`]. These stores are not in order with others.
 #[target_feature(enable = "avx2")]
 pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
@@ -22,7 +22,11 @@ pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
         // `align_offset` has aligned, if anything is left to copy at all.
         unsafe { _mm256_stream_si256(std::ptr::from_mut(out).cast(), load(vector)) }
     }
-    // Such stores may overtake others; whoever is told of them later must find them done.
-    _mm_sfence();
     to_tail.copy_from_slice(from_tail);
+}
+
+/// See [`crate::kernel::Kernel::fence`].
+#[target_feature(enable = "avx2")]
+pub(super) fn fence() {
+    _mm_sfence();
 }

@@ -4,7 +4,6 @@ mod codes;
 mod copy;
 mod counts;
 mod fields;
-mod histogram;
 mod mask;
 mod pack;
 mod sums;
@@ -16,7 +15,7 @@ use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
-use crate::kernel::{COMMON, Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
+use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -29,7 +28,6 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
-    fn histogram_near(values: &[u8], common: &[u8; COMMON]) -> [u32; 256] => histogram::histogram_near;
     fn near(values: &[u8], start: u8) -> Near => counts::near;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
@@ -55,6 +53,7 @@ entries! {
     fn join_tier(passed: &[u8], tier: &Tier, planes: &[u8], rest: &[u8], base: u8, values: &mut [u8]) -> usize
         => tier::join_tier;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
+    fn fence() -> () => copy::fence;
     fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
         => codes::pack_codes;
     fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
@@ -66,7 +65,6 @@ pub(super) static AVX2: Kernel = Kernel {
     checksum,
     // Counters in memory are as fast as the processor can increment them.
     histogram: crate::kernel::sums::histogram,
-    histogram_near,
     near: Some(near),
     pack,
     unpack,
@@ -88,6 +86,7 @@ pub(super) static AVX2: Kernel = Kernel {
     split_tier,
     join_tier,
     copy_past,
+    fence,
     pack_codes,
     unpack_codes,
 };

@@ -7,7 +7,7 @@ use super::vector::{load, load_part, store_part};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// See [`crate::kernel::Kernel::copy_past`].
+/// See [`crate::kernel::Kernel::copy_past`]. These stores are not in order with others.
 #[target_feature(enable = "avx512bw")]
 pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy is as long as what is copied");
@@ -22,7 +22,5 @@ pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
         // `align_offset` has aligned, if anything is left to copy at all.
         unsafe { _mm512_stream_si512(std::ptr::from_mut(out).cast(), load(line)) }
     }
-    // Such stores may overtake others; whoever is told of them later must find them done.
-    _mm_sfence();
     store_part(to_tail, load_part(from_tail));
 }

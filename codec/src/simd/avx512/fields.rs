@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{join_64, load, load_part, prefetch, split_64, store, store_part};
+use super::vector::{AHEAD, join_64, load, load_part, prefetch, prefetch_far, split_64, store, store_part};
 use crate::kernel::{BASE_GROUP, GroupSums, TILE, fields};
 
 /// See [`crate::kernel::Kernel::group_sums`].
@@ -36,6 +36,8 @@ pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     let (full, residuals_tail) = residuals.split_at_mut(64 * steps.len());
     for ((values, rest), residuals) in steps.iter().zip(rests.as_chunks_mut().0).zip(full.as_chunks_mut().0) {
         let [low, high] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
+        prefetch_far(low, AHEAD);
+        prefetch_far(high, AHEAD);
         let (rests, exponents) = split_64(load(low), load(high));
         store(rest, rests);
         store(residuals, _mm512_sub_epi8(exponents, base));

@@ -1,6 +1,5 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
-mod codes;
 mod copy;
 mod counts;
 mod fields;
@@ -14,7 +13,6 @@ mod vector;
 
 use super::avx2::{self, AVX2};
 use crate::TileFault;
-use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
 use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
@@ -63,9 +61,6 @@ entries! {
     fn join_tier(passed: &[u8], tier: &Tier, planes: &[u8], rest: &[u8], base: u8, values: &mut [u8]) -> usize
         => tier::join_tier;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
-    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
-        => codes::pack_codes;
-    fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 
 static AVX512: Kernel = Kernel {
@@ -91,7 +86,5 @@ static AVX512: Kernel = Kernel {
     split_tier,
     join_tier,
     copy_past,
-    pack_codes,
-    unpack_codes,
     ..AVX2
 };

@@ -3,13 +3,11 @@
 use std::arch::x86_64::*;
 
 use super::vector::{
-    first_bits, join_64, load, load_part, prefetch, prefetch_far, split_64, store, store_part,
+    AHEAD, first_bits, join_64, load, load_part, prefetch, prefetch_far, split_64, store, store_part,
 };
 use crate::kernel::TILE;
 use crate::kernel::tier::{LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, write_pair};
 
-/// How far ahead of their use values are asked for: a block of `tiered`, so that the next one is summed from the cache.
-const AHEAD: usize = 1 << 16;
 const _: () = assert!(STEP == 64 && LIST_PAD >= STEP);
 
 /// The residuals that a tier has codes for, in all bytes of a vector each.
@@ -117,7 +115,6 @@ pub(super) fn split_tier(
     };
     for ((values, rest), pair) in steps.iter().zip(rests.as_chunks_mut::<STEP>().0).zip(pairs) {
         prefetch_far(values, AHEAD);
-        prefetch(rest, TILE);
         let [first, second] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
         prefetch_far(second, AHEAD);
         let (rests, exponents) = split_64(load(first), load(second));

@@ -2,6 +2,9 @@
 
 use std::arch::x86_64::*;
 
+/// How far ahead of their use values are asked for: a block of `tiered`, so that the next one is summed from the cache.
+pub(super) const AHEAD: usize = 1 << 16;
+
 /// Values of 16 bits in two vectors.
 pub(super) const STEP: usize = 64;
 

@@ -1,0 +1,81 @@
+//! Writing past the caches: memory that is written this way is not read first, and what lies in the caches stays there.
+
+use crate::kernel::Kernel;
+
+/// From so many bytes of values on, a frame and its values are taken to be more than the caches near a core hold.
+const LARGE: usize = 1 << 21;
+
+/// Bytes of a strip: a block of the checksum, or the rests and codes of a tile.
+pub(crate) const STRIP_BYTES: usize = 1 << 14;
+
+/// Permission to write past the caches. When it is dropped, everything so written is visible to other threads.
+pub(crate) struct Past<'a> {
+    kernel: &'a Kernel,
+    /// What is made in the fastest cache, to be copied from there.
+    strip: [u8; STRIP_BYTES],
+}
+
+impl<'a> Past<'a> {
+    /// The permission, if this many bytes of values are coded in one go.
+    pub(crate) fn of_large(kernel: &'a Kernel, values_len: usize) -> Option<Self> {
+        (values_len >= LARGE).then(|| Self { kernel, strip: [0; STRIP_BYTES] })
+    }
+
+    /// The front of the strip: room for as many bytes as `to` where there is permission, otherwise `to` itself.
+    pub(crate) fn strip_for<'b>(past: &'b mut Option<Self>, to: &'b mut [u8]) -> &'b mut [u8] {
+        match past {
+            Some(past) => &mut past.strip[..to.len()],
+            None => to,
+        }
+    }
+
+    /// Brings what was written to the strip to where it belongs.
+    pub(crate) fn flush(past: &Option<Self>, to: &mut [u8]) {
+        if let Some(past) = past {
+            past.copy(&past.strip[..to.len()], to);
+        }
+    }
+
+    /// Copies to where as many bytes are. Best for hundreds of bytes or more that are in the fastest cache.
+    pub(crate) fn copy(&self, from: &[u8], to: &mut [u8]) {
+        (self.kernel.copy_past)(from, to);
+    }
+}
+
+impl Drop for Past<'_> {
+    fn drop(&mut self) {
+        (self.kernel.fence)();
+    }
+}
+
+/// Copies, past the caches where that is permitted.
+pub(crate) fn copy(past: Option<&Past<'_>>, from: &[u8], to: &mut [u8]) {
+    match past {
+        Some(past) => past.copy(from, to),
+        None => to.copy_from_slice(from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel;
+
+    #[test]
+    fn copies_of_every_length_and_alignment_arrive() {
+        let source: Vec<u8> = (0..700u32).map(|i| ((i * 37) >> 2) as u8).collect();
+        for kernel in kernel::all() {
+            for start in 0..70 {
+                for len in [0, 1, 31, 32, 63, 64, 65, 127, 128, 300, 512] {
+                    let mut out = vec![0xee; 700];
+                    let past = Past::of_large(kernel, LARGE).expect("this is large");
+                    past.copy(&source[start / 3..][..len], &mut out[start..][..len]);
+                    drop(past);
+                    assert!(out[start..][..len] == source[start / 3..][..len]);
+                    assert!(out[..start].iter().chain(&out[start + len..]).all(|byte| *byte == 0xee));
+                }
+            }
+        }
+        assert!(Past::of_large(&kernel::PORTABLE, LARGE - 1).is_none());
+    }
+}

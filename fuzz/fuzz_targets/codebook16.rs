@@ -1,0 +1,19 @@
+//! Frames of `codebook16`, with books of their own or any others, damaged and given the checksum that their values call
+//! for.
+
+#![no_main]
+
+use arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    // Too few bytes are no input.
+    let _ = run(&mut Unstructured::new(input));
+});
+
+fn run(input: &mut Unstructured<'_>) -> Result<()> {
+    let own = zipwire_fuzz::codec("codebook16");
+    let dtype = zipwire_fuzz::dtype(input, &*own)?;
+    let codec = if input.arbitrary()? { zipwire_fuzz::codebook16(input, dtype)? } else { own };
+    zipwire_fuzz::damaged_frame(input, &*codec, dtype)
+}

@@ -1,0 +1,27 @@
+//! Any values through every codec, layout and type: the same bytes on every level, and the values again.
+
+#![no_main]
+
+use arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use zipwire_fuzz::{Frame, SPECS};
+
+fuzz_target!(|input: &[u8]| {
+    // Too few bytes are no input.
+    let _ = run(&mut Unstructured::new(input));
+});
+
+fn run(input: &mut Unstructured<'_>) -> Result<()> {
+    let spec = input.choose(&SPECS)?;
+    let codec = match *spec {
+        "tiered" => zipwire_fuzz::tiered(input)?,
+        spec => zipwire_fuzz::codec(spec),
+    };
+    let dtype = zipwire_fuzz::dtype(input, &*codec)?;
+    let layout = zipwire_fuzz::layout(input)?;
+    let values = zipwire_fuzz::values(input, dtype)?;
+    let frame = Frame::new(&*codec, layout, dtype, &values);
+    assert!(frame.len() <= codec.bound(layout, dtype, values.len() / dtype.width()));
+    frame.check_intact(&values);
+    Ok(())
+}

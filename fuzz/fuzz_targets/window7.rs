@@ -1,0 +1,17 @@
+//! Frames of `window7`, damaged and given the checksum that their values call for.
+
+#![no_main]
+
+use arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    // Too few bytes are no input.
+    let _ = run(&mut Unstructured::new(input));
+});
+
+fn run(input: &mut Unstructured<'_>) -> Result<()> {
+    let spec = input.choose(&["window7", "window7:scale=std", "window7:scale=mean-abs"])?;
+    let codec = zipwire_fuzz::codec(spec);
+    zipwire_fuzz::damaged_frame(input, &*codec, zipwire_codec::DType::Bf16)
+}

@@ -1,0 +1,172 @@
+//! Frames, and what must hold of intact ones, of damaged ones, and of bytes that may be none.
+
+use zipwire_codec::{
+    BookUsage, Codec, DType, DecodeError, Layout, SimdLevel, decode, decode_from_slice, simd_levels,
+    with_simd,
+};
+
+/// Where the length of the dynamic section is in the header.
+const DYNAMIC_LEN: usize = 16;
+/// Where the checksum is in the header.
+const CHECKSUM: usize = 24;
+
+/// A frame in memory of exactly its lengths, so that the AddressSanitizer sees every step beyond.
+pub struct Frame {
+    layout: Layout,
+    dtype: DType,
+    count: usize,
+    static_section: Vec<u8>,
+    dynamic_section: Vec<u8>,
+}
+
+impl Frame {
+    /// Encodes on every level.
+    ///
+    /// # Panics
+    /// If levels or the former content of the buffers make a difference, or the codec breaks its promises on lengths.
+    pub fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
+        let count = values.len() / dtype.width();
+        let (static_len, bound) = (codec.static_len(layout, dtype, count), codec.bound(layout, dtype, count));
+        let encode = |level, poison| {
+            let values = values.to_vec().into_boxed_slice();
+            let mut static_section = vec![poison; static_len];
+            let mut dynamic_section = vec![poison; bound - static_len];
+            let encode = || codec.encode(layout, dtype, &values, &mut static_section, &mut dynamic_section);
+            let len = with_simd(level, encode).expect("values never cause an error");
+            // A copy of exactly this length.
+            (static_section, dynamic_section[..len].to_vec())
+        };
+        let first = encode(SimdLevel::Portable, 0);
+        for level in vector_levels() {
+            assert!(encode(level, 0xa5) == first, "`{level}` writes other bytes");
+        }
+        let (static_section, dynamic_section) = first;
+        Self { layout, dtype, count, static_section, dynamic_section }
+    }
+
+    /// An undamaged frame gives the values on every level.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn check_intact(&self, values: &[u8]) {
+        let out = self.check().expect("an intact frame decodes");
+        assert!(out == values, "other values come back");
+    }
+
+    /// A damaged frame gives the same values or the same error on every level; with the checksum that its values call
+    /// for, it decodes.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn check_damaged(&mut self) {
+        let dynamic_len = (self.dynamic_section.len() as u64).to_le_bytes();
+        (0..8).for_each(|i| self.set(DYNAMIC_LEN + i, |_| dynamic_len[i]));
+        if let Err(DecodeError::Checksum { found, .. }) = self.check() {
+            (0..4).for_each(|i| self.set(CHECKSUM + i, |_| found.to_le_bytes()[i]));
+            self.check().expect("only the checksum was wrong");
+        }
+    }
+
+    fn check(&self) -> Result<Vec<u8>, DecodeError> {
+        let Self { layout, dtype, count, static_section, dynamic_section } = self;
+        check_decoded(*layout, *dtype, *count, static_section, dynamic_section)
+    }
+
+    /// Bytes of both sections.
+    pub fn len(&self) -> usize {
+        self.static_section.len() + self.dynamic_section.len()
+    }
+
+    /// Whether there are none, which no frame is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the static section.
+    pub fn static_len(&self) -> usize {
+        self.static_section.len()
+    }
+
+    /// The byte at a position; 0 beyond the end.
+    pub fn get(&self, position: usize) -> u8 {
+        let byte = match position.checked_sub(self.static_section.len()) {
+            None => self.static_section.get(position),
+            Some(position) => self.dynamic_section.get(position),
+        };
+        byte.copied().unwrap_or(0)
+    }
+
+    /// Changes the byte at a position, if there is one.
+    pub fn set(&mut self, position: usize, change: impl FnOnce(u8) -> u8) {
+        let byte = match position.checked_sub(self.static_section.len()) {
+            None => self.static_section.get_mut(position),
+            Some(position) => self.dynamic_section.get_mut(position),
+        };
+        if let Some(byte) = byte {
+            *byte = change(*byte);
+        }
+    }
+
+    /// Appends bytes to the dynamic section.
+    pub fn lengthen(&mut self, bytes: usize, value: u8) {
+        self.dynamic_section.extend(std::iter::repeat_n(value, bytes));
+        self.dynamic_section.shrink_to_fit();
+    }
+
+    /// Takes bytes off the end of the dynamic section.
+    pub fn shorten(&mut self, bytes: usize) {
+        self.dynamic_section.truncate(self.dynamic_section.len().saturating_sub(bytes));
+        self.dynamic_section.shrink_to_fit();
+    }
+}
+
+/// All levels of this machine but the portable one, which is what they are compared with.
+fn vector_levels() -> impl Iterator<Item = SimdLevel> {
+    simd_levels().into_iter().filter(|level| *level != SimdLevel::Portable)
+}
+
+/// Decodes two sections on every level, and looks into them in the other ways that there are.
+///
+/// # Errors
+/// If the sections are no frame of these values.
+///
+/// # Panics
+/// If levels differ, or one way of decoding differs from the other.
+pub fn check_decoded(
+    layout: Layout,
+    dtype: DType,
+    count: usize,
+    static_section: &[u8],
+    dynamic_section: &[u8],
+) -> Result<Vec<u8>, DecodeError> {
+    let decode = |level| {
+        let mut out = vec![0x5a; count * dtype.width()];
+        with_simd(level, || decode(layout, dtype, static_section, dynamic_section, &mut out))?;
+        Ok(out)
+    };
+    let first = decode(SimdLevel::Portable);
+    for level in vector_levels() {
+        assert!(decode(level) == first, "`{level}` reads it otherwise than the portable level");
+    }
+    // Whether it is one of this codec, and whether its tables are sound, has been found out above.
+    let usage = BookUsage::of_frame(layout, dtype, count, static_section, dynamic_section);
+    assert!(!usage.is_ok_and(|usage| usage.coded + usage.stored > count), "more values than there are");
+    let joined = [static_section, dynamic_section].concat();
+    if first.is_ok() {
+        assert!(decode_from_slice(layout, dtype, count, &joined) == first, "one buffer makes a difference");
+    }
+    first
+}
+
+/// Bytes that may be a frame: of what their header says, or of something else.
+///
+/// # Panics
+/// If levels differ, or one way of decoding differs from the other.
+pub fn check_unknown(layout: Layout, dtype: DType, count: usize, bytes: &[u8]) {
+    for level in simd_levels() {
+        let out = with_simd(level, || decode_from_slice(layout, dtype, count, bytes));
+        if let Ok(out) = out {
+            assert_eq!(out.len(), count * dtype.width());
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What the fuzz targets share: values made of the fuzzer's bytes, damage to frames, and what must hold of every frame.
+//!
+//! A target is a file in `fuzz_targets`, of a few lines: it says what the bytes mean. What must hold is asserted here,
+//! so that a failure is a panic, an error of the AddressSanitizer, or a time limit. See `docs/fuzzing.md`.
+
+mod damage;
+mod frame;
+mod values;
+
+pub use damage::damage;
+pub use frame::{Frame, check_decoded, check_unknown};
+pub use values::values;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use arbitrary::{Result, Unstructured};
+use tempfile::TempDir;
+use zipwire_codec::{Codebook, Codec, DType, Layout, Spec};
+
+/// Specs of all codecs, with all options that have names.
+pub const SPECS: [&str; 6] =
+    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "codebook16"];
+
+/// The codec with this spec.
+///
+/// # Panics
+/// If there is none.
+pub fn codec(spec: &str) -> Box<dyn Codec> {
+    spec.parse::<Spec>().expect("the spec is one of this crate").codec()
+}
+
+/// `codebook16` with a book of its own for each frame, or with any one book for the type.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn codebook16(input: &mut Unstructured<'_>, dtype: DType) -> Result<Box<dyn Codec>> {
+    let mut exponents = [0; 16];
+    let mut next = 0_u16;
+    for exponent in &mut exponents {
+        next += u16::from(input.arbitrary::<u8>()? % 18);
+        *exponent = next.min(255) as u8;
+        next += 1;
+    }
+    Ok(Codebook::from_exponents(dtype, exponents).map_or_else(|_| codec("codebook16"), Codebook::codec))
+}
+
+/// `tiered`, half the time with rows of a length: mostly such that a few hundred values are enough for columns.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn tiered(input: &mut Unstructured<'_>) -> Result<Box<dyn Codec>> {
+    let row = match input.int_in_range(0..=7)? {
+        0..=3 => 0,
+        4..=6 => input.int_in_range(2..=24)?,
+        _ => input.int_in_range(2..=600)?,
+    };
+    Ok(codec(&format!("tiered:row={row}")))
+}
+
+/// One of the types that the codec supports.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn dtype(input: &mut Unstructured<'_>, codec: &dyn Codec) -> Result<DType> {
+    let supported: Vec<DType> = DType::ALL.into_iter().filter(|dtype| codec.supports(*dtype)).collect();
+    input.choose(&supported).copied()
+}
+
+/// A layout.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn layout(input: &mut Unstructured<'_>) -> Result<Layout> {
+    input.choose(&Layout::ALL).copied()
+}
+
+/// A frame of a codec, damaged, and what must hold of it: the body of every target of a decoder.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn damaged_frame(input: &mut Unstructured<'_>, codec: &dyn Codec, dtype: DType) -> Result<()> {
+    let layout = layout(input)?;
+    let edits = input.int_in_range(0..=6)?;
+    // The damage comes first in the bytes, so that it stays what it is when the values change.
+    let mut bytes = Unstructured::new(input.bytes((edits * damage::EDIT_BYTES).min(input.len()))?);
+    let values = values(input, dtype)?;
+    let mut frame = Frame::new(codec, layout, dtype, &values);
+    if edits == 0 {
+        frame.check_intact(&values);
+    }
+    for _ in 0..edits {
+        damage(&mut frame, &mut bytes)?;
+    }
+    frame.check_damaged();
+    Ok(())
+}
+
+/// A file with these bytes, for what reads files. It is the same one each time.
+///
+/// # Panics
+/// If it cannot be written.
+pub fn scratch_file(bytes: &[u8]) -> PathBuf {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| tempfile::tempdir().expect("there is room for a temporary folder"));
+    let path = folder.path().join("input");
+    fs::write(&path, bytes).expect("there is room for a temporary file");
+    path
+}
