@@ -8,6 +8,7 @@ use zipwire::codec::{DType, Layout};
 use zipwire::traces::{Rows, TensorFile};
 use zipwire::{Cancel, ExecuteError, read_codebook};
 
+use super::write_json;
 use crate::cli::{BenchCodecArgs, BenchCommand};
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -76,9 +77,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     let mut out = stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "pages": pages(), "rows": rows }))
-            .map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &serde_json::json!({ "pages": pages(), "rows": rows }))?;
     } else {
         writeln!(out, "{}", text(&rows))?;
     }
