@@ -6,7 +6,7 @@ use super::pack::{BODY, Rows};
 use super::vector::{join_64, load, load_part, prefetch, store};
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
-use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, TILE};
+use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP};
 
 /// Blocks of 64 values that have a window in common.
 const WINDOW_BLOCKS: usize = GROUP / 64 / WINDOWS;
@@ -52,8 +52,6 @@ fn unpack_group(
         prefetch(rest, BODY);
         let (first, second) = join_64(load(rest), exponents);
         let [low, high] = out.as_chunks_mut().0 else { unreachable!("128 bytes are twice 64") };
-        prefetch(low, 2 * TILE);
-        prefetch(high, 2 * TILE);
         store(low, first);
         store(high, second);
     }
