@@ -12,6 +12,7 @@ mod prefix;
 use crate::frame::{self, Body};
 use crate::header::{HEADER_LEN, Header};
 use crate::raw::Raw;
+use crate::tile::mask_len;
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, RowFault, Section, checksum, decode, kernel};
 use front::{Front, Shape};
 pub use index::{RowIndex, RowIndexError};
@@ -21,6 +22,10 @@ pub(crate) use prefix::Prefix;
 pub(crate) const TAG: u8 = 4;
 /// The prefix of specs.
 const ID: &str = "dedup";
+
+/// Values of the longest row that is left out. A bit for each row is then never so little beside its values that a few
+/// bytes could ask a reader for any amount of memory.
+pub(crate) const LONGEST_ROW: u32 = 1 << 16;
 
 /// A codec behind which rows are left out that repeat an earlier one.
 ///
@@ -52,7 +57,8 @@ impl Dedup {
     /// To read frames with.
     pub(crate) const ANY: Self = Self { codec: None, row: 0 };
 
-    /// Leaves out repeated rows of `row` values in front of a codec. If that is 0, nothing is left out.
+    /// Leaves out repeated rows of `row` values in front of a codec. If that is 0, or more than 65 536, nothing is left
+    /// out.
     pub fn new(codec: Box<dyn Codec>, row: u32) -> Self {
         Self { codec: Some(codec), row }
     }
@@ -99,9 +105,9 @@ impl Dedup {
         self.codec.as_deref().unwrap_or(&Raw)
     }
 
-    /// Number of whole rows among `count` values.
+    /// Number of whole rows among `count` values; none if rows are too long.
     fn rows(&self, count: usize) -> usize {
-        count.checked_div(self.row as usize).unwrap_or(0)
+        if self.row > LONGEST_ROW { 0 } else { count.checked_div(self.row as usize).unwrap_or(0) }
     }
 }
 
@@ -120,6 +126,14 @@ impl Codec for Dedup {
 
     fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
         self.codec().bound(layout, dtype, count)
+    }
+
+    fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        let all = self.codec().least_len(layout, dtype, count);
+        match layout {
+            Layout::Split => all,
+            Layout::Compact => all.min(front::MASK + mask_len(count / LONGEST_ROW as usize)),
+        }
     }
 
     fn encode(
