@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use zipwire::Executor;
-use zipwire::codec::Layout;
+use zipwire::codec::{Layout, SimdLevel};
+use zipwire::{Executor, SIMD_VARIABLE};
 
 use crate::commands::bench::Contenders;
 use crate::commands::inspect::Specs;
 
 /// Lossless compressed collectives: one schedule, simulated and run for real.
 #[derive(Debug, Parser)]
-#[command(name = "zipwire", version, arg_required_else_help = true)]
+#[command(name = "zipwire", version, arg_required_else_help = true, after_help = environment())]
 pub(crate) struct Cli {
     /// Record where this program spends its own time: a Chrome trace for Perfetto.
     #[arg(long, value_name = "FILE", global = true)]
@@ -53,6 +53,14 @@ impl Command {
             Self::Scenario(_) => "scenario",
         }
     }
+}
+
+/// What the program takes from its environment.
+fn environment() -> String {
+    let levels = SimdLevel::ALL.map(SimdLevel::name).join(", ");
+    format!(
+        "Environment:\n  {SIMD_VARIABLE}  SIMD level of the codecs: {levels} [default: the best one here]"
+    )
 }
 
 /// What every command that reads a scenario takes.
@@ -160,6 +168,9 @@ pub(crate) struct BenchCodecArgs {
     /// Codecs, separated by commas [default: all, zstd and lz4].
     #[arg(long, value_name = "SPEC,...")]
     pub(crate) codec: Option<Contenders>,
+    /// Measure `codebook16` with the code book of this file as well; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) codebook: Vec<PathBuf>,
     /// Threads, at most 1024; several numbers are measured one after the other.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1",
         value_parser = clap::value_parser!(u16).range(1..=1024))]

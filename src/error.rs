@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use zipwire::bench::BenchError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::traces::TraceError;
-use zipwire::{ExecuteError, OutputError, STOPPED};
+use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError};
 
 /// A result was wrong or a rank died.
 const FAILED: u8 = 1;
@@ -32,6 +32,10 @@ pub(crate) enum CliError {
     Bench(#[from] BenchError),
     #[error(transparent)]
     Traces(#[from] TraceError),
+    #[error(transparent)]
+    Codebook(#[from] CodebookFileError),
+    #[error(transparent)]
+    Simd(#[from] SimdError),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
     #[error("cannot write profile `{}`: {source}", path.display())]
@@ -50,7 +54,7 @@ impl CliError {
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Scenario(_) | Self::Usage(_) | Self::Traces(_) => USAGE,
+            Self::Scenario(_) | Self::Usage(_) | Self::Traces(_) | Self::Codebook(_) | Self::Simd(_) => USAGE,
             Self::Output(error) => {
                 if error.is_refused() {
                     USAGE

@@ -13,6 +13,7 @@ pub mod inspect;
 mod memory;
 mod output;
 mod real_run;
+mod simd;
 mod validate;
 
 pub use zipwire_codec as codec;
@@ -27,4 +28,5 @@ pub use codebook::{CodebookFileError, read_codebook, write_codebook};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED};
 pub use executor::Executor;
 pub use output::{Output, OutputError};
+pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
 pub use validate::{Validation, ValidationSetup, VariantValidation, validate};

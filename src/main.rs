@@ -10,7 +10,7 @@ mod table;
 use std::process::ExitCode;
 
 use clap::Parser;
-use zipwire::Cancel;
+use zipwire::{Cancel, simd_from_environment};
 
 use crate::cli::{Cli, Command};
 use crate::error::CliError;
@@ -36,6 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<(), CliError> {
+    simd_from_environment()?;
     let cancel = Cancel::on_ctrl_c()?;
     let _span = tracing::info_span!("command", name = %command.name()).entered();
     match command {

@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use zipwire::codec::{SimdLevel, Spec, simd_levels};
 
 fn zipwire(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
@@ -517,5 +518,41 @@ fn a_file_that_is_no_timeline_ends_with_2() {
             assert!(text_of(&diff.stderr).contains(message), "{}", text_of(&diff.stderr));
             assert_eq!(text_of(&diff.stdout), "");
         }
+    }
+}
+
+/// All levels, those that this machine lacks included.
+#[test]
+fn the_simd_level_can_be_chosen_and_never_changes_a_size() {
+    let sample = "traces/samples/train_late_weights.bf16.safetensors";
+    let bench = |level: &str| {
+        let ids = Spec::ids().collect::<Vec<_>>().join(",");
+        let mut command = zipwire(&["bench", "codec", sample, "--json", "--codec", &ids]);
+        command.env("ZIPWIRE_SIMD", level).output().unwrap()
+    };
+    let levels = simd_levels();
+    let sizes: Vec<Value> = levels
+        .iter()
+        .map(|level| {
+            let output = bench(level.name());
+            assert!(output.status.success(), "{}", text_of(&output.stderr));
+            let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let rows = report["rows"].as_array().unwrap();
+            assert!(rows.iter().all(|row| row["simd"] == level.name()), "{level}");
+            rows.iter().map(|row| row["bytes_coded"].clone()).collect()
+        })
+        .collect();
+    assert!(sizes.iter().all(|size| *size == sizes[0]), "{sizes:?}");
+    let best: Value = serde_json::from_slice(&bench("").stdout).unwrap();
+    assert_eq!(best["rows"][0]["simd"], levels.last().unwrap().name());
+
+    let lacking = SimdLevel::ALL.into_iter().filter(|level| !levels.contains(level)).map(SimdLevel::name);
+    for level in lacking.chain(["AVX2", "sse9"]) {
+        let output = bench(level);
+        assert_eq!(output.status.code(), Some(2), "{level}");
+        let error = text_of(&output.stderr);
+        assert!(error.starts_with("error: `ZIPWIRE_SIMD`: ") && error.contains(level), "{error}");
+        assert!(error.contains("`portable`"), "it names what would do: {error}");
+        assert!(output.stdout.is_empty());
     }
 }

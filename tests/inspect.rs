@@ -101,7 +101,7 @@ fn odd_tensors_are_reported_and_nothing_fails() {
 #[test]
 fn codecs_make_use_of_shapes() {
     // Values of one exponent in each column, of eight in all.
-    let value = |i: usize| ((0x3f80 - 0x280 * (i % 8)) | i * 37 % 128) as u16;
+    let value = |i: usize| ((0x3f80 - 0x280 * (i % 8)) | (i * 37 % 128)) as u16;
     let values: Vec<u8> = (0..1 << 14).flat_map(|i| value(i).to_le_bytes()).collect();
     let tensors =
         [("matrix", "BF16", vec![1 << 11, 8], values.clone()), ("vector", "BF16", vec![1 << 14], values)];
@@ -111,6 +111,46 @@ fn codecs_make_use_of_shapes() {
     let report = inspect(&file);
     let size = |name: &str| tensor(&report, name)["size_pct"]["tiered"].as_f64().unwrap();
     assert!(size("matrix") < 64.0 && size("vector") > 75.0, "{} {}", size("matrix"), size("vector"));
+}
+
+#[test]
+fn repeated_rows_are_counted_and_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.safetensors");
+    // Tokens of 512 values, of which every fourth is new.
+    let row = |token: u32| {
+        (0..1024_u32).map(move |i| (i.wrapping_mul(token + 1).wrapping_mul(0x9e37_79b1) >> 13) as u8)
+    };
+    let copies: Vec<u8> = (0..64).flat_map(|copy| row(copy / 4)).collect();
+    let different: Vec<u8> = (0..64).flat_map(row).collect();
+    let tensors = [
+        ("copies", "BF16", vec![4, 16, 512], copies.clone()),
+        ("different", "BF16", vec![64, 512], different),
+        ("one-row", "BF16", vec![64 * 512], copies),
+    ];
+    std::fs::write(&file, safetensors(&tensors)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_zipwire"))
+        .args(["inspect", "--json", "--codec", "raw,dedup+raw,dedup:row=256+raw"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_slice::<Value>(&output.stdout).unwrap()["files"][0].take();
+    let [copies, different, one_row] = ["copies", "different", "one-row"].map(|name| tensor(&report, name));
+    assert_eq!(copies["repeated_rows_pct"], json!(75.0));
+    assert_eq!(different["repeated_rows_pct"], json!(0.0));
+    assert_eq!(one_row["repeated_rows_pct"], Value::Null, "nothing says how long a row is");
+    let size = |tensor: &Value, codec: &str| tensor["size_pct"][codec].as_f64().unwrap();
+    assert!((25.0..26.0).contains(&size(copies, "dedup+raw")), "{copies}");
+    assert!(
+        (25.0..26.0).contains(&size(one_row, "dedup:row=256+raw")),
+        "half rows repeat as well: {one_row}"
+    );
+    for (tensor, codec) in [(different, "dedup+raw"), (one_row, "dedup+raw")] {
+        assert_eq!(size(tensor, codec), size(tensor, "raw"));
+    }
+    let remarks = copies["remarks"].as_array().unwrap();
+    assert!(remarks.contains(&json!("75.0 % of the rows repeat others")), "{remarks:?}");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The shape of the repository: dependency direction, file sizes, no paths of a machine, no floating-point functions of
-//! the system.
+//! the system, documents that know every codec.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
+use zipwire::codec::{DType, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace. `sim` never sees `engine`, nor the reverse.
 const ALLOWED: [(&str, &[&str]); 6] = [
@@ -133,5 +134,24 @@ fn no_paths_of_a_machine() {
             let found = roots.iter().find(|path| line.contains(path.as_str()));
             assert!(found.is_none(), "{name}:{}: names a path of a machine: {line}", number + 1);
         }
+    }
+}
+
+#[test]
+fn documents_know_every_codec() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("the document is there");
+    let (readme, language, format) = (read("README.md"), read("docs/scenarios.md"), read("docs/format.md"));
+    for id in Spec::ids() {
+        assert!(readme.contains(&format!("`{id}`")), "the README does not know `{id}`");
+        assert!(language.contains(&format!("`\"{id}\"`")), "the scenario language does not know `{id}`");
+        let codec = id.parse::<Spec>().expect("ids are specs").codec();
+        let dtype = DType::ALL.into_iter().find(|dtype| codec.supports(*dtype)).expect("it codes something");
+        let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, &[]).expect("nothing is whole");
+        // The tag is behind magic and version.
+        let heading = format!("\n## `{id}`, codec {}\n", frame[5]);
+        assert!(format.contains(&heading), "the format does not have `{}`", heading.trim());
+    }
+    for prefix in Spec::prefixes() {
+        assert!(readme.contains(&format!("`{prefix}+`")) && format.contains(&format!("\n## `{prefix}+X`, ")));
     }
 }

@@ -15,7 +15,6 @@ use safetensors::SafeTensors;
 use zipwire_codec::{DType, Layout, Spec, decode_from_slice, encode_to_vec};
 
 const MIN_BYTES: usize = 8 << 10;
-const SPECS: [&str; 3] = ["window7", "tiered", "codebook16"];
 
 /// Raw bytes, then coded bytes for each codec and layout; none where the codec does not code the type.
 #[derive(Clone)]
@@ -35,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     if specs.is_empty() {
-        specs = SPECS.map(str::to_owned).to_vec();
+        specs = Spec::ids().filter(|id| *id != "raw").map(str::to_owned).collect();
     }
     let specs = specs.iter().map(|spec| spec.parse()).collect::<Result<Vec<Spec>, _>>()?;
     let names = specs.iter().flat_map(|spec| Layout::ALL.map(|layout| format!("{spec} {layout}")));

@@ -1,8 +1,8 @@
 //! Speed and size of all codecs on one core, portable and with SIMD, beside `memcpy` in the same run.
 //!
-//! `cargo run --release -p zipwire-codec --example speed [FILE...]`: without files the values are drawn from
-//! N(0, 0.02^2); a file holds little-endian BF16 values and nothing else. GB/s count raw bytes (10^9); the best of
-//! several rounds over a buffer larger than the caches.
+//! `cargo run --release -p zipwire-codec --example speed -- [--type=TYPE] [FILE...]`: values of a type, BF16 unless another
+//! one is named, drawn from N(0, 0.02^2) without files; a file holds little-endian values and nothing else. GB/s count raw
+//! bytes (10^9); the best of several rounds over a buffer larger than the caches.
 //!
 //! A process has one SIMD level, so each level of the machine is measured by a process of its own, one after the other.
 #![allow(
@@ -21,43 +21,54 @@ use zipwire_codec::{DType, Layout, SimdLevel, Spec, decode, force_simd, simd_lev
 
 const BYTES: usize = 64 << 20;
 const ROUNDS: usize = 7;
-const SPECS: [&str; 6] =
-    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "codebook16"];
+
+/// All codecs that code the type, and their options that cost time.
+fn specs(dtype: DType) -> impl Iterator<Item = &'static str> {
+    let all = Spec::ids().chain(["window7:scale=std", "window7:scale=mean-abs"]);
+    all.filter(move |text| text.parse::<Spec>().is_ok_and(|spec| spec.codec().supports(dtype)))
+}
 
 /// What makes a process measure one level, and print bare numbers.
 const LEVEL: &str = "--level=";
+const TYPE: &str = "--type=";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut dtype = DType::Bf16;
+    if let Some(name) = arguments.first().and_then(|first| first.strip_prefix(TYPE)) {
+        dtype = DType::from_name(name).ok_or("unknown type")?;
+        arguments.remove(0);
+    }
     let level = arguments.first().and_then(|first| first.strip_prefix(LEVEL)).map(SimdLevel::from_name);
     if let Some(level) = level {
         arguments.remove(0);
         force_simd(level.ok_or("unknown level")?)?;
-        return measure(&values(arguments.first())?);
+        return measure(dtype, &values(dtype, arguments.first())?);
     }
     println!("SIMD level of this machine: {}", simd_level());
     let files: Vec<Option<String>> =
         if arguments.is_empty() { vec![None] } else { arguments.into_iter().map(Some).collect() };
     for file in files {
-        compare(file.as_deref())?;
+        compare(dtype, file.as_deref())?;
     }
     Ok(())
 }
 
 /// Prints a table with all levels of the machine.
-fn compare(file: Option<&str>) -> Result<(), Box<dyn Error>> {
+fn compare(dtype: DType, file: Option<&str>) -> Result<(), Box<dyn Error>> {
     let levels = simd_levels();
     let mut columns: Vec<Vec<Vec<f64>>> = Vec::new();
     for level in &levels {
         let mut command = Command::new(std::env::current_exe()?);
-        let output = command.arg(format!("{LEVEL}{level}")).args(file).stderr(Stdio::inherit()).output()?;
+        command.args([format!("{TYPE}{dtype}"), format!("{LEVEL}{level}")]).args(file);
+        let output = command.stderr(Stdio::inherit()).output()?;
         if !output.status.success() {
             return Err(format!("level {level} fails").into());
         }
         let row = |line: &str| line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>();
         columns.push(String::from_utf8(output.stdout)?.lines().map(row).collect::<Result<_, _>>()?);
     }
-    println!("{}: {} values, GB/s", file.unwrap_or("N(0, 0.02^2)"), columns[0][0][0]);
+    println!("{}: {} values of type {dtype}, GB/s", file.unwrap_or("N(0, 0.02^2)"), columns[0][0][0]);
     let copies: Vec<String> = columns.iter().map(|rows| format!("{:.2}", rows[0][1])).collect();
     println!("  memcpy {}", copies.join(" and "));
     let titles: Vec<String> = levels
@@ -66,7 +77,7 @@ fn compare(file: Option<&str>) -> Result<(), Box<dyn Error>> {
         .map(|title| format!("{title:>16}"))
         .collect();
     println!("  {:<23} {:<8} {:>8} {}", "codec", "layout", "size %", titles.concat());
-    let names = SPECS.iter().flat_map(|spec| Layout::ALL.map(|layout| (spec, layout.name())));
+    let names = specs(dtype).flat_map(|spec| Layout::ALL.map(|layout| (spec, layout.name())));
     for (row, (spec, layout)) in names.enumerate() {
         let speeds = columns.iter().flat_map(|rows| &rows[row + 1][1..]);
         let speeds: Vec<String> = speeds.map(|speed| format!("{speed:16.2}")).collect();
@@ -76,7 +87,7 @@ fn compare(file: Option<&str>) -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints the number of values and the speed of `memcpy`, then a line per codec and layout: size in percent, speeds.
-fn measure(values: &[u8]) -> Result<(), Box<dyn Error>> {
+fn measure(dtype: DType, values: &[u8]) -> Result<(), Box<dyn Error>> {
     if values.is_empty() {
         return Err("there are no values".into());
     }
@@ -88,19 +99,19 @@ fn measure(values: &[u8]) -> Result<(), Box<dyn Error>> {
             std::hint::black_box(&mut out).copy_from_slice(std::hint::black_box(values));
         }
     });
-    let count = values.len() / 2;
+    let count = values.len() / dtype.width();
     println!("{count} {copy}");
-    for text in SPECS {
+    for text in specs(dtype) {
         let codec = text.parse::<Spec>()?.codec();
         for layout in Layout::ALL {
-            let static_len = codec.static_len(layout, DType::Bf16, count);
+            let static_len = codec.static_len(layout, dtype, count);
             let mut static_section = vec![1; static_len];
-            let mut dynamic_section = vec![1; codec.bound(layout, DType::Bf16, count) - static_len];
+            let mut dynamic_section = vec![1; codec.bound(layout, dtype, count) - static_len];
             let mut dynamic_len = 0;
             let encode_speed = best(values.len() * repeats, || {
                 for _ in 0..repeats {
                     dynamic_len = codec
-                        .encode(layout, DType::Bf16, values, &mut static_section, &mut dynamic_section)
+                        .encode(layout, dtype, values, &mut static_section, &mut dynamic_section)
                         .expect("the buffers have the lengths that the codec asks for");
                 }
             });
@@ -108,7 +119,7 @@ fn measure(values: &[u8]) -> Result<(), Box<dyn Error>> {
             out.fill(1);
             let decode_speed = best(values.len() * repeats, || {
                 for _ in 0..repeats {
-                    decode(layout, DType::Bf16, &static_section, dynamic_section, &mut out)
+                    decode(layout, dtype, &static_section, dynamic_section, &mut out)
                         .expect("the frame has just been encoded");
                 }
             });
@@ -131,16 +142,32 @@ fn best(bytes: usize, mut round: impl FnMut()) -> f64 {
 }
 
 /// The values in a file, or Gaussian ones.
-fn values(file: Option<&String>) -> Result<Vec<u8>, Box<dyn Error>> {
-    let Some(file) = file else { return Ok(gaussian()) };
+fn values(dtype: DType, file: Option<&String>) -> Result<Vec<u8>, Box<dyn Error>> {
+    let Some(file) = file else { return Ok(gaussian(dtype)) };
     let mut values = std::fs::read(file)?;
-    values.truncate(values.len() / 2 * 2);
+    values.truncate(values.len() / dtype.width() * dtype.width());
     Ok(values)
 }
 
-fn gaussian() -> Vec<u8> {
+fn gaussian(dtype: DType) -> Vec<u8> {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
     let normal = Normal::new(0.0f32, 0.02).expect("the deviation is positive");
-    let bf16 = |x: f32| (((x.to_bits() + 0x7fff + ((x.to_bits() >> 16) & 1)) >> 16) as u16).to_le_bytes();
-    (0..BYTES / 2).flat_map(|_| bf16(normal.sample(&mut rng))).collect()
+    // Fields of the exponent and the mantissa, and what is added to the former.
+    let (exponent_bits, mantissa_bits) = match dtype {
+        DType::Bf16 => (8, 7),
+        DType::F16 => (5, 10),
+        DType::F32 => (8, 23),
+        DType::F8E4M3 => (4, 3),
+        DType::F8E5M2 => (5, 2),
+    };
+    let bias_difference = 127 - ((1 << (exponent_bits - 1)) - 1);
+    let narrowed = |x: f32| {
+        // Rounded to nearest at the last bit that is kept; what is too small becomes zero.
+        let bits = x.to_bits() + if mantissa_bits < 23 { 1 << (22 - mantissa_bits) } else { 0 };
+        let kept =
+            ((bits & 0x7fff_ffff) >> (23 - mantissa_bits)).saturating_sub(bias_difference << mantissa_bits);
+        kept | bits >> 31 << (exponent_bits + mantissa_bits)
+    };
+    let bytes = |x: f32| narrowed(x).to_le_bytes().into_iter().take(dtype.width());
+    (0..BYTES / dtype.width()).flat_map(|_| bytes(normal.sample(&mut rng))).collect()
 }

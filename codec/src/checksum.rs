@@ -43,6 +43,11 @@ pub(crate) fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
+/// Sum of all values of a frame.
+pub(crate) fn of_values(kernel: &Kernel, values: &[u8]) -> u32 {
+    of_values_at(kernel, values, 0)
+}
+
 /// Sum of a part of the values that starts `position` bytes (a multiple of [`BLOCK_BYTES`]) into them.
 pub(crate) fn of_values_at(kernel: &Kernel, values: &[u8], position: usize) -> u32 {
     debug_assert_eq!(position % BLOCK_BYTES, 0);
@@ -69,10 +74,6 @@ pub(crate) fn of_front(bytes: &[u8], position: usize) -> u32 {
 mod tests {
     use super::*;
     use crate::kernel;
-
-    fn of_values(kernel: &Kernel, values: &[u8]) -> u32 {
-        of_values_at(kernel, values, 0)
-    }
 
     /// The definition, word by word.
     fn reference(values: &[u8]) -> u32 {

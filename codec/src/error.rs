@@ -14,6 +14,14 @@ pub enum SpecError {
         /// All ids, in backticks.
         valid: String,
     },
+    /// Nothing that can be in front of a codec has this id.
+    #[error("unknown prefix `{id}`\nhint: in front of a codec there can be {valid}")]
+    UnknownPrefix {
+        /// The id that was asked for.
+        id: String,
+        /// All of them, in backticks.
+        valid: String,
+    },
     /// The codec has no such option.
     #[error("codec `{codec}` has no option `{key}`\nhint: {valid}")]
     UnknownOption {
@@ -43,6 +51,14 @@ pub enum SpecError {
         codec: &'static str,
         /// The option.
         key: &'static str,
+    },
+    /// The length of rows is left open where nothing tells it.
+    #[error(
+        "`{spec}` does not say how long a row is\nhint: write `dedup:row=N+...` with the number of values in a row"
+    )]
+    NoRow {
+        /// The spec.
+        spec: String,
     },
     /// An option without a value.
     #[error("`{text}` is not an option\nhint: write `name:key=value,key=value`")]
@@ -86,6 +102,14 @@ pub enum EncodeError {
         /// `Codec::bound` less `Codec::static_len`.
         needed: usize,
         /// Length of the buffer.
+        found: usize,
+    },
+    /// An index of rows is of other values.
+    #[error("the values have `{expected}` rows, the index has `{found}`")]
+    Rows {
+        /// Whole rows of the values.
+        expected: usize,
+        /// Rows of the index.
         found: usize,
     },
 }
@@ -243,6 +267,18 @@ pub enum DecodeError {
         /// What is wrong.
         fault: BlockFault,
     },
+    /// What is said about repeated rows contradicts itself.
+    #[error("repeated rows: {fault}")]
+    Rows {
+        /// What is wrong.
+        fault: RowFault,
+    },
+    /// The frame of the rows that are not left out cannot be decoded.
+    #[error("in the frame of the unique rows: {source}")]
+    UniqueRows {
+        /// What is wrong with it.
+        source: Box<DecodeError>,
+    },
     /// The frame is well-formed, but it is not the one that was written.
     #[error("checksum is `{found:#010x}`, the header says `{expected:#010x}`")]
     Checksum {
@@ -342,7 +378,50 @@ pub enum BlockFault {
         /// In the codes.
         found: usize,
     },
+    /// A byte plane lists this symbol, but has it already or has no code for it.
+    #[error("a plane lists symbol `{0:#04x}` twice or without need")]
+    Symbol(u8),
     /// What fills up a part of the body is not zero.
     #[error("a bit or byte beyond the last value is not zero")]
     Padding,
+}
+
+/// How a frame with rows left out contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowFault {
+    /// Rows are left out in the compact layout only.
+    #[error("a frame of layout `{}` leaves out none", Layout::Split)]
+    Layout,
+    /// There are no rows of this length, none is left, or none is left out.
+    #[error("`{found}` unique rows of `{rows}` rows of `{row}` values are not possible")]
+    Unique {
+        /// Values of a row.
+        row: u32,
+        /// Whole rows of the frame.
+        rows: usize,
+        /// Unique rows that the frame says there are.
+        found: u32,
+    },
+    /// The mask and the number of unique rows disagree.
+    #[error("the mask leaves out `{found}` rows where `{expected}` repeat another")]
+    Repeated {
+        /// By the number of unique rows.
+        expected: usize,
+        /// In the mask.
+        found: usize,
+    },
+    /// A row repeats one that comes after it.
+    #[error("row `{row}` repeats unique row `{found}`, and `{known}` are before it")]
+    Order {
+        /// The row.
+        row: usize,
+        /// Number of the unique row.
+        found: usize,
+        /// How many unique rows are before it.
+        known: usize,
+    },
+    /// Rows were left out twice.
+    #[error("the frame of the unique rows leaves out rows itself")]
+    Nested,
 }

@@ -43,6 +43,7 @@
 mod checksum;
 mod codebook16;
 mod codec;
+mod dedup;
 mod dtype;
 mod error;
 mod frame;
@@ -65,8 +66,9 @@ mod window7;
 
 pub use codebook16::{BookUsage, Codebook};
 pub use codec::Codec;
+pub use dedup::{Dedup, RowIndex, RowIndexError};
 pub use dtype::DType;
-pub use error::{BlockFault, DecodeError, EncodeError, Section, SpecError, TileFault};
+pub use error::{BlockFault, DecodeError, EncodeError, RowFault, Section, SpecError, TileFault};
 pub use frame::{decode, decode_from_slice, encode_to_vec};
 pub use header::FRAME_VERSION;
 #[cfg(fuzzing)]

@@ -6,7 +6,8 @@ use rayon::prelude::*;
 
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, decode};
 
-/// Values of a piece, the last one of a buffer excepted: whole tiles and blocks of every codec.
+/// Values of a piece, the last one of a buffer excepted: whole tiles and blocks of every codec. Where rows are known,
+/// as many whole rows as fit into it, if one does.
 pub const PIECE_VALUES: usize = 1 << 20;
 
 /// The frames of one buffer, in memory that is used again from call to call.
@@ -16,6 +17,8 @@ pub struct Pieces {
     dtype: DType,
     /// Bytes of all values.
     len: usize,
+    /// Bytes of the values of a piece.
+    piece_len: usize,
     /// For each piece the static section, in full, and room for the dynamic one, one piece after the other.
     sections: Vec<u8>,
     /// Bytes between the beginnings of two pieces.
@@ -27,10 +30,18 @@ pub struct Pieces {
 impl Pieces {
     /// Room for the frames of `len` bytes of values. All of it is touched, so that coding takes no page faults.
     pub fn new(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize) -> Self {
-        let piece_len = PIECE_VALUES * dtype.width();
-        let stride = codec.bound(layout, dtype, PIECE_VALUES.min(len / dtype.width()));
+        Self::of_rows(codec, layout, dtype, len, 0)
+    }
+
+    /// The same for rows of `row` values, which are not cut, for codecs that make use of rows; 0 if they are not known.
+    pub fn of_rows(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, row: usize) -> Self {
+        let rows = PIECE_VALUES.checked_div(row).unwrap_or(0);
+        let piece_values = if rows == 0 { PIECE_VALUES } else { rows * row };
+        let piece_len = piece_values * dtype.width();
+        let stride = codec.bound(layout, dtype, piece_values.min(len / dtype.width()));
         let count = len.div_ceil(piece_len);
-        Self { layout, dtype, len, sections: vec![1; count * stride], stride, lens: vec![(0, 0); count] }
+        let (sections, lens) = (vec![1; count * stride], vec![(0, 0); count]);
+        Self { layout, dtype, len, piece_len, sections, stride, lens }
     }
 
     /// Encodes `values`, as many bytes as there is room for.
@@ -46,7 +57,7 @@ impl Pieces {
         if self.len == 0 {
             return Ok(());
         }
-        let pieces = values.par_chunks(PIECE_VALUES * dtype.width());
+        let pieces = values.par_chunks(self.piece_len);
         let rooms = self.sections.par_chunks_mut(self.stride).zip(&mut self.lens);
         pieces.zip(rooms).try_for_each(|(values, (room, lens))| {
             let static_len = codec.static_len(layout, dtype, values.len() / dtype.width());
@@ -68,7 +79,7 @@ impl Pieces {
         if self.len == 0 {
             return Ok(());
         }
-        let pieces = out.par_chunks_mut(PIECE_VALUES * self.dtype.width());
+        let pieces = out.par_chunks_mut(self.piece_len);
         let rooms = self.sections.par_chunks(self.stride).zip(&self.lens);
         pieces.zip(rooms).try_for_each(|(out, (room, &(static_len, dynamic_len)))| {
             let (static_section, dynamic_section) = room[..static_len + dynamic_len].split_at(static_len);
@@ -120,6 +131,30 @@ mod tests {
                 on_threads(3, || one.decode(&mut out)).unwrap();
                 assert!(out == values, "{spec} {layout}");
             }
+        }
+    }
+
+    #[test]
+    fn rows_are_not_cut() {
+        // Two rows take turns: pieces that cut rows would have more than two different ones.
+        let row = 3001;
+        let mut values = vec![0; 2 * 2 * row];
+        rand_chacha::ChaCha8Rng::seed_from_u64(2).fill_bytes(&mut values);
+        let values = values.repeat(PIECE_VALUES / row + 1);
+        let codec = format!("dedup:row={row}+raw").parse::<Spec>().unwrap().codec();
+        let mut pieces = Pieces::of_rows(codec.as_ref(), Layout::Compact, DType::Bf16, values.len(), row);
+        pieces.encode(codec.as_ref(), &values).unwrap();
+        assert_eq!(pieces.frames().count(), 3);
+        for (static_section, dynamic_section) in pieces.frames() {
+            assert_eq!(static_section, []);
+            assert!(dynamic_section.len() < 2 * 2 * row + 300, "{}", dynamic_section.len());
+        }
+        let mut out = vec![1; values.len()];
+        pieces.decode(&mut out).unwrap();
+        assert!(out == values);
+        for row in [PIECE_VALUES, PIECE_VALUES + 1] {
+            let pieces = Pieces::of_rows(codec.as_ref(), Layout::Compact, DType::Bf16, values.len(), row);
+            assert_eq!(pieces.piece_len, 2 * PIECE_VALUES, "a row of {row}");
         }
     }
 

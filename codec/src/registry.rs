@@ -1,6 +1,7 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
 use crate::codebook16::{self, Codebook16};
+use crate::dedup::{self, Dedup};
 use crate::frame::Body;
 use crate::raw::{self, Raw};
 use crate::tiered::{self, Tiered};
@@ -120,14 +121,19 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: 3, codec: &Codebook16::DEFAULT, options: &[], build: |_| Box::new(Codebook16::DEFAULT), decode: codebook16::decode },
 ];
 
+/// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.
+#[rustfmt::skip]
+static DEDUP: Entry =
+    Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows };
+
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
     CODECS.iter().find(|entry| entry.codec.id() == id)
 }
 
-/// The codec with this tag.
+/// What frames with this tag are of.
 pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
-    CODECS.iter().find(|entry| entry.tag == tag)
+    CODECS.iter().chain([&DEDUP]).find(|entry| entry.tag == tag)
 }
 
 #[cfg(test)]

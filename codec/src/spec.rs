@@ -1,8 +1,9 @@
-//! What is asked of a codec: `name[:key=value,...]`.
+//! What is asked of a codec: `[dedup[:row=N]+]name[:key=value,...]`.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::dedup::Prefix;
 use crate::registry::{self, CODECS, Value, listed};
 use crate::{Codec, SpecError};
 
@@ -12,10 +13,15 @@ pub(crate) const ROW: &str = "row";
 /// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
 /// `tiered:row=4096`.
 ///
+/// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded
+/// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
+///
 /// Two specs that ask for the same are equal: options at their defaults do not count, nor does the order of options.
 /// What a codec then chose for given values is not a spec; it is in the frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Spec {
+    /// What is done before values are coded.
+    prefix: Option<Prefix>,
     id: &'static str,
     /// A value for each option of the codec, in the order of the registry.
     chosen: Vec<Value>,
@@ -24,14 +30,18 @@ pub struct Spec {
 impl Spec {
     /// The codec that does what is asked.
     pub fn codec(&self) -> Box<dyn Codec> {
-        (self.entry().build)(&self.chosen)
+        let codec = (self.entry().build)(&self.chosen);
+        match self.prefix {
+            Some(prefix) => prefix.before(codec),
+            None => codec,
+        }
     }
 
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.
     ///
-    /// Values come without a shape, so a codec that makes use of columns is told: this sets the option `row`, where the
-    /// codec has it and it is not given. Any other spec stays as it is, and so does every one if no row has that length.
-    /// Frames are read without the spec, whatever it was.
+    /// Values come without a shape, so a codec that makes use of columns is told, and so is what leaves out repeated
+    /// rows: this sets the option `row`, where there is one and it is not given. Any other spec stays as it is, and so
+    /// does every one if no row has that length. Frames are read without the spec, whatever it was.
     #[must_use]
     pub fn for_rows(mut self, values: usize) -> Self {
         let options = self.entry().options.iter().zip(&mut self.chosen);
@@ -40,12 +50,31 @@ impl Spec {
                 *chosen = option.values.parse(&values.to_string()).unwrap_or(*chosen);
             }
         }
+        if let Some(prefix @ Prefix { row: 0 }) = &mut self.prefix {
+            prefix.row = u32::try_from(values).unwrap_or(0);
+        }
         self
+    }
+
+    /// The spec for values of which nobody else says how long their rows are.
+    ///
+    /// # Errors
+    /// If it does nothing without that, and leaves it open.
+    pub fn complete(self) -> Result<Self, SpecError> {
+        match self.prefix {
+            Some(Prefix { row: 0 }) => Err(SpecError::NoRow { spec: self.to_string() }),
+            Some(_) | None => Ok(self),
+        }
     }
 
     /// Ids of all codecs.
     pub fn ids() -> impl Iterator<Item = &'static str> {
         CODECS.iter().map(|entry| entry.codec.id())
+    }
+
+    /// Ids of what there can be in front of a codec and a `+`.
+    pub fn prefixes() -> impl Iterator<Item = &'static str> {
+        Prefix::IDS.into_iter()
     }
 
     fn entry(&self) -> &'static registry::Entry {
@@ -57,6 +86,12 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
+        // A codec may have the sign in a wrong option.
+        let is_codec = |text: &str| text.split(':').next().is_some_and(|id| registry::by_id(id).is_some());
+        let (prefix, text) = match text.split_once('+') {
+            Some((prefix, text)) if !is_codec(prefix) => (Some(Prefix::parse(prefix)?), text),
+            Some(_) | None => (None, text),
+        };
         let (id, options) = match text.split_once(':') {
             Some((id, options)) => (id, Some(options)),
             None => (text, None),
@@ -87,13 +122,16 @@ impl FromStr for Spec {
         let defaults = entry.options.iter().map(|option| option.values.default());
         let chosen =
             chosen.into_iter().zip(defaults).map(|(value, default)| value.unwrap_or(default)).collect();
-        Ok(Self { id: codec, chosen })
+        Ok(Self { prefix, id: codec, chosen })
     }
 }
 
 impl fmt::Display for Spec {
     /// The shortest text that parses to this spec: options at their defaults are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(prefix) = &self.prefix {
+            prefix.fmt(f)?;
+        }
         f.write_str(self.id)?;
         let mut separator = ':';
         for (option, value) in self.entry().options.iter().zip(&self.chosen) {

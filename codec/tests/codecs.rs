@@ -26,3 +26,6 @@ codec_laws!(tiered_columns_e5m2, "tiered:row=8", F8E5M2);
 codec_laws!(codebook16_bf16, "codebook16", Bf16);
 codec_laws!(codebook16_e4m3, "codebook16", F8E4M3);
 codec_laws!(codebook16_e5m2, "codebook16", F8E5M2);
+codec_laws!(dedup_bf16, "dedup:row=16+tiered", Bf16);
+codec_laws!(dedup_f32, "dedup:row=3+raw", F32);
+codec_laws!(dedup_e5m2, "dedup:row=5+codebook16", F8E5M2);

@@ -51,6 +51,8 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("tiered", DType::F32, Layout::Compact, Content::Rows, 0xdc08af0af5c5b302),
     ("tiered", DType::F32, Layout::Split, Content::SomeZeros, 0x2a62f0772aa71663),
     ("tiered", DType::F32, Layout::Compact, Content::SomeZeros, 0x96d3719addae9c72),
+    ("tiered", DType::F32, Layout::Split, Content::Sums, 0x97dc16df9c567857),
+    ("tiered", DType::F32, Layout::Compact, Content::Sums, 0x848c2078ddf28914),
     ("tiered", DType::F8E4M3, Layout::Split, Content::Rows, 0xf2fc46a74b61dce0),
     ("tiered", DType::F8E4M3, Layout::Compact, Content::Rows, 0xd06a1f09a4ee75e5),
     ("tiered", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0x2461fbe83d38e901),
@@ -85,6 +87,10 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::Rows, 0xc16faca65f21eb85),
     ("codebook16", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0xae7f4d0affafc6ec),
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0xe33685b5f93b6aaa),
+    ("dedup:row=3+raw", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x21156b7906cb3a8f),
+    ("dedup:row=100+tiered", DType::Bf16, Layout::Compact, Content::Rows, 0x22f93c6a799c4562),
+    ("dedup:row=100+tiered", DType::Bf16, Layout::Split, Content::Rows, 0x70cf7ac70ed6ab50),
+    ("dedup:row=64+window7", DType::Bf16, Layout::Compact, Content::LoneValue, 0x2ec849ae437dedde),
 ];
 
 #[test]

@@ -8,6 +8,8 @@ mod codebook16;
 mod codebook16_reference;
 #[path = "codecs.rs"]
 mod codecs;
+#[path = "dedup.rs"]
+mod dedup;
 #[path = "golden.rs"]
 mod golden;
 #[path = "reference.rs"]

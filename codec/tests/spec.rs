@@ -10,11 +10,15 @@ fn canonical_text_leaves_defaults_out() {
         ("window7:scale=exact", "window7"),
         ("window7:scale=std", "window7:scale=std"),
         ("window7:scale=mean-abs", "window7:scale=mean-abs"),
+        ("dedup+raw", "dedup+raw"),
+        ("dedup:row=0+raw", "dedup+raw"),
+        ("dedup:row=0256+tiered", "dedup:row=256+tiered"),
+        ("dedup:row=7+window7:scale=exact", "dedup:row=7+window7"),
     ] {
         let spec: Spec = text.parse().unwrap();
         assert_eq!(spec.to_string(), canonical);
         assert_eq!(spec, canonical.parse().unwrap());
-        assert_eq!(spec.codec().id(), text.split(':').next().unwrap());
+        assert_eq!(spec.codec().id(), text.split([':', '+']).next().unwrap());
     }
     assert_ne!("window7".parse::<Spec>(), "window7:scale=std".parse());
 }
@@ -28,23 +32,37 @@ fn options_reach_the_codec() {
 }
 
 #[test]
+fn rows_are_told_where_the_spec_leaves_them_open() {
+    let told = |text: &str, values| text.parse::<Spec>().unwrap().for_rows(values).to_string();
+    assert_eq!(told("dedup+raw", 256), "dedup:row=256+raw");
+    assert_eq!(told("dedup:row=64+raw", 256), "dedup:row=64+raw");
+    assert_eq!(told("dedup:row=64+tiered", 256), "dedup:row=64+tiered:row=256");
+    assert_eq!(told("dedup+raw", usize::MAX), "dedup+raw");
+    let complete = |text: &str| text.parse::<Spec>().unwrap().complete().map(|spec| spec.to_string());
+    assert_eq!(complete("dedup:row=64+tiered"), Ok("dedup:row=64+tiered".to_owned()));
+    assert_eq!(complete("tiered"), Ok("tiered".to_owned()));
+    assert_eq!(
+        complete("dedup+tiered").unwrap_err().to_string(),
+        "`dedup+tiered` does not say how long a row is\n\
+         hint: write `dedup:row=N+...` with the number of values in a row"
+    );
+}
+
+#[test]
 fn ids_are_those_that_parse() {
-    let ids: Vec<_> = Spec::ids().collect();
-    assert_eq!(ids, ["raw", "window7", "tiered", "codebook16"]);
-    assert!(ids.iter().all(|id| id.parse::<Spec>().unwrap().to_string() == *id));
+    assert!(Spec::ids().all(|id| id.parse::<Spec>().unwrap().to_string() == id));
+    assert!(Spec::prefixes().all(|id| format!("{id}+raw").parse::<Spec>().unwrap().codec().id() == id));
 }
 
 #[test]
 fn errors_say_what_would_do() {
     let message = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
-    assert_eq!(
-        message("windw7"),
-        "unknown codec `windw7`\nhint: the codecs are `raw`, `window7`, `tiered`, `codebook16`"
-    );
-    assert_eq!(
-        message(""),
-        "unknown codec ``\nhint: the codecs are `raw`, `window7`, `tiered`, `codebook16`"
-    );
+    let ids: Vec<String> = Spec::ids().map(|id| format!("`{id}`")).collect();
+    for text in ["windw7", "", "dedup", "raw+tiered", "dedup+dedup+raw"] {
+        let codec = text.strip_prefix("dedup+").unwrap_or(text);
+        let expected = format!("unknown codec `{codec}`\nhint: the codecs are {}", ids.join(", "));
+        assert_eq!(message(text), expected);
+    }
     assert_eq!(message("raw:scale=std"), "codec `raw` has no option `scale`\nhint: it has none");
     assert_eq!(
         message("window7:size=1"),
@@ -55,6 +73,25 @@ fn errors_say_what_would_do() {
         "option `scale` of codec `window7` cannot be `median`\nhint: its values are `exact`, `std`, `mean-abs`"
     );
     assert_eq!(message("window7:scale=std,scale=std"), "option `scale` of codec `window7` is given twice");
+    assert_eq!(
+        message("delta+tiered"),
+        "unknown prefix `delta`\nhint: in front of a codec there can be `dedup`"
+    );
+    assert_eq!(
+        message("dedup:rows=2+raw"),
+        "codec `dedup` has no option `rows`\nhint: its options are `row`"
+    );
+    for value in ["", "-1", "4294967296", "x"] {
+        assert_eq!(
+            message(&format!("dedup:row={value}+raw")),
+            format!(
+                "option `row` of codec `dedup` cannot be `{value}`\n\
+                 hint: its values are whole numbers from `0` to `4294967295`"
+            )
+        );
+    }
+    assert_eq!(message("dedup:row=1,row=1+raw"), "option `row` of codec `dedup` is given twice");
+    assert_eq!(message("dedup:row+raw"), "`row` is not an option\nhint: write `name:key=value,key=value`");
     assert_eq!(message("window7:"), "`` is not an option\nhint: write `name:key=value,key=value`");
     let malformed = SpecError::Malformed { text: "scale".to_owned() };
     assert_eq!("window7:scale".parse::<Spec>(), Err(malformed));

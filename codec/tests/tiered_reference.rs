@@ -22,7 +22,7 @@ fn frames_are_read_as_the_document_says() {
     let codecs = ["tiered", "tiered:row=8", "tiered:row=300"].map(common::codec);
     let lengths = (0..140).chain([255, 256, 257, 1000, 2048, 8193, 20_000, 32_767, 32_768, 32_769, 70_001]);
     let mut forms = [0; 5];
-    let (mut orders, mut masks, mut columns) = ([0; 3], 0, 0);
+    let (mut orders, mut masks, mut columns, mut plane_forms) = ([0; 3], 0, 0, [0; 5]);
     for (count, dtype) in lengths.flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {
         let contents = Content::ALL.map(|content| content.values(dtype, count, 11));
         let positive = Content::Rows.values(dtype, 30_000, 12);
@@ -37,6 +37,7 @@ fn frames_are_read_as_the_document_says() {
                     forms[block.form & 15] += 1;
                     masks += block.form >> 7;
                     columns += block.form >> 6 & 1;
+                    block.plane_forms.iter().for_each(|form| plane_forms[*form] += 1);
                     orders[block.form >> 4 & 3] += usize::from(block.form & 15 == 0);
                 }
                 let found: Vec<u8> = blocks.into_iter().flat_map(|block| block.values).collect();
@@ -46,6 +47,7 @@ fn frames_are_read_as_the_document_says() {
     }
     assert!(forms.into_iter().chain(orders).all(|number| number > 5), "{forms:?} {orders:?}");
     assert!(masks > 20 && columns > 100, "{masks} {columns}");
+    assert!(plane_forms.iter().all(|number| *number > 5), "{plane_forms:?}");
 }
 
 #[test]
@@ -73,6 +75,8 @@ fn offsets_of_columns_that_are_far_apart_are_bytes() {
 /// A block that has been read.
 struct Block {
     form: usize,
+    /// Forms of the byte planes of F32, where they have some.
+    plane_forms: Vec<usize>,
     values: Vec<u8>,
 }
 
@@ -165,9 +169,9 @@ fn read_block<'a>(
     match form & 15 {
         1 => {
             let values = [fixed, dynamic.take(dtype.width() * count - static_len)].concat();
-            return Block { form, values };
+            return Block { form, plane_forms: vec![], values };
         }
-        2 => return Block { form, values: vec![0; dtype.width() * count] },
+        2 => return Block { form, plane_forms: vec![], values: vec![0; dtype.width() * count] },
         _ => {}
     }
 
@@ -200,18 +204,10 @@ fn read_block<'a>(
     let mut head = Reader(fixed);
     let head = if layout == Layout::Split { &mut head } else { &mut *dynamic };
     let first = head.take(planes_len(counts[0]));
-    let rests = read_rests(layout, dtype, counts[0], head);
+    let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
     let mut planes = vec![first];
     planes.extend(counts[1..4].iter().map(|count| dynamic.take(planes_len(*count))));
     let escapes = dynamic.part(counts[4]);
-
-    let code = |tier: usize, i: usize| {
-        let bit = |plane: usize| {
-            let byte = planes[tier][i / 64 * 16 + 8 * plane + i % 64 / 8];
-            usize::from(byte >> (i % 8) & 1)
-        };
-        bit(0) + 2 * bit(1)
-    };
     let order = if form & 15 == 0 { form >> 4 & 3 } else { 2 };
     // Positions in each tier.
     let mut at = [0; 5];
@@ -225,7 +221,7 @@ fn read_block<'a>(
             if tier == 4 {
                 break i32::from(escapes[at[4]]);
             }
-            match code(tier, at[tier]) {
+            match code(planes[tier], at[tier]) {
                 3 => {
                     at[tier] += 1;
                     tier += 1;
@@ -241,7 +237,16 @@ fn read_block<'a>(
         values[width * i..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
     }
     assert_eq!(at[..], counts[..]);
-    Block { form, values }
+    Block { form, plane_forms, values }
+}
+
+/// The code of value `i` of a tier.
+fn code(planes: &[u8], i: usize) -> usize {
+    let bit = |plane: usize| {
+        let byte = planes[i / 64 * 16 + 8 * plane + i % 64 / 8];
+        usize::from(byte >> (i % 8) & 1)
+    };
+    bit(0) + 2 * bit(1)
 }
 
 /// Bits of the exponent, byte planes and bit planes.
@@ -265,12 +270,14 @@ fn rest_len(dtype: DType, count: usize) -> usize {
     byte_planes * count.next_multiple_of(8) + 8 * bit_planes * count.div_ceil(64)
 }
 
-fn read_rests(layout: Layout, dtype: DType, count: usize, source: &mut Reader<'_>) -> Vec<u32> {
+/// Forms of the planes, where they have some, and the rests.
+fn read_rests(layout: Layout, dtype: DType, count: usize, source: &mut Reader<'_>) -> (Vec<usize>, Vec<u32>) {
     let (_, byte_planes, bit_planes) = fields(dtype);
-    let forms = match (layout, dtype) {
-        (Layout::Compact, DType::F32) => source.take(16),
-        _ => &[0; 16],
+    let (forms, stated) = match (layout, dtype) {
+        (Layout::Compact, DType::F32) => (source.take(16), 3),
+        _ => (&[0; 16][..], 0),
     };
+    let plane_forms = forms.chunks(4).take(stated).map(|form| usize::from(form[0])).collect();
     let mut rests = vec![0; count];
     for (plane, form) in forms.chunks(4).take(byte_planes).enumerate() {
         let bytes: Vec<u8> = match *form {
@@ -285,6 +292,7 @@ fn read_rests(layout: Layout, dtype: DType, count: usize, source: &mut Reader<'_
             [3, sign, 0, 0] => {
                 read_bits(7, count, source).into_iter().map(|bits| bits as u8 | sign).collect()
             }
+            [4, 0, 0, 0] => read_tiers(count, source),
             _ => panic!("no plane has form {form:?}"),
         };
         for (rest, byte) in rests.iter_mut().zip(bytes) {
@@ -293,7 +301,32 @@ fn read_rests(layout: Layout, dtype: DType, count: usize, source: &mut Reader<'_
     }
     let bits = read_bits(bit_planes, count, source);
     rests.iter_mut().zip(bits).for_each(|(rest, bits)| *rest |= bits << (8 * byte_planes));
-    rests
+    (plane_forms, rests)
+}
+
+/// A byte plane in tiers.
+fn read_tiers(count: usize, source: &mut Reader<'_>) -> Vec<u8> {
+    let symbols = source.take(12);
+    let numbers = source.take(8).chunks(2).map(|bytes| u16::from_le_bytes(bytes.try_into().unwrap()));
+    let counts: Vec<usize> = std::iter::once(count).chain(numbers.map(usize::from)).collect();
+    assert_eq!(source.take(4), [0; 4]);
+    let planes: Vec<&[u8]> = counts[..4].iter().map(|count| source.take(16 * count.div_ceil(64))).collect();
+    let escapes = source.part(counts[4]);
+    let mut at = [0; 5];
+    let bytes = (0..count).map(|_| {
+        for tier in 0..4 {
+            let code = code(planes[tier], at[tier]);
+            at[tier] += 1;
+            if code < 3 {
+                return symbols[3 * tier + code];
+            }
+        }
+        at[4] += 1;
+        escapes[at[4] - 1]
+    });
+    let bytes = bytes.collect();
+    assert_eq!(at[..], counts[..]);
+    bytes
 }
 
 /// For each value its bits in `planes` bit planes.

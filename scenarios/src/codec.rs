@@ -34,7 +34,8 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(CodecChoice, Place)> {
     let table = field.table(KEYS)?;
     let id = table.need("id", "\"window7\"")?;
     let text = id.string()?;
-    let spec = Spec::from_str(text).map_err(|error| {
+    // What chunks are made of is not the same in all workloads, so the spec must say itself what a row is.
+    let spec = Spec::from_str(text).and_then(Spec::complete).map_err(|error| {
         id.error(match error {
             SpecError::UnknownId { id, .. } => {
                 let valid = Spec::ids().map(str::to_owned).collect();
@@ -62,12 +63,14 @@ pub(crate) fn schema() -> Schema {
         needed("decode", "raw bytes per second of decoding", bandwidth()),
         optional("launch", "time of launching either; none by default", time()),
     ];
-    // Which options a codec has is the codec's matter.
-    let with_options = pattern(&format!("^({}):", Spec::ids().collect::<Vec<_>>().join("|")));
+    // Which options a codec has, and what is in front of it, is the codec's matter.
+    let (ids, prefixes): (Vec<_>, Vec<_>) = (Spec::ids().collect(), Spec::prefixes().collect());
+    let (ids, prefixes) = (ids.join("|"), prefixes.join("|"));
+    let with_options = pattern(&format!("^({ids}):|^({prefixes})(:[^+]*)?\\+({ids})(:|$)"));
     let spec = one_of([names(Spec::ids()), with_options]);
     #[rustfmt::skip]
     let keys = [
-        needed("id", "the codec of the coded variants; options follow a colon: `window7:scale=std`", spec),
+        needed("id", "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows", spec),
         needed("speed", "declared speed of encoding and decoding", table(SPEED_KEYS, speed)),
         optional("ratio", "raw bytes over coded bytes; measured on the payload by default", number(RATIO_LIMITS)),
     ];

@@ -9,7 +9,7 @@ use zipwire_traces::{Payload, Rows, TraceError, read_bf16};
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Rule, Schema, number, optional, string, table};
+use crate::schema::{Condition, Rule, Schema, names, number, one_of, optional, string, table};
 
 /// Where the rows of the communication segments come from.
 pub(crate) enum Rowset {
@@ -17,7 +17,12 @@ pub(crate) enum Rowset {
     Recorded(Vec<Arc<Rows>>),
     /// Normally distributed values, drawn when everything else is known to be right.
     Gaussian { std: f64 },
+    /// Random bits.
+    Noise,
 }
+
+/// The payload that needs no number.
+const NOISE: &str = "noise";
 
 const SOURCES: &[&str] = &["file", "gaussian"];
 
@@ -34,10 +39,14 @@ impl Rowset {
         dtype: DType,
         base: &Path,
     ) -> Result<Self> {
-        let table = field.table(valid)?;
+        let table = match field.as_string() {
+            Some(_) => field.choice("payload", &[NOISE], |name| name).map(|_| None),
+            None => field.table(valid).map(Some),
+        }?;
         if dtype != DType::Bf16 {
             return Err(field.error(Problem::PayloadType { dtype: dtype.name() }));
         }
+        let Some(table) = table else { return Ok(Self::Noise) };
         let (source, value) = table.one_of(SOURCES)?;
         if source == "file" {
             return Self::recorded(&table, &value, tensors, base);
@@ -56,10 +65,11 @@ impl Rowset {
             optional("file", "a safetensors file of BF16 values", string()),
             optional("gaussian", "standard deviation of values that are drawn", number(STD_LIMITS)),
         ];
-        table(valid, keys.into_iter().chain(tensors.iter().map(tensor)))
+        let table = table(valid, keys.into_iter().chain(tensors.iter().map(tensor)))
             .with_one_of(SOURCES)
             .when(Condition::Has("file"), Rule::Needs(tensors))
-            .when(Condition::Has("gaussian"), Rule::Refuses(tensors))
+            .when(Condition::Has("gaussian"), Rule::Refuses(tensors));
+        one_of([names([NOISE]), table])
     }
 
     fn recorded(table: &Reader<'_>, file: &Field<'_>, tensors: &[&'static str], base: &Path) -> Result<Self> {
@@ -93,6 +103,7 @@ impl Rowset {
                 communicates.iter().map(next).map(Arc::clone).collect()
             }
             Self::Gaussian { std } => shared(Rows::gaussian(std, seed), communicates.len()),
+            Self::Noise => return noise(communicates.len(), seed),
         };
         Payload::new(seed, sources)
     }

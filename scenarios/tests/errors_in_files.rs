@@ -375,6 +375,15 @@ fn codec() {
        |
        = help: did you mean `window7`? it must be one of `raw`, `window7`, `tiered` and `codebook16`
     "#);
+    assert_snapshot!(error(&valid_with("id = \"window7\"", "id = \"dedup+tiered\""), &[]), @r#"
+    error: `dedup+tiered` does not say how long a row is
+      --> test.toml:18:6
+       |
+    18 | id = "dedup+tiered"
+       |      ^^^^^^^^^^^^^^
+       |
+       = help: write `dedup:row=N+...` with the number of values in a row
+    "#);
     assert_snapshot!(error(&valid_with("speed", "ratio = 0\nspeed"), &[]), @r"
     error: `codec.ratio` is out of range: `0`
       --> test.toml:19:9

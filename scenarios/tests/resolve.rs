@@ -177,6 +177,19 @@ fn recorded_payload_is_by_segment() {
 }
 
 #[test]
+fn noise_is_every_bit_pattern_alike() {
+    let experiment = Folder::new().load(&valid_with("{ gaussian = 0.02 }", "\"noise\""));
+    let mut chunk = vec![0; 1 << 16];
+    experiment.payload.unwrap().fill(ChunkId::new(SegmentId(0), Rank(0), Rank(1)), &mut chunk);
+    let mut exponents = [0_u32; 256];
+    for value in chunk.as_chunks().0 {
+        exponents[usize::from(u16::from_le_bytes(*value) >> 7 & 0xff)] += 1;
+    }
+    // 128 expected, standard deviation 11.
+    assert!(exponents.iter().all(|count| (70..200).contains(count)), "{exponents:?}");
+}
+
+#[test]
 fn a_stated_ratio_replaces_the_payload() {
     let text = valid_with("payload = { gaussian = 0.02 }\n", "");
     let mut experiment = Folder::new().try_load(&text, &["codec.ratio=1.33"]).unwrap();

@@ -80,7 +80,7 @@ fn wrong_scenarios_are_refused() {
         let text = format!("{{ kind = \"collective\", collective = \"all-to-all\", {rest} }}");
         toml::from_str::<Value>(&format!("workload = {text}")).unwrap()["workload"].clone()
     };
-    let cases: [(&str, Value); 24] = [
+    let cases: [(&str, Value); 25] = [
         ("/title", json!("unknown key")),
         ("/cluster/nodse", json!(2)),
         ("/cluster/nodes", json!(0)),
@@ -100,6 +100,7 @@ fn wrong_scenarios_are_refused() {
         ("/workload/routing", json!({ "zipf": 1.2, "layer": 1 })),
         ("/workload/routing", json!({ "zipf": 1.2, "dirichlet": 1.0 })),
         ("/workload/payload", json!({ "file": "a.safetensors", "dispatch": "a" })),
+        ("/workload/payload", json!("white-noise")),
         ("/workload", collective("bytes_per_rank = 1024")),
         ("/workload", collective("bytes_per_rank = \"1 MiB\", matrix = \"m.csv\"")),
         ("/codec/id", json!("zstd")),

@@ -76,9 +76,16 @@ fn smoke_scenarios_cover_the_language() {
     let all = scenarios("smoke");
     for path in &all {
         let text = fs::read_to_string(path).unwrap();
-        for routing in
-            ["matrix = \"", "trace = ", "dirichlet = ", "zipf = ", "\"uniform\"", "gaussian = ", "skew = "]
-        {
+        for routing in [
+            "matrix = \"",
+            "trace = ",
+            "dirichlet = ",
+            "zipf = ",
+            "\"uniform\"",
+            "gaussian = ",
+            "\"noise\"",
+            "skew = ",
+        ] {
             if text.contains(routing) {
                 covered.insert(routing.to_owned());
             }
@@ -137,6 +144,7 @@ fn smoke_scenarios_cover_the_language() {
             "zipf = ",
             "\"uniform\"",
             "gaussian = ",
+            "\"noise\"",
             "skew = ",
             "moe on 1 nodes",
             "moe on 2 nodes",
@@ -223,6 +231,7 @@ fn the_reference_is_true() {
         ("cluster.gpu_bandwidth", "5"),
         ("workload.bytes_per_rank", "5"),
         ("workload.payload", "{ x = 1 }"),
+        ("workload.payload", "x"),
         ("workload", "{ kind = 'moe', model = 'mixtral-8x7b', routing = { x = 1 } }"),
         ("workload", "{ kind = 'moe', model = 'mixtral-8x7b', routing = 'uniform', skew = { x = 1 } }"),
     ] {

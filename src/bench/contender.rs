@@ -5,13 +5,20 @@ use std::str::FromStr;
 
 use rayon::prelude::*;
 use zipwire_codec::parallel::{PIECE_VALUES, Pieces};
-use zipwire_codec::{Codec, DType, Layout, Spec, SpecError};
+use zipwire_codec::{Codebook, Codec, DType, Layout, Spec, SpecError};
 
 /// A codec to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contender {
     /// One of the project's.
     Own(Spec),
+    /// `codebook16` with a book that was calibrated beforehand.
+    Calibrated {
+        /// Where the book comes from.
+        file: String,
+        /// The book.
+        book: Codebook,
+    },
     /// zstd at a level, over the bytes as they are.
     Zstd(i32),
     /// LZ4, over the bytes as they are.
@@ -34,6 +41,7 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Own(spec) => spec.fmt(f),
+            Self::Calibrated { file, book } => write!(f, "{} with {file}", book.codec().id()),
             Self::Zstd(_) => f.write_str("zstd"),
             Self::Lz4 => f.write_str("lz4"),
         }
@@ -47,16 +55,22 @@ impl Contender {
         own.chain([Self::Zstd(1), Self::Lz4]).collect()
     }
 
+    /// The codec for rows of so many values, if it is one of the project's.
+    fn codec(&self, row: usize) -> Option<Box<dyn Codec>> {
+        match self {
+            Self::Own(spec) => Some(spec.clone().for_rows(row).codec()),
+            Self::Calibrated { book, .. } => Some(book.codec()),
+            Self::Zstd(_) | Self::Lz4 => None,
+        }
+    }
+
     /// Whether it has the layout and codes values of this type.
     pub fn supports(&self, layout: Layout, dtype: DType) -> bool {
-        match self {
-            Self::Own(spec) => spec.codec().supports(dtype),
-            Self::Zstd(_) | Self::Lz4 => layout == Layout::Compact,
-        }
+        self.codec(0).map_or(layout == Layout::Compact, |codec| codec.supports(dtype))
     }
 }
 
-/// A contender at work on one tensor, with buffers of its own. All code in pieces of [`PIECE_VALUES`] values.
+/// A contender at work on one tensor, with buffers of its own. All code in pieces of about [`PIECE_VALUES`] values.
 pub(super) enum Worker {
     Own(Box<dyn Codec>, Pieces),
     /// Blocks of bytes.
@@ -92,18 +106,17 @@ impl Method {
 }
 
 impl Worker {
-    /// For `len` bytes of values in rows of `row` values, which codecs that make use of columns are told.
+    /// For `len` bytes of values in rows of `row` values, which codecs that make use of rows are told.
     pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, row: usize, len: usize) -> Self {
-        let piece_len = PIECE_VALUES * dtype.width();
-        let method = match contender {
-            Contender::Own(spec) => {
-                let codec = spec.clone().for_rows(row).codec();
-                let pieces = Pieces::new(codec.as_ref(), layout, dtype, len);
+        let method = match (contender.codec(row), contender) {
+            (Some(codec), _) => {
+                let pieces = Pieces::of_rows(codec.as_ref(), layout, dtype, len, row);
                 return Self::Own(codec, pieces);
             }
-            Contender::Zstd(level) => Method::Zstd(*level),
-            Contender::Lz4 => Method::Lz4,
+            (None, Contender::Zstd(level)) => Method::Zstd(*level),
+            (None, _) => Method::Lz4,
         };
+        let piece_len = PIECE_VALUES * dtype.width();
         // Touched beforehand, as the frames of the project's codecs are.
         let piece = Coded { buffer: vec![1; method.bound(piece_len.min(len))], len: 0 };
         Self::Bytes { method, piece_len, pieces: vec![piece; len.div_ceil(piece_len)] }

@@ -6,7 +6,7 @@ use std::path::Path;
 use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec};
 use zipwire::codec::{DType, Layout};
 use zipwire::traces::{Rows, TensorFile};
-use zipwire::{Cancel, ExecuteError};
+use zipwire::{Cancel, ExecuteError, read_codebook};
 
 use crate::cli::{BenchCodecArgs, BenchCommand};
 use crate::error::CliError;
@@ -29,10 +29,14 @@ pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliErro
 }
 
 fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let contenders = match &args.codec {
+    let mut contenders = match &args.codec {
         Some(codecs) => codecs.clone().0,
         None => Contender::all(),
     };
+    for path in &args.codebook {
+        contenders
+            .push(Contender::Calibrated { file: path.display().to_string(), book: read_codebook(path)? });
+    }
     let mut loads = Vec::new();
     for path in &args.files {
         loads.extend(read(path)?);

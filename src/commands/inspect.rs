@@ -84,7 +84,7 @@ fn text(report: &FileReport, codecs: &[Spec]) -> String {
     let ids: Vec<String> = codecs.iter().map(ToString::to_string).collect();
     let mut header =
         vec!["tensor", "type", "shape", "std", "entropy", "in rows", "in columns", "top 7", "zeros"];
-    header.extend(["kurtosis", "limit"]);
+    header.extend(["same rows", "kurtosis", "limit"]);
     header.extend(ids.iter().map(String::as_str));
     header.push("remarks");
     let mut rows = table::new(&header, &[0, 1, header.len() - 1]);
@@ -107,7 +107,7 @@ fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
     let mut row = vec![tensor.name.clone(), tensor.dtype.clone(), shape];
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     match &tensor.statistics {
-        None => row.extend(std::iter::repeat_n("-".to_owned(), 8)),
+        None => row.extend(std::iter::repeat_n("-".to_owned(), 9)),
         Some(statistics) => {
             row.push(statistics.std.map_or_else(|| "-".to_owned(), |std| format!("{std:.2e}")));
             row.push(number(Some(statistics.exponent_entropy_bits)));
@@ -115,6 +115,8 @@ fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
             row.push(number(statistics.exponent_entropy_in_columns_bits));
             row.push(format!("{:.1} %", 100.0 * statistics.coverage_top7));
             row.push(format!("{:.1} %", statistics.zeros_pct));
+            let percent = |pct: Option<f64>| pct.map_or_else(|| "-".to_owned(), |pct| format!("{pct:.1} %"));
+            row.push(percent(statistics.repeated_rows_pct));
             row.push(statistics.kurtosis.map_or_else(|| "-".to_owned(), |kurtosis| format!("{kurtosis:.1}")));
             row.push(format!("{:.2} %", statistics.limit_pct));
         }

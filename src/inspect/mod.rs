@@ -5,7 +5,7 @@ mod float;
 mod moments;
 
 use serde::Serialize;
-use zipwire_codec::{DType, EncodeError, Layout, Spec, encode_to_vec};
+use zipwire_codec::{DType, EncodeError, Layout, RowIndex, Spec, encode_to_vec};
 use zipwire_traces::TensorInfo;
 
 use self::entropy::{Order0, inside_groups};
@@ -57,6 +57,9 @@ pub struct Statistics {
     pub coverage_top16: f64,
     /// Zeros of both signs, in percent.
     pub zeros_pct: f64,
+    /// Rows (of the last dimension) that repeat an earlier one bit for bit, in percent; `None` for tensors of fewer
+    /// dimensions than two.
+    pub repeated_rows_pct: Option<f64>,
     /// Infinities and NaN, in percent.
     pub not_finite_pct: f64,
     /// Size with exponents coded at their entropy and everything else stored, in percent.
@@ -152,10 +155,20 @@ fn statistics(dtype: DType, shape: &[usize], values: &[u8]) -> Statistics {
         coverage_top7: order0.exponent.coverage(7),
         coverage_top16: order0.exponent.coverage(16),
         zeros_pct: percent(moments.zeros()),
+        repeated_rows_pct: repeated_rows_pct(dtype, shape, values),
         not_finite_pct: percent(exponents.len() as u64 - moments.count()),
         limit_exponent_pct: 100.0 * order0.limit_exponent(),
         limit_pct: 100.0 * order0.limit(),
     }
+}
+
+fn repeated_rows_pct(dtype: DType, shape: &[usize], values: &[u8]) -> Option<f64> {
+    let &[_, .., row] = shape else { return None };
+    if row == 0 {
+        return None;
+    }
+    // What is too much for an index is left out by nobody.
+    RowIndex::find(values, row * dtype.width()).ok().map(|index| index.repeated_pct())
 }
 
 /// Bytes below which the header of a frame weighs more than a percent.
@@ -178,6 +191,10 @@ fn remarks(dtype: &str, bytes: usize, statistics: Option<&Statistics>) -> Vec<St
     remark(bytes < TINY_BYTES, "tiny: headers count".to_owned());
     remark(*zeros_pct == 100.0, "all zero".to_owned());
     remark((1.0..100.0).contains(zeros_pct), format!("{zeros_pct:.1} % exact zeros"));
+    let repeated = statistics.repeated_rows_pct.filter(|repeated| *repeated >= 1.0 && *zeros_pct < 100.0);
+    if let Some(repeated) = repeated {
+        remark(true, format!("{repeated:.1} % of the rows repeat others"));
+    }
     let gain = |inside: Option<f64>| inside.map(|inside| whole - inside).filter(|gain| *gain > 0.25);
     if let Some(gain) = gain(statistics.exponent_entropy_in_rows_bits) {
         remark(true, format!("rows differ in scale: {gain:.2} bits"));

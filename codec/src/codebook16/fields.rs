@@ -1,13 +1,8 @@
 //! How values divide into exponent and rest. BF16 has kernels; FP8 goes eight values at a time through 64-bit words.
 
 use crate::DType;
+use crate::kernel::eight::{spread, together, word};
 use crate::kernel::{Kernel, TILE};
-
-/// Bits of a byte that are spread over eight bytes.
-const DIAGONAL: u64 = 0x8040_2010_0804_0201;
-const LOW_BITS: u64 = 0x0101_0101_0101_0101;
-/// Multiplied with eight bytes of 0 or 1, it brings their bits together in the highest byte.
-const TOGETHER: u64 = 0x0102_0408_1020_4080;
 
 /// A type of values that the codec codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +94,7 @@ impl Fields {
             for (plane, position) in planes.chunks_mut(8).zip(self.rest_positions()) {
                 plane.fill(0);
                 for (byte, values) in plane.iter_mut().zip(values.chunks(8)) {
-                    let bits = word(values) >> position & LOW_BITS;
-                    *byte = (bits.wrapping_mul(TOGETHER) >> 56) as u8;
+                    *byte = together(word(values), *position);
                 }
             }
         }
@@ -121,9 +115,7 @@ impl Fields {
                 beyond |= if out.len() < 64 { bits >> out.len() } else { 0 };
                 for (i, out) in out.chunks_mut(8).enumerate() {
                     let before = if *position == 0 { 0 } else { word(out) };
-                    let spread = (bits >> (8 * i) & 0xff).wrapping_mul(LOW_BITS) & DIAGONAL;
-                    // Each byte is a bit of its own or 0; the sum has the highest bit in the former case.
-                    let ones = (spread + 0x7f * LOW_BITS) >> 7 & LOW_BITS;
+                    let ones = spread((bits >> (8 * i)) as u8);
                     out.copy_from_slice(&(before | ones << position).to_le_bytes()[..out.len()]);
                 }
             }
@@ -183,14 +175,6 @@ impl Fields {
             Self::E5m2 => &[0, 1, 7],
             Self::E4m3 | Self::Bf16 => &[0, 1, 2, 7],
         }
-    }
-}
-
-/// At most eight bytes as a number.
-fn word(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(bytes) => u64::from_le_bytes(*bytes),
-        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 

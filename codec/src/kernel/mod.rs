@@ -5,6 +5,7 @@
 //! know nothing of frames, modes or layouts.
 
 pub(crate) mod codes;
+pub(crate) mod eight;
 pub(crate) mod fields;
 mod level;
 pub(crate) mod mask;

@@ -6,10 +6,10 @@ use super::columns::Columns;
 use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::geometry::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
-use super::order::TIERS;
 use super::rest::{Rest, Shape};
+use super::tiers::{Coded, List, check_first, check_zero, unpack, unpack_passed};
 use crate::checksum::BLOCK_BYTES;
-use crate::kernel::tier::{LIST_PAD, Tier, check_passed, ends_clear, plane_bytes};
+use crate::kernel::tier::{LIST_PAD, Tier, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel};
 use crate::past::Past;
 use crate::tile::{marked, mask_len};
@@ -24,7 +24,7 @@ pub(super) struct Decoder<'a> {
     columns: Option<Columns<'a>>,
     past: Option<Past<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
-    list: [u8; BLOCK + LIST_PAD],
+    list: List,
 }
 
 /// The bases of a block's groups.
@@ -97,44 +97,25 @@ impl<'a> Decoder<'a> {
         };
         let first_planes = take(head, plane_bytes(coded))?;
         let shape = Shape::read(self.layout, self.fields, coded, head)?;
-        let rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
+        let mut rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
         let (planes_len, escapes_len) = tail_bytes(&entry.counts);
         let planes = take(dynamic, planes_len)?;
         let escapes = take(dynamic, escapes_len)?;
-        self.tiers(entry, planes, escapes)?;
-        if !ends_clear(coded, first_planes) {
-            return Err(BlockFault::Padding);
-        }
-        let passed = usize::from(entry.counts[1]);
-        let wrong = |found| BlockFault::Passed { tier: 1, expected: passed, found };
-        let tier = &entry.form.order().tiers()[0];
+        let tiers = entry.form.order().tiers();
+        let coded = Coded { first: first_planes, planes, escapes };
         if self.fields.dtype == DType::Bf16 && !entry.masked && !entry.columns {
-            check_passed(passed, first_planes).map_err(wrong)?;
-            return Ok(Some(self.join_tier(&bases, first, tier, first_planes, rest.bytes(), out)));
+            unpack_passed(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
+            check_first(&entry.counts, first_planes)?;
+            return Ok(Some(self.join_tier(&bases, first, &tiers[0], first_planes, rest.bytes(), out)));
         }
-        (self.kernel.unpack_tier)(&mut self.list[BLOCK - coded..], passed, tier, first_planes)
-            .map_err(wrong)?;
-        self.join(&bases, first, mask, rest, out)?;
+        unpack(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
+        self.join(&bases, first, mask, &mut rest, out)?;
+        // The residuals have done their service, so the list is free.
+        for (number, tiers, plane) in rest.tiered() {
+            tiers.unpack(self.kernel, plane, &mut self.list)?;
+            self.scatter(&bases, mask, number, out);
+        }
         Ok(None)
-    }
-
-    /// Leaves what the first tier passes on in the list.
-    fn tiers(&mut self, entry: Entry, mut planes: &[u8], escapes: &[u8]) -> Result<(), BlockFault> {
-        let counts = entry.counts.map(usize::from);
-        let (escapes, padding) = escapes.split_at(counts[TIERS]);
-        check_zero(padding)?;
-        self.list[BLOCK - escapes.len()..BLOCK].copy_from_slice(escapes);
-        for (number, tier) in entry.form.order().tiers().iter().enumerate().skip(1).rev() {
-            let (count, passed) = (counts[number], counts[number + 1]);
-            let (before, own) = planes.split_at(planes.len() - plane_bytes(count));
-            planes = before;
-            if !ends_clear(count, own) {
-                return Err(BlockFault::Padding);
-            }
-            (self.kernel.unpack_tier)(&mut self.list[BLOCK - count..], passed, tier, own)
-                .map_err(|found| BlockFault::Passed { tier: number + 1, expected: passed, found })?;
-        }
-        Ok(())
     }
 
     /// Reads the first tier and writes the values, for BF16 without a mask: so many at a time that they are summed while
@@ -180,7 +161,7 @@ impl<'a> Decoder<'a> {
         bases: &Bases<'_>,
         first: usize,
         mut mask: &[u8],
-        mut rest: Rest<'_>,
+        rest: &mut Rest<'_>,
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         let entry = bases.entry;
@@ -205,18 +186,36 @@ impl<'a> Decoder<'a> {
                 if let Some(columns) = columns {
                     self.add_offsets(columns, first, count, Some(bits), start + done);
                 }
-                self.join_values(done..end, entry, base, &mut rest, nonzero)?;
+                self.join_values(done..end, entry, base, rest, nonzero)?;
                 self.fields.restore_zeros(self.kernel, &bits[..count.div_ceil(8)], nonzero, out);
             } else {
                 // A group of zeros that is not left out has no offsets.
                 if let Some(columns) = columns.filter(|_| bases.stated(group).is_some()) {
                     self.add_offsets(columns, first, count, None, start + done);
                 }
-                self.join_values(done..end, entry, base, &mut rest, out)?;
+                self.join_values(done..end, entry, base, rest, out)?;
             }
             done = end;
         }
         Ok(())
+    }
+
+    /// Puts byte plane `number`, which is in the list, into the values, where it is 0 so far.
+    fn scatter(&self, bases: &Bases<'_>, mask: &[u8], number: usize, out: &mut [u8]) {
+        let (fields, masked) = (self.fields, bases.entry.masked);
+        let places = fields.places();
+        let coded = usize::from(bases.entry.counts[0]);
+        let mut bytes = self.list[BLOCK - coded..BLOCK].iter();
+        let groups = out.chunks_mut(fields.width() * BASE_GROUP).enumerate();
+        for (place, (_, out)) in groups.filter(|(group, _)| bases.of(*group).is_some()).enumerate() {
+            for (i, value) in (place * BASE_GROUP..).zip(out.chunks_exact_mut(fields.width())) {
+                if !masked || mask[i / 8] >> (i % 8) & 1 == 1 {
+                    let rest = bytes.next().map_or(0, |byte| u32::from(*byte) << (8 * number));
+                    let bits = places.bits_of_rest(rest).to_le_bytes();
+                    value.iter_mut().zip(bits).for_each(|(byte, bits)| *byte |= bits);
+                }
+            }
+        }
     }
 
     /// Adds the offsets of a group to its residuals, which are in the list from `residuals` on.
@@ -303,10 +302,6 @@ fn check_mask(mask: &[u8], count: usize) -> Result<usize, BlockFault> {
     let (bits, padding) = mask.split_at(mask_len(count));
     check_zero(padding)?;
     marked(bits, count).ok_or(BlockFault::Padding)
-}
-
-fn check_zero(padding: &[u8]) -> Result<(), BlockFault> {
-    if padding.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(BlockFault::Padding) }
 }
 
 /// Takes `len` bytes off the front.

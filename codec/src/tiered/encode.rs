@@ -23,6 +23,7 @@ pub(super) struct Encoder<'a> {
     fields: Fields,
     columns: Option<Columns<'a>>,
     sums: [GroupSums; GROUPS],
+    stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
     pub(super) checksum: u32,
@@ -55,6 +56,7 @@ impl<'a> Encoder<'a> {
             fields,
             columns,
             sums,
+            stats: RestStats::EMPTY,
             position: 0,
             checksum: 0,
             past,
@@ -79,11 +81,8 @@ impl<'a> Encoder<'a> {
         self.sum(values);
         self.sum_offsets(values, first);
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
-        let rest = match self.layout {
-            Layout::Split => RestStats::new(self.fields, &[]),
-            Layout::Compact => RestStats::new(self.fields, values),
-        };
-        let plan = Plan::new(self.layout, self.fields, count, sums, &rest);
+        self.stats.collect(self.layout, self.fields, values);
+        let plan = Plan::new(self.layout, self.fields, count, sums, &self.stats);
         if plan.form == Form::Zero {
             return Some((Entry::uncoded(Form::Zero), 0));
         }
@@ -146,7 +145,11 @@ impl<'a> Encoder<'a> {
             Layout::Compact => room.split_off_mut(..head_len)?,
         };
         let (planes, rest) = head.split_at_mut(plane_bytes(plan.coded));
-        let rest = RestMut::new(&plan.rest, rest);
+        let mut rest = RestMut::new(&plan.rest, rest);
+        for (number, tiers, out) in rest.tiered() {
+            self.gather(plan, values, number);
+            tiers.pack(self.kernel, &mut self.list[..plan.coded], out);
+        }
         let mut left = if self.fields.dtype == DType::Bf16 && !plan.masked && self.columns.is_none() {
             self.split_tier(plan, values, planes, rest)
         } else {
@@ -200,6 +203,21 @@ impl<'a> Encoder<'a> {
             Past::flush(&self.past, out);
         }
         passed
+    }
+
+    /// Puts byte plane `number` of the rests of the coded values, in the compact layout, into the list.
+    fn gather(&mut self, plan: &Plan, values: &[u8], number: usize) {
+        let (fields, places) = (self.fields, self.fields.places());
+        let mut done = 0;
+        let groups = values.chunks(fields.width() * BASE_GROUP).zip(&plan.bases);
+        for (values, _) in groups.filter(|(_, base)| base.is_some()) {
+            fields.for_each(values, |value| {
+                if value != 0 || !plan.masked {
+                    self.list[done] = (places.rest(value) >> (8 * number)) as u8;
+                    done += 1;
+                }
+            });
+        }
     }
 
     /// Writes mask, rest and the first tier; returns how many values that passes on. They are left in the list.

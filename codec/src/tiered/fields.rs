@@ -9,6 +9,34 @@ pub(super) struct Fields {
     pub(super) dtype: DType,
 }
 
+/// Where the fields of a type are. Loops over values look them up once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    mantissa_bits: u32,
+    sign_shift: u32,
+    exponent_mask: u32,
+}
+
+impl Places {
+    /// The exponent of a value.
+    #[inline(always)]
+    pub(super) fn exponent(self, value: u32) -> u32 {
+        value >> self.mantissa_bits & self.exponent_mask
+    }
+
+    /// The rest of a value.
+    #[inline(always)]
+    pub(super) fn rest(self, value: u32) -> u32 {
+        value >> self.sign_shift << self.mantissa_bits | value & ((1 << self.mantissa_bits) - 1)
+    }
+
+    /// The value with this rest whose exponent is 0.
+    #[inline(always)]
+    pub(super) fn bits_of_rest(self, rest: u32) -> u32 {
+        rest >> self.mantissa_bits << self.sign_shift | rest & ((1 << self.mantissa_bits) - 1)
+    }
+}
+
 impl Fields {
     /// The fields of a type.
     pub(super) fn of(dtype: DType) -> Self {
@@ -46,10 +74,11 @@ impl Fields {
         if self.dtype == DType::Bf16 {
             return (kernel.group_sums)(values, sums);
         }
+        let places = self.places();
         for (values, sums) in values.chunks(self.width() * BASE_GROUP).zip(sums) {
             *sums = GroupSums::default();
             self.for_each(values, |value| {
-                sums.exponents += self.exponent(value);
+                sums.exponents += places.exponent(value);
                 sums.zeros += u32::from(value == 0);
             });
         }
@@ -57,29 +86,47 @@ impl Fields {
 
     /// Rests and residuals of at most [`BASE_GROUP`] values.
     pub(super) fn split(self, values: &[u8], base: u8, rests: &mut [u32], residuals: &mut [u8]) {
-        let mut out = rests.iter_mut().zip(residuals);
-        let mantissa = (1 << self.mantissa_bits()) - 1;
-        let sign_shift = 8 * self.width() - 1;
-        self.for_each(values, |value| {
-            if let Some((rest, residual)) = out.next() {
-                *rest = value >> sign_shift << self.mantissa_bits() | value & mantissa;
-                *residual = (self.exponent(value) as u8).wrapping_sub(base);
+        let places = self.places();
+        let out = rests.iter_mut().zip(residuals);
+        let split = |value: u32, (rest, residual): (&mut u32, &mut u8)| {
+            *rest = places.rest(value);
+            *residual = (places.exponent(value) as u8).wrapping_sub(base);
+        };
+        // A loop for each width, so that compilers see how long a value is.
+        match self.width() {
+            1 => values.iter().zip(out).for_each(|(value, out)| split(u32::from(*value), out)),
+            2 => {
+                let values = values.as_chunks().0.iter();
+                values.zip(out).for_each(|(value, out)| split(u32::from(u16::from_le_bytes(*value)), out));
             }
-        });
+            _ => {
+                let values = values.as_chunks().0.iter();
+                values.zip(out).for_each(|(value, out)| split(u32::from_le_bytes(*value), out));
+            }
+        }
     }
 
     /// The inverse of [`Self::split`]. Returns whether all exponents are ones of the type.
     #[must_use]
     pub(super) fn join(self, rests: &[u32], residuals: &[u8], base: u8, values: &mut [u8]) -> bool {
-        let (mantissa_bits, sign_shift) = (self.mantissa_bits(), 8 * self.width() - 1);
-        let mantissa = (1 << mantissa_bits) - 1;
+        let places = self.places();
         let mut exponents = 0;
-        for ((value, rest), residual) in values.chunks_exact_mut(self.width()).zip(rests).zip(residuals) {
+        let parts = rests.iter().zip(residuals);
+        let mut join = |(rest, residual): (&u32, &u8)| {
             let exponent = residual.wrapping_add(base);
             exponents |= exponent;
-            let bits =
-                rest >> mantissa_bits << sign_shift | u32::from(exponent) << mantissa_bits | rest & mantissa;
-            value.copy_from_slice(&bits.to_le_bytes()[..self.width()]);
+            places.bits_of_rest(*rest) | u32::from(exponent) << places.mantissa_bits
+        };
+        match self.width() {
+            1 => values.iter_mut().zip(parts).for_each(|(value, parts)| *value = join(parts) as u8),
+            2 => {
+                let values = values.as_chunks_mut().0.iter_mut();
+                values.zip(parts).for_each(|(value, parts)| *value = (join(parts) as u16).to_le_bytes());
+            }
+            _ => {
+                let values = values.as_chunks_mut().0.iter_mut();
+                values.zip(parts).for_each(|(value, parts)| *value = join(parts).to_le_bytes());
+            }
         }
         u32::from(exponents) >> self.exponent_bits() == 0
     }
@@ -124,9 +171,13 @@ impl Fields {
         }
     }
 
-    /// The exponent of a value.
-    pub(super) fn exponent(self, value: u32) -> u32 {
-        value >> self.mantissa_bits() & ((1 << self.exponent_bits()) - 1)
+    /// Where the fields are in a value.
+    pub(super) fn places(self) -> Places {
+        Places {
+            mantissa_bits: self.mantissa_bits() as u32,
+            sign_shift: 8 * self.width() as u32 - 1,
+            exponent_mask: (1 << self.exponent_bits()) - 1,
+        }
     }
 
     fn exponent_bits(self) -> usize {

@@ -19,6 +19,7 @@ mod order;
 mod plan;
 mod rest;
 mod spread;
+mod tiers;
 
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;

@@ -158,7 +158,7 @@ mod tests {
 
     fn plan(layout: Layout, count: usize, sums: &[GroupSums]) -> Plan {
         let bf16 = Fields::of(DType::Bf16);
-        Plan::new(layout, bf16, count, sums, &RestStats::new(bf16, &[]))
+        Plan::new(layout, bf16, count, sums, &RestStats::EMPTY)
     }
 
     fn sums(exponents: u32, zeros: u32) -> GroupSums {

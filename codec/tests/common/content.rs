@@ -14,6 +14,8 @@ pub(crate) enum Content {
     Rows,
     /// N(0, sigma^2) with another sigma for each of the eight values of a row, and for each 1500 values; some of these idle.
     Columns,
+    /// Sums of two BF16 values from N(0, 0.02^2), some of the values +0: in longer types the low bits are few.
+    Sums,
     /// Every bit pattern with the same probability.
     Noise,
     /// All +0.
@@ -31,10 +33,11 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Gaussian,
         Self::Rows,
         Self::Columns,
+        Self::Sums,
         Self::Noise,
         Self::Zeros,
         Self::SomeZeros,
@@ -59,6 +62,11 @@ impl Content {
             Self::Columns => {
                 let scale = [1.0f32, 0.1, 1.0, 0.02, 4.0, 0.5, 2e-3, 1.0][i % 8];
                 narrowed(dtype, [1.0, 0.03, 0.0][i / 1500 % 3] * scale * normal.sample(&mut rng))
+            }
+            Self::Sums if i / 1500 % 3 == 1 && rng.random::<f32>() < 0.24 => 0,
+            Self::Sums => {
+                let mut bf16 = || f32::from_bits(normal.sample(&mut rng).to_bits() & 0xffff_0000);
+                narrowed(dtype, bf16() + bf16())
             }
             Self::Noise => rng.random(),
             Self::Zeros => 0,

@@ -95,7 +95,9 @@ pub(crate) fn tile_borders_survive(spec: &str, dtype: DType) {
 }
 
 pub(crate) fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
-    let (asked, plain) = (codec(spec), codec(spec.split(':').next().unwrap()));
+    // Nor on what is in front of the codec.
+    let plain = spec.split('+').next_back().unwrap().split(':').next().unwrap();
+    let (asked, plain) = (codec(spec), codec(plain));
     for layout in Layout::ALL {
         let mut last = 0;
         for count in (0..3000).chain(LARGE) {

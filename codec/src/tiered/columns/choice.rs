@@ -7,8 +7,8 @@ use crate::tiered::spread::{FRACTION, Spread};
 
 /// Mean exponents of columns with offsets vary at least by this much, 0.16: 0.4 octaves, squared.
 const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
-/// Rows, or short rows together, that are looked at: means over so many are exact enough.
-const MAX_UNITS: usize = 1024;
+/// Rows, or short rows together, that are looked at: means over so many are exact to a tenth of an octave.
+const MAX_UNITS: usize = 256;
 
 /// The exponents of a column less the means of the rows that they are in.
 #[derive(Clone, Copy, Default)]
@@ -48,9 +48,10 @@ pub(in crate::tiered) fn choose(fields: Fields, values: &[u8], row: usize) -> Op
 
 /// Adds a row, or several short ones that share a mean.
 fn add(fields: Fields, values: &[u8], columns: &mut [Column]) {
+    let places = fields.places();
     let (mut sum, mut nonzero) = (0u64, 0u64);
     fields.for_each(values, |value| {
-        sum += u64::from(fields.exponent(value));
+        sum += u64::from(places.exponent(value));
         nonzero += u64::from(value != 0);
     });
     let Some(mean) = (sum << FRACTION).checked_div(nonzero) else { return };
@@ -58,7 +59,7 @@ fn add(fields: Fields, values: &[u8], columns: &mut [Column]) {
         let mut columns = columns.iter_mut();
         fields.for_each(row, |value| {
             if let (Some(column), true) = (columns.next(), value != 0) {
-                column.sum += i64::from(fields.exponent(value) << FRACTION) - mean.cast_signed();
+                column.sum += i64::from(places.exponent(value) << FRACTION) - mean.cast_signed();
                 column.values += 1;
             }
         });

@@ -1,9 +1,10 @@
 //! Sign and mantissa of the coded values: a plane for each whole byte of them, then bit planes for what is above.
 //!
 //! BF16 has one byte plane, F16 one and three bit planes, FP8 has only bit planes, F32 three byte planes. Those of F32
-//! often hold little, in gradients above all: in the compact layout each is kept in the shortest of four forms.
+//! often hold little, in gradients above all: in the compact layout each is kept in the shortest of five forms.
 
 mod read;
+mod tiers;
 mod write;
 
 use super::fields::Fields;
@@ -11,6 +12,7 @@ use super::geometry::ALIGN;
 use crate::kernel::tier::STEP;
 use crate::{BlockFault, DType, Layout};
 pub(super) use read::Rest;
+pub(super) use tiers::PlaneTiers;
 pub(super) use write::RestMut;
 
 /// Byte planes at most.
@@ -31,34 +33,33 @@ enum Form {
     Sparse(u16),
     /// Seven bit planes; the eighth bit is the same everywhere. Highest plane only.
     Signed(u8),
+    /// Codes of two bits in tiers.
+    Tiers(PlaneTiers),
 }
 
-/// What the forms of byte planes are chosen by, over the values that are not +0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the forms of byte planes are chosen by: how often each byte is in each plane, over the values that are not +0.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RestStats {
-    /// Bits that are set in some of the values, and in all of them.
-    any: u32,
-    all: u32,
-    /// How many bytes of each plane are zero.
-    zero_bytes: [u32; PLANES],
+    histograms: [[u32; 256]; PLANES],
 }
 
 impl RestStats {
-    /// Of the values of a block; of no meaning for types without forms.
-    pub(super) fn new(fields: Fields, values: &[u8]) -> Self {
-        let mut stats = Self { any: 0, all: u32::MAX, zero_bytes: [0; PLANES] };
-        if fields.dtype == DType::F32 {
-            fields.for_each(values, |value| {
-                let nonzero = value != 0;
-                let rest = value >> 31 << 23 | value & 0x7f_ffff;
-                stats.any |= rest;
-                stats.all &= if nonzero { rest } else { u32::MAX };
-                for (plane, zero) in stats.zero_bytes.iter_mut().enumerate() {
-                    *zero += u32::from(nonzero && rest >> (8 * plane) & 0xff == 0);
-                }
-            });
+    /// Of no values.
+    pub(super) const EMPTY: Self = Self { histograms: [[0; 256]; PLANES] };
+
+    /// Replaces the statistics by those of the values of a block, if that has forms.
+    pub(super) fn collect(&mut self, layout: Layout, fields: Fields, values: &[u8]) {
+        if !has_forms(layout, fields) {
+            return;
         }
-        stats
+        *self = Self::EMPTY;
+        let places = fields.places();
+        fields.for_each(values, |value| {
+            let rest = places.rest(value);
+            for (plane, histogram) in self.histograms.iter_mut().enumerate() {
+                histogram[(rest >> (8 * plane) & 0xff) as usize] += u32::from(value != 0);
+            }
+        });
     }
 }
 
@@ -92,19 +93,23 @@ impl Shape {
         if !shape.stated {
             return shape;
         }
-        let all = if zeros == 0 { stats.all } else { 0 };
         for (plane, form) in shape.forms.iter_mut().enumerate() {
-            let (any, all) = ((stats.any >> (8 * plane)) as u8, (all >> (8 * plane)) as u8);
-            let sparse = Form::Sparse((count - zeros - stats.zero_bytes[plane] as usize) as u16);
+            let mut histogram = stats.histograms[plane];
+            histogram[0] += zeros as u32;
+            let occurring = || (0..=u8::MAX).filter(|byte| histogram[usize::from(*byte)] > 0);
+            let any = occurring().fold(0, |any, byte| any | byte);
+            let all = occurring().fold(u8::MAX, |all, byte| all & byte);
+            let sparse = Form::Sparse((count - histogram[0] as usize) as u16);
             let signed = (plane == PLANES - 1 && (any ^ all) & SIGN == 0).then_some(Form::Signed(any & SIGN));
             let constant = (any == all).then_some(Form::Constant(any));
+            let tiers = Form::Tiers(PlaneTiers::new(&histogram, count));
             // Of equal lengths the first wins.
-            let candidates = [Some(Form::Raw), constant, Some(sparse), signed];
+            let candidates = [Some(Form::Raw), constant, Some(sparse), signed, Some(tiers)];
             *form = candidates
                 .into_iter()
                 .flatten()
                 .min_by_key(|form| form.len(count))
-                .expect("there are always two candidates");
+                .expect("there are always three candidates");
         }
         shape
     }
@@ -132,6 +137,7 @@ impl Shape {
                 Form::Constant(byte) => [1, byte, 0, 0],
                 Form::Sparse(count) => [2, 0, count.to_le_bytes()[0], count.to_le_bytes()[1]],
                 Form::Signed(sign) => [3, sign, 0, 0],
+                Form::Tiers(_) => [4, 0, 0, 0],
             };
         }
         bytes
@@ -149,15 +155,17 @@ impl Shape {
         if !shape.stated {
             return Ok(shape);
         }
-        let stated: &[u8; FORMS] = bytes.first_chunk().ok_or(BlockFault::Overrun)?;
+        let (stated, mut planes) = bytes.split_first_chunk::<FORMS>().ok_or(BlockFault::Overrun)?;
         for (plane, (form, bytes)) in shape.forms.iter_mut().zip(stated.as_chunks::<4>().0).enumerate() {
             *form = match *bytes {
                 [0, 0, 0, 0] => Form::Raw,
                 [1, byte, 0, 0] => Form::Constant(byte),
                 [2, 0, low, high] => Form::Sparse(u16::from_le_bytes([low, high])),
                 [3, sign, 0, 0] if plane == PLANES - 1 && sign & !SIGN == 0 => Form::Signed(sign),
+                [4, 0, 0, 0] => Form::Tiers(PlaneTiers::read(count, planes)?),
                 _ => return Err(BlockFault::UnusedField),
             };
+            planes = planes.get(form.len(count)..).ok_or(BlockFault::Overrun)?;
         }
         if shape.to_bytes() != *stated {
             return Err(BlockFault::UnusedField);
@@ -180,6 +188,7 @@ impl Form {
             Self::Constant(_) => 0,
             Self::Sparse(nonzero) => bit_plane_bytes(count, 1) + usize::from(nonzero).next_multiple_of(ALIGN),
             Self::Signed(_) => bit_plane_bytes(count, 7),
+            Self::Tiers(tiers) => tiers.len(),
         }
     }
 }
@@ -191,6 +200,11 @@ fn has_forms(layout: Layout, fields: Fields) -> bool {
 /// Bytes of `planes` bit planes: for each 64 values a 64-bit word of each plane.
 fn bit_plane_bytes(count: usize, planes: usize) -> usize {
     count.div_ceil(STEP) * 8 * planes
+}
+
+/// Where byte `number` of the first of `planes` bit planes is; those of the others follow, eight bytes apart.
+fn plane_byte(number: usize, planes: usize) -> usize {
+    number / 8 * 8 * planes + number % 8
 }
 
 #[cfg(test)]
@@ -221,7 +235,9 @@ mod tests {
         let f32 = Fields::of(DType::F32);
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let zeros = values.iter().filter(|value| **value == 0).count();
-        Shape::shortest(Layout::Compact, f32, values.len(), zeros, &RestStats::new(f32, &bytes))
+        let mut stats = RestStats::EMPTY;
+        stats.collect(Layout::Compact, f32, &bytes);
+        Shape::shortest(Layout::Compact, f32, values.len(), zeros, &stats)
     }
 
     #[test]
@@ -270,7 +286,7 @@ mod tests {
     #[test]
     fn planes_that_no_encoder_writes_are_refused() {
         let f32 = Fields::of(DType::F32);
-        for form in [[4, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [2, 1, 0, 0], [3, 0, 0, 0]] {
+        for form in [[5, 0, 0, 0], [4, 1, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [2, 1, 0, 0], [3, 0, 0, 0]] {
             let mut bytes = [0; FORMS];
             bytes[..4].copy_from_slice(&form);
             let read = Shape::read(Layout::Compact, f32, 10, &mut &bytes[..]);

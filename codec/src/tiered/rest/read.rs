@@ -1,7 +1,8 @@
 //! The rest of a block, read.
 
-use super::{Form, PLANES, Shape, bit_plane_bytes};
+use super::{Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
 use crate::BlockFault;
+use crate::kernel::eight::spread;
 use crate::kernel::tier::STEP;
 
 /// The rest of a block, read group after group.
@@ -37,6 +38,8 @@ impl<'a> Rest<'a> {
             let (bits, planes, used) = match form {
                 Form::Raw => (0, 1, count),
                 Form::Constant(_) => (0, 1, 0),
+                // They are looked at when they are unpacked.
+                Form::Tiers(_) => (0, 1, form.len(count)),
                 Form::Sparse(nonzero) => (bit_plane_bytes(count, 1), 1, usize::from(nonzero)),
                 Form::Signed(_) => (bit_plane_bytes(count, 7), 7, 0),
             };
@@ -64,12 +67,21 @@ impl<'a> Rest<'a> {
         self.planes[0].bytes
     }
 
-    /// Reads the rests of the values from `position` on.
+    /// Number, tiers and bytes of each plane that has tiers.
+    pub(in crate::tiered) fn tiered(&self) -> impl Iterator<Item = (usize, PlaneTiers, &'a [u8])> {
+        self.planes[..self.byte_planes].iter().enumerate().filter_map(|(number, plane)| match plane.form {
+            Form::Tiers(tiers) => Some((number, tiers, plane.bytes)),
+            _ => None,
+        })
+    }
+
+    /// Reads the rests of the values from `position` on; planes with tiers are 0.
     pub(in crate::tiered) fn get(&mut self, rests: &mut [u32], position: usize) {
         rests.fill(0);
         for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
             let shift = 8 * number;
             match plane.form {
+                Form::Tiers(_) => {}
                 Form::Raw => {
                     let bytes = &plane.bytes[position..];
                     rests.iter_mut().zip(bytes).for_each(|(rest, byte)| *rest |= u32::from(*byte) << shift);
@@ -95,12 +107,19 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// The inverse of [`put_bits`], to bits from `shift` on.
+/// The inverse of `put_bits`, to bits from `shift` on.
 fn get_bits(bits: &[u8], planes: usize, position: usize, rests: &mut [u32], shift: usize) {
-    for (i, rest) in (position..).zip(rests) {
-        let word = i / STEP * 8 * planes + i % STEP / 8;
+    for (rests, position) in rests.chunks_mut(8).zip((position..).step_by(8)) {
+        let (byte, next) = (plane_byte(position / 8, planes), plane_byte(position / 8 + 1, planes));
+        let mut word = 0;
         for plane in 0..planes {
-            *rest |= u32::from(bits[word + 8 * plane] >> (i % 8) & 1) << (shift + plane);
+            // Bits of eight values are in two bytes, unless a byte begins with the first; behind the last there is none.
+            let low = u16::from(bits[byte + 8 * plane]);
+            let high = u16::from(bits.get(next + 8 * plane).copied().unwrap_or(0));
+            word |= spread(((low | high << 8) >> (position % 8)) as u8) << plane;
+        }
+        for (rest, value) in rests.iter_mut().zip(word.to_le_bytes()) {
+            *rest |= u32::from(value) << shift;
         }
     }
 }

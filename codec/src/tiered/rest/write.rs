@@ -1,7 +1,8 @@
 //! The rest of a block, written.
 
-use super::{FORMS, Form, PLANES, Shape, bit_plane_bytes};
-use crate::kernel::tier::STEP;
+use super::{FORMS, Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
+use crate::kernel::BASE_GROUP;
+use crate::kernel::eight::{together, word};
 
 /// Where the rest of a block is written, group after group.
 pub(in crate::tiered) struct RestMut<'a> {
@@ -38,7 +39,7 @@ impl<'a> RestMut<'a> {
             let bits = match form {
                 Form::Sparse(_) => bit_plane_bytes(shape.count, 1),
                 Form::Signed(_) => len,
-                Form::Raw | Form::Constant(_) => 0,
+                Form::Raw | Form::Constant(_) | Form::Tiers(_) => 0,
             };
             let (bits, bytes) = take(len).split_at_mut(bits);
             if form == Form::Raw && len > 0 {
@@ -55,7 +56,16 @@ impl<'a> RestMut<'a> {
         self.planes[0].bytes
     }
 
-    /// Writes the rests of the values from `position` on.
+    /// Number, tiers and room of each plane that has tiers: these are written as a whole.
+    pub(in crate::tiered) fn tiered(&mut self) -> impl Iterator<Item = (usize, PlaneTiers, &mut [u8])> {
+        let planes = self.planes[..self.byte_planes].iter_mut().enumerate();
+        planes.filter_map(|(number, plane)| match plane.form {
+            Form::Tiers(tiers) => Some((number, tiers, &mut *plane.bytes)),
+            _ => None,
+        })
+    }
+
+    /// Writes the rests of the values from `position` on, but planes with tiers.
     pub(in crate::tiered) fn put(&mut self, rests: &[u32], position: usize) {
         for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
             let bytes = rests.iter().map(|rest| (rest >> (8 * number)) as u8);
@@ -63,7 +73,7 @@ impl<'a> RestMut<'a> {
                 Form::Raw => {
                     plane.bytes[position..].iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte);
                 }
-                Form::Constant(_) => {}
+                Form::Constant(_) | Form::Tiers(_) => {}
                 Form::Sparse(_) => {
                     for (i, byte) in (position..).zip(bytes).filter(|(_, byte)| *byte != 0) {
                         plane.bits[i / 8] |= 1 << (i % 8);
@@ -81,12 +91,24 @@ impl<'a> RestMut<'a> {
     }
 }
 
-/// Sets the bits of values from `position` on, in planes that are zero.
+/// Sets the bits of values, at most those of a group, from `position` on, in planes that are zero.
 fn put_bits(out: &mut [u8], planes: usize, position: usize, values: impl Iterator<Item = u8>) {
-    for (i, value) in (position..).zip(values) {
-        let word = i / STEP * 8 * planes + i % STEP / 8;
+    let mut group = [0; BASE_GROUP];
+    let mut count = 0;
+    for (byte, value) in group.iter_mut().zip(values) {
+        *byte = value;
+        count += 1;
+    }
+    for (values, position) in group[..count].chunks(8).zip((position..).step_by(8)) {
+        let values = word(values);
+        let (byte, next) = (plane_byte(position / 8, planes), plane_byte(position / 8 + 1, planes));
         for plane in 0..planes {
-            out[word + 8 * plane] |= (value >> plane & 1) << (i % 8);
+            let bits = u16::from(together(values, plane as u32)) << (position % 8);
+            out[byte + 8 * plane] |= bits as u8;
+            // Bits of eight values are in two bytes, unless a byte begins with the first.
+            if bits >> 8 != 0 {
+                out[next + 8 * plane] |= (bits >> 8) as u8;
+            }
         }
     }
 }

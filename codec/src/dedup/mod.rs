@@ -1,0 +1,164 @@
+//! `dedup+X`: rows that repeat an earlier one are left out, and codec X codes the others.
+//!
+//! Dispatch sends the same token to several experts, and first layers see the same token again and again. Rows are
+//! equal if all their bits are; nearly equal ones are not looked for. Where no row repeats another, and in the split
+//! layout, whose lengths must not depend on values, frames are those of X.
+
+mod front;
+mod hash;
+mod index;
+mod prefix;
+
+use crate::frame::{self, Body};
+use crate::header::{HEADER_LEN, Header};
+use crate::raw::Raw;
+use crate::{Codec, DType, DecodeError, EncodeError, Layout, RowFault, Section, checksum, decode, kernel};
+use front::{Front, Shape};
+pub use index::{RowIndex, RowIndexError};
+pub(crate) use prefix::Prefix;
+
+/// Tag in frame headers.
+pub(crate) const TAG: u8 = 4;
+/// The prefix of specs.
+const ID: &str = "dedup";
+
+/// A codec behind which rows are left out that repeat an earlier one.
+///
+/// Its bounds are those of the codec: where leaving out rows does not make sure that a frame stays within them, the
+/// frame is that of the codec alone. The checksum is that of all values, so an index that was given and does not hold
+/// is found out when the frame is decoded.
+///
+/// ```
+/// use zipwire_codec::{DType, Dedup, Layout, Spec, decode_from_slice, encode_to_vec};
+///
+/// // 64 rows of 256 values, of which every second one repeats the first.
+/// let row = |i: u16| (0..256).flat_map(move |j| (0x3c00 + 7 * j + i).to_le_bytes());
+/// let values: Vec<u8> = (0..64).flat_map(|i| row(if i % 2 == 0 { 0 } else { i })).collect();
+/// let codec = "raw".parse::<Spec>()?.codec();
+/// let frame = encode_to_vec(&Dedup::new(codec, 256), Layout::Compact, DType::Bf16, &values)?;
+/// assert!(frame.len() < values.len() * 53 / 100);
+/// assert_eq!(decode_from_slice(Layout::Compact, DType::Bf16, 64 * 256, &frame)?, values);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Dedup {
+    /// None stands for any: frames are read without knowing the codec.
+    codec: Option<Box<dyn Codec>>,
+    /// Values of a row; 0 if that is not known, and nothing is left out.
+    row: u32,
+}
+
+impl Dedup {
+    /// To read frames with.
+    pub(crate) const ANY: Self = Self { codec: None, row: 0 };
+
+    /// Leaves out repeated rows of `row` values in front of a codec. If that is 0, nothing is left out.
+    pub fn new(codec: Box<dyn Codec>, row: u32) -> Self {
+        Self { codec: Some(codec), row }
+    }
+
+    /// [`Codec::encode`] in the compact layout, with an index that routing gave instead of a search.
+    ///
+    /// # Errors
+    /// As [`Codec::encode`], and [`EncodeError::Rows`] if the index is of another number of rows.
+    ///
+    /// # Panics
+    /// In builds with debug assertions, if rows that the index calls equal are not.
+    pub fn encode_indexed(
+        &self,
+        dtype: DType,
+        values: &[u8],
+        index: &RowIndex,
+        dynamic_out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let count = frame::check_buffers(self, Layout::Compact, dtype, values, &[], dynamic_out)?;
+        let rows = self.rows(count);
+        if index.rows() != rows {
+            return Err(EncodeError::Rows { expected: rows, found: index.rows() });
+        }
+        let row_bytes = self.row as usize * dtype.width();
+        let shape = Shape { row: self.row, rows, unique: index.unique() };
+        let kept = count - (rows - shape.unique) * self.row as usize;
+        let bound = |count| self.codec().bound(Layout::Compact, dtype, count);
+        let front_len = shape.front_len();
+        if shape.unique == rows || front_len.saturating_add(bound(kept)) > bound(count) {
+            return self.codec().encode(Layout::Compact, dtype, values, &mut [], dynamic_out);
+        }
+        debug_assert!(index.holds(values, row_bytes), "rows that the index calls equal differ");
+        let unique = index.gather(values, row_bytes);
+        let (front, behind) = dynamic_out.split_at_mut(front_len);
+        front::write(shape, index, front);
+        let len = front_len + self.codec().encode(Layout::Compact, dtype, &unique, &mut [], behind)?;
+        let sum = checksum::of_values(kernel::active(), values);
+        let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
+        Header::write(TAG, dtype, Layout::Compact, count, len, sum, front);
+        Ok(len)
+    }
+
+    fn codec(&self) -> &dyn Codec {
+        self.codec.as_deref().unwrap_or(&Raw)
+    }
+
+    /// Number of whole rows among `count` values.
+    fn rows(&self, count: usize) -> usize {
+        count.checked_div(self.row as usize).unwrap_or(0)
+    }
+}
+
+impl Codec for Dedup {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn supports(&self, dtype: DType) -> bool {
+        self.codec().supports(dtype)
+    }
+
+    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        self.codec().static_len(layout, dtype, count)
+    }
+
+    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        self.codec().bound(layout, dtype, count)
+    }
+
+    fn encode(
+        &self,
+        layout: Layout,
+        dtype: DType,
+        values: &[u8],
+        static_out: &mut [u8],
+        dynamic_out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        if layout == Layout::Compact && self.rows(count) > 1 {
+            // Rows that cannot even be numbered are left as they are.
+            if let Ok(index) = RowIndex::find(values, self.row as usize * dtype.width()) {
+                return self.encode_indexed(dtype, values, &index, dynamic_out);
+            }
+        }
+        self.codec().encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
+
+/// See [`crate::registry::Entry::decode`]. Nothing is allocated: unique rows are decoded to the front of `out`.
+pub(crate) fn decode_rows(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
+    let (dtype, width) = (body.dtype, body.dtype.width());
+    let fault = |fault| DecodeError::Rows { fault };
+    if body.layout != Layout::Compact {
+        return Err(fault(RowFault::Layout));
+    }
+    let section = body.dynamic_section;
+    let (front, behind) = Front::read(section, out.len() / width)?;
+    let Shape { row, rows, unique } = front.shape;
+    let row_bytes = row as usize * width;
+    let (kept, _) = out.split_at_mut(out.len() - (rows - unique) * row_bytes);
+    let within = |source| DecodeError::UniqueRows { source: Box::new(source) };
+    if Header::read(behind, Section::Dynamic).map_err(within)?.codec == TAG {
+        return Err(fault(RowFault::Nested));
+    }
+    decode(Layout::Compact, dtype, &[], behind, kept).map_err(within)?;
+    index::expand(out, row_bytes, unique, front.sources()).map_err(fault)?;
+    let front = &section[HEADER_LEN..section.len() - behind.len()];
+    Ok(checksum::of_values(kernel::active(), out).wrapping_add(checksum::of_front(front, HEADER_LEN)))
+}
