@@ -26,14 +26,17 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize;
 
     /// The fewest bytes that the static and the dynamic section of `count` values can take together; what is shorter is
-    /// no such frame. It grows with `count`, so that a reader that looks first allocates no more than a frame earns.
+    /// no such frame. It grows with `count`, so that a reader that looks first allocates no more than a frame earns;
+    /// though slowly where rows are left out that repeat others.
     ///
     /// Counts whose values would not fit into memory saturate.
     fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
         // Front matter, which is what the bound has beside the values, whatever becomes of these.
         let bound = self.bound(layout, dtype, count);
         match count.checked_mul(dtype.width()) {
-            Some(values) if bound < usize::MAX => (bound - values).max(self.static_len(layout, dtype, count)),
+            Some(values) if bound <= isize::MAX as usize => {
+                (bound - values).max(self.static_len(layout, dtype, count))
+            }
             _ => usize::MAX,
         }
     }

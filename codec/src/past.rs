@@ -2,8 +2,9 @@
 
 use crate::kernel::Kernel;
 
-/// From so many bytes of values on, a frame and its values are taken to be more than the caches near a core hold.
-const LARGE: usize = 1 << 21;
+/// From so many bytes of values on, a frame and its values are taken to be more than the caches near a core hold. Fuzzers
+/// have no time for so many.
+const LARGE: usize = if cfg!(fuzzing) { 1 << 11 } else { 1 << 21 };
 
 /// Bytes of a strip: a block of the checksum, or the rests and codes of a tile.
 pub(crate) const STRIP_BYTES: usize = 1 << 14;

@@ -165,3 +165,31 @@ fn errors_name_what_is_wrong_and_where() {
     let error = decode_from_slice(Layout::Split, DType::Bf16, count, &split).unwrap_err();
     assert_eq!(error, DecodeError::Rows { fault: RowFault::Layout });
 }
+
+/// A header can name any number of values, and equal rows take next to nothing: front matter and the inner frame have to
+/// agree with the number before memory is taken for it.
+#[test]
+fn front_matter_alone_allocates_nothing() {
+    let (_, values) = copies(DType::Bf16, 64, 300, 5, 9);
+    let frame = encode_to_vec(&*dedup(64, "tiered"), Layout::Compact, DType::Bf16, &values).unwrap();
+    let refused = |count: usize, row: u32, unique: u32| {
+        let mut frame = frame.clone();
+        frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
+        frame[HEADER..HEADER + 4].copy_from_slice(&row.to_le_bytes());
+        frame[HEADER + 4..HEADER + 8].copy_from_slice(&unique.to_le_bytes());
+        decode_from_slice(Layout::Compact, DType::Bf16, count, &frame).unwrap_err()
+    };
+    for count in [1 << 40, 1 << 60, isize::MAX as usize / 2, isize::MAX as usize, usize::MAX] {
+        assert!(matches!(refused(count, 64, 5), DecodeError::Truncated { .. }), "{count}");
+        // The mask is as long as before, and so are the numbers.
+        let row = u32::try_from(count / 300).unwrap_or(u32::MAX);
+        assert!(matches!(
+            refused(count, row, 5),
+            DecodeError::Truncated { .. } | DecodeError::UniqueRows { .. }
+        ));
+    }
+    let row = ((1_u64 << 40) / 300) as u32;
+    let error = refused(300 * row as usize + 9, row, 5);
+    let DecodeError::UniqueRows { source } = error else { panic!("{error}") };
+    assert!(matches!(*source, DecodeError::Count { .. }), "{source}");
+}

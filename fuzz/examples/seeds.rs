@@ -20,7 +20,7 @@ fn main() -> std::io::Result<()> {
         // From the header, as `frame` reads its input; nothing is cut.
         write("frame", &format!("{name}-{dtype}-{layout}"), &[&[1, 0, 0], &frame[..]].concat())?;
     }
-    for target in ["window7", "tiered", "codebook16", "round_trip"] {
+    for target in ["window7", "tiered", "codebook16", "dedup", "round_trip"] {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         for number in 0..24 {
             let mut bytes = vec![0; 160];
@@ -28,7 +28,7 @@ fn main() -> std::io::Result<()> {
             write(target, &number.to_string(), &bytes)?;
         }
     }
-    for (number, spec) in SPECS.iter().enumerate() {
+    for (number, spec) in SPECS.iter().chain([&"dedup:row=16+tiered:row=8"]).enumerate() {
         write("spec", &format!("spec-{number}"), spec.as_bytes())?;
     }
     for dtype in [DType::Bf16, DType::F8E4M3, DType::F8E5M2] {
@@ -48,8 +48,9 @@ fn main() -> std::io::Result<()> {
 /// A short frame of each codec, type and layout, with values of several kinds.
 fn frames() -> Vec<(&'static str, DType, Layout, Vec<u8>)> {
     let mut frames = Vec::new();
-    for name in ["raw", "window7", "tiered", "codebook16"] {
+    for name in ["raw", "window7", "tiered", "codebook16", "dedup:row=4+tiered"] {
         let codec = codec(name);
+        let name = codec.id();
         for dtype in DType::ALL.into_iter().filter(|dtype| codec.supports(*dtype)) {
             for layout in Layout::ALL {
                 let values = short_values(dtype);
@@ -64,7 +65,7 @@ fn frames() -> Vec<(&'static str, DType, Layout, Vec<u8>)> {
 /// 300 values: Gaussian ones, zeros among others, and noise.
 fn short_values(dtype: DType) -> Vec<u8> {
     // A number of values, then runs: length, kind, and what the kind takes.
-    let recipe = [0, 1, 44, 127, 5, 120, 1, 0, 99, 4, 118, 2, 0, 99, 50, 0, 127, 7, 1, 3, 0];
+    let recipe = [0, 1, 44, 127, 6, 120, 1, 0, 99, 5, 118, 2, 0, 99, 50, 0, 127, 8, 1, 3, 0];
     values(&mut arbitrary::Unstructured::new(&recipe), dtype).expect("the recipe is whole")
 }
 

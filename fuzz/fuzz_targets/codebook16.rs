@@ -15,5 +15,6 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let own = zipwire_fuzz::codec("codebook16");
     let dtype = zipwire_fuzz::dtype(input, &*own)?;
     let codec = if input.arbitrary()? { zipwire_fuzz::codebook16(input, dtype)? } else { own };
-    zipwire_fuzz::damaged_frame(input, &*codec, dtype)
+    let layout = zipwire_fuzz::layout(input)?;
+    zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)
 }

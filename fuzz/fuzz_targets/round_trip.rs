@@ -12,10 +12,10 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
-    let spec = input.choose(&SPECS)?;
-    let codec = match *spec {
-        "tiered" => zipwire_fuzz::tiered(input)?,
-        spec => zipwire_fuzz::codec(spec),
+    let codec = match input.int_in_range(0..=SPECS.len() + 1)? {
+        0 => zipwire_fuzz::tiered(input)?,
+        1 => zipwire_fuzz::dedup(input)?,
+        number => zipwire_fuzz::codec(SPECS[number - 2]),
     };
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     let layout = zipwire_fuzz::layout(input)?;

@@ -30,7 +30,7 @@ fn check_spec(text: &str) {
             let canonical = spec.to_string();
             assert_eq!(canonical.parse::<Spec>().as_ref(), Ok(&spec));
             assert!(canonical.len() <= text.len());
-            assert_eq!(spec.codec().id(), canonical.split(':').next().unwrap_or_default());
+            assert_eq!(spec.codec().id(), canonical.split([':', '+']).next().unwrap_or_default());
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }

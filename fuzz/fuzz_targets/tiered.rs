@@ -13,5 +13,6 @@ fuzz_target!(|input: &[u8]| {
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let codec = zipwire_fuzz::tiered(input)?;
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
-    zipwire_fuzz::damaged_frame(input, &*codec, dtype)
+    let layout = zipwire_fuzz::layout(input)?;
+    zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)
 }

@@ -13,5 +13,6 @@ fuzz_target!(|input: &[u8]| {
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let spec = input.choose(&["window7", "window7:scale=std", "window7:scale=mean-abs"])?;
     let codec = zipwire_fuzz::codec(spec);
-    zipwire_fuzz::damaged_frame(input, &*codec, zipwire_codec::DType::Bf16)
+    let layout = zipwire_fuzz::layout(input)?;
+    zipwire_fuzz::damaged_frame(input, &*codec, layout, zipwire_codec::DType::Bf16)
 }

@@ -59,6 +59,19 @@ pub fn tiered(input: &mut Unstructured<'_>) -> Result<Box<dyn Codec>> {
     Ok(codec(&format!("tiered:row={row}")))
 }
 
+/// `dedup`, with rows so short that a few hundred values are many of them, in front of another codec.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn dedup(input: &mut Unstructured<'_>) -> Result<Box<dyn Codec>> {
+    let row = match input.int_in_range(0..=7)? {
+        0..=5 => input.int_in_range(1..=20)?,
+        _ => input.int_in_range(1..=600)?,
+    };
+    let codec = *input.choose(&SPECS)?;
+    Ok(self::codec(&format!("dedup:row={row}+{codec}")))
+}
+
 /// One of the types that the codec supports.
 ///
 /// # Errors
@@ -80,8 +93,12 @@ pub fn layout(input: &mut Unstructured<'_>) -> Result<Layout> {
 ///
 /// # Errors
 /// If there are too few bytes.
-pub fn damaged_frame(input: &mut Unstructured<'_>, codec: &dyn Codec, dtype: DType) -> Result<()> {
-    let layout = layout(input)?;
+pub fn damaged_frame(
+    input: &mut Unstructured<'_>,
+    codec: &dyn Codec,
+    layout: Layout,
+    dtype: DType,
+) -> Result<()> {
     let edits = input.int_in_range(0..=6)?;
     // The damage comes first in the bytes, so that it stays what it is when the values change.
     let mut bytes = Unstructured::new(input.bytes((edits * damage::EDIT_BYTES).min(input.len()))?);

@@ -45,7 +45,7 @@ fn run_len(input: &mut Unstructured<'_>) -> Result<usize> {
 
 /// Appends `len` values of one kind.
 fn run(input: &mut Unstructured<'_>, dtype: DType, len: usize, values: &mut Vec<u8>) -> Result<()> {
-    let kind = input.int_in_range(0..=7)?;
+    let kind = input.int_in_range(0..=8)?;
     match kind {
         0 => values.resize(values.len() + len * dtype.width(), 0),
         1 => {
@@ -69,18 +69,26 @@ fn run(input: &mut Unstructured<'_>, dtype: DType, len: usize, values: &mut Vec<
             });
             put(values, dtype, drawn.take(len));
         }
+        4 => {
+            // What is there already, once more: rows that repeat earlier ones.
+            let back = usize::from(input.arbitrary::<u8>()?) * dtype.width();
+            for _ in 0..len * dtype.width() {
+                let byte = values.len().checked_sub(back.max(1)).map_or(0, |from| values[from]);
+                values.push(byte);
+            }
+        }
         _ => {
             let (centre, seed) = (input.arbitrary::<u8>()?, input.arbitrary::<u16>()?);
-            let zeros = if kind == 4 { input.arbitrary::<u8>()? } else { 0 };
+            let zeros = if kind == 5 { input.arbitrary::<u8>()? } else { 0 };
             let mut rng = ChaCha8Rng::seed_from_u64(u64::from(seed));
             let drawn = std::iter::repeat_with(|| match kind {
-                4 if rng.random::<u8>() <= zeros => 0,
+                5 if rng.random::<u8>() <= zeros => 0,
                 // As Gaussian values are: each exponent below the highest is half as frequent.
-                4 | 5 => {
+                5 | 6 => {
                     with_exponent(&mut rng, dtype, |draw| centre.wrapping_sub(draw.trailing_zeros() as u8))
                 }
                 // A few exponents side by side.
-                6 => with_exponent(&mut rng, dtype, |draw| centre.wrapping_add(draw as u8 % 20)),
+                7 => with_exponent(&mut rng, dtype, |draw| centre.wrapping_add(draw as u8 % 20)),
                 _ => rng.random(),
             });
             put(values, dtype, drawn.take(len));
