@@ -93,7 +93,7 @@ fn frames_without_copies_are_those_of_the_codec() {
         (Layout::Compact, 64, &different),
         (Layout::Compact, 0, &copied),
         (Layout::Compact, 6405, &copied),
-        (Layout::Compact, 4_000_000_000, &copied),
+        (Layout::Compact, 1 << 16, &copied),
         (Layout::Split, 64, &copied),
     ] {
         let frame = encode_to_vec(&*dedup(row, "window7"), layout, DType::Bf16, values).unwrap();
@@ -188,7 +188,7 @@ fn front_matter_alone_allocates_nothing() {
             DecodeError::Truncated { .. } | DecodeError::UniqueRows { .. }
         ));
     }
-    let row = ((1_u64 << 40) / 300) as u32;
+    let row = 1 << 16;
     let error = refused(300 * row as usize + 9, row, 5);
     let DecodeError::UniqueRows { source } = error else { panic!("{error}") };
     assert!(matches!(*source, DecodeError::Count { .. }), "{source}");
