@@ -9,8 +9,8 @@ other codecs in target/bench-venv and builds zipwire; both are used again afterw
 Each safetensors file is measured per type of values, over its tensors of at least 8 KiB, on one thread. zipwire and the
 others take turns, load by load, so that a busy moment of the machine hits both. Every row was decoded and compared with
 what was encoded. GB/s are raw bytes (10^9) per second of wall time, the median of several rounds; `x copy` is the speed as a share of copying
-the same values in the same process. The others are called from Python, which costs them little on tensors of megabytes; lmzip works on
-files only and is given one in memory. ZipNN and lmzip choose their methods themselves; zstd is at level 1; OpenZL is given a graph that
+the same values in the same process. The others are called from Python and return new memory
+each time, whose page faults count, where zipwire writes to buffers that are there; lmzip works on files only and is given one in memory. ZipNN and lmzip choose their methods themselves; zstd is at level 1; OpenZL is given a graph that
 splits off the exponents of BF16 and Huffman codes them.
 """
 

@@ -1,7 +1,7 @@
 //! The checksum of frames: a sum over words, each mixed with its position.
 //!
 //! A sum does not care about order, so lanes, threads and GPU blocks add up their own words and then their sums. A word
-//! is mixed by one multiplication, of its halves (NH, as in UMAC, with a linear term): a change in one half of one word
+//! is mixed by one multiplication, of its halves (as NH in UMAC, with a linear term): a change in one half of one word
 //! always changes the 64-bit sum of a block. Block sums are folded to 32 bits; so changes go unnoticed with probability
 //! 2^-32. It finds accidents, not attacks.
 //!
@@ -9,7 +9,7 @@
 
 use crate::kernel::Kernel;
 
-/// What words are shifted by from one index to the next: 2^64 over the golden ratio.
+/// What keys differ by from one index to the next: 2^64 over the golden ratio.
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Bytes of a word.
@@ -18,16 +18,17 @@ pub(crate) const WORD: usize = 8;
 /// Bytes of values whose sum is folded.
 pub(crate) const BLOCK_BYTES: usize = 1 << 14;
 
-/// What the word at `index` is shifted by. Not 0 for the first one, so that zeros count.
+/// What the bits of the word at `index` are flipped by. Not 0 for the first one, so that zeros count.
 #[inline(always)]
-pub(crate) fn shift(index: u64) -> u64 {
+pub(crate) fn key(index: u64) -> u64 {
     index.wrapping_add(1).wrapping_mul(STEP)
 }
 
-/// Mixes a word that has been shifted.
+/// Mixes a word with the key of its index. Flipping leaves the halves apart, as adding would not.
 #[inline(always)]
-pub(crate) fn mix(shifted: u64) -> u64 {
-    (shifted & 0xffff_ffff).wrapping_mul(shifted >> 32).wrapping_add(shifted)
+pub(crate) fn mix(word: u64, key: u64) -> u64 {
+    let x = word ^ key;
+    (x & 0xffff_ffff).wrapping_mul(x >> 32).wrapping_add(x)
 }
 
 /// Makes a block's sum part of the checksum.
@@ -66,7 +67,7 @@ pub(crate) fn of_front(bytes: &[u8], position: usize) -> u32 {
         bytes
             .chunks(WORD)
             .zip((position / WORD) as u64..)
-            .fold(0, |sum, (bytes, index)| sum.wrapping_add(mix(word(bytes).wrapping_add(shift(!index))))),
+            .fold(0, |sum, (bytes, index)| sum.wrapping_add(mix(word(bytes), key(!index)))),
     )
 }
 
@@ -82,7 +83,7 @@ mod tests {
             let mut block_sum = 0u64;
             for (i, bytes) in block.chunks(8).enumerate() {
                 let index = (number * BLOCK_BYTES / 8 + i) as u64;
-                let x = word(bytes).wrapping_add((index + 1).wrapping_mul(STEP));
+                let x = word(bytes) ^ (index + 1).wrapping_mul(STEP);
                 let (low, high) = (x % (1 << 32), x / (1 << 32));
                 block_sum = block_sum.wrapping_add(low * high).wrapping_add(x);
             }
@@ -126,14 +127,23 @@ mod tests {
         // Halves for which one factor of the product is 0, or the linear term could make up for it, and others.
         let halves = [0, 1, 2, 0x8000_0000, u32::MAX - 1, u32::MAX, 0x3f80_3f80, 0xdead_beef];
         let joined = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
-        for kept in halves {
-            for (i, one) in halves.into_iter().enumerate() {
-                for other in &halves[..i] {
-                    assert_ne!(mix(joined(one, kept)), mix(joined(*other, kept)));
-                    assert_ne!(mix(joined(kept, one)), mix(joined(kept, *other)));
+        for index in [0, 1, 2, 2047, 1 << 32, !0, !3] {
+            let key = key(index);
+            // As they are, and as the key makes them.
+            for flip in [0, key] {
+                let mixed = |low, high| mix(joined(low, high) ^ flip, key);
+                for kept in halves {
+                    for (i, one) in halves.into_iter().enumerate() {
+                        for other in &halves[..i] {
+                            assert_ne!(mixed(one, kept), mixed(*other, kept));
+                            assert_ne!(mixed(kept, one), mixed(kept, *other));
+                        }
+                    }
                 }
             }
         }
+        // One bit apart; with a sum instead of a flip it would carry into the other half and change nothing.
+        assert_ne!(mix(0x61c8_8648_00b5_83eb, key(0)), mix(0x61c8_8648_80b5_83eb, key(0)));
     }
 
     #[test]

@@ -142,6 +142,7 @@ mod tests {
 
     #[test]
     fn ids_and_tags_are_unique_and_every_combination_of_options_builds_the_codec_it_names() {
+        assert!(std::ptr::eq(by_tag(dedup::TAG).unwrap(), &DEDUP));
         for (index, entry) in CODECS.iter().enumerate() {
             assert!(std::ptr::eq(by_id(entry.codec.id()).unwrap(), &CODECS[index]));
             assert!(std::ptr::eq(by_tag(entry.tag).unwrap(), &CODECS[index]));

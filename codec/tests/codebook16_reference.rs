@@ -81,9 +81,10 @@ fn encode(layout: Layout, dtype: DType, values: &[u8]) -> Parts {
     let exponent = |value: u16| usize::from(value) >> mantissa_bits & ((1 << exponent_bits) - 1);
 
     let mut counts = vec![0; 1 << exponent_bits];
-    let sampled = if numbers.len() > 32_768 { 2048 } else { 32_768 };
     for (i, value) in numbers.iter().enumerate() {
-        counts[exponent(*value)] += usize::from(i % 32_768 < sampled);
+        let span = i / 2048;
+        let sampled = i % 2048 / 128 == (5 * span + span / 16) % 16;
+        counts[exponent(*value)] += usize::from(sampled || numbers.len() <= 32_768);
     }
     let mut order: Vec<usize> = (0..counts.len()).collect();
     order.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then(a.cmp(b)));

@@ -4,8 +4,8 @@
 
 mod common;
 
-use common::Frame;
 use common::content::{Content, every_pattern};
+use common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
 
 const BLOCK: usize = 32_768;
@@ -111,7 +111,17 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
     assert!(front[front_len..].iter().all(|byte| *byte == 0));
     let entries = || front[32..front_len].chunks(12);
     let has_columns = entries().any(|entry| entry[0] >> 6 & 1 == 1);
+    let behind_front = dynamic.0;
     let columns = if has_columns { read_columns(count, &mut dynamic) } else { vec![0] };
+    let vector = &behind_front[..behind_front.len() - dynamic.0.len()];
+    let mut unsealed = front.to_vec();
+    unsealed[24..28].fill(0);
+    let sum = checksum::checksum(&frame.values, &unsealed).wrapping_add(if has_columns {
+        checksum::behind(front.len(), vector)
+    } else {
+        0
+    });
+    assert_eq!(front[24..28], sum.to_le_bytes());
     let mut blocks = vec![];
     for (number, entry) in entries().enumerate() {
         let block_count = (count - number * BLOCK).min(BLOCK);

@@ -1,5 +1,7 @@
 //! Code books: the sixteen exponents that have codes.
 
+use std::borrow::Cow;
+
 use super::Codebook16;
 use super::fields::Fields;
 use crate::{Codec, DType, DecodeError, EncodeError, kernel};
@@ -80,16 +82,31 @@ impl Codebook {
     }
 }
 
-/// Values of which the first [`SAMPLE`] are in the sample of a frame.
-const SPAN: usize = 1 << 15;
-/// So few that counting them takes little time beside coding all; in one piece, so that memory is read in sequence.
-const SAMPLE: usize = 1 << 11;
+/// Values of which [`RUN`] are in the sample of a frame.
+const SPAN: usize = 1 << 11;
+/// Consecutive values in a sample. Where a run begins in its span goes round, so that all columns of a matrix have their
+/// turn, whatever the length of its rows.
+const RUN: usize = 1 << 7;
+/// Frames of at most so many values are counted in full.
+const FEW: usize = 1 << 15;
 
 /// What the book of a frame is made from: all of few values, a sixteenth of many.
-pub(super) fn sample(dtype: DType, values: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let (span, sample) = (SPAN * dtype.width(), SAMPLE * dtype.width());
-    let len = if values.len() > span { sample } else { span };
-    values.chunks(span).map(move |chunk| &chunk[..len.min(chunk.len())])
+pub(super) fn sample(dtype: DType, values: &[u8]) -> Cow<'_, [u8]> {
+    let width = dtype.width();
+    if values.len() <= FEW * width {
+        return Cow::Borrowed(values);
+    }
+    let spans = values.chunks(SPAN * width).enumerate();
+    let runs = spans.filter_map(|(number, span)| {
+        let start = run_start(number) * width;
+        span.get(start..).map(|run| &run[..run.len().min(RUN * width)])
+    });
+    runs.flatten().copied().collect()
+}
+
+/// Where the run of a span begins: a multiple of its length.
+fn run_start(span: usize) -> usize {
+    (5 * span + span / 16) % (SPAN / RUN) * RUN
 }
 
 fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {

@@ -23,8 +23,8 @@ pub(crate) const TAG: u8 = 4;
 /// The prefix of specs.
 const ID: &str = "dedup";
 
-/// Values of the longest row that is left out. A bit for each row is then never so little beside its values that a few
-/// bytes could ask a reader for any amount of memory.
+/// Values of the longest row that is left out: a frame, with a bit for each row, has at least a byte for every 2^19 values
+/// that it asks memory for.
 pub(crate) const LONGEST_ROW: u32 = 1 << 16;
 
 /// A codec behind which rows are left out that repeat an earlier one.

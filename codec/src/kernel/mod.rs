@@ -185,7 +185,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Kernel> {
     #[cfg(target_arch = "x86_64")]
     let others = [crate::simd::avx2::kernel(), crate::simd::avx512::kernel()];
     #[cfg(not(target_arch = "x86_64"))]
-    let others = [];
+    let others: [Option<&'static Kernel>; 0] = [];
     std::iter::once(&PORTABLE).chain(others.into_iter().flatten())
 }
 

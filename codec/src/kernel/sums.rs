@@ -9,15 +9,15 @@ pub(crate) fn checksum(bytes: &[u8], index: u64) -> u32 {
 
 /// The sum of words before it is folded.
 pub(crate) fn mixed(bytes: &[u8], index: u64) -> u64 {
-    let mut shift = checksum::shift(index);
+    let mut key = checksum::key(index);
     let mut sum = 0u64;
     let (words, tail) = bytes.as_chunks::<WORD>();
     for word in words {
-        sum = sum.wrapping_add(mix(u64::from_le_bytes(*word).wrapping_add(shift)));
-        shift = shift.wrapping_add(STEP);
+        sum = sum.wrapping_add(mix(u64::from_le_bytes(*word), key));
+        key = key.wrapping_add(STEP);
     }
     if !tail.is_empty() {
-        sum = sum.wrapping_add(mix(checksum::word(tail).wrapping_add(shift)));
+        sum = sum.wrapping_add(mix(checksum::word(tail), key));
     }
     sum
 }

@@ -89,6 +89,8 @@ impl<'a> Encoder<'a> {
         if let Some(coded) = self.coded(&plan, values, first, static_body, dynamic) {
             return Some(coded);
         }
+        // Some of the rests may be there already.
+        Past::settle(&self.past);
         (room == stored_len)
             .then(|| (Entry::uncoded(Form::Stored), sections::store(values, static_body, dynamic)))
     }

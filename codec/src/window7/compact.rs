@@ -64,18 +64,22 @@ impl Encoder<'_> {
     fn tile(&mut self, values: &[u8], kept: &mut Room, body: &mut [u8]) -> (Tile, usize) {
         let count = values.len() / self.fields.width();
         // Where the tile before has no zeros this one mostly has none, and coding it shows that without counting.
-        if !self.zeros {
-            let coded = self.coded(Mode::Coded, values, values.len(), body);
-            if let (Some(coded), false) = (coded, self.coder.zeros()) {
-                return coded;
-            }
+        let tried = (!self.zeros).then(|| self.coded(Mode::Coded, values, values.len(), body));
+        if let (Some(Some(coded)), false) = (tried, self.coder.zeros()) {
+            return coded;
         }
         let zeros = self.fields.zeros(values);
         self.zeros = zeros > 0;
         if zeros == count {
             return (Tile::uncoded(Mode::Zero), 0);
         }
-        let coded = if (8 * self.fields.width() + CODE_BITS) * zeros > count {
+        if let (0, Some(Some(coded))) = (zeros, tried) {
+            return coded;
+        }
+        Past::settle(&self.past);
+        let coded = if zeros == 0 && tried.is_some() {
+            None
+        } else if (8 * self.fields.width() + CODE_BITS) * zeros > count {
             let (mask, body) = body.split_at_mut(mask_len(count));
             let coded = self.fields.drop_zeros(values, mask, kept);
             let room =

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::vector::{load, sum_epi64};
-use crate::checksum::{STEP, WORD, fold, shift};
+use crate::checksum::{STEP, WORD, fold, key};
 use crate::kernel::sums;
 
 /// Vectors that are mixed side by side, so that none waits for the multiplication of another.
@@ -13,18 +13,18 @@ const LANES: usize = 2;
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     let (blocks, tail) = bytes.as_chunks::<{ 32 * LANES }>();
-    let shift_of = |index: u64| _mm256_set1_epi64x(shift(index).cast_signed());
+    let key_of = |index: u64| _mm256_set1_epi64x(key(index).cast_signed());
     let step = |words: u64| STEP.wrapping_mul(words).cast_signed();
     let numbers = _mm256_setr_epi64x(0, step(1), step(2), step(3));
-    let mut shifts = [0, 4].map(|words| _mm256_add_epi64(shift_of(index.wrapping_add(words)), numbers));
+    let mut keys = [0, 4].map(|words| _mm256_add_epi64(key_of(index.wrapping_add(words)), numbers));
     let next = _mm256_set1_epi64x(step(4 * LANES as u64));
     let mut sums = [_mm256_setzero_si256(); LANES];
     for block in blocks {
-        for ((vector, shift), sum) in block.as_chunks::<32>().0.iter().zip(&mut shifts).zip(&mut sums) {
-            let x = _mm256_add_epi64(load(vector), *shift);
+        for ((vector, key), sum) in block.as_chunks::<32>().0.iter().zip(&mut keys).zip(&mut sums) {
+            let x = _mm256_xor_si256(load(vector), *key);
             let product = _mm256_mul_epu32(x, _mm256_srli_epi64::<32>(x));
             *sum = _mm256_add_epi64(*sum, _mm256_add_epi64(product, x));
-            *shift = _mm256_add_epi64(*shift, next);
+            *key = _mm256_add_epi64(*key, next);
         }
     }
     let sum = sum_epi64(_mm256_add_epi64(sums[0], sums[1]));

@@ -9,6 +9,8 @@ use crate::kernel::tier::{
     self, BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, unpack_from, write_pair,
 };
 
+const _: () = assert!(LIST_PAD >= 32);
+
 /// For each mask of eight bytes, the shuffle that brings those which are marked together.
 static TOGETHER: [u64; 256] = shuffles(true);
 /// For each mask of eight bytes, the shuffle that brings the first ones to those which are marked; the others are 0.
@@ -92,7 +94,7 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
     for (step, pair) in full.as_chunks::<PAIR>().0.iter().enumerate() {
         let (low, high) = read_pair(pair);
         for (half, shift) in [(0, 0), (1, 32)] {
-            // SAFETY: `source` began `passed` values before the padding of 32 bytes, and has moved by the number of
+            // SAFETY: `source` began `passed` values before the padding, which has 32 bytes at least, and has moved by the number of
             // marks before these, which are no more than `passed`: `check_passed` has counted all of them.
             let (residuals, used) =
                 unsafe { decoder.residuals((low >> shift) as u32, (high >> shift) as u32, list, source) };

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::vector::load;
-use crate::checksum::{STEP, WORD, fold, shift};
+use crate::checksum::{STEP, WORD, fold, key};
 use crate::kernel::sums;
 
 /// Vectors that are mixed side by side, so that none waits for the multiplication of another.
@@ -13,19 +13,18 @@ const LANES: usize = 4;
 #[target_feature(enable = "avx512bw")]
 pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     let (blocks, tail) = bytes.as_chunks::<{ 64 * LANES }>();
-    let shift_of = |index: u64| _mm512_set1_epi64(shift(index).cast_signed());
+    let key_of = |index: u64| _mm512_set1_epi64(key(index).cast_signed());
     let step = |words: u64| STEP.wrapping_mul(words).cast_signed();
     let numbers = _mm512_setr_epi64(0, step(1), step(2), step(3), step(4), step(5), step(6), step(7));
-    let mut shifts =
-        [0, 8, 16, 24].map(|words| _mm512_add_epi64(shift_of(index.wrapping_add(words)), numbers));
+    let mut keys = [0, 8, 16, 24].map(|words| _mm512_add_epi64(key_of(index.wrapping_add(words)), numbers));
     let next = _mm512_set1_epi64(step(8 * LANES as u64));
     let mut sums = [_mm512_setzero_si512(); LANES];
     for block in blocks {
-        for ((vector, shift), sum) in block.as_chunks::<64>().0.iter().zip(&mut shifts).zip(&mut sums) {
-            let x = _mm512_add_epi64(load(vector), *shift);
+        for ((vector, key), sum) in block.as_chunks::<64>().0.iter().zip(&mut keys).zip(&mut sums) {
+            let x = _mm512_xor_si512(load(vector), *key);
             let product = _mm512_mul_epu32(x, _mm512_srli_epi64::<32>(x));
             *sum = _mm512_add_epi64(*sum, _mm512_add_epi64(product, x));
-            *shift = _mm512_add_epi64(*shift, next);
+            *key = _mm512_add_epi64(*key, next);
         }
     }
     let [a, b, c, d] = sums;
