@@ -393,6 +393,9 @@ pub enum RowFault {
     /// Rows are left out in the compact layout only.
     #[error("a frame of layout `{}` leaves out none", Layout::Split)]
     Layout,
+    /// Rows of so many values are never left out.
+    #[error("rows of `{0}` values are longer than any that is left out")]
+    Long(u32),
     /// There are no rows of this length, none is left, or none is left out.
     #[error("`{found}` unique rows of `{rows}` rows of `{row}` values are not possible")]
     Unique {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::dedup::Prefix;
+use crate::dedup::{LONGEST_ROW, Prefix};
 use crate::registry::{self, CODECS, Value, listed};
 use crate::{Codec, SpecError};
 
@@ -51,7 +51,7 @@ impl Spec {
             }
         }
         if let Some(prefix @ Prefix { row: 0 }) = &mut self.prefix {
-            prefix.row = u32::try_from(values).unwrap_or(0);
+            prefix.row = u32::try_from(values).ok().filter(|row| *row <= LONGEST_ROW).unwrap_or(0);
         }
         self
     }

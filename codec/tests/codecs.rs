@@ -13,6 +13,8 @@ codec_laws!(raw_e5m2, "raw", F8E5M2);
 codec_laws!(window7, "window7", Bf16);
 codec_laws!(window7_std, "window7:scale=std", Bf16);
 codec_laws!(window7_mean_abs, "window7:scale=mean-abs", Bf16);
+codec_laws!(window7_f32, "window7", F32);
+codec_laws!(window7_f32_std, "window7:scale=std", F32);
 codec_laws!(tiered_bf16, "tiered", Bf16);
 codec_laws!(tiered_f16, "tiered", F16);
 codec_laws!(tiered_f32, "tiered", F32);

@@ -50,6 +50,54 @@ fn sizes_of_known_values() {
 }
 
 #[test]
+fn groups_have_windows_of_their_own_where_that_pays() {
+    // Another scale for each 512 values, by powers of two, so that all have as many escapes. Windows add 0.1 %.
+    let scales = [1.0, 2.0f32.powi(-17), 2.0f32.powi(40), 2.0f32.powi(-60)];
+    let gaussian = Content::Gaussian.values(DType::F32, COUNT, 9);
+    let scaled = gaussian.as_chunks::<4>().0.iter().enumerate().flat_map(|(i, value)| {
+        let value = f32::from_le_bytes(*value) * scales[i / 512 % scales.len()];
+        value.to_le_bytes().into_iter().skip(2)
+    });
+    let values: Vec<u8> = scaled.collect();
+    for layout in Layout::ALL {
+        let own = frame("window7", layout, &values);
+        assert!((percent(&own) - 70.12).abs() < 0.05, "{layout}: {}", percent(&own));
+        // With estimators a tile has one window, and none that would do: it is stored.
+        let one = frame("window7:scale=std", layout, &values);
+        assert!(percent(&one) > 90.0, "{layout}: {}", percent(&one));
+    }
+    // Own windows are read where they are written, in front of the escapes.
+    let mut damaged = frame("window7", Layout::Split, &values);
+    assert_eq!((damaged.static_section[32], damaged.static_section[33]), (255, 0));
+    damaged.dynamic_section[3] = 250;
+    let error = damaged.decode().unwrap_err();
+    assert_eq!(error, DecodeError::Tile { tile: 0, fault: TileFault::WindowStart(250) });
+}
+
+#[test]
+fn lower_halves_of_fp32_are_kept_and_left_out_where_all_are_zero() {
+    let percent_of = |layout, values: &[u8]| {
+        let frame = Frame::new(&*common::codec("window7"), layout, DType::F32, values);
+        frame.assert_survives("FP32");
+        percent(&frame)
+    };
+    // Half of the bytes as they are; the other half as BF16.
+    let gaussian = Content::Gaussian.values(DType::F32, COUNT, 9);
+    let zero_extended: Vec<u8> = gaussian.chunks(4).flat_map(|value| [0, 0, value[2], value[3]]).collect();
+    for layout in Layout::ALL {
+        let percent = percent_of(layout, &gaussian);
+        assert!((percent - (50.0 + 70.02 / 2.0)).abs() < 0.05, "{layout}: {percent}");
+    }
+    let short = percent_of(Layout::Compact, &zero_extended);
+    assert!((short - 70.02 / 2.0).abs() < 0.05, "{short}");
+    // One value in a tile is enough to keep its lower halves.
+    let mut one = zero_extended;
+    one[4 * 100] = 1;
+    let more = percent_of(Layout::Compact, &one) - short;
+    assert!((more - 50.0 / TILES as f64).abs() < 1e-9, "{more}");
+}
+
+#[test]
 fn estimators_are_as_good_as_counting_on_gaussian_values_and_worse_on_mixtures() {
     let values = Content::Gaussian.values(DType::Bf16, COUNT, 9);
     let exact = frame("window7", Layout::Split, &values);

@@ -399,11 +399,11 @@ fn codec() {
 fn codec_and_values() {
     let workload =
         "kind = \"collective\"\ncollective = \"all-to-all\"\ndtype = \"F32\"\nbytes_per_rank = \"1 KiB\"";
-    let rest = "[codec]\nid = \"window7\"\nspeed = { encode = \"1 GB/s\", decode = \"1 GB/s\" }\n\
+    let rest = "[codec]\nid = \"codebook16\"\nspeed = { encode = \"1 GB/s\", decode = \"1 GB/s\" }\n\
         [[variant]]\nname = \"coded\"\nprotocol = \"size-first\"";
     let text = flat(&format!("{workload}\n{rest}"));
     assert_snapshot!(error(&text, &[]), @r#"
-    error: codec `window7` does not code F32 values
+    error: codec `codebook16` does not code F32 values
       --> test.toml:12:1
        |
     12 | [codec]

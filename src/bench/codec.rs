@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use serde::Serialize;
-use zipwire_codec::parallel::PIECE_VALUES;
 use zipwire_codec::{DType, Layout, simd_level};
 
 use super::contender::{Contender, Worker};
@@ -148,7 +147,7 @@ fn measure(
     let mut workers: Vec<Worker> = tensors.iter().map(worker).collect();
     // Touched, as the frames are: the first round would take the page faults otherwise.
     let mut out: Vec<Vec<u8>> = tensors.iter().map(|tensor| vec![1; tensor.values.len()]).collect();
-    let piece_len = PIECE_VALUES * dtype.width();
+    let threads = settings.threads;
 
     let encode = |workers: &mut [Worker]| {
         workers.iter_mut().zip(tensors).try_for_each(|(worker, tensor)| worker.encode(&tensor.values))
@@ -177,7 +176,7 @@ fn measure(
                 match task {
                     0 => encode(&mut workers).map_err(failed)?,
                     1 => decode(&workers, &mut out).map_err(failed)?,
-                    _ => copy(tensors, &mut out, piece_len),
+                    _ => copy(tensors, &mut out, threads),
                 }
             }
             *seconds = begin.elapsed().as_secs_f64();
@@ -207,11 +206,21 @@ fn measure(
     })
 }
 
-fn copy(tensors: &[LoadTensor], out: &mut [Vec<u8>], piece_len: usize) {
+/// Copies each tensor in as many parts as there are threads: the longest calls, which the library's function makes the
+/// most of.
+fn copy(tensors: &[LoadTensor], out: &mut [Vec<u8>], threads: usize) {
     for (tensor, out) in tensors.iter().zip(out) {
-        let pieces = tensor.values.par_chunks(piece_len).zip(out.par_chunks_mut(piece_len));
-        pieces.for_each(|(from, to)| to.copy_from_slice(std::hint::black_box(from)));
+        let part = tensor.values.len().div_ceil(threads).next_multiple_of(1 << 12);
+        let parts = tensor.values.par_chunks(part).zip(out.par_chunks_mut(part));
+        parts.for_each(|(from, to)| to.copy_from_slice(std::hint::black_box(from)));
     }
+}
+
+/// The pages that measured memory is in: their size, and whether the system makes huge ones of them.
+pub fn pages() -> String {
+    let base = format!("pages of {} KiB", rustix::param::page_size() / 1024);
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if setting.contains("[always]") { format!("{base}, huge ones where the system can") } else { base }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -3,5 +3,5 @@
 mod codec;
 mod contender;
 
-pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec};
+pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec, pages};
 pub use contender::Contender;

@@ -3,11 +3,12 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
-use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec};
+use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec, pages};
 use zipwire::codec::{DType, Layout};
 use zipwire::traces::{Rows, TensorFile};
 use zipwire::{Cancel, ExecuteError, read_codebook};
 
+use super::write_json;
 use crate::cli::{BenchCodecArgs, BenchCommand};
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -76,9 +77,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     let mut out = stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "rows": rows }))
-            .map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &serde_json::json!({ "pages": pages(), "rows": rows }))?;
     } else {
         writeln!(out, "{}", text(&rows))?;
     }
@@ -144,7 +143,7 @@ fn text(rows: &[CodecRow]) -> String {
             speed(row.memcpy_gbps),
         ]);
     }
-    let simd = rows.first().map_or_else(String::new, |row| format!("SIMD level {}, ", row.simd));
+    let simd = rows.first().map_or_else(String::new, |row| format!("SIMD level {}, {}, ", row.simd, pages()));
     format!("{simd}every row decoded to what was encoded\n\n{}", table::text(&lines))
 }
 

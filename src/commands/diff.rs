@@ -10,6 +10,7 @@ use serde::Serialize;
 use zipwire::traces::{Comparison, Diff, Pair, Total, Trace, TracedSpan, read_chrome};
 use zipwire::{Cancel, ExecuteError};
 
+use super::write_json;
 use crate::cli::DiffArgs;
 use crate::error::CliError;
 use crate::table;
@@ -36,8 +37,7 @@ pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut out = stdout().lock();
     if args.json {
         let report = Report::of(args, &a, &b, &diff);
-        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &report)?;
     } else {
         write!(out, "{}", text(&a, &b, &diff, args.top))?;
     }

@@ -10,6 +10,7 @@ use zipwire::inspect::{TensorReport, Total, inspect, totals};
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError};
 
+use super::write_json;
 use crate::cli::InspectArgs;
 use crate::commands::bench::specs;
 use crate::error::CliError;
@@ -68,9 +69,7 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
     drop(progress);
     let mut out = stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &serde_json::json!({ "files": reports }))
-            .map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &serde_json::json!({ "files": reports }))?;
     } else {
         for (index, report) in reports.iter().enumerate() {
             let blank = if index > 0 { "\n" } else { "" };

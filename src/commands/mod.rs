@@ -8,8 +8,10 @@ pub(crate) mod run;
 pub(crate) mod scenario;
 pub(crate) mod validate;
 
+use std::io::Write;
 use std::path::Path;
 
+use serde::Serialize;
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
 use zipwire::traces::{Timeline, TraceMeta, write_chrome};
 use zipwire::{Executor, Output, OutputError, Planned};
@@ -29,6 +31,12 @@ fn load_real_scenario(args: &ScenarioArgs, real_sets: &[String]) -> Result<Exper
 fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experiment, ScenarioError> {
     let _span = tracing::info_span!("load scenario").entered();
     load(&Source::read(path)?, sets, seed)
+}
+
+/// Writes a value as JSON for people and programs, with a line break at the end.
+fn write_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
+    writeln!(out)
 }
 
 /// Writes the Chrome trace of one variant on one executor, under the name that the contract gives it.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use zipwire::scenarios::{Experiment, Traffic};
 use zipwire::{Cancel, Prepared};
 
+use super::write_json;
 use crate::cli::{ScenarioArgs, ScenarioCommand};
 use crate::commands::{load_file, load_scenario};
 use crate::error::CliError;
@@ -60,8 +61,7 @@ fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliErro
     let report = report(&experiment, cancel)?;
     let mut out = stdout().lock();
     if json {
-        serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &report)?;
         return Ok(());
     }
     let Report { scenario, workload, ranks, seed, iterations, .. } = &report;
@@ -122,8 +122,7 @@ fn traffic_report(traffic: &Traffic) -> TrafficReport {
 
 fn schema() -> Result<(), CliError> {
     let mut out = stdout().lock();
-    serde_json::to_writer_pretty(&mut out, &zipwire::scenarios::schema()).map_err(std::io::Error::from)?;
-    writeln!(out)?;
+    write_json(&mut out, &zipwire::scenarios::schema())?;
     Ok(())
 }
 
@@ -147,8 +146,7 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
     let listed: Vec<Listed> = files.into_iter().map(entry).collect();
     let mut out = stdout().lock();
     if json {
-        serde_json::to_writer_pretty(&mut out, &listed).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &listed)?;
         return Ok(());
     }
     let mut rows = table::new(&["file", "workload", "ranks", "variants", "what for"], &[0, 1, 3, 4]);

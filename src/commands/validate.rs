@@ -13,6 +13,7 @@ use zipwire::{
     Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup, validate,
 };
 
+use super::write_json;
 use crate::cli::ValidateArgs;
 use crate::commands::{load_real_scenario, load_scenario, write_trace};
 use crate::error::CliError;
@@ -66,8 +67,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     output.map_or(Ok(()), Output::commit)?;
     let mut out = stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &report(args, &validation)).map_err(std::io::Error::from)?;
-        writeln!(out)?;
+        write_json(&mut out, &report(args, &validation))?;
     } else {
         write!(out, "{}", text(args, &experiment, &validation))?;
     }

@@ -1,12 +1,12 @@
 //! Front matter of frames with rows left out: header, row length, and which rows are left out.
 
-use super::RowIndex;
+use super::{LONGEST_ROW, RowIndex};
 use crate::header::HEADER_LEN;
 use crate::tile::{marked, mask_len};
 use crate::{DecodeError, RowFault, Section};
 
 /// Where the mask is: behind the header, the row length and the number of unique rows.
-const MASK: usize = HEADER_LEN + 8;
+pub(super) const MASK: usize = HEADER_LEN + 8;
 /// Front matter is filled up to a multiple of this.
 const ALIGN: u64 = 8;
 
@@ -22,11 +22,6 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Of `count` values, how many are not in rows that are left out.
-    pub(super) fn kept(self, count: usize) -> usize {
-        count - (self.rows - self.unique) * self.row as usize
-    }
-
     /// Bits that the number of a unique row takes.
     fn number_bits(self) -> u32 {
         usize::BITS - self.unique.saturating_sub(1).leading_zeros()
@@ -82,6 +77,9 @@ impl<'a> Front<'a> {
         let (head, _) = section.split_first_chunk::<MASK>().ok_or(truncated(MASK))?;
         let field = |position: usize| u32::from_le_bytes(std::array::from_fn(|i| head[position + i]));
         let (row, unique) = (field(HEADER_LEN), field(HEADER_LEN + 4));
+        if row > LONGEST_ROW {
+            return Err(fault(RowFault::Long(row)));
+        }
         let rows = count.checked_div(row as usize).unwrap_or(0);
         if unique == 0 || unique as usize >= rows {
             return Err(fault(RowFault::Unique { row, rows, found: unique }));
@@ -184,6 +182,7 @@ mod tests {
         let rows = |fault| DecodeError::Rows { fault };
         assert_eq!(with(32, 0), rows(RowFault::Unique { row: 0, rows: 0, found: 3 }));
         assert_eq!(with(32, 5), rows(RowFault::Unique { row: 5, rows: 2, found: 3 }));
+        assert_eq!(with(34, 1), rows(RowFault::Long((1 << 16) + 2)));
         assert_eq!(with(36, 0), rows(RowFault::Unique { row: 2, rows: 6, found: 0 }));
         assert_eq!(with(36, 6), rows(RowFault::Unique { row: 2, rows: 6, found: 6 }));
         assert_eq!(with(36, 4), rows(RowFault::Repeated { expected: 2, found: 3 }));

@@ -12,6 +12,7 @@ mod prefix;
 use crate::frame::{self, Body};
 use crate::header::{HEADER_LEN, Header};
 use crate::raw::Raw;
+use crate::tile::mask_len;
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, RowFault, Section, checksum, decode, kernel};
 use front::{Front, Shape};
 pub use index::{RowIndex, RowIndexError};
@@ -21,6 +22,10 @@ pub(crate) use prefix::Prefix;
 pub(crate) const TAG: u8 = 4;
 /// The prefix of specs.
 const ID: &str = "dedup";
+
+/// Values of the longest row that is left out. A bit for each row is then never so little beside its values that a few
+/// bytes could ask a reader for any amount of memory.
+pub(crate) const LONGEST_ROW: u32 = 1 << 16;
 
 /// A codec behind which rows are left out that repeat an earlier one.
 ///
@@ -52,7 +57,8 @@ impl Dedup {
     /// To read frames with.
     pub(crate) const ANY: Self = Self { codec: None, row: 0 };
 
-    /// Leaves out repeated rows of `row` values in front of a codec. If that is 0, nothing is left out.
+    /// Leaves out repeated rows of `row` values in front of a codec. If that is 0, or more than 65 536, nothing is left
+    /// out.
     pub fn new(codec: Box<dyn Codec>, row: u32) -> Self {
         Self { codec: Some(codec), row }
     }
@@ -78,7 +84,7 @@ impl Dedup {
         }
         let row_bytes = self.row as usize * dtype.width();
         let shape = Shape { row: self.row, rows, unique: index.unique() };
-        let kept = shape.kept(count);
+        let kept = count - (rows - shape.unique) * self.row as usize;
         let bound = |count| self.codec().bound(Layout::Compact, dtype, count);
         let front_len = shape.front_len();
         if shape.unique == rows || front_len.saturating_add(bound(kept)) > bound(count) {
@@ -99,9 +105,9 @@ impl Dedup {
         self.codec.as_deref().unwrap_or(&Raw)
     }
 
-    /// Number of whole rows among `count` values.
+    /// Number of whole rows among `count` values; none if rows are too long.
     fn rows(&self, count: usize) -> usize {
-        count.checked_div(self.row as usize).unwrap_or(0)
+        if self.row > LONGEST_ROW { 0 } else { count.checked_div(self.row as usize).unwrap_or(0) }
     }
 }
 
@@ -123,11 +129,10 @@ impl Codec for Dedup {
     }
 
     fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        let all = self.codec().least_len(layout, dtype, count);
         match layout {
-            Layout::Split => self.codec().least_len(layout, dtype, count),
-            // Equal rows take next to nothing. How many there are is seen in front matter: `check_len`.
-            Layout::Compact if self.codec().least_len(layout, dtype, count) < usize::MAX => HEADER_LEN,
-            Layout::Compact => usize::MAX,
+            Layout::Split => all,
+            Layout::Compact => all.min(front::MASK + mask_len(count / LONGEST_ROW as usize)),
         }
     }
 
@@ -158,32 +163,16 @@ pub(crate) fn decode_rows(body: &Body<'_>, out: &mut [u8]) -> Result<u32, Decode
         return Err(fault(RowFault::Layout));
     }
     let section = body.dynamic_section;
-    let (front, behind) = read(section, out.len() / width)?;
-    let (kept, _) = out.split_at_mut(front.shape.kept(out.len() / width) * width);
+    let (front, behind) = Front::read(section, out.len() / width)?;
+    let Shape { row, rows, unique } = front.shape;
+    let row_bytes = row as usize * width;
+    let (kept, _) = out.split_at_mut(out.len() - (rows - unique) * row_bytes);
+    let within = |source| DecodeError::UniqueRows { source: Box::new(source) };
+    if Header::read(behind, Section::Dynamic).map_err(within)?.codec == TAG {
+        return Err(fault(RowFault::Nested));
+    }
     decode(Layout::Compact, dtype, &[], behind, kept).map_err(within)?;
-    let row_bytes = front.shape.row as usize * width;
-    index::expand(out, row_bytes, front.shape.unique, front.sources()).map_err(fault)?;
+    index::expand(out, row_bytes, unique, front.sources()).map_err(fault)?;
     let front = &section[HEADER_LEN..section.len() - behind.len()];
     Ok(checksum::of_values(kernel::active(), out).wrapping_add(checksum::of_front(front, HEADER_LEN)))
-}
-
-/// Compares the length of a frame of `count` values with what its front matter says, and that of the inner frame with the
-/// least that its values can take: all that can be known before any of them is decoded.
-pub(crate) fn check_len(dtype: DType, count: usize, section: &[u8]) -> Result<(), DecodeError> {
-    let (front, behind) = read(section, count)?;
-    frame::check_len(Layout::Compact, dtype, front.shape.kept(count), behind).map_err(within)?;
-    Ok(())
-}
-
-/// Front matter, and the inner frame, which is of another codec.
-fn read(section: &[u8], count: usize) -> Result<(Front<'_>, &[u8]), DecodeError> {
-    let (front, behind) = Front::read(section, count)?;
-    if Header::read(behind, Section::Dynamic).map_err(within)?.codec == TAG {
-        return Err(DecodeError::Rows { fault: RowFault::Nested });
-    }
-    Ok((front, behind))
-}
-
-fn within(source: DecodeError) -> DecodeError {
-    DecodeError::UniqueRows { source: Box::new(source) }
 }

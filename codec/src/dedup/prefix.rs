@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::{Dedup, ID};
+use super::{Dedup, ID, LONGEST_ROW};
 use crate::registry::Values;
 use crate::spec::ROW;
 use crate::{Codec, SpecError};
 
 /// What the option [`ROW`] can be.
-const ROWS: Values = Values::UpTo(u32::MAX);
+const ROWS: Values = Values::UpTo(LONGEST_ROW);
 
 /// What a spec says about repeated rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,6 +7,7 @@
 pub(crate) mod codes;
 pub(crate) mod eight;
 pub(crate) mod fields;
+pub(crate) mod halves;
 mod level;
 pub(crate) mod mask;
 pub(crate) mod near;
@@ -33,14 +34,17 @@ pub(crate) const INDEX_GROUP: usize = 512;
 /// The code of a value whose exponent is outside the window.
 pub(crate) const ESCAPE: u8 = 7;
 
+/// For each group of 512 values of a tile, the first exponent of its window, at most 249; of no meaning for absent groups.
+pub(crate) type Starts = [u8; TILE / INDEX_GROUP];
+
 /// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
 pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
 
 /// A coded tile.
 #[derive(Clone, Copy)]
 pub(crate) struct Coded<'a> {
-    /// First exponent of the window, at most 249.
-    pub(crate) start: u8,
+    /// The windows.
+    pub(crate) starts: &'a Starts,
     /// Sign and mantissa of each value, a byte each.
     pub(crate) rest: &'a [u8],
     /// Twelve bytes for each 32 values, or part of 32, in a group of 1024.
@@ -49,12 +53,27 @@ pub(crate) struct Coded<'a> {
     pub(crate) escapes: &'a [u8],
 }
 
-/// Where a coded tile is written: as [`Coded`], with exactly the right lengths.
+/// Where a coded tile is written: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
+/// the number before.
 pub(crate) struct CodedMut<'a> {
-    pub(crate) start: u8,
+    pub(crate) starts: &'a Starts,
     pub(crate) rest: &'a mut [u8],
     pub(crate) codes: &'a mut [u8],
-    pub(crate) escapes: &'a mut [u8],
+    pub(crate) escapes: &'a mut EscapeRoom,
+}
+
+/// Room for the escapes of a tile, and for what a kernel writes behind them. It is of no meaning.
+pub(crate) type EscapeRoom = [u8; TILE + 64];
+
+/// What is known of a tile once it is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed {
+    /// Number of escapes.
+    pub(crate) escapes: usize,
+    /// Where groups have theirs.
+    pub(crate) index: EscapeIndex,
+    /// How many values have the codes 0, 1, 5 and 6.
+    pub(crate) edges: [u32; 4],
 }
 
 /// Values that have a base in common at least.
@@ -77,7 +96,7 @@ type JoinTier = fn(&[u8], &Tier, &[u8], &[u8], u8, &mut [u8]) -> usize;
 
 /// One implementation of all inner loops.
 ///
-/// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `restore_zeros` at most
+/// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `join_halves` at most
 /// [`TILE`] values.
 pub(crate) struct Kernel {
     /// Its name.
@@ -90,7 +109,7 @@ pub(crate) struct Kernel {
     /// them.
     pub(crate) near: Option<fn(&[u8], u8) -> Near>,
     /// `(values, coded)`: codes the values.
-    pub(crate) pack: fn(&[u8], CodedMut<'_>) -> EscapeIndex,
+    pub(crate) pack: fn(&[u8], CodedMut<'_>) -> Packed,
     /// `(coded, values)`: the inverse. It fails if the number of escapes is not that of the codes, or if a code beyond
     /// the last value is not zero.
     pub(crate) unpack: fn(Coded<'_>, &mut [u8]) -> Result<EscapeIndex, TileFault>,
@@ -102,6 +121,18 @@ pub(crate) struct Kernel {
     /// `(mask, kept, out)`: the inverse. `mask` has as many bits set as there are values in `kept`, none of them beyond
     /// the last value of `out`.
     pub(crate) restore_zeros: fn(&[u8], &[u8], &mut [u8]),
+    /// As `zeros`, of values of 32 bits.
+    pub(crate) zeros_32: fn(&[u8]) -> usize,
+    /// As `drop_zeros`, of values of 32 bits.
+    pub(crate) drop_zeros_32: fn(&[u8], &mut [u8], &mut [u8]) -> usize,
+    /// As `restore_zeros`, of values of 32 bits.
+    pub(crate) restore_zeros_32: fn(&[u8], &[u8], &mut [u8]),
+    /// `(values, upper)`: the upper halves of values of 32 bits, which are BF16 if the values are FP32.
+    pub(crate) upper_halves: fn(&[u8], &mut [u8]),
+    /// `(values, lower)`: the lower halves; returns whether any of them is not 0.
+    pub(crate) lower_halves: fn(&[u8], &mut [u8]) -> bool,
+    /// `(upper, lower, values)`: the inverse of both.
+    pub(crate) join_halves: fn(&[u8], &[u8], &mut [u8]),
     /// `(values, sums)`: sums over each group of [`BASE_GROUP`] values, of which the last one may be shorter.
     pub(crate) group_sums: fn(&[u8], &mut [GroupSums]),
     /// `(values, base, rest, residuals)`: sign and mantissa of each value, and exponent less `base` modulo 256.
@@ -166,9 +197,15 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     near: None,
     pack: window::pack,
     unpack: window::unpack,
-    zeros: mask::zeros,
-    drop_zeros: mask::drop_zeros,
-    restore_zeros: mask::restore_zeros,
+    zeros: mask::zeros::<2>,
+    drop_zeros: mask::drop_zeros::<2>,
+    restore_zeros: mask::restore_zeros::<2>,
+    zeros_32: mask::zeros::<4>,
+    drop_zeros_32: mask::drop_zeros::<4>,
+    restore_zeros_32: mask::restore_zeros::<4>,
+    upper_halves: halves::upper,
+    lower_halves: halves::lower,
+    join_halves: halves::join,
     group_sums: fields::group_sums,
     split: fields::split,
     join: fields::join,

@@ -4,6 +4,17 @@
 //! `k >= 2` further up loses at least the two lowest exponents, and wins at most all values above. Where the bounds do
 //! not decide, a histogram has to.
 
+use crate::scale::{LAST_START, WINDOW};
+
+/// Counts that a kernel makes, see [`Near::of_counts`].
+pub(crate) const COUNTS: usize = 9;
+
+/// The exponents in and around the window from `start` that are counted one by one, modulo 256.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that count by comparing"))]
+pub(crate) fn neighbours(start: u8) -> [u8; COUNTS - 3] {
+    [start.wrapping_sub(1), start, start + 1, start + 5, start + 6, start.wrapping_add(7)]
+}
+
 /// Exponents of a tile, counted in and around a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Near {
@@ -35,15 +46,36 @@ pub(crate) enum Verdict {
 }
 
 impl Near {
-    /// The same without `count` values that are +0.
-    pub(crate) fn without_zeros(self, count: u32) -> Self {
-        let mut near = Self { values: self.values - count, zeros: self.zeros - count, ..self };
-        match self.start {
-            0 => near.low[1] -= count,
-            1 => (near.below, near.low[0]) = (near.below - count, near.low[0] - count),
-            _ => near.below -= count,
+    /// The counts of values with exponent 0, below the window, above it, and with each of [`neighbours`].
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that count by comparing"))]
+    pub(crate) fn of_counts(start: u8, values: usize, counts: [u32; COUNTS]) -> Self {
+        let [zeros, below, above, before, first, second, sixth, last, behind] = counts;
+        Self {
+            start,
+            values: values as u32,
+            zeros,
+            below,
+            above,
+            // There is no exponent -1, and no 256: these comparisons were with 255 and 0.
+            low: [if start == 0 { 0 } else { before }, first, second],
+            high: [sixth, last, if start == LAST_START { 0 } else { behind }],
         }
-        near
+    }
+
+    /// The counts of a tile of `values` values that is packed with one window and has these escapes.
+    pub(crate) fn of_packed(start: u8, values: usize, edges: [u32; 4], escapes: &[u8]) -> Self {
+        let equal = |exponent: u8| escapes.iter().map(|escape| u32::from(*escape == exponent)).sum();
+        let [first, second, sixth, last] = edges;
+        let below = escapes.iter().map(|escape| u32::from(*escape < start)).sum();
+        Self {
+            start,
+            values: values as u32,
+            zeros: if start == 0 { first } else { equal(0) },
+            below,
+            above: escapes.len() as u32 - below,
+            low: [start.checked_sub(1).map_or(0, equal), first, second],
+            high: [sixth, last, start.checked_add(WINDOW as u8).map_or(0, equal)],
+        }
     }
 
     /// Whether the window is the best.
@@ -53,7 +85,7 @@ impl Near {
         if start > 0 && before >= last {
             return Verdict::Better(start - 1);
         }
-        if start < crate::scale::LAST_START && behind > first {
+        if start < LAST_START && behind > first {
             return Verdict::Better(start + 1);
         }
         let outside = self.below + self.above;
@@ -72,7 +104,7 @@ pub(crate) mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::scale::{LAST_START, WINDOW, best_start, covered};
+    use crate::scale::{best_start, covered};
 
     /// The definition.
     pub(crate) fn near_of(histogram: &[u32; 256], start: u8) -> Near {
@@ -124,12 +156,18 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn zeros_leave_the_counts_that_they_are_in() {
+    fn packing_counts_what_the_definition_says() {
         let histogram: [u32; 256] = std::array::from_fn(|exponent| 7 + exponent as u32 % 5);
-        let mut without = histogram;
-        without[0] -= 4;
+        let values: u32 = histogram.iter().sum();
         for start in 0..=LAST_START {
-            assert_eq!(near_of(&histogram, start).without_zeros(4), near_of(&without, start), "{start}");
+            let window = usize::from(start)..usize::from(start) + WINDOW;
+            let escapes: Vec<u8> = (0..=255)
+                .filter(|exponent| !window.contains(&usize::from(*exponent)))
+                .flat_map(|exponent| vec![exponent; histogram[usize::from(exponent)] as usize])
+                .collect();
+            let edges = crate::kernel::window::EDGES.map(|code| histogram[usize::from(start + code)]);
+            let near = Near::of_packed(start, values as usize, edges, &escapes);
+            assert_eq!(near, near_of(&histogram, start), "{start}");
         }
     }
 }

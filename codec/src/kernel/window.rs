@@ -4,18 +4,22 @@
 //! so the even values are in the low half. A group of `32 * lanes` values has `4 * lanes` nibble words in four rows.
 //! A code takes three bits of its nibble; the words of the last row lose theirs to the spare bits of the other three.
 
-use super::{Coded, CodedMut, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP, TILE};
+use super::{Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE};
 use crate::TileFault;
 
 /// Nibble words of a group.
 const WORDS: usize = GROUP / 8;
 /// Bytes of the codes of a full group.
 pub(crate) const CODES: usize = GROUP / 8 * 3;
+/// The codes that are counted, because a window one further would lose them or be proved worse by them.
+pub(crate) const EDGES: [u8; 4] = [0, 1, 5, 6];
+/// Windows of a group, each of [`INDEX_GROUP`] values.
+pub(crate) const WINDOWS: usize = GROUP / INDEX_GROUP;
 
 /// See [`super::Kernel::pack`].
-pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
-    pack_groups(values, coded, |values, start, rest, codes, escapes, index| {
-        pack_group(values, start, rest, codes, escapes, index);
+pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
+    pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
+        pack_group(values, starts, rest, codes, escapes, index, edges);
     })
 }
 
@@ -26,43 +30,50 @@ pub(crate) fn pack_groups(
     coded: CodedMut<'_>,
     mut full: impl FnMut(
         &[u8; 2 * GROUP],
-        u8,
+        [u8; WINDOWS],
         &mut [u8; GROUP],
         &mut [u8; CODES],
-        &mut Escapes<&mut [u8]>,
+        &mut Escapes<&mut EscapeRoom>,
         &mut [u16],
+        &mut [u32; 4],
     ),
-) -> EscapeIndex {
+) -> Packed {
     let mut index = [0; TILE / INDEX_GROUP];
-    let start = coded.start;
+    let mut edges = [0; 4];
+    let mut starts = coded.starts.as_chunks::<WINDOWS>().0.iter().copied();
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
-    let mut indexes = index.chunks_mut(GROUP / INDEX_GROUP);
+    let mut indexes = index.chunks_mut(WINDOWS);
     let (groups, values) = values.as_chunks::<{ 2 * GROUP }>();
     let (rests, rest) = coded.rest.as_chunks_mut::<GROUP>();
     // What is left can have as many codes as a group.
     let (all_codes, codes) = coded.codes.split_at_mut(CODES * groups.len());
     let all_codes = all_codes.as_chunks_mut().0;
-    for (((values, rest), codes), index) in groups.iter().zip(rests).zip(all_codes).zip(&mut indexes) {
-        full(values, start, rest, codes, &mut escapes, index);
+    // Indexes and windows come last: what has no partner there is not taken from the others.
+    let groups = groups.iter().zip(rests).zip(all_codes);
+    for ((((values, rest), codes), index), starts) in groups.zip(&mut indexes).zip(&mut starts) {
+        full(values, starts, rest, codes, &mut escapes, index, &mut edges);
     }
-    if let (false, Some(index)) = (values.is_empty(), indexes.next()) {
+    if let (false, Some(index), Some(starts)) = (values.is_empty(), indexes.next(), starts.next()) {
         // Absent values have code 0, that of the first exponent of the window.
         let mut padded_rest = [0; GROUP];
         let mut padded = [0; 2 * GROUP];
-        padded.as_chunks_mut::<2>().0.fill((u16::from(start) << 7).to_le_bytes());
+        for (padded, start) in padded.chunks_mut(2 * INDEX_GROUP).zip(starts) {
+            padded.as_chunks_mut::<2>().0.fill((u16::from(start) << 7).to_le_bytes());
+        }
         padded[..values.len()].copy_from_slice(values);
         let count = rest.len().next_multiple_of(32);
         let (padded, padded_rest) = (&padded[..2 * count], &mut padded_rest[..count]);
-        pack_group(padded, start, padded_rest, codes, &mut escapes, index);
+        pack_group(padded, starts, padded_rest, codes, &mut escapes, index, &mut edges);
+        edges[0] -= (count - rest.len()) as u32;
         rest.copy_from_slice(&padded_rest[..rest.len()]);
     }
-    index
+    Packed { escapes: escapes.count, index, edges }
 }
 
 /// See [`super::Kernel::unpack`].
 pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
-    unpack_groups(coded, out, |start, rest, codes, escapes, out, index| {
-        unpack_group(start, rest, codes, escapes, out, index);
+    unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
+        unpack_group(starts, rest, codes, escapes, out, index);
     })
 }
 
@@ -71,26 +82,34 @@ pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, Ti
 pub(crate) fn unpack_groups(
     coded: Coded<'_>,
     out: &mut [u8],
-    mut full: impl FnMut(u8, &[u8; GROUP], &[u8; CODES], &mut Escapes<&[u8]>, &mut [u8; 2 * GROUP], &mut [u16]),
+    mut full: impl FnMut(
+        [u8; WINDOWS],
+        &[u8; GROUP],
+        &[u8; CODES],
+        &mut Escapes<&[u8]>,
+        &mut [u8; 2 * GROUP],
+        &mut [u16],
+    ),
 ) -> Result<EscapeIndex, TileFault> {
     let mut index = [0; TILE / INDEX_GROUP];
-    let start = coded.start;
+    let mut starts = coded.starts.as_chunks::<WINDOWS>().0.iter().copied();
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
-    let mut indexes = index.chunks_mut(GROUP / INDEX_GROUP);
+    let mut indexes = index.chunks_mut(WINDOWS);
     let (groups, out) = out.as_chunks_mut::<{ 2 * GROUP }>();
     let (rests, rest) = coded.rest.as_chunks::<GROUP>();
     let (all_codes, codes) = coded.codes.split_at(CODES * groups.len());
     let all_codes = all_codes.as_chunks().0;
-    for (((out, rest), codes), index) in groups.iter_mut().zip(rests).zip(all_codes).zip(&mut indexes) {
-        full(start, rest, codes, &mut escapes, out, index);
+    let groups = groups.iter_mut().zip(rests).zip(all_codes);
+    for ((((out, rest), codes), index), starts) in groups.zip(&mut indexes).zip(&mut starts) {
+        full(starts, rest, codes, &mut escapes, out, index);
     }
-    if let (false, Some(index)) = (out.is_empty(), indexes.next()) {
+    if let (false, Some(index), Some(starts)) = (out.is_empty(), indexes.next(), starts.next()) {
         let mut padded_rest = [0; GROUP];
         let mut padded = [0; 2 * GROUP];
         padded_rest[..rest.len()].copy_from_slice(rest);
         let count = rest.len().next_multiple_of(32);
         let (padded, padded_rest) = (&mut padded[..2 * count], &padded_rest[..count]);
-        let words = unpack_group(start, padded_rest, codes, &mut escapes, padded, index);
+        let words = unpack_group(starts, padded_rest, codes, &mut escapes, padded, index);
         out.copy_from_slice(&padded[..out.len()]);
         if (rest.len()..count).any(|absent| code_of(&words, absent) != 0) {
             return Err(TileFault::Padding);
@@ -108,23 +127,30 @@ pub(crate) struct Escapes<T> {
     pub(crate) exponents: T,
 }
 
-/// A group of a multiple of 32 values; `index` has the one or two entries of the group.
+/// A group of a multiple of 32 values; `index` has the one or two entries of the group. `edges` are counted further.
 #[inline]
 fn pack_group(
     values: &[u8],
-    start: u8,
+    starts: [u8; WINDOWS],
     rest: &mut [u8],
     codes: &mut [u8],
-    escapes: &mut Escapes<&mut [u8]>,
+    escapes: &mut Escapes<&mut EscapeRoom>,
     index: &mut [u16],
+    edges: &mut [u32; 4],
 ) {
     // Loops of one idea each, over bytes and 16-bit values: compilers turn them into vector code.
     let mut value_codes = [0; GROUP];
-    let pairs = values.as_chunks::<2>().0;
-    for ((value, rest), code) in pairs.iter().zip(rest.iter_mut()).zip(&mut value_codes) {
-        let value = u16::from_le_bytes(*value);
-        *rest = ((value >> 8) & 0x80 | value & 0x7f) as u8;
-        *code = ((value >> 7) as u8).wrapping_sub(start).min(ESCAPE);
+    let windows = values.chunks(2 * INDEX_GROUP).zip(rest.chunks_mut(INDEX_GROUP)).zip(starts);
+    for (((values, rest), start), codes) in windows.zip(value_codes.chunks_mut(INDEX_GROUP)) {
+        for ((value, rest), code) in values.as_chunks::<2>().0.iter().zip(rest).zip(codes) {
+            let value = u16::from_le_bytes(*value);
+            *rest = ((value >> 8) & 0x80 | value & 0x7f) as u8;
+            *code = ((value >> 7) as u8).wrapping_sub(start).min(ESCAPE);
+        }
+    }
+    let present = &value_codes[..values.len() / 2];
+    for (edge, edge_code) in edges.iter_mut().zip(EDGES) {
+        *edge += u32::from(present.iter().map(|code| u16::from(*code == edge_code)).sum::<u16>());
     }
     let mut words = [0; WORDS];
     let mut escaped = [0; WORDS];
@@ -152,7 +178,7 @@ fn pack_group(
 /// The inverse of [`pack_group`]; returns the nibble words. Escapes that are missing count, but change nothing.
 #[inline]
 fn unpack_group(
-    start: u8,
+    starts: [u8; WINDOWS],
     rest: &[u8],
     codes: &[u8],
     escapes: &mut Escapes<&[u8]>,
@@ -182,10 +208,12 @@ fn unpack_group(
         *codes = word.to_le_bytes();
     }
     // The exponent of an escape is not valid yet.
-    let pairs = out.as_chunks_mut::<2>().0;
-    for ((value, rest), code) in pairs.iter_mut().zip(rest).zip(&value_codes) {
-        let (rest, exponent) = (u16::from(*rest), u16::from(code.wrapping_add(start)));
-        *value = ((rest & 0x80) << 8 | exponent << 7 | rest & 0x7f).to_le_bytes();
+    let windows = out.chunks_mut(2 * INDEX_GROUP).zip(rest.chunks(INDEX_GROUP)).zip(starts);
+    for (((out, rest), start), codes) in windows.zip(value_codes.chunks(INDEX_GROUP)) {
+        for ((value, rest), code) in out.as_chunks_mut::<2>().0.iter_mut().zip(rest).zip(codes) {
+            let (rest, exponent) = (u16::from(*rest), u16::from(code.wrapping_add(start)));
+            *value = ((rest & 0x80) << 8 | exponent << 7 | rest & 0x7f).to_le_bytes();
+        }
     }
 
     for_each_escape(&escaped, &mut escapes.count, index, |position, number| {

@@ -6,8 +6,9 @@ use rand_chacha::ChaCha8Rng;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::tests::near_of;
 use crate::kernel::tier::{self, LIST_PAD, Tier};
+use crate::kernel::window::EDGES;
 use crate::kernel::{
-    self, BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, TILE,
+    self, BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
 };
 use crate::scale::{LAST_START, covered};
 
@@ -90,43 +91,56 @@ fn code_bytes(count: usize) -> usize {
 /// Rest, codes, escapes and escape index.
 #[derive(Clone)]
 struct Packed {
-    start: u8,
+    starts: Starts,
     rest: Unaligned,
     codes: Unaligned,
     escapes: Unaligned,
     index: Vec<u16>,
+    edges: [u32; 4],
 }
 
 impl Packed {
-    fn new(kernel: &Kernel, start: u8, values: &[u8]) -> Self {
+    fn new(kernel: &Kernel, starts: Starts, values: &[u8]) -> Self {
         let count = values.len() / 2;
-        let escapes = count - covered(&(PORTABLE.histogram)(values), start) as usize;
+        let groups = values.chunks(2 * INDEX_GROUP).zip(starts);
+        let inside = groups.map(|(group, start)| covered(&(PORTABLE.histogram)(group), start) as usize);
+        let escapes = count - inside.sum::<usize>();
+        let mut room = [0xa5; TILE + 64];
         let mut packed = Self {
-            start,
+            starts,
             rest: Unaligned::filled(0xa5, count),
             codes: Unaligned::filled(0xa5, code_bytes(count)),
-            escapes: Unaligned::filled(0xa5, escapes),
+            escapes: Unaligned::filled(0, 0),
             index: Vec::new(),
+            edges: [0; 4],
         };
         let coded = CodedMut {
-            start,
+            starts: &starts,
             rest: packed.rest.bytes_mut(),
             codes: packed.codes.bytes_mut(),
-            escapes: packed.escapes.bytes_mut(),
+            escapes: &mut room,
         };
-        packed.index = (kernel.pack)(values, coded)[..count.div_ceil(INDEX_GROUP)].to_vec();
+        let found = (kernel.pack)(values, coded);
+        assert_eq!(found.escapes, escapes, "{count} values");
+        packed.escapes = Unaligned::new(&room[..escapes]);
+        packed.index = found.index[..count.div_ceil(INDEX_GROUP)].to_vec();
+        packed.edges = found.edges;
         packed
     }
 
-    fn parts(&self) -> (&[u8], &[u8], &[u8], &[u16]) {
-        (self.rest.bytes(), self.codes.bytes(), self.escapes.bytes(), &self.index)
+    /// Whether both are the same byte by byte.
+    fn equals(&self, other: &Self) -> bool {
+        self.rest.bytes() == other.rest.bytes()
+            && self.codes.bytes() == other.codes.bytes()
+            && self.escapes.bytes() == other.escapes.bytes()
+            && (&self.index, self.edges) == (&other.index, other.edges)
     }
 
     /// Values and index, or the fault.
     fn unpack(&self, kernel: &Kernel) -> Result<(Vec<u8>, Vec<u16>), crate::TileFault> {
         let mut out = Unaligned::filled(0x5a, 2 * self.rest.bytes().len());
         let coded = Coded {
-            start: self.start,
+            starts: &self.starts,
             rest: self.rest.bytes(),
             codes: self.codes.bytes(),
             escapes: self.escapes.bytes(),
@@ -175,12 +189,17 @@ fn packed_tiles_are_equal_and_come_back() {
         for count in lengths() {
             for kind in 0..KINDS {
                 let values = values(kind, count, count as u64);
-                for start in [START, 0, LAST_START].into_iter().take(1 + 2 * usize::from(count % 50 == 13)) {
-                    let packed = Packed::new(kernel, start, values.bytes());
-                    assert!(
-                        packed.parts() == Packed::new(&PORTABLE, start, values.bytes()).parts(),
-                        "{count} {kind}"
-                    );
+                let own = std::array::from_fn(|i| START - 3 + (i * count % 7) as u8);
+                let starts = [own, [START; 16], [0; 16], [LAST_START; 16]];
+                for starts in starts.into_iter().take(2 + 2 * usize::from(count % 50 == 13)) {
+                    let packed = Packed::new(kernel, starts, values.bytes());
+                    let histogram = (PORTABLE.histogram)(values.bytes());
+                    if starts.iter().all(|start| *start == starts[0]) {
+                        let expected = EDGES.map(|code| histogram[usize::from(starts[0] + code)]);
+                        assert_eq!(packed.edges, expected, "{count} {kind}");
+                    }
+                    let expected = Packed::new(&PORTABLE, starts, values.bytes());
+                    assert!(packed.equals(&expected), "{count} {kind}");
                     let (out, index) = packed.unpack(kernel).unwrap();
                     assert!(out == values.bytes() && index == packed.index, "{count} {kind}");
                 }
@@ -197,7 +216,7 @@ fn hostile_tiles_are_read_or_refused_alike() {
         for case in 0..6000 {
             let count = [rng.random_range(0..2100), rng.random_range(0..=TILE), TILE][case % 3];
             let values = values(case % KINDS, count, case as u64);
-            let mut packed = Packed::new(&PORTABLE, START, values.bytes());
+            let mut packed = Packed::new(&PORTABLE, [START; 16], values.bytes());
             match rng.random_range(0..5) {
                 // More or fewer escapes than the codes have, from none to as many as there are values.
                 0 => packed.escapes = Unaligned::filled(9, rng.random_range(0..=count)),
@@ -215,7 +234,7 @@ fn hostile_tiles_are_read_or_refused_alike() {
                 }
             }
             // Exponents of the window may be among the escapes, and pass 255.
-            packed.start = rng.random_range(0..=LAST_START);
+            packed.starts = std::array::from_fn(|_| rng.random_range(0..=LAST_START));
             let result = packed.unpack(kernel);
             refused += usize::from(result.is_err());
             assert_eq!(result, packed.unpack(&PORTABLE), "case {case}, {count} values");
@@ -234,20 +253,61 @@ fn zeros_are_dropped_and_restored_alike() {
                     // Zeros in runs.
                     values.bytes_mut().chunks_mut(200).step_by(2).for_each(|run| run.fill(0));
                 }
-                let values = values.bytes();
-                let drop = |kernel: &Kernel| {
-                    let mut mask = Unaligned::filled(0xa5, count.div_ceil(8));
-                    let mut kept = Unaligned::filled(0xa5, 2 * count);
-                    let kept_count = (kernel.drop_zeros)(values, mask.bytes_mut(), kept.bytes_mut());
-                    (mask.bytes().to_vec(), Unaligned::new(&kept.bytes()[..2 * kept_count]))
+                let zeros = |kernel: &'static Kernel| (kernel.zeros, kernel.drop_zeros, kernel.restore_zeros);
+                compare_masks(2, values.bytes(), zeros(kernel), zeros(&PORTABLE));
+                // The same bytes as half as many values.
+                let zeros = |kernel: &'static Kernel| {
+                    (kernel.zeros_32, kernel.drop_zeros_32, kernel.restore_zeros_32)
                 };
-                let (mask, kept) = drop(kernel);
-                let expected = drop(&PORTABLE);
-                assert!(mask == expected.0 && kept.bytes() == expected.1.bytes(), "{count} {kind}");
-                let mut out = Unaligned::filled(0x5a, 2 * count);
-                (kernel.restore_zeros)(&mask, kept.bytes(), out.bytes_mut());
-                assert!(out.bytes() == values, "{count} {kind}");
+                compare_masks(4, &values.bytes()[..count / 2 * 4], zeros(kernel), zeros(&PORTABLE));
             }
+        }
+    }
+}
+
+/// How zeros are counted, dropped and restored.
+type Masks = (fn(&[u8]) -> usize, fn(&[u8], &mut [u8], &mut [u8]) -> usize, fn(&[u8], &[u8], &mut [u8]));
+
+fn compare_masks(width: usize, values: &[u8], masks: Masks, portable: Masks) {
+    let count = values.len() / width;
+    let drop = |(_, drop_zeros, _): Masks| {
+        let mut mask = Unaligned::filled(0xa5, count.div_ceil(8));
+        let mut kept = Unaligned::filled(0xa5, values.len());
+        let kept_count = drop_zeros(values, mask.bytes_mut(), kept.bytes_mut());
+        (mask.bytes().to_vec(), Unaligned::new(&kept.bytes()[..width * kept_count]))
+    };
+    assert_eq!(masks.0(values), portable.0(values), "{count} {width}");
+    let ((mask, kept), expected) = (drop(masks), drop(portable));
+    assert!(mask == expected.0 && kept.bytes() == expected.1.bytes(), "{count} {width}");
+    let mut out = Unaligned::filled(0x5a, values.len());
+    masks.2(&mask, kept.bytes(), out.bytes_mut());
+    assert!(out.bytes() == values, "{count} {width}");
+}
+
+#[test]
+fn halves_are_taken_and_joined_alike() {
+    for kernel in kernels() {
+        for count in lengths().filter(|count| count % 2 == 0) {
+            let wide = values(count / 2 % KINDS, count, count as u64);
+            // In every third case no lower half has a bit, or the last one has a single bit.
+            let mut wide = Unaligned::new(wide.bytes());
+            if count % 3 > 0 {
+                wide.bytes_mut().chunks_mut(4).for_each(|value| value[..2].fill(0));
+            }
+            if let (2, [.., low, _, _, _]) = (count % 3, wide.bytes_mut()) {
+                *low = 1;
+            }
+            let halves = |kernel: &Kernel| {
+                let (mut upper, mut lower) = (Unaligned::filled(0xa5, count), Unaligned::filled(0xa5, count));
+                (kernel.upper_halves)(wide.bytes(), upper.bytes_mut());
+                let any = (kernel.lower_halves)(wide.bytes(), lower.bytes_mut());
+                (upper.bytes().to_vec(), lower, any)
+            };
+            let ((upper, lower, any), expected) = (halves(kernel), halves(&PORTABLE));
+            assert!(upper == expected.0 && lower.bytes() == expected.1.bytes() && any == expected.2);
+            let mut out = Unaligned::filled(0x5a, 2 * count);
+            (kernel.join_halves)(Unaligned::new(&upper).bytes(), lower.bytes(), out.bytes_mut());
+            assert!(out.bytes() == wide.bytes(), "{count}");
         }
     }
 }

@@ -1,130 +1,205 @@
-//! The compact layout: tile table and bodies, nothing else. Exact zeros are taken out where that pays.
+//! The compact layout: tile table and bodies, nothing else. Exact zeros are taken out where that pays, and lower halves
+//! that are all zero.
 
+use super::coder::{self, Coder};
+use super::fields::Fields;
 use super::geometry::{COMPACT_ENTRY, code_bytes, compact_index};
 use super::mode::Tile;
-use super::search::Search;
-use super::{Window7, tile_sum};
+use super::tile_sum;
 use crate::header::HEADER_LEN;
-use crate::kernel::{self, Coded, CodedMut, Kernel, TILE};
-use crate::sections::Reader;
+use crate::kernel::{Kernel, Starts, TILE};
+use crate::past::Past;
+use crate::scale::Estimator;
+use crate::sections::{Reader, Writer};
 use crate::tile::{Mode, check_mask, mask_len};
-use crate::{DecodeError, TileFault};
+use crate::{DType, DecodeError, TileFault};
 
-/// Writes tile table and `bodies`; returns the length of the latter and the checksum of the values.
-pub(super) fn encode(codec: &Window7, values: &[u8], front: &mut [u8], bodies: &mut [u8]) -> (usize, u32) {
-    let kernel = kernel::active();
+/// What a coded +0 takes beside its whole bytes, in bits: a code, where the escape takes the place of the exponent.
+const CODE_BITS: usize = 3;
+
+/// Values of a tile, of either type.
+type Room = [u8; 4 * TILE];
+
+/// Writes tile table and bodies; returns the length of the latter and the checksum of the values.
+pub(super) fn encode(
+    kernel: &'static Kernel,
+    scale: Estimator,
+    dtype: DType,
+    values: &[u8],
+    Writer { front, dynamic: bodies, .. }: &mut Writer<'_>,
+) -> (usize, u32) {
     let table = front[HEADER_LEN..].as_chunks_mut::<COMPACT_ENTRY>().0;
-    let mut kept = [0; 2 * TILE];
-    let (mut position, mut sum, mut last_start) = (0, 0u32, None);
-    for (number, (values, entry)) in values.chunks(2 * TILE).zip(table).enumerate() {
-        sum = sum.wrapping_add(tile_sum(kernel, number, values));
-        let tile = choose(codec, kernel, values, last_start);
+    let past = Past::of_large(kernel, values.len());
+    let mut encoder = Encoder {
+        fields: Fields::of(kernel, dtype),
+        coder: Coder::new(kernel, scale),
+        upper: [0; _],
+        starts: [0; _],
+        zeros: true,
+        past,
+    };
+    let mut kept: Room = [0; _];
+    let (mut position, mut sum) = (0, 0u32);
+    for (number, (values, entry)) in values.chunks(dtype.width() * TILE).zip(table).enumerate() {
+        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, values));
+        let (tile, len) = encoder.tile(values, &mut kept, &mut bodies[position..]);
         *entry = tile.to_compact();
-        let body_len = body_len(&tile, values.len() / 2);
-        let body = &mut bodies[position..][..body_len];
-        position += body_len;
-        if tile.coded > 0 {
-            last_start = Some(tile.start);
-        }
-        match tile.mode {
-            Mode::Zero => {}
-            Mode::Stored => body.copy_from_slice(values),
-            Mode::Coded => pack(&tile, values, body),
-            Mode::Masked => {
-                let (mask, body) = body.split_at_mut(mask_len(values.len() / 2));
-                let coded = (kernel.drop_zeros)(values, mask, &mut kept);
-                pack(&tile, &kept[..2 * coded], body);
-            }
-        }
+        position += len;
     }
     (position, sum)
 }
 
+struct Encoder<'a> {
+    fields: Fields,
+    coder: Coder,
+    upper: [u8; 2 * TILE],
+    starts: Starts,
+    /// Whether the tile before has zeros.
+    zeros: bool,
+    past: Option<Past<'a>>,
+}
+
+impl Encoder<'_> {
+    /// Chooses a form for a tile and writes its body to the front of `body`; returns the length. `kept` is room for values.
+    fn tile(&mut self, values: &[u8], kept: &mut Room, body: &mut [u8]) -> (Tile, usize) {
+        let count = values.len() / self.fields.width();
+        // Where the tile before has no zeros this one mostly has none, and coding it shows that without counting.
+        if !self.zeros {
+            let coded = self.coded(Mode::Coded, values, values.len(), body);
+            if let (Some(coded), false) = (coded, self.coder.zeros()) {
+                return coded;
+            }
+        }
+        let zeros = self.fields.zeros(values);
+        self.zeros = zeros > 0;
+        if zeros == count {
+            return (Tile::uncoded(Mode::Zero), 0);
+        }
+        let coded = if (8 * self.fields.width() + CODE_BITS) * zeros > count {
+            let (mask, body) = body.split_at_mut(mask_len(count));
+            let coded = self.fields.drop_zeros(values, mask, kept);
+            let room =
+                values.len().checked_sub(mask.len()).expect("a value is longer than its bit of a mask");
+            let kept = &kept[..self.fields.width() * coded];
+            self.coded(Mode::Masked, kept, room, body).map(|(tile, len)| (tile, mask.len() + len))
+        } else {
+            self.coded(Mode::Coded, values, values.len(), body)
+        };
+        coded.unwrap_or_else(|| {
+            body[..values.len()].copy_from_slice(values);
+            (Tile::uncoded(Mode::Stored), values.len())
+        })
+    }
+
+    /// Codes values to the front of `body`, if they then have less than `limit` bytes; returns how many.
+    fn coded(&mut self, mode: Mode, values: &[u8], limit: usize, body: &mut [u8]) -> Option<(Tile, usize)> {
+        let count = values.len() / self.fields.width();
+        let lower_len = self.fields.lower_width() * count;
+        let (needed, limit_without) = (count + code_bytes(count), limit.checked_sub(lower_len)?);
+        let short = lower_len > 0 && !self.fields.write_lower(values, &mut body[..lower_len]);
+        let (lower_len, limit) = if short { (0, limit) } else { (lower_len, limit_without) };
+        if needed >= limit {
+            return None;
+        }
+        let head = &mut body[lower_len..][..needed];
+        let (rest, codes) = Past::strip_for(&mut self.past, head).split_at_mut(count);
+        let upper = self.fields.upper(values, &mut self.upper);
+        let choice = self.coder.code(upper, rest, codes, &mut self.starts);
+        let index_len = compact_index(count, choice.escapes.len());
+        let len = needed + choice.starts.len() + index_len + choice.escapes.len();
+        if len >= limit {
+            return None;
+        }
+        Past::flush(&self.past, head);
+        let (starts, behind) = body[lower_len + needed..].split_at_mut(choice.starts.len());
+        let (index, behind) = behind.split_at_mut(index_len);
+        starts.copy_from_slice(choice.starts);
+        for (bytes, offset) in index.as_chunks_mut::<2>().0.iter_mut().zip(&choice.index[1..]) {
+            *bytes = offset.to_le_bytes();
+        }
+        behind[..choice.escapes.len()].copy_from_slice(choice.escapes);
+        Some((Tile { short, ..Tile::coded(mode, &choice, count) }, lower_len + len))
+    }
+}
+
 /// Reads what [`encode`] writes, and returns the checksum of the values.
-pub(super) fn decode(mut reader: Reader<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
-    let kernel = kernel::active();
+pub(super) fn decode(
+    kernel: &'static Kernel,
+    dtype: DType,
+    mut reader: Reader<'_>,
+    out: &mut [u8],
+) -> Result<u32, DecodeError> {
+    let fields = Fields::of(kernel, dtype);
     let table = reader.front[HEADER_LEN..].as_chunks::<COMPACT_ENTRY>().0;
-    let mut kept = [0; 2 * TILE];
-    let mut sum = 0u32;
-    for (number, (out, entry)) in out.chunks_mut(2 * TILE).zip(table).enumerate() {
+    let (mut kept, mut upper): (Room, _) = ([0; _], [0; _]);
+    let (mut sum, mut past) = (0u32, fields.past(out.len()));
+    for (number, (to, entry)) in out.chunks_mut(dtype.width() * TILE).zip(table).enumerate() {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
-        let count = out.len() / 2;
-        let tile = Tile::from_compact(*entry, count).map_err(fault)?;
-        let body = reader.dynamic.split_off(..body_len(&tile, count)).ok_or(fault(TileFault::Overrun))?;
+        let out = Past::strip_for(&mut past, to);
+        let count = out.len() / dtype.width();
+        let tile = Tile::from_compact(*entry, count, dtype).map_err(fault)?;
+        let body = reader.dynamic.split_off(..body_len(&tile, dtype, count));
+        let body = body.ok_or(fault(TileFault::Overrun))?;
         match tile.mode {
             Mode::Zero => out.fill(0),
             Mode::Stored => out.copy_from_slice(body),
-            Mode::Coded => unpack(&tile, body, out).map_err(fault)?,
+            Mode::Coded => unpack(kernel, fields, &tile, body, out, &mut upper).map_err(fault)?,
             Mode::Masked => {
                 let (mask, body) = body.split_at(mask_len(count));
                 check_mask(mask, count, tile.coded).map_err(fault)?;
-                let kept = &mut kept[..2 * usize::from(tile.coded)];
-                unpack(&tile, body, kept).map_err(fault)?;
-                (kernel.restore_zeros)(mask, kept, out);
+                let kept = &mut kept[..dtype.width() * usize::from(tile.coded)];
+                unpack(kernel, fields, &tile, body, kept, &mut upper).map_err(fault)?;
+                fields.restore_zeros(mask, kept, out);
             }
         }
-        sum = sum.wrapping_add(tile_sum(kernel, number, out));
+        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
+        Past::flush(&past, to);
     }
     reader.finish()?;
     Ok(sum)
 }
 
-/// The shortest form. `last_start` is the window of the tile before.
-fn choose(codec: &Window7, kernel: &Kernel, values: &[u8], last_start: Option<u8>) -> Tile {
-    let count = values.len() / 2;
-    let mut search = Search::new(kernel, values, last_start);
-    let zeros = search.zeros();
-    if zeros == count {
-        return Tile::uncoded(Mode::Zero);
-    }
-    let mut candidate = |mode, coded: usize, zeros: usize| {
-        let (start, escapes) = codec.window(values, zeros, &mut search);
-        Tile { mode, start, escapes: escapes as u16, coded: coded as u16 }
-    };
-    let coded = candidate(Mode::Coded, count, 0);
-    let masked = (zeros > 0).then(|| candidate(Mode::Masked, count - zeros, zeros));
-    // Of equal lengths the first wins.
-    [Some(Tile::uncoded(Mode::Stored)), Some(coded), masked]
-        .into_iter()
-        .flatten()
-        .min_by_key(|tile| body_len(tile, count))
-        .expect("there are always two candidates")
-}
-
 /// Bytes of the body of a tile of `count` values.
-fn body_len(tile: &Tile, count: usize) -> usize {
+fn body_len(tile: &Tile, dtype: DType, count: usize) -> usize {
     let (coded, escapes) = (usize::from(tile.coded), usize::from(tile.escapes));
-    let coded_len = coded + code_bytes(coded) + compact_index(coded, escapes) + escapes;
+    let coded_len = tile.lower_width(dtype) * coded
+        + coded
+        + code_bytes(coded)
+        + tile.windows()
+        + compact_index(coded, escapes)
+        + escapes;
     match tile.mode {
         Mode::Zero => 0,
-        Mode::Stored => 2 * count,
+        Mode::Stored => dtype.width() * count,
         Mode::Coded => coded_len,
         Mode::Masked => mask_len(count) + coded_len,
     }
 }
 
-/// Writes rest, codes, escape index and escapes.
-fn pack(tile: &Tile, values: &[u8], body: &mut [u8]) {
-    let coded = values.len() / 2;
-    let (rest, body) = body.split_at_mut(coded);
-    let (codes, body) = body.split_at_mut(code_bytes(coded));
-    let (index_bytes, escapes) = body.split_at_mut(compact_index(coded, usize::from(tile.escapes)));
-    let index = (kernel::active().pack)(values, CodedMut { start: tile.start, rest, codes, escapes });
-    for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(&index[1..]) {
-        *bytes = offset.to_le_bytes();
-    }
-}
-
-/// Reads what [`pack`] writes.
-fn unpack(tile: &Tile, body: &[u8], out: &mut [u8]) -> Result<(), TileFault> {
-    let coded = out.len() / 2;
+/// Reads what [`Encoder::coded`] writes. `room` is for upper halves.
+fn unpack(
+    kernel: &Kernel,
+    fields: Fields,
+    tile: &Tile,
+    body: &[u8],
+    out: &mut [u8],
+    room: &mut [u8; 2 * TILE],
+) -> Result<(), TileFault> {
+    // Lower halves that are left out.
+    static ZEROS: [u8; 2 * TILE] = [0; _];
+    let coded = usize::from(tile.coded);
+    let lower_len = fields.lower_width() * coded;
+    let (lower, body) = if tile.short { (&ZEROS[..lower_len], body) } else { body.split_at(lower_len) };
     let (rest, body) = body.split_at(coded);
     let (codes, body) = body.split_at(code_bytes(coded));
+    let (starts, body) = body.split_at(tile.windows());
     let (index_bytes, escapes) = body.split_at(compact_index(coded, usize::from(tile.escapes)));
-    let index = (kernel::active().unpack)(Coded { start: tile.start, rest, codes, escapes }, out)?;
-    let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
-    if stored.zip(&index[1..]).any(|(stored, computed)| stored != *computed) {
-        return Err(TileFault::EscapeIndex);
-    }
-    Ok(())
+    fields.join(lower, out, room, |out| {
+        let index = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), out)?;
+        let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
+        if stored.zip(&index[1..]).any(|(stored, computed)| stored != *computed) {
+            return Err(TileFault::EscapeIndex);
+        }
+        Ok(())
+    })
 }

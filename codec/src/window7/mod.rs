@@ -1,12 +1,15 @@
 //! `window7`: seven consecutive exponents as 3-bit codes, the eighth code an escape, after ZipCCL (section 4).
 //!
-//! Each tile of 8192 values has a window of its own. Sign and mantissa are kept as bytes, codes are interleaved so that
-//! a GPU warp reads and writes whole words, exponents outside the window go to a list of escapes. A tile that would not
-//! shrink is stored.
+//! Each tile of 8192 values has a window of its own, or each of its groups of 512 has. Sign and mantissa are kept as
+//! bytes, codes are interleaved so that a GPU warp reads and writes whole words, exponents outside the window go to a list
+//! of escapes. An FP32 value is coded as the BF16 value that it begins with; its lower half is kept as it is. A tile that
+//! would not shrink is stored.
 //!
-//! It is not an entropy coder: near-Gaussian values take 11.2 bits each, where entropy allows 10.5.
+//! It is not an entropy coder: near-Gaussian BF16 values take 11.2 bits each, where entropy allows 10.5.
 
+mod coder;
 mod compact;
+mod fields;
 mod geometry;
 mod mode;
 mod search;
@@ -14,12 +17,11 @@ mod split;
 
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
-use crate::kernel::{Kernel, TILE};
+use crate::kernel::{self, Kernel, TILE};
 use crate::registry::{Choice, Value, Values};
-use crate::scale::{self, Estimator, Moments};
+use crate::scale::Estimator;
 use crate::sections::{Reader, Writer};
 use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum};
-use search::Search;
 
 /// The codec.
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +51,15 @@ impl Codec for Window7 {
     }
 
     fn supports(&self, dtype: DType) -> bool {
-        dtype == DType::Bf16
+        fields::supports(dtype)
     }
 
-    fn static_len(&self, layout: Layout, _: DType, count: usize) -> usize {
-        geometry::static_len(layout, count)
+    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        geometry::static_len(layout, dtype, count)
     }
 
-    fn bound(&self, layout: Layout, _: DType, count: usize) -> usize {
-        geometry::bound(layout, count)
+    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+        geometry::bound(layout, dtype, count)
     }
 
     fn encode(
@@ -70,12 +72,13 @@ impl Codec for Window7 {
     ) -> Result<usize, EncodeError> {
         let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
         let front_len = geometry::front_len(layout, count);
-        let Writer { front, bodies, dynamic, front_dynamic_len } =
-            Writer::new(layout, front_len, static_out, dynamic_out);
+        let kernel = kernel::active();
+        let mut writer = Writer::new(layout, front_len, static_out, dynamic_out);
         let (bodies_len, sum) = match layout {
-            Layout::Split => split::encode(self, values, front, bodies, dynamic),
-            Layout::Compact => compact::encode(self, values, front, dynamic),
+            Layout::Split => split::encode(kernel, self.scale, dtype, values, &mut writer),
+            Layout::Compact => compact::encode(kernel, self.scale, dtype, values, &mut writer),
         };
+        let Writer { front, front_dynamic_len, .. } = writer;
         let dynamic_len = front_dynamic_len + bodies_len;
         let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
@@ -83,38 +86,19 @@ impl Codec for Window7 {
     }
 }
 
-impl Window7 {
-    /// The start of the window for a tile, and how many of its values are outside. `zeros` of the values, all +0, do not
-    /// count.
-    fn window(&self, values: &[u8], zeros: usize, search: &mut Search<'_>) -> (u8, usize) {
-        let start = match self.scale {
-            Estimator::Exact => return search.best(zeros),
-            Estimator::Std => scale::window_start(Moments::of_bf16(values).std()),
-            Estimator::MeanAbs => {
-                scale::window_start(scale::sigma_from_mean_abs(Moments::of_bf16(values).mean_abs()))
-            }
-        };
-        let covered = scale::covered(search.histogram(), start) as usize;
-        // The window from 0 covers the zeros, which do not count.
-        let covered = if start == 0 { covered - zeros } else { covered };
-        (start, values.len() / 2 - zeros - covered)
-    }
-}
-
 /// See [`crate::registry::Entry::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
-    let reader = Reader::new(body, geometry::front_len(body.layout, out.len() / 2))?;
+    let (kernel, dtype) = (kernel::active(), body.dtype);
+    let reader = Reader::new(body, geometry::front_len(body.layout, out.len() / dtype.width()))?;
     let front = reader.front;
     let sum = match body.layout {
-        Layout::Split => split::decode(reader, out)?,
-        Layout::Compact => compact::decode(reader, out)?,
+        Layout::Split => split::decode(kernel, dtype, reader, out)?,
+        Layout::Compact => compact::decode(kernel, dtype, reader, out)?,
     };
     Ok(sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN)))
 }
 
 /// The checksum's part of the tile with this number.
-fn tile_sum(kernel: &Kernel, tile: usize, values: &[u8]) -> u32 {
-    checksum::of_values_at(kernel, values, tile * checksum::BLOCK_BYTES)
+fn tile_sum(kernel: &Kernel, dtype: DType, tile: usize, values: &[u8]) -> u32 {
+    checksum::of_values_at(kernel, values, tile * TILE * dtype.width())
 }
-
-const _: () = assert!(2 * TILE == checksum::BLOCK_BYTES);

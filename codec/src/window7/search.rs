@@ -1,68 +1,31 @@
-//! The best window of a tile, found with as little counting as possible.
+//! The best window of a tile or of a part of it, found with as little counting as possible.
 //!
-//! Tiles that follow each other mostly have the same best window. Where the kernel can count around a window faster
+//! Values that follow each other mostly have the same best window. Where the kernel can count around a window faster
 //! than make a histogram, this one is tried first, then neighbours that the counts show to be better. The result never
 //! depends on where the search begins.
 
 use crate::kernel::Kernel;
-use crate::kernel::near::{Near, Verdict};
+use crate::kernel::near::Verdict;
 use crate::scale;
 
 /// Windows that are tried before all exponents are counted.
 const STEPS: usize = 3;
 
-/// Exponents of a tile, counted when they are asked for.
-pub(super) struct Search<'a> {
-    kernel: &'a Kernel,
-    values: &'a [u8],
-    /// Where the search begins.
-    first: Option<u8>,
-    near: Option<Near>,
-    histogram: Option<[u32; 256]>,
-}
-
-impl<'a> Search<'a> {
-    /// Begins at `first`, the best window of the tile before.
-    pub(super) fn new(kernel: &'a Kernel, values: &'a [u8], first: Option<u8>) -> Self {
-        Self { kernel, values, first, near: None, histogram: None }
-    }
-
-    /// How often each exponent occurs.
-    pub(super) fn histogram(&mut self) -> &mut [u32; 256] {
-        self.histogram.get_or_insert_with(|| (self.kernel.histogram)(self.values))
-    }
-
-    /// How many values are +0.
-    pub(super) fn zeros(&mut self) -> usize {
-        // Most tiles have no exponent 0, and the counts that `best` needs say so.
-        let exponents = match (self.kernel.near, self.first) {
-            (Some(count), Some(start)) => self.near.insert(count(self.values, start)).zeros,
-            _ => self.histogram()[0],
-        };
-        if exponents == 0 { 0 } else { (self.kernel.zeros)(self.values) }
-    }
-
-    /// The best start for the values without `zeros` that are +0, the lowest of equals, and how many of them are outside.
-    pub(super) fn best(&mut self, zeros: usize) -> (u8, usize) {
-        if let (Some(count), Some(mut start), None) = (self.kernel.near, self.first, self.histogram) {
-            for _ in 0..STEPS {
-                let near = match self.near {
-                    Some(near) if near.start == start => near,
-                    _ => *self.near.insert(count(self.values, start)),
-                };
-                match near.without_zeros(zeros as u32).verdict() {
-                    Verdict::Best(outside) => return (start, outside),
-                    Verdict::Better(other) => start = other,
-                    Verdict::Unknown => break,
-                }
+/// The best start for at most a tile of BF16 values, the lowest of equals, and how many of them are outside of its
+/// window. The search begins at `first`.
+pub(super) fn best(kernel: &Kernel, values: &[u8], first: Option<u8>) -> (u8, usize) {
+    if let (Some(count), Some(mut start)) = (kernel.near, first) {
+        for _ in 0..STEPS {
+            match count(values, start).verdict() {
+                Verdict::Best(outside) => return (start, outside),
+                Verdict::Better(other) => start = other,
+                Verdict::Unknown => break,
             }
         }
-        let mut histogram = *self.histogram();
-        histogram[0] -= zeros as u32;
-        let start = scale::best_start(&histogram);
-        let outside = self.values.len() / 2 - zeros - scale::covered(&histogram, start) as usize;
-        (start, outside)
     }
+    let histogram = (kernel.histogram)(values);
+    let start = scale::best_start(&histogram);
+    (start, values.len() / 2 - scale::covered(&histogram, start) as usize)
 }
 
 #[cfg(test)]
@@ -85,15 +48,11 @@ mod tests {
                     (if zero { 0 } else { exponent << 7 | rng.random_range(1..128u16) }).to_le_bytes()
                 })
                 .collect();
-            let all_zeros = (kernel::PORTABLE.zeros)(&values);
-            for zeros in [0, all_zeros] {
-                let expected = Search::new(&kernel::PORTABLE, &values, None).best(zeros);
-                for kernel in kernel::all() {
-                    for first in (0..=scale::LAST_START).step_by(1 + case % 7) {
-                        let mut search = Search::new(kernel, &values, Some(first));
-                        assert_eq!(search.zeros(), all_zeros);
-                        assert_eq!(search.best(zeros), expected, "from {first}, level {}", kernel.level);
-                    }
+            let expected = best(&kernel::PORTABLE, &values, None);
+            for kernel in kernel::all() {
+                for first in (0..=scale::LAST_START).step_by(1 + case % 7) {
+                    let found = best(kernel, &values, Some(first));
+                    assert_eq!(found, expected, "from {first}, level {}", kernel.level);
                 }
             }
         }

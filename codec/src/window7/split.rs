@@ -1,104 +1,119 @@
-//! The split layout: tile table, escape index and bodies of known length first; escapes, and what stored tiles have
-//! left over, in the dynamic section.
+//! The split layout: tile table, escape index and bodies of known length first; windows that groups have of their own,
+//! escapes, and what stored tiles have left over, in the dynamic section.
 
 use std::ops::Range;
 
+use super::coder::{self, Coder};
+use super::fields::Fields;
 use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
 use super::mode::Tile;
-use super::search::Search;
-use super::{Window7, tile_sum};
+use super::tile_sum;
 use crate::header::HEADER_LEN;
-use crate::kernel::{self, Coded, CodedMut, INDEX_GROUP, TILE};
-use crate::sections::{self, Reader};
+use crate::kernel::{INDEX_GROUP, Kernel, TILE};
+use crate::past::Past;
+use crate::scale::Estimator;
+use crate::sections::{self, Reader, Writer};
 use crate::tile::Mode;
-use crate::{DecodeError, TileFault};
+use crate::{DType, DecodeError, TileFault};
 
-/// Writes tile table, escape index, padding, `bodies` and the dynamic section; returns the latter's length and the
-/// checksum of the values.
+/// Writes tile table, escape index, bodies and the dynamic section; returns the latter's length and the checksum of the
+/// values.
 pub(super) fn encode(
-    codec: &Window7,
+    kernel: &'static Kernel,
+    scale: Estimator,
+    dtype: DType,
     values: &[u8],
-    front: &mut [u8],
-    bodies: &mut [u8],
-    dynamic: &mut [u8],
+    Writer { front, bodies, dynamic, .. }: &mut Writer<'_>,
 ) -> (usize, u32) {
-    let kernel = kernel::active();
-    let index_at = index_range(values.len() / 2);
+    let width = dtype.width();
+    let fields = Fields::of(kernel, dtype);
+    let mut coder = Coder::new(kernel, scale);
+    let index_at = index_range(values.len() / width);
     let (table, index_bytes) = front[..index_at.end].split_at_mut(index_at.start);
     let table = table[HEADER_LEN..].as_chunks_mut::<SPLIT_ENTRY>().0;
     let indexes = index_bytes.chunks_mut(2 * TILE / INDEX_GROUP);
-    let bodies = bodies.chunks_mut(static_body(TILE));
-    let (mut position, mut sum, mut last_start) = (0, 0u32, None);
+    let bodies = bodies.chunks_mut(static_body(dtype, TILE));
+    let (mut position, mut sum) = (0, 0u32);
+    let (mut room, mut starts) = ([0; 2 * TILE], [0; TILE / INDEX_GROUP]);
+    let mut past = Past::of_large(kernel, values.len());
     for (number, (((values, entry), index_bytes), body)) in
-        values.chunks(2 * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
+        values.chunks(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
-        sum = sum.wrapping_add(tile_sum(kernel, number, values));
-        let tile = choose(codec, Search::new(kernel, values, last_start), values);
-        *entry = tile.to_split();
+        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, values));
+        let count = values.len() / width;
         let dynamic = &mut dynamic[position..];
-        position += if tile.mode == Mode::Coded {
-            last_start = Some(tile.start);
-            let escapes = usize::from(tile.escapes);
-            let (rest, codes) = body.split_at_mut(values.len() / 2);
-            let escapes_out = &mut dynamic[..escapes];
-            let coded = CodedMut { start: tile.start, rest, codes, escapes: escapes_out };
-            let index = (kernel.pack)(values, coded);
-            for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(index) {
-                *bytes = offset.to_le_bytes();
+        if has_codes(count) {
+            let (lower, coded) = body.split_at_mut(fields.lower_width() * count);
+            let (rest, codes) = Past::strip_for(&mut past, coded).split_at_mut(count);
+            let choice = coder.code(fields.upper(values, &mut room), rest, codes, &mut starts);
+            let escapes_at = choice.starts.len();
+            let len = escapes_at + choice.escapes.len();
+            if static_body(dtype, count) + len < values.len() {
+                fields.write_lower(values, lower);
+                Past::flush(&past, coded);
+                dynamic[..escapes_at].copy_from_slice(choice.starts);
+                dynamic[escapes_at..len].copy_from_slice(choice.escapes);
+                for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(choice.index) {
+                    *bytes = offset.to_le_bytes();
+                }
+                *entry = Tile::coded(Mode::Coded, &choice, count).to_split();
+                position += len;
+                continue;
             }
-            escapes
-        } else {
-            sections::store(values, body, dynamic)
-        };
+        }
+        *entry = Tile::uncoded(Mode::Stored).to_split();
+        position += sections::store(values, body, dynamic);
     }
     (position, sum)
 }
 
 /// Reads what [`encode`] writes, and returns the checksum of the values.
-pub(super) fn decode(mut reader: Reader<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
-    let (kernel, front) = (kernel::active(), reader.front);
-    let index_at = index_range(out.len() / 2);
+pub(super) fn decode(
+    kernel: &'static Kernel,
+    dtype: DType,
+    mut reader: Reader<'_>,
+    out: &mut [u8],
+) -> Result<u32, DecodeError> {
+    let (width, front) = (dtype.width(), reader.front);
+    let fields = Fields::of(kernel, dtype);
+    let index_at = index_range(out.len() / width);
     if front[index_at.end..].iter().any(|byte| *byte != 0) {
         return Err(DecodeError::Padding);
     }
     let table = front[HEADER_LEN..index_at.start].as_chunks::<SPLIT_ENTRY>().0;
     let indexes = front[index_at].chunks(2 * TILE / INDEX_GROUP);
-    let bodies = reader.bodies.chunks(static_body(TILE));
-    let mut sum = 0u32;
-    for (number, (((out, entry), index_bytes), body)) in
-        out.chunks_mut(2 * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
+    let bodies = reader.bodies.chunks(static_body(dtype, TILE));
+    let (mut sum, mut room, mut past) = (0u32, [0; 2 * TILE], fields.past(out.len()));
+    for (number, (((to, entry), index_bytes), body)) in
+        out.chunks_mut(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
-        let tile = Tile::from_split(*entry, out.len() / 2).map_err(fault)?;
-        let index = if tile.mode == Mode::Coded {
-            let escapes = reader.dynamic.split_off(..usize::from(tile.escapes));
-            let escapes = escapes.ok_or(fault(TileFault::Overrun))?;
-            let (rest, codes) = body.split_at(out.len() / 2);
-            (kernel.unpack)(Coded { start: tile.start, rest, codes, escapes }, out).map_err(fault)?
+        let out = Past::strip_for(&mut past, to);
+        let count = out.len() / width;
+        let tile = Tile::from_split(*entry, count).map_err(fault)?;
+        let mut index = [0; TILE / INDEX_GROUP];
+        if tile.mode == Mode::Coded {
+            let part = reader.dynamic.split_off(..tile.windows() + usize::from(tile.escapes));
+            let (starts, escapes) = part.ok_or(fault(TileFault::Overrun))?.split_at(tile.windows());
+            let (lower, coded) = body.split_at(fields.lower_width() * count);
+            let (rest, codes) = coded.split_at(count);
+            let unpack = |out: &mut [u8]| {
+                index = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), out)?;
+                Ok(())
+            };
+            fields.join(lower, out, &mut room, unpack).map_err(fault)?;
         } else {
             sections::restore(body, &mut reader.dynamic, out).ok_or(fault(TileFault::Overrun))?;
-            [0; TILE / INDEX_GROUP]
-        };
+        }
         let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
         if stored.zip(index).any(|(stored, computed)| stored != computed) {
             return Err(fault(TileFault::EscapeIndex));
         }
-        sum = sum.wrapping_add(tile_sum(kernel, number, out));
+        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
+        Past::flush(&past, to);
     }
     reader.finish()?;
     Ok(sum)
-}
-
-/// Coded if that is shorter than stored.
-fn choose(codec: &Window7, mut search: Search<'_>, values: &[u8]) -> Tile {
-    let count = values.len() / 2;
-    if has_codes(count) {
-        let (start, escapes) = codec.window(values, 0, &mut search);
-        if static_body(count) + escapes < 2 * count {
-            return Tile { mode: Mode::Coded, start, escapes: escapes as u16, coded: count as u16 };
-        }
-    }
-    Tile::uncoded(Mode::Stored)
 }
 
 /// Where the escape index is in the front matter of `count` values; the tile table is before it, padding behind it.

@@ -4,11 +4,9 @@ use std::arch::x86_64::*;
 
 use super::vector::{exponents, load, prefetch, sum_epi64};
 use crate::kernel::TILE;
-use crate::kernel::near::Near;
-use crate::scale::{LAST_START, WINDOW};
+use crate::kernel::near::{COUNTS, Near, neighbours};
+use crate::scale::WINDOW;
 
-/// Counts that are made, in the order of [`Near`].
-const COUNTS: usize = 9;
 /// Blocks of 64 bytes that can be counted in bytes.
 const BLOCKS: usize = 128;
 
@@ -27,17 +25,7 @@ pub(super) fn near(values: &[u8], start: u8) -> Near {
         padded[..tail.len()].copy_from_slice(tail);
         add_blocks(&[padded], start, &mut sums);
     }
-    let [zeros, below, above, before, first, second, sixth, last, behind] = sums;
-    Near {
-        start,
-        values: (values.len() / 2) as u32,
-        zeros,
-        below,
-        above,
-        // There is no exponent -1, and no 256: these comparisons were with 255 and 0.
-        low: [if start == 0 { 0 } else { before }, first, second],
-        high: [sixth, last, if start == LAST_START { 0 } else { behind }],
-    }
+    Near::of_counts(start, values.len() / 2, sums)
 }
 
 /// Adds the counts of at most [`BLOCKS`] blocks.
@@ -48,8 +36,7 @@ fn add_blocks(blocks: &[[u8; 64]], start: u8, sums: &mut [u32; COUNTS]) {
     let biased = |exponent: u8| _mm256_set1_epi8((exponent ^ 0x80).cast_signed());
     let zero = biased(0);
     let (first, last) = (biased(start), biased(start + (WINDOW - 1) as u8));
-    let around =
-        [start.wrapping_sub(1), start, start + 1, start + 5, start + 6, start.wrapping_add(7)].map(biased);
+    let around = neighbours(start).map(biased);
     // A comparison that holds is -1.
     let mut counts = [_mm256_setzero_si256(); COUNTS];
     for block in blocks {

@@ -41,7 +41,7 @@ pub(super) fn zeros(values: &[u8]) -> usize {
         }
         sum = _mm256_add_epi64(sum, _mm256_sad_epu8(counts, _mm256_setzero_si256()));
     }
-    sum_epi64(sum) as usize + mask::zeros(tail)
+    sum_epi64(sum) as usize + mask::zeros::<2>(tail)
 }
 
 /// See [`crate::kernel::Kernel::drop_zeros`].
@@ -60,7 +60,7 @@ pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usi
             count += mask.count_ones() as usize;
         }
     }
-    count + mask::drop_zeros(tail, mask_tail, &mut kept[2 * count..])
+    count + mask::drop_zeros::<2>(tail, mask_tail, &mut kept[2 * count..])
 }
 
 /// See [`crate::kernel::Kernel::restore_zeros`].
@@ -75,7 +75,7 @@ pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
         left = &left[2 * mask.count_ones() as usize..];
         done += 1;
     }
-    mask::restore_zeros(&mask[done..], left, &mut out[16 * done..]);
+    mask::restore_zeros::<2>(&mask[done..], left, &mut out[16 * done..]);
 }
 
 /// All ones for each of 32 values that is +0, a byte each, in the order of packing.

@@ -15,7 +15,7 @@ use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
-use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, SimdLevel};
+use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -29,7 +29,7 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
     fn near(values: &[u8], start: u8) -> Near => counts::near;
-    fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex => pack::pack;
+    fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
     fn zeros(values: &[u8]) -> usize => mask::zeros;
     fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
@@ -71,6 +71,13 @@ pub(super) static AVX2: Kernel = Kernel {
     zeros,
     drop_zeros,
     restore_zeros,
+    // Loops over whole values, which compilers turn into vector code but for the masks.
+    zeros_32: crate::kernel::mask::zeros::<4>,
+    drop_zeros_32: crate::kernel::mask::drop_zeros::<4>,
+    restore_zeros_32: crate::kernel::mask::restore_zeros::<4>,
+    upper_halves: crate::kernel::halves::upper,
+    lower_halves: crate::kernel::halves::lower,
+    join_halves: crate::kernel::halves::join,
     group_sums,
     split,
     join,

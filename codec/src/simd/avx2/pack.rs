@@ -2,18 +2,26 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{bits, exponents, load, store, swap_middle};
-use crate::kernel::window::{CODES, Escapes, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP};
+use super::vector::{bits, exponents, load, store, sum_epi64, swap_middle};
+use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
+use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed};
 
 /// Escapes that are taken from every 64 values, there or not: a loop that ends elsewhere each time costs more.
 const UNCONDITIONAL: usize = 4;
 
+/// Counts of [`EDGES`].
+type Edges = [__m256i; EDGES.len()];
+
 /// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
-    pack_groups(values, coded, |values, start, rest, codes, escapes, index| {
-        let escaped = pack_group(values, start, rest, codes);
+pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
+    pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
+        // Counters of bytes: a group has 32 vectors of codes.
+        let mut counts = [_mm256_setzero_si256(); EDGES.len()];
+        let escaped = pack_group(values, starts, rest, codes, &mut counts);
+        for (edge, counts) in edges.iter_mut().zip(counts) {
+            *edge += sum_epi64(_mm256_sad_epu8(counts, _mm256_setzero_si256())) as u32;
+        }
         take_escapes(values, &escaped, escapes, index);
     })
 }
@@ -23,9 +31,10 @@ pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> EscapeIndex {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn pack_group(
     values: &[u8; 2 * GROUP],
-    start: u8,
+    starts: [u8; WINDOWS],
     rest: &mut [u8; GROUP],
     codes: &mut [u8; CODES],
+    edges: &mut Edges,
 ) -> [u64; GROUP / 64] {
     let mut escaped = [0; GROUP / 64];
     let values = values.as_chunks::<128>().0;
@@ -36,7 +45,7 @@ fn pack_group(
         let mut words = [_mm256_setzero_si256(); 4];
         for (row, words) in words.iter_mut().enumerate() {
             let number = 4 * row + column;
-            (*words, escaped[number]) = pack_64(&values[number], start, &mut rest[number]);
+            (*words, escaped[number]) = pack_64(&values[number], starts[row / 2], &mut rest[number], edges);
         }
         for plane in 0..3 {
             let spare = _mm256_and_si256(words[3], _mm256_set1_epi32(0x1111_1111 << plane));
@@ -50,7 +59,7 @@ fn pack_group(
 /// Writes the rest of 64 values; returns their eight nibble words and a bit for each escape.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64]) -> (__m256i, u64) {
+fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64], edges: &mut Edges) -> (__m256i, u64) {
     let [a, b, c, d] = values.as_chunks().0 else { unreachable!("128 bytes are four times 32") };
     let (a, b, c, d) = (load(a), load(b), load(c), load(d));
 
@@ -67,6 +76,11 @@ fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64]) -> (__m256i, u64)
         _mm256_min_epu8(codes, escape)
     };
     let (low, high) = (code_of(exponents(a, b)), code_of(exponents(c, d)));
+    for (counts, code) in edges.iter_mut().zip(EDGES) {
+        // A comparison that holds is -1.
+        let equal = |codes| _mm256_cmpeq_epi8(codes, _mm256_set1_epi8(code.cast_signed()));
+        *counts = _mm256_sub_epi8(*counts, _mm256_add_epi8(equal(low), equal(high)));
+    }
     let escaped = |codes| u64::from(bits(swap_middle(_mm256_cmpeq_epi8(codes, escape))));
     let escaped = escaped(low) | escaped(high) << 32;
 
@@ -85,16 +99,14 @@ fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64]) -> (__m256i, u64)
 fn take_escapes(
     values: &[u8; 2 * GROUP],
     escaped: &[u64; GROUP / 64],
-    escapes: &mut Escapes<&mut [u8]>,
+    escapes: &mut Escapes<&mut EscapeRoom>,
     index: &mut [u16],
 ) {
     let values = values.as_chunks::<2>().0;
-    let mut taken = [0; GROUP + UNCONDITIONAL];
-    let mut count = 0;
     for (i, bits) in escaped.iter().enumerate() {
         const STEPS: usize = INDEX_GROUP / 64;
         if let (0, Some(entry)) = (i % STEPS, index.get_mut(i / STEPS)) {
-            *entry = (escapes.count + count) as u16;
+            *entry = escapes.count as u16;
         }
         // Where no escape is left this is any value; what is taken from there is overwritten or left out.
         let exponent = |bits: u64| {
@@ -102,7 +114,7 @@ fn take_escapes(
             (u16::from_le_bytes(values[position]) >> 7) as u8
         };
         let mut left = *bits;
-        let slots = &mut taken[count..];
+        let slots = &mut escapes.exponents[escapes.count..];
         for slot in &mut slots[..UNCONDITIONAL] {
             *slot = exponent(left);
             left &= left.wrapping_sub(1);
@@ -113,8 +125,6 @@ fn take_escapes(
             left &= left - 1;
             number += 1;
         }
-        count += bits.count_ones() as usize;
+        escapes.count += bits.count_ones() as usize;
     }
-    escapes.exponents[escapes.count..][..count].copy_from_slice(&taken[..count]);
-    escapes.count += count;
 }

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::fields::join_32;
 use super::vector::{bits, load, prefetch, store, swap_middle};
 use crate::TileFault;
-use crate::kernel::window::{CODES, Escapes, unpack_groups};
+use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
 use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP, TILE};
 
 /// Escapes that are put into every 64 values, there or not: a loop that ends elsewhere each time costs more.
@@ -21,8 +21,8 @@ type Exponents = [u8; GROUP + 32];
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
     let mut exponents = [0; GROUP + 32];
-    unpack_groups(coded, out, |start, rest, codes, escapes, out, index| {
-        let escaped = unpack_codes(start, codes, &mut exponents);
+    unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
+        let escaped = unpack_codes(starts, codes, &mut exponents);
         put_escapes(&escaped, escapes, &mut exponents, index);
         join(rest, &exponents, out);
     })
@@ -31,7 +31,7 @@ pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, Ti
 /// Writes the exponents that the codes give; returns a bit for each value that is an escape.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn unpack_codes(start: u8, codes: &[u8; CODES], exponents: &mut Exponents) -> [u64; GROUP / 64] {
+fn unpack_codes(starts: [u8; WINDOWS], codes: &[u8; CODES], exponents: &mut Exponents) -> [u64; GROUP / 64] {
     let mut escaped = [0; GROUP / 64];
     let codes = codes.as_chunks::<32>().0;
     let exponents = exponents.as_chunks_mut::<64>().0;
@@ -54,7 +54,7 @@ fn unpack_codes(start: u8, codes: &[u8; CODES], exponents: &mut Exponents) -> [u
             [_mm256_and_si256(low, own), _mm256_and_si256(middle, own), _mm256_and_si256(high, own), last];
         for (row, words) in words.into_iter().enumerate() {
             let number = 4 * row + column;
-            escaped[number] = unpack_64(words, start, &mut exponents[number]);
+            escaped[number] = unpack_64(words, starts[row / 2], &mut exponents[number]);
         }
     }
     escaped

@@ -1,16 +1,21 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
 mod copy;
-
+mod counts;
 mod fields;
+mod halves;
 mod mask;
+mod pack;
 mod sums;
 mod tier;
+mod unpack;
 mod vector;
 
 use super::avx2::{self, AVX2};
+use crate::TileFault;
+use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
-use crate::kernel::{GroupSums, Kernel, SimdLevel};
+use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -25,9 +30,18 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn near(values: &[u8], start: u8) -> Near => counts::near;
+    fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
+    fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
     fn zeros(values: &[u8]) -> usize => mask::zeros;
     fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
     fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros;
+    fn zeros_32(values: &[u8]) -> usize => mask::zeros_32;
+    fn drop_zeros_32(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros_32;
+    fn restore_zeros_32(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros_32;
+    fn upper_halves(values: &[u8], upper: &mut [u8]) -> () => halves::upper;
+    fn lower_halves(values: &[u8], lower: &mut [u8]) -> bool => halves::lower;
+    fn join_halves(upper: &[u8], lower: &[u8], values: &mut [u8]) -> () => halves::join;
     fn group_sums(values: &[u8], sums: &mut [GroupSums]) -> () => fields::group_sums;
     fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) -> () => fields::split;
     fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> () => fields::join;
@@ -52,9 +66,18 @@ entries! {
 static AVX512: Kernel = Kernel {
     level: SimdLevel::Avx512,
     checksum,
+    near: Some(near),
+    pack,
+    unpack,
     zeros,
     drop_zeros,
     restore_zeros,
+    zeros_32,
+    drop_zeros_32,
+    restore_zeros_32,
+    upper_halves,
+    lower_halves,
+    join_halves,
     group_sums,
     split,
     join,

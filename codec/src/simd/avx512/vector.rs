@@ -9,9 +9,9 @@ pub(super) const AHEAD: usize = 1 << 16;
 pub(super) const STEP: usize = 64;
 
 /// The positions of the even bytes of two vectors.
-static EVEN: [u8; STEP] = every_second(0);
+pub(super) static EVEN: [u8; STEP] = every_second(0);
 /// The positions of the odd bytes of two vectors.
-static ODD: [u8; STEP] = every_second(1);
+pub(super) static ODD: [u8; STEP] = every_second(1);
 /// The positions that bring the first halves of two vectors together, byte by byte.
 static FIRST: [u8; STEP] = alternating(0);
 /// The positions that bring the second halves of two vectors together, byte by byte.

@@ -1,0 +1,131 @@
+//! Values to sign-mantissa bytes, codes and escapes. The layout of the codes is that of [`crate::kernel::window`].
+
+use std::arch::x86_64::*;
+
+use super::vector::{load, load_part, prefetch, split_64, store};
+use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
+use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE};
+
+/// From one tile's rest to the next one's in the split layout, and about so in the compact one.
+pub(super) const BODY: usize = TILE + TILE / GROUP * CODES;
+
+/// Words of codes of a group: a vector has 16 of a row's 32.
+pub(super) type Rows = [[__m512i; 2]; 4];
+
+/// Counts of [`EDGES`], in bytes: a tile, of 128 vectors of codes, does not overflow them.
+type Edges = [__m512i; EDGES.len()];
+
+/// What codes add to the counts of the first two edges, and of the other two: four bits each.
+static ADDENDS: [[u8; 16]; 2] = {
+    let mut addends = [[0; 16]; 2];
+    addends[0][EDGES[0] as usize] = 0x01;
+    addends[0][EDGES[1] as usize] = 0x10;
+    addends[1][EDGES[2] as usize] = 0x01;
+    addends[1][EDGES[3] as usize] = 0x10;
+    addends
+};
+
+/// See [`crate::kernel::Kernel::pack`].
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
+    let mut edges = [_mm512_setzero_si512(); EDGES.len()];
+    let mut packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, _| {
+        pack_group(values, starts, rest, codes, escapes, index, &mut edges);
+    });
+    for (edge, counts) in packed.edges.iter_mut().zip(edges) {
+        let sums = _mm512_sad_epu8(counts, _mm512_setzero_si512());
+        *edge += _mm512_reduce_add_epi64(sums) as u32;
+    }
+    packed
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn pack_group(
+    values: &[u8; 2 * GROUP],
+    starts: [u8; WINDOWS],
+    rest: &mut [u8; GROUP],
+    codes: &mut [u8; CODES],
+    escapes: &mut Escapes<&mut EscapeRoom>,
+    index: &mut [u16],
+    edges: &mut Edges,
+) {
+    let addends = ADDENDS.map(|addends| _mm512_broadcast_i32x4(_mm512_castsi512_si128(load_part(&addends))));
+    let mut rows: Rows = [[_mm512_setzero_si512(); 2]; 4];
+    let windows = values.as_chunks::<{ 2 * INDEX_GROUP }>().0.iter();
+    let windows = windows.zip(rest.as_chunks_mut::<INDEX_GROUP>().0).zip(rows.as_chunks_mut::<2>().0);
+    for (((values, rest), rows), (start, entry)) in windows.zip(starts.iter().zip(index)) {
+        *entry = escapes.count as u16;
+        // Eight vectors do not overflow four bits.
+        let mut counts = [_mm512_setzero_si512(); 2];
+        let blocks = values.as_chunks::<256>().0.iter().zip(rest.as_chunks_mut::<128>().0);
+        for ((values, rest), row) in blocks.zip(rows.as_flattened_mut()) {
+            let [first, second] = values.as_chunks().0 else { unreachable!("256 bytes are twice 128") };
+            let [first_rest, second_rest] = rest.as_chunks_mut().0 else {
+                unreachable!("128 bytes are twice 64")
+            };
+            let mut pack = |values, rest| {
+                let codes = pack_64(values, *start, rest, escapes);
+                for (count, addends) in counts.iter_mut().zip(addends) {
+                    *count = _mm512_add_epi8(*count, _mm512_shuffle_epi8(addends, codes));
+                }
+                pairs_of(codes)
+            };
+            let (first, second) = (pack(first, first_rest), pack(second, second_rest));
+            // Packing leaves eighths of the two by turns.
+            let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+            *row = _mm512_permutexvar_epi64(order, _mm512_packus_epi16(first, second));
+        }
+        let low = _mm512_set1_epi8(0x0f);
+        for (edges, count) in edges.as_chunks_mut::<2>().0.iter_mut().zip(counts) {
+            edges[0] = _mm512_add_epi8(edges[0], _mm512_and_si512(count, low));
+            edges[1] = _mm512_add_epi8(edges[1], _mm512_and_si512(_mm512_srli_epi16::<4>(count), low));
+        }
+    }
+    let codes = codes.as_chunks_mut::<64>().0;
+    for plane in 0..3 {
+        for column in 0..2 {
+            let spare = _mm512_and_si512(rows[3][column], _mm512_set1_epi32(0x1111_1111 << plane));
+            let spare = _mm512_sllv_epi32(spare, _mm512_set1_epi32(3 - plane));
+            let plane = plane as usize;
+            store(&mut codes[2 * plane + column], _mm512_or_si512(rows[plane][column], spare));
+        }
+    }
+}
+
+/// Writes the rest of 64 values and their escapes; returns the codes.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn pack_64(
+    values: &[u8; 128],
+    start: u8,
+    rest: &mut [u8; 64],
+    escapes: &mut Escapes<&mut EscapeRoom>,
+) -> __m512i {
+    let [low, high] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
+    prefetch(low, 2 * TILE);
+    prefetch(high, 2 * TILE);
+    prefetch(rest, BODY);
+    let (rests, exponents) = split_64(load(low), load(high));
+    store(rest, rests);
+    let escape = _mm512_set1_epi8(ESCAPE.cast_signed());
+    let codes = _mm512_sub_epi8(exponents, _mm512_set1_epi8(start.cast_signed()));
+    let escaped = _mm512_cmpge_epu8_mask(codes, escape);
+    // A vector is written, however many there are.
+    let out = escapes.exponents[escapes.count..].first_chunk_mut();
+    store(
+        out.expect("there is room behind a tile's escapes"),
+        _mm512_maskz_compress_epi8(escaped, exponents),
+    );
+    escapes.count += escaped.count_ones() as usize;
+    _mm512_min_epu8(codes, escape)
+}
+
+/// Codes as nibbles: two to the lower byte of a 16-bit element.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn pairs_of(codes: __m512i) -> __m512i {
+    // Of each eight codes the even ones, then the odd ones.
+    let order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15));
+    _mm512_maddubs_epi16(_mm512_shuffle_epi8(codes, order), _mm512_set1_epi16(0x1001))
+}

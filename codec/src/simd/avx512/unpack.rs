@@ -1,0 +1,89 @@
+//! The inverse of packing.
+
+use std::arch::x86_64::*;
+
+use super::pack::{BODY, Rows};
+use super::vector::{join_64, load, load_part, prefetch, store};
+use crate::TileFault;
+use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
+use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP};
+
+/// Blocks of 64 values that have a window in common.
+const WINDOW_BLOCKS: usize = GROUP / 64 / WINDOWS;
+
+/// See [`crate::kernel::Kernel::unpack`].
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
+    unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
+        unpack_group(starts, rest, codes, escapes, out, index);
+    })
+}
+
+/// Escapes that are missing count, but what takes their place is of no meaning.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn unpack_group(
+    starts: [u8; WINDOWS],
+    rest: &[u8; GROUP],
+    codes: &[u8; CODES],
+    escapes: &mut Escapes<&[u8]>,
+    out: &mut [u8; 2 * GROUP],
+    index: &mut [u16],
+) {
+    let rows = rows_of(codes);
+    let blocks = out.as_chunks_mut::<128>().0.iter_mut().zip(rest.as_chunks::<64>().0);
+    for (number, (out, rest)) in blocks.enumerate() {
+        if let (0, Some(entry)) = (number % WINDOW_BLOCKS, index.get_mut(number / WINDOW_BLOCKS)) {
+            *entry = escapes.count as u16;
+        }
+        let words = rows[number / 4][number / 2 % 2];
+        let words = if number % 2 == 0 {
+            _mm512_castsi512_si256(words)
+        } else {
+            _mm512_extracti64x4_epi64::<1>(words)
+        };
+        let left = escapes.exponents.get(escapes.count..).unwrap_or(&[]);
+        let next = match left.first_chunk() {
+            Some(next) => load(next),
+            None => load_part(left),
+        };
+        let (exponents, used) = exponents_of(words, starts[number / WINDOW_BLOCKS], next);
+        escapes.count += used;
+        prefetch(rest, BODY);
+        let (first, second) = join_64(load(rest), exponents);
+        let [low, high] = out.as_chunks_mut().0 else { unreachable!("128 bytes are twice 64") };
+        store(low, first);
+        store(high, second);
+    }
+}
+
+/// The nibble words of a group.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn rows_of(codes: &[u8; CODES]) -> Rows {
+    let codes = codes.as_chunks::<64>().0;
+    let mut rows = [[_mm512_setzero_si512(); 2]; 4];
+    for column in 0..2 {
+        for plane in 0..3 {
+            let word = load(&codes[2 * plane + column]);
+            rows[plane][column] = _mm512_and_si512(word, _mm512_set1_epi32(0x7777_7777));
+            let spare = _mm512_srlv_epi32(word, _mm512_set1_epi32(3 - plane as i32));
+            let spare = _mm512_and_si512(spare, _mm512_set1_epi32(0x1111_1111 << plane));
+            rows[3][column] = _mm512_or_si512(rows[3][column], spare);
+        }
+    }
+    rows
+}
+
+/// The exponents of eight nibble words, where those of escapes are the front of `next`; and how many these are.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn exponents_of(words: __m256i, start: u8, next: __m512i) -> (__m512i, usize) {
+    // Where the nibbles of the values are in a word, in bits.
+    let nibbles = _mm512_set1_epi64(0x1c0c_1808_1404_1000);
+    let codes = _mm512_multishift_epi64_epi8(nibbles, _mm512_cvtepu32_epi64(words));
+    let codes = _mm512_and_si512(codes, _mm512_set1_epi8(ESCAPE.cast_signed()));
+    let escaped = _mm512_cmpeq_epi8_mask(codes, _mm512_set1_epi8(ESCAPE.cast_signed()));
+    let exponents = _mm512_add_epi8(codes, _mm512_set1_epi8(start.cast_signed()));
+    (_mm512_mask_expand_epi8(exponents, escaped, next), escaped.count_ones() as usize)
+}

@@ -1,0 +1,139 @@
+//! The windows of a tile are chosen and its values packed in one go: the window of the tile before is tried, and packing
+//! shows whether it is the best.
+
+use super::mode::OWN;
+use super::search;
+use crate::TileFault;
+use crate::kernel::near::{Near, Verdict};
+use crate::kernel::{
+    BASE_GROUP, Coded, CodedMut, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP, Kernel, Packed, Starts,
+    TILE,
+};
+use crate::scale::{self, Estimator, LAST_START, Moments};
+
+/// Each group has a window of its own only if more than one value in so many is outside of the window that they would
+/// have in common. Gaussian values have fewer, whatever their scale is, so they are not counted twice.
+const OUTSIDE: usize = 32;
+
+/// Packs the tiles of a frame.
+pub(super) struct Coder {
+    kernel: &'static Kernel,
+    scale: Estimator,
+    /// Window of the tile before.
+    last_start: Option<u8>,
+    /// Whether the values that were coded last have an exponent 0.
+    zeros: bool,
+    room: EscapeRoom,
+}
+
+/// A tile that is packed, its escapes apart.
+pub(super) struct Choice<'a> {
+    /// Start of the window, or [`OWN`].
+    pub(super) start: u8,
+    /// Starts of the windows of the groups; empty if they have one in common.
+    pub(super) starts: &'a [u8],
+    pub(super) escapes: &'a [u8],
+    pub(super) index: EscapeIndex,
+}
+
+impl Coder {
+    pub(super) fn new(kernel: &'static Kernel, scale: Estimator) -> Self {
+        Self { kernel, scale, last_start: None, zeros: true, room: [0; TILE + 64] }
+    }
+
+    /// Whether the values that were coded last may have been +0.
+    pub(super) fn zeros(&self) -> bool {
+        self.zeros
+    }
+
+    /// Writes rest and codes of BF16 values. `starts` is room for windows.
+    pub(super) fn code<'a>(
+        &'a mut self,
+        values: &[u8],
+        rest: &mut [u8],
+        codes: &mut [u8],
+        starts: &'a mut Starts,
+    ) -> Choice<'a> {
+        let (start, mut packed) = self.one_window(values, rest, codes);
+        self.last_start = Some(start);
+        let groups = (values.len() / 2).div_ceil(INDEX_GROUP);
+        let (mut own, common) = (0, packed.escapes);
+        if self.scale == Estimator::Exact && OUTSIDE * common > values.len() / 2 {
+            let outside = self.own_windows(values, starts);
+            if outside + groups < common {
+                packed = self.pack(values, starts, rest, codes);
+                own = groups;
+            }
+        }
+        let start = if own > 0 { OWN } else { start };
+        Choice { start, starts: &starts[..own], escapes: &self.room[..packed.escapes], index: packed.index }
+    }
+
+    /// Chooses a window for all values, and packs them.
+    fn one_window(&mut self, values: &[u8], rest: &mut [u8], codes: &mut [u8]) -> (u8, Packed) {
+        let first = match (self.scale, self.last_start) {
+            (Estimator::Exact, Some(start)) => start,
+            (Estimator::Exact, None) => search::best(self.kernel, values, None).0,
+            (Estimator::Std, _) => scale::window_start(Moments::of_bf16(values).std()),
+            (Estimator::MeanAbs, _) => {
+                scale::window_start(scale::sigma_from_mean_abs(Moments::of_bf16(values).mean_abs()))
+            }
+        };
+        let packed = self.pack(values, &[first; _], rest, codes);
+        let escapes = &self.room[..packed.escapes];
+        self.zeros = first == 0 || escapes.contains(&0);
+        if self.scale != Estimator::Exact {
+            return (first, packed);
+        }
+        let start = match Near::of_packed(first, values.len() / 2, packed.edges, escapes).verdict() {
+            Verdict::Best(_) => first,
+            Verdict::Better(other) => search::best(self.kernel, values, Some(other)).0,
+            Verdict::Unknown => search::best(self.kernel, values, None).0,
+        };
+        if start == first { (first, packed) } else { (start, self.pack(values, &[start; _], rest, codes)) }
+    }
+
+    /// Chooses a window for each group; returns how many values are outside.
+    fn own_windows(&self, values: &[u8], starts: &mut Starts) -> usize {
+        *starts = [0; _];
+        let mut sum = 0;
+        for (group, start) in values.chunks(2 * INDEX_GROUP).zip(starts) {
+            let (best, outside) = search::best(self.kernel, group, Some(self.guess(group)));
+            (*start, sum) = (best, sum + outside);
+        }
+        sum
+    }
+
+    /// Where the best window for a group begins if its values are Gaussian, or one further: four below the mean exponent.
+    fn guess(&self, group: &[u8]) -> u8 {
+        let mut sums = [GroupSums::default(); INDEX_GROUP / BASE_GROUP];
+        (self.kernel.group_sums)(group, &mut sums[..group.len().div_ceil(2 * BASE_GROUP)]);
+        let sum = |of: fn(&GroupSums) -> u32| sums.iter().map(of).sum::<u32>();
+        let nonzero = group.len() as u32 / 2 - sum(|sums| sums.zeros);
+        let mean = sum(|sums| sums.exponents).checked_div(nonzero).unwrap_or(0);
+        mean.saturating_sub(4).min(u32::from(LAST_START)) as u8
+    }
+
+    fn pack(&mut self, values: &[u8], starts: &Starts, rest: &mut [u8], codes: &mut [u8]) -> Packed {
+        (self.kernel.pack)(values, CodedMut { starts, rest, codes, escapes: &mut self.room })
+    }
+}
+
+/// Writes the values of a tile, whose window begins at `start` unless groups have windows of their own, `starts`.
+pub(super) fn unpack(
+    kernel: &Kernel,
+    start: u8,
+    starts: &[u8],
+    (rest, codes, escapes): (&[u8], &[u8], &[u8]),
+    out: &mut [u8],
+) -> Result<EscapeIndex, TileFault> {
+    let mut windows = [start; TILE / INDEX_GROUP];
+    if let Some(start) = starts.iter().find(|start| **start > LAST_START) {
+        return Err(TileFault::WindowStart(*start));
+    }
+    if start == OWN {
+        windows = [0; _];
+        windows[..starts.len()].copy_from_slice(starts);
+    }
+    (kernel.unpack)(Coded { starts: &windows, rest, codes, escapes }, out)
+}
