@@ -1,7 +1,7 @@
 //! Frames as a whole: what all codecs share on the way in and on the way out.
 
 use crate::header::{HEADER_LEN, Header};
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section, dedup, registry};
+use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section, registry};
 
 /// Decodes a frame of any codec into `out`.
 ///
@@ -63,21 +63,6 @@ pub fn decode_from_slice(
     count: usize,
     frame: &[u8],
 ) -> Result<Vec<u8>, DecodeError> {
-    let entry = check_len(layout, dtype, count, frame)?;
-    let (static_section, dynamic_section) = frame.split_at(entry.codec.static_len(layout, dtype, count));
-    let mut out = vec![0; count * dtype.width()];
-    decode(layout, dtype, static_section, dynamic_section, &mut out)?;
-    Ok(out)
-}
-
-/// Compares the header of a frame in one buffer with the caller's expectation, and its length with the least that so many
-/// values can take.
-pub(crate) fn check_len(
-    layout: Layout,
-    dtype: DType,
-    count: usize,
-    frame: &[u8],
-) -> Result<&'static registry::Entry, DecodeError> {
     let first = match layout {
         Layout::Split => Section::Static,
         Layout::Compact => Section::Dynamic,
@@ -87,10 +72,10 @@ pub(crate) fn check_len(
     if frame.len() < needed {
         return Err(DecodeError::Truncated { section: first, needed, found: frame.len() });
     }
-    if entry.tag == dedup::TAG && layout == Layout::Compact {
-        dedup::check_len(dtype, count, frame)?;
-    }
-    Ok(entry)
+    let (static_section, dynamic_section) = frame.split_at(entry.codec.static_len(layout, dtype, count));
+    let mut out = vec![0; count * dtype.width()];
+    decode(layout, dtype, static_section, dynamic_section, &mut out)?;
+    Ok(out)
 }
 
 /// What a codec decodes, after the header has been compared with the caller's expectation and the lengths of both

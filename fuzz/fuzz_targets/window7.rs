@@ -13,6 +13,7 @@ fuzz_target!(|input: &[u8]| {
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let spec = input.choose(&["window7", "window7:scale=std", "window7:scale=mean-abs"])?;
     let codec = zipwire_fuzz::codec(spec);
+    let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     let layout = zipwire_fuzz::layout(input)?;
-    zipwire_fuzz::damaged_frame(input, &*codec, layout, zipwire_codec::DType::Bf16)
+    zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)
 }

@@ -22,11 +22,6 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Of `count` values, how many are not in rows that are left out.
-    pub(super) fn kept(self, count: usize) -> usize {
-        count - (self.rows - self.unique) * self.row as usize
-    }
-
     /// Bits that the number of a unique row takes.
     fn number_bits(self) -> u32 {
         usize::BITS - self.unique.saturating_sub(1).leading_zeros()
