@@ -26,8 +26,7 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize;
 
     /// The fewest bytes that the static and the dynamic section of `count` values can take together; what is shorter is
-    /// no such frame. It grows with `count`, so that a reader that looks first allocates no more than a frame earns;
-    /// though slowly where rows are left out that repeat others.
+    /// no such frame. It grows with `count`, so that a reader that looks first allocates no more than a frame earns.
     ///
     /// Counts whose values would not fit into memory saturate.
     fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {

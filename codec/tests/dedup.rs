@@ -93,10 +93,11 @@ fn frames_without_copies_are_those_of_the_codec() {
         (Layout::Compact, 64, &different),
         (Layout::Compact, 0, &copied),
         (Layout::Compact, 6405, &copied),
-        (Layout::Compact, 1 << 16, &copied),
+        (Layout::Compact, 4_000_000_000, &copied),
         (Layout::Split, 64, &copied),
     ] {
-        let frame = encode_to_vec(&*dedup(row, "window7"), layout, DType::Bf16, values).unwrap();
+        let codec = Dedup::new(common::codec("window7"), row);
+        let frame = encode_to_vec(&codec, layout, DType::Bf16, values).unwrap();
         let plain = encode_to_vec(&*common::codec("window7"), layout, DType::Bf16, values).unwrap();
         assert!(frame == plain, "{layout} {row}");
     }
@@ -166,30 +167,20 @@ fn errors_name_what_is_wrong_and_where() {
     assert_eq!(error, DecodeError::Rows { fault: RowFault::Layout });
 }
 
-/// A header can name any number of values, and equal rows take next to nothing: front matter and the inner frame have to
-/// agree with the number before memory is taken for it.
+/// A header can name any number of values, and equal rows take next to nothing: a frame has to be as long as the mask of
+/// the longest rows before memory is taken for it. This one aborted.
 #[test]
 fn front_matter_alone_allocates_nothing() {
     let (_, values) = copies(DType::Bf16, 64, 300, 5, 9);
-    let frame = encode_to_vec(&*dedup(64, "tiered"), Layout::Compact, DType::Bf16, &values).unwrap();
-    let refused = |count: usize, row: u32, unique: u32| {
-        let mut frame = frame.clone();
-        frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
-        frame[HEADER..HEADER + 4].copy_from_slice(&row.to_le_bytes());
-        frame[HEADER + 4..HEADER + 8].copy_from_slice(&unique.to_le_bytes());
-        decode_from_slice(Layout::Compact, DType::Bf16, count, &frame).unwrap_err()
-    };
+    let mut frame = encode_to_vec(&*dedup(64, "tiered"), Layout::Compact, DType::Bf16, &values).unwrap();
     for count in [1 << 40, 1 << 60, isize::MAX as usize / 2, isize::MAX as usize, usize::MAX] {
-        assert!(matches!(refused(count, 64, 5), DecodeError::Truncated { .. }), "{count}");
+        frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
         // The mask is as long as before, and so are the numbers.
         let row = u32::try_from(count / 300).unwrap_or(u32::MAX);
-        assert!(matches!(
-            refused(count, row, 5),
-            DecodeError::Truncated { .. } | DecodeError::UniqueRows { .. }
-        ));
+        for row in [64, 1 << 16, row] {
+            frame[HEADER..HEADER + 4].copy_from_slice(&row.to_le_bytes());
+            let error = decode_from_slice(Layout::Compact, DType::Bf16, count, &frame).unwrap_err();
+            assert!(matches!(error, DecodeError::Truncated { .. }), "{count} values, rows of {row}: {error}");
+        }
     }
-    let row = 1 << 16;
-    let error = refused(300 * row as usize + 9, row, 5);
-    let DecodeError::UniqueRows { source } = error else { panic!("{error}") };
-    assert!(matches!(*source, DecodeError::Count { .. }), "{source}");
 }

@@ -84,7 +84,7 @@ impl Dedup {
         }
         let row_bytes = self.row as usize * dtype.width();
         let shape = Shape { row: self.row, rows, unique: index.unique() };
-        let kept = shape.kept(count);
+        let kept = count - (rows - shape.unique) * self.row as usize;
         let bound = |count| self.codec().bound(Layout::Compact, dtype, count);
         let front_len = shape.front_len();
         if shape.unique == rows || front_len.saturating_add(bound(kept)) > bound(count) {
@@ -131,11 +131,8 @@ impl Codec for Dedup {
     fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
         let all = self.codec().least_len(layout, dtype, count);
         match layout {
-            // Equal rows take next to nothing. How many there are is seen in front matter: `check_len`.
-            Layout::Compact if all < usize::MAX => {
-                all.min(front::MASK + mask_len(count / LONGEST_ROW as usize))
-            }
-            Layout::Compact | Layout::Split => all,
+            Layout::Split => all,
+            Layout::Compact => all.min(front::MASK + mask_len(count / LONGEST_ROW as usize)),
         }
     }
 
@@ -166,32 +163,16 @@ pub(crate) fn decode_rows(body: &Body<'_>, out: &mut [u8]) -> Result<u32, Decode
         return Err(fault(RowFault::Layout));
     }
     let section = body.dynamic_section;
-    let (front, behind) = read(section, out.len() / width)?;
-    let (kept, _) = out.split_at_mut(front.shape.kept(out.len() / width) * width);
+    let (front, behind) = Front::read(section, out.len() / width)?;
+    let Shape { row, rows, unique } = front.shape;
+    let row_bytes = row as usize * width;
+    let (kept, _) = out.split_at_mut(out.len() - (rows - unique) * row_bytes);
+    let within = |source| DecodeError::UniqueRows { source: Box::new(source) };
+    if Header::read(behind, Section::Dynamic).map_err(within)?.codec == TAG {
+        return Err(fault(RowFault::Nested));
+    }
     decode(Layout::Compact, dtype, &[], behind, kept).map_err(within)?;
-    let row_bytes = front.shape.row as usize * width;
-    index::expand(out, row_bytes, front.shape.unique, front.sources()).map_err(fault)?;
+    index::expand(out, row_bytes, unique, front.sources()).map_err(fault)?;
     let front = &section[HEADER_LEN..section.len() - behind.len()];
     Ok(checksum::of_values(kernel::active(), out).wrapping_add(checksum::of_front(front, HEADER_LEN)))
-}
-
-/// Compares the length of a frame of `count` values with what its front matter says, and that of the inner frame with the
-/// least that its values can take: all that can be known before any of them is decoded.
-pub(crate) fn check_len(dtype: DType, count: usize, section: &[u8]) -> Result<(), DecodeError> {
-    let (front, behind) = read(section, count)?;
-    frame::check_len(Layout::Compact, dtype, front.shape.kept(count), behind).map_err(within)?;
-    Ok(())
-}
-
-/// Front matter, and the inner frame, which is of another codec.
-fn read(section: &[u8], count: usize) -> Result<(Front<'_>, &[u8]), DecodeError> {
-    let (front, behind) = Front::read(section, count)?;
-    if Header::read(behind, Section::Dynamic).map_err(within)?.codec == TAG {
-        return Err(DecodeError::Rows { fault: RowFault::Nested });
-    }
-    Ok((front, behind))
-}
-
-fn within(source: DecodeError) -> DecodeError {
-    DecodeError::UniqueRows { source: Box::new(source) }
 }

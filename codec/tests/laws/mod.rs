@@ -279,11 +279,15 @@ pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
         for count in [1 << 40, usize::MAX / 8, usize::MAX / 4, usize::MAX / 4 + 1, usize::MAX / 2, usize::MAX]
         {
             frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
+            let least = codec.least_len(layout, dtype, count);
+            assert!(least > 1 << 20, "{least} bytes for {count} values");
             let error = decode_from_slice(layout, dtype, count, &frame).unwrap_err();
-            let DecodeError::Truncated { needed, found, .. } = error else {
-                panic!("{count} values: {error}")
-            };
-            assert!(needed > 1 << 27 && found == frame.len(), "{needed} bytes for {count} values");
+            let len = frame.len();
+            // Without rows that repeat others, the frame is that of the codec behind, which may be longer at least.
+            assert!(
+                matches!(error, DecodeError::Truncated { needed, found, .. } if needed >= least && found == len),
+                "{error}"
+            );
         }
     }
 }
