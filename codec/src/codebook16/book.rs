@@ -101,7 +101,7 @@ pub(super) fn sample(dtype: DType, values: &[u8]) -> Cow<'_, [u8]> {
         let start = run_start(number) * width;
         span.get(start..).map(|run| &run[..run.len().min(RUN * width)])
     });
-    runs.flatten().copied().collect()
+    Cow::Owned(runs.collect::<Vec<_>>().concat())
 }
 
 /// Where the run of a span begins: a multiple of its length.
