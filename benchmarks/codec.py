@@ -184,7 +184,7 @@ def measure_zipwire(path, codecs):
     zipwire = TARGET / "release" / "zipwire"
     command = [zipwire, "bench", "codec", "--codec", ",".join(codecs), "--json", path]
     output = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
-    return json.loads(output.stdout)
+    return json.loads(output.stdout)["rows"]
 
 
 def gaussian():

@@ -87,7 +87,7 @@ impl Codec for Tiered {
         let job = (layout, dtype, count);
         let dynamic_out = &mut dynamic_out[..self.bound(layout, dtype, count) - static_out.len()];
         let row = usize::try_from(self.row).unwrap_or(usize::MAX);
-        let columns = columns::choose(Fields::of(dtype), values, row);
+        let columns = columns::choose(kernel::active(), Fields::of(dtype), values, row);
         let with_columns = match &columns {
             Some(vector) => self.frame(job, values, vector, static_out, dynamic_out),
             None => None,

@@ -1,7 +1,7 @@
 //! Whether a frame has offsets of columns, and which. Integers only, as in the plan of a block.
 
 use super::{Columns, possible};
-use crate::kernel::BASE_GROUP;
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::tiered::fields::Fields;
 use crate::tiered::spread::{FRACTION, Spread};
 
@@ -10,21 +10,25 @@ const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
 /// Rows, or short rows together, that are looked at: means over so many are exact to a tenth of an octave.
 const MAX_UNITS: usize = 256;
 
-/// The exponents of a column less the means of the rows that they are in.
-#[derive(Clone, Copy, Default)]
-struct Column {
-    /// Sum over the values that are not +0, with [`FRACTION`] bits.
-    sum: i64,
-    values: u32,
+/// For each column, sums over its values that are not +0. At most 2^15 values of a column are looked at.
+struct Sums {
+    /// Of the exponents less the means of the rows that they are in, with [`FRACTION`] bits.
+    exponents: Vec<i32>,
+    values: Vec<u32>,
 }
 
 /// The vector for a frame whose rows have `row` values, if columns differ enough.
-pub(in crate::tiered) fn choose(fields: Fields, values: &[u8], row: usize) -> Option<Vec<u8>> {
+pub(in crate::tiered) fn choose(
+    kernel: &Kernel,
+    fields: Fields,
+    values: &[u8],
+    row: usize,
+) -> Option<Vec<u8>> {
     let count = values.len() / fields.width();
     if !possible(row, count) {
         return None;
     }
-    let mut columns = vec![Column::default(); row];
+    let mut columns = Sums { exponents: vec![0; row], values: vec![0; row] };
     // As long as a group at least.
     let unit = row * BASE_GROUP.div_ceil(row);
     let units = count / unit;
@@ -32,45 +36,69 @@ pub(in crate::tiered) fn choose(fields: Fields, values: &[u8], row: usize) -> Op
     for number in 0..looked_at {
         let start = number * units / looked_at * unit;
         let values = &values[start * fields.width()..][..unit * fields.width()];
-        add(fields, values, &mut columns);
+        columns.add(kernel, fields, values);
     }
     let mut spread = Spread::default();
-    for column in columns.iter().filter(|column| column.values > 0) {
+    for (sum, values) in columns.iter().filter(|(_, values)| *values > 0) {
         // Exponents have eight bits, so no mean is below this.
-        let mean = column.sum.div_euclid(i64::from(column.values)) + (256 << FRACTION);
-        spread.add(mean.unsigned_abs(), column.values);
+        let mean = i64::from(sum.div_euclid(values.cast_signed())) + (256 << FRACTION);
+        spread.add(mean.unsigned_abs(), values);
     }
     spread.exceeds(MIN_VARIANCE).then(|| {
-        let offsets: Vec<i8> = columns.iter().map(|column| column.offset()).collect();
+        let offsets: Vec<i8> = columns.iter().map(|(sum, values)| offset(sum, values)).collect();
         Columns::to_bytes(&offsets)
     })
 }
 
-/// Adds a row, or several short ones that share a mean.
-fn add(fields: Fields, values: &[u8], columns: &mut [Column]) {
-    let places = fields.places();
-    let (mut sum, mut nonzero) = (0u64, 0u64);
-    fields.for_each(values, |value| {
-        sum += u64::from(places.exponent(value));
-        nonzero += u64::from(value != 0);
-    });
-    let Some(mean) = (sum << FRACTION).checked_div(nonzero) else { return };
-    for row in values.chunks(columns.len() * fields.width()) {
-        let mut columns = columns.iter_mut();
-        fields.for_each(row, |value| {
-            if let (Some(column), true) = (columns.next(), value != 0) {
-                column.sum += i64::from(places.exponent(value) << FRACTION) - mean.cast_signed();
-                column.values += 1;
+impl Sums {
+    /// Adds a row, or several short ones that share a mean.
+    fn add(&mut self, kernel: &Kernel, fields: Fields, values: &[u8]) {
+        let (mut sum, mut nonzero) = (0, values.len() / fields.width());
+        let mut groups = [GroupSums::default(); 64];
+        for values in values.chunks(groups.len() * BASE_GROUP * fields.width()) {
+            let groups = &mut groups[..values.len().div_ceil(BASE_GROUP * fields.width())];
+            fields.group_sums(kernel, values, groups);
+            sum += groups.iter().map(|group| u64::from(group.exponents)).sum::<u64>();
+            nonzero -= groups.iter().map(|group| group.zeros as usize).sum::<usize>();
+        }
+        let Some(mean) = (sum << FRACTION).checked_div(nonzero as u64) else { return };
+        for row in values.chunks(self.values.len() * fields.width()) {
+            match fields.width() {
+                1 => self.add_row(fields, row, mean as i32, |value: [u8; 1]| u32::from(value[0])),
+                2 => self.add_row(fields, row, mean as i32, |value| u32::from(u16::from_le_bytes(value))),
+                _ => self.add_row(fields, row, mean as i32, u32::from_le_bytes),
             }
-        });
+        }
+    }
+
+    /// Without a branch, so that compilers take several values at a time.
+    #[inline(always)]
+    fn add_row<const WIDTH: usize>(
+        &mut self,
+        fields: Fields,
+        row: &[u8],
+        mean: i32,
+        number: impl Fn([u8; WIDTH]) -> u32,
+    ) {
+        let places = fields.places();
+        let columns = self.exponents.iter_mut().zip(&mut self.values);
+        for (value, (sum, values)) in row.as_chunks().0.iter().zip(columns) {
+            let value = number(*value);
+            let nonzero = u32::from(value != 0);
+            let distance = (places.exponent(value) << FRACTION).cast_signed() - mean;
+            *sum += distance * nonzero.cast_signed();
+            *values += nonzero;
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (i32, u32)> {
+        self.exponents.iter().copied().zip(self.values.iter().copied())
     }
 }
 
-impl Column {
-    /// The mean, rounded.
-    fn offset(self) -> i8 {
-        let values = i64::from(self.values) << FRACTION;
-        let rounded = (self.sum + values / 2).checked_div_euclid(values).unwrap_or(0);
-        rounded.clamp(i64::from(i8::MIN), i64::from(i8::MAX)) as i8
-    }
+/// The mean, rounded.
+fn offset(sum: i32, values: u32) -> i8 {
+    let values = i64::from(values) << FRACTION;
+    let rounded = (i64::from(sum) + values / 2).checked_div_euclid(values).unwrap_or(0);
+    rounded.clamp(i64::from(i8::MIN), i64::from(i8::MAX)) as i8
 }
