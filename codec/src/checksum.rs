@@ -12,6 +12,10 @@ use crate::kernel::Kernel;
 /// What keys differ by from one index to the next: 2^64 over the golden ratio.
 pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Bits by which products are shifted onto themselves. Keys are an arithmetic progression, so that changes of the same bits in
+/// several words could add up to nothing without this.
+pub(crate) const FOLD: u32 = 29;
+
 /// Bytes of a word.
 pub(crate) const WORD: usize = 8;
 
@@ -28,7 +32,8 @@ pub(crate) fn key(index: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn mix(word: u64, key: u64) -> u64 {
     let x = word ^ key;
-    (x & 0xffff_ffff).wrapping_mul(x >> 32).wrapping_add(x)
+    let product = (x & 0xffff_ffff).wrapping_mul(x >> 32).wrapping_add(x);
+    product ^ product >> FOLD
 }
 
 /// Makes a block's sum part of the checksum.
@@ -85,7 +90,8 @@ mod tests {
                 let index = (number * BLOCK_BYTES / 8 + i) as u64;
                 let x = word(bytes) ^ (index + 1).wrapping_mul(STEP);
                 let (low, high) = (x % (1 << 32), x / (1 << 32));
-                block_sum = block_sum.wrapping_add(low * high).wrapping_add(x);
+                let product = (low * high).wrapping_add(x);
+                block_sum = block_sum.wrapping_add(product ^ (product / (1 << 29)));
             }
             sum = sum.wrapping_add((block_sum as u32) ^ (block_sum >> 32) as u32);
         }
@@ -164,6 +170,24 @@ mod tests {
             }
             assert!(!changed(&|copy| copy.rotate_left(8)));
             assert!(!changed(&|copy| copy.fill(0xff)));
+        }
+    }
+
+    #[test]
+    fn the_same_flips_in_many_words_are_found() {
+        // Neighbouring words in each of two places: what two overwritten bytes of a bit plane do.
+        for word in [0xbfc0_0000_bfc0_0000_u64, 0, 0x3f80_3f80_3f80_3f80] {
+            for (bit, len) in (0..32).flat_map(|bit| [1, 2, 4, 8].map(|len| (bit, len))) {
+                let mixed = |group: u64, word: u64| {
+                    let indexes = len * group..len * (group + 1);
+                    indexes.fold(0u64, |sum, index| sum.wrapping_add(mix(word, key(index))))
+                };
+                let flipped = word ^ (1 << bit | 1 << (bit + 32));
+                let changes: Vec<u64> =
+                    (0..500).map(|group| mixed(group, flipped).wrapping_sub(mixed(group, word))).collect();
+                let cancels = |(i, change): (usize, &u64)| changes[..i].contains(&change.wrapping_neg());
+                assert!(!changes.contains(&0) && !changes.iter().enumerate().any(cancels), "{word:#x} {bit}");
+            }
         }
     }
 }

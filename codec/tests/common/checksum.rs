@@ -22,7 +22,8 @@ fn part(bytes: &[u8], index: impl Fn(u64) -> u64) -> u32 {
     for (word, number) in bytes.chunks(8).zip(0..) {
         let word = word.iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte));
         let x = word ^ index(number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        sum = sum.wrapping_add((x & 0xffff_ffff).wrapping_mul(x >> 32)).wrapping_add(x);
+        let product = (x & 0xffff_ffff).wrapping_mul(x >> 32).wrapping_add(x);
+        sum = sum.wrapping_add(product ^ (product >> 29));
     }
     (sum >> 32) as u32 ^ sum as u32
 }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::vector::{load, sum_epi64};
-use crate::checksum::{STEP, WORD, fold, key};
+use crate::checksum::{FOLD, STEP, WORD, fold, key};
 use crate::kernel::sums;
 
 /// Vectors that are mixed side by side, so that none waits for the multiplication of another.
@@ -23,7 +23,9 @@ pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
         for ((vector, key), sum) in block.as_chunks::<32>().0.iter().zip(&mut keys).zip(&mut sums) {
             let x = _mm256_xor_si256(load(vector), *key);
             let product = _mm256_mul_epu32(x, _mm256_srli_epi64::<32>(x));
-            *sum = _mm256_add_epi64(*sum, _mm256_add_epi64(product, x));
+            let product = _mm256_add_epi64(product, x);
+            let folded = _mm256_xor_si256(product, _mm256_srli_epi64::<{ FOLD as i32 }>(product));
+            *sum = _mm256_add_epi64(*sum, folded);
             *key = _mm256_add_epi64(*key, next);
         }
     }

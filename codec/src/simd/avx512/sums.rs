@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::vector::load;
-use crate::checksum::{STEP, WORD, fold, key};
+use crate::checksum::{FOLD, STEP, WORD, fold, key};
 use crate::kernel::sums;
 
 /// Vectors that are mixed side by side, so that none waits for the multiplication of another.
@@ -23,7 +23,9 @@ pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
         for ((vector, key), sum) in block.as_chunks::<64>().0.iter().zip(&mut keys).zip(&mut sums) {
             let x = _mm512_xor_si512(load(vector), *key);
             let product = _mm512_mul_epu32(x, _mm512_srli_epi64::<32>(x));
-            *sum = _mm512_add_epi64(*sum, _mm512_add_epi64(product, x));
+            let product = _mm512_add_epi64(product, x);
+            let folded = _mm512_xor_si512(product, _mm512_srli_epi64::<FOLD>(product));
+            *sum = _mm512_add_epi64(*sum, folded);
             *key = _mm512_add_epi64(*key, next);
         }
     }
