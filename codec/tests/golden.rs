@@ -143,9 +143,8 @@ const LEVEL: &str = "ZIPWIRE_TEST_LEVEL";
 
 #[test]
 fn frames_have_not_changed() {
-    if let Ok(name) = std::env::var(LEVEL) {
-        force_simd(SimdLevel::from_name(&name).unwrap()).unwrap();
-    }
+    let named = std::env::var(LEVEL).ok().map(|name| SimdLevel::from_name(&name).unwrap());
+    force_simd(named.unwrap_or_else(common::level)).unwrap();
     let rows = GOLDEN.iter().map(|row| (row, 20_001)).chain(LARGE.iter().map(|row| (row, LARGE_COUNT)));
     let mut changed = String::new();
     for ((spec, dtype, layout, content, expected), count) in rows {
@@ -166,10 +165,12 @@ fn frames_have_not_changed() {
 /// A process has one level, so each other one of this machine has a process of its own.
 #[test]
 fn frames_are_the_same_on_every_level() {
+    // This module is the root of a target, or part of one.
+    let module = module_path!().split_once("::").map_or(String::new(), |(_, module)| format!("{module}::"));
+    let test = format!("{module}frames_have_not_changed");
     for level in simd_levels() {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        let output =
-            command.args(["--exact", "frames_have_not_changed"]).env(LEVEL, level.name()).output().unwrap();
+        let output = command.args(["--exact", &test]).env(LEVEL, level.name()).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains("1 passed"), "{level}:\n{text}");
     }
