@@ -33,31 +33,27 @@ struct Count<0, I...> {
     typedef Indices<I...> Type;
 };
 
-template <class... A, unsigned... I>
-inline void call(void (*kernel)(A...), void* const* parameters, Indices<I...>) {
-    kernel(*(A*)parameters[I]...);
-    (void)parameters;
-}
-template <class... A>
-inline void call(void (*kernel)(A...), void* const* parameters) {
-    call(kernel, parameters, typename Count<sizeof...(A)>::Type());
-}
-
-template <class F>
-struct Parameters;
-template <class... A>
-struct Parameters<void(A...)> {
+// `Type` is the function's type, from which the sizes of its parameters follow.
+template <class Type, Type* kernel>
+struct Thunk;
+template <class... A, void (*kernel)(A...)>
+struct Thunk<void(A...), kernel> {
     static constexpr unsigned count = sizeof...(A);
     static constexpr unsigned sizes[sizeof...(A) + 1] = {sizeof(A)..., 0};
+
+    static void run(void* const* parameters) { call(parameters, typename Count<count>::Type()); }
+    template <unsigned... I>
+    static void call(void* const* parameters, Indices<I...>) {
+        kernel(*(A*)parameters[I]...);
+        (void)parameters;
+    }
 };
 }  // namespace cuemu
 
 // One row of the table of kernels.
+#define CUEMU_THUNK(name) cuemu::Thunk<decltype(name), name>
 #define CUEMU_KERNEL(name, threads)                                                                               \
-    {                                                                                                             \
-        #name, [](void* const* parameters) { cuemu::call(name, parameters); },                                    \
-            cuemu::Parameters<decltype(name)>::sizes, cuemu::Parameters<decltype(name)>::count, threads           \
-    }
+    { #name, CUEMU_THUNK(name)::run, CUEMU_THUNK(name)::sizes, CUEMU_THUNK(name)::count, threads }
 
 // All `extern __shared__` arrays of a source begin at the same address, whatever their names and types: these are labels of
 // one piece of thread-local memory.

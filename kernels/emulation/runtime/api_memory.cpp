@@ -29,7 +29,7 @@ Kind kind_on(Side side, const void* begin, size_t bytes) {
 int copy(const char* function, void* dst, Side dst_side, const void* src, Side src_side, size_t bytes, void* handle) {
     RETURN_IF_BROKEN;
     const auto stream = fake::stream_of(handle);
-    if (!stream) return fake::refuse(handle ? fake::INVALID_HANDLE : fake::NOT_SUPPORTED, function, "unknown stream");
+    if (!stream) return fake::unknown_stream(handle, function);
     if (bytes == 0) return fake::SUCCESS;
     const Kind to = kind_on(dst_side, dst, bytes), from = kind_on(src_side, src, bytes);
     if (to == Kind::bad) return fake::refuse(fake::INVALID_VALUE, function, "the destination is not in one live allocation");
@@ -66,7 +66,7 @@ template <class T>
 int fill(const char* function, DevicePointer pointer, T value, size_t count, void* handle) {
     RETURN_IF_BROKEN;
     const auto stream = fake::stream_of(handle);
-    if (!stream) return fake::refuse(handle ? fake::INVALID_HANDLE : fake::NOT_SUPPORTED, function, "unknown stream");
+    if (!stream) return fake::unknown_stream(handle, function);
     if (count == 0) return fake::SUCCESS;
     if (pointer % sizeof(T) != 0 || kind_on(Side::device, address(pointer), count * sizeof(T)) == Kind::bad) {
         return fake::refuse(fake::INVALID_VALUE, function, "the range is not aligned or not in one live allocation");
@@ -95,7 +95,7 @@ DRIVER cuMemAlloc_v2(DevicePointer* pointer, size_t bytes) {
     return fake::SUCCESS;
 }
 DRIVER cuMemAllocAsync(DevicePointer* pointer, size_t bytes, void* handle) {
-    if (!fake::stream_of(handle)) return fake::refuse(fake::INVALID_HANDLE, __func__, "unknown stream");
+    if (!fake::stream_of(handle)) return fake::unknown_stream(handle, __func__);
     return cuMemAlloc_v2(pointer, bytes);
 }
 DRIVER cuMemFree_v2(DevicePointer pointer) {
@@ -110,7 +110,7 @@ DRIVER cuMemFree_v2(DevicePointer pointer) {
 DRIVER cuMemFreeAsync(DevicePointer pointer, void* handle) {
     RETURN_IF_BROKEN;
     const auto stream = fake::stream_of(handle);
-    if (!stream) return fake::refuse(fake::INVALID_HANDLE, __func__, "unknown stream");
+    if (!stream) return fake::unknown_stream(handle, __func__);
     if (pointer == 0) return fake::SUCCESS;
     if (!fake::retire(address(pointer), Kind::device)) {
         return fake::refuse(fake::INVALID_VALUE, __func__, "no allocation begins here");

@@ -105,9 +105,8 @@ std::shared_ptr<Launch> prepare(const Function& function, dim3 grid, dim3 block,
 }
 
 void run(Launch& launch) {
-    constexpr std::chrono::seconds LONGEST(30);
     launch.grid.seed = settings().seed;
-    launch.grid.deadline = std::chrono::steady_clock::now() + LONGEST;
+    launch.grid.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(settings().deadline_ms);
     cuemu::run(launch.grid, settings().workers);
 }
 
@@ -211,7 +210,7 @@ DRIVER cuLaunchKernel(void* handle, unsigned grid_x, unsigned grid_y, unsigned g
                       unsigned block_z, unsigned dynamic, void* stream_handle, void** parameters, void** extra) {
     FUNCTION(function, handle);
     const auto stream = stream_of(stream_handle);
-    if (!stream) return refuse(stream_handle ? INVALID_HANDLE : NOT_SUPPORTED, __func__, "unknown stream");
+    if (!stream) return unknown_stream(stream_handle, __func__);
     if (stream->context() != function.context) {
         return refuse(INVALID_HANDLE, __func__, "function and stream are of different contexts");
     }

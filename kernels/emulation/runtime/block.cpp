@@ -2,9 +2,9 @@
 
 #include <sched.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 #include "shared_memory.h"
 
@@ -14,6 +14,8 @@ __attribute__((visibility("default"))) __thread cuemu::Here cuemu_here __attribu
 
 namespace cuemu {
 namespace {
+std::atomic<uint64_t> all_pauses{0};
+
 __thread Block* running __attribute__((tls_model("initial-exec")));
 
 const char* name_of(Call call) {
@@ -76,10 +78,7 @@ void Block::prepare(const Grid& grid, uint64_t index) {
     stacks_.reserve(threads);
     fibers_.resize(threads);
     warps_.resize((threads + 31) / 32);
-    for (Warp& warp : warps_) {
-        warp.live = warp.ready = 0;
-        memset(warp.meetings, 0, sizeof warp.meetings);
-    }
+    for (Warp& warp : warps_) warp.live = warp.ready = warp.meeting_count = 0;
     ready_warps_ = 0;
     for (unsigned i = 0; i < threads; ++i) {
         Fiber& fiber = fibers_[i];
@@ -125,8 +124,13 @@ void Block::leave() {
     --live_;
     Warp& warp = warps_[me.warp];
     warp.live &= ~bit(me.lane);
-    for (Meeting& meeting : warp.meetings) {
-        if (meeting.arrived && (meeting.mask & warp.live) == meeting.arrived) finish(me.warp, meeting);
+    for (unsigned i = 0; i < warp.meeting_count;) {
+        Meeting& meeting = warp.meetings[i];
+        if ((meeting.mask & warp.live) == meeting.arrived) {
+            finish(me.warp, meeting);  // the last one moves here
+        } else {
+            ++i;
+        }
     }
     if (live_ && barrier_.arrived == live_) release_barrier();
     if (live_) {
@@ -144,16 +148,7 @@ unsigned long long Block::meet(unsigned mask, Call call, unsigned long long valu
     me.call = call;
     me.line = line;
     if (!(mask & bit(me.lane))) fail("a lane is not in its own mask");
-    Meeting& meeting = warp.meetings[__builtin_ctz(mask)];
-    if (!meeting.arrived) {
-        meeting.mask = mask;
-        meeting.call = call;
-    } else if (meeting.mask != mask) {
-        fail("lanes of a warp meet with different masks");
-    } else if (meeting.call != call) {
-        fail("lanes of a warp meet in different calls");
-    }
-    meeting.arrived |= bit(me.lane);
+    Meeting& meeting = join(warp, mask, call);
     warp.value[me.lane] = value;
     warp.source[me.lane] = static_cast<unsigned char>(source);
     if ((mask & warp.live) == meeting.arrived) {
@@ -163,6 +158,27 @@ unsigned long long Block::meet(unsigned mask, Call call, unsigned long long valu
         wait();
     }
     return warp.result[me.lane];
+}
+
+// The meeting of this mask, which the current lane has now joined.
+Block::Meeting& Block::join(Warp& warp, unsigned mask, Call call) {
+    const unsigned me = bit(current_->lane);
+    Meeting* meeting = nullptr;
+    for (unsigned i = 0; i < warp.meeting_count; ++i) {
+        if (warp.meetings[i].mask == mask) meeting = &warp.meetings[i];
+    }
+    if (!meeting) {
+        meeting = &warp.meetings[warp.meeting_count++];
+        *meeting = {mask, 0, call};
+    }
+    if (meeting->call != call) fail("lanes of a warp meet in different calls");
+    meeting->arrived |= me;
+    for (unsigned i = 0; i < warp.meeting_count; ++i) {
+        const Meeting& other = warp.meetings[i];
+        const bool wait_for_each_other = (other.arrived & mask) && (meeting->arrived & other.mask);
+        if (&other != meeting && wait_for_each_other) fail("lanes of a warp meet with different masks");
+    }
+    return *meeting;
 }
 
 int Block::barrier(Call call, int predicate, unsigned line) {
@@ -189,6 +205,7 @@ void Block::pause(unsigned line) {
     Fiber& me = *current_;
     me.call = Call::none;
     me.line = line;
+    all_pauses.fetch_add(1, std::memory_order_relaxed);
     if ((++pauses_ & 0xff) == 0 && std::chrono::steady_clock::now() > grid_->deadline) {
         fail("a thread still waits for another block, or for one that has exited");
     }
@@ -206,7 +223,7 @@ void Block::pause(unsigned line) {
     go_to(pick());
 }
 
-// All lanes of the meeting become ready, the caller as well if it is one.
+// All lanes of the meeting become ready, the caller as well if it is one, and the meeting is over.
 void Block::finish(unsigned index, Meeting& meeting) {
     Warp& warp = warps_[index];
     const unsigned lanes = meeting.arrived;
@@ -262,7 +279,7 @@ void Block::finish(unsigned index, Meeting& meeting) {
             if (meeting.call == Call::match_all) all = same ? meeting.mask : 0;
             for (unsigned rest = lanes; rest; rest &= rest - 1) warp.result[__builtin_ctz(rest)] = all;
     }
-    meeting.arrived = 0;
+    meeting = warp.meetings[--warp.meeting_count];
     make_ready(index, lanes);
 }
 
@@ -359,5 +376,8 @@ __attribute__((visibility("default"))) int cuemu_barrier(cuemu::Call call, int p
 }
 __attribute__((visibility("default"))) void cuemu_pause(unsigned line) {
     cuemu::running->pause(line);
+}
+__attribute__((visibility("default"))) uint64_t fakecuda_pauses() {
+    return cuemu::all_pauses;
 }
 }

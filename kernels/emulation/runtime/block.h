@@ -45,13 +45,13 @@ private:
         Call call;
         bool done;
     };
+    // Lanes that wait for one another. Groups of lanes, with masks of their own, may meet at the same time.
     struct Meeting {
         unsigned mask, arrived;
         Call call;
     };
     struct Warp {
-        unsigned live, ready;
-        // By the lowest lane of the mask: masks of groups that meet at the same time differ in it.
+        unsigned live, ready, meeting_count;
         Meeting meetings[32];
         unsigned long long value[32], result[32];
         unsigned char source[32];
@@ -67,6 +67,7 @@ private:
     void go_to(Fiber& next);
     Fiber& pick();
     void make_ready(unsigned warp, unsigned lanes);
+    Meeting& join(Warp& warp, unsigned mask, Call call);
     void finish(unsigned warp, Meeting& meeting);
     void release_barrier();
     unsigned long long random();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -66,14 +67,25 @@ void check(const Allocation& allocation) {
     if (const auto* at = first_other(behind, GUARD_BYTES, GUARD)) complain(allocation, at, "out of bounds");
 }
 
-void check_released(const Allocation& allocation) {
-    if (const auto* at = first_other(allocation.begin, allocation.bytes, RELEASED)) complain(allocation, at, "use after free");
+// Looks at so many bytes from the beginning.
+void check_released(const Allocation& allocation, size_t bytes) {
+    if (const auto* at = first_other(allocation.begin, std::min(bytes, allocation.bytes), RELEASED)) {
+        complain(allocation, at, "use after free");
+    }
+}
+
+// All of it where `glance` is false; calls that synchronise only glance at released memory, as there may be much of it.
+void check_all(bool glance) {
+    constexpr size_t GLANCE = 4096;
+    std::lock_guard lock(mutex());
+    for (const auto& [begin, allocation] : table()) check(allocation);
+    for (const Allocation& allocation : released()) check_released(allocation, glance ? GLANCE : allocation.bytes);
 }
 
 // Nothing must be thrown away silently because the process ends well otherwise.
 __attribute__((destructor)) void check_at_exit() {
     if (sticky_error()) return;  // said before
-    check_guards();
+    check_all(false);
     if (sticky_error()) _exit(70);
 }
 }  // namespace
@@ -126,16 +138,14 @@ void release(void* begin) {
     while (released_bytes > KEPT_BYTES) {
         const Allocation oldest = released().front();
         released().pop_front();
-        check_released(oldest);
+        check_released(oldest, oldest.bytes);
         released_bytes -= oldest.bytes;
         free(oldest.memory);
     }
 }
 
 void check_guards() {
-    std::lock_guard lock(mutex());
-    for (const auto& [begin, allocation] : table()) check(allocation);
-    for (const Allocation& allocation : released()) check_released(allocation);
+    check_all(true);
 }
 
 uint64_t bytes_allocated(const Context* context) {

@@ -67,6 +67,7 @@ NVRTC nvrtcDestroyProgram(void** program) {
 NVRTC nvrtcCompileProgram(void* handle, int count, const char* const* options) {
     if (!handle) return INVALID_PROGRAM;
     auto& program = *static_cast<Program*>(handle);
+    program = Program();
     for (int i = 0; i < count; ++i) {
         const std::string option = options[i];
         for (const char* name : {"--gpu-architecture=", "-arch="}) {

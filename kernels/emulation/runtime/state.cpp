@@ -19,7 +19,8 @@ Settings::Settings()
       memory(environment("FAKECUDA_MEMORY", 4ull << 30)),
       delay_us(static_cast<unsigned>(environment("FAKECUDA_DELAY_US", 0))),
       workers(static_cast<unsigned>(environment("FAKECUDA_WORKERS", 2))),
-      devices(static_cast<unsigned>(environment("FAKECUDA_DEVICES", 1))) {}
+      devices(static_cast<unsigned>(environment("FAKECUDA_DEVICES", 1))),
+      deadline_ms(static_cast<unsigned>(environment("FAKECUDA_DEADLINE_MS", 30000))) {}
 
 Settings& settings() {
     static auto* all = new Settings;
@@ -57,6 +58,9 @@ CONTROL void fakecuda_set_devices(unsigned devices) {
 }
 CONTROL void fakecuda_set_memory(uint64_t bytes) {
     fake::settings().memory = bytes;
+}
+CONTROL void fakecuda_set_deadline_ms(unsigned milliseconds) {
+    fake::settings().deadline_ms = milliseconds;
 }
 CONTROL void fakecuda_drop_wait(uint64_t number) {
     fake::settings().drop_wait = number;

@@ -9,7 +9,7 @@
 namespace fake {
 struct Settings {
     std::atomic<uint64_t> seed, drop_wait, memory;
-    std::atomic<unsigned> delay_us, workers, devices;
+    std::atomic<unsigned> delay_us, workers, devices, deadline_ms;
     std::atomic<uint64_t> launches{0}, waits{0}, bytes_copied{0};
 
     Settings();

@@ -129,6 +129,12 @@ std::shared_ptr<Stream> stream_of(void* handle) {
     return found == streams().end() ? nullptr : found->second;
 }
 
+int unknown_stream(void* handle, const char* function) {
+    const bool is_default = reinterpret_cast<uintptr_t>(handle) <= 2;
+    return is_default ? refuse(NOT_SUPPORTED, function, "there is no default stream, create one")
+                      : refuse(INVALID_HANDLE, function, "unknown stream");
+}
+
 void synchronize_context(const Context* context, bool blocking_only) {
     std::vector<std::shared_ptr<Stream>> all;
     {
@@ -143,18 +149,10 @@ void synchronize_context(const Context* context, bool blocking_only) {
 
 using fake::settings;
 
-namespace {
-int unknown_stream(void* handle, const char* function) {
-    const bool is_default = reinterpret_cast<uintptr_t>(handle) <= 2;
-    return is_default ? fake::refuse(fake::NOT_SUPPORTED, function, "there is no default stream, create one")
-                      : fake::refuse(fake::INVALID_HANDLE, function, "unknown stream");
-}
-}  // namespace
-
 #define STREAM(name, handle)                  \
     RETURN_IF_BROKEN;                         \
     const auto name = fake::stream_of(handle); \
-    if (!name) return unknown_stream(handle, __func__)
+    if (!name) return fake::unknown_stream(handle, __func__)
 #define EVENT(name, handle)                   \
     RETURN_IF_BROKEN;                         \
     const auto name = fake::event_of(handle); \

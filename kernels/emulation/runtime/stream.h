@@ -72,6 +72,8 @@ struct Event {
 
 // The stream of a handle, or null: unknown handles are errors, not crashes.
 std::shared_ptr<Stream> stream_of(void* handle);
+// The error of a call that names such a handle.
+int unknown_stream(void* handle, const char* function);
 // Waits for all streams of the context, or, if `blocking_only`, for those that the default stream waits for.
 void synchronize_context(const Context* context, bool blocking_only);
 }  // namespace fake

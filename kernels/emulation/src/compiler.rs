@@ -46,9 +46,10 @@ impl Compiler {
     pub(crate) fn find() -> Result<Self, BuildError> {
         let program = env::var_os("CXX").filter(|name| !name.is_empty()).unwrap_or_else(|| "c++".into());
         let version = Command::new(&program).arg("--version").output();
-        let version = version.ok().filter(|output| output.status.success()).ok_or_else(|| {
-            BuildError::NoCompiler { compiler: program.to_string_lossy().into_owned() }
-        })?;
+        let version = version
+            .ok()
+            .filter(|output| output.status.success())
+            .ok_or_else(|| BuildError::NoCompiler { compiler: program.to_string_lossy().into_owned() })?;
         Ok(Self { program, version: version.stdout, cache: cache_folder() })
     }
 
@@ -83,7 +84,12 @@ impl Compiler {
     }
 
     /// The library of one kernel source.
-    pub(crate) fn module(&self, source: &str, variant: &str, libraries: &Path) -> Result<PathBuf, BuildError> {
+    pub(crate) fn module(
+        &self,
+        source: &str,
+        variant: &str,
+        libraries: &Path,
+    ) -> Result<PathBuf, BuildError> {
         let wrapper = wrapper(source);
         let driver = libraries.to_string_lossy();
         let key = self.key([source, &wrapper, variant, &driver].into_iter().chain(KERNEL_FLAGS));
@@ -144,7 +150,8 @@ impl Compiler {
 /// Below the folder of the build that made this program, so that `cargo clean` removes it.
 fn cache_folder() -> PathBuf {
     let target = env::current_exe().ok().and_then(|program| {
-        let deps = program.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "deps"))?;
+        let deps =
+            program.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "deps"))?;
         Some(deps.parent()?.parent()?.join("tmp"))
     });
     target.unwrap_or_else(env::temp_dir).join(CACHE)
@@ -203,8 +210,11 @@ fn in_parallel<T: Sync, R: Send>(
     thread::scope(|scope| {
         for _ in 0..cores.min(items.len()) {
             scope.spawn(|| {
-                while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len()) {
-                    *results[index].lock().expect("no thread panics while it holds it") = Some(work(&items[index]));
+                while let Some(index) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len())
+                {
+                    *results[index].lock().expect("no thread panics while it holds it") =
+                        Some(work(&items[index]));
                 }
             });
         }
@@ -221,7 +231,10 @@ fn write(path: &Path, text: &str) -> Result<(), BuildError> {
     fs::write(path, text).map_err(failed(path))
 }
 
-fn write_all<'a>(folder: &Path, files: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Result<(), BuildError> {
+fn write_all<'a>(
+    folder: &Path,
+    files: impl Iterator<Item = &'a (&'a str, &'a str)>,
+) -> Result<(), BuildError> {
     fs::create_dir_all(folder).map_err(failed(folder))?;
     files.into_iter().try_for_each(|(name, text)| write(&folder.join(name), text))
 }

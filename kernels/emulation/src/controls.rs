@@ -18,7 +18,8 @@ impl Controls {
         let driver = unsafe { Library::new("libcuda.so.1") }.ok()?;
         let controls = Self { driver };
         // SAFETY: the symbol is only looked for; its type does not matter.
-        let is_fake = unsafe { controls.driver.get::<unsafe extern "C" fn()>(b"fakecuda_launches\0") }.is_ok();
+        let is_fake =
+            unsafe { controls.driver.get::<unsafe extern "C" fn()>(b"fakecuda_launches\0") }.is_ok();
         is_fake.then_some(controls)
     }
 
@@ -47,6 +48,11 @@ impl Controls {
         self.set(b"fakecuda_set_memory\0", bytes);
     }
 
+    /// How long a kernel may wait in `__nanosleep` before the process ends with a message. 30 s by default.
+    pub fn set_deadline_ms(&self, milliseconds: u32) {
+        self.set(b"fakecuda_set_deadline_ms\0", milliseconds);
+    }
+
     /// Plants a fault: of the waits of streams for events from now on, the one of this number (1 is the next) does nothing.
     /// 0 takes the fault back.
     pub fn drop_wait(&self, number: u64) {
@@ -63,6 +69,12 @@ impl Controls {
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.count(b"fakecuda_waits\0")
+    }
+
+    /// Calls of `__nanosleep` by all threads of all kernels so far: whether blocks have waited for one another.
+    #[must_use]
+    pub fn pauses(&self) -> u64 {
+        self.count(b"fakecuda_pauses\0")
     }
 
     /// Bytes that were asked to be copied so far.

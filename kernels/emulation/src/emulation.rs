@@ -13,7 +13,9 @@ use crate::scan;
 #[non_exhaustive]
 pub enum BuildError {
     /// The system has no C++ compiler. Callers report their tests as ignored.
-    #[error("there is no C++ compiler `{compiler}`\nhint: install one, or name it in the environment variable `CXX`")]
+    #[error(
+        "there is no C++ compiler `{compiler}`\nhint: install one, or name it in the environment variable `CXX`"
+    )]
     NoCompiler {
         /// What was looked for.
         compiler: String,
@@ -30,7 +32,9 @@ pub enum BuildError {
         output: String,
     },
     /// A source has no `extern "C" __global__` function.
-    #[error("source {index} has no kernel\nhint: kernels are written `extern \"C\" __global__ void name(...)`")]
+    #[error(
+        "source {index} has no kernel\nhint: kernels are written `extern \"C\" __global__ void name(...)`"
+    )]
     NoKernel {
         /// Its index among the sources.
         index: usize,
@@ -93,17 +97,20 @@ impl Emulation {
             .iter()
             .map(|source| compiler.module(source, variant, &libraries))
             .collect::<Result<Vec<_>, _>>()?;
-        let warnings = modules.iter().map(|module| read(&module.with_file_name(WARNINGS))).collect::<Result<_, _>>()?;
+        let warnings =
+            modules.iter().map(|module| read(&module.with_file_name(WARNINGS))).collect::<Result<_, _>>()?;
         Ok(Self { libraries, modules, warnings })
     }
 
     /// What a process needs in its environment to load the fake libraries and these kernels.
     #[must_use]
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let join = |paths: Vec<PathBuf>| env::join_paths(paths).expect("build folders have no colon in their names");
+        let join =
+            |paths: Vec<PathBuf>| env::join_paths(paths).expect("build folders have no colon in their names");
         let others = env::var_os("LD_LIBRARY_PATH").map(|paths| env::split_paths(&paths).collect());
         let others: Vec<PathBuf> = others.unwrap_or_default();
-        let libraries = [self.libraries.clone()].into_iter().chain(others.into_iter().filter(|path| !is_fake(path)));
+        let libraries =
+            [self.libraries.clone()].into_iter().chain(others.into_iter().filter(|path| !is_fake(path)));
         vec![
             ("LD_LIBRARY_PATH".into(), join(libraries.collect())),
             ("FAKECUDA_MODULES".into(), join(self.modules.clone())),

@@ -40,7 +40,8 @@ pub fn harness(sources: &[&str], tests: fn() -> Vec<Trial>, scenes: &[Scene]) ->
         Ok(emulation) => {
             eprint!("{}", emulation.warnings());
             let mut child = this_program();
-            let status = child.args(env::args_os().skip(1)).envs(emulation.environment()).env(CHILD, "1").status();
+            let status =
+                child.args(env::args_os().skip(1)).envs(emulation.environment()).env(CHILD, "1").status();
             let status = status.expect("a program that runs can be started again");
             ExitCode::from(u8::try_from(status.code().unwrap_or(101)).unwrap_or(101))
         }

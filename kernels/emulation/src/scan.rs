@@ -102,3 +102,44 @@ fn without_comments(source: &str) -> String {
     }
     text + rest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(source: &str) -> Vec<(String, Option<String>)> {
+        kernels(source).into_iter().map(|kernel| (kernel.name, kernel.max_threads)).collect()
+    }
+
+    #[test]
+    fn kernels_are_found_with_their_bounds() {
+        let source = "extern \"C\" __global__ void plain(int* a) {}\n\
+            extern \"C\" __global__ void __launch_bounds__(256) bounded(int (*f)(int)) {}\n\
+            extern \"C\" __global__ void\n__launch_bounds__(MOST(8, 2) * 32, 4) __maxnreg__(64)\nlong_one(void) {}\n\
+            extern \"C\" __global__ __launch_bounds__(32) void early() {}";
+        let expected = [
+            ("plain", None),
+            ("bounded", Some("256")),
+            ("long_one", Some("MOST(8, 2) * 32")),
+            ("early", Some("32")),
+        ];
+        assert_eq!(
+            found(source),
+            expected.map(|(name, bounds)| (name.to_owned(), bounds.map(str::to_owned)))
+        );
+    }
+
+    #[test]
+    fn comments_and_other_functions_are_no_kernels() {
+        let source = "// extern \"C\" __global__ void a() {}\n/* extern \"C\" __global__ void b() {} */\n\
+            __global__ void c() {}\nextern \"C\" __device__ void d() {} // no end of line";
+        assert_eq!(found(source), []);
+    }
+
+    #[test]
+    fn dynamic_arrays_are_found_once() {
+        let source = "__shared__ int fixed[4]; extern __shared__ uint4 all[];\n\
+            extern __shared__ __align__(16) unsigned char bytes []; { extern __shared__ uint4 all[]; }";
+        assert_eq!(dynamic_arrays(source), ["all", "bytes"]);
+    }
+}

@@ -19,6 +19,11 @@ pub(crate) struct Buffer<T> {
 }
 
 impl<T> Buffer<T> {
+    /// Its address as a parameter of a kernel.
+    pub(crate) fn arg(&self) -> *mut c_void {
+        std::ptr::from_ref(&self.pointer).cast_mut().cast()
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
@@ -79,7 +84,14 @@ impl Gpu {
         unsafe { result::stream::synchronize(self.stream) }
     }
 
-    pub(crate) fn launch(&self, kernel: &str, blocks: u32, threads: u32, dynamic: u32, args: &mut [*mut c_void]) {
+    pub(crate) fn launch(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        threads: u32,
+        dynamic: u32,
+        args: &mut [*mut c_void],
+    ) {
         self.launch_on(self.stream, kernel, blocks, threads, dynamic, args).unwrap();
     }
 
@@ -92,11 +104,23 @@ impl Gpu {
         dynamic: u32,
         args: &mut [*mut c_void],
     ) -> Result<(), result::DriverError> {
+        self.launch_shape(stream, kernel, (blocks, 1, 1), (threads, 1, 1), dynamic, args)
+    }
+
+    pub(crate) fn launch_shape(
+        &self,
+        stream: sys::CUstream,
+        kernel: &str,
+        grid: (u32, u32, u32),
+        block: (u32, u32, u32),
+        dynamic: u32,
+        args: &mut [*mut c_void],
+    ) -> Result<(), result::DriverError> {
         let name = CString::new(kernel).unwrap();
         // SAFETY: the caller passes the parameters of this kernel, and buffers that are large enough.
         unsafe {
             let function = result::module::get_function(self.module, name).unwrap();
-            result::launch_kernel(function, (blocks, 1, 1), (threads, 1, 1), dynamic, stream, args)
+            result::launch_kernel(function, grid, block, dynamic, stream, args)
         }
     }
 }
