@@ -1,0 +1,327 @@
+// What all codecs share: frames as kernels see them, checksums, prefix sums over the tiles of a frame, header and front
+// matter. docs/format.md specifies every byte.
+//
+// One portable subset of CUDA C++ without includes: NVRTC compiles it, and so does a C++ compiler for the tests without
+// a GPU. A codec's file follows this one in the same translation unit.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define ALL 0xffffffffu
+#define DEVICE static __device__ __forceinline__
+
+// A frame to write or to read, as the host describes it (kernels/src/batch.rs has the same fields).
+struct Frame {
+    u64 values;      // address of the values, a multiple of 16
+    u64 count;       // values
+    u64 fixed;       // address of the static section, a multiple of 128
+    u64 dynamic;     // address of the dynamic section, a multiple of 16
+    u64 capacity;    // bytes of room in the dynamic section
+    u64 size;        // address of the length of the dynamic section in bytes, a u64
+    u64 tiles_state; // address of a u64 for each tile
+    u64 state;       // address of the frame's State
+    u32 first_tile;  // tiles of the frames before this one in the batch
+    u32 tile_count;
+};
+
+// What the blocks of a frame have in common. Encoders find it all zero and leave it so, but for the hint.
+struct State {
+    u64 front;    // sum over the words of the front matter behind the header
+    u32 values;   // checksum of the values
+    u32 done;     // blocks that have ended
+    u32 hint;     // what the last tile chose, plus one; a guess only: no byte depends on it
+    u32 status;   // decoders: the first fault, 0 if there is none
+};
+
+// Why a frame is refused (kernels/src/fault.rs has the same numbers).
+enum Fault {
+    FAULT_NONE = 0,
+    FAULT_HEADER = 1,   // not the header of such a frame
+    FAULT_LENGTH = 2,   // the dynamic section has another length than the tiles say
+    FAULT_TILE = 3,     // an entry of the tile table that no encoder writes
+    FAULT_CODES = 4,    // codes that contradict what is known about them
+    FAULT_PADDING = 5,  // padding that is not zero
+    FAULT_CHECKSUM = 6, // a wrong checksum
+    FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know
+};
+
+#define MAGIC 0x5257505au
+#define VERSION 0u
+#define HEADER_BYTES 32u
+#define LAYOUT_SPLIT 0u
+#define ALIGN 128u
+
+// The pointer to an address in device memory. The compiler does not know what an integer points to; told so, it need not
+// look at every access.
+template <class T> DEVICE T* at(u64 address) { return (T*)__cvta_global_to_generic((size_t)address); }
+
+// ---- Arithmetic -------------------------------------------------------------------------------------------------
+
+// Bits of `a` where `mask` is set, of `b` elsewhere.
+DEVICE u32 merge(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
+
+DEVICE u64 round_up(u64 value, u64 multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+DEVICE u32 lane_id() { return threadIdx.x & 31u; }
+DEVICE u32 warp_id() { return threadIdx.x >> 5; }
+
+DEVICE u64 warp_sum(u64 value) {
+#pragma unroll
+    for (u32 step = 16; step; step >>= 1) value += __shfl_xor_sync(ALL, value, step);
+    return value;
+}
+
+// Sum of `value` over the lanes before this one; `total` over all.
+DEVICE u32 warp_scan(u32 value, u32* total) {
+    u32 sum = value;
+#pragma unroll
+    for (u32 step = 1; step < 32; step <<= 1) {
+        const u32 other = __shfl_up_sync(ALL, sum, step);
+        if (lane_id() >= step) sum += other;
+    }
+    *total = __shfl_sync(ALL, sum, 31);
+    return sum - value;
+}
+
+// ---- Checksum (format.md, "Checksum") ----------------------------------------------------------------------------
+
+#define KEY_STEP 0x9e3779b97f4a7c15ull
+
+DEVICE u64 key(u64 index) { return (index + 1) * KEY_STEP; }
+
+DEVICE u64 mix(u64 word, u64 key) {
+    const u64 x = word ^ key;
+    const u64 product = (u64)(u32)x * (u32)(x >> 32) + x;
+    return product ^ product >> 29;
+}
+
+DEVICE u32 fold(u64 sum) { return (u32)sum ^ (u32)(sum >> 32); }
+
+DEVICE u64 word_of(u32 low, u32 high) { return (u64)high << 32 | low; }
+
+// The two words of 16 bytes, the first of which has the key `first`.
+DEVICE u64 mix_two(uint4 bytes, u64 first) {
+    return mix(word_of(bytes.x, bytes.y), first) + mix(word_of(bytes.z, bytes.w), first + KEY_STEP);
+}
+
+// ---- Frames of a batch -------------------------------------------------------------------------------------------
+
+// The frame that tile `tile` of the batch belongs to: the last one that begins at or before it.
+DEVICE const Frame* frame_of(const Frame* frames, u32 frame_count, u32 tile) {
+    u32 low = 0, high = frame_count;
+    while (high - low > 1) {
+        const u32 middle = (low + high) / 2;
+        if (frames[middle].first_tile <= tile) low = middle;
+        else high = middle;
+    }
+    return frames + low;
+}
+
+DEVICE State* state_of(const Frame* frame) { return at<State>(frame->state); }
+
+// Keeps the first fault of a frame.
+DEVICE void report(const Frame* frame, u32 fault) { atomicCAS(&state_of(frame)->status, 0u, fault); }
+
+// ---- Prefix sums over tiles: decoupled look-back (Merrill and Garland, 2016) -----------------------------------------
+//
+// A tile publishes its own length, then the sum of all up to it. It waits for tiles before it only, whose blocks have
+// started before its own: blocks start in the order of their numbers.
+
+#define PUBLISHED_OWN (1ull << 62)
+#define PUBLISHED_SUM (2ull << 62)
+#define PUBLISHED_VALUE ((1ull << 62) - 1)
+
+DEVICE void publish(u64* slot, u64 value) {
+    __threadfence();
+    atomicExch(slot, value);
+}
+
+// To be called by one warp: publishes `length` for tile `tile` of a frame and returns the sum over the tiles before it.
+DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
+    const u32 lane = lane_id();
+    if (lane == 0) publish(slots + tile, (tile ? PUBLISHED_OWN : PUBLISHED_SUM) | length);
+    u64 before = 0;
+    for (long long last = (long long)tile - 1; last >= 0; last -= 32) {
+        const long long place = last - (long long)lane;
+        u64 found = PUBLISHED_SUM;
+        do {
+            if (place >= 0) found = *(volatile u64*)(slots + place);
+            if (found >> 62 == 0) __nanosleep(20);
+        } while (__any_sync(ALL, found >> 62 == 0));
+        // The nearest tile that knows its sum ends the search; nearer ones add what is their own.
+        const u32 sums = __ballot_sync(ALL, found >> 62 == 2);
+        const u32 nearest = sums ? (u32)__ffs((int)sums) - 1 : 31u;
+        before += warp_sum(lane <= nearest ? found & PUBLISHED_VALUE : 0ull);
+        if (sums) break;
+    }
+    if (lane == 0 && tile) publish(slots + tile, PUBLISHED_SUM | (before + length));
+    return before;
+}
+
+// ---- Sums of a block ---------------------------------------------------------------------------------------------
+
+// Adds a 64-bit sum over all threads of a block: `parts` has room for one number per warp. Thread 0 has the result.
+DEVICE u64 block_sum(u64 value, u64* parts) {
+    value = warp_sum(value);
+    __syncthreads();
+    if (lane_id() == 0) parts[warp_id()] = value;
+    __syncthreads();
+    u64 sum = 0;
+    if (threadIdx.x == 0)
+        for (u32 warp = 0; warp < blockDim.x / 32; ++warp) sum += parts[warp];
+    return sum;
+}
+
+// Whether this is the last of `blocks` blocks of a frame to come here. What the others wrote before is then visible.
+// `is_last` is shared memory.
+DEVICE bool is_last_block(State* state, u32 blocks, u32* is_last) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) *is_last = atomicAdd(&state->done, 1u) == blocks - 1;
+    __syncthreads();
+    __threadfence();
+    return *is_last;
+}
+
+// ---- Header and front matter -------------------------------------------------------------------------------------
+//
+// `Format` is a codec with a type:
+//   TILE, ENTRY           values of a tile, bytes of its entry
+//   CODEC, DTYPE, WIDTH   tags of the header, bytes of a value
+//   table_at()            where the table begins
+//   front_end(count)      where front matter ends and padding begins
+//   dynamic_len(entry, m, &fault)  bytes of the dynamic section that a tile of `m` values has
+
+template <class Format> DEVICE u64 front_len(u64 count) { return round_up(Format::front_end(count), ALIGN); }
+
+template <class Format> DEVICE u32 values_of_tile(u64 count, u64 tile) {
+    const u64 left = count - tile * Format::TILE;
+    return left < Format::TILE ? (u32)left : (u32)Format::TILE;
+}
+
+// The four words of a header.
+template <class Format> DEVICE u64 header_word(u32 word, u64 count, u64 dynamic_len, u32 checksum) {
+    if (word == 0) {
+        const u32 tags = VERSION | Format::CODEC << 8 | Format::DTYPE << 16 | LAYOUT_SPLIT << 24;
+        return word_of(MAGIC, tags);
+    }
+    return word == 1 ? count : word == 2 ? dynamic_len : (u64)checksum;
+}
+
+// The part of the checksum that the header has.
+template <class Format> DEVICE u32 header_sum(u64 count, u64 dynamic_len) {
+    u64 sum = 0;
+    for (u32 word = 0; word < 4; ++word) sum += mix(header_word<Format>(word, count, dynamic_len, 0), key(~(u64)word));
+    return fold(sum);
+}
+
+// Runs after an encoder: padding, checksum and header of each frame. A grid of (any, frames) blocks.
+template <class Format> DEVICE void seal_frames(const Frame* frames) {
+    __shared__ u64 parts[32];
+    __shared__ u32 is_last;
+    const Frame* frame = frames + blockIdx.y;
+    State* state = state_of(frame);
+    u8* fixed = at<u8>(frame->fixed);
+    const u64 end = Format::front_end(frame->count), words = front_len<Format>(frame->count) / 8;
+    const u64 stride = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    u64 sum = 0;
+    for (u64 word = HEADER_BYTES / 8 + thread; word < words; word += stride) {
+        u64 value = 0;
+        if (8 * word < end) value = ((const u64*)fixed)[word];
+        if (8 * (word + 1) > end) {
+            const u32 live = 8 * word < end ? (u32)(end - 8 * word) : 0u;
+            if (live) value &= (1ull << 8 * live) - 1;
+            ((u64*)fixed)[word] = value;
+        }
+        sum += mix(value, key(~word));
+    }
+    for (u64 tile = thread; tile < frame->tile_count; tile += stride) at<u64>(frame->tiles_state)[tile] = 0;
+    sum = block_sum(sum, parts);
+    if (threadIdx.x == 0) atomicAdd(&state->front, sum);
+    if (!is_last_block(state, gridDim.x, &is_last)) return;
+    if (threadIdx.x == 0) {
+        const u64 dynamic_len = *at<const u64>(frame->size);
+        const u64 front = *(volatile u64*)&state->front;
+        const u32 values = *(volatile u32*)&state->values;
+        const u32 checksum = values + fold(front) + header_sum<Format>(frame->count, dynamic_len);
+        for (u32 word = 0; word < 4; ++word)
+            ((u64*)fixed)[word] = header_word<Format>(word, frame->count, dynamic_len, checksum);
+        state->front = 0;
+        state->values = 0;
+        state->done = 0;
+    }
+}
+
+// Runs before a decoder: compares the header, and finds where each tile's part of the dynamic section begins. A block of
+// 1024 threads per frame.
+template <class Format> DEVICE void open_frames(const Frame* frames) {
+    __shared__ u32 totals[32];
+    const Frame* frame = frames + blockIdx.x;
+    State* state = state_of(frame);
+    const u8* fixed = at<const u8>(frame->fixed);
+    const u64 dynamic_len = *at<const u64>(frame->size);
+    if (threadIdx.x == 0) {
+        state->front = 0;
+        state->values = 0;
+        state->done = 0;
+        u32 fault = dynamic_len > frame->capacity ? FAULT_LENGTH : FAULT_NONE;
+        for (u32 word = 0; word < 3; ++word)
+            if (((const u64*)fixed)[word] != header_word<Format>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
+        if (((const u32*)fixed)[7] != 0) fault = FAULT_HEADER; // The id of a code book.
+        state->status = fault;
+    }
+    __syncthreads();
+    const u8* table = fixed + Format::table_at();
+    u64* offsets = at<u64>(frame->tiles_state);
+    u64 before = 0;
+    for (u32 first = 0; first < frame->tile_count; first += blockDim.x) {
+        const u32 tile = first + threadIdx.x;
+        u32 len = 0, fault = FAULT_NONE;
+        if (tile < frame->tile_count)
+            len = Format::dynamic_len(table + (u64)tile * Format::ENTRY, values_of_tile<Format>(frame->count, tile), &fault);
+        if (fault) report(frame, fault);
+        u32 total;
+        const u32 in_warp = warp_scan(len, &total);
+        if (lane_id() == 31) totals[warp_id()] = total;
+        __syncthreads();
+        u32 all;
+        const u32 of_warps = warp_scan(lane_id() < blockDim.x / 32 ? totals[lane_id()] : 0u, &all);
+        const u64 offset = before + in_warp + __shfl_sync(ALL, of_warps, warp_id());
+        if (tile < frame->tile_count) offsets[tile] = offset;
+        before += all;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0 && before != dynamic_len) report(frame, FAULT_LENGTH);
+}
+
+// What every block of a decoder does besides its tile: its share of the front matter's checksum, and, in the last
+// block, the comparison. `values` is the sum over this block's values, folded; thread 0 has it.
+template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32 values, u64* parts, u32* is_last) {
+    State* state = state_of(frame);
+    const u8* fixed = at<const u8>(frame->fixed);
+    const u64 end = Format::front_end(frame->count);
+    const u64 first = HEADER_BYTES / 8, words = front_len<Format>(frame->count) / 8 - first;
+    const u64 from = first + words * tile / frame->tile_count, to = first + words * (tile + 1) / frame->tile_count;
+    u64 sum = 0;
+    for (u64 word = from + threadIdx.x; word < to; word += blockDim.x) {
+        const u64 value = ((const u64*)fixed)[word];
+        const u64 live = 8 * word >= end ? 0 : end - 8 * word;
+        if (live < 8 && value >> 8 * live != 0) report(frame, FAULT_PADDING);
+        sum += mix(value, key(~word));
+    }
+    sum = block_sum(sum, parts);
+    if (threadIdx.x == 0) {
+        atomicAdd(&state->front, sum);
+        atomicAdd(&state->values, values);
+    }
+    if (!is_last_block(state, frame->tile_count, is_last)) return;
+    if (threadIdx.x == 0) {
+        const u64 dynamic_len = *at<const u64>(frame->size);
+        const u64 front = *(volatile u64*)&state->front;
+        const u32 of_values = *(volatile u32*)&state->values;
+        const u32 checksum = of_values + fold(front) + header_sum<Format>(frame->count, dynamic_len);
+        if (checksum != ((const u32*)fixed)[6]) report(frame, FAULT_CHECKSUM);
+    }
+}

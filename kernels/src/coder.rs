@@ -1,0 +1,167 @@
+//! The kernels of a codec on a device, and what launches them.
+#![allow(unsafe_code, reason = "kernels are launched")]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use zipwire_codec::{Codec, DType, Spec};
+
+use crate::batch::{Batch, Block, faults};
+use crate::compile::compile;
+use crate::device::{Code, Device, DeviceRegion, Function, Stream};
+use crate::error::GpuError;
+use crate::fault::Fault;
+use crate::module::Module;
+
+/// Threads of a block that seals a frame, and how many such blocks a frame has at most.
+const SEAL_THREADS: u32 = 256;
+const SEAL_BLOCKS: u32 = 64;
+/// Tiles whose front matter a block seals, if there are enough blocks.
+const SEAL_TILES: u32 = 256;
+/// Threads of the block that opens a frame.
+const OPEN_THREADS: u32 = 1024;
+
+/// The kernels of a codec for a type, on a device. Frames have the split layout.
+#[derive(Clone, Debug)]
+pub struct Coder(Arc<Kernels>);
+
+struct Kernels {
+    device: Device,
+    module: Module,
+    codec: Box<dyn Codec>,
+    dtype: DType,
+    encode: Function,
+    seal: Function,
+    open: Function,
+    decode: Function,
+    /// The functions are in it.
+    _code: Code,
+}
+
+/// Encodes the same blocks, again and again.
+#[derive(Debug)]
+pub struct Encoder {
+    coder: Coder,
+    batch: Batch,
+}
+
+/// Decodes the same blocks, again and again.
+#[derive(Debug)]
+pub struct Decoder {
+    coder: Coder,
+    batch: Batch,
+}
+
+impl Coder {
+    /// Compiles the kernels, or takes them from the cache, and loads them.
+    ///
+    /// # Errors
+    /// If there are none for this codec and type, there is no compiler, or the driver fails.
+    pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
+        let unsupported = || GpuError::Unsupported { spec: Box::new(spec.clone()), dtype };
+        let module = Module::of(spec, dtype).ok_or_else(unsupported)?;
+        let code = Code::load(device, &compile(&module.source(), &device.arch()?)?)?;
+        let function = |work| code.function(&module.kernel(work, dtype));
+        Ok(Self(Arc::new(Kernels {
+            device: device.clone(),
+            module,
+            codec: spec.codec(),
+            dtype,
+            encode: function("encode")?,
+            seal: function("seal")?,
+            open: function("open")?,
+            decode: function("decode")?,
+            _code: code,
+        })))
+    }
+
+    /// Prepares a launch that encodes these blocks. Waits for the device.
+    ///
+    /// # Errors
+    /// If a region is not as [`Block`] says, or the device has no room.
+    pub fn encoder(&self, blocks: Vec<Block>) -> Result<Encoder, GpuError> {
+        Ok(Encoder { coder: self.clone(), batch: self.batch(blocks)? })
+    }
+
+    /// Prepares a launch that decodes these blocks. Waits for the device.
+    ///
+    /// # Errors
+    /// If a region is not as [`Block`] says, or the device has no room.
+    pub fn decoder(&self, blocks: Vec<Block>) -> Result<Decoder, GpuError> {
+        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks)? })
+    }
+
+    fn batch(&self, blocks: Vec<Block>) -> Result<Batch, GpuError> {
+        let Kernels { device, module, codec, dtype, .. } = &*self.0;
+        Batch::new(device, *module, &**codec, *dtype, blocks)
+    }
+}
+
+impl Encoder {
+    /// Queues the encoding of all blocks: values are read, sections and sizes written. One launch at a time.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
+        let Self { coder: Coder(kernels), batch } = self;
+        if batch.tile_count() == 0 {
+            return Ok(());
+        }
+        let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
+        let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
+        let blocks = batch.tile_count().div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
+        // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
+        // to and keeps it; the functions' code is kept by `kernels`.
+        unsafe {
+            kernels.encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
+            kernels.seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
+        }
+    }
+}
+
+impl Decoder {
+    /// Queues the decoding of all blocks: sizes and sections are read, values written. What is wrong is in
+    /// [`Self::states`] afterwards; values of wrong frames are anything.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
+        let Self { coder: Coder(kernels), batch } = self;
+        if batch.tile_count() == 0 {
+            return Ok(());
+        }
+        let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
+        let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
+        // SAFETY: as for the encoder; whatever the frames hold, the kernels stay within the regions.
+        unsafe {
+            kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
+            kernels.decode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)
+        }
+    }
+
+    /// Where the findings of the last launch are: to be copied to the host behind it, for [`Self::faults`].
+    pub fn states(&self) -> &DeviceRegion {
+        self.batch.states()
+    }
+
+    /// What is wrong with each block, from a copy of [`Self::states`].
+    pub fn faults(states: &[u8]) -> Vec<Option<Fault>> {
+        faults(states)
+    }
+}
+
+/// A parameter of a kernel, as the driver wants it.
+fn parameter<T>(value: &mut T) -> *mut c_void {
+    std::ptr::from_mut(value).cast()
+}
+
+impl std::fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { device, module, dtype, .. } = self;
+        f.debug_struct("Kernels")
+            .field("device", device)
+            .field("module", &module.name)
+            .field("dtype", dtype)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,146 @@
+//! A GPU, and what belongs to it: streams, events, memory, code.
+#![allow(unsafe_code, reason = "the driver is a C library")]
+
+mod code;
+mod event;
+mod memory;
+mod stream;
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use cudarc::driver::{result, sys};
+
+use crate::error::{GpuError, check};
+
+pub(crate) use self::code::{Code, Function};
+pub use self::event::Event;
+pub use self::memory::{DeviceBuffer, DeviceRegion, HostBuffer};
+pub use self::stream::Stream;
+
+/// A GPU with its primary context, which is released with the last clone and whatever was made of it.
+#[derive(Clone, Debug)]
+pub struct Device(Arc<Context>);
+
+#[derive(Debug)]
+struct Context {
+    ordinal: usize,
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+}
+
+// SAFETY: the driver's handles can be used from any thread; every call first makes the context current on its thread.
+unsafe impl Send for Context {}
+// SAFETY: as above; the driver synchronises its own state.
+unsafe impl Sync for Context {}
+
+impl Device {
+    /// How many GPUs this machine has.
+    ///
+    /// # Errors
+    /// If there is no driver, or it works with no device.
+    pub fn count() -> Result<usize, GpuError> {
+        // SAFETY: it tries to load the driver's library and looks at the result.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(GpuError::NoDriver);
+        }
+        let named = |error: cudarc::driver::DriverError| {
+            let text = error.error_string().ok().and_then(|text| text.to_str().ok());
+            GpuError::NoDevice(text.map_or_else(|| format!("{error:?}"), str::to_owned))
+        };
+        result::init().map_err(named)?;
+        let count = result::device::get_count().map_err(named)?;
+        match usize::try_from(count) {
+            Ok(count) if count > 0 => Ok(count),
+            _ => Err(GpuError::NoDevice("it counts none".to_owned())),
+        }
+    }
+
+    /// Opens the GPU with this number, from 0.
+    ///
+    /// # Errors
+    /// If there is no driver or no such device.
+    pub fn open(ordinal: usize) -> Result<Self, GpuError> {
+        let count = Self::count()?;
+        if ordinal >= count {
+            return Err(GpuError::Ordinal { ordinal, count });
+        }
+        let number = c_int::try_from(ordinal).expect("devices are few");
+        let device = check("cuDeviceGet", result::device::get(number))?;
+        // SAFETY: the device is one that the driver has just named.
+        let context = check("cuDevicePrimaryCtxRetain", unsafe { result::primary_ctx::retain(device) })?;
+        Ok(Self(Arc::new(Context { ordinal, device, context })))
+    }
+
+    /// Its number.
+    pub fn ordinal(&self) -> usize {
+        self.0.ordinal
+    }
+
+    /// Its name, as the driver has it.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn name(&self) -> Result<String, GpuError> {
+        check("cuDeviceGetName", result::device::get_name(self.0.device))
+    }
+
+    /// What kernels are compiled for, such as `sm_90`.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn arch(&self) -> Result<String, GpuError> {
+        use sys::CUdevice_attribute::{
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR as MAJOR,
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR as MINOR,
+        };
+        Ok(format!("sm_{}{}", self.attribute(MAJOR)?, self.attribute(MINOR)?))
+    }
+
+    fn attribute(&self, attribute: sys::CUdevice_attribute) -> Result<i32, GpuError> {
+        // SAFETY: the device is one that the driver has named.
+        let value = unsafe { result::device::get_attribute(self.0.device, attribute) };
+        check("cuDeviceGetAttribute", value)
+    }
+
+    /// Bytes of memory that are free, and all of them.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn memory(&self) -> Result<(u64, u64), GpuError> {
+        self.bind()?;
+        let (free, all) = check("cuMemGetInfo", result::mem_get_info())?;
+        Ok((free as u64, all as u64))
+    }
+
+    /// Waits until the device has nothing to do.
+    ///
+    /// # Errors
+    /// If something that it did has failed.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.bind()?;
+        check("cuCtxSynchronize", result::ctx::synchronize())
+    }
+
+    /// Makes the context current on this thread, as calls of the driver demand.
+    pub(crate) fn bind(&self) -> Result<(), GpuError> {
+        // SAFETY: the context is retained for as long as this value lives.
+        check("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.0.context) })
+    }
+
+    pub(crate) fn context(&self) -> sys::CUcontext {
+        self.0.context
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0.ordinal == other.0.ordinal
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was retained once, by `open`, and whatever was made in it is gone: it held this value.
+        let released = unsafe { result::primary_ctx::release(self.device) };
+        debug_assert!(released.is_ok(), "{released:?}");
+    }
+}

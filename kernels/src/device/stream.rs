@@ -1,0 +1,148 @@
+//! Queues of a device's work.
+
+use cudarc::driver::{result, sys};
+
+use super::{Device, DeviceRegion, Event, HostBuffer};
+use crate::error::{GpuError, check};
+
+/// A queue: what is put into it runs in order, beside other streams. No call waits unless it says so.
+///
+/// Buffers that queued work uses must live until it is done; dropping one waits for the device.
+#[derive(Debug)]
+pub struct Stream {
+    stream: sys::CUstream,
+    device: Device,
+}
+
+// SAFETY: the driver's handles can be used from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above; the driver synchronises its own state.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// A stream of `device`.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn new(device: &Device) -> Result<Self, GpuError> {
+        device.bind()?;
+        let stream =
+            check("cuStreamCreate", result::stream::create(result::stream::StreamKind::NonBlocking))?;
+        Ok(Self { stream, device: device.clone() })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Puts the event here: it passes when all before it is done.
+    ///
+    /// # Errors
+    /// If the driver fails, or the event is another device's.
+    pub fn record(&self, event: &Event) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: both are alive.
+        check("cuEventRecord", unsafe { result::event::record(event.raw(), self.stream) })
+    }
+
+    /// What follows waits for the event, where it is now.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
+        self.device.bind()?;
+        let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+        // SAFETY: both are alive.
+        check("cuStreamWaitEvent", unsafe { result::stream::wait_event(self.stream, event.raw(), flags) })
+    }
+
+    /// Copies between regions of equal length, of this device or of two.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub fn copy(&self, from: &DeviceRegion, to: &DeviceRegion) -> Result<(), GpuError> {
+        assert_eq!(from.len(), to.len(), "as many bytes are read as are written");
+        self.device.bind()?;
+        let (src, dst, len) = (from.address(), to.address(), from.len() as usize);
+        let (src_device, dst_device) = (from.buffer().device(), to.buffer().device());
+        if src_device.is(dst_device) {
+            // SAFETY: both regions are within live allocations, which the caller keeps until the copy is done.
+            check("cuMemcpyDtoDAsync", unsafe { result::memcpy_dtod_async(dst, src, len, self.stream) })
+        } else {
+            let (dst_context, src_context) = (dst_device.context(), src_device.context());
+            // SAFETY: as above; the contexts are those of the allocations.
+            let copied =
+                unsafe { result::memcpy_peer_async(dst_context, dst, src_context, src, len, self.stream) };
+            check("cuMemcpyPeerAsync", copied)
+        }
+    }
+
+    /// Copies `to.len()` bytes to the device, from `offset` on.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    ///
+    /// # Panics
+    /// If the buffer is shorter.
+    pub fn upload(&self, from: &HostBuffer, offset: u64, to: &DeviceRegion) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: the range is within page-locked memory that lives until the buffer is dropped, which waits.
+        let bytes = unsafe { std::slice::from_raw_parts(from.pointer(offset, to.len()), to.len() as usize) };
+        // SAFETY: the region is within a live allocation.
+        check("cuMemcpyHtoDAsync", unsafe { result::memcpy_htod_async(to.address(), bytes, self.stream) })
+    }
+
+    /// Copies `from.len()` bytes to the host, from `offset` on. They are there when an event recorded behind has passed.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    ///
+    /// # Panics
+    /// If the buffer is shorter.
+    pub fn download(&self, from: &DeviceRegion, to: &HostBuffer, offset: u64) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: the range is within page-locked memory that lives until the buffer is dropped, which waits; nobody has a
+        // reference to its bytes.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(to.pointer(offset, from.len()), from.len() as usize) };
+        // SAFETY: the region is within a live allocation.
+        check("cuMemcpyDtoHAsync", unsafe { result::memcpy_dtoh_async(bytes, from.address(), self.stream) })
+    }
+
+    /// Fills a region.
+    ///
+    /// # Errors
+    /// If the driver fails.
+    pub fn fill(&self, region: &DeviceRegion, byte: u8) -> Result<(), GpuError> {
+        self.device.bind()?;
+        let (address, len) = (region.address(), region.len() as usize);
+        // SAFETY: the region is within a live allocation.
+        check("cuMemsetD8Async", unsafe { result::memset_d8_async(address, byte, len, self.stream) })
+    }
+
+    /// Waits until all that is queued is done.
+    ///
+    /// # Errors
+    /// If something that the device did has failed.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: the stream is alive.
+        check("cuStreamSynchronize", unsafe { result::stream::synchronize(self.stream) })
+    }
+
+    pub(crate) fn raw(&self) -> sys::CUstream {
+        self.stream
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: it was created once; the driver lets what is queued run to its end.
+        let destroyed = self.device.bind().map(|()| unsafe { result::stream::destroy(self.stream) });
+        debug_assert!(matches!(destroyed, Ok(Ok(()))), "{destroyed:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! What can go wrong with a GPU.
+
+use cudarc::driver::DriverError;
+use zipwire_codec::{DType, Spec};
+
+/// Why something cannot be done on a GPU.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// The driver's library is not installed.
+    #[error(
+        "there is no CUDA driver on this machine (`libcuda.so.1` was not found)\n\
+         hint: it comes with NVIDIA's driver; without a GPU, `sim` and `threads` run the same plans"
+    )]
+    NoDriver,
+    /// The driver works with no device.
+    #[error("the CUDA driver has no device: {0}\nhint: `nvidia-smi` lists the devices that programs can see")]
+    NoDevice(String),
+    /// There are fewer devices.
+    #[error("there is no CUDA device {ordinal}: this machine has {count}")]
+    Ordinal {
+        /// Number of the device, from 0.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// NVRTC is not installed.
+    #[error(
+        "the run-time compiler for kernels was not found (`libnvrtc.so`)\n\
+         hint: it is part of the CUDA toolkit and of the Python package `nvidia-cuda-nvrtc`; `ZIPWIRE_NVRTC=FOLDER` names the \
+         folder that it is in"
+    )]
+    NoCompiler,
+    /// NVRTC refused the kernels.
+    #[error("the kernels of `{module}` cannot be compiled for `{arch}`: {log}")]
+    Compile {
+        /// The codec.
+        module: &'static str,
+        /// The architecture, such as `sm_90`.
+        arch: String,
+        /// What the compiler says.
+        log: String,
+    },
+    /// A call of the driver failed.
+    #[error("`{call}` failed on the GPU: {error:?}")]
+    Driver {
+        /// The call.
+        call: &'static str,
+        /// The driver's reason.
+        error: DriverError,
+    },
+    /// No kernels for this codec.
+    #[error(
+        "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
+         hint: there are some for `window7` (BF16), `codebook16` and `tiered` (BF16, FP8), without options"
+    )]
+    Unsupported {
+        /// The codec.
+        spec: Box<Spec>,
+        /// The type.
+        dtype: DType,
+    },
+    /// A region that is not what a kernel needs.
+    #[error(
+        "a frame of {values} values has {what} of {found} bytes at {address:#x} on the GPU, where it takes {needed}"
+    )]
+    Region {
+        /// Which region.
+        what: &'static str,
+        /// Values of the frame.
+        values: usize,
+        /// Its length.
+        found: u64,
+        /// Its address.
+        address: u64,
+        /// What would do.
+        needed: String,
+    },
+}
+
+/// The result of a driver call, with its name.
+pub(crate) fn check<T>(call: &'static str, result: Result<T, DriverError>) -> Result<T, GpuError> {
+    result.map_err(|error| GpuError::Driver { call, error })
+}

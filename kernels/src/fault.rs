@@ -1,0 +1,57 @@
+//! Why a decoder on the GPU refuses a frame. `cuda/common.cuh` has the same numbers.
+
+use std::fmt;
+
+/// What is wrong with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The header is not that of such a frame.
+    Header,
+    /// The dynamic section has another length than the tiles say.
+    Length,
+    /// An entry of the tile table that no encoder writes.
+    Tile,
+    /// Codes or escapes that contradict one another.
+    Codes,
+    /// Padding that is not zero.
+    Padding,
+    /// A wrong checksum.
+    Checksum,
+    /// Columns have offsets, which the kernels do not know.
+    Columns,
+    /// A number that this build does not know.
+    Other(u32),
+}
+
+impl Fault {
+    /// What a kernel reported; `None` if nothing is wrong.
+    pub(crate) fn of(status: u32) -> Option<Self> {
+        Some(match status {
+            0 => return None,
+            1 => Self::Header,
+            2 => Self::Length,
+            3 => Self::Tile,
+            4 => Self::Codes,
+            5 => Self::Padding,
+            6 => Self::Checksum,
+            7 => Self::Columns,
+            other => Self::Other(other),
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Header => "its header is not that of such a frame",
+            Self::Length => "its dynamic section has another length than its tiles say",
+            Self::Tile => "its tile table has an entry that no encoder writes",
+            Self::Codes => "its codes and escapes contradict one another",
+            Self::Padding => "its padding is not zero",
+            Self::Checksum => "its checksum is wrong",
+            Self::Columns => "its columns have offsets, which the kernels do not know",
+            Self::Other(status) => return write!(f, "the kernel reported {status}"),
+        };
+        f.write_str(text)
+    }
+}

@@ -1,0 +1,27 @@
+//! CUDA kernels of zipwire's codecs, and what launches them.
+//!
+//! CUDA is loaded at run time: the same binary starts on a machine without it, and [`Device::open`] says what is missing.
+//! The kernels are CUDA C++ that NVRTC compiles for the device at hand, once ([`cache`]). Frames are those of
+//! [`zipwire_codec`] in the split layout, byte for byte.
+//!
+//! Nothing here waits for the device unless its documentation says so: lengths of frames stay on the device, and what
+//! follows is ordered by streams. A [`Device`] is a GPU, a [`Stream`] a queue of its work, a [`DeviceRegion`] bytes of its
+//! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`] or a [`Decoder`] of the frames that one launch
+//! codes.
+
+mod batch;
+pub mod cache;
+mod coder;
+mod compile;
+mod device;
+mod error;
+mod fault;
+mod module;
+mod source;
+
+pub use batch::Block;
+pub use coder::{Coder, Decoder, Encoder};
+pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
+pub use error::GpuError;
+pub use fault::Fault;
+pub use source::{Source, sources};

@@ -1,0 +1,46 @@
+//! The codecs that have kernels. Adding one is a file in `cuda/` and an entry here.
+
+use zipwire_codec::{DType, Spec};
+
+/// The kernels of one codec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Module {
+    /// Name of the codec, and what names of its kernels begin with.
+    pub(crate) name: &'static str,
+    /// Its part of the source.
+    pub(crate) text: &'static str,
+    /// Types that it has kernels for.
+    pub(crate) dtypes: &'static [DType],
+    /// Values per block of threads: those of a tile.
+    pub(crate) tile: usize,
+    /// Threads of a block.
+    pub(crate) threads: u32,
+}
+
+impl Module {
+    pub(crate) const ALL: &[Self] = &[Self {
+        name: "window7",
+        text: include_str!("../cuda/window7.cu"),
+        dtypes: &[DType::Bf16],
+        tile: 8192,
+        threads: 256,
+    }];
+
+    /// The kernels that make the frames of `spec`, if there are any.
+    pub(crate) fn of(spec: &Spec, dtype: DType) -> Option<Self> {
+        let name = spec.to_string();
+        Self::ALL.iter().find(|module| module.name == name && module.dtypes.contains(&dtype)).copied()
+    }
+
+    /// Name of a kernel.
+    pub(crate) fn kernel(self, work: &str, dtype: DType) -> String {
+        let suffix = match dtype {
+            DType::Bf16 => "bf16",
+            DType::F16 => "f16",
+            DType::F32 => "f32",
+            DType::F8E4M3 => "e4m3",
+            DType::F8E5M2 => "e5m2",
+        };
+        format!("{}_{work}_{suffix}", self.name)
+    }
+}
