@@ -7,6 +7,8 @@ mod chunks;
 mod drive;
 mod faulty;
 mod hello;
+mod meeting;
+mod ranks;
 pub mod threads;
 
 pub use drive::{Action, Backend, Completion, Event, Outcome, drive};

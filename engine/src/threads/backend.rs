@@ -20,6 +20,7 @@ use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
 use super::pace::{Pace, Parcel, Permits};
 use crate::chunks::{Chunk, Chunks};
 use crate::drive::{Action, Backend, Completion, Event, Outcome, failure};
+use crate::meeting::Mail;
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,7 +53,7 @@ pub(super) struct Copied {
 pub(super) struct Rendezvous<'a> {
     pub(super) fabric: &'a Fabric<'a>,
     pub(super) rank: Rank,
-    pub(super) inbox: Receiver<Note>,
+    pub(super) inbox: Receiver<Mail<Note>>,
     pub(super) codec: Option<&'a dyn Codec>,
     pub(super) payload: &'a Payload,
     pub(super) chunks: &'a Chunks,
@@ -127,7 +128,8 @@ impl Backend for Rendezvous<'_> {
                 self.due.iter().map(|(time_s, _)| *time_s).chain(until_s).fold(f64::INFINITY, f64::min);
             let sleep = Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK);
             match self.inbox.recv_timeout(sleep) {
-                Ok(note) => self.receive(machine, &note)?,
+                Ok(Mail::Note(note)) => self.receive(machine, &note)?,
+                Ok(Mail::Abort) => return Err(self.cancelled(machine)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
@@ -340,7 +342,6 @@ impl<'a> Rendezvous<'a> {
                 }
                 None => Err(self.confused(machine, &key, "was taken without being offered")),
             },
-            Note::Abort => Err(self.cancelled(machine)),
         }
     }
 
