@@ -23,6 +23,7 @@ use self::backend::{Pacing, Rendezvous};
 use self::fabric::{Fabric, Memory, Note};
 use self::pace::{Parcel, Permits, Wire};
 use crate::chunks::Chunks;
+use crate::complaints::Complaints;
 use crate::drive::{Backend, drive};
 use crate::faulty::Faulty;
 use crate::hello::Hello;
@@ -158,7 +159,7 @@ impl RankJob<'_> {
             codec: self.codec,
             payload: self.setup.payload,
             chunks,
-            segments: &self.setup.plan.segments,
+            complaints: Complaints { segments: &self.setup.plan.segments },
             stuck_after: self.setup.stuck_after,
             opened_s: HashMap::new(),
             offered: HashMap::new(),
