@@ -1,0 +1,30 @@
+// What tests control, what they can count, and the error that sticks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "api.h"
+
+namespace fake {
+struct Settings {
+    std::atomic<uint64_t> seed, drop_wait, memory;
+    std::atomic<unsigned> delay_us, workers, devices, deadline_ms;
+    std::atomic<uint64_t> launches{0}, waits{0}, bytes_copied{0};
+
+    Settings();
+};
+Settings& settings();
+
+// The error that all calls return once something is broken beyond repair, as on a device.
+int sticky_error();
+void stick(int error);
+
+// Complains on stderr and returns the error: a test that expects none then shows why there is one.
+int refuse(int error, const char* function, const char* why);
+}  // namespace fake
+
+#define RETURN_IF_BROKEN                                            \
+    do {                                                            \
+        if (const int broken = fake::sticky_error()) return broken; \
+    } while (false)

@@ -1,0 +1,252 @@
+//! Calls the C++ compiler, once for each content: what is compiled stays in a folder that is named by a hash of all inputs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fmt::Write as _, fs, io, thread};
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::BuildError;
+use crate::files::{CUDA, MODULE, NVRTC, RUNTIME, RUNTIME_HEADERS};
+use crate::scan;
+
+/// What the compiler said, beside a module.
+pub(crate) const WARNINGS: &str = "warnings.txt";
+/// The folder of everything that is compiled.
+pub(crate) const CACHE: &str = "zipwire-emulation";
+
+/// The C++ compiler of the system, and the folder of what it has compiled.
+pub(crate) struct Compiler {
+    program: OsString,
+    /// What it says of itself: another compiler makes other files.
+    version: Vec<u8>,
+    cache: PathBuf,
+}
+
+/// For kernels, on top of the common ones. They read one memory as values of several types.
+const KERNEL_FLAGS: [&str; 10] = [
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-fno-strict-aliasing",
+    "-ffp-contract=off",
+    "-fno-plt",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wno-unknown-pragmas",
+    "-Wno-unused-function",
+];
+const LIBRARY_FLAGS: [&str; 7] =
+    ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-Wall", "-Wextra"];
+
+impl Compiler {
+    pub(crate) fn find() -> Result<Self, BuildError> {
+        let program = env::var_os("CXX").filter(|name| !name.is_empty()).unwrap_or_else(|| "c++".into());
+        let version = Command::new(&program).arg("--version").output();
+        let version = version
+            .ok()
+            .filter(|output| output.status.success())
+            .ok_or_else(|| BuildError::NoCompiler { compiler: program.to_string_lossy().into_owned() })?;
+        Ok(Self { program, version: version.stdout, cache: cache_folder() })
+    }
+
+    /// The folder of `libcuda.so.1` and `libnvrtc.so.13`.
+    pub(crate) fn libraries(&self) -> Result<PathBuf, BuildError> {
+        let files = || RUNTIME_HEADERS.iter().chain(&RUNTIME).chain([&NVRTC]);
+        let shared = || CUDA.iter().chain([&MODULE]);
+        let key = self.key(files().chain(shared()).map(|file| file.1).chain(LIBRARY_FLAGS));
+        self.once(&format!("driver-{key}"), |folder| {
+            write_all(&folder.join("runtime"), files())?;
+            write_all(&folder.join("cuda"), shared())?;
+            let compile = |name: &&str| {
+                let object = folder.join(name).with_extension("o");
+                let source = folder.join("runtime").join(name);
+                run(name, self.command(&LIBRARY_FLAGS).arg("-c").arg(source).arg("-o").arg(&object))?;
+                Ok(object)
+            };
+            let names: Vec<&str> = RUNTIME.iter().chain([&NVRTC]).map(|file| file.0).collect();
+            let objects = in_parallel(&names, compile)?;
+            let (nvrtc, cuda) = objects.split_last().expect("there are several sources");
+            for (name, objects) in [("libcuda.so.1", cuda), ("libnvrtc.so.13", std::slice::from_ref(nvrtc))] {
+                let mut command = self.command(&["-shared", "-pthread"]);
+                command.arg(format!("-Wl,-soname,{name}")).args(objects).arg("-o").arg(folder.join(name));
+                run(name, command.arg("-ldl"))?;
+            }
+            // Whoever looks for a library tries the name without a version first.
+            for (name, target) in [("libcuda.so", "libcuda.so.1"), ("libnvrtc.so", "libnvrtc.so.13")] {
+                link(target, &folder.join(name))?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The library of one kernel source.
+    pub(crate) fn module(
+        &self,
+        source: &str,
+        variant: &str,
+        libraries: &Path,
+    ) -> Result<PathBuf, BuildError> {
+        let wrapper = wrapper(source);
+        let driver = libraries.to_string_lossy();
+        let key = self.key([source, &wrapper, variant, &driver].into_iter().chain(KERNEL_FLAGS));
+        let folder = self.once(&format!("module-{variant}-{key}"), |folder| {
+            write_all(folder, CUDA.iter().chain([&MODULE]))?;
+            write(&folder.join("kernel.cu"), source)?;
+            write(&folder.join("module.cpp"), &wrapper)?;
+            let mut command = self.command(&KERNEL_FLAGS);
+            command.arg("-shared").arg("-include").arg(folder.join("cuda.h")).arg(folder.join("module.cpp"));
+            command.arg("-o").arg(folder.join("module.so")).arg(libraries.join("libcuda.so.1"));
+            let warnings = run("kernel.cu", &mut command)?;
+            write(&folder.join(WARNINGS), &warnings)
+        })?;
+        Ok(folder.join("module.so"))
+    }
+
+    /// Fills the folder of this name unless an earlier process has. What is there is complete: it appears by a rename.
+    fn once(
+        &self,
+        name: &str,
+        fill: impl FnOnce(&Path) -> Result<(), BuildError>,
+    ) -> Result<PathBuf, BuildError> {
+        let folder = self.cache.join(name);
+        if folder.exists() {
+            return Ok(folder);
+        }
+        static BUILDS: AtomicUsize = AtomicUsize::new(0);
+        let number = BUILDS.fetch_add(1, Ordering::Relaxed);
+        let unfinished = self.cache.join(format!("unfinished-{name}-{}-{number}", std::process::id()));
+        fs::create_dir_all(&unfinished).map_err(failed(&unfinished))?;
+        let filled = fill(&unfinished);
+        let moved = filled.and_then(|()| match fs::rename(&unfinished, &folder) {
+            // Another process was faster, with the same content.
+            Err(_) if folder.exists() => Ok(()),
+            moved => moved.map_err(failed(&folder)),
+        });
+        // Left over only if something failed, which is reported, or if another process was faster.
+        let _ = fs::remove_dir_all(&unfinished);
+        moved.map(|()| folder)
+    }
+
+    fn command(&self, flags: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(flags);
+        command
+    }
+
+    fn key<'a>(&self, inputs: impl Iterator<Item = &'a str>) -> String {
+        let mut all = self.version.clone();
+        for input in inputs {
+            all.extend((input.len() as u64).to_le_bytes());
+            all.extend(input.as_bytes());
+        }
+        format!("{:032x}", xxh3_128(&all))
+    }
+}
+
+/// Below the folder of the build that made this program, so that `cargo clean` removes it.
+fn cache_folder() -> PathBuf {
+    let target = env::current_exe().ok().and_then(|program| {
+        let deps =
+            program.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == "deps"))?;
+        Some(deps.parent()?.parent()?.join("tmp"))
+    });
+    target.unwrap_or_else(env::temp_dir).join(CACHE)
+}
+
+/// What is compiled for a source: the source, and behind it the table of what it has.
+fn wrapper(source: &str) -> String {
+    let mut text = String::from("#include \"kernel.cu\"\n#include \"module.h\"\n");
+    let arrays = scan::dynamic_arrays(source);
+    if !arrays.is_empty() {
+        let labels: Vec<String> = arrays.iter().map(|name| format!("CUEMU_DYNAMIC_LABEL({name})")).collect();
+        writeln!(text, "CUEMU_DYNAMIC_SHARED({})", labels.join(" ")).expect("strings take all text");
+    }
+    text.push_str("static const cuemu::Kernel cuemu_kernels[] = {\n");
+    let kernels = scan::kernels(source);
+    for kernel in &kernels {
+        let threads = kernel.max_threads.as_deref().unwrap_or("0");
+        writeln!(text, "    CUEMU_KERNEL({}, ({threads})),", kernel.name).expect("strings take all text");
+    }
+    let dynamic = if arrays.is_empty() {
+        "0, nullptr"
+    } else {
+        "CUEMU_DYNAMIC_BYTES, []() -> char* { return cuemu_dynamic; }"
+    };
+    writeln!(
+        text,
+        "}};\n// Without any shared variable there would be no thread-local segment.\n\
+         static __thread char cuemu_some_shared;\n\
+         extern \"C\" __attribute__((visibility(\"default\"))) const cuemu::Module cuemu_module = {{\n    \
+         cuemu_kernels, {}, {dynamic}, []() -> char* {{ return &cuemu_some_shared; }}}};",
+        kernels.len()
+    )
+    .expect("strings take all text");
+    text
+}
+
+/// Runs a compiler. Returns what it says where it succeeds.
+fn run(file: &str, command: &mut Command) -> Result<String, BuildError> {
+    let output = command.output().map_err(failed(Path::new(command.get_program())))?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() {
+        Ok(said)
+    } else {
+        Err(BuildError::Compile { file: file.to_owned(), output: said })
+    }
+}
+
+/// Applies `work` to all items on as many threads as there are cores. Results are in the order of the items.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(&T) -> Result<R, BuildError> + Sync,
+) -> Result<Vec<R>, BuildError> {
+    let results: Vec<Mutex<Option<Result<R, BuildError>>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..cores.min(items.len()) {
+            scope.spawn(|| {
+                while let Some(index) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len())
+                {
+                    *results[index].lock().expect("no thread panics while it holds it") =
+                        Some(work(&items[index]));
+                }
+            });
+        }
+    });
+    let take = |result: Mutex<Option<_>>| result.into_inner().expect("no thread panics while it holds it");
+    results.into_iter().map(|result| take(result).expect("every item is worked on")).collect()
+}
+
+pub(crate) fn read(path: &Path) -> Result<String, BuildError> {
+    fs::read_to_string(path).map_err(failed(path))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), BuildError> {
+    fs::write(path, text).map_err(failed(path))
+}
+
+fn write_all<'a>(
+    folder: &Path,
+    files: impl Iterator<Item = &'a (&'a str, &'a str)>,
+) -> Result<(), BuildError> {
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    files.into_iter().try_for_each(|(name, text)| write(&folder.join(name), text))
+}
+
+fn link(target: &str, path: &Path) -> Result<(), BuildError> {
+    #[cfg(unix)]
+    return std::os::unix::fs::symlink(target, path).map_err(failed(path));
+    #[cfg(not(unix))]
+    return Err(BuildError::Files { path: path.join(target), source: io::ErrorKind::Unsupported.into() });
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> BuildError {
+    let path = path.to_owned();
+    move |source| BuildError::Files { path, source }
+}

@@ -1,0 +1,23 @@
+//! CUDA kernels on the CPU, for tests: the unmodified code calls a driver, and below it is an emulation.
+//!
+//! [`Emulation::build`] compiles kernel sources with the C++ compiler of the system, next to a fake `libcuda.so.1` and a fake
+//! `libnvrtc.so.13`. A process that is started with [`Emulation::environment`] loads these instead of the real ones.
+//! [`harness`] is the main function of a test that does so with itself.
+//!
+//! - `cuda/` is what a kernel source sees: a portable subset of CUDA C++. Threads are fibers; barriers, shuffles and masks are
+//!   checked; shared memory is poisoned; with a seed, the order of threads is random.
+//! - `runtime/` is the fake driver. Streams are queues with a thread each, and delays if asked for, so that a wait that is
+//!   missing shows. Memory has guards. See [`Controls`] for what tests can set and count.
+//!
+//! It is no model of a GPU: no timing, no weak memory order, no inline PTX. What runs here can still be slow or wrong there.
+
+mod compiler;
+mod controls;
+mod emulation;
+mod files;
+mod harness;
+mod scan;
+
+pub use controls::Controls;
+pub use emulation::{BuildError, Emulation};
+pub use harness::{Scene, harness, scene};

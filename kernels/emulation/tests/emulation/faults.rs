@@ -1,0 +1,103 @@
+//! Kernels with faults: they are found, and say where.
+
+use std::process::ExitCode;
+
+use zipwire_emulation::{Controls, Emulation, Scene, scene};
+
+use crate::gpu::Gpu;
+use crate::{SOURCES, Test};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("faults::a_missing_barrier_shows", a_missing_barrier_shows),
+    ("faults::lanes_in_different_calls", || {
+        dies("diverge", "nothing can run any more", "__ballot_sync(0xffffffffu, 1)")
+    }),
+    ("faults::a_lane_outside_of_its_mask", || {
+        dies("not_in_mask", "not in its own mask", "__ballot_sync(0x7fffffffu")
+    }),
+    ("faults::lanes_with_different_masks", || dies("different_masks", "different masks", "0xffff0001u")),
+    ("faults::a_lane_that_never_comes", || dies("never_come", "nothing can run any more", "__syncwarp();")),
+    ("faults::a_shuffle_from_outside", || dies("from_outside", "outside of the mask", "__shfl_sync(0xffu")),
+    ("faults::a_wait_without_end", || dies("wait_for_ever", "still waits", "while (*flag == 0)")),
+    ("faults::a_write_behind_dynamic_shared_memory", a_write_behind_dynamic_shared_memory),
+];
+
+pub(crate) const SCENES: &[Scene] = &[
+    Scene { name: "reverse", run: reverse },
+    Scene { name: "diverge", run: || launch("diverge", 0) },
+    Scene { name: "not_in_mask", run: || launch("not_in_mask", 0) },
+    Scene { name: "different_masks", run: || launch("different_masks", 0) },
+    Scene { name: "never_come", run: || launch("never_come", 0) },
+    Scene { name: "from_outside", run: || launch("from_outside", 0) },
+    Scene { name: "wait_for_ever", run: || launch("wait_for_ever", 0) },
+    Scene { name: "behind_dynamic", run: || launch("behind_dynamic", 124) },
+];
+
+/// Launches a kernel with 32 threads; the process is not expected to survive it.
+fn launch(kernel: &str, dynamic: u32) -> ExitCode {
+    Controls::find().unwrap().set_deadline_ms(200);
+    let gpu = Gpu::open(0);
+    let values = gpu.zeros::<u32>(64);
+    gpu.launch(kernel, 1, 32, dynamic, &mut [values.arg()]);
+    gpu.synchronize().unwrap();
+    ExitCode::SUCCESS
+}
+
+/// The process dies, and names the kernel, a thread, and the line that has `code`, the first one of the kernel's.
+fn dies(kernel: &str, message: &str, code: &str) {
+    let output = scene(kernel).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains(message), "{said}");
+    assert!(said.contains(&format!("kernel `{kernel}`")) && said.contains("thread ("), "{said}");
+    let after = SOURCES[0].find(&format!("void {kernel}(")).unwrap();
+    let at = after + SOURCES[0][after..].find(code).unwrap();
+    let line = SOURCES[0][..at].lines().count();
+    assert!(said.contains(&format!("line {line}")), "line {line} is not in: {said}");
+}
+
+fn a_write_behind_dynamic_shared_memory() {
+    let output = scene("behind_dynamic").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("behind the dynamic shared memory"), "{said}");
+}
+
+/// Prints for how many seeds a kernel with barriers gives a wrong result.
+fn reverse() -> ExitCode {
+    const ROUNDS: u32 = 5;
+    let controls = Controls::find().unwrap();
+    let gpu = Gpu::open(0);
+    let values: Vec<u32> = (0..512).collect();
+    let block = |block: &[u32]| block.iter().rev().map(|value| value + ROUNDS).collect::<Vec<_>>();
+    let expected: Vec<u32> = values.chunks(128).flat_map(block).collect();
+    let is_wrong = |seed: &u64| {
+        controls.set_seed(*seed);
+        let buffer = gpu.upload(&values);
+        gpu.launch("reverse", 4, 128, 0, &mut [buffer.arg(), crate::gpu::arg(&mut { ROUNDS })]);
+        gpu.download(&buffer) != expected
+    };
+    println!("{}", (1..21u64).filter(is_wrong).count());
+    ExitCode::SUCCESS
+}
+
+fn a_missing_barrier_shows() {
+    let wrong_seeds = |source: &str, variant: &str| -> u32 {
+        let emulation = Emulation::build(&[source], variant).unwrap();
+        let output = scene("reverse").envs(emulation.environment()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
+    };
+    let source = SOURCES[0];
+    let kernel = source.find("void __launch_bounds__(128) reverse").unwrap();
+    let barrier = "__syncthreads();";
+    let first = kernel + source[kernel..].find(barrier).unwrap();
+    let second = first + 1 + source[first + 1..].find(barrier).unwrap();
+    assert_eq!(wrong_seeds(source, "whole"), 0);
+    for (at, variant) in [(first, "without-first"), (second, "without-second")] {
+        let mut faulty = source.to_owned();
+        faulty.replace_range(at..at + barrier.len(), "");
+        let wrong = wrong_seeds(&faulty, variant);
+        eprintln!("{variant}: wrong with {wrong} of 20 seeds");
+        assert!(wrong > 0, "{variant} is not noticed");
+    }
+}

@@ -1,0 +1,154 @@
+//! Streams are asynchronous, and waits between them are needed.
+
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{result, sys};
+use zipwire_emulation::Controls;
+
+use crate::Test;
+use crate::gpu::{Gpu, arg};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("streams::a_missing_wait_shows", a_missing_wait_shows),
+    ("streams::a_dropped_wait_shows", a_dropped_wait_shows),
+    ("streams::queries_tell_the_truth", queries_tell_the_truth),
+    ("streams::host_functions_run_in_turn", host_functions_run_in_turn),
+    ("streams::the_default_stream_is_refused", the_default_stream_is_refused),
+];
+
+const SEEDS: std::ops::Range<u64> = 1..21;
+
+fn controls() -> Controls {
+    Controls::find().expect("the harness has started this below the emulation")
+}
+
+fn event(flags: sys::CUevent_flags) -> sys::CUevent {
+    result::event::create(flags).unwrap()
+}
+
+/// One stream fills, another one adds: whether the sum is wrong without, or with, a wait for the first.
+fn is_wrong(gpu: &Gpu, wait: bool) -> bool {
+    const COUNT: u32 = 1000;
+    let (first, second) = (gpu.stream, Gpu::stream());
+    let values = gpu.zeros::<u32>(COUNT as usize);
+    let others = gpu.upload(&vec![1u32; COUNT as usize]);
+    gpu.synchronize().unwrap();
+    let filled = event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+    let blocks = COUNT.div_ceil(256);
+    let mut count = COUNT;
+    gpu.launch_on(first, "fill", blocks, 256, 0, &mut [values.arg(), arg(&mut count), arg(&mut 41u32)])
+        .unwrap();
+    // SAFETY: streams, event and buffers live until the end of the test.
+    unsafe {
+        result::event::record(filled, first).unwrap();
+        if wait {
+            let flags = sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
+            result::stream::wait_event(second, filled, flags).unwrap();
+        }
+    }
+    gpu.launch_on(second, "add", blocks, 256, 0, &mut [values.arg(), others.arg(), arg(&mut count)]).unwrap();
+    // SAFETY: as above.
+    unsafe {
+        result::stream::synchronize(second).unwrap();
+        result::stream::destroy(second).unwrap();
+        result::event::destroy(filled).unwrap();
+    }
+    gpu.download(&values) != vec![42; COUNT as usize]
+}
+
+fn wrong_seeds(gpu: &Gpu, mut test: impl FnMut(&Gpu) -> bool) -> usize {
+    controls().set_delay_us(2000);
+    let wrong = SEEDS
+        .filter(|seed| {
+            controls().set_seed(*seed);
+            test(gpu)
+        })
+        .count();
+    controls().set_seed(0);
+    controls().set_delay_us(0);
+    wrong
+}
+
+fn a_missing_wait_shows() {
+    let gpu = Gpu::open(0);
+    let wrong = wrong_seeds(&gpu, |gpu| is_wrong(gpu, false));
+    eprintln!("without a wait: wrong with {wrong} of 20 seeds");
+    assert!(wrong > 0);
+    assert_eq!(wrong_seeds(&gpu, |gpu| is_wrong(gpu, true)), 0);
+}
+
+fn a_dropped_wait_shows() {
+    let gpu = Gpu::open(0);
+    let waits = controls().waits();
+    let wrong = wrong_seeds(&gpu, |gpu| {
+        controls().drop_wait(1);
+        is_wrong(gpu, true)
+    });
+    assert!(wrong > 0);
+    assert_eq!(controls().waits() - waits, 20);
+    // Only the one that was named is dropped.
+    controls().drop_wait(21);
+    assert_eq!(wrong_seeds(&gpu, |gpu| is_wrong(gpu, true)), 0);
+    controls().drop_wait(0);
+}
+
+fn queries_tell_the_truth() {
+    let gpu = Gpu::open(0);
+    let (begin, end) =
+        (event(sys::CUevent_flags::CU_EVENT_DEFAULT), event(sys::CUevent_flags::CU_EVENT_DEFAULT));
+    extern "C" fn sleep(_: *mut std::ffi::c_void) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // SAFETY: stream and events live until the end of the test; the function looks at nothing.
+    unsafe {
+        assert_eq!(result::event::query(end), Ok(()), "an event that was never recorded is complete");
+        result::event::record(begin, gpu.stream).unwrap();
+        let start = Instant::now();
+        sys::cuLaunchHostFunc(gpu.stream, Some(sleep), std::ptr::null_mut()).result().unwrap();
+        result::event::record(end, gpu.stream).unwrap();
+        assert!(start.elapsed() < Duration::from_millis(40), "work is queued, not done");
+        let not_ready = Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_READY));
+        assert_eq!(result::event::query(end), not_ready);
+        assert_eq!(sys::cuStreamQuery(gpu.stream).result(), not_ready);
+        result::event::synchronize(end).unwrap();
+        assert_eq!(result::event::query(end), Ok(()));
+        gpu.synchronize().unwrap();
+        assert_eq!(sys::cuStreamQuery(gpu.stream).result(), Ok(()));
+        let elapsed = result::event::elapsed(begin, end).unwrap();
+        assert!((50.0..5000.0).contains(&elapsed), "{elapsed} ms");
+    }
+}
+
+fn host_functions_run_in_turn() {
+    let gpu = Gpu::open(0);
+    let values = gpu.zeros::<u32>(1);
+    extern "C" fn read(pointer: *mut std::ffi::c_void) {
+        // SAFETY: the test passes its own variable and an emulated address, both alive until the stream is done.
+        unsafe {
+            let (address, seen) = *pointer.cast::<(u64, *mut u32)>();
+            *seen = *(address as *const u32);
+        }
+    }
+    let mut seen = 0u32;
+    let mut argument = (values.pointer, &raw mut seen);
+    gpu.launch("fill", 1, 32, 0, &mut [values.arg(), arg(&mut 1u32), arg(&mut 7u32)]);
+    // SAFETY: the argument lives until the stream is done.
+    unsafe { sys::cuLaunchHostFunc(gpu.stream, Some(read), arg(&mut argument)).result() }.unwrap();
+    gpu.launch("fill", 1, 32, 0, &mut [values.arg(), arg(&mut 1u32), arg(&mut 8u32)]);
+    gpu.synchronize().unwrap();
+    assert_eq!(seen, 7);
+}
+
+fn the_default_stream_is_refused() {
+    let gpu = Gpu::open(0);
+    let values = gpu.zeros::<u32>(1);
+    let launched = gpu.launch_on(
+        std::ptr::null_mut(),
+        "fill",
+        1,
+        32,
+        0,
+        &mut [values.arg(), arg(&mut 1u32), arg(&mut 7u32)],
+    );
+    assert_eq!(launched, Err(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)));
+}
