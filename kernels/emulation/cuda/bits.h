@@ -50,6 +50,19 @@ inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y)
 inline unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffffu) * (y & 0xffffffu); }
 inline unsigned __usad(unsigned x, unsigned y, unsigned sum) { return (x > y ? x - y : y - x) + sum; }
 
+// Four products of bytes and a sum, modulo 2^32.
+inline unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+    for (int at = 0; at < 32; at += 8) sum += (x >> at & 0xffu) * (y >> at & 0xffu);
+    return sum;
+}
+inline int __dp4a(int x, int y, int sum) {
+    unsigned total = (unsigned)sum;
+    for (int at = 0; at < 32; at += 8) total += (unsigned)((signed char)(x >> at) * (signed char)(y >> at));
+    return (int)total;
+}
+
+inline void __trap() { __builtin_trap(); }
+
 namespace cuemu {
 template <class To, class From>
 inline To same_bits(From from) {

@@ -25,7 +25,9 @@
 
 // One block runs on one thread of the system at a time, so shared memory is memory of that thread. The runtime fills all of
 // it with poison before each block. `extern __shared__` arrays are defined by the code behind the source, see `module.h`.
-#define __shared__ thread_local
+//
+// `used`, or the compiler would read zeros from what no thread writes. Alignment is `__align__`, not `alignas`.
+#define __shared__ __attribute__((used)) thread_local
 
 typedef __SIZE_TYPE__ size_t;
 

@@ -27,7 +27,7 @@ pub(crate) struct Compiler {
 }
 
 /// For kernels, on top of the common ones. They read one memory as values of several types.
-const KERNEL_FLAGS: [&str; 10] = [
+const KERNEL_FLAGS: [&str; 11] = [
     "-std=c++17",
     "-O2",
     "-fPIC",
@@ -38,6 +38,8 @@ const KERNEL_FLAGS: [&str; 10] = [
     "-Wall",
     "-Wno-unknown-pragmas",
     "-Wno-unused-function",
+    // Of `extern __shared__`: see `cuda.h`.
+    "-Wno-attributes",
 ];
 const LIBRARY_FLAGS: [&str; 7] =
     ["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-Wall", "-Wextra"];

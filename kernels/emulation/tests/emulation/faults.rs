@@ -10,10 +10,10 @@ use crate::{SOURCES, Test};
 pub(crate) const TESTS: &[Test] = &[
     ("faults::a_missing_barrier_shows", a_missing_barrier_shows),
     ("faults::lanes_in_different_calls", || {
-        dies("diverge", "nothing can run any more", "__ballot_sync(0xffffffffu, 1)")
+        dies("diverge", "nothing can run any more", "__ballot_sync(0xffffffffu, 1)");
     }),
     ("faults::a_lane_outside_of_its_mask", || {
-        dies("not_in_mask", "not in its own mask", "__ballot_sync(0x7fffffffu")
+        dies("not_in_mask", "not in its own mask", "__ballot_sync(0x7fffffffu");
     }),
     ("faults::lanes_with_different_masks", || dies("different_masks", "different masks", "0xffff0001u")),
     ("faults::a_lane_that_never_comes", || dies("never_come", "nothing can run any more", "__syncwarp();")),

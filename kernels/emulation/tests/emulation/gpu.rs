@@ -2,6 +2,8 @@
 
 use std::ffi::{CString, c_void};
 use std::mem::size_of;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cudarc::driver::{result, sys};
 
@@ -42,7 +44,7 @@ impl Gpu {
         unsafe {
             let context = result::primary_ctx::retain(device).unwrap();
             result::ctx::set_current(context).unwrap();
-            let module = result::module::load_data(b"any\0".as_ptr().cast()).unwrap();
+            let module = result::module::load_data(c"any".as_ptr().cast()).unwrap();
             Self { module, stream: Self::stream() }
         }
     }
@@ -122,5 +124,31 @@ impl Gpu {
             let function = result::module::get_function(self.module, name).unwrap();
             result::launch_kernel(function, grid, block, dynamic, stream, args)
         }
+    }
+}
+
+/// Something in a stream that what is behind it waits for, until it is opened.
+pub(crate) struct Gate {
+    is_open: &'static AtomicBool,
+}
+
+impl Gate {
+    pub(crate) fn close(stream: sys::CUstream) -> Self {
+        extern "C" fn wait(is_open: *mut c_void) {
+            // SAFETY: `close` passes an `AtomicBool` that lives as long as the process.
+            let is_open = unsafe { &*is_open.cast::<AtomicBool>() };
+            while !is_open.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let is_open: &AtomicBool = Box::leak(Box::default());
+        let argument = std::ptr::from_ref(is_open).cast_mut().cast();
+        // SAFETY: the function is for this argument, which lives long enough.
+        unsafe { sys::cuLaunchHostFunc(stream, Some(wait), argument).result() }.unwrap();
+        Self { is_open }
+    }
+
+    pub(crate) fn open(self) {
+        self.is_open.store(true, Ordering::Release);
     }
 }

@@ -51,6 +51,8 @@ extern "C" __global__ void intrinsics(const u32* a, const u32* b, const u32* c, 
     PUT(__clzll((long long)wide));
     PUT(__brev(x));
     PUT(__usad(x, y, z));
+    PUT(__dp4a(x, y, z));
+    PUT(__dp4a((int)x, (int)y, (int)z));
     PUT(min(x, y));
     PUT(max((int)x, (int)y));
 }

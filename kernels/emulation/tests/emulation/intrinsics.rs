@@ -98,7 +98,7 @@ fn packed(list: &mut Vec<(String, Intrinsic)>, bits: u32) {
     put("vcmpleu", |x, y| -i64::from(x <= y), false, None);
     put("vsetltu", |x, y| i64::from(x < y), false, None);
     let sum = move |x, y, _| {
-        parts(x, bits).into_iter().zip(parts(y, bits)).map(|(x, y)| (x - y).abs() as u32).sum()
+        parts(x, bits).into_iter().zip(parts(y, bits)).map(|(x, y)| x.abs_diff(y) as u32).sum()
     };
     list.push((format!("vsadu{}", 32 / bits), Box::new(sum)));
 }
@@ -108,6 +108,11 @@ fn halves(x: u32, y: u32, z: u32, op: fn(u16, u16, u16) -> u16) -> u32 {
     let low = op(x as u16, y as u16, z as u16);
     let high = op((x >> 16) as u16, (y >> 16) as u16, (z >> 16) as u16);
     u32::from(high) << 16 | u32::from(low)
+}
+
+fn dot(x: u32, y: u32, sum: u32, value: fn(i64) -> i64) -> u32 {
+    let products = parts(x, 8).into_iter().zip(parts(y, 8)).map(|(x, y)| value(x) * value(y));
+    (i64::from(sum) + products.sum::<i64>()) as u32
 }
 
 fn others() -> Vec<(String, Intrinsic)> {
@@ -130,8 +135,8 @@ fn others() -> Vec<(String, Intrinsic)> {
         ("funnelshift_r", Box::new(move |x, y, z| (wide(x, y) >> (z % 32)) as u32)),
         ("funnelshift_lc", Box::new(move |x, y, z| (wide(x, y) << (z % 64).min(32) >> 32) as u32)),
         ("funnelshift_rc", Box::new(move |x, y, z| (wide(x, y) >> (z % 64).min(32)) as u32)),
-        ("umulhi", Box::new(|x, y, _| (u64::from(x) * u64::from(y) >> 32) as u32)),
-        ("mulhi", Box::new(|x, y, _| (i64::from(x as i32) * i64::from(y as i32) >> 32) as u32)),
+        ("umulhi", Box::new(|x, y, _| ((u64::from(x) * u64::from(y)) >> 32) as u32)),
+        ("mulhi", Box::new(|x, y, _| ((i64::from(x as i32) * i64::from(y as i32)) >> 32) as u32)),
         ("popc", Box::new(|x, _, _| x.count_ones())),
         ("popcll", Box::new(move |x, y, _| wide(x, y).count_ones())),
         ("ffs", Box::new(|x, _, _| if x == 0 { 0 } else { x.trailing_zeros() + 1 })),
@@ -140,6 +145,8 @@ fn others() -> Vec<(String, Intrinsic)> {
         ("clzll", Box::new(move |x, y, _| wide(x, y).leading_zeros())),
         ("brev", Box::new(|x, _, _| x.reverse_bits())),
         ("usad", Box::new(|x, y, z| x.abs_diff(y).wrapping_add(z))),
+        ("dp4a of unsigned bytes", Box::new(|x, y, z| dot(x, y, z, |byte| byte))),
+        ("dp4a of signed bytes", Box::new(|x, y, z| dot(x, y, z, |byte| signed(byte, 8)))),
         ("min", Box::new(|x, y, _| x.min(y))),
         ("max", Box::new(|x, y, _| (x as i32).max(y as i32) as u32)),
     ];

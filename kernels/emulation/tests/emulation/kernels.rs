@@ -14,6 +14,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("kernels::parameters_of_all_sizes", parameters),
     ("kernels::atomics_between_blocks", atomics),
     ("kernels::dynamic_shared_memory", dynamic_shared_memory),
+    ("kernels::shared_memory_is_poisoned_before_each_block", unwritten),
 ];
 
 /// Orders of threads that are tried. 0 is the plain one.
@@ -217,4 +218,12 @@ fn dynamic_shared_memory() {
     };
     assert!(launch(48 << 10).is_ok());
     assert!(launch((48 << 10) + 1).is_err(), "more must be asked for before");
+}
+
+fn unwritten() {
+    in_all_orders(|gpu| {
+        let output = gpu.zeros::<u32>(64);
+        gpu.launch("unwritten", 5, 32, 128, &mut [output.arg()]);
+        assert_eq!(gpu.download(&output), [0xa5a5_a5a5; 64]);
+    });
 }

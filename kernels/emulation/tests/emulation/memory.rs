@@ -1,19 +1,18 @@
 //! Guards around memory, ranges of copies, and when copies happen.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use cudarc::driver::{result, sys};
 use zipwire_emulation::{Controls, Scene, scene};
 
 use crate::Test;
-use crate::gpu::{Gpu, arg};
+use crate::gpu::{Gate, Gpu, arg};
 
 pub(crate) const TESTS: &[Test] = &[
     ("memory::guards_find_a_write_behind", || finds("write-behind", "out of bounds: byte 40 of allocation")),
     ("memory::guards_find_a_write_before", || finds("write-before", "out of bounds: byte -4 of allocation")),
     ("memory::guards_find_a_use_after_free", || {
-        finds("use-after-free", "use after free: byte 0 of allocation")
+        finds("use-after-free", "use after free: byte 0 of allocation");
     }),
     ("memory::guards_are_looked_at_when_the_process_ends", guards_at_the_end),
     ("memory::copies_stay_inside_one_allocation", copies_stay_inside),
@@ -24,9 +23,9 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 pub(crate) const SCENES: &[Scene] = &[
-    Scene { name: "write-behind", run: || breaks(|gpu, at| write(gpu, at)) },
+    Scene { name: "write-behind", run: || breaks(write) },
     Scene { name: "write-before", run: || breaks(|gpu, at| write(gpu, at - 44)) },
-    Scene { name: "use-after-free", run: || breaks(|gpu, at| use_after_free(gpu, at)) },
+    Scene { name: "use-after-free", run: || breaks(use_after_free) },
     Scene { name: "write-and-leave", run: write_and_leave },
 ];
 
@@ -74,8 +73,11 @@ fn write_and_leave() -> ExitCode {
     let gpu = Gpu::open(0);
     let values = gpu.zeros::<u32>(10);
     write(&gpu, values.pointer + 40);
-    // Nothing looks at memory here.
-    std::thread::sleep(Duration::from_millis(100));
+    // Queries do not look at memory.
+    // SAFETY: the stream lives until the end of the process.
+    while unsafe { sys::cuStreamQuery(gpu.stream) } == sys::CUresult::CUDA_ERROR_NOT_READY {
+        std::thread::yield_now();
+    }
     ExitCode::SUCCESS
 }
 
@@ -120,18 +122,17 @@ fn locked_memory_is_late() {
     unsafe {
         let locked = result::malloc_host(64, 0).unwrap().cast::<u8>();
         let bytes = std::slice::from_raw_parts_mut(locked, 64);
-        extern "C" fn sleep(_: *mut std::ffi::c_void) {
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        sys::cuLaunchHostFunc(gpu.stream, Some(sleep), std::ptr::null_mut()).result().unwrap();
+        let gate = Gate::close(gpu.stream);
         result::memcpy_dtoh_async(bytes, values.pointer, gpu.stream).unwrap();
         assert_eq!(locked.read_volatile(), 0xcd, "the copy must wait for its turn");
+        gate.open();
         gpu.synchronize().unwrap();
         assert_eq!(locked.read_volatile(), 5);
         // And read when the copy runs: whoever writes too early changes what arrives.
-        sys::cuLaunchHostFunc(gpu.stream, Some(sleep), std::ptr::null_mut()).result().unwrap();
+        let gate = Gate::close(gpu.stream);
         result::memcpy_htod_async(values.pointer, bytes, gpu.stream).unwrap();
         locked.write_volatile(6);
+        gate.open();
         assert_eq!(gpu.download(&values)[0], 6);
         result::free_host(locked.cast()).unwrap();
     }

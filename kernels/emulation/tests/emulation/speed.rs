@@ -12,7 +12,8 @@ fn pack() {
     const BASE: u32 = 118;
     let value = |i: usize| {
         let hash = (i as u32).wrapping_mul(2_654_435_761);
-        let exponent = if hash % 50 == 0 { hash >> 16 & 0xff } else { BASE + hash.leading_zeros() % 7 };
+        let exponent =
+            if hash.is_multiple_of(50) { hash >> 16 & 0xff } else { BASE + hash.leading_zeros() % 7 };
         (hash >> 31 << 15 | exponent << 7 | (hash >> 3 & 0x7f)) as u16
     };
     let values: Vec<u16> = (0..TILES * 1024).map(value).collect();

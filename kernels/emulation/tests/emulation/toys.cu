@@ -185,6 +185,15 @@ extern "C" __global__ void atomics(u32* words, u64* longs) {
     atomicExch(&words[7], 0u);
 }
 
+// What shared memory holds before anything is written.
+extern "C" __global__ void unwritten(u32* out) {
+    __shared__ u32 values[32];
+    extern __shared__ u32 more[];
+    out[threadIdx.x] = values[threadIdx.x];
+    out[32 + threadIdx.x] = more[threadIdx.x];
+    values[threadIdx.x] = more[threadIdx.x] = 1;
+}
+
 // The ways to meet wrongly.
 extern "C" __global__ void not_in_mask() {
     __ballot_sync(0x7fffffffu, 1);
