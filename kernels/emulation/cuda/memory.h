@@ -43,6 +43,10 @@ CUEMU_STORE(__stwt)
 #undef CUEMU_LOAD
 #undef CUEMU_STORE
 
+// There is one address space, so a generic address is the address.
+inline void* __cvta_global_to_generic(size_t address) { return (void*)address; }
+inline size_t __cvta_generic_to_global(const void* address) { return (size_t)address; }
+
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -1,0 +1,74 @@
+//! Values of many kinds, there and back.
+
+use zipwire_codec::{DType, Spec};
+use zipwire_emulation::Controls;
+
+use crate::bench::{Bench, cpu_frame};
+use crate::content::Content;
+
+/// Every bit pattern of the type, several times and in several orders.
+pub(crate) fn all_patterns(spec: &'static str, dtype: DType) {
+    let patterns = 1usize << (8 * dtype.width());
+    let values = |step: usize| -> Vec<u8> {
+        let pattern = |i: usize| (i.wrapping_mul(step) % patterns).to_le_bytes();
+        (0..patterns.max(1 << 15)).flat_map(|i| pattern(i)[..dtype.width()].to_vec()).collect()
+    };
+    Bench::new(spec, dtype).check(&[values(1), values(257), values(40_503)], "all patterns");
+}
+
+/// All kinds of values in lengths around those of groups, tiles and words; each batch has frames of several lengths.
+pub(crate) fn every_content_and_length(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype);
+    for (number, content) in Content::ALL.into_iter().enumerate() {
+        let lens =
+            [1, 2, 7, 12, 13, 31, 33, 255, 513, 1023, 1025, 1500, 5000, 8191, 8192, 8193, 20_011, 33_001];
+        let values: Vec<Vec<u8>> =
+            lens.iter().map(|&count| content.values(dtype, count, (100 * number + count) as u64)).collect();
+        bench.check(&values, &format!("{content:?}"));
+    }
+}
+
+/// Many tiles, so that places in the dynamic section are sums over many, in frames of different lengths.
+pub(crate) fn many_tiles(spec: &'static str, dtype: DType) {
+    let kinds = [Content::Gaussian, Content::Rows, Content::SomeZeros];
+    let values: Vec<Vec<u8>> = kinds
+        .into_iter()
+        .zip([400_000usize, 70_001, 8192 * 9])
+        .map(|(content, count)| content.values(dtype, count, count as u64))
+        .collect();
+    Bench::new(spec, dtype).check(&values, "many tiles");
+}
+
+/// The bytes do not depend on the order in which threads and blocks come to run.
+pub(crate) fn any_order(spec: &'static str, dtype: DType) {
+    let Some(controls) = Controls::find() else { return };
+    let bench = Bench::new(spec, dtype);
+    let values: Vec<Vec<u8>> = [Content::Gaussian, Content::Rows, Content::Noise, Content::Special]
+        .into_iter()
+        .map(|content| content.values(dtype, 35_003, 5))
+        .collect();
+    for seed in 1..=6 {
+        controls.set_seed(seed);
+        controls.set_workers(1 + seed as u32 % 4);
+        controls.set_delay_us(if seed % 2 == 0 { 200 } else { 0 });
+        bench.check(&values, &format!("seed {seed}"));
+    }
+    controls.set_seed(0);
+    controls.set_workers(2);
+    controls.set_delay_us(0);
+}
+
+/// Options change what an encoder chooses, never how frames are read.
+pub(crate) fn other_options(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype);
+    let options: &[&str] = match spec {
+        "window7" => &["window7:scale=std", "window7:scale=mean-abs"],
+        _ => &[],
+    };
+    for option in options {
+        let codec = option.parse::<Spec>().unwrap().codec();
+        let values = Content::ALL.map(|content| content.values(dtype, 20_011, 3));
+        let frames = values.into_iter().map(|values| (cpu_frame(&*codec, dtype, &values), values));
+        bench.check_decoding(frames.collect(), option);
+    }
+}

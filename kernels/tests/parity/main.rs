@@ -1,0 +1,54 @@
+//! Frames that the kernels write are those that the CPU writes, and each side decodes the other's. Without a GPU the
+//! kernels run under an emulation, with several orders of threads.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod bench;
+#[path = "../../../codec/tests/common/content.rs"]
+#[allow(dead_code, reason = "other tests use all of it")]
+mod content;
+mod corrupt;
+mod frames;
+mod planted;
+mod samples;
+mod sums;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Trial;
+use zipwire_codec::DType;
+
+/// Codecs and types that have kernels.
+const CODERS: &[(&str, DType)] = &[("window7", DType::Bf16)];
+
+fn main() -> ExitCode {
+    let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    zipwire_emulation::harness(&sources, trials, planted::SCENES)
+}
+
+fn trials() -> Vec<Trial> {
+    let of_coder = |(spec, dtype): &(&'static str, DType)| {
+        let (spec, dtype) = (*spec, *dtype);
+        let trial = move |name: &str, test: fn(&'static str, DType)| {
+            Trial::test(format!("{spec}::{dtype}::{name}"), move || {
+                test(spec, dtype);
+                Ok(())
+            })
+        };
+        vec![
+            trial("all_patterns", frames::all_patterns),
+            trial("every_content_and_length", frames::every_content_and_length),
+            trial("frames_of_many_tiles_in_one_batch", frames::many_tiles),
+            trial("any_order_of_threads", frames::any_order),
+            trial("recorded_tensors", samples::recorded_tensors),
+            trial("frames_of_other_options_decode", frames::other_options),
+            trial("sums_are_those_of_plain_loops", sums::sums),
+            trial("what_the_cpu_refuses_is_reported", corrupt::flipped_bits),
+            trial("headers_and_lengths_are_checked", corrupt::headers),
+        ]
+    };
+    let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();
+    trials.extend(planted::trials());
+    trials
+}

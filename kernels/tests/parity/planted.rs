@@ -1,0 +1,78 @@
+//! Mistakes that are planted in the kernels are noticed by the comparison with the CPU.
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Failed, Trial};
+use zipwire_codec::DType;
+use zipwire_emulation::{Controls, Emulation, Scene, scene};
+
+use crate::bench::Bench;
+use crate::content::Content;
+
+/// A change of the sources: what is replaced, and by what.
+struct Mistake {
+    name: &'static str,
+    from: &'static str,
+    to: &'static str,
+}
+
+const MISTAKES: &[Mistake] = &[
+    // The sums of the warps are read before they are there.
+    Mistake {
+        name: "a_missing_barrier_in_a_sum",
+        from: "if (lane_id() == 0) parts[warp_id()] = value;\n    __syncthreads();",
+        to: "if (lane_id() == 0) parts[warp_id()] = value;",
+    },
+    // Escapes are placed by the numbers of other warps' escapes.
+    Mistake {
+        name: "a_missing_barrier_in_window7",
+        from: "shared->warp_escapes[warp_id()] = of_warp;\n    __syncthreads();",
+        to: "shared->warp_escapes[warp_id()] = of_warp;",
+    },
+    Mistake {
+        name: "a_wrong_size",
+        from: "*at<u64>(frame->size) = offset + length;",
+        to: "*at<u64>(frame->size) = offset + length + 1;",
+    },
+];
+
+/// What runs with mistaken kernels, in a process of its own.
+pub(crate) const SCENES: &[Scene] = &[Scene { name: "parity", run: parity }];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    MISTAKES
+        .iter()
+        .map(|mistake| Trial::test(format!("planted::{}", mistake.name), move || is_noticed(mistake)))
+        .collect()
+}
+
+/// The comparison passes with the kernels as they are, and fails with the mistake.
+fn is_noticed(mistake: &Mistake) -> Result<(), Failed> {
+    for (planted, passes) in [(false, true), (true, false)] {
+        let changed = zipwire_kernels::sources().into_iter().find(|source| source.name == "window7").unwrap();
+        assert!(changed.text.contains(mistake.from), "the sources have changed: `{}`", mistake.from);
+        let text = if planted { changed.text.replace(mistake.from, mistake.to) } else { changed.text };
+        let emulation = Emulation::build(&[&text], if planted { mistake.name } else { "unchanged" })?;
+        let output = scene("parity").envs(emulation.environment()).output()?;
+        if output.status.success() != passes {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(
+                format!("planted: {planted}; the comparison ends with {}: {text}", output.status).into()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Compares frames under several orders of threads.
+fn parity() -> ExitCode {
+    let controls = Controls::find().expect("scenes run below the emulation");
+    let bench = Bench::new("window7", DType::Bf16);
+    let values =
+        [Content::Rows.values(DType::Bf16, 30_000, 2), Content::Gaussian.values(DType::Bf16, 10_000, 3)];
+    for seed in 0..8 {
+        controls.set_seed(seed);
+        bench.check(&values, &format!("seed {seed}"));
+    }
+    ExitCode::SUCCESS
+}
