@@ -60,3 +60,14 @@ pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<Report, Box
 pub(crate) fn run_well(plan: &Plan) -> Report {
     run_with(plan, STUCK_AFTER).unwrap_or_else(|failure| panic!("{failure}"))
 }
+
+/// Runs something on a device that delays everything, and lets threads of kernels run in any order.
+pub(crate) fn with_delays<R>(seed: u64, run: impl FnOnce() -> R) -> R {
+    let controls = controls();
+    controls.set_seed(seed);
+    controls.set_delay_us(300);
+    let result = run();
+    controls.set_delay_us(0);
+    controls.set_seed(0);
+    result
+}

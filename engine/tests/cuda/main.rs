@@ -4,6 +4,7 @@
 
 mod jobs;
 mod runs;
+mod waits;
 
 use std::process::ExitCode;
 
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
                 Ok(())
             })
         };
-        [runs::TESTS].into_iter().flatten().map(trial).collect()
+        [runs::TESTS, waits::TESTS].into_iter().flatten().map(trial).collect()
     };
     harness(&texts, tests, &[])
 }
