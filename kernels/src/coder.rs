@@ -18,6 +18,11 @@ const SEAL_THREADS: u32 = 256;
 const SEAL_BLOCKS: u32 = 64;
 /// Tiles whose front matter a block seals, if there are enough blocks.
 const SEAL_TILES: u32 = 256;
+/// Threads of a block that looks at a frame before it is encoded, and how many such blocks a frame has at most.
+const BEFORE_THREADS: u32 = 256;
+const BEFORE_BLOCKS: u32 = 128;
+/// Tiles that such a block looks at, if there are enough blocks.
+const BEFORE_TILES: u32 = 16;
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
@@ -30,6 +35,7 @@ struct Kernels {
     module: Module,
     codec: Box<dyn Codec>,
     dtype: DType,
+    before: Option<Function>,
     encode: Function,
     seal: Function,
     open: Function,
@@ -67,6 +73,7 @@ impl Coder {
             module,
             codec: spec.codec(),
             dtype,
+            before: module.before.map(function).transpose()?,
             encode: function("encode")?,
             seal: function("seal")?,
             open: function("open")?,
@@ -110,9 +117,14 @@ impl Encoder {
         let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         let blocks = batch.tile_count().div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
+        let blocks_before = batch.tile_count().div_ceil(BEFORE_TILES).min(BEFORE_BLOCKS);
         // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
         // to and keeps it; the functions' code is kept by `kernels`.
         unsafe {
+            if let Some(before) = &kernels.before {
+                let grid = (blocks_before, batch.frame_count());
+                before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
+            }
             kernels.encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             kernels.seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
         }

@@ -18,7 +18,12 @@ use libtest_mimic::Trial;
 use zipwire_codec::DType;
 
 /// Codecs and types that have kernels.
-const CODERS: &[(&str, DType)] = &[("window7", DType::Bf16)];
+const CODERS: &[(&str, DType)] = &[
+    ("window7", DType::Bf16),
+    ("codebook16", DType::Bf16),
+    ("codebook16", DType::F8E5M2),
+    ("codebook16", DType::F8E4M3),
+];
 
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
