@@ -158,6 +158,33 @@ pub(crate) struct InspectArgs {
 pub(crate) enum BenchCommand {
     /// Size and speed of codecs beside memcpy, zstd and LZ4.
     Codec(BenchCodecArgs),
+    /// Speed of the kernels on a GPU beside copies on it, after a comparison with the CPU's frames.
+    Gpu(BenchGpuArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchGpuArgs {
+    /// Safetensors files, of which the BF16 values are repeated [default: synthetic values].
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Codecs, separated by commas [default: all that have kernels].
+    #[arg(long, value_name = "SPEC,...")]
+    pub(crate) codec: Option<Specs>,
+    /// The smallest size, in bytes of values; the next ones are four times as large.
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 10)]
+    pub(crate) least: u64,
+    /// The largest size.
+    #[arg(long, value_name = "BYTES", default_value_t = 2 << 30)]
+    pub(crate) most: u64,
+    /// Milliseconds of each of the rounds of which the median counts.
+    #[arg(long, value_name = "MS", default_value_t = 20)]
+    pub(crate) round_ms: u32,
+    /// Number of the GPU.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) device: usize,
+    /// Print the rows as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use zipwire::bench::BenchError;
+use zipwire::bench::{BenchError, GpuBenchError};
+use zipwire::kernels::GpuError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::traces::TraceError;
 use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError};
@@ -30,6 +31,8 @@ pub(crate) enum CliError {
     Usage(String),
     #[error(transparent)]
     Bench(#[from] BenchError),
+    #[error(transparent)]
+    GpuBench(#[from] GpuBenchError),
     #[error(transparent)]
     Traces(#[from] TraceError),
     #[error(transparent)]
@@ -62,7 +65,11 @@ impl CliError {
                     FAILED
                 }
             }
-            Self::Execute(ExecuteError::Cancelled) | Self::Bench(BenchError::Cancelled) => STOPPED,
+            Self::Execute(ExecuteError::Cancelled)
+            | Self::Bench(BenchError::Cancelled)
+            | Self::GpuBench(GpuBenchError::Cancelled) => STOPPED,
+            Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => UNAVAILABLE,
+            Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
             Self::Execute(ExecuteError::Unavailable(..)) => UNAVAILABLE,
             Self::Execute(
                 ExecuteError::NoPayload(..)
@@ -76,6 +83,7 @@ impl CliError {
             ) => USAGE,
             Self::Execute(_)
             | Self::Bench(_)
+            | Self::GpuBench(_)
             | Self::Failed { .. }
             | Self::Signals(_)
             | Self::Profile { .. }

@@ -18,6 +18,7 @@ mod validate;
 
 pub use zipwire_codec as codec;
 pub use zipwire_engine as engine;
+pub use zipwire_kernels as kernels;
 pub use zipwire_scenarios as scenarios;
 pub use zipwire_schedule as schedule;
 pub use zipwire_sim as sim;

@@ -383,7 +383,7 @@ template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 c
     if (threadIdx.x == 0) atomicAdd(&state->values, fold(sum));
 
     const bool coded = FULL || Window7::has_codes(count);
-    Packed packed;
+    Packed packed = {};
     u32 escapes = 0, own = 0;
     if (coded) {
         const u32 hint = shared->start;
@@ -444,7 +444,7 @@ template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 c
 }
 
 // Writes the frames of a batch, but for what `window7_seal` adds. A block of 256 threads per tile.
-extern "C" __global__ void __launch_bounds__(256, 4) window7_encode_bf16(const Frame* frames, u32 frame_count) {
+extern "C" __global__ void __launch_bounds__(256, 3) window7_encode_bf16(const Frame* frames, u32 frame_count) {
     __shared__ EncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const u32 tile = blockIdx.x - frame->first_tile;
@@ -591,29 +591,37 @@ template <bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 cou
     }
 }
 
-template <bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
+// As `read_tile`, without what is absent, and with this block's share of the comparisons.
+template <bool FULL> DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, uint4* v, DecodeShared* shared) {
     const Pieces pieces = Pieces::of(count);
-    uint4 v[4];
     read_tile<FULL>(frame, tile, count, v, shared);
-    u8* values = at<u8>(frame->values) + (u64)tile * (2 * Window7::TILE);
-    if (!FULL) __syncthreads();
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
-        const u32 first = warp_id() * GROUP + pieces.first(j), live = pieces.live(j);
-        if (FULL) {
-            __stcs((uint4*)(values + 2 * first), v[j]);
-            continue;
-        }
-        // What is absent does not count.
+        if (FULL) continue;
+        const u32 live = pieces.live(j);
         v[j].x = live_pair(v[j].x, 0, live);
         v[j].y = live_pair(v[j].y, 1, live);
         v[j].z = live_pair(v[j].z, 2, live);
         v[j].w = live_pair(v[j].w, 3, live);
-        if (lane_id() < pieces.lanes) shared->stage.bytes[first / 8] = v[j];
     }
     const u64 sum = block_sum(mix_values<FULL>(v, pieces, tile), shared->parts);
-    if (!FULL) copy_bytes(values, (const u8*)shared->stage.bytes, 2 * count);
     close_tile<Window7>(frame, tile, fold(sum), shared->parts, &shared->is_last);
+}
+
+template <bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
+    const Pieces pieces = Pieces::of(count);
+    uint4 v[4];
+    take_tile<FULL>(frame, tile, count, v, shared);
+    u8* values = at<u8>(frame->values) + (u64)tile * (2 * Window7::TILE);
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const u32 first = warp_id() * GROUP + pieces.first(j);
+        if (FULL) __stcs((uint4*)(values + 2 * first), v[j]);
+        else if (lane_id() < pieces.lanes) shared->stage.bytes[first / 8] = v[j];
+    }
+    if (FULL) return;
+    __syncthreads();
+    copy_bytes(values, (const u8*)shared->stage.bytes, 2 * count);
 }
 
 extern "C" __global__ void __launch_bounds__(1024) window7_open_bf16(const Frame* frames) { open_frames<Window7>(frames); }
@@ -626,4 +634,66 @@ extern "C" __global__ void __launch_bounds__(256, 4) window7_decode_bf16(const F
     const u32 count = values_of_tile<Window7>(frame->count, tile);
     if (count == Window7::TILE) decode_tile<true>(frame, tile, count, &shared);
     else decode_tile<false>(frame, tile, count, &shared);
+}
+
+// ---- Decode and reduce -------------------------------------------------------------------------------------------
+
+// The values of a contribution that is no frame.
+template <bool FULL> DEVICE void load_values(const u8* values, u32 count, uint4* v, Stage* stage) {
+    const Pieces pieces = Pieces::of(count);
+    if (!FULL) copy_bytes((u8*)stage->bytes, values, 2 * count);
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+        const u32 first = warp_id() * GROUP + pieces.first(j);
+        if (FULL) v[j] = __ldcs((const uint4*)(values + 2 * first));
+        else v[j] = lane_id() < pieces.lanes ? stage->bytes[first / 8] : make_uint4(0, 0, 0, 0);
+    }
+}
+
+template <bool FULL>
+DEVICE void reduce_tile(const Frame* frames, u32 contributions, u32 tile, u32 count, u32 rounded, DecodeShared* shared) {
+    const Pieces pieces = Pieces::of(count);
+    float sums[4][8];
+    // Adding to -0 changes nothing.
+#pragma unroll
+    for (u32 i = 0; i < 32; ++i) sums[i / 8][i % 8] = -0.0f;
+#pragma unroll 1
+    for (u32 number = 0; number < contributions; ++number) {
+        const Frame* frame = frames + number;
+        uint4 v[4];
+        if (frame->fixed) take_tile<FULL>(frame, tile, count, v, shared);
+        else load_values<FULL>(at<const u8>(frame->dynamic) + (u64)tile * (2 * Window7::TILE), count, v, &shared->stage);
+#pragma unroll
+        for (u32 j = 0; j < 4; ++j) {
+            const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) sums[j][i] = add(sums[j][i], bf16_to_f32(words[i / 2], i & 1));
+        }
+        // The next one may use the stage.
+        if (!FULL) __syncthreads();
+    }
+    const u64 first_value = (u64)tile * Window7::TILE + warp_id() * GROUP;
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) store_sums<FULL>(frames, first_value + pieces.first(j), FULL ? 8 : pieces.live(j), sums[j], rounded);
+}
+
+// Adds up `contributions` frames, or values as they are, in FP32 and in their order. The frames of an output follow each
+// other; the first one has the address of the output, FP32 or, if `rounded`, BF16. After `window7_open`; a block per tile.
+extern "C" __global__ void __launch_bounds__(256, 2)
+window7_reduce_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
+    __shared__ DecodeShared shared;
+    const Frame* first = frame_of(frames, output_count, blockIdx.x, contributions);
+    const u32 tile = blockIdx.x - first->first_tile;
+    const u32 count = values_of_tile<Window7>(first->count, tile);
+    if (count == Window7::TILE) reduce_tile<true>(first, contributions, tile, count, rounded, &shared);
+}
+
+// The last tiles of the outputs, where they are not full: a block per output. A kernel of its own, because it takes more
+// registers.
+extern "C" __global__ void __launch_bounds__(256, 1)
+window7_reduce_last_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
+    __shared__ DecodeShared shared;
+    const Frame* first = frames + blockIdx.x * contributions;
+    const u32 tile = first->tile_count - 1, count = values_of_tile<Window7>(first->count, tile);
+    if (count < Window7::TILE) reduce_tile<false>(first, contributions, tile, count, rounded, &shared);
 }

@@ -20,6 +20,31 @@ pub struct Block {
     pub size: DeviceRegion,
 }
 
+/// What is added up on the device: an output, and what contributes to it, in the order in which it is added.
+#[derive(Clone, Debug)]
+pub struct Sum {
+    /// FP32 values or, rounded to the nearest, values of the codec's type; at a multiple of 16 bytes.
+    pub output: DeviceRegion,
+    /// At least one; as many for all sums of a launch.
+    pub contributions: Vec<Contribution>,
+}
+
+/// What is added to an output.
+#[derive(Clone, Debug)]
+pub enum Contribution {
+    /// A frame, as in [`Block`].
+    Frame {
+        /// See [`Block::static_section`].
+        static_section: DeviceRegion,
+        /// See [`Block::dynamic_section`].
+        dynamic_section: DeviceRegion,
+        /// See [`Block::size`].
+        size: DeviceRegion,
+    },
+    /// Values as they are, at a multiple of 16 bytes.
+    Values(DeviceRegion),
+}
+
 /// Bytes of `Frame` and of `State` in `cuda/common.cuh`, and where the status is in the latter.
 const FRAME_LEN: usize = 72;
 const STATE_LEN: usize = 32;
@@ -34,49 +59,59 @@ pub(crate) struct Batch {
     /// Of all frames.
     tile_count: u32,
     /// What the frames point to.
-    _kept: (Vec<Block>, DeviceRegion),
+    _kept: (Vec<Described>, DeviceRegion),
+}
+
+/// A frame as the kernels need it: regions are missing where a contribution to a sum has none.
+#[derive(Clone, Debug)]
+pub(crate) struct Described {
+    pub(crate) count: usize,
+    pub(crate) values: Option<DeviceRegion>,
+    pub(crate) static_section: Option<DeviceRegion>,
+    pub(crate) dynamic_section: DeviceRegion,
+    pub(crate) size: Option<DeviceRegion>,
 }
 
 impl Batch {
-    /// Checks the blocks and describes them to the kernels. Waits for the device.
+    /// Describes frames of which each `stride` share their tiles to the kernels. Waits for the device.
     pub(crate) fn new(
         device: &Device,
         module: Module,
-        codec: &dyn Codec,
-        dtype: DType,
-        blocks: Vec<Block>,
+        stride: usize,
+        frames: Vec<Described>,
     ) -> Result<Self, GpuError> {
-        let counts = blocks.iter().map(|block| values_of(block, codec, dtype));
-        let counts = counts.collect::<Result<Vec<usize>, _>>()?;
-        let tile_counts: Vec<u64> = counts.iter().map(|count| count.div_ceil(module.tile) as u64).collect();
-        let all_tiles: u64 = tile_counts.iter().sum();
-        let frames = DeviceRegion::allocate(device, (FRAME_LEN * blocks.len()) as u64)?;
-        let states = zeros(device, (STATE_LEN * blocks.len()) as u64)?;
+        let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
+        let all_tiles: u64 = frames.iter().map(tiles).sum();
+        let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
+        let states = zeros(device, (STATE_LEN * frames.len()) as u64)?;
         let tile_states = zeros(device, 8 * all_tiles)?;
-        let (mut described, mut first_tile) = (Vec::with_capacity(FRAME_LEN * blocks.len()), 0);
-        for (number, ((block, count), tile_count)) in blocks.iter().zip(&counts).zip(&tile_counts).enumerate()
-        {
+        let (mut bytes, mut first_tile, mut first_state) = (Vec::new(), 0, 0);
+        let address = |region: &Option<DeviceRegion>| region.as_ref().map_or(0, DeviceRegion::address);
+        for (number, frame) in frames.iter().enumerate() {
             let fields = [
-                block.values.address(),
-                *count as u64,
-                block.static_section.address(),
-                block.dynamic_section.address(),
-                block.dynamic_section.len(),
-                block.size.address(),
-                tile_states.address() + 8 * first_tile,
+                address(&frame.values),
+                frame.count as u64,
+                address(&frame.static_section),
+                frame.dynamic_section.address(),
+                frame.dynamic_section.len(),
+                address(&frame.size),
+                tile_states.address() + 8 * first_state,
                 states.address() + (STATE_LEN * number) as u64,
-                first_tile | tile_count << 32,
+                first_tile | tiles(frame) << 32,
             ];
-            described.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
-            first_tile += tile_count;
+            bytes.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
+            first_state += tiles(frame);
+            if (number + 1) % stride == 0 {
+                first_tile += tiles(frame);
+            }
         }
-        frames.write(&described)?;
+        described.write(&bytes)?;
         Ok(Self {
-            frames,
+            frames: described,
             states,
-            frame_count: u32::try_from(blocks.len()).expect("frames are counted in 32 bits"),
-            tile_count: u32::try_from(all_tiles).expect("tiles are counted in 32 bits"),
-            _kept: (blocks, tile_states),
+            frame_count: u32::try_from(frames.len()).expect("frames are counted in 32 bits"),
+            tile_count: u32::try_from(first_tile).expect("tiles are counted in 32 bits"),
+            _kept: (frames, tile_states),
         })
     }
 
@@ -89,6 +124,7 @@ impl Batch {
         self.frame_count
     }
 
+    /// Of all frames; those that share their tiles count once.
     pub(crate) fn tile_count(&self) -> u32 {
         self.tile_count
     }
@@ -114,25 +150,96 @@ fn zeros(device: &Device, len: u64) -> Result<DeviceRegion, GpuError> {
     Ok(region)
 }
 
-/// The number of values of a block whose regions are as the kernels need them.
-fn values_of(block: &Block, codec: &dyn Codec, dtype: DType) -> Result<usize, GpuError> {
-    let Block { values, static_section, dynamic_section, size } = block;
-    let count = usize::try_from(values.len()).expect("it is in memory") / dtype.width();
-    let static_len = codec.static_len(Layout::Split, dtype, count) as u64;
-    let room = codec.bound(Layout::Split, dtype, count) as u64 - static_len;
-    let whole = (count * dtype.width()) as u64;
-    let needs = [
-        ("values", values, count > 0 && values.len() == whole, 16, "whole values, at least one,"),
-        ("a static section", static_section, static_section.len() == static_len, 128, "its exact length"),
-        ("a dynamic section", dynamic_section, dynamic_section.len() >= room, 16, "its bound"),
-        ("a size", size, size.len() == 8, 8, "eight bytes"),
-    ];
-    for (what, region, fits, align, length) in needs {
-        if !fits || region.address() % align != 0 {
-            let (found, address) = (region.len(), region.address());
-            let needed = format!("{length} at a multiple of {align}");
-            return Err(GpuError::Region { what, values: count, found, address, needed });
-        }
+/// What the regions of a block must be.
+pub(crate) struct Needs<'a> {
+    pub(crate) codec: &'a dyn Codec,
+    pub(crate) dtype: DType,
+}
+
+impl Needs<'_> {
+    /// A frame with values of its own.
+    pub(crate) fn block(&self, block: Block) -> Result<Described, GpuError> {
+        let count = usize::try_from(block.values.len()).expect("it is in memory") / self.dtype.width();
+        self.values("values", &block.values, count, self.dtype.width())?;
+        self.sections(count, &block.static_section, &block.dynamic_section, &block.size)?;
+        let Block { values, static_section, dynamic_section, size } = block;
+        Ok(Described {
+            count,
+            values: Some(values),
+            static_section: Some(static_section),
+            dynamic_section,
+            size: Some(size),
+        })
     }
-    Ok(count)
+
+    /// What contributes to a sum; the first one has the address of the output.
+    pub(crate) fn sum(&self, sum: Sum, rounded: bool) -> Result<Vec<Described>, GpuError> {
+        let width = if rounded { self.dtype.width() } else { 4 };
+        let count = usize::try_from(sum.output.len()).expect("it is in memory") / width;
+        self.values("an output", &sum.output, count, width)?;
+        let mut output = Some(sum.output);
+        let describe = |contribution| {
+            let values = output.take();
+            Ok(match contribution {
+                Contribution::Frame { static_section, dynamic_section, size } => {
+                    self.sections(count, &static_section, &dynamic_section, &size)?;
+                    Described {
+                        count,
+                        values,
+                        static_section: Some(static_section),
+                        dynamic_section,
+                        size: Some(size),
+                    }
+                }
+                Contribution::Values(region) => {
+                    self.values("values", &region, count, self.dtype.width())?;
+                    Described { count, values, static_section: None, dynamic_section: region, size: None }
+                }
+            })
+        };
+        sum.contributions.into_iter().map(describe).collect()
+    }
+
+    fn values(
+        &self,
+        what: &'static str,
+        region: &DeviceRegion,
+        count: usize,
+        width: usize,
+    ) -> Result<(), GpuError> {
+        let fits = count > 0 && region.len() == (count * width) as u64;
+        need(what, region, count, fits, 16, "whole values, at least one and as many as all others,")
+    }
+
+    fn sections(
+        &self,
+        count: usize,
+        static_section: &DeviceRegion,
+        dynamic_section: &DeviceRegion,
+        size: &DeviceRegion,
+    ) -> Result<(), GpuError> {
+        let static_len = self.codec.static_len(Layout::Split, self.dtype, count) as u64;
+        let room = self.codec.bound(Layout::Split, self.dtype, count) as u64 - static_len;
+        let fits = static_section.len() == static_len;
+        need("a static section", static_section, count, fits, 128, &format!("{static_len} bytes"))?;
+        let fits = dynamic_section.len() >= room;
+        need("a dynamic section", dynamic_section, count, fits, 16, &format!("at least {room} bytes"))?;
+        need("a size", size, count, size.len() == 8, 8, "8 bytes")
+    }
+}
+
+fn need(
+    what: &'static str,
+    region: &DeviceRegion,
+    values: usize,
+    fits: bool,
+    align: u64,
+    needed: &str,
+) -> Result<(), GpuError> {
+    let (found, address) = (region.len(), region.address());
+    if fits && address % align == 0 {
+        return Ok(());
+    }
+    let needed = format!("{needed} at a multiple of {align}");
+    Err(GpuError::Region { what, values, found, address, needed })
 }

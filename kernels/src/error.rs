@@ -78,6 +78,13 @@ pub enum GpuError {
     },
 }
 
+impl GpuError {
+    /// Whether something that runs kernels is missing here: driver, device or compiler.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::NoDriver | Self::NoDevice(_) | Self::Ordinal { .. } | Self::NoCompiler)
+    }
+}
+
 /// The result of a driver call, with its name.
 pub(crate) fn check<T>(call: &'static str, result: Result<T, DriverError>) -> Result<T, GpuError> {
     result.map_err(|error| GpuError::Driver { call, error })

@@ -6,8 +6,8 @@
 //!
 //! Nothing here waits for the device unless its documentation says so: lengths of frames stay on the device, and what
 //! follows is ordered by streams. A [`Device`] is a GPU, a [`Stream`] a queue of its work, a [`DeviceRegion`] bytes of its
-//! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`] or a [`Decoder`] of the frames that one launch
-//! codes.
+//! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`], a [`Decoder`] or a [`Reducer`] of the frames that one
+//! launch works on.
 
 mod batch;
 pub mod cache;
@@ -19,8 +19,8 @@ mod fault;
 mod module;
 mod source;
 
-pub use batch::Block;
-pub use coder::{Coder, Decoder, Encoder};
+pub use batch::{Block, Contribution, Sum};
+pub use coder::{Coder, Decoder, Encoder, Reducer};
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
 pub use error::GpuError;
 pub use fault::Fault;

@@ -26,6 +26,7 @@ const SYNTHETIC_SEED: u64 = 1;
 pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
         BenchCommand::Codec(args) => codec(args, cancel),
+        BenchCommand::Gpu(args) => super::bench_gpu::run(args, cancel),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::table;
 
 /// The codecs of one argument.
 #[derive(Clone, Debug)]
-pub(crate) struct Specs(Vec<Spec>);
+pub(crate) struct Specs(pub(crate) Vec<Spec>);
 
 impl FromStr for Specs {
     type Err = SpecError;

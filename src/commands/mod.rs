@@ -1,6 +1,7 @@
 //! The commands: each reads its arguments, calls the library and prints.
 
 pub(crate) mod bench;
+mod bench_gpu;
 pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;

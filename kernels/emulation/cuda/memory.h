@@ -82,6 +82,3 @@ inline float atomicAdd(float* at, float value) {
     });
     return __uint_as_float(seen);
 }
-
-// All memory has one kind of addresses here.
-inline void* __cvta_global_to_generic(size_t address) { return (void*)address; }

@@ -58,6 +58,45 @@ unsigned bit(unsigned lane) {
 }
 }  // namespace
 
+Block::Fiber& Block::pick() {
+    unsigned from_lane = current_ ? current_->lane : 0;
+    if (random_) {
+        const unsigned long long draw = random() >> 11;
+        if (!run_ahead_ || !(ready_warps_ & bit(warp_))) warp_ = first_from(ready_warps_, draw & 31);
+        from_lane = draw >> 8 & 31;
+        // Now and then another block, so that blocks interleave in other ways, too.
+        if ((draw >> 16 & 0x3ff) == 0) sched_yield();
+    } else if (!(ready_warps_ & bit(warp_))) {
+        warp_ = first_from(ready_warps_, warp_);
+    }
+    Warp& warp = warps_[warp_];
+    const unsigned lane = first_from(warp.ready, from_lane);
+    warp.ready &= ~bit(lane);
+    if (!warp.ready) ready_warps_ &= ~bit(warp_);
+    return fibers_[warp_ * 32 + lane];
+}
+
+// The meeting of this mask, which the current lane has now joined.
+Block::Meeting& Block::join(Warp& warp, unsigned mask, Call call) {
+    const unsigned me = bit(current_->lane);
+    Meeting* meeting = nullptr;
+    for (unsigned i = 0; i < warp.meeting_count; ++i) {
+        if (warp.meetings[i].mask == mask) meeting = &warp.meetings[i];
+    }
+    if (!meeting) {
+        meeting = &warp.meetings[warp.meeting_count++];
+        *meeting = {mask, 0, call};
+    }
+    if (meeting->call != call) fail("lanes of a warp meet in different calls");
+    meeting->arrived |= me;
+    for (unsigned i = 0; i < warp.meeting_count; ++i) {
+        const Meeting& other = warp.meetings[i];
+        const bool wait_for_each_other = (other.arrived & mask) && (meeting->arrived & other.mask);
+        if (&other != meeting && wait_for_each_other) fail("lanes of a warp meet with different masks");
+    }
+    return *meeting;
+}
+
 Block::Block() : scheduler_(own_context()) {}
 
 void Block::run(const Grid& grid, uint64_t index) {
@@ -158,27 +197,6 @@ unsigned long long Block::meet(unsigned mask, Call call, unsigned long long valu
         wait();
     }
     return warp.result[me.lane];
-}
-
-// The meeting of this mask, which the current lane has now joined.
-Block::Meeting& Block::join(Warp& warp, unsigned mask, Call call) {
-    const unsigned me = bit(current_->lane);
-    Meeting* meeting = nullptr;
-    for (unsigned i = 0; i < warp.meeting_count; ++i) {
-        if (warp.meetings[i].mask == mask) meeting = &warp.meetings[i];
-    }
-    if (!meeting) {
-        meeting = &warp.meetings[warp.meeting_count++];
-        *meeting = {mask, 0, call};
-    }
-    if (meeting->call != call) fail("lanes of a warp meet in different calls");
-    meeting->arrived |= me;
-    for (unsigned i = 0; i < warp.meeting_count; ++i) {
-        const Meeting& other = warp.meetings[i];
-        const bool wait_for_each_other = (other.arrived & mask) && (meeting->arrived & other.mask);
-        if (&other != meeting && wait_for_each_other) fail("lanes of a warp meet with different masks");
-    }
-    return *meeting;
 }
 
 int Block::barrier(Call call, int predicate, unsigned line) {
@@ -319,24 +337,6 @@ void Block::go_to(Fiber& next) {
     current_ = &next;
     cuemu_here.thread = &next.thread;
     cuemu_switch(&me.context, &next.context);
-}
-
-Block::Fiber& Block::pick() {
-    unsigned from_lane = current_ ? current_->lane : 0;
-    if (random_) {
-        const unsigned long long draw = random() >> 11;
-        if (!run_ahead_ || !(ready_warps_ & bit(warp_))) warp_ = first_from(ready_warps_, draw & 31);
-        from_lane = draw >> 8 & 31;
-        // Now and then another block, so that blocks interleave in other ways, too.
-        if ((draw >> 16 & 0x3ff) == 0) sched_yield();
-    } else if (!(ready_warps_ & bit(warp_))) {
-        warp_ = first_from(ready_warps_, warp_);
-    }
-    Warp& warp = warps_[warp_];
-    const unsigned lane = first_from(warp.ready, from_lane);
-    warp.ready &= ~bit(lane);
-    if (!warp.ready) ready_warps_ &= ~bit(warp_);
-    return fibers_[warp_ * 32 + lane];
 }
 
 unsigned long long Block::random() {

@@ -65,9 +65,10 @@ private:
     void wait();
     void go_on();
     void go_to(Fiber& next);
-    Fiber& pick();
     void make_ready(unsigned warp, unsigned lanes);
-    Meeting& join(Warp& warp, unsigned mask, Call call);
+    // These two are on the way of every lane through every collective.
+    [[gnu::always_inline]] inline Meeting& join(Warp& warp, unsigned mask, Call call);
+    [[gnu::always_inline]] inline Fiber& pick();
     void finish(unsigned warp, Meeting& meeting);
     void release_barrier();
     unsigned long long random();

@@ -100,6 +100,10 @@ impl Compiler {
             write(&folder.join("kernel.cu"), source)?;
             write(&folder.join("module.cpp"), &wrapper)?;
             let mut command = self.command(&KERNEL_FLAGS);
+            if cfg!(target_arch = "x86_64") {
+                // Otherwise counting bits is a call.
+                command.arg("-mpopcnt");
+            }
             command.arg("-shared").arg("-include").arg(folder.join("cuda.h")).arg(folder.join("module.cpp"));
             command.arg("-o").arg(folder.join("module.so")).arg(libraries.join("libcuda.so.1"));
             let warnings = run("kernel.cu", &mut command)?;

@@ -1,7 +1,7 @@
 //! A device, and frames on it.
 
 use zipwire_codec::{Codec, DType, Layout, Spec, decode};
-use zipwire_kernels::{Block, Coder, Decoder, Device, DeviceRegion, Fault, Stream};
+use zipwire_kernels::{Block, Coder, Contribution, Decoder, Device, DeviceRegion, Fault, Stream, Sum};
 
 /// What memory holds before kernels write it.
 const POISON: u8 = 0xee;
@@ -11,6 +11,15 @@ const POISON: u8 = 0xee;
 pub(crate) struct Frame {
     pub(crate) fixed: Vec<u8>,
     pub(crate) dynamic: Vec<u8>,
+}
+
+/// What contributes to a sum.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    /// A frame and the values in it.
+    Frame(Frame, Vec<u8>),
+    /// Values as they are.
+    Values(Vec<u8>),
 }
 
 /// The kernels of a codec on the first device, beside the codec of the CPU.
@@ -45,7 +54,9 @@ impl Bench {
         let encoder = self.coder.encoder(blocks.clone()).unwrap();
         // Nothing of the first launch may matter for the second.
         for _ in 0..2 {
-            for region in blocks.iter().flat_map(|block| [&block.static_section, &block.dynamic_section, &block.size]) {
+            for region in
+                blocks.iter().flat_map(|block| [&block.static_section, &block.dynamic_section, &block.size])
+            {
                 self.stream.fill(region, POISON).unwrap();
             }
             encoder.launch(&self.stream).unwrap();
@@ -56,7 +67,10 @@ impl Bench {
             assert!(size <= block.dynamic_section.len(), "a size of {size}");
             let dynamic = block.dynamic_section.part(0..size).read().unwrap();
             let behind = block.dynamic_section.part(size..block.dynamic_section.len()).read().unwrap();
-            assert!(behind.iter().all(|byte| *byte == POISON), "bytes behind the dynamic section were written");
+            assert!(
+                behind.iter().all(|byte| *byte == POISON),
+                "bytes behind the dynamic section were written"
+            );
             Frame { fixed: block.static_section.read().unwrap(), dynamic }
         };
         blocks.iter().map(frame).collect()
@@ -64,13 +78,7 @@ impl Bench {
 
     /// What the kernels read out of frames of so many bytes of values, all in one launch.
     pub(crate) fn decode(&self, frames: &[(Frame, usize)]) -> Vec<Result<Vec<u8>, Fault>> {
-        let blocks: Vec<Block> = frames.iter().map(|(_, len)| self.block(*len)).collect();
-        for (block, (frame, _)) in blocks.iter().zip(frames) {
-            let live = frame.dynamic.len() as u64;
-            block.static_section.write(&frame.fixed).unwrap();
-            block.dynamic_section.part(0..live).write(&frame.dynamic).unwrap();
-            block.size.write(&live.to_le_bytes()).unwrap();
-        }
+        let blocks: Vec<Block> = frames.iter().map(|(frame, len)| self.filled_block(frame, *len)).collect();
         let decoder = self.coder.decoder(blocks.clone()).unwrap();
         for _ in 0..2 {
             for block in &blocks {
@@ -82,6 +90,49 @@ impl Bench {
         let faults = Decoder::faults(&decoder.states().read().unwrap());
         let values = blocks.iter().map(|block| block.values.read().unwrap());
         values.zip(faults).map(|(values, fault)| fault.map_or(Ok(values), Err)).collect()
+    }
+
+    /// What the kernels add up, all in one launch; or what is wrong with each contribution.
+    pub(crate) fn reduce(
+        &self,
+        outputs: &[Vec<Part>],
+        rounded: bool,
+    ) -> Result<Vec<Vec<u8>>, Vec<Option<Fault>>> {
+        let sum = |parts: &Vec<Part>| {
+            let (Part::Frame(_, values) | Part::Values(values)) = &parts[0];
+            let count = values.len() / self.dtype.width();
+            let contributions = parts.iter().map(|part| self.contribution(part)).collect();
+            Sum { output: self.region(count * if rounded { self.dtype.width() } else { 4 }), contributions }
+        };
+        let sums: Vec<Sum> = outputs.iter().map(sum).collect();
+        let reducer = self.coder.reducer(sums.clone(), rounded).unwrap();
+        for _ in 0..2 {
+            for sum in &sums {
+                self.stream.fill(&sum.output, POISON).unwrap();
+            }
+            reducer.launch(&self.stream).unwrap();
+        }
+        self.stream.synchronize().unwrap();
+        let faults = Decoder::faults(&reducer.states().read().unwrap());
+        if faults.iter().any(Option::is_some) {
+            return Err(faults);
+        }
+        Ok(sums.iter().map(|sum| sum.output.read().unwrap()).collect())
+    }
+
+    fn contribution(&self, part: &Part) -> Contribution {
+        match part {
+            Part::Values(values) => {
+                let region = self.region(values.len());
+                region.write(values).unwrap();
+                Contribution::Values(region)
+            }
+            Part::Frame(frame, values) => {
+                let Block { static_section, dynamic_section, size, .. } =
+                    self.filled_block(frame, values.len());
+                Contribution::Frame { static_section, dynamic_section, size }
+            }
+        }
     }
 
     /// The kernels write what the CPU writes, and read it.
@@ -114,20 +165,30 @@ impl Bench {
         decode(Layout::Split, self.dtype, &frame.fixed, &frame.dynamic, &mut out).ok().map(|()| out)
     }
 
+    fn filled_block(&self, frame: &Frame, values_len: usize) -> Block {
+        let block = self.block(values_len);
+        let live = frame.dynamic.len() as u64;
+        block.static_section.write(&frame.fixed).unwrap();
+        block.dynamic_section.part(0..live).write(&frame.dynamic).unwrap();
+        block.size.write(&live.to_le_bytes()).unwrap();
+        block
+    }
+
     fn block(&self, values_len: usize) -> Block {
-        let region = |len: usize| {
-            let region = DeviceRegion::allocate(&self.device, len as u64).unwrap();
-            region.write(&vec![POISON; len]).unwrap();
-            region
-        };
         let count = values_len / self.dtype.width();
         let static_len = self.codec.static_len(Layout::Split, self.dtype, count);
         Block {
-            values: region(values_len),
-            static_section: region(static_len),
-            dynamic_section: region(self.codec.bound(Layout::Split, self.dtype, count) - static_len),
-            size: region(8),
+            values: self.region(values_len),
+            static_section: self.region(static_len),
+            dynamic_section: self.region(self.codec.bound(Layout::Split, self.dtype, count) - static_len),
+            size: self.region(8),
         }
+    }
+
+    fn region(&self, len: usize) -> DeviceRegion {
+        let region = DeviceRegion::allocate(&self.device, len as u64).unwrap();
+        region.write(&vec![POISON; len]).unwrap();
+        region
     }
 }
 
@@ -146,6 +207,10 @@ fn assert_same(found: &[u8], expected: &[u8], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}: another length");
     if let Some(at) = found.iter().zip(expected).position(|(a, b)| a != b) {
         let end = (at + 16).min(found.len());
-        panic!("{what}: from byte {at} on {:02x?} where {:02x?} is expected", &found[at..end], &expected[at..end]);
+        panic!(
+            "{what}: from byte {at} on {:02x?} where {:02x?} is expected",
+            &found[at..end],
+            &expected[at..end]
+        );
     }
 }

@@ -20,7 +20,8 @@ pub(crate) fn all_patterns(spec: &'static str, dtype: DType) {
 pub(crate) fn every_content_and_length(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype);
     for (number, content) in Content::ALL.into_iter().enumerate() {
-        let lens = [1, 2, 7, 12, 13, 31, 33, 255, 513, 1023, 1025, 1500, 5000, 8191, 8192, 8193, 20_011, 33_001];
+        let lens =
+            [1, 2, 7, 12, 13, 31, 33, 255, 513, 1023, 1025, 1500, 5000, 8191, 8192, 8193, 20_011, 33_001];
         let values: Vec<Vec<u8>> =
             lens.iter().map(|&count| content.values(dtype, count, (100 * number + count) as u64)).collect();
         bench.check(&values, &format!("{content:?}"));

@@ -11,6 +11,7 @@ mod corrupt;
 mod frames;
 mod planted;
 mod samples;
+mod sums;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ fn trials() -> Vec<Trial> {
             trial("any_order_of_threads", frames::any_order),
             trial("recorded_tensors", samples::recorded_tensors),
             trial("frames_of_other_options_decode", frames::other_options),
+            trial("sums_are_those_of_plain_loops", sums::sums),
             trial("what_the_cpu_refuses_is_reported", corrupt::flipped_bits),
             trial("headers_and_lengths_are_checked", corrupt::headers),
         ]

@@ -56,7 +56,9 @@ fn is_noticed(mistake: &Mistake) -> Result<(), Failed> {
         let output = scene("parity").envs(emulation.environment()).output()?;
         if output.status.success() != passes {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(format!("planted: {planted}; the comparison ends with {}: {text}", output.status).into());
+            return Err(
+                format!("planted: {planted}; the comparison ends with {}: {text}", output.status).into()
+            );
         }
     }
     Ok(())
@@ -66,7 +68,8 @@ fn is_noticed(mistake: &Mistake) -> Result<(), Failed> {
 fn parity() -> ExitCode {
     let controls = Controls::find().expect("scenes run below the emulation");
     let bench = Bench::new("window7", DType::Bf16);
-    let values = [Content::Rows.values(DType::Bf16, 30_000, 2), Content::Gaussian.values(DType::Bf16, 10_000, 3)];
+    let values =
+        [Content::Rows.values(DType::Bf16, 30_000, 2), Content::Gaussian.values(DType::Bf16, 10_000, 3)];
     for seed in 0..8 {
         controls.set_seed(seed);
         bench.check(&values, &format!("seed {seed}"));
