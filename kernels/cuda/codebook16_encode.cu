@@ -22,7 +22,7 @@ struct Packed {
 // Codes of a piece where the book is a run of exponents from `first` on: those of the values 0, 2, 4, 6 and 1, 3, 5, 7, a byte
 // each; bit 4 is set if there is none, and the bits below are then 0.
 DEVICE void codes_of_run(const uint4& piece, u32 first, u32* even, u32* odd) {
-    const u32 mask = 0x7f807f80u, less = (0u - (first << 7) & 0xffffu) * 0x00010001u, most = (NO_CODE << 7) * 0x00010001u;
+    const u32 mask = 0x7f807f80u, less = ((0u - (first << 7)) & 0xffffu) * 0x00010001u, most = (NO_CODE << 7) * 0x00010001u;
     const u32 a = __viaddmin_u16x2(piece.x & mask, less, most), b = __viaddmin_u16x2(piece.y & mask, less, most);
     const u32 c = __viaddmin_u16x2(piece.z & mask, less, most), d = __viaddmin_u16x2(piece.w & mask, less, most);
     const u32 low = (a >> 7) + (b << 1), high = (c >> 7) + (d << 1);
@@ -32,7 +32,7 @@ DEVICE void codes_of_run(const uint4& piece, u32 first, u32* even, u32* odd) {
 
 // Of four values of FP8. Exponents are below 32, so no byte carries into the next.
 DEVICE u32 codes_of_run(u32 exponents, u32 first) {
-    const u32 less = exponents + (0x80 - first) * 0x01010101u ^ 0x80808080u, out = less & 0x10101010u;
+    const u32 less = (exponents + (0x80 - first) * 0x01010101u) ^ 0x80808080u, out = less & 0x10101010u;
     return less & ~(out - (out >> 4));
 }
 DEVICE void codes_of_run(const uint2& piece, u32 first, u32* even, u32* odd) {

@@ -40,8 +40,8 @@ struct Kernels {
     seal: Function,
     open: Function,
     decode: Function,
-    reduce: Function,
-    reduce_last: Function,
+    /// Those that add up, and those for partial tiles, if there are such.
+    sums: Option<[Function; 2]>,
     /// The functions are in it.
     _code: Code,
 }
@@ -91,8 +91,10 @@ impl Coder {
             seal: function("seal")?,
             open: function("open")?,
             decode: function("decode")?,
-            reduce: function("reduce")?,
-            reduce_last: function("reduce_last")?,
+            sums: match module.has_sums {
+                true => Some([function("reduce")?, function("reduce_last")?]),
+                false => None,
+            },
             _code: code,
         })))
     }
@@ -117,7 +119,7 @@ impl Coder {
     /// the codec's type, rounded to the nearest, to even between two. A NaN is always the same one. Waits for the device.
     ///
     /// # Errors
-    /// If a region is not as [`Sum`] says, or the device has no room.
+    /// If there are no sums of this type, a region is not as [`Sum`] says, or the device has no room.
     ///
     /// # Panics
     /// If the sums have different numbers of contributions, or none.
@@ -126,6 +128,9 @@ impl Coder {
         let alike = sums.iter().all(|sum| sum.contributions.len() == contributions);
         assert!(alike && contributions > 0, "sums of a launch have as many contributions, at least one");
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
+        if !module.has_sums {
+            return Err(GpuError::NoSums { codec: module.name, dtype: *dtype });
+        }
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let output_count = u32::try_from(sums.len()).expect("outputs are counted in 32 bits");
         let frames =
@@ -219,6 +224,8 @@ impl Reducer {
         if batch.tile_count() == 0 {
             return Ok(());
         }
+        let [reduce, reduce_last] =
+            kernels.sums.as_ref().expect("only coders that have them make reducers");
         let (mut frames, mut output_count) = (batch.frames(), self.output_count);
         let (mut contributions, mut rounded) = (self.contributions, u32::from(self.rounded));
         let mut params = [
@@ -230,9 +237,9 @@ impl Reducer {
         // SAFETY: as for the decoder, with the number of outputs and of contributions to each.
         unsafe {
             kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
-            kernels.reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
+            reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             if self.has_partial_tiles {
-                kernels.reduce_last.launch(
+                reduce_last.launch(
                     stream,
                     (self.output_count, 1),
                     kernels.module.threads,

@@ -17,6 +17,8 @@ pub(crate) struct Module {
     pub(crate) threads: u32,
     /// The work that the kernel before the encoder does, if there is one.
     pub(crate) before: Option<&'static str>,
+    /// Whether there are kernels that add up what they decode.
+    pub(crate) has_sums: bool,
 }
 
 /// codebook16 is in several files.
@@ -37,6 +39,7 @@ impl Module {
             tile: 8192,
             threads: 256,
             before: None,
+            has_sums: true,
         },
         Self {
             name: "codebook16",
@@ -45,6 +48,7 @@ impl Module {
             tile: 8192,
             threads: 256,
             before: Some("book"),
+            has_sums: true,
         },
         Self {
             name: "codebook16",
@@ -53,6 +57,7 @@ impl Module {
             tile: 16384,
             threads: 512,
             before: Some("book"),
+            has_sums: false,
         },
     ];
 
