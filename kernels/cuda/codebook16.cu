@@ -167,6 +167,12 @@ DEVICE void keep_live(uint2* piece, u32 live) {
     piece->y = live_bits(piece->y, 8 * live, 1);
 }
 
+// The same for all pieces of a thread: what is absent does not count.
+template <class Piece> DEVICE void keep_all_live(Piece* v, const Seat& seat) {
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) keep_live(v + j, seat.live(j));
+}
+
 // The sum over the words of a piece that are there; `first` is the key of the first.
 DEVICE u64 mix_piece(const uint4& piece, u64 first, u32 live) {
     u64 sum = 0;

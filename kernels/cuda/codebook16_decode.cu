@@ -148,14 +148,15 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
     u32 codes[4];
     uint4 planes = make_uint4(0, 0, 0, 0);
     // Loads that depend on nothing come first.
-    const u32 vectors = GROUP / 8 * Format::PLANES / 16, vector = seat.warp * vectors + lane_id();
+    const u32 vectors = GROUP / 8 * Format::PLANES / 16;
     if (FULL && Format::CODED) {
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) {
             codes[j] = __ldcs((const u32*)(body + Format::FULL_REST + seat.first(j) / 2));
             if (Format::PLANES == 0) rests.bytes[j] = __ldcs((const uint2*)(body + seat.first(j)));
         }
-        if (Format::PLANES && lane_id() < vectors) planes = __ldcs((const uint4*)body + vector);
+        // Of the same vector by the last lanes: a load under a condition keeps some compilers from ending.
+        if (Format::PLANES) planes = __ldcs((const uint4*)body + seat.warp * vectors + (lane_id() < vectors ? lane_id() : 0));
     }
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
@@ -241,14 +242,9 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
     if (!is_right) report(frame, FAULT_CODES);
 }
 
-// As `read_block`, without what is absent, and with this block's share of the comparisons.
+// What a block does with its values besides handing them on: its share of the comparisons.
 template <class Format, bool FULL>
-DEVICE void take_block(const Frame* frame, u32 block, u32 count, typename Format::Piece* v, DecodeShared<Format>* shared) {
-    const Seat seat = Seat::of<Format>(count);
-    read_block<Format, FULL>(frame, block, count, v, shared);
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j)
-        if (!FULL) keep_live(v + j, seat.live(j));
+DEVICE void check_block(const Frame* frame, u32 block, const Seat& seat, const typename Format::Piece* v, DecodeShared<Format>* shared) {
     const u64 sum = block_sum(mix_values<Format, FULL>(v, seat, block), shared->parts);
     close_tile<Format>(frame, block, fold(sum), shared->parts, &shared->is_last);
 }
@@ -258,17 +254,21 @@ template <class Format, bool FULL> DEVICE void decode_block(const Frame* frame, 
     const Seat seat = Seat::of<Format>(count);
     const u32 tile_bytes = Format::WIDTH * TILE_VALUES;
     Piece v[4];
-    take_block<Format, FULL>(frame, block, count, v, shared);
+    read_block<Format, FULL>(frame, block, count, v, shared);
     u8* values = at<u8>(frame->values) + ((u64)block * Format::TILES + seat.tile) * tile_bytes;
     u8* stage = (u8*)shared->stage.bytes + seat.tile * tile_bytes;
+    if (!FULL) {
+        keep_all_live(v, seat);
+        __syncthreads();
+    }
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         if (FULL) __stcs((Piece*)(values + Format::WIDTH * seat.first(j)), v[j]);
         else if (seat.live(j)) *(Piece*)(stage + Format::WIDTH * seat.first(j)) = v[j];
     }
-    if (FULL) return;
-    __syncthreads();
-    copy_by_tile(values, stage, Format::WIDTH * seat.count, seat.thread);
+    // A barrier is in it.
+    check_block<Format, FULL>(frame, block, seat, v, shared);
+    if (!FULL) copy_by_tile(values, stage, Format::WIDTH * seat.count, seat.thread);
 }
 
 // Runs before a decoder. The exponents of a book ascend, and the type has them.
@@ -332,8 +332,13 @@ DEVICE void reduce_block(const Frame* frames, u32 contributions, u32 block, u32 
     for (u32 number = 0; number < contributions; ++number) {
         const Frame* frame = frames + number;
         uint4 v[4];
-        if (frame->fixed) take_block<Codebook16<Bf16>, FULL>(frame, block, count, v, shared);
-        else load_values<FULL>(at<const u8>(frame->dynamic) + (u64)block * (2 * TILE_VALUES), seat, v, &shared->stage);
+        if (frame->fixed) {
+            read_block<Codebook16<Bf16>, FULL>(frame, block, count, v, shared);
+            if (!FULL) keep_all_live(v, seat);
+            check_block<Codebook16<Bf16>, FULL>(frame, block, seat, v, shared);
+        } else {
+            load_values<FULL>(at<const u8>(frame->dynamic) + (u64)block * (2 * TILE_VALUES), seat, v, &shared->stage);
+        }
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) {
             const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
