@@ -137,20 +137,6 @@ template <class Type> DEVICE u32 exponent_of(const typename Type::Piece& piece, 
     return word_with(piece, i) >> shift_of<Type>(i) & (Type::EXPONENTS - 1);
 }
 
-// Puts an exponent in its place.
-template <class Type> DEVICE void put_exponent(uint4* piece, u32 i, u32 exponent) {
-    const u32 mask = (Type::EXPONENTS - 1) << shift_of<Type>(i), bits = exponent << shift_of<Type>(i);
-    if (i / 2 == 0) piece->x = merge(mask, bits, piece->x);
-    if (i / 2 == 1) piece->y = merge(mask, bits, piece->y);
-    if (i / 2 == 2) piece->z = merge(mask, bits, piece->z);
-    if (i / 2 == 3) piece->w = merge(mask, bits, piece->w);
-}
-template <class Type> DEVICE void put_exponent(uint2* piece, u32 i, u32 exponent) {
-    const u32 mask = (Type::EXPONENTS - 1) << shift_of<Type>(i), bits = exponent << shift_of<Type>(i);
-    if (i / 4 == 0) piece->x = merge(mask, bits, piece->x);
-    else piece->y = merge(mask, bits, piece->y);
-}
-
 DEVICE void clear(uint4* piece) { *piece = make_uint4(0, 0, 0, 0); }
 DEVICE void clear(uint2* piece) { *piece = make_uint2(0, 0); }
 

@@ -214,30 +214,28 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
         }
         __syncwarp();
     }
-#pragma unroll
-    for (u32 j = 0; j < 4; ++j) {
-        const u32 selectors = codes[j] & 0x77777777u, halves = (codes[j] >> 1 & 0x44444444u) | 0x32103210u;
-        const u32 low = look_up(book, selectors, halves), high = look_up(book, selectors >> 16, halves >> 16);
-        join<Format>(rests, j, low, high, v + j);
-    }
+    u32 own = 0;
     if (escapes) {
         Part part;
         u32* escaped = shared->escaped + 32 * warp_id();
-        if (find_part(dynamic, form, seat, escapes, &part)) {
-            is_right &= mark<Format>(dynamic, form, seat, escapes, part, escaped, group);
-        } else {
-            is_right = false;
-        }
+        const bool fits = find_part(dynamic, form, seat, escapes, &part);
+        is_right &= fits;
+        if (fits) is_right &= mark<Format>(dynamic, form, seat, escapes, part, escaped, group);
         __syncwarp();
-        const u32 own = escaped[lane_id()];
+        own = escaped[lane_id()];
+    }
 #pragma unroll
-        for (u32 j = 0; j < 4; ++j) {
-            for (u32 left = own >> 8 * j & 0xffu; left; left &= left - 1) {
-                const u32 i = (u32)__ffs((int)left) - 1;
-                is_right &= (codes[j] >> 4 * i & 15u) == 0;
-                put_exponent<Format>(v + j, i, group[CHUNK * j + 8 * lane_id() + i]);
-            }
+    for (u32 j = 0; j < 4; ++j) {
+        const u32 selectors = codes[j] & 0x77777777u, halves = (codes[j] >> 1 & 0x44444444u) | 0x32103210u;
+        u32 low = look_up(book, selectors, halves), high = look_up(book, selectors >> 16, halves >> 16);
+        for (u32 left = own >> 8 * j & 0xffu; left; left &= left - 1) {
+            const u32 i = (u32)__ffs((int)left) - 1, shift = 8 * (i & 3), mask = 0xffu << shift;
+            const u32 bits = (u32)group[CHUNK * j + 8 * lane_id() + i] << shift;
+            is_right &= (codes[j] >> 4 * i & 15u) == 0;
+            if (i < 4) low = merge(mask, bits, low);
+            else high = merge(mask, bits, high);
         }
+        join<Format>(rests, j, low, high, v + j);
     }
     if (!is_right) report(frame, FAULT_CODES);
 }
