@@ -176,6 +176,9 @@ pub(crate) struct BenchGpuArgs {
     /// The largest size.
     #[arg(long, value_name = "BYTES", default_value_t = 2 << 30)]
     pub(crate) most: u64,
+    /// Launches take turns among so many bytes of values: more than the caches of the GPU hold.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub(crate) rotate: u64,
     /// Milliseconds of each of the rounds of which the median counts.
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) round_ms: u32,

@@ -43,6 +43,7 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
         dtype: DType::Bf16,
         values: &values,
         sizes: &sizes,
+        rotated: args.rotate,
         shortest_s: f64::from(args.round_ms) * 1e-3,
     };
     let report = bench_gpu(&settings, cancel)?;

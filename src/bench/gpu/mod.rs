@@ -12,8 +12,6 @@ use zipwire_kernels::{Block, Coder, Decoder, Device, DeviceRegion, Encoder, Even
 use self::timing::seconds_per_launch;
 use crate::Cancel;
 
-/// Launches take turns among as many bytes of values, more than any cache of a GPU holds.
-const ROTATED_BYTES: u64 = 256 << 20;
 /// Sets of buffers at most, and their share of the free memory.
 const MOST_SETS: u64 = 1024;
 const MEMORY_SHARE: f64 = 0.8;
@@ -33,6 +31,8 @@ pub struct GpuSettings<'a> {
     pub values: &'a [u8],
     /// Bytes of values per launch, one row each.
     pub sizes: &'a [u64],
+    /// Launches take turns among as many bytes of values: more than a cache of the GPU holds.
+    pub rotated: u64,
     /// Seconds that each measurement takes at least.
     pub shortest_s: f64,
 }
@@ -112,7 +112,7 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
                 return Err(GpuBenchError::Cancelled);
             }
             let _span = tracing::info_span!("bench gpu", codec = %spec, bytes).entered();
-            let Some(sets) = set_count(&device, bytes)? else { continue };
+            let Some(sets) = set_count(&device, bytes, settings.rotated)? else { continue };
             let bench = Bench { device: &device, stream: &stream, spec, coder, dtype: settings.dtype };
             rows.push(bench.row(&values, sets, settings.shortest_s)?);
         }
@@ -121,11 +121,11 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
 }
 
 /// How many sets of buffers there are; none if not even one fits.
-fn set_count(device: &Device, bytes: u64) -> Result<Option<u64>, GpuError> {
+fn set_count(device: &Device, bytes: u64, rotated: u64) -> Result<Option<u64>, GpuError> {
     // Values, as many decoded ones, and a frame that may be as long.
     let of_set = 3 * bytes + bytes / 8;
     let fits = (device.memory()?.0 as f64 * MEMORY_SHARE / of_set as f64) as u64;
-    let wanted = ROTATED_BYTES.div_ceil(bytes.max(1)).min(MOST_SETS);
+    let wanted = rotated.div_ceil(bytes).clamp(1, MOST_SETS);
     Ok((fits > 0).then(|| wanted.min(fits)))
 }
 
