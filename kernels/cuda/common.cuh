@@ -47,6 +47,7 @@ enum Fault {
     FAULT_PADDING = 5,  // padding that is not zero
     FAULT_CHECKSUM = 6, // a wrong checksum
     FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know
+    FAULT_BOOK = 8,     // a code book that does not ascend, or has exponents that the type does not
 };
 
 #define MAGIC 0x5257505au

@@ -46,7 +46,7 @@ pub(crate) fn flipped_bits(spec: &'static str, dtype: DType) {
 /// Each field of the header, and both lengths.
 pub(crate) fn headers(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype);
-    let values = Content::Gaussian.values(dtype, 10_000, 4);
+    let values = Content::Noise.values(dtype, 10_000, 4);
     let whole = bench.on_cpu(&values);
     for (byte, expected) in
         [(0, Fault::Header), (4, Fault::Header), (5, Fault::Header), (6, Fault::Header), (7, Fault::Header)]
@@ -58,8 +58,11 @@ pub(crate) fn headers(spec: &'static str, dtype: DType) {
         assert_eq!(bench.decode(&[(frame, values.len())]), [Err(expected)], "byte {byte}");
     }
     let mut shorter = whole.clone();
-    assert!(shorter.dynamic.pop().is_some(), "there are escapes");
-    assert!(bench.decode(&[(shorter, values.len())])[0].is_err(), "a byte is missing");
+    // The sixteen exponents of F8_E4M3 leave nothing to escape.
+    assert_eq!(shorter.dynamic.pop().is_none(), dtype == DType::F8E4M3, "there are tiles that are stored");
+    if dtype != DType::F8E4M3 {
+        assert_eq!(bench.decode(&[(shorter, values.len())]), [Err(Fault::Header)], "a byte is missing");
+    }
     // The others of a batch are not touched by a bad one.
     let mut bad = whole.clone();
     bad.fixed[0] ^= 1;
