@@ -76,6 +76,7 @@ impl CliError {
                 | ExecuteError::Plan(..)
                 | ExecuteError::Ratio { .. }
                 | ExecuteError::Memory { .. }
+                | ExecuteError::Refused(..)
                 | ExecuteError::Fault { .. }
                 | ExecuteError::OtherWork { .. }
                 | ExecuteError::NoTime(_)

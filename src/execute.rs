@@ -1,6 +1,6 @@
 //! Runs one variant of an experiment on one executor.
 
-use zipwire_engine::threads;
+use zipwire_engine::{EngineError, threads};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::OpKind;
 use zipwire_schedule::{
@@ -25,7 +25,7 @@ pub enum ExecuteError {
     Cancelled,
     /// The executor cannot run here.
     #[error("executor `{0}` is not available here: {1}")]
-    Unavailable(Executor, &'static str),
+    Unavailable(Executor, String),
     /// The experiment holds no bytes to run with.
     #[error(
         "variant `{0}` cannot run on `{1}`: the scenario states a ratio and no payload\n\
@@ -101,9 +101,12 @@ pub enum ExecuteError {
     /// The simulation has no result.
     #[error("variant `{0}` on `sim` failed in {1}")]
     Sim(String, SimError),
+    /// The executor does not take the plan.
+    #[error("variant `{0}` cannot run on `{1}`: {2}")]
+    Refused(String, Executor, EngineError),
     /// The real run failed.
-    #[error("variant `{0}` on `threads` failed in {1}")]
-    Threads(String, Box<RunFailure>),
+    #[error("variant `{0}` on `{1}` failed in {2}")]
+    Run(String, Executor, Box<RunFailure>),
     /// A fault that can hit nothing, in any variant.
     #[error(
         "`fault.{index}` hits no transfer of any variant\n\
@@ -118,7 +121,7 @@ pub enum ExecuteError {
 impl ExecuteError {
     /// Whether a rank failed during the run.
     pub fn is_run_failure(&self) -> bool {
-        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Threads(..))
+        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Run(..))
     }
 }
 
@@ -223,6 +226,9 @@ impl<'a> Prepared<'a> {
         {
             return Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit });
         }
+        if executor == Executor::Cuda {
+            self.check_gpus(index)?;
+        }
         let needed = memory::needed(plan, self.experiment.iterations, executor);
         match memory::available() {
             Some(available) if needed > available => {
@@ -256,7 +262,8 @@ impl<'a> Prepared<'a> {
                 Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false })
             }
             Executor::Threads => self.measure_faults(index, cancel),
-            Executor::Mpi | Executor::Cuda | Executor::Nccl => unreachable!("refused by the check"),
+            Executor::Cuda => self.run_on_gpus(index, cancel),
+            Executor::Mpi | Executor::Nccl => unreachable!("refused by the check"),
         }
     }
 
@@ -322,16 +329,31 @@ impl<'a> Prepared<'a> {
             faults: trouble.faults,
             deadlines: trouble.deadlines,
         };
-        let report = threads::run(&setup, cancel.flag()).map_err(|error| {
-            if error.first.kind == FailureKind::Cancelled {
-                return ExecuteError::Cancelled;
-            }
-            ExecuteError::Threads(variant.name.clone(), error)
-        })?;
-        if report.bytes_verified != plan.bytes_raw() * u64::from(iterations) {
-            return Err(ExecuteError::Unverified(variant.name.clone()));
-        }
+        let run = threads::run(&setup, cancel.flag());
+        let report = run.map_err(|failure| self.failed(index, Executor::Threads, failure))?;
+        self.check_verified(index, iterations, report.bytes_verified)?;
         Ok(report)
+    }
+
+    /// What becomes of a real run that has failed.
+    pub(crate) fn failed(&self, index: usize, executor: Executor, failure: Box<RunFailure>) -> ExecuteError {
+        if failure.first.kind == FailureKind::Cancelled {
+            return ExecuteError::Cancelled;
+        }
+        ExecuteError::Run(self.experiment.variants[index].name.clone(), executor, failure)
+    }
+
+    /// As many bytes were compared as the plan delivers.
+    pub(crate) fn check_verified(
+        &self,
+        index: usize,
+        iterations: u32,
+        bytes: u64,
+    ) -> Result<(), ExecuteError> {
+        if bytes == self.planned[index].plan.bytes_raw() * u64::from(iterations) {
+            return Ok(());
+        }
+        Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
     }
 }
 

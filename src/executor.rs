@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use zipwire_kernels::Device;
+
 /// Something that carries out plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Executor {
@@ -34,11 +36,12 @@ impl Executor {
     }
 
     /// Why it cannot run here; `None` if it can.
-    pub fn missing(self) -> Option<&'static str> {
+    pub fn missing(self) -> Option<String> {
         match self {
             Self::Sim | Self::Threads => None,
-            Self::Mpi | Self::Cuda | Self::Nccl => {
-                Some("this version has the executors `sim` and `threads` only")
+            Self::Cuda => Device::count().err().map(|error| error.to_string()),
+            Self::Mpi | Self::Nccl => {
+                Some("this version has the executors `sim`, `threads` and `cuda` only".to_owned())
             }
         }
     }
@@ -50,7 +53,11 @@ impl Executor {
 
     /// The clock of its timelines.
     pub fn clock(self) -> &'static str {
-        if self.is_real() { "monotonic" } else { "virtual" }
+        match self {
+            Self::Sim => "virtual",
+            Self::Threads | Self::Mpi => "monotonic",
+            Self::Cuda | Self::Nccl => "device",
+        }
     }
 }
 

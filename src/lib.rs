@@ -9,6 +9,7 @@ mod codebook;
 mod execute;
 mod executor;
 mod faults;
+mod gpus;
 pub mod inspect;
 mod memory;
 mod output;

@@ -146,7 +146,7 @@ fn documents_know_every_codec() {
     let (readme, language, format) = (read("README.md"), read("docs/scenarios.md"), read("docs/format.md"));
     for id in Spec::ids() {
         assert!(readme.contains(&format!("`{id}`")), "the README does not know `{id}`");
-        assert!(language.contains(&format!("`"{id}"`")), "the scenario language does not know `{id}`");
+        assert!(language.contains(&format!("`\"{id}\"`")), "the scenario language does not know `{id}`");
         let codec = id.parse::<Spec>().expect("ids are specs").codec();
         let dtype = DType::ALL.into_iter().find(|dtype| codec.supports(*dtype)).expect("it codes something");
         let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, &[]).expect("nothing is whole");

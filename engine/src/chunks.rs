@@ -12,6 +12,9 @@ use zipwire_schedule::plan::{self, Batch, Exchange, OpKind, Program, Region};
 use zipwire_schedule::{OpId, Stage};
 use zipwire_traces::ChunkId;
 
+/// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
+pub(crate) const POISON: u8 = 0xA5;
+
 /// A chunk of the payload in a region of this rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {

@@ -463,14 +463,15 @@ struct DecodeShared {
 
 // Puts the exponents of the escapes of a row in their places.
 DEVICE void patch(uint4* v, u32 escaped, const u8* escapes) {
+    u32 place = 0; // A pointer that moves makes the compiler loop for ever.
 #pragma unroll 1
     for (u32 left = value_order(escaped); left; left &= left - 1) {
         const u32 bit = (u32)__ffs((int)left) - 1;
-        const u32 shift = 16 * (bit & 1) + 7, mask = 0xffu << shift, bits = (u32)*escapes++ << shift;
-        if (bit / 4 == 0) v->x = merge(mask, bits, v->x);
-        if (bit / 4 == 1) v->y = merge(mask, bits, v->y);
-        if (bit / 4 == 2) v->z = merge(mask, bits, v->z);
-        if (bit / 4 == 3) v->w = merge(mask, bits, v->w);
+        const u32 shift = 16 * (bit & 1) + 7, mask = 0xffu << shift, bits = (u32)escapes[place++] << shift;
+        v->x = merge(bit / 4 == 0 ? mask : 0, bits, v->x);
+        v->y = merge(bit / 4 == 1 ? mask : 0, bits, v->y);
+        v->z = merge(bit / 4 == 2 ? mask : 0, bits, v->z);
+        v->w = merge(bit / 4 == 3 ? mask : 0, bits, v->w);
     }
 }
 

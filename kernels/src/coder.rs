@@ -72,13 +72,20 @@ pub struct Reducer {
 }
 
 impl Coder {
+    /// Whether there are kernels for this codec and type. Needs no GPU.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] if there are none.
+    pub fn check(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
+        module(spec, dtype).map(|_| ())
+    }
+
     /// Compiles the kernels, or takes them from the cache, and loads them.
     ///
     /// # Errors
     /// If there are none for this codec and type, there is no compiler, or the driver fails.
     pub fn new(device: &Device, spec: &Spec, dtype: DType) -> Result<Self, GpuError> {
-        let unsupported = || GpuError::Unsupported { spec: Box::new(spec.clone()), dtype };
-        let module = Module::of(spec, dtype).ok_or_else(unsupported)?;
+        let module = module(spec, dtype)?;
         let code = Code::load(device, &compile(&module.source(), &device.arch()?)?)?;
         let function = |work| code.function(&module.kernel(work, dtype));
         Ok(Self(Arc::new(Kernels {
@@ -254,6 +261,10 @@ impl Reducer {
     pub fn states(&self) -> &DeviceRegion {
         self.batch.states()
     }
+}
+
+fn module(spec: &Spec, dtype: DType) -> Result<Module, GpuError> {
+    Module::of(spec, dtype).ok_or_else(|| GpuError::Unsupported { spec: Box::new(spec.clone()), dtype })
 }
 
 /// A parameter of a kernel, as the driver wants it.

@@ -94,7 +94,7 @@ pub enum Input {
         /// Sizes that it defined.
         sizes: Vec<(SizeId, u64)>,
     },
-    /// A transfer has ended at this rank.
+    /// A transfer has ended at this rank. What a library moves need not be reported one by one.
     Transferred {
         /// The transfer.
         transfer: TransferId,
@@ -141,7 +141,7 @@ enum State {
     Completed,
 }
 
-/// An exchange whose transfers are being offered.
+/// An exchange whose transfers are being offered, or that a library carries out.
 #[derive(Debug)]
 struct Open {
     op: OpId,
@@ -339,7 +339,11 @@ impl Machine {
             return Step::Issue(op);
         }
         let mut wake_s = self.next_deadline().map(|(due_s, _)| due_s);
-        for index in 0..self.exchanges.len() {
+        let ordered = match self.capabilities.transfer_order {
+            TransferOrder::Machine => self.exchanges.len(),
+            TransferOrder::Library => 0,
+        };
+        for index in 0..ordered {
             match self.advance(index, now_s) {
                 Some(Step::Wait { until_s }) => wake_s = earliest(wake_s, until_s),
                 Some(step) => return step,
@@ -365,8 +369,7 @@ impl Machine {
         self.ready.remove(&op);
         self.states[op.index()] = State::Issued;
         self.in_flight[self.op(op).kind.lane() as usize] += 1;
-        let is_exchange = matches!(self.op(op).kind, OpKind::Exchange(_));
-        if is_exchange && self.capabilities.transfer_order == TransferOrder::Machine {
+        if matches!(self.op(op).kind, OpKind::Exchange(_)) {
             self.open(op);
         }
         if self.capabilities.readiness == Readiness::Issued {
@@ -376,7 +379,11 @@ impl Machine {
 
     fn open(&mut self, op: OpId) {
         let exchange = self.exchange(op);
-        let (sends, receives) = (Progress::new(&exchange.sends), Progress::new(&exchange.receives));
+        let progress = match self.capabilities.transfer_order {
+            TransferOrder::Machine => Progress::new,
+            TransferOrder::Library => Progress::all_offered,
+        };
+        let (sends, receives) = (progress(&exchange.sends), progress(&exchange.receives));
         let send_count = u32::try_from(exchange.sends.len()).expect("transfers are counted in 32 bits");
         let mut open = Open { op, sends, receives, listed: HashMap::new(), announced: send_count };
         if exchange.order.follows_peers() {
@@ -512,6 +519,12 @@ impl Progress {
             open: 0,
             ended: vec![false; transfers.len()],
         }
+    }
+
+    /// All at once, by a library.
+    fn all_offered(transfers: &[Transfer]) -> Self {
+        let count = u32::try_from(transfers.len()).expect("transfers are counted in 32 bits");
+        Self { next: count, open: count, ..Self::new(transfers) }
     }
 
     fn has_ended(&self, transfer: u32) -> bool {

@@ -191,3 +191,21 @@ fn completing_what_was_not_issued_is_a_bug() {
     let mut machine = Machine::new(program(Protocol::Native, None), THREADS, 0.0);
     machine.handle(Input::Completed { op: OpId(1), sizes: Vec::new() });
 }
+
+#[test]
+fn what_a_library_has_moved_is_no_longer_pending() {
+    let mut machine = Machine::new(program(Protocol::Native, None), STREAMS, 0.0);
+    let (steps, _) = poll_all(&mut machine);
+    let Step::Issue(exchange) = steps[0] else { panic!("{steps:?}") };
+    assert!(steps.iter().all(|step| matches!(step, Step::Issue(_))), "a library needs no offers: {steps:?}");
+    let of_exchange =
+        |machine: &Machine| machine.standing().pending.iter().filter(|p| p.op == exchange).count();
+    assert_eq!(of_exchange(&machine), 6, "three sends, three receives");
+    assert!(machine.standing().pending.iter().all(|pending| pending.offered));
+    let transfer = TransferId { op: exchange, direction: Direction::Receive, index: 1 };
+    machine.handle(Input::Transferred { transfer, size: None });
+    assert_eq!(of_exchange(&machine), 5);
+    // The others need not be reported.
+    machine.handle(Input::Completed { op: exchange, sizes: Vec::new() });
+    assert_eq!(of_exchange(&machine), 0);
+}

@@ -207,7 +207,10 @@ fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> S
             "run on threads at a fraction of the cluster's speed"
         }
         Executor::Threads => "run on threads (unpaced: times are this machine's, not the cluster's)",
-        Executor::Mpi | Executor::Cuda | Executor::Nccl => "measured",
+        Executor::Cuda => {
+            "measured on GPUs (copies between ranks: times are those of this machine, not the cluster's)"
+        }
+        Executor::Mpi | Executor::Nccl => "measured",
     };
     format!("{name}: {cluster}{codec}, seed {seed}, {mean}{clock}\n\n{}\n", table::text(&rows))
 }

@@ -17,7 +17,7 @@ pub(crate) fn load_text(text: &str) -> Experiment {
 /// If it was not a rank that failed.
 pub(crate) fn failure_of(error: ExecuteError) -> RunFailure {
     match error {
-        ExecuteError::Sim(_, SimError::Failed(failure)) | ExecuteError::Threads(_, failure) => *failure,
+        ExecuteError::Sim(_, SimError::Failed(failure)) | ExecuteError::Run(_, _, failure) => *failure,
         other => panic!("{other}"),
     }
 }

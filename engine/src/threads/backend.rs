@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::Codec;
@@ -19,7 +19,9 @@ use super::cpu_time::cpu_s;
 use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
 use super::pace::{Pace, Parcel, Permits};
 use crate::chunks::{Chunk, Chunks};
+use crate::complaints::{Complaints, Standstill, other_content, other_length, stopped};
 use crate::drive::{Action, Backend, Completion, Event, Outcome, failure};
+use crate::meeting::Mail;
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,11 +54,11 @@ pub(super) struct Copied {
 pub(super) struct Rendezvous<'a> {
     pub(super) fabric: &'a Fabric<'a>,
     pub(super) rank: Rank,
-    pub(super) inbox: Receiver<Note>,
+    pub(super) inbox: Receiver<Mail<Note>>,
     pub(super) codec: Option<&'a dyn Codec>,
     pub(super) payload: &'a Payload,
     pub(super) chunks: &'a Chunks,
-    pub(super) segments: &'a [&'static str],
+    pub(super) complaints: Complaints<'a>,
     pub(super) stuck_after: Duration,
     /// Codec ops that may work at a time.
     pub(super) permits: &'a Permits,
@@ -110,10 +112,10 @@ impl Backend for Rendezvous<'_> {
 
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
         let until_s = until_s.map(|until_s| until_s * self.dilation());
-        let mut last = (self.fabric.progress(), Instant::now());
+        let mut standstill = Standstill::new(self.fabric);
         loop {
             if self.fabric.is_cancelled() {
-                return Err(failure(machine, None, FailureKind::Cancelled, "stopped by the user"));
+                return Err(stopped(machine));
             }
             self.let_due_happen(machine)?;
             if let Some(event) = self.events.pop_front() {
@@ -127,7 +129,8 @@ impl Backend for Rendezvous<'_> {
                 self.due.iter().map(|(time_s, _)| *time_s).chain(until_s).fold(f64::INFINITY, f64::min);
             let sleep = Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK);
             match self.inbox.recv_timeout(sleep) {
-                Ok(note) => self.receive(machine, &note)?,
+                Ok(Mail::Note(note)) => self.receive(machine, &note)?,
+                Ok(Mail::Abort) => return Err(self.complaints.cancelled(machine)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
@@ -137,11 +140,9 @@ impl Backend for Rendezvous<'_> {
                 // Something is going to happen here, and others may wait for it: no standstill on any rank.
                 self.fabric.count_progress();
             }
-            let progress = self.fabric.progress();
-            if progress != last.0 {
-                last = (progress, Instant::now());
-            } else if last.1.elapsed() >= self.stuck_after {
-                return Err(self.stuck(machine));
+            if standstill.lasts(self.fabric, self.stuck_after) {
+                let op = self.opened_s.keys().min().copied();
+                return Err(self.complaints.stuck(machine, op, self.stuck_after));
             }
         }
     }
@@ -322,12 +323,12 @@ impl<'a> Rendezvous<'a> {
                 Some(id) => self.meet(machine, id, offer),
                 None => match self.early.insert(offer.key, offer) {
                     None => Ok(()),
-                    Some(_) => Err(self.confused(machine, &offer.key, "was offered twice")),
+                    Some(_) => Err(self.complaints.confused(machine, &offer.key, "was offered twice")),
                 },
             },
             Note::Arrived { key, begin_s } => match self.moving.remove(&key) {
                 Some((id, copied)) => self.arrive(machine, id, key, copied, begin_s),
-                None => Err(self.confused(machine, &key, "arrived without being on its way")),
+                None => Err(self.complaints.confused(machine, &key, "arrived without being on its way")),
             },
             Note::Ready(key) => {
                 self.events.push_back(Event::PeerReady(key));
@@ -338,9 +339,8 @@ impl<'a> Rendezvous<'a> {
                     self.complete(Outcome::Transfer(id, None), begin_s, end_s);
                     Ok(())
                 }
-                None => Err(self.confused(machine, &key, "was taken without being offered")),
+                None => Err(self.complaints.confused(machine, &key, "was taken without being offered")),
             },
-            Note::Abort => Err(self.cancelled(machine)),
         }
     }
 
@@ -354,7 +354,7 @@ impl<'a> Rendezvous<'a> {
         };
         let bytes = machine.transfer_bytes(machine.transfer(id).0);
         if pacing.wire.send(Parcel { key, bytes, begin_s }).is_err() {
-            return Err(self.confused(machine, &key, "has no links: their thread has ended"));
+            return Err(self.complaints.confused(machine, &key, "has no links: their thread has ended"));
         }
         let copied = self.copy(machine, id, offer)?;
         self.moving.insert(key, (id, copied));
@@ -379,9 +379,7 @@ impl<'a> Rendezvous<'a> {
             (Offered::Bytes(from), Content::Whole(to) | Content::Prefix(to, _)) => {
                 let expected = machine.transfer_bytes(machine.transfer(id).0);
                 if from.len != expected {
-                    let detail =
-                        format!("rank {src} sends {} bytes where {expected} were announced", from.len);
-                    return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
+                    return Err(other_length(machine, id.op, src, from.len, expected));
                 }
                 let _span = tracing::info_span!("copy", bytes = from.len).entered();
                 let (source, mut target) = self.fabric.lock((src, from.buffer), (self.rank, to.buffer));
@@ -391,8 +389,7 @@ impl<'a> Rendezvous<'a> {
                 (None, xxh3_64(target))
             }
             (Offered::Size(_), _) | (Offered::Bytes(_), Content::Size(_)) => {
-                let detail = format!("rank {src} and this rank disagree about what moves");
-                return Err(failure(machine, Some(id.op), FailureKind::Corrupt, detail));
+                return Err(other_content(machine, id.op, src));
             }
         };
         Ok(Copied { size, is_intact: arrived == checksum })
@@ -422,11 +419,7 @@ impl<'a> Rendezvous<'a> {
         if self.fabric.send(to, note) {
             return Ok(());
         }
-        // Whoever has been told of a failure leaves at once; the note about it is on its way here.
-        if self.fabric.first_failure().is_some() {
-            return Err(self.cancelled(machine));
-        }
-        Err(failure(machine, Some(op), FailureKind::PeerLost, format!("rank {to} is gone")))
+        Err(self.complaints.unreachable(machine, self.fabric, op, to))
     }
 
     /// Something has ended. Times in seconds of this machine.
@@ -468,31 +461,6 @@ impl<'a> Rendezvous<'a> {
         self.pacing.as_ref().map_or(0.0, |pacing| seconds(pacing.pace) * pacing.pace.dilation)
     }
 
-    fn stuck(&self, machine: &Machine) -> Failure {
-        let op = self.opened_s.keys().min().copied();
-        let seconds = self.stuck_after.as_secs_f64();
-        let detail = format!("nothing has ended on any rank for {seconds} s; it {}", self.waits(machine));
-        failure(machine, op, FailureKind::Timeout, detail)
-    }
-
-    /// Somebody else has failed.
-    fn cancelled(&self, machine: &Machine) -> Failure {
-        failure(machine, None, FailureKind::Cancelled, format!("it {}", self.waits(machine)))
-    }
-
-    /// What this rank waits for, in words.
-    fn waits(&self, machine: &Machine) -> String {
-        machine.standing().describe(self.segments)
-    }
-
-    fn confused(&self, machine: &Machine, key: &TransferKey, what: &str) -> Failure {
-        let TransferKey { segment, stage, src, dst, tag } = key;
-        let segment = self.segments[segment.index()];
-        let detail =
-            format!("{} transfer {tag} of {segment} from rank {src} to rank {dst} {what}", stage.name());
-        failure(machine, None, FailureKind::Transport, detail)
-    }
-
     fn fill(&self, chunk: &Chunk) {
         let mut buffer = self.memory().write(chunk.region.buffer);
         self.payload.fill(chunk.id, &mut buffer[range(&chunk.region)]);
@@ -506,13 +474,7 @@ impl<'a> Rendezvous<'a> {
                 self.bytes_verified += chunk.region.len;
                 Ok(())
             }
-            Some(offset) => {
-                let segment = self.segments[chunk.id.segment.index()];
-                let src = chunk.id.chunk.origin;
-                let detail =
-                    format!("byte {offset} of the {segment} chunk from rank {src} is not what was sent");
-                Err(failure(machine, op, FailureKind::Corrupt, detail))
-            }
+            Some(offset) => Err(self.complaints.altered(machine, op, chunk, offset)),
         }
     }
 

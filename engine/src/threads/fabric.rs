@@ -1,15 +1,16 @@
-//! What the rank threads share: their memory, their inboxes, and the news that the run is over.
+//! What the rank threads share: their memory, and what they write to one another.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::ops::Deref;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 use zipwire_schedule::plan::{Plan, Region, TransferKey};
-use zipwire_schedule::{BufferId, Failure, Rank};
+use zipwire_schedule::{BufferId, Rank};
 
-/// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
-const POISON: u8 = 0xA5;
+use crate::chunks::POISON;
+use crate::meeting::{Mail, Meeting};
 
 /// The sender's end of a transfer, on offer.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +42,6 @@ pub(super) enum Note {
     Arrived { key: TransferKey, begin_s: f64 },
     /// The receiver has taken the transfer.
     Taken { key: TransferKey, begin_s: f64, end_s: f64 },
-    /// The run has failed; the first failure is in [`Fabric`].
-    Abort,
 }
 
 /// Buffers of one rank. A rank writes its own; peers read from them what was offered.
@@ -82,22 +81,8 @@ pub(super) type Locked<'a> = (RwLockReadGuard<'a, Box<[u8]>>, RwLockWriteGuard<'
 
 /// Shared by all ranks of one iteration.
 pub(super) struct Fabric<'a> {
+    meeting: Meeting<'a, Note>,
     pub(super) memories: &'a [Memory],
-    inboxes: Vec<Sender<Note>>,
-    epoch: Instant,
-    cancel: &'a AtomicBool,
-    /// Counts everything that ends anywhere; a run in which it stands still is stuck.
-    progress: AtomicU64,
-    state: Mutex<State>,
-    started: Condvar,
-}
-
-/// What ranks wait for before they start, and why they end early.
-#[derive(Default)]
-struct State {
-    /// Ranks that are ready to start.
-    ready: usize,
-    first_failure: Option<Failure>,
 }
 
 /// A buffer of a rank. The order of these is the order of locking.
@@ -109,40 +94,9 @@ impl<'a> Fabric<'a> {
         memories: &'a [Memory],
         epoch: Instant,
         cancel: &'a AtomicBool,
-    ) -> (Self, Vec<Receiver<Note>>) {
-        let (inboxes, receivers) = plan.programs.iter().map(|_| channel()).unzip();
-        let fabric = Self {
-            memories,
-            inboxes,
-            epoch,
-            cancel,
-            progress: AtomicU64::new(0),
-            state: Mutex::default(),
-            started: Condvar::new(),
-        };
-        (fabric, receivers)
-    }
-
-    pub(super) fn now_s(&self) -> f64 {
-        self.epoch.elapsed().as_secs_f64()
-    }
-
-    /// Puts a note into a rank's inbox; `false` if the rank is gone.
-    pub(super) fn send(&self, to: Rank, note: Note) -> bool {
-        self.inboxes[to.index()].send(note).is_ok()
-    }
-
-    /// Whether the user asked to stop.
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn count_progress(&self) {
-        self.progress.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn progress(&self) -> u64 {
-        self.progress.load(Ordering::Relaxed)
+    ) -> (Self, Vec<Receiver<Mail<Note>>>) {
+        let (meeting, inboxes) = Meeting::new(plan.programs.len(), epoch, cancel);
+        (Self { meeting, memories }, inboxes)
     }
 
     /// Locks one buffer for reading and another for writing, always in the same order on all ranks: otherwise two ranks
@@ -162,33 +116,12 @@ impl<'a> Fabric<'a> {
             (read(), target)
         }
     }
+}
 
-    /// Waits until all ranks have come here or the run has failed. Returns the failure.
-    pub(super) fn start(&self) -> Option<Failure> {
-        let mut state = self.state();
-        state.ready += 1;
-        self.started.notify_all();
-        while state.ready < self.inboxes.len() && state.first_failure.is_none() {
-            state = self.started.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.first_failure.clone()
-    }
+impl<'a> Deref for Fabric<'a> {
+    type Target = Meeting<'a, Note>;
 
-    /// Ends the run on all ranks. The first failure wins.
-    pub(super) fn abort(&self, failure: &Failure) {
-        self.state().first_failure.get_or_insert_with(|| failure.clone());
-        self.started.notify_all();
-        for inbox in &self.inboxes {
-            // A rank that has ended needs no note.
-            let _ = inbox.send(Note::Abort);
-        }
-    }
-
-    pub(super) fn first_failure(&self) -> Option<Failure> {
-        self.state().first_failure.clone()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deref(&self) -> &Meeting<'a, Note> {
+        &self.meeting
     }
 }

@@ -9,7 +9,6 @@ mod fabric;
 mod pace;
 
 use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,24 +16,23 @@ use std::time::{Duration, Instant};
 
 use zipwire_codec::Codec;
 use zipwire_schedule::plan::{Plan, Program};
-use zipwire_schedule::{
-    Deadlines, Failure, FailureKind, Fault, FaultPlan, Machine, Rank, RankEnd, RunFailure,
-};
-use zipwire_traces::{IterationTime, Payload, Span, Timeline};
+use zipwire_schedule::{Deadlines, Fault, FaultPlan, Machine, RankEnd, RunFailure};
+use zipwire_traces::{Payload, Timeline};
 
 use self::backend::{Pacing, Rendezvous};
 use self::fabric::{Fabric, Memory, Note};
 use self::pace::{Parcel, Permits, Wire};
 use crate::chunks::Chunks;
+use crate::complaints::Complaints;
 use crate::drive::{Backend, drive};
 use crate::faulty::Faulty;
 use crate::hello::Hello;
+use crate::meeting::Mail;
+use crate::ranks::{Ended, RankRun, append, conclude, empty_timeline, greet, guarded, run_all};
 
 pub use self::codec_work::{CallWork, CodecWork, Coding};
 pub use self::pace::Pace;
-
-/// A run in which nothing ends on any rank for this long has failed.
-pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+pub use crate::ranks::STUCK_AFTER;
 
 /// What to run.
 #[derive(Debug)]
@@ -85,9 +83,8 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
     let memory = |program: &Program| Memory::new(program.buffers.iter().map(|buffer| buffer.capacity));
     let memories: Vec<Memory> = plan.programs.iter().map(|program| memory(program)).collect();
     let epoch = Instant::now();
-    let timeline =
-        Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
-    let mut report = Report { timeline, bytes_verified: 0, codec_work: CodecWork::default() };
+    let mut report =
+        Report { timeline: empty_timeline(plan), bytes_verified: 0, codec_work: CodecWork::default() };
     let permits = Permits::new(setup.cores);
     for iteration in 0..setup.iterations {
         let _span = tracing::info_span!("run", iteration).entered();
@@ -103,43 +100,15 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
             iteration,
         };
         let begin_s = fabric.now_s();
-        let ranks = job.run_all(&chunks, inboxes);
-        if fabric.is_cancelled() {
-            // Ranks that never wait do not look.
-            fabric.abort(&Failure::new(Rank(0), None, FailureKind::Cancelled, "stopped by the user"));
-        }
-        if let Some(first) = fabric.first_failure() {
-            let after_s = (fabric.now_s() - begin_s) / setup.pace.map_or(1.0, |pace| pace.dilation);
-            let ends = ranks.into_iter().filter_map(Result::err).map(|end| *end).collect();
-            let failure = RunFailure::new(plan, setup.deadlines, iteration, after_s, first, ends);
-            return Err(Box::new(failure));
-        }
-        append(&mut report, ranks.into_iter().filter_map(Result::ok).collect());
+        let ended = job.run_all(&chunks, inboxes);
+        let after_s = (fabric.now_s() - begin_s) / setup.pace.map_or(1.0, |pace| pace.dilation);
+        let ranks = conclude(plan, setup.deadlines, &fabric, iteration, after_s, ended)?;
+        let (ranks, works): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
+        works.iter().for_each(|work| report.codec_work.merge(work));
+        report.bytes_verified += ranks.iter().map(|rank: &RankRun| rank.bytes_verified).sum::<u64>();
+        append(&mut report.timeline, ranks);
     }
     Ok(report)
-}
-
-/// Appends an iteration to a timeline: it begins when the first rank has passed the barrier.
-fn append(report: &mut Report, ranks: Vec<RankRun>) {
-    let timeline = &mut report.timeline;
-    let begin_s = ranks.iter().map(|rank| rank.begin_s).fold(f64::INFINITY, f64::min);
-    let end_s = ranks.iter().map(|rank| rank.end_s).fold(begin_s, f64::max);
-    timeline.iterations.push(IterationTime { begin_s, length_s: end_s - begin_s });
-    ranks.iter().for_each(|rank| report.codec_work.merge(&rank.codec_work));
-    report.bytes_verified += ranks.iter().map(|rank| rank.bytes_verified).sum::<u64>();
-    let relative = |span: Span| Span { begin_s: span.begin_s - begin_s, end_s: span.end_s - begin_s, ..span };
-    let mut spans: Vec<Span> = ranks.into_iter().flat_map(|rank| rank.spans).map(relative).collect();
-    spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
-    timeline.spans.extend(spans);
-}
-
-/// One rank of one iteration, finished. Times since the start of the run.
-struct RankRun {
-    begin_s: f64,
-    end_s: f64,
-    spans: Vec<Span>,
-    bytes_verified: u64,
-    codec_work: CodecWork,
 }
 
 struct RankJob<'a> {
@@ -153,33 +122,21 @@ struct RankJob<'a> {
 }
 
 impl RankJob<'_> {
-    /// Runs every rank on a thread of its own. Should the system refuse one, the run fails like any other.
-    fn run_all(&self, chunks: &[Chunks], inboxes: Vec<Receiver<Note>>) -> Vec<Result<RankRun, Box<RankEnd>>> {
+    /// Runs every rank on a thread of its own, and the links beside them.
+    fn run_all(
+        &self,
+        chunks: &[Chunks],
+        inboxes: Vec<Receiver<Mail<Note>>>,
+    ) -> Vec<Ended<(RankRun, CodecWork)>> {
         std::thread::scope(|scope| {
             let (wire, parcels) = channel();
             if let Some(pace) = self.setup.pace {
-                // Ends when the last rank has dropped its end of the channel.
+                // Ends when the last end of the channel is dropped, behind all ranks.
                 scope.spawn(move || Wire::new(pace, self.setup.plan).run(&parcels, self.fabric));
             }
-            let mut threads = Vec::new();
-            for ((program, chunks), inbox) in self.setup.plan.programs.iter().zip(chunks).zip(inboxes) {
-                let rank = program.rank;
-                let thread = std::thread::Builder::new().name(format!("rank {rank}"));
-                let pacing = self.pacing(&wire);
-                match thread.spawn_scoped(scope, move || self.run_guarded(program, chunks, inbox, pacing)) {
-                    Ok(thread) => threads.push(thread),
-                    Err(error) => {
-                        let detail = format!("the system refuses a thread for it: {error}");
-                        self.fabric.abort(&Failure::new(rank, None, FailureKind::Device, detail));
-                        break;
-                    }
-                }
-            }
-            drop(wire);
-            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                thread.join().expect("ranks catch their panics")
-            };
-            threads.into_iter().map(join).collect()
+            run_all(self.setup.plan, self.fabric, inboxes, |program, inbox| {
+                self.run_guarded(program, &chunks[program.rank.index()], inbox, self.pacing(&wire))
+            })
         })
     }
 
@@ -188,15 +145,13 @@ impl RankJob<'_> {
         self.setup.pace.map(|pace| Pacing { pace, wire: wire.clone(), iteration })
     }
 
-    /// A panic ends the run like any other failure: with a typed error on every rank.
     fn run_guarded(
         &self,
         program: &Arc<Program>,
         chunks: &Chunks,
-        inbox: Receiver<Note>,
+        inbox: Receiver<Mail<Note>>,
         pacing: Option<Pacing<'_>>,
-    ) -> Result<RankRun, Box<RankEnd>> {
-        // Outlives the guarded work: were the inbox closed by unwinding, peers could fail before this rank says why.
+    ) -> Ended<(RankRun, CodecWork)> {
         let rendezvous = Rendezvous {
             fabric: self.fabric,
             rank: program.rank,
@@ -204,7 +159,7 @@ impl RankJob<'_> {
             codec: self.codec,
             payload: self.setup.payload,
             chunks,
-            segments: &self.setup.plan.segments,
+            complaints: Complaints { segments: &self.setup.plan.segments },
             stuck_after: self.setup.stuck_after,
             opened_s: HashMap::new(),
             offered: HashMap::new(),
@@ -220,25 +175,18 @@ impl RankJob<'_> {
             codec_work: CodecWork::default(),
         };
         let mut backend = Faulty::new(rendezvous, self.faults);
-        catch_unwind(AssertUnwindSafe(|| self.run(program, &mut backend))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            let detail = format!("its thread panicked: {text}");
-            let failure = Failure::new(program.rank, None, FailureKind::Device, detail);
-            self.fabric.abort(&failure);
-            Err(Box::new(RankEnd { failure, standing: None }))
-        })
+        guarded(self.fabric, program.rank, || self.run(program, &mut backend))
     }
 
     fn run(
         &self,
         program: &Arc<Program>,
         backend: &mut Faulty<'_, Rendezvous<'_>>,
-    ) -> Result<RankRun, Box<RankEnd>> {
+    ) -> Ended<(RankRun, CodecWork)> {
         backend.inner().prepare();
         let rank = program.rank;
         let (capabilities, start_s) = (backend.capabilities(), backend.now_s());
-        self.greet(rank).map_err(|failure| {
+        greet(self.fabric, self.hellos, rank).map_err(|failure| {
             let machine = Machine::new(Arc::clone(program), capabilities, start_s);
             Box::new(RankEnd { failure, standing: Some(machine.standing()) })
         })?;
@@ -259,25 +207,15 @@ impl RankJob<'_> {
         })?;
         let rendezvous = backend.inner();
         let codec_work = std::mem::take(&mut rendezvous.codec_work);
-        Ok(RankRun { begin_s, end_s, spans, bytes_verified: rendezvous.bytes_verified, codec_work })
-    }
-
-    /// Waits for all ranks and makes sure that they are about to run the same plan.
-    fn greet(&self, rank: Rank) -> Result<(), Failure> {
-        if let Some(first) = self.fabric.start() {
-            return Err(Failure::new(rank, None, FailureKind::Cancelled, first.to_string()));
-        }
-        let own = &self.hellos[rank.index()];
-        let checked =
-            (0..).map(Rank).zip(self.hellos).try_for_each(|(peer, hello)| own.check(rank, peer, hello));
-        checked.inspect_err(|failure| self.fabric.abort(failure))
+        let bytes_verified = rendezvous.bytes_verified;
+        Ok((RankRun { begin_s, end_s, spans, bytes_verified }, codec_work))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use zipwire_codec::DType;
-    use zipwire_schedule::{Choice, Job, Order, Protocol, Segment, Slot, Work, plan};
+    use zipwire_schedule::{Choice, FailureKind, Job, Order, Protocol, Segment, Slot, Work, plan};
     use zipwire_traces::Rows;
 
     use super::*;

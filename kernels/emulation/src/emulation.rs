@@ -114,6 +114,8 @@ impl Emulation {
         vec![
             ("LD_LIBRARY_PATH".into(), join(libraries.collect())),
             ("FAKECUDA_MODULES".into(), join(self.modules.clone())),
+            // What the fake compiler makes is not to be found by others.
+            ("ZIPWIRE_KERNEL_CACHE".into(), OsString::new()),
         ]
     }
 

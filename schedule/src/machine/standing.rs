@@ -1,6 +1,6 @@
 //! How far a machine is: what a rank reports when its run has failed.
 
-use super::{Direction, Machine, State, TransferId, TransferOrder, list};
+use super::{Direction, Machine, State, TransferId, list};
 use crate::plan::{OpKind, TransferKey};
 use crate::{OpId, Rank};
 
@@ -71,24 +71,18 @@ impl Machine {
 
     fn pending(&self, op: OpId) -> Vec<Pending> {
         let OpKind::Exchange(exchange) = &self.op(op).kind else { return Vec::new() };
-        // A library keeps to itself what has moved: anything may be missing.
-        let by_library = self.capabilities.transfer_order == TransferOrder::Library;
-        let open = self.exchanges.iter().find(|open| open.op == op);
-        if open.is_none() && !by_library {
-            // It is being closed: everything has moved.
-            return Vec::new();
-        }
+        // One that is being closed has moved everything.
+        let Some(open) = self.exchanges.iter().find(|open| open.op == op) else { return Vec::new() };
         let mut pending = Vec::new();
         for direction in [Direction::Send, Direction::Receive] {
-            let progress = open.map(|open| match direction {
+            let progress = match direction {
                 Direction::Send => &open.sends,
                 Direction::Receive => &open.receives,
-            });
+            };
             for (index, transfer) in (0..).zip(list(exchange, direction)) {
-                let has_ended = progress.is_some_and(|progress| progress.has_ended(index));
-                if !has_ended && self.transfer_bytes(transfer) > 0 {
+                if !progress.has_ended(index) && self.transfer_bytes(transfer) > 0 {
                     let key = self.key(TransferId { op, direction, index });
-                    let offered = progress.is_none_or(|progress| progress.has_offered(index));
+                    let offered = progress.has_offered(index);
                     pending.push(Pending { op, key, offered });
                 }
             }

@@ -1,0 +1,308 @@
+//! Carries out the ops of one rank on the streams of its device.
+//!
+//! Ops are queued as soon as all that they depend on is queued; the device waits where they ran on other streams. The host
+//! only looks: nothing here waits for the device.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use zipwire_kernels::{Decoder, Event as DeviceEvent, GpuError};
+use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
+use zipwire_schedule::plan::{Batch, Op, OpKind, TransferKey};
+use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId, Stage};
+use zipwire_traces::Payload;
+
+use super::clock::Clock;
+use super::equipment::{Equipment, Interval, Launch, Report};
+use super::exchange::{Exchanges, Note};
+use crate::complaints::{Complaints, Standstill, stopped};
+use crate::drive::{Action, Backend, Completion, Event, Outcome, failure};
+use crate::meeting::{Mail, Meeting};
+
+/// Looks at the device in a row before the thread sleeps between them.
+const EAGER_LOOKS: u32 = 64;
+/// Shortest and longest sleep between two looks.
+const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
+
+/// One rank of one iteration.
+pub(super) struct CudaBackend<'a> {
+    pub(super) rank: Rank,
+    pub(super) meeting: &'a Meeting<'a, Note>,
+    pub(super) inbox: Receiver<Mail<Note>>,
+    pub(super) equipment: &'a Equipment,
+    /// By rank: those of ranks on one device are one.
+    pub(super) clocks: &'a [&'a Clock],
+    pub(super) payload: &'a Payload,
+    pub(super) complaints: Complaints<'a>,
+    pub(super) stuck_after: Duration,
+    /// Issued, and not queued on the device yet: they depend on others that are not.
+    pub(super) held: VecDeque<OpId>,
+    /// Whether the end of each op is recorded.
+    pub(super) is_queued: Vec<bool>,
+    /// Queued, and not reported; in program order.
+    pub(super) running: Vec<OpId>,
+    pub(super) is_reported: Vec<bool>,
+    pub(super) exchanges: Exchanges,
+    pub(super) events: VecDeque<Event>,
+    pub(super) bytes_verified: u64,
+}
+
+/// Streams order what is issued, and an exchange is one call. Transfers do not wait for the times of the cluster.
+pub(super) const CAPABILITIES: Capabilities =
+    Capabilities { readiness: Readiness::Issued, transfer_order: TransferOrder::Library, timed: false };
+
+impl Backend for CudaBackend<'_> {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn now_s(&self) -> f64 {
+        self.meeting.now_s()
+    }
+
+    fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure> {
+        match action {
+            Action::Issue(op) => {
+                self.held.push_back(op);
+                self.queue_all(machine)
+            }
+            Action::Announce(_) | Action::Transfer(_) | Action::Close(_) => {
+                unreachable!("exchanges are opaque calls")
+            }
+        }
+    }
+
+    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
+        let mut standstill = Standstill::new(self.meeting);
+        let mut looks = 0;
+        loop {
+            if self.meeting.is_cancelled() {
+                return Err(stopped(machine));
+            }
+            self.look(machine)?;
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if until_s.is_some_and(|until_s| self.now_s() >= until_s) {
+                return Ok(None);
+            }
+            match self.inbox.recv_timeout(sleep(looks)) {
+                Ok(Mail::Note(note)) => {
+                    self.receive(machine, note)?;
+                    self.queue_all(machine)?;
+                    looks = 0;
+                }
+                Ok(Mail::Abort) => return Err(self.complaints.cancelled(machine)),
+                Err(RecvTimeoutError::Timeout) => looks += 1,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
+                }
+            }
+            if standstill.lasts(self.meeting, self.stuck_after) {
+                let op = self.exchanges.first_open().or(self.running.first().copied());
+                return Err(self.complaints.stuck(machine, op, self.stuck_after));
+            }
+        }
+    }
+
+    fn corrupt(&mut self, _: TransferKey, _: u64) {
+        unreachable!("faults are refused before the run");
+    }
+
+    fn abort(&mut self, failure: &Failure) {
+        self.meeting.abort(failure);
+    }
+}
+
+fn sleep(looks: u32) -> Duration {
+    match looks.checked_sub(EAGER_LOOKS) {
+        None => Duration::ZERO,
+        Some(late) => SLEEP.1.min(SLEEP.0 * late.min(1000)),
+    }
+}
+
+impl CudaBackend<'_> {
+    /// Queues all ops on the device whose dependencies are queued.
+    fn queue_all(&mut self, machine: &Machine) -> Result<(), Failure> {
+        // An op may allow others, which come later in the program.
+        for _ in 0..self.held.len() {
+            let op = self.held.pop_front().expect("as many were there");
+            if machine.op(op).deps.iter().all(|dep| self.is_queued[dep.index()]) {
+                self.queue(machine, op)?;
+            } else {
+                self.held.push_back(op);
+            }
+        }
+        Ok(())
+    }
+
+    fn queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+        let Op { kind, deps, .. } = machine.op(op);
+        let (lane, prepared) = (kind.lane(), self.equipment.op(op));
+        let stream = self.equipment.stream(lane);
+        let begin = || -> Result<(), GpuError> {
+            let elsewhere = deps.iter().filter(|dep| machine.op(**dep).kind.lane() != lane);
+            for &dep in elsewhere {
+                stream.wait(&self.equipment.op(dep).done)?;
+            }
+            self.equipment.samples.keep_before(op, stream)?;
+            stream.record(&prepared.begin)?;
+            match &prepared.launch {
+                Launch::None => self.equipment.samples.fill(op, stream),
+                Launch::Encode(encoder) => encoder.launch(stream),
+                Launch::Decode(decoder) => decoder.launch(stream),
+            }
+        };
+        begin().map_err(|error| self.broken(Some(op), &error))?;
+        match kind {
+            OpKind::Exchange(_) => self.open(machine, op),
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => self.end_queue(machine, op),
+        }
+    }
+
+    /// Records the end of an op whose work is queued, and lets the host know of it.
+    pub(super) fn end_queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+        let (lane, prepared) = (machine.op(op).kind.lane(), self.equipment.op(op));
+        let end = || -> Result<(), GpuError> {
+            self.equipment.stream(lane).record(&prepared.done)?;
+            if let Some(Report { from, to, arrived, .. }) = &prepared.report {
+                let stream = self.equipment.report_stream(lane);
+                stream.wait(&prepared.done)?;
+                stream.download(from, to, 0)?;
+                stream.record(arrived)?;
+            }
+            Ok(())
+        };
+        end().map_err(|error| self.broken(Some(op), &error))?;
+        self.is_queued[op.index()] = true;
+        let at = self.running.partition_point(|&running| running < op);
+        self.running.insert(at, op);
+        Ok(())
+    }
+
+    /// Looks at what the device has done.
+    fn look(&mut self, machine: &Machine) -> Result<(), Failure> {
+        self.look_at_transfers().map_err(|error| self.broken(self.exchanges.first_open(), &error))?;
+        // Streams run in order, so behind an op that has not ended nothing on its lane has.
+        let mut busy = [false; Lane::ALL.len()];
+        let mut index = 0;
+        while let Some(&op) = self.running.get(index) {
+            let lane = machine.op(op).kind.lane();
+            // The machine hears of an op behind all that it depends on, and of an exchange behind its transfers.
+            let is_next = machine.op(op).deps.iter().all(|dep| self.is_reported[dep.index()]);
+            if busy[lane as usize] || !is_next || !self.has_ended(op)? || self.exchanges.has_unreported(op) {
+                busy[lane as usize] = true;
+                index += 1;
+                continue;
+            }
+            self.running.remove(index);
+            self.is_reported[op.index()] = true;
+            self.report(machine, op)?;
+        }
+        Ok(())
+    }
+
+    fn has_ended(&self, op: OpId) -> Result<bool, Failure> {
+        let prepared = self.equipment.op(op);
+        let last = prepared.report.as_ref().map_or(&prepared.done, |report| &report.arrived);
+        last.has_passed().map_err(|error| self.broken(Some(op), &error))
+    }
+
+    fn look_at_transfers(&mut self) -> Result<(), GpuError> {
+        let Exchanges { receiving, sending, .. } = &mut self.exchanges;
+        for queue in [receiving, sending] {
+            while let Some(moving) = queue.front() {
+                if !moving.interval.end.has_passed()? {
+                    break;
+                }
+                let (id, clock) = (moving.id, self.clocks[moving.receiver.index()]);
+                let Interval { begin, end } = &moving.interval;
+                let (begin_s, end_s) = (clock.time_s(begin)?, clock.time_s(end)?);
+                let outcome = Outcome::Transfer(id, None);
+                self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
+                self.meeting.count_progress();
+                queue.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// An op has ended.
+    fn report(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+        let kind = &machine.op(op).kind;
+        let sizes = self.equipment.op(op).sizes(&kind.defines());
+        self.check_sizes(machine, op, &sizes)?;
+        if let OpKind::Decode(batch) = kind {
+            self.check_frames(machine, op, batch)?;
+        }
+        let prepared = self.equipment.op(op);
+        let end: &DeviceEvent = match (kind, &prepared.report) {
+            // It ends when the host knows them, as in a simulation.
+            (OpKind::Exchange(exchange), Some(report)) if exchange.stage == Stage::Sizes => &report.arrived,
+            _ => &prepared.done,
+        };
+        let clock = self.clocks[self.rank.index()];
+        let times = clock.time_s(&prepared.begin).and_then(|begin_s| Ok((begin_s, clock.time_s(end)?)));
+        let (begin_s, end_s) = times.map_err(|error| self.broken(Some(op), &error))?;
+        self.meeting.count_progress();
+        let outcome = Outcome::Op(op, sizes);
+        self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
+        Ok(())
+    }
+
+    /// No size is larger than what it is the size of: what follows relies on it.
+    fn check_sizes(&self, machine: &Machine, op: OpId, sizes: &[(SizeId, u64)]) -> Result<(), Failure> {
+        let capacity = |size: SizeId| self.equipment.capacities[size.index()];
+        let Some(&(size, value)) = sizes.iter().find(|(size, value)| *value > capacity(*size)) else {
+            return Ok(());
+        };
+        let (kind, whose) = match &machine.op(op).kind {
+            OpKind::Encode(_) => (FailureKind::Device, "its encoder wrote".to_owned()),
+            OpKind::Compute(_) | OpKind::Decode(_) => {
+                unreachable!("only encoders and exchanges define sizes")
+            }
+            OpKind::Exchange(exchange) => {
+                let brings = |content| content == zipwire_schedule::plan::Content::Size(size);
+                let peer = exchange.receives.iter().find(|receive| brings(receive.content));
+                let peer = peer.expect("exchanges define the sizes that they receive").peer;
+                (FailureKind::Corrupt, format!("rank {peer} announces"))
+            }
+        };
+        let detail = format!("{whose} a section of {value} bytes where {} have room", capacity(size));
+        Err(failure(machine, Some(op), kind, detail))
+    }
+
+    /// What decoders have found.
+    fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
+        let report = self.equipment.op(op).report.as_ref().expect("decoders report");
+        let mut states = vec![0; usize::try_from(report.to.len()).expect("it is in memory")];
+        report.to.read(0, &mut states);
+        let faults = Decoder::faults(&states);
+        match batch.blocks.iter().zip(faults).find_map(|(block, fault)| Some((block, fault?))) {
+            None => Ok(()),
+            Some((block, fault)) => {
+                let detail = format!("the frame from rank {}: {fault}", block.chunk.origin);
+                Err(failure(machine, Some(op), FailureKind::Corrupt, detail))
+            }
+        }
+    }
+
+    /// Compares what this rank has received with what was sent. Waits for the device, which has nothing else to do.
+    pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
+        let _span = tracing::info_span!("check").entered();
+        for received in &self.equipment.samples.received {
+            let bytes = received.kept.read().map_err(|error| self.broken(received.consumer, &error))?;
+            if let Some(offset) = self.payload.mismatch(received.chunk.id, &bytes) {
+                return Err(self.complaints.altered(machine, received.consumer, &received.chunk, offset));
+            }
+            self.bytes_verified += received.kept.len();
+        }
+        Ok(())
+    }
+
+    /// The driver has failed.
+    pub(super) fn broken(&self, op: Option<OpId>, error: &GpuError) -> Failure {
+        Failure::new(self.rank, op, FailureKind::Device, error.to_string())
+    }
+}

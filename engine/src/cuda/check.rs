@@ -1,0 +1,76 @@
+//! Whether GPUs can run a plan: kernels for its frames, and room for its buffers.
+
+use zipwire_codec::Layout;
+use zipwire_kernels::{Coder, Device};
+use zipwire_schedule::plan::{OpKind, Plan, Program};
+
+use crate::chunks::{Chunk, Chunks};
+use crate::error::EngineError;
+
+/// Whether the executor can run a plan, wherever there are GPUs.
+///
+/// # Errors
+/// A codec, layout or order that it does not have.
+pub fn check(plan: &Plan) -> Result<(), EngineError> {
+    for op in plan.programs.iter().flat_map(|program| &program.ops) {
+        match &op.kind {
+            OpKind::Encode(batch) | OpKind::Decode(batch) => {
+                if batch.layout != Layout::Split {
+                    return Err(EngineError::Layout(plan.protocol));
+                }
+                let spec = plan.codec.as_ref().expect("coded plans name their codec");
+                Coder::check(spec, batch.dtype)?;
+            }
+            OpKind::Exchange(exchange) if exchange.order.reorders() => {
+                return Err(EngineError::Order(exchange.order));
+            }
+            OpKind::Exchange(_) | OpKind::Compute(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether these GPUs have room for a plan.
+///
+/// # Errors
+/// The first one that has not, or a failure of its driver.
+pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> {
+    let mut needed = vec![0; devices.len()];
+    for program in &plan.programs {
+        needed[program.rank.index() % devices.len()] += bytes(program);
+    }
+    for (device, needed) in devices.iter().zip(needed) {
+        let (free, _) = device.memory()?;
+        if needed > free {
+            return Err(EngineError::Memory { device: device.ordinal(), needed, free });
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that an allocation takes more than it was asked for, at the most.
+const ROUNDING: u64 = 512;
+/// Bytes that a frame takes beside its sections: what describes it, and what kernels keep of it.
+const FRAME: u64 = 128;
+/// Values of the smallest tile, and the bytes that kernels keep of a tile.
+const TILE: (u64, u64) = (8192, 8);
+
+/// Bytes that a rank takes on its GPU.
+fn bytes(program: &Program) -> u64 {
+    let chunks = Chunks::of(program);
+    let total = |chunks: &mut dyn Iterator<Item = &Chunk>| -> u64 {
+        chunks.map(|chunk| chunk.region.len + ROUNDING).sum()
+    };
+    let filled = total(&mut chunks.filled_by.values().flatten().chain(&chunks.filled_before));
+    let kept = total(&mut chunks.checked_before.values().flatten());
+    let buffers: u64 = program.buffers.iter().map(|buffer| buffer.capacity + ROUNDING).sum();
+    let codec = program.ops.iter().map(|op| match &op.kind {
+        OpKind::Encode(batch) | OpKind::Decode(batch) => {
+            let values = |bytes: u64| bytes / batch.dtype.width() as u64;
+            let of_block = |bytes: u64| FRAME + TILE.1 * values(bytes).div_ceil(TILE.0);
+            3 * ROUNDING + batch.blocks.iter().map(|block| of_block(block.values.len)).sum::<u64>()
+        }
+        OpKind::Exchange(_) | OpKind::Compute(_) => 0,
+    });
+    filled + kept + buffers + codec.sum::<u64>() + 8 * u64::from(program.size_count) + ROUNDING
+}

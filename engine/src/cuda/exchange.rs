@@ -1,0 +1,197 @@
+//! Exchanges of one rank: its ends of transfers meet those of its peers.
+//!
+//! A sender posts where its bytes are and the event behind which they are ready; the receiver's stream waits for that event
+//! and pulls; the sender's stream waits for the end of the pull, before what follows may overwrite the bytes. All waiting for
+//! bytes is done by the devices. Hosts only wait for one another's notes: a stream cannot wait for what is not recorded yet.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use zipwire_kernels::{DeviceRegion, Event, GpuError};
+use zipwire_schedule::machine::{Direction, Machine, TransferId};
+use zipwire_schedule::plan::{Content, OpKind, TransferKey};
+use zipwire_schedule::{Failure, OpId, Rank};
+
+use super::backend::CudaBackend;
+use super::equipment::Interval;
+use crate::complaints::{other_content, other_length};
+
+/// A note from one rank to another.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// The sender's bytes are ready behind an event.
+    Post(Post),
+    /// The receiver's copy is queued between two events of its device.
+    Taken(TransferKey, Interval),
+}
+
+/// The sender's end of a transfer.
+#[derive(Debug)]
+pub(super) struct Post {
+    key: TransferKey,
+    region: DeviceRegion,
+    is_size: bool,
+    ready: Arc<Event>,
+}
+
+/// The exchanges of a rank that have begun, and their transfers.
+#[derive(Debug, Default)]
+pub(super) struct Exchanges {
+    /// Transfers of each open exchange that are not queued yet.
+    left: HashMap<OpId, usize>,
+    /// Receives that wait for a post.
+    awaited: HashMap<TransferKey, TransferId>,
+    /// Posts of peers that this rank does not wait for yet.
+    early: HashMap<TransferKey, Post>,
+    /// Sends that wait to be taken.
+    posted: HashMap<TransferKey, TransferId>,
+    /// Receives that are queued, in the order of the stream.
+    pub(super) receiving: VecDeque<Moving>,
+    /// Sends whose copies are queued at the receivers.
+    pub(super) sending: VecDeque<Moving>,
+}
+
+/// A transfer whose copy is queued.
+#[derive(Debug)]
+pub(super) struct Moving {
+    pub(super) id: TransferId,
+    pub(super) interval: Interval,
+    /// On whose device the events are.
+    pub(super) receiver: Rank,
+}
+
+impl Exchanges {
+    /// The first exchange that waits for notes of peers.
+    pub(super) fn first_open(&self) -> Option<OpId> {
+        self.left.keys().min().copied()
+    }
+
+    /// Whether transfers of this exchange have not been reported.
+    pub(super) fn has_unreported(&self, op: OpId) -> bool {
+        self.receiving.iter().chain(&self.sending).any(|moving| moving.id.op == op)
+    }
+}
+
+impl CudaBackend<'_> {
+    /// Posts what it sends and waits for what it receives. What its stream has to wait for is queued.
+    pub(super) fn open(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+        let OpKind::Exchange(exchange) = &machine.op(op).kind else {
+            unreachable!("only exchanges are opened")
+        };
+        let ready = Arc::clone(&self.equipment.op(op).ready);
+        let recorded = self.equipment.stream(machine.op(op).kind.lane()).record(&ready);
+        recorded.map_err(|error| self.broken(Some(op), &error))?;
+        let lists = [(Direction::Send, &exchange.sends), (Direction::Receive, &exchange.receives)];
+        let ids = lists.into_iter().flat_map(|(direction, transfers)| {
+            let indices = (0..).zip(transfers);
+            // Both ends know of empty ones, and leave them out.
+            let moving = indices.filter(|(_, transfer)| machine.transfer_bytes(transfer) > 0);
+            moving.map(move |(index, _)| TransferId { op, direction, index })
+        });
+        let ids: Vec<TransferId> = ids.collect();
+        self.exchanges.left.insert(op, ids.len());
+        for id in ids {
+            let key = machine.key(id);
+            match id.direction {
+                Direction::Send => {
+                    let (region, is_size) = self.end(machine, id);
+                    let post = Post { key, region, is_size, ready: Arc::clone(&ready) };
+                    self.exchanges.posted.insert(key, id);
+                    self.tell(machine, op, key.dst, Note::Post(post))?;
+                }
+                Direction::Receive => match self.exchanges.early.remove(&key) {
+                    Some(post) => self.pull(machine, id, post)?,
+                    None => {
+                        self.exchanges.awaited.insert(key, id);
+                    }
+                },
+            }
+        }
+        self.close_if_queued(machine, op)
+    }
+
+    /// Takes in a note of a peer.
+    pub(super) fn receive(&mut self, machine: &Machine, note: Note) -> Result<(), Failure> {
+        match note {
+            Note::Post(post) => match self.exchanges.awaited.remove(&post.key) {
+                Some(id) => {
+                    self.pull(machine, id, post)?;
+                    self.close_if_queued(machine, id.op)
+                }
+                None => {
+                    let key = post.key;
+                    match self.exchanges.early.insert(key, post) {
+                        None => Ok(()),
+                        Some(_) => Err(self.complaints.confused(machine, &key, "was offered twice")),
+                    }
+                }
+            },
+            Note::Taken(key, interval) => {
+                let Some(id) = self.exchanges.posted.remove(&key) else {
+                    return Err(self.complaints.confused(machine, &key, "was taken without being offered"));
+                };
+                let waits = self.equipment.stream(machine.op(id.op).kind.lane()).wait(&interval.end);
+                waits.map_err(|error| self.broken(Some(id.op), &error))?;
+                self.exchanges.sending.push_back(Moving { id, interval, receiver: key.dst });
+                self.has_queued(id.op);
+                self.close_if_queued(machine, id.op)
+            }
+        }
+    }
+
+    /// Queues the copy of what a peer has posted.
+    fn pull(&mut self, machine: &Machine, id: TransferId, post: Post) -> Result<(), Failure> {
+        let Post { key, region: from, is_size, ready } = post;
+        let (to, takes_size) = self.end(machine, id);
+        if is_size != takes_size {
+            return Err(other_content(machine, id.op, key.src));
+        }
+        if from.len() != to.len() {
+            return Err(other_length(machine, id.op, key.src, from.len(), to.len()));
+        }
+        let stream = self.equipment.stream(machine.op(id.op).kind.lane());
+        let interval = self.equipment.op(id.op).receives[id.index as usize].clone();
+        let queue = || -> Result<(), GpuError> {
+            stream.wait(&ready)?;
+            stream.record(&interval.begin)?;
+            stream.copy(&from, &to)?;
+            stream.record(&interval.end)
+        };
+        queue().map_err(|error| self.broken(Some(id.op), &error))?;
+        self.exchanges.receiving.push_back(Moving { id, interval: interval.clone(), receiver: key.dst });
+        self.has_queued(id.op);
+        self.tell(machine, id.op, key.src, Note::Taken(key, interval))
+    }
+
+    /// The bytes of this rank's end of a transfer, and whether they are a size.
+    fn end(&self, machine: &Machine, id: TransferId) -> (DeviceRegion, bool) {
+        let transfer = machine.transfer(id).0;
+        match transfer.content {
+            Content::Whole(region) => (self.equipment.place(&region), false),
+            Content::Prefix(region, _) => {
+                (self.equipment.place(&region).part(0..machine.transfer_bytes(transfer)), false)
+            }
+            Content::Size(size) => (self.equipment.size(size), true),
+        }
+    }
+
+    fn has_queued(&mut self, op: OpId) {
+        *self.exchanges.left.get_mut(&op).expect("transfers belong to open exchanges") -= 1;
+    }
+
+    /// Once all its transfers are queued, the end of an exchange can be recorded, and others wait for it.
+    fn close_if_queued(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+        if self.exchanges.left[&op] > 0 {
+            return Ok(());
+        }
+        self.exchanges.left.remove(&op);
+        self.end_queue(machine, op)
+    }
+
+    fn tell(&self, machine: &Machine, op: OpId, to: Rank, note: Note) -> Result<(), Failure> {
+        if self.meeting.send(to, note) {
+            return Ok(());
+        }
+        Err(self.complaints.unreachable(machine, self.meeting, op, to))
+    }
+}

@@ -1,0 +1,226 @@
+//! Ranks on the streams of GPUs: kernels code, and copies between ranks are the wire.
+//!
+//! Rank r runs on GPU r modulo their number, so all ranks may share one. What it proves is that a plan does on GPUs what it
+//! says, bit for bit; its times are those of the devices, not those of a cluster. It is no network: between GPUs of one
+//! process, copies go the way that the driver finds.
+
+mod backend;
+mod check;
+mod clock;
+mod equipment;
+mod exchange;
+mod samples;
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use zipwire_codec::DType;
+use zipwire_kernels::{Coder, Device, GpuError};
+use zipwire_schedule::plan::{OpKind, Plan, Program};
+use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
+use zipwire_traces::{Payload, Timeline};
+
+use self::backend::{CAPABILITIES, CudaBackend};
+use self::clock::Clock;
+use self::equipment::Equipment;
+use self::exchange::{Exchanges, Note};
+use crate::chunks::Chunks;
+use crate::complaints::Complaints;
+use crate::drive::drive;
+use crate::hello::Hello;
+use crate::meeting::{Mail, Meeting};
+use crate::ranks::{Ended, RankRun, append, conclude, empty_timeline, greet, guarded, run_all};
+
+pub use self::check::{check, check_memory};
+pub use crate::ranks::STUCK_AFTER;
+pub use zipwire_kernels as kernels;
+
+/// What to run.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The plan: validated, and one that [`check`] lets pass.
+    pub plan: &'a Plan,
+    /// What the chunks hold.
+    pub payload: &'a Payload,
+    /// Iterations, with a barrier before each.
+    pub iterations: u32,
+    /// The longest standstill, usually [`STUCK_AFTER`].
+    pub stuck_after: Duration,
+    /// The GPUs, at least one. Rank r runs on number r modulo their number.
+    pub devices: &'a [Device],
+}
+
+/// A run in which all went well.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What happened when, by the clocks of the devices.
+    pub timeline: Timeline,
+    /// Received bytes that were compared with what was sent, over all ranks and iterations.
+    pub bytes_verified: u64,
+}
+
+/// All GPUs of this machine.
+///
+/// # Errors
+/// If there is no driver or no device.
+pub fn devices() -> Result<Vec<Device>, GpuError> {
+    (0..Device::count()?).map(Device::open).collect()
+}
+
+/// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
+///
+/// # Errors
+/// If a device or rank fails, bytes are wrong, nothing happens for too long, or the user stops the run.
+///
+/// # Panics
+/// If [`check`] refuses the plan, or there are no devices.
+pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
+    check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
+    let plan = setup.plan;
+    let hellos = vec![Hello::new(plan); plan.programs.len()];
+    let equipment = equip(setup, cancel)?;
+    let epoch = Instant::now();
+    let mut report = Report { timeline: empty_timeline(plan), bytes_verified: 0 };
+    for iteration in 0..setup.iterations {
+        let _span = tracing::info_span!("run", iteration).entered();
+        let (meeting, inboxes) = Meeting::new(plan.programs.len(), epoch, cancel);
+        let begin_s = meeting.now_s();
+        let clocks = setup.devices.iter().map(|device| Clock::set(device, || meeting.now_s()));
+        let clocks =
+            clocks.collect::<Result<Vec<_>, _>>().map_err(|error| no_start(plan, Rank(0), &error))?;
+        let clocks: Vec<&Clock> = clocks.iter().cycle().take(plan.programs.len()).collect();
+        let job = RankJob { setup, hellos: &hellos, meeting: &meeting, clocks: &clocks, iteration };
+        let ended = run_all(plan, &meeting, inboxes, |program, inbox| {
+            job.run_guarded(program, &equipment[program.rank.index()], inbox)
+        });
+        let after_s = meeting.now_s() - begin_s;
+        let ranks = conclude(plan, None, &meeting, iteration, after_s, ended)?;
+        report.bytes_verified += ranks.iter().map(|rank| rank.bytes_verified).sum::<u64>();
+        append(&mut report.timeline, ranks);
+    }
+    Ok(report)
+}
+
+/// Compiles kernels, allocates the buffers of all ranks, and uploads what they contribute.
+fn equip(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<Equipment>, Box<RunFailure>> {
+    let _span = tracing::info_span!("equip").entered();
+    let Setup { plan, payload, devices, .. } = setup;
+    assert!(!devices.is_empty(), "ranks run on devices");
+    let mut equipment = Vec::with_capacity(plan.programs.len());
+    let mut coders: Vec<HashMap<DType, Coder>> = vec![HashMap::new(); devices.len()];
+    for program in &plan.programs {
+        let rank = program.rank;
+        if cancel.load(Ordering::Relaxed) {
+            let failure = Failure::new(rank, None, FailureKind::Cancelled, "stopped by the user");
+            return Err(ended_before(plan, failure));
+        }
+        let number = rank.index() % devices.len();
+        let (device, coders) = (&devices[number], &mut coders[number]);
+        let mut build = || -> Result<Equipment, GpuError> {
+            for dtype in dtypes(program) {
+                if let Entry::Vacant(coder) = coders.entry(dtype) {
+                    let spec = plan.codec.as_ref().expect("coded plans name their codec");
+                    coder.insert(Coder::new(device, spec, dtype)?);
+                }
+            }
+            Equipment::new(device, program, &Chunks::of(program), payload, coders)
+        };
+        equipment.push(build().map_err(|error| no_start(plan, rank, &error))?);
+    }
+    Ok(equipment)
+}
+
+/// Types that a program codes; some more than once.
+fn dtypes(program: &Program) -> impl Iterator<Item = DType> {
+    program.ops.iter().filter_map(|op| match &op.kind {
+        OpKind::Encode(batch) | OpKind::Decode(batch) => Some(batch.dtype),
+        OpKind::Compute(_) | OpKind::Exchange(_) => None,
+    })
+}
+
+/// The run has failed before its first op.
+fn no_start(plan: &Plan, rank: Rank, error: &GpuError) -> Box<RunFailure> {
+    ended_before(plan, Failure::new(rank, None, FailureKind::Device, error.to_string()))
+}
+
+fn ended_before(plan: &Plan, failure: Failure) -> Box<RunFailure> {
+    let end = RankEnd { failure: failure.clone(), standing: None };
+    Box::new(RunFailure::new(plan, None, 0, 0.0, failure, vec![end]))
+}
+
+struct RankJob<'a> {
+    setup: &'a Setup<'a>,
+    hellos: &'a [Hello],
+    meeting: &'a Meeting<'a, Note>,
+    clocks: &'a [&'a Clock],
+    iteration: u32,
+}
+
+impl RankJob<'_> {
+    fn run_guarded(
+        &self,
+        program: &Arc<Program>,
+        equipment: &Equipment,
+        inbox: Receiver<Mail<Note>>,
+    ) -> Ended<RankRun> {
+        let mut backend = CudaBackend {
+            rank: program.rank,
+            meeting: self.meeting,
+            inbox,
+            equipment,
+            clocks: self.clocks,
+            payload: self.setup.payload,
+            complaints: Complaints { segments: &self.setup.plan.segments },
+            stuck_after: self.setup.stuck_after,
+            held: VecDeque::new(),
+            is_queued: vec![false; program.ops.len()],
+            running: Vec::new(),
+            is_reported: vec![false; program.ops.len()],
+            exchanges: Exchanges::default(),
+            events: VecDeque::new(),
+            bytes_verified: 0,
+        };
+        guarded(self.meeting, program.rank, || self.run(program, equipment, &mut backend))
+    }
+
+    fn run(
+        &self,
+        program: &Arc<Program>,
+        equipment: &Equipment,
+        backend: &mut CudaBackend<'_>,
+    ) -> Ended<RankRun> {
+        let mut machine = Machine::new(Arc::clone(program), CAPABILITIES, 0.0);
+        let mut spans = Vec::new();
+        let ended = self.run_ops(&mut machine, equipment, backend, &mut spans);
+        let begin_s = ended.map_err(|failure| {
+            self.meeting.abort(&failure);
+            Box::new(RankEnd { failure, standing: Some(machine.standing()) })
+        })?;
+        let end_s = spans.iter().map(|span| span.end_s).fold(begin_s, f64::max);
+        Ok(RankRun { begin_s, end_s, spans, bytes_verified: backend.bytes_verified })
+    }
+
+    /// Returns when the iteration began.
+    fn run_ops(
+        &self,
+        machine: &mut Machine,
+        equipment: &Equipment,
+        backend: &mut CudaBackend<'_>,
+        spans: &mut Vec<zipwire_traces::Span>,
+    ) -> Result<f64, Failure> {
+        let rank = backend.rank;
+        let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
+        equipment.lay_out().map_err(broken)?;
+        greet(self.meeting, self.hellos, rank)?;
+        equipment.begin().map_err(broken)?;
+        drive(machine, backend, self.iteration, spans)?;
+        backend.finish(machine)?;
+        // A rank without ops has not waited for anything yet.
+        let began = equipment.began.wait().and_then(|()| self.clocks[rank.index()].time_s(&equipment.began));
+        began.map_err(broken)
+    }
+}

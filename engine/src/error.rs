@@ -1,0 +1,45 @@
+//! Why an executor does not take a plan.
+
+use zipwire_kernels::GpuError;
+use zipwire_schedule::{Order, Protocol};
+
+/// What keeps a plan from being run, found before anything runs.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// No GPU, no kernels for the codec, or a failure of the driver.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+    /// Frames of a layout that kernels do not have.
+    #[error(
+        "the frames of protocol `{}` have the layout `compact`, for which there are no GPU kernels\n\
+         hint: `native` and `static-first` run on GPUs", .0.name()
+    )]
+    Layout(Protocol),
+    /// An order that the executor cannot keep.
+    #[error(
+        "order `{}` lets peers or sizes decide what moves next, and here streams do: an exchange is queued as a whole\n\
+         hint: `rotation` and `shifted-rounds` run on GPUs", .0.name()
+    )]
+    Order(Order),
+    /// Faults have times of the cluster.
+    #[error(
+        "faults happen in the time of the cluster, which the streams of GPUs do not keep\n\
+         hint: `sim` and `threads` run scenarios with `[[fault]]`"
+    )]
+    Faults,
+    /// More memory than a GPU has.
+    #[error(
+        "GPU {device} would need {:.1} GB of its memory, {:.1} GB are free\n\
+         hint: use fewer ranks, a smaller model or more GPUs",
+        *.needed as f64 / 1e9, *.free as f64 / 1e9
+    )]
+    Memory {
+        /// Number of the GPU.
+        device: usize,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        free: u64,
+    },
+}

@@ -1,0 +1,30 @@
+//! The executor `cuda` on kernels that run on the CPU below a fake driver: ranks on one device and on several, under random
+//! delays; what must be noticed is noticed, and ends all ranks.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod jobs;
+mod runs;
+mod waits;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Trial;
+use zipwire_emulation::harness;
+
+/// A test and its name.
+type Test = (&'static str, fn());
+
+fn main() -> ExitCode {
+    let sources = zipwire_engine::cuda::kernels::sources();
+    let texts: Vec<&str> = sources.iter().map(|source| source.text.as_str()).collect();
+    let tests = || {
+        let trial = |&(name, test): &Test| {
+            Trial::test(name, move || {
+                test();
+                Ok(())
+            })
+        };
+        [runs::TESTS, waits::TESTS].into_iter().flatten().map(trial).collect()
+    };
+    harness(&texts, tests, &[])
+}

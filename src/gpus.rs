@@ -1,0 +1,47 @@
+//! Runs variants on the GPUs of this machine.
+
+use zipwire_engine::{EngineError, cuda};
+
+use crate::execute::Outcome;
+use crate::{Cancel, ExecuteError, Executor, Prepared};
+
+impl Prepared<'_> {
+    /// Whether the GPUs of this machine can run the variant at `index`.
+    ///
+    /// # Errors
+    /// What the executor lacks, or how much memory the GPUs do.
+    pub(crate) fn check_gpus(&self, index: usize) -> Result<(), ExecuteError> {
+        let plan = &self.planned(index).plan;
+        let check = || -> Result<(), EngineError> {
+            if !self.experiment.faults.is_empty() {
+                return Err(EngineError::Faults);
+            }
+            cuda::check(plan)?;
+            cuda::check_memory(plan, &cuda::devices()?)
+        };
+        check().map_err(|error| self.refused(index, error))
+    }
+
+    /// Runs the variant at `index`. What it returns is verified.
+    pub(crate) fn run_on_gpus(&self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
+        let (experiment, plan) = (self.experiment, &self.planned(index).plan);
+        let devices = cuda::devices().map_err(|error| self.refused(index, error.into()))?;
+        let no_payload = || ExecuteError::NoPayload(experiment.variants[index].name.clone(), Executor::Cuda);
+        let setup = cuda::Setup {
+            plan,
+            payload: experiment.payload.as_ref().ok_or_else(no_payload)?,
+            iterations: experiment.iterations,
+            stuck_after: cuda::STUCK_AFTER,
+            devices: &devices,
+        };
+        let run = cuda::run(&setup, cancel.flag());
+        let report = run.map_err(|failure| self.failed(index, Executor::Cuda, failure))?;
+        self.check_verified(index, experiment.iterations, report.bytes_verified)?;
+        // Ranks may share a GPU, and copies are no network.
+        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false })
+    }
+
+    fn refused(&self, index: usize, error: EngineError) -> ExecuteError {
+        ExecuteError::Refused(self.experiment.variants[index].name.clone(), Executor::Cuda, error)
+    }
+}
