@@ -176,9 +176,15 @@ pub(crate) struct BenchGpuArgs {
     /// The largest size.
     #[arg(long, value_name = "BYTES", default_value_t = 2 << 30)]
     pub(crate) most: u64,
+    /// Launches take turns among so many bytes of values: more than the caches of the GPU hold.
+    #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
+    pub(crate) rotate: u64,
     /// Milliseconds of each of the rounds of which the median counts.
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) round_ms: u32,
+    /// Seed of the noise that is compared with the CPU.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
     /// Number of the GPU.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) device: usize,

@@ -33,6 +33,8 @@ struct State {
     u32 done;     // blocks that have ended
     u32 hint;     // what the last tile chose, plus one; a guess only: no byte depends on it
     u32 status;   // decoders: the first fault, 0 if there is none
+    u32 refused;  // decoders: whether there was a fault before the first tile
+    u32 share;    // decoders: words of the front matter that each tile looks at
 };
 
 // Why a frame is refused (kernels/src/fault.rs has the same numbers).
@@ -45,6 +47,7 @@ enum Fault {
     FAULT_PADDING = 5,  // padding that is not zero
     FAULT_CHECKSUM = 6, // a wrong checksum
     FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know
+    FAULT_BOOK = 8,     // a code book that does not ascend, or has exponents that the type does not
 };
 
 #define MAGIC 0x5257505au
@@ -112,6 +115,7 @@ DEVICE u64 mix_two(uint4 bytes, u64 first) {
 // their tiles, the first of them.
 DEVICE const Frame* frame_of(const Frame* frames, u32 frame_count, u32 tile, u32 stride = 1) {
     u32 low = 0, high = frame_count;
+#pragma unroll 1
     while (high - low > 1) {
         const u32 middle = (low + high) / 2;
         if (frames[middle * stride].first_tile <= tile) low = middle;
@@ -139,11 +143,16 @@ DEVICE void publish(u64* slot, u64 value) {
     atomicExch(slot, value);
 }
 
-// To be called by one warp: publishes `length` for tile `tile` of a frame and returns the sum over the tiles before it.
-DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
+// Publishes the own length of tile `tile` of a frame, by one thread.
+DEVICE void publish_length(u64* slots, u32 tile, u64 length) {
+    publish(slots + tile, (tile ? PUBLISHED_OWN : PUBLISHED_SUM) | length);
+}
+
+// To be called by one warp, after `publish_length`: publishes the sum and returns that over the tiles before.
+DEVICE u64 sum_before(u64* slots, u32 tile, u64 length) {
     const u32 lane = lane_id();
-    if (lane == 0) publish(slots + tile, (tile ? PUBLISHED_OWN : PUBLISHED_SUM) | length);
     u64 before = 0;
+#pragma unroll 1
     for (long long last = (long long)tile - 1; last >= 0; last -= 32) {
         const long long place = last - (long long)lane;
         u64 found = PUBLISHED_SUM;
@@ -161,29 +170,31 @@ DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
     return before;
 }
 
+// To be called by one warp: publishes `length` for tile `tile` of a frame and returns the sum over the tiles before it.
+DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
+    if (lane_id() == 0) publish_length(slots, tile, length);
+    return sum_before(slots, tile, length);
+}
+
 // ---- Sums of a block ---------------------------------------------------------------------------------------------
 
-// Adds a 64-bit sum over all threads of a block: `parts` has room for one number per warp. Thread 0 has the result.
+// Adds a 64-bit sum over all threads of a block: `parts` has room for one number per warp. The first warp has the result.
 DEVICE u64 block_sum(u64 value, u64* parts) {
     value = warp_sum(value);
     __syncthreads();
     if (lane_id() == 0) parts[warp_id()] = value;
     __syncthreads();
-    u64 sum = 0;
-    if (threadIdx.x == 0)
-        for (u32 warp = 0; warp < blockDim.x / 32; ++warp) sum += parts[warp];
-    return sum;
+    if (warp_id() != 0) return 0;
+    return warp_sum(lane_id() < blockDim.x / 32 ? parts[lane_id()] : 0ull);
 }
 
-// Whether this is the last of `blocks` blocks of a frame to come here. What the others wrote before is then visible.
-// `is_last` is shared memory.
-DEVICE bool is_last_block(State* state, u32 blocks, u32* is_last) {
+// Whether this is the last of `blocks` blocks of a frame to come here; for one thread of each. What these threads added
+// before is then visible.
+DEVICE bool is_last_block(State* state, u32 blocks) {
     __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) *is_last = atomicAdd(&state->done, 1u) == blocks - 1;
-    __syncthreads();
+    const bool is_last = atomicAdd(&state->done, 1u) == blocks - 1;
     __threadfence();
-    return *is_last;
+    return is_last;
 }
 
 // ---- Header and front matter -------------------------------------------------------------------------------------
@@ -214,6 +225,7 @@ template <class Format> DEVICE u64 header_word(u32 word, u64 count, u64 dynamic_
 // The part of the checksum that the header has.
 template <class Format> DEVICE u32 header_sum(u64 count, u64 dynamic_len) {
     u64 sum = 0;
+#pragma unroll 1
     for (u32 word = 0; word < 4; ++word) sum += mix(header_word<Format>(word, count, dynamic_len, 0), key(~(u64)word));
     return fold(sum);
 }
@@ -221,13 +233,13 @@ template <class Format> DEVICE u32 header_sum(u64 count, u64 dynamic_len) {
 // Runs after an encoder: padding, checksum and header of each frame. A grid of (any, frames) blocks.
 template <class Format> DEVICE void seal_frames(const Frame* frames) {
     __shared__ u64 parts[32];
-    __shared__ u32 is_last;
     const Frame* frame = frames + blockIdx.y;
     State* state = state_of(frame);
     u8* fixed = at<u8>(frame->fixed);
     const u64 end = Format::front_end(frame->count), words = front_len<Format>(frame->count) / 8;
     const u64 stride = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     u64 sum = 0;
+#pragma unroll 1
     for (u64 word = HEADER_BYTES / 8 + thread; word < words; word += stride) {
         u64 value = 0;
         if (8 * word < end) value = ((const u64*)fixed)[word];
@@ -238,11 +250,12 @@ template <class Format> DEVICE void seal_frames(const Frame* frames) {
         }
         sum += mix(value, key(~word));
     }
+#pragma unroll 1
     for (u64 tile = thread; tile < frame->tile_count; tile += stride) at<u64>(frame->tiles_state)[tile] = 0;
     sum = block_sum(sum, parts);
-    if (threadIdx.x == 0) atomicAdd(&state->front, sum);
-    if (!is_last_block(state, gridDim.x, &is_last)) return;
-    if (threadIdx.x == 0) {
+    if (threadIdx.x != 0) return;
+    atomicAdd(&state->front, sum);
+    if (is_last_block(state, gridDim.x)) {
         const u64 dynamic_len = *at<const u64>(frame->size);
         const u64 front = *(volatile u64*)&state->front;
         const u32 values = *(volatile u32*)&state->values;
@@ -273,11 +286,14 @@ template <class Format> DEVICE void open_frames(const Frame* frames) {
             if (((const u64*)fixed)[word] != header_word<Format>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
         if (((const u32*)fixed)[7] != 0) fault = FAULT_HEADER; // The id of a code book.
         state->status = fault;
+        const u64 words = front_len<Format>(frame->count) / 8 - HEADER_BYTES / 8;
+        state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
     }
     __syncthreads();
     const u8* table = fixed + Format::table_at();
     u64* offsets = at<u64>(frame->tiles_state);
     u64 before = 0;
+#pragma unroll 1
     for (u32 first = 0; first < frame->tile_count; first += blockDim.x) {
         const u32 tile = first + threadIdx.x;
         u32 len = 0, fault = FAULT_NONE;
@@ -295,37 +311,37 @@ template <class Format> DEVICE void open_frames(const Frame* frames) {
         before += all;
         __syncthreads();
     }
-    if (threadIdx.x == 0 && before != dynamic_len) report(frame, FAULT_LENGTH);
+    if (threadIdx.x == 0) {
+        if (before != dynamic_len) report(frame, FAULT_LENGTH);
+        state->refused = *(volatile u32*)&state->status;
+    }
 }
 
-// What every block of a decoder does besides its tile: its share of the front matter's checksum, and, in the last
-// block, the comparison. `values` is the sum over this block's values, folded; thread 0 has it.
-template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32 values, u64* parts, u32* is_last) {
+// What the first warp of every block of a decoder does besides its tile: the tile's share of the front matter's checksum
+// and, in the last block, the comparison. `values` is the sum over this block's values, folded.
+template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32 values) {
     State* state = state_of(frame);
     const u8* fixed = at<const u8>(frame->fixed);
-    const u64 end = Format::front_end(frame->count);
-    const u64 first = HEADER_BYTES / 8, words = front_len<Format>(frame->count) / 8 - first;
-    const u64 from = first + words * tile / frame->tile_count, to = first + words * (tile + 1) / frame->tile_count;
+    const u64 end = Format::front_end(frame->count), all = front_len<Format>(frame->count) / 8;
+    const u64 from = HEADER_BYTES / 8 + (u64)tile * state->share, to = from + state->share < all ? from + state->share : all;
     u64 sum = 0;
-    for (u64 word = from + threadIdx.x; word < to; word += blockDim.x) {
+#pragma unroll 1
+    for (u64 word = from + lane_id(); word < to; word += 32) {
         const u64 value = ((const u64*)fixed)[word];
         const u64 live = 8 * word >= end ? 0 : end - 8 * word;
         if (live < 8 && value >> 8 * live != 0) report(frame, FAULT_PADDING);
         sum += mix(value, key(~word));
     }
-    sum = block_sum(sum, parts);
-    if (threadIdx.x == 0) {
-        atomicAdd(&state->front, sum);
-        atomicAdd(&state->values, values);
-    }
-    if (!is_last_block(state, frame->tile_count, is_last)) return;
-    if (threadIdx.x == 0) {
-        const u64 dynamic_len = *at<const u64>(frame->size);
-        const u64 front = *(volatile u64*)&state->front;
-        const u32 of_values = *(volatile u32*)&state->values;
-        const u32 checksum = of_values + fold(front) + header_sum<Format>(frame->count, dynamic_len);
-        if (checksum != ((const u32*)fixed)[6]) report(frame, FAULT_CHECKSUM);
-    }
+    sum = warp_sum(sum);
+    if (lane_id() != 0) return;
+    atomicAdd(&state->front, sum);
+    atomicAdd(&state->values, values);
+    if (!is_last_block(state, frame->tile_count)) return;
+    const u64 dynamic_len = *at<const u64>(frame->size);
+    const u64 front = *(volatile u64*)&state->front;
+    const u32 of_values = *(volatile u32*)&state->values;
+    const u32 checksum = of_values + fold(front) + header_sum<Format>(frame->count, dynamic_len);
+    if (checksum != ((const u32*)fixed)[6]) report(frame, FAULT_CHECKSUM);
 }
 
 // ---- Sums in FP32 ------------------------------------------------------------------------------------------------

@@ -59,10 +59,10 @@ struct Pieces {
     }
 };
 
-// The position in a piece, 0 to 7, of the value in nibble `q`, and the reverse.
-DEVICE u32 value_of_nibble(u32 q) { return q < 4 ? 2 * q : 2 * q - 7; }
 // Nibbles that are 7: the lowest bit of each.
 DEVICE u32 sevens(u32 nibbles) { return nibbles & nibbles >> 1 & nibbles >> 2 & 0x11111111u; }
+// The lowest bits of nibbles in the order of the values: pair `k` of a piece has the bits 4k and 4k + 1.
+DEVICE u32 value_order(u32 bits) { return (bits & 0x1111u) | (bits >> 15 & 0x2222u); }
 // The lowest bits of the nibbles of the first `live` values of a piece.
 DEVICE u32 live_nibbles(u32 live) {
     const u32 even = (live + 1) / 2, odd = live / 2;
@@ -103,7 +103,6 @@ struct EncodeShared {
     u8 starts[16];           // of the windows of each 512 values
     u32 start, verdict, best, outside;
     u64 offset;
-    u32 is_last;
 };
 
 enum Verdict { BEST = 0, SEARCH = 1 };
@@ -160,45 +159,44 @@ template <bool FULL> DEVICE u32 collect(const uint4* v, const Pieces& pieces, Pa
     for (u32 j = 0; j < 4; ++j) {
         const u32 words[4] = {v[j].x, v[j].y, v[j].z, v[j].w};
         u32 place = before + packed->rows[j];
-        // Nibbles are in the order of the values within each half: a value goes behind those before it.
-        for (u32 left = packed->escaped[j]; left; left &= left - 1) {
-            const u32 i = value_of_nibble(((u32)__ffs((int)left) - 1) / 4);
-            const u32 earlier = __popc(packed->escaped[j] & live_nibbles(i));
-            u32 word = words[0];
-            if (i >= 2) word = words[1];
-            if (i >= 4) word = words[2];
-            if (i >= 6) word = words[3];
-            shared->list[place + earlier] = (u8)(word >> (16 * (i & 1) + 7));
+#pragma unroll 1
+        for (u32 left = value_order(packed->escaped[j]); left; left &= left - 1) {
+            const u32 bit = (u32)__ffs((int)left) - 1;
+            const u32 low = bit & 4 ? words[1] : words[0], high = bit & 4 ? words[3] : words[2];
+            shared->list[place++] = (u8)((bit & 8 ? high : low) >> (16 * (bit & 1) + 7));
         }
     }
     __syncthreads();
     return total;
 }
 
-// How many of the values with codes 0 and 1, and 5 and 6, there are in the tile.
+// How many values of the tile have the code 0, how many 0 or 1, and how many 6 or none.
 template <bool FULL> DEVICE void count_edges(const Pieces& pieces, const Packed& packed, EncodeShared* shared) {
-    u32 edges = 0, ends = 0; // codes 0 and 1; codes 5 and 6
+    u32 zeros = 0, lowest = 0, highest = 0;
+    // A bit per value and row: the rows share a word.
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         const u32 n = packed.nibbles[j], live = FULL ? 0x11111111u : live_nibbles(pieces.live(j));
-        const u32 a = n, b = n >> 1, c = n >> 2;
-        edges += __popc(~a & ~b & ~c & live) | __popc(a & ~b & ~c & live) << 16;
-        ends += __popc(a & ~b & c & live) | __popc(~a & b & c & live) << 16;
+        zeros |= (~(n | n >> 1 | n >> 2) & live) << j;
+        lowest |= (~(n >> 1 | n >> 2) & live) << j;
+        highest |= (n >> 1 & n >> 2 & live) << j;
     }
-    edges = __reduce_add_sync(ALL, edges);
-    ends = __reduce_add_sync(ALL, ends);
+    // The numbers of a warp have eleven bits.
+    const u32 first = __reduce_add_sync(ALL, __popc(zeros) | __popc(lowest) << 16);
+    const u32 last = __reduce_add_sync(ALL, __popc(highest));
     if (lane_id() == 0) {
-        shared->warp_edges[warp_id()][0] = edges;
-        shared->warp_edges[warp_id()][1] = ends;
+        shared->warp_edges[warp_id()][0] = first;
+        shared->warp_edges[warp_id()][1] = last;
     }
 }
 
-// Whether the counts prove the window from `start` the best of a tile of `values` values: what codec/src/kernel/near.rs
-// proves. Sets `verdict`; barriers are inside.
+// Whether the counts prove the window from `start` the best of a tile of `values` values, as codec/src/kernel/near.rs does
+// with a few counts more. Sets `verdict`; barriers are inside.
 DEVICE void judge(u32 start, u32 values, u32 escapes, EncodeShared* shared) {
     if (threadIdx.x < 4) shared->counts[threadIdx.x] = 0;
     __syncthreads();
     u32 below = 0, before = 0, behind = 0, zeros = 0;
+#pragma unroll 1
     for (u32 i = threadIdx.x; i < escapes; i += THREADS) {
         const u32 exponent = shared->list[i];
         below += exponent < start;
@@ -220,21 +218,21 @@ DEVICE void judge(u32 start, u32 values, u32 escapes, EncodeShared* shared) {
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        u32 first = 0, second = 0, sixth = 0, last = 0;
+        u32 edges = 0, last = 0;
+#pragma unroll
         for (u32 warp = 0; warp < WARPS; ++warp) {
-            first += shared->warp_edges[warp][0] & 0xffffu;
-            second += shared->warp_edges[warp][0] >> 16;
-            sixth += shared->warp_edges[warp][1] & 0xffffu;
-            last += shared->warp_edges[warp][1] >> 16;
+            edges += shared->warp_edges[warp][0];
+            last += shared->warp_edges[warp][1];
         }
+        last -= escapes;
+        const u32 first = edges & 0xffffu, lowest = edges >> 16;
         const u32 of_below = shared->counts[0], above = escapes - of_below, covered = values - escapes;
-        const u32 of_zeros = start ? shared->counts[3] : first;
         // The windows beside this one are compared exactly; of equals the lowest wins.
         bool best = !(start > 0 && shared->counts[1] >= last) && !(start < LAST_START && shared->counts[2] > first);
-        // The others lose at least the two outermost exponents. Zeros may be frequent, so the window from 0 counts apart.
-        const u32 lowest_loses = start >= 7 ? covered : sixth + last;
-        best = best && (start < 2 || (of_below - of_zeros < sixth + last && of_below < lowest_loses));
-        shared->verdict = best && above <= first + second ? BEST : SEARCH;
+        // The others lose at least the outermost exponents. Zeros may be frequent, so the window from 0 counts apart.
+        const u32 others = of_below - shared->counts[3];
+        best = best && (start < 2 || (others < last && of_below < (start >= 7 ? covered : last)));
+        shared->verdict = best && above <= lowest ? BEST : SEARCH;
     }
     __syncthreads();
 }
@@ -272,6 +270,7 @@ template <bool FULL> DEVICE void count(const uint4* v, const Pieces& pieces, Enc
 // so that the greatest is the best, the lowest of equals.
 DEVICE u32 best_of(const u16* histogram, u32 first, u32 step) {
     u32 best = 0;
+#pragma unroll 1
     for (u32 start = first; start <= LAST_START; start += step) {
         const u32 found = covered(histogram, start) << 8 | (255 - start);
         best = found > best ? found : best;
@@ -460,19 +459,19 @@ extern "C" __global__ void __launch_bounds__(256) window7_seal_bf16(const Frame*
 struct DecodeShared {
     Stage stage;
     u64 parts[WARPS];
-    u32 is_last;
 };
 
 // Puts the exponents of the escapes of a row in their places.
 DEVICE void patch(uint4* v, u32 escaped, const u8* escapes) {
-    for (u32 left = escaped; left; left &= left - 1) {
-        const u32 i = value_of_nibble(((u32)__ffs((int)left) - 1) / 4);
-        const u32 exponent = escapes[__popc(escaped & live_nibbles(i))];
-        const u32 shift = 16 * (i & 1) + 7, mask = 0xffu << shift, bits = exponent << shift;
-        if (i / 2 == 0) v->x = merge(mask, bits, v->x);
-        if (i / 2 == 1) v->y = merge(mask, bits, v->y);
-        if (i / 2 == 2) v->z = merge(mask, bits, v->z);
-        if (i / 2 == 3) v->w = merge(mask, bits, v->w);
+    u32 place = 0; // A pointer that moves makes the compiler loop for ever.
+#pragma unroll 1
+    for (u32 left = value_order(escaped); left; left &= left - 1) {
+        const u32 bit = (u32)__ffs((int)left) - 1;
+        const u32 shift = 16 * (bit & 1) + 7, mask = 0xffu << shift, bits = (u32)escapes[place++] << shift;
+        v->x = merge(bit / 4 == 0 ? mask : 0, bits, v->x);
+        v->y = merge(bit / 4 == 1 ? mask : 0, bits, v->y);
+        v->z = merge(bit / 4 == 2 ? mask : 0, bits, v->z);
+        v->w = merge(bit / 4 == 3 ? mask : 0, bits, v->w);
     }
 }
 
@@ -522,8 +521,7 @@ template <bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 cou
     const u16* index = (const u16*)(fixed + Window7::index_at(frame->count)) + (u64)tile * (Window7::TILE / 512) + 2 * warp_id();
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) v[j] = make_uint4(0, 0, 0, 0);
-    // Other blocks may report meanwhile, so a block decides together.
-    if (__syncthreads_or(*(volatile u32*)&state_of(frame)->status != FAULT_NONE)) return;
+    if (state_of(frame)->refused) return;
 
     if (mode == MODE_STORED) {
         const u32 in_body = Window7::static_body(count);
@@ -605,7 +603,7 @@ template <bool FULL> DEVICE void take_tile(const Frame* frame, u32 tile, u32 cou
         v[j].w = live_pair(v[j].w, 3, live);
     }
     const u64 sum = block_sum(mix_values<FULL>(v, pieces, tile), shared->parts);
-    close_tile<Window7>(frame, tile, fold(sum), shared->parts, &shared->is_last);
+    if (warp_id() == 0) close_tile<Window7>(frame, tile, fold(sum));
 }
 
 template <bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {

@@ -47,7 +47,7 @@ pub enum Contribution {
 
 /// Bytes of `Frame` and of `State` in `cuda/common.cuh`, and where the status is in the latter.
 const FRAME_LEN: usize = 72;
-const STATE_LEN: usize = 32;
+const STATE_LEN: usize = 40;
 const STATUS_AT: usize = 20;
 
 /// Descriptions of frames on the device, and room for what kernels keep between their blocks.

@@ -18,6 +18,11 @@ const SEAL_THREADS: u32 = 256;
 const SEAL_BLOCKS: u32 = 64;
 /// Tiles whose front matter a block seals, if there are enough blocks.
 const SEAL_TILES: u32 = 256;
+/// Threads of a block that looks at a frame before it is encoded, and how many such blocks a frame has at most.
+const BEFORE_THREADS: u32 = 256;
+const BEFORE_BLOCKS: u32 = 128;
+/// Tiles that such a block looks at, if there are enough blocks.
+const BEFORE_TILES: u32 = 16;
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
@@ -30,12 +35,13 @@ struct Kernels {
     module: Module,
     codec: Box<dyn Codec>,
     dtype: DType,
+    before: Option<Function>,
     encode: Function,
     seal: Function,
     open: Function,
     decode: Function,
-    reduce: Function,
-    reduce_last: Function,
+    /// Those that add up, and those for partial tiles, if there are such.
+    sums: Option<[Function; 2]>,
     /// The functions are in it.
     _code: Code,
 }
@@ -87,12 +93,15 @@ impl Coder {
             module,
             codec: spec.codec(),
             dtype,
+            before: module.before.map(function).transpose()?,
             encode: function("encode")?,
             seal: function("seal")?,
             open: function("open")?,
             decode: function("decode")?,
-            reduce: function("reduce")?,
-            reduce_last: function("reduce_last")?,
+            sums: match module.has_sums {
+                true => Some([function("reduce")?, function("reduce_last")?]),
+                false => None,
+            },
             _code: code,
         })))
     }
@@ -117,7 +126,7 @@ impl Coder {
     /// the codec's type, rounded to the nearest, to even between two. A NaN is always the same one. Waits for the device.
     ///
     /// # Errors
-    /// If a region is not as [`Sum`] says, or the device has no room.
+    /// If there are no sums of this type, a region is not as [`Sum`] says, or the device has no room.
     ///
     /// # Panics
     /// If the sums have different numbers of contributions, or none.
@@ -126,6 +135,9 @@ impl Coder {
         let alike = sums.iter().all(|sum| sum.contributions.len() == contributions);
         assert!(alike && contributions > 0, "sums of a launch have as many contributions, at least one");
         let Kernels { device, module, codec, dtype, .. } = &*self.0;
+        if !module.has_sums {
+            return Err(GpuError::NoSums { codec: module.name, dtype: *dtype });
+        }
         let needs = Needs { codec: &**codec, dtype: *dtype };
         let output_count = u32::try_from(sums.len()).expect("outputs are counted in 32 bits");
         let frames =
@@ -163,9 +175,14 @@ impl Encoder {
         let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         let blocks = batch.tile_count().div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
+        let blocks_before = batch.tile_count().div_ceil(BEFORE_TILES).min(BEFORE_BLOCKS);
         // SAFETY: the kernels take the address of the descriptions and their number. The batch has checked what they point
         // to and keeps it; the functions' code is kept by `kernels`.
         unsafe {
+            if let Some(before) = &kernels.before {
+                let grid = (blocks_before, batch.frame_count());
+                before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
+            }
             kernels.encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             kernels.seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
         }
@@ -214,6 +231,7 @@ impl Reducer {
         if batch.tile_count() == 0 {
             return Ok(());
         }
+        let [reduce, reduce_last] = kernels.sums.as_ref().expect("only coders that have them make reducers");
         let (mut frames, mut output_count) = (batch.frames(), self.output_count);
         let (mut contributions, mut rounded) = (self.contributions, u32::from(self.rounded));
         let mut params = [
@@ -225,14 +243,9 @@ impl Reducer {
         // SAFETY: as for the decoder, with the number of outputs and of contributions to each.
         unsafe {
             kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
-            kernels.reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
+            reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             if self.has_partial_tiles {
-                kernels.reduce_last.launch(
-                    stream,
-                    (self.output_count, 1),
-                    kernels.module.threads,
-                    &mut params,
-                )?;
+                reduce_last.launch(stream, (self.output_count, 1), kernels.module.threads, &mut params)?;
             }
         }
         Ok(())

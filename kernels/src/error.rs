@@ -60,6 +60,14 @@ pub enum GpuError {
         /// The type.
         dtype: DType,
     },
+    /// Frames of this type are not added up on a GPU.
+    #[error("kernels of `{codec}` add up no `{dtype}`")]
+    NoSums {
+        /// The codec.
+        codec: &'static str,
+        /// The type.
+        dtype: DType,
+    },
     /// A region that is not what a kernel needs.
     #[error(
         "a frame of {values} values has {what} of {found} bytes at {address:#x} on the GPU, where it takes {needed}"

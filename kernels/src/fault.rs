@@ -19,6 +19,8 @@ pub enum Fault {
     Checksum,
     /// Columns have offsets, which the kernels do not know.
     Columns,
+    /// The code book is none of the type.
+    Book,
     /// A number that this build does not know.
     Other(u32),
 }
@@ -35,6 +37,7 @@ impl Fault {
             5 => Self::Padding,
             6 => Self::Checksum,
             7 => Self::Columns,
+            8 => Self::Book,
             other => Self::Other(other),
         })
     }
@@ -50,6 +53,7 @@ impl fmt::Display for Fault {
             Self::Padding => "its padding is not zero",
             Self::Checksum => "its checksum is wrong",
             Self::Columns => "its columns have offsets, which the kernels do not know",
+            Self::Book => "its code book does not ascend, or has exponents that the type does not",
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

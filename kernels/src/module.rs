@@ -11,20 +11,55 @@ pub(crate) struct Module {
     pub(crate) text: &'static str,
     /// Types that it has kernels for.
     pub(crate) dtypes: &'static [DType],
-    /// Values per block of threads: those of a tile.
+    /// Values per block of threads: those of a tile, or of two.
     pub(crate) tile: usize,
     /// Threads of a block.
     pub(crate) threads: u32,
+    /// The work that the kernel before the encoder does, if there is one.
+    pub(crate) before: Option<&'static str>,
+    /// Whether there are kernels that add up what they decode.
+    pub(crate) has_sums: bool,
 }
 
+/// codebook16 is in several files.
+const CODEBOOK16: &str = concat!(
+    include_str!("../cuda/codebook16.cu"),
+    include_str!("../cuda/codebook16_book.cu"),
+    include_str!("../cuda/codebook16_encode.cu"),
+    include_str!("../cuda/codebook16_decode.cu"),
+);
+
 impl Module {
-    pub(crate) const ALL: &[Self] = &[Self {
-        name: "window7",
-        text: include_str!("../cuda/window7.cu"),
-        dtypes: &[DType::Bf16],
-        tile: 8192,
-        threads: 256,
-    }];
+    /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
+    pub(crate) const ALL: &[Self] = &[
+        Self {
+            name: "window7",
+            text: include_str!("../cuda/window7.cu"),
+            dtypes: &[DType::Bf16],
+            tile: 8192,
+            threads: 256,
+            before: None,
+            has_sums: true,
+        },
+        Self {
+            name: "codebook16",
+            text: CODEBOOK16,
+            dtypes: &[DType::Bf16],
+            tile: 8192,
+            threads: 256,
+            before: Some("book"),
+            has_sums: true,
+        },
+        Self {
+            name: "codebook16",
+            text: CODEBOOK16,
+            dtypes: &[DType::F8E4M3, DType::F8E5M2],
+            tile: 16384,
+            threads: 512,
+            before: Some("book"),
+            has_sums: false,
+        },
+    ];
 
     /// The kernels that make the frames of `spec`, if there are any.
     pub(crate) fn of(spec: &Spec, dtype: DType) -> Option<Self> {

@@ -13,7 +13,9 @@ pub struct Source {
 
 /// All codecs that have kernels.
 pub fn sources() -> Vec<Source> {
-    crate::module::Module::ALL.iter().map(|module| module.source()).collect()
+    let mut sources: Vec<Source> = crate::module::Module::ALL.iter().map(|module| module.source()).collect();
+    sources.dedup_by_key(|source| source.name);
+    sources
 }
 
 impl crate::module::Module {

@@ -45,7 +45,7 @@ pub(crate) fn job() -> Job {
 
 pub(crate) fn choice(protocol: Protocol) -> Choice {
     let codec = Some("window7".parse().unwrap());
-    Choice { protocol, form: None, order: Order::Rotation, window: None, codec }
+    Choice { protocol, form: None, layout: None, order: Order::Rotation, window: None, codec }
 }
 
 pub(crate) fn layer(protocol: Protocol) -> Plan {

@@ -19,7 +19,12 @@ use libtest_mimic::Trial;
 use zipwire_codec::DType;
 
 /// Codecs and types that have kernels.
-const CODERS: &[(&str, DType)] = &[("window7", DType::Bf16)];
+const CODERS: &[(&str, DType)] = &[
+    ("window7", DType::Bf16),
+    ("codebook16", DType::Bf16),
+    ("codebook16", DType::F8E5M2),
+    ("codebook16", DType::F8E4M3),
+];
 
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
@@ -36,17 +41,23 @@ fn trials() -> Vec<Trial> {
                 Ok(())
             })
         };
-        vec![
+        let mut trials = vec![
             trial("all_patterns", frames::all_patterns),
             trial("every_content_and_length", frames::every_content_and_length),
             trial("frames_of_many_tiles_in_one_batch", frames::many_tiles),
             trial("any_order_of_threads", frames::any_order),
             trial("recorded_tensors", samples::recorded_tensors),
             trial("frames_of_other_options_decode", frames::other_options),
-            trial("sums_are_those_of_plain_loops", sums::sums),
             trial("what_the_cpu_refuses_is_reported", corrupt::flipped_bits),
             trial("headers_and_lengths_are_checked", corrupt::headers),
-        ]
+        ];
+        if dtype == DType::Bf16 {
+            trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
+        }
+        if spec == "codebook16" {
+            trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));
+        }
+        trials
     };
     let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();
     trials.extend(planted::trials());

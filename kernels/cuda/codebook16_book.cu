@@ -1,0 +1,88 @@
+// Books of codebook16, made by the device: they are there before the first tile is coded.
+
+#define BOOK_THREADS 256u
+#define SPAN 2048u // values of which RUN are in the sample of a frame
+#define RUN 128u
+#define FEW 32768u // in frames of at most so many values, all are
+
+struct BookShared {
+    u32 counts[8][256]; // of each warp; then of all in the first
+    u32 chosen[8];
+    u32 is_last;
+};
+
+// The first value of piece `piece` of the sample.
+DEVICE u64 sampled(u64 piece, u64 count) {
+    if (count <= FEW) return 8 * piece;
+    const u64 span = piece / (RUN / 8);
+    return span * SPAN + (5 * span + span / 16) % (SPAN / RUN) * RUN + piece % (RUN / 8) * 8;
+}
+
+// Makes the book of a frame: the most frequent exponents of the sample, the lower one of equals. A grid of (any, frames) blocks
+// of 256 threads; those of a frame keep what they counted where bodies will be.
+template <class Type> DEVICE void make_books(const Frame* frames) {
+    typedef Codebook16<Type> Format;
+    typedef typename Type::Piece Piece;
+    __shared__ BookShared shared;
+    const Frame* frame = frames + blockIdx.y;
+    const u64 count = frame->count;
+    // A full tile has room for the counts of a block, and of more than FEW values the most are in full tiles.
+    const u32 most = count <= FEW ? 1 : frame->tile_count, blocks = gridDim.x < most ? gridDim.x : most;
+    if (blockIdx.x >= blocks) return;
+    const u8* values = at<const u8>(frame->values);
+    u8* fixed = at<u8>(frame->fixed);
+    for (u32 warp = 0; warp < 8; ++warp) shared.counts[warp][threadIdx.x] = 0;
+    __syncthreads();
+    u32* counts = shared.counts[warp_id()];
+    const u64 pieces = count <= FEW ? (count + 7) / 8 : (count + SPAN - 1) / SPAN * (RUN / 8);
+    for (u64 piece = (u64)blockIdx.x * BOOK_THREADS + threadIdx.x; piece < pieces; piece += (u64)blocks * BOOK_THREADS) {
+        const u64 first = sampled(piece, count);
+        const u32 live = first >= count ? 0 : count - first < 8 ? (u32)(count - first) : 8;
+        const u8* from = values + Type::WIDTH * first;
+        if (live == 8) {
+            const Piece v = *(const Piece*)from;
+#pragma unroll
+            for (u32 i = 0; i < 8; ++i) atomicAdd(counts + exponent_of<Type>(v, i), 1u);
+        } else {
+            for (u32 i = 0; i < live; ++i) {
+                const u32 value = Type::WIDTH == 2 ? ((const u16*)from)[i] : from[i];
+                atomicAdd(counts + (value >> Type::SHIFT & (Type::EXPONENTS - 1)), 1u);
+            }
+        }
+    }
+    __syncthreads();
+    const u32 mine = threadIdx.x;
+    u32 found = 0;
+    for (u32 warp = 0; warp < 8; ++warp) found += shared.counts[warp][mine];
+    if (blocks > 1) {
+        u32* kept = (u32*)(fixed + front_len<Format>(count));
+        kept[blockIdx.x * 256 + mine] = found;
+        __threadfence();
+        __syncthreads();
+        if (mine == 0) shared.is_last = is_last_block(state_of(frame), blocks);
+        __syncthreads();
+        if (!shared.is_last) return;
+        found = 0;
+        for (u32 block = 0; block < blocks; ++block) found += kept[block * 256 + mine];
+        if (mine == 0) state_of(frame)->done = 0;
+    }
+    __syncthreads();
+    shared.counts[0][mine] = found;
+    __syncthreads();
+    u32 better = 0;
+    for (u32 i = 0; i < Type::EXPONENTS; ++i) {
+        const u32 other = shared.counts[0][i];
+        better += i < mine ? other >= found : other > found;
+    }
+    const bool is_chosen = mine < Type::EXPONENTS && better < BOOK_LEN;
+    const u32 chosen = __ballot_sync(ALL, is_chosen);
+    if (lane_id() == 0) shared.chosen[warp_id()] = chosen;
+    __syncthreads();
+    u32 place = __popc(chosen & ((1u << lane_id()) - 1));
+    for (u32 warp = 0; warp < warp_id(); ++warp) place += __popc(shared.chosen[warp]);
+    if (is_chosen) fixed[BOOK_AT + place] = (u8)mine;
+}
+
+extern "C" __global__ void __launch_bounds__(256) codebook16_book_bf16(const Frame* frames) { make_books<Bf16>(frames); }
+extern "C" __global__ void __launch_bounds__(256) codebook16_book_e5m2(const Frame* frames) { make_books<E5m2>(frames); }
+extern "C" __global__ void __launch_bounds__(256) codebook16_book_e4m3(const Frame* frames) { make_books<E4m3>(frames); }
