@@ -20,6 +20,11 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
     let executors = distinct(&args.on);
+    for &executor in &executors {
+        if let Some(missing) = executor.missing() {
+            return Err(ExecuteError::Unavailable(executor, missing).into());
+        }
+    }
     choose_layouts(&mut experiment, &executors);
     let mut prepared = Prepared::new(&experiment, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;

@@ -148,8 +148,11 @@ fn too_little_memory_is_refused() {
     controls().set_memory(1_000_000);
     let refused = check_memory(&plan, &devices).unwrap_err();
     let failed = run_with(&plan, STUCK_AFTER).unwrap_err();
-    controls().set_memory(4 << 30);
     let EngineError::Memory { device: 0, needed, free } = refused else { panic!("{refused}") };
+    controls().set_memory(needed);
+    let enough = check_memory(&plan, &devices).is_ok() && run_with(&plan, STUCK_AFTER).is_ok();
+    controls().set_memory(4 << 30);
+    assert!(enough, "what is said to be needed is enough: {needed}");
     assert!(needed > 1_000_000 && free <= 1_000_000, "{needed} of {free}");
     assert!(refused.to_string().contains("GPU 0 would need"), "{refused}");
     assert_eq!(failed.first.kind, FailureKind::Device);
@@ -162,7 +165,8 @@ fn plans_without_kernels_are_refused() {
         let text = refused(choice).to_string();
         assert!(parts.iter().all(|part| text.contains(part)) && text.contains("\nhint: "), "{text}");
     };
-    said(&choice(Protocol::SizeFirst), &["`size-first`", "`compact`", "`static-first`"]);
+    let compact = Choice { layout: None, ..choice(Protocol::SizeFirst) };
+    said(&compact, &["`size-first`", "`compact`", "`layout = \"split\"`"]);
     let raw = Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::StaticFirst) };
     said(&raw, &["`raw`", "BF16"]);
     let order = Choice { order: Order::AnyReady, ..choice(Protocol::Native) };

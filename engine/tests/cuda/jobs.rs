@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ndarray::Array2;
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Layout};
 use zipwire_emulation::Controls;
 use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, run};
 use zipwire_schedule::plan::Plan;
@@ -43,9 +43,11 @@ pub(crate) fn job() -> Job {
     }
 }
 
+/// With frames that have kernels.
 pub(crate) fn choice(protocol: Protocol) -> Choice {
     let codec = Some("window7".parse().unwrap());
-    Choice { protocol, form: None, layout: None, order: Order::Rotation, window: None, codec }
+    let layout = (protocol == Protocol::SizeFirst).then_some(Layout::Split);
+    Choice { protocol, form: None, layout, order: Order::Rotation, window: None, codec }
 }
 
 pub(crate) fn layer(protocol: Protocol) -> Plan {
