@@ -125,19 +125,36 @@ DEVICE bool expand_tiers(const u8* from, const Entry& entry, u32 passed, u32* be
     return true;
 }
 
-// Eight bytes of a stored block's values.
-DEVICE uint2 stored_word(const u8* body, const u8* dynamic, u32 in_body, u32 len, u32 word) {
-    if (8 * word + 8 <= len) return 8 * word < in_body ? ((const uint2*)body)[word] : ((const uint2*)dynamic)[word - in_body / 8];
-    u64 bytes = 0;
-    for (u32 i = 8 * word; i < len; ++i) bytes |= (u64)(i < in_body ? body[i] : dynamic[i - in_body]) << 8 * (i & 7);
-    return make_uint2((u32)bytes, (u32)(bytes >> 32));
+// Word `word` of the values of a stored block. Only its place is chosen: loads under a condition keep the compiler from ending.
+DEVICE uint2 stored_word(const u8* body, const u8* dynamic, u32 in_body, u32 word) {
+    const bool is_in_body = 8 * word < in_body;
+    return *(const uint2*)((is_in_body ? body : dynamic) + (is_in_body ? 8 * word : 8 * word - in_body));
 }
-DEVICE void read_stored(Octet<2>* values, const u8* body, const u8* dynamic, u32 in_body, u32 len, u32 octet) {
-    const uint2 low = stored_word(body, dynamic, in_body, len, 2 * octet), high = stored_word(body, dynamic, in_body, len, 2 * octet + 1);
+DEVICE void stored_octet(Octet<2>* values, const u8* body, const u8* dynamic, u32 in_body, u32 octet) {
+    const uint2 low = stored_word(body, dynamic, in_body, 2 * octet), high = stored_word(body, dynamic, in_body, 2 * octet + 1);
     values->raw = make_uint4(low.x, low.y, high.x, high.y);
 }
-DEVICE void read_stored(Octet<1>* values, const u8* body, const u8* dynamic, u32 in_body, u32 len, u32 octet) {
-    values->raw = stored_word(body, dynamic, in_body, len, octet);
+DEVICE void stored_octet(Octet<1>* values, const u8* body, const u8* dynamic, u32 in_body, u32 octet) {
+    values->raw = stored_word(body, dynamic, in_body, octet);
+}
+
+// The values of a stored block.
+template <class Format, bool FULL>
+DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Octet<Format::WIDTH>* v, DecodeShared* shared) {
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
+    if (!FULL) {
+        const u32 i = Format::WIDTH * (count & ~7u) + threadIdx.x;
+        u8 byte = 0;
+        if (i < Format::WIDTH * count) byte = i < in_body ? body[i] : dynamic[i - in_body];
+        if (threadIdx.x < 16) ((u8*)&shared->tail)[threadIdx.x] = byte;
+        __syncthreads();
+    }
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j) {
+        const u32 live = live_of<FULL>(count, first + GROUP * j);
+        if (live == 8) stored_octet(v + j, body, dynamic, in_body, (first + GROUP * j) / 8);
+        else if (live) v[j] = *(const Octet<Format::WIDTH>*)&shared->tail;
+    }
 }
 
 // What a lane reads of the static section: a word of each plane, and the rests of BF16.
@@ -146,16 +163,27 @@ template <class Format> struct Head {
     uint2 rests[Format::PLANES ? Format::PLANES : ROWS];
 };
 
+template <bool FULL> DEVICE void clear_unless(bool is_there, uint2* word) {
+    const u32 mask = FULL || is_there ? ~0u : 0;
+    word->x &= mask, word->y &= mask;
+}
+template <bool FULL> DEVICE void clear_unless(bool is_there, uint4* pair) {
+    const u32 mask = FULL || is_there ? ~0u : 0;
+    pair->x &= mask, pair->y &= mask, pair->z &= mask, pair->w &= mask;
+}
 template <class Format, bool FULL> DEVICE void read_head(Head<Format>* head, const u8* body, u32 count) {
     const u32 word = warp_id() * 32 + word_of_lane(), first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const bool is_there = FULL || 64 * word < count;
     const u8* rests = body + codes_len(count);
-    head->codes = is_there ? __ldcs((const uint4*)body + word) : make_uint4(0, 0, 0, 0);
+    // What is not there is read elsewhere and then cleared: loads under a condition keep the compiler from ending.
+    head->codes = __ldcs((const uint4*)body + (is_there ? word : 0));
+    clear_unless<FULL>(is_there, &head->codes);
 #pragma unroll
     for (u32 i = 0; i < (Format::PLANES ? Format::PLANES : ROWS); ++i) {
         const bool has = Format::PLANES ? is_there : live_of<FULL>(count, first + GROUP * i) > 0;
         const u32 place = Format::PLANES ? Format::PLANES * word + i : (first + GROUP * i) / 8;
-        head->rests[i] = has ? __ldcs((const uint2*)rests + place) : make_uint2(0, 0);
+        head->rests[i] = __ldcs((const uint2*)rests + (has ? place : 0));
+        clear_unless<FULL>(has, head->rests + i);
     }
 }
 
@@ -172,7 +200,7 @@ template <class Format> DEVICE uint2 rests_of_row(const uint2* rests, u32 j) {
 // The values of a tile, as a lane of `encode_tile` has them, zeros where there are none; a report and any values if something is
 // wrong.
 template <class Format, bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Octet<Format::WIDTH>* v, DecodeShared* shared) {
-    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const u8* fixed = at<const u8>(frame->fixed);
     const u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
     Head<Format> head;
@@ -184,9 +212,7 @@ template <class Format, bool FULL> DEVICE void read_tile(const Frame* frame, u32
     for (u32 j = 0; j < ROWS; ++j) v[j] = Octet<Format::WIDTH>();
     if (state_of(frame)->refused) return;
     if (entry.form == FORM_STORED) {
-#pragma unroll
-        for (u32 j = 0; j < ROWS; ++j)
-            if (live_of<FULL>(count, first + GROUP * j)) read_stored(v + j, body, dynamic, in_body, Format::WIDTH * count, (first + GROUP * j) / 8);
+        read_stored<Format, FULL>(body, dynamic, count, v, shared);
         return;
     }
     if (!FULL) read_head<Format, FULL>(&head, body, count);
