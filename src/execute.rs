@@ -379,6 +379,7 @@ fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     let choice = Choice {
         protocol: variant.protocol,
         form: variant.form,
+        layout: variant.layout,
         order: variant.order,
         window: variant.window,
         codec: experiment.codec.as_ref().map(|choice| choice.spec.clone()),

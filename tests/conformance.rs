@@ -1,159 +1,34 @@
-//! Every scenario on every executor against the simulator: the same digest, the same multiset of spans, and every
-//! received byte compared with what was sent; no frame longer than its bound. One named test per scenario and executor,
-//! and one per codec where the scenario has all protocols; executors that this build does not have are reported as
-//! ignored.
+//! Every scenario on every executor against the simulator. One named test per scenario and executor, and one per codec where
+//! the scenario has all protocols; on GPUs one per variant, as not all of them have kernels. Executors that are not there are
+//! reported as ignored, and so are variants that they refuse.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+mod common;
+
 use std::process::ExitCode;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use zipwire::codec::Spec;
-use zipwire::scenarios::{Experiment, Source, load};
-use zipwire::schedule::plan::{Batch, OpKind, Plan};
-use zipwire::schedule::{Lane, OpId, Rank, Stage};
-use zipwire::traces::{Span, Timeline};
-use zipwire::{Cancel, Executor, Prepared, simd_from_environment};
-
-/// A scenario file and what is replaced in it.
-#[derive(Clone)]
-struct Case {
-    name: String,
-    file: PathBuf,
-    sets: Vec<String>,
-}
-
-impl Case {
-    fn new(file: PathBuf, sets: Vec<String>) -> Self {
-        let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { name, file, sets }
-    }
-
-    fn with_codec(self, spec: &str) -> Self {
-        let sets = self.sets.into_iter().chain([format!("codec.id={spec}")]).collect();
-        Self { name: format!("{}::{spec}", self.name), sets, ..self }
-    }
-}
-
-/// Smoke scenarios that together have every collective in every form under every protocol, so both layouts, and the
-/// worst payload: these run with every codec.
-const FOR_EVERY_CODEC: [&str; 4] =
-    ["all-to-all-sparse-2x3", "all-gather-forms-2x3", "broadcast-forms-2x3", "all-to-all-noise-2x2"];
-
-/// With rows in front of a codec as long as drawn payloads have them.
-const DEDUP: &str = "dedup:row=256+tiered";
+use common::conformance::{cases, conforms};
+use common::gpus;
+use libtest_mimic::{Arguments, Trial};
+use zipwire::{Executor, simd_from_environment};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     simd_from_environment().unwrap_or_else(|error| panic!("{error}"));
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(root.join("smoke"))
-        .expect("smoke scenarios are part of the repository")
-        .map(|entry| entry.expect("the folder can be listed").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
-    files.sort();
-    assert!(files.len() >= 8, "smoke scenarios cover each protocol and workload");
-    let mut cases: Vec<Case> = files.into_iter().map(|file| Case::new(file, Vec::new())).collect();
-    for name in FOR_EVERY_CODEC {
-        let case = cases.iter().find(|case| case.name == name).expect("it is a smoke scenario").clone();
-        cases.extend(Spec::ids().chain([DEDUP]).map(|spec| case.clone().with_codec(spec)));
-    }
-    // A sixteenth of its bytes; the full one is run by hand and in CI.
-    let shrunk = vec!["workload.model.hidden=256".to_owned(), "iterations=2".to_owned()];
-    cases.push(Case::new(root.join("quickstart.toml"), shrunk));
+    // A sixteenth of the quickstart's bytes.
+    let cases = cases(256);
     let real = Executor::ALL.into_iter().filter(|executor| executor.is_real());
-    let trials =
-        real.flat_map(|executor| cases.iter().cloned().map(move |case| trial(executor, case))).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
-}
-
-fn trial(executor: Executor, case: Case) -> Trial {
-    let name = format!("{}::{executor}", case.name);
-    Trial::test(name, move || conforms(executor, &case))
-        .with_kind("conformance")
-        .with_ignored_flag(executor.missing().is_some())
-}
-
-/// What conformance compares of a span.
-type Fact = (u32, Rank, OpId, Lane, &'static str, Option<Stage>, Option<Rank>, u64);
-
-fn conforms(executor: Executor, case: &Case) -> Result<(), Failed> {
-    // Loaded and planned apart: executors must agree because they plan the same, not because they share a plan.
-    let (simulated, real) = (resolve(case)?, resolve(case)?);
-    let cancel = Cancel::new();
-    let (mut simulation, mut run) = (Prepared::new(&simulated, &cancel)?, Prepared::new(&real, &cancel)?);
-    let digests =
-        |prepared: &Prepared<'_>| prepared.variants().map(|(_, p)| p.digest.clone()).collect::<Vec<_>>();
-    if digests(&simulation) != digests(&run) {
-        return Err("plan digests differ".into());
-    }
-    for (index, variant) in simulated.variants.iter().enumerate() {
-        let expected = facts(&simulation.run(index, Executor::Sim, &cancel)?.timeline);
-        let outcome = run.run(index, executor, &cancel)?;
-        if let Some(spec) = &run.planned(index).plan.codec {
-            stays_within_bounds(&run.planned(index).plan, spec, &outcome.timeline)
-                .map_err(|error| format!("variant `{}`: {error}", variant.name))?;
+    let trials = real.flat_map(|executor| {
+        let is_missing = executor.missing().is_some();
+        if executor == Executor::Cuda && !is_missing {
+            return gpus::trials(&cases, |case, variant| conforms(Executor::Cuda, case, Some(&[variant])));
         }
-        if outcome.verified != Some(true) {
-            return Err(format!("variant `{}`: not every received byte was compared", variant.name).into());
-        }
-        let got = facts(&outcome.timeline);
-        if expected.is_empty() {
-            return Err(format!("variant `{}` executes nothing", variant.name).into());
-        }
-        if let Some(difference) = difference(&expected, &got) {
-            return Err(format!("variant `{}`: {difference}", variant.name).into());
-        }
-    }
-    Ok(())
-}
-
-fn resolve(case: &Case) -> Result<Experiment, Failed> {
-    Ok(load(&Source::read(&case.file)?, &case.sets, None)?)
-}
-
-/// No op yields more than the bounds of its frames, nor has a plan room for more.
-fn stays_within_bounds(plan: &Plan, spec: &Spec, timeline: &Timeline) -> Result<(), String> {
-    let codec = spec.codec();
-    let bound = |batch: &Batch| -> u64 {
-        let bounds = batch.blocks.iter().map(|block| {
-            let count = block.values.len as usize / batch.dtype.width();
-            let bound = codec.bound(batch.layout, batch.dtype, count) as u64;
-            assert_eq!(block.static_section.len + block.dynamic_section.len, bound);
-            bound
-        });
-        bounds.sum()
-    };
-    let mut encoded = 0;
-    for span in timeline.spans.iter().filter(|span| span.name == "encode") {
-        let OpKind::Encode(batch) = &plan.programs[span.rank.index()].ops[span.op.index()].kind else {
-            return Err(format!("op {} of rank {} is no encode", span.op, span.rank));
+        let trial = |case: &common::conformance::Case| {
+            let (name, case) = (format!("{}::{executor}", case.name), case.clone());
+            Trial::test(name, move || conforms(executor, &case, None))
+                .with_kind("conformance")
+                .with_ignored_flag(is_missing)
         };
-        let (coded, bound) = (span.bytes_coded.unwrap_or(u64::MAX), bound(batch));
-        if coded > bound {
-            return Err(format!("rank {} encoded {coded} bytes where {bound} is the bound", span.rank));
-        }
-        encoded += 1;
-    }
-    if encoded == 0 { Err("it encodes nothing".to_owned()) } else { Ok(()) }
-}
-
-fn facts(timeline: &Timeline) -> BTreeMap<Fact, usize> {
-    let mut facts = BTreeMap::new();
-    for span in &timeline.spans {
-        let &Span { iteration, rank, op, lane, name, stage, peer, bytes, .. } = span;
-        *facts.entry((iteration, rank, op, lane, name, stage, peer, bytes)).or_default() += 1;
-    }
-    facts
-}
-
-fn difference(expected: &BTreeMap<Fact, usize>, got: &BTreeMap<Fact, usize>) -> Option<String> {
-    let mut keys: Vec<&Fact> = expected.keys().chain(got.keys()).collect();
-    keys.sort();
-    let differs = |key: &&&Fact| expected.get(**key) != got.get(**key);
-    keys.iter().find(differs).map(|key| {
-        let count = |facts: &BTreeMap<Fact, usize>| facts.get(*key).copied().unwrap_or(0);
-        format!("{key:?}: {} times simulated, {} times for real", count(expected), count(got))
-    })
+        cases.iter().map(trial).collect()
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }

@@ -27,7 +27,10 @@ fn twice(work: &Work, protocol: Protocol, form: Form) -> Plan {
     ];
     let job = Job { name: "twice", rank_count: RANKS, slots: vec!["input", "output"], segments };
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { protocol, form: Some(form), order: Order::Rotation, window: None, codec })
+    plan(
+        &job,
+        &Choice { protocol, form: Some(form), layout: None, order: Order::Rotation, window: None, codec },
+    )
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {

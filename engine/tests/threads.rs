@@ -36,7 +36,7 @@ fn layer(protocol: Protocol) -> Plan {
         ],
     };
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { protocol, form: None, order: Order::Rotation, window: Some(2), codec })
+    plan(&job, &Choice { protocol, form: None, layout: None, order: Order::Rotation, window: Some(2), codec })
 }
 
 /// The same rows for the first `segments` segments.

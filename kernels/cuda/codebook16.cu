@@ -139,6 +139,10 @@ template <class Type> DEVICE u32 exponent_of(const typename Type::Piece& piece, 
 
 DEVICE void clear(uint4* piece) { *piece = make_uint4(0, 0, 0, 0); }
 DEVICE void clear(uint2* piece) { *piece = make_uint2(0, 0); }
+template <class Piece> DEVICE void clear_all(Piece* v) {
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) clear(v + j);
+}
 
 // Zeros in place of the values that are not there.
 DEVICE u32 live_bits(u32 word, u32 bits, u32 k) { return bits >= 32 * (k + 1) ? word : bits <= 32 * k ? 0u : word & ((1u << bits % 32) - 1); }

@@ -57,7 +57,11 @@ template <class Type> DEVICE void make_books(const Frame* frames) {
     if (blocks > 1) {
         u32* kept = (u32*)(fixed + front_len<Format>(count));
         kept[blockIdx.x * 256 + mine] = found;
-        if (!is_last_block(state_of(frame), blocks, &shared.is_last)) return;
+        __threadfence();
+        __syncthreads();
+        if (mine == 0) shared.is_last = is_last_block(state_of(frame), blocks);
+        __syncthreads();
+        if (!shared.is_last) return;
         found = 0;
         for (u32 block = 0; block < blocks; ++block) found += kept[block * 256 + mine];
         if (mine == 0) state_of(frame)->done = 0;

@@ -4,7 +4,6 @@ template <class Format> struct DecodeShared {
     Stage stage;
     u32 escaped[Format::THREADS]; // for each thread a bit per value: row `j` has the bits from `8 * j` on
     u64 parts[Format::WARPS];
-    u32 is_last;
 };
 
 // Rests of a thread's pieces. Of FP8, each byte of a word is eight values of a plane.
@@ -65,6 +64,7 @@ DEVICE bool find_part(const u8* list, u32 form, const Seat& seat, u32 escapes, P
     // all of them.
     const u32 first = GROUP * seat.warp, end = seat.warp == TILE_WARPS - 1 ? ~0u : first + GROUP;
     part->from = part->to = 0;
+#pragma unroll 1
     for (u32 i = 0; i < escapes; i += 32) {
         const u32 k = i + lane_id();
         const bool is_there = k < escapes;
@@ -160,7 +160,6 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
     }
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
-        clear(v + j);
         if (FULL && !Format::CODED) v[j] = __ldcs((const Piece*)(body + Format::WIDTH * seat.first(j)));
     }
     const uint4 book = *(const uint4*)(fixed + BOOK_AT);
@@ -169,8 +168,7 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
     const u32 escapes = seat.count ? entry[1] : 0;
     const u8* dynamic = at<const u8>(frame->dynamic) + at<const u64>(frame->tiles_state)[block];
     shared->escaped[threadIdx.x] = 0;
-    // Other blocks may report meanwhile, so a block decides together.
-    if (__syncthreads_or(*(volatile u32*)&state_of(frame)->status != FAULT_NONE)) return;
+    if (state_of(frame)->refused) return clear_all(v);
 
     if (FULL && !Format::CODED) return;
     if (Format::TILES == 2 && seat.tile) {
@@ -193,7 +191,7 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
         if (is_stored) {
 #pragma unroll
             for (u32 j = 0; j < 4; ++j)
-                if (FULL || seat.live(j)) v[j] = *(const Piece*)(stage + Format::WIDTH * seat.first(j));
+                v[j] = *(const Piece*)(stage + Format::WIDTH * seat.first(j));
         } else if (!FULL) {
             is_right = load_staged<Format>(seat, stage, &rests, codes);
         }
@@ -216,6 +214,7 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
     }
     u32 own = 0;
     if (escapes) {
+        __syncwarp();
         Part part;
         u32* escaped = shared->escaped + 32 * warp_id();
         const bool fits = find_part(dynamic, form, seat, escapes, &part);
@@ -244,7 +243,7 @@ DEVICE void read_block(const Frame* frame, u32 block, u32 count, typename Format
 template <class Format, bool FULL>
 DEVICE void check_block(const Frame* frame, u32 block, const Seat& seat, const typename Format::Piece* v, DecodeShared<Format>* shared) {
     const u64 sum = block_sum(mix_values<Format, FULL>(v, seat, block), shared->parts);
-    close_tile<Format>(frame, block, fold(sum), shared->parts, &shared->is_last);
+    if (warp_id() == 0) close_tile<Format>(frame, block, fold(sum));
 }
 
 template <class Format, bool FULL> DEVICE void decode_block(const Frame* frame, u32 block, u32 count, DecodeShared<Format>* shared) {
@@ -287,7 +286,7 @@ template <class Type> DEVICE void decode_frames(const Frame* frames, u32 frame_c
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const u32 block = blockIdx.x - frame->first_tile;
     const u32 count = values_of_tile<Format>(frame->count, block);
-    if (count == Format::TILE) decode_block<Format, true>(frame, block, count, &shared);
+    if (count == Format::TILE) decode_block<Format, true>(frame, block, Format::TILE, &shared);
     else decode_block<Format, false>(frame, block, count, &shared);
 }
 
@@ -358,7 +357,7 @@ codebook16_reduce_bf16(const Frame* frames, u32 output_count, u32 contributions,
     const Frame* first = frame_of(frames, output_count, blockIdx.x, contributions);
     const u32 block = blockIdx.x - first->first_tile;
     const u32 count = values_of_tile<Codebook16<Bf16>>(first->count, block);
-    if (count == TILE_VALUES) reduce_block<true>(first, contributions, block, count, rounded, &shared);
+    if (count == TILE_VALUES) reduce_block<true>(first, contributions, block, TILE_VALUES, rounded, &shared);
 }
 
 // The last tiles of the outputs, where they are not full: a block per output.

@@ -15,7 +15,7 @@ template <class Format> struct EncodeShared {
 struct Packed {
     u32 codes[4];
     u32 escaped[4]; // the lowest bit of the code of each escape
-    u32 totals[4];  // escapes of each row
+    u32 totals[2];  // escapes of rows 0 and 1, and of 2 and 3, in 16 bits each
     u32 before;     // escapes of each row before this lane, a byte each
 };
 
@@ -70,6 +70,9 @@ DEVICE void pack(const typename Type::Piece* v, const Seat& seat, u32 first, con
     }
 }
 
+// Bytes 0 and 1 or 2 and 3, in 16 bits each.
+DEVICE u32 pair_of_bytes(u32 bytes, u32 k) { return __byte_perm(bytes, 0, k ? 0x4342 : 0x4140); }
+
 // How many escapes there are, in rows and before this lane. A row has at most 256, so at most 248 are before a lane: a byte
 // holds these, whatever carries into the next byte on the way.
 DEVICE void count_escapes(Packed* packed) {
@@ -79,8 +82,9 @@ DEVICE void count_escapes(Packed* packed) {
     packed->before = warp_scan(own, &all);
     const u32 last_before = __shfl_sync(ALL, packed->before, 31), last = __shfl_sync(ALL, own, 31);
 #pragma unroll
-    for (u32 j = 0; j < 4; ++j) packed->totals[j] = (last_before >> 8 * j & 0xffu) + (last >> 8 * j & 0xffu);
+    for (u32 k = 0; k < 2; ++k) packed->totals[k] = pair_of_bytes(last_before, k) + pair_of_bytes(last, k);
 }
+DEVICE u32 row_total(const Packed& packed, u32 j) { return packed.totals[j / 2] >> 16 * (j & 1) & 0xffffu; }
 
 // What becomes of a tile.
 struct Choice {
@@ -89,13 +93,13 @@ struct Choice {
 };
 
 template <class Format> DEVICE Choice choose(const u32* escapes_of_warps, u32 count) {
+    Choice choice;
     u32 escapes = 0, rows = 0;
 #pragma unroll
     for (u32 warp = 0; warp < TILE_WARPS; ++warp) {
         escapes += escapes_of_warps[warp] & ~ROW_IS_FULL;
         rows |= escapes_of_warps[warp] & ROW_IS_FULL;
     }
-    Choice choice;
     const u32 wide = Format::list_len(WIDE, count, escapes), narrow = Format::list_len(NARROW, count, escapes);
     choice.escapes = escapes;
     choice.form = !rows && narrow < wide ? NARROW : WIDE;
@@ -105,16 +109,19 @@ template <class Format> DEVICE Choice choose(const u32* escapes_of_warps, u32 co
     return choice;
 }
 
-// Writes the list of a tile's escapes, those of this warp. `before` are those of the warps before it.
+// Writes the list of a tile's escapes, those of this warp. `escapes` are those of all warps.
 template <class Type>
-DEVICE void write_list(const typename Type::Piece* v, const Seat& seat, const Packed& packed, const Choice& choice, u32 before, u8* list) {
+DEVICE void write_list(const typename Type::Piece* v, const Seat& seat, const Packed& packed, const Choice& choice, const u32* escapes, u8* list) {
+    u32 before = 0;
+#pragma unroll
+    for (u32 warp = 0; warp < TILE_WARPS - 1; ++warp) before += warp < seat.warp ? escapes[warp] & ~ROW_IS_FULL : 0;
     const bool is_narrow = choice.form == NARROW;
     const u32 chunks = is_narrow ? (seat.count + CHUNK - 1) / CHUNK : 0, width = is_narrow ? 1 : 2;
     u8* exponents = list + chunks + width * choice.escapes;
 #pragma unroll
     for (u32 j = 0; j < 4; ++j) {
         const u32 chunk = 4 * seat.warp + j;
-        if (lane_id() == 0 && chunk < chunks) list[chunk] = (u8)packed.totals[j];
+        if (lane_id() == 0 && chunk < chunks) list[chunk] = (u8)row_total(packed, j);
         u32 place = before + (packed.before >> 8 * j & 0xffu);
         for (u32 left = packed.escaped[j]; left; left &= left - 1, ++place) {
             const u32 i = ((u32)__ffs((int)left) - 1) / 4, position = seat.first(j) + i;
@@ -123,7 +130,7 @@ DEVICE void write_list(const typename Type::Piece* v, const Seat& seat, const Pa
             if (!is_narrow) at[1] = (u8)(position >> 8);
             exponents[place] = (u8)exponent_of<Type>(v[j], i);
         }
-        before += packed.totals[j];
+        before += row_total(packed, j);
     }
 }
 
@@ -194,7 +201,7 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
         if (FULL) v[j] = __ldcs((const Piece*)(values + Format::WIDTH * seat.first(j)));
         else v[j] = *(const Piece*)(stage + Format::WIDTH * seat.first(j));
     }
-    Packed packed;
+    Packed packed = {};
     if (Format::CODED) {
         const uint4 book = *(const uint4*)(fixed + BOOK_AT);
         const u32 first = book.x & 0xffu;
@@ -215,7 +222,7 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
         u32 escapes = 0;
         if (Format::CODED) {
 #pragma unroll
-            for (u32 j = 0; j < 4; ++j) escapes = (escapes + packed.totals[j]) | (packed.totals[j] == CHUNK ? ROW_IS_FULL : 0);
+            for (u32 j = 0; j < 4; ++j) escapes = (escapes + row_total(packed, j)) | (row_total(packed, j) == CHUNK ? ROW_IS_FULL : 0);
         }
         shared->escapes[warp_id()] = escapes;
     }
@@ -233,8 +240,13 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
         before_tile = seat.tile ? of_other : 0;
         of_block += of_other;
     }
+    // Others wait for the length, so it comes first; the list is made while theirs come.
+    if (threadIdx.x == 0) publish_length(at<u64>(frame->tiles_state), block, of_block);
+    u8* list = shared->list[seat.tile];
+    if (Format::CODED && !choice.is_stored && choice.escapes) write_list<Format>(v, seat, packed, choice, escapes_of_warps, list);
+    __syncwarp();
     if (warp_id() == 0) {
-        const u64 offset = look_back(at<u64>(frame->tiles_state), block, of_block);
+        const u64 offset = sum_before(at<u64>(frame->tiles_state), block, of_block);
         if (lane_id() == 0) {
             shared->offset = offset;
             if (block == frame->tile_count - 1) *at<u64>(frame->size) = offset + of_block;
@@ -247,15 +259,7 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
         entry[2] = (u16)(choice.is_stored ? 0 : seat.count);
     }
     u8* body = fixed + front_len<Format>(frame->count) + ((u64)block * Format::TILES + seat.tile) * Format::static_body(TILE_VALUES);
-    u8* list = shared->list[seat.tile];
-    if (Format::CODED && !choice.is_stored) {
-        if (choice.escapes) {
-            u32 before = 0;
-            for (u32 warp = 0; warp < seat.warp; ++warp) before += escapes_of_warps[warp] & ~ROW_IS_FULL;
-            write_list<Format>(v, seat, packed, choice, before, list);
-        }
-        store_coded<Format, FULL>(v, seat, packed, stage, body);
-    }
+    if (Format::CODED && !choice.is_stored) store_coded<Format, FULL>(v, seat, packed, stage, body);
     if (!Format::CODED && FULL) {
 #pragma unroll
         for (u32 j = 0; j < 4; ++j) __stcs((Piece*)(body + Format::WIDTH * seat.first(j)), v[j]);
@@ -264,9 +268,11 @@ template <class Format, bool FULL> DEVICE void encode_block(const Frame* frame, 
     __syncthreads();
     u8* dynamic = at<u8>(frame->dynamic) + shared->offset + before_tile;
     if (choice.is_stored) {
+        // The address is made again, as few tiles need it so late.
+        const u8* again = at<const u8>(frame->values) + ((u64)block * Format::TILES + seat.tile) * tile_bytes;
         const u32 in_body = Format::static_body(seat.count);
-        copy_by_tile(body, values, in_body, seat.thread);
-        copy_by_tile(dynamic, values + in_body, choice.length, seat.thread);
+        copy_by_tile(body, again, in_body, seat.thread);
+        copy_by_tile(dynamic, again + in_body, choice.length, seat.thread);
     } else {
         if (!FULL) {
             const u32 rest = Format::rest_len(seat.count);
@@ -284,7 +290,7 @@ template <class Type> DEVICE void encode_frames(const Frame* frames, u32 frame_c
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     const u32 block = blockIdx.x - frame->first_tile;
     const u32 count = values_of_tile<Format>(frame->count, block);
-    if (count == Format::TILE) encode_block<Format, true>(frame, block, count, &shared);
+    if (count == Format::TILE) encode_block<Format, true>(frame, block, Format::TILE, &shared);
     else encode_block<Format, false>(frame, block, count, &shared);
 }
 

@@ -143,10 +143,14 @@ DEVICE void publish(u64* slot, u64 value) {
     atomicExch(slot, value);
 }
 
-// To be called by one warp: publishes `length` for tile `tile` of a frame and returns the sum over the tiles before it.
-DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
+// Publishes the own length of tile `tile` of a frame, by one thread.
+DEVICE void publish_length(u64* slots, u32 tile, u64 length) {
+    publish(slots + tile, (tile ? PUBLISHED_OWN : PUBLISHED_SUM) | length);
+}
+
+// To be called by one warp, after `publish_length`: publishes the sum and returns that over the tiles before.
+DEVICE u64 sum_before(u64* slots, u32 tile, u64 length) {
     const u32 lane = lane_id();
-    if (lane == 0) publish(slots + tile, (tile ? PUBLISHED_OWN : PUBLISHED_SUM) | length);
     u64 before = 0;
 #pragma unroll 1
     for (long long last = (long long)tile - 1; last >= 0; last -= 32) {
@@ -164,6 +168,12 @@ DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
     }
     if (lane == 0 && tile) publish(slots + tile, PUBLISHED_SUM | (before + length));
     return before;
+}
+
+// To be called by one warp: publishes `length` for tile `tile` of a frame and returns the sum over the tiles before it.
+DEVICE u64 look_back(u64* slots, u32 tile, u64 length) {
+    if (lane_id() == 0) publish_length(slots, tile, length);
+    return sum_before(slots, tile, length);
 }
 
 // ---- Sums of a block ---------------------------------------------------------------------------------------------

@@ -231,8 +231,7 @@ impl Reducer {
         if batch.tile_count() == 0 {
             return Ok(());
         }
-        let [reduce, reduce_last] =
-            kernels.sums.as_ref().expect("only coders that have them make reducers");
+        let [reduce, reduce_last] = kernels.sums.as_ref().expect("only coders that have them make reducers");
         let (mut frames, mut output_count) = (batch.frames(), self.output_count);
         let (mut contributions, mut rounded) = (self.contributions, u32::from(self.rounded));
         let mut params = [
@@ -246,12 +245,7 @@ impl Reducer {
             kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
             reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             if self.has_partial_tiles {
-                reduce_last.launch(
-                    stream,
-                    (self.output_count, 1),
-                    kernels.module.threads,
-                    &mut params,
-                )?;
+                reduce_last.launch(stream, (self.output_count, 1), kernels.module.threads, &mut params)?;
             }
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! `[[variant]]`: the ways to do the same work that a run compares.
 
+use zipwire_codec::Layout;
 use zipwire_schedule::{Form, Job, Order, Protocol, Work};
 
 use crate::document::Place;
@@ -17,6 +18,8 @@ pub struct Variant {
     pub protocol: Protocol,
     /// Along which edges they travel, where they have several forms; `None` is the default of each.
     pub form: Option<Form>,
+    /// Layout of its frames; `None` is that of the protocol.
+    pub layout: Option<Layout>,
     /// In which order its transfers start.
     pub order: Order,
     /// Open sends of a rank, and open receives, from 1 to ranks - 1; `None` leaves them to the order, which bounds them
@@ -30,7 +33,7 @@ pub(crate) struct Placed {
     pub(crate) protocol: Place,
 }
 
-const KEYS: &[&str] = &["name", "protocol", "form", "order", "window"];
+const KEYS: &[&str] = &["name", "protocol", "form", "layout", "order", "window"];
 
 /// Most variants of a scenario.
 const LIMIT: usize = 1000;
@@ -66,7 +69,14 @@ pub(crate) fn read(field: Option<&Field<'_>>, job: &Job) -> Result<Vec<Placed>> 
 /// The variant of a scenario that names none.
 pub(crate) fn default() -> Variant {
     let protocol = Protocol::Native;
-    Variant { name: protocol.name().to_owned(), protocol, form: None, order: Order::default(), window: None }
+    Variant {
+        name: protocol.name().to_owned(),
+        protocol,
+        form: None,
+        layout: None,
+        order: Order::default(),
+        window: None,
+    }
 }
 
 fn read_one(item: &Field<'_>, job: &Job) -> Result<(Placed, Place)> {
@@ -87,6 +97,11 @@ fn read_one(item: &Field<'_>, job: &Job) -> Result<(Placed, Place)> {
         table.refuse("window", reason)?;
     }
     let form = read_form(&table, job, protocol)?;
+    if protocol != Protocol::SizeFirst {
+        table.refuse("layout", "only frames of `size-first` can have several layouts")?;
+    }
+    let layout =
+        table.get("layout").map(|field| field.choice("layout", &Layout::ALL, Layout::name)).transpose()?;
     let order = match table.get("order") {
         Some(field) => field.choice("order", &Order::ALL, Order::name)?,
         None => Order::default(),
@@ -95,7 +110,7 @@ fn read_one(item: &Field<'_>, job: &Job) -> Result<(Placed, Place)> {
         table.refuse("window", "the window of `shifted-rounds` is 1")?;
     }
     let window = table.get("window").map(|field| field.integer_u32(1..=job.rank_count - 1)).transpose()?;
-    let variant = Variant { name: name.name()?, protocol, form, order, window };
+    let variant = Variant { name: name.name()?, protocol, form, layout, order, window };
     Ok((Placed { variant, protocol: blamed.place() }, name.place()))
 }
 
@@ -106,11 +121,16 @@ pub(crate) fn schema() -> Schema {
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
         optional("protocol", "how a collective travels; `native`, uncompressed, by default", names(Protocol::ALL.map(Protocol::name))),
         optional("form", "how the blocks of an All-Gather or a broadcast travel; `exact` or `tree` by default", names(Form::ALL.map(Form::name))),
+        optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
     ];
     let one_open = Condition::Is("order", names([Order::ShiftedRounds.name()]));
-    array(table(KEYS, keys).when(one_open, Rule::Refuses(&["window"]))).at_most(LIMIT)
+    let others = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::SizeFirst);
+    let one_layout = Condition::Is("protocol", names(others.map(Protocol::name)));
+    let table = table(KEYS, keys).when(one_open, Rule::Refuses(&["window"]));
+    let table = table.when(one_layout, Rule::Refuses(&["layout"]));
+    array(table.when(Condition::Lacks("protocol"), Rule::Refuses(&["layout"]))).at_most(LIMIT)
 }
 
 /// The form, if the workload's calls have several and one is named. Refuses what the form makes meaningless.

@@ -170,3 +170,14 @@ fn rings_and_trees_have_their_own_order() {
        = help: leave `variant.0.window` out, or set `form = "grouped"`
     "#);
 }
+
+#[test]
+fn only_frames_of_size_first_have_several_layouts() {
+    assert_snapshot!(refused("all-to-all", "bytes_per_rank = \"1 KiB\"", "layout = \"split\""), @r#"
+    error: `variant.0.layout` has no effect: only frames of `size-first` can have several layouts
+      --> test.toml:13:10
+       |
+    13 | layout = "split"
+       |          ^^^^^^^
+    "#);
+}

@@ -238,6 +238,7 @@ fn one_node_needs_no_network_between_nodes() {
         name: "native".to_owned(),
         protocol: Protocol::Native,
         form: None,
+        layout: None,
         order: Order::Rotation,
         window: None,
     };

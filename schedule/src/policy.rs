@@ -31,7 +31,7 @@ impl Protocol {
         }
     }
 
-    /// Layout of its frames; `None` if it has none.
+    /// Layout of its frames, unless another is chosen; `None` if it has none.
     pub fn layout(self) -> Option<Layout> {
         match self {
             Self::Native => None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use common::{choice, layer, uniform};
 use ndarray::array;
+use zipwire_codec::Layout;
 use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
 use zipwire_schedule::{
     Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
@@ -43,6 +44,10 @@ fn protocols_hold_exactly_these_ops() {
     assert_eq!(ops(Protocol::SizeFirst), [&size_first[..], &["expert"], &size_first].concat());
     let static_first = ["encode", "exchange static", "exchange sizes", "exchange dynamic", "decode"];
     assert_eq!(ops(Protocol::StaticFirst), [&static_first[..], &["expert"], &static_first].concat());
+    let split = Choice { layout: Some(Layout::Split), ..choice(Protocol::SizeFirst, None) };
+    let ops = shape(&plan(&job, &split).programs[2].ops);
+    let size_first = ["encode", "exchange sizes", "exchange static", "exchange dynamic", "decode"];
+    assert_eq!(ops, [&size_first[..], &["expert"], &size_first].concat());
 }
 
 /// ZipCCL sec. 3: codecs read peer chunks and write frames in place; nothing is split or combined by a copy.
@@ -130,7 +135,14 @@ fn transfers(flows: Vec<Flow>, rank_count: u32, pace: Pace) -> Plan {
     let job = Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments };
     plan(
         &job,
-        &Choice { protocol: Protocol::Native, form: None, order: Order::Rotation, window: None, codec: None },
+        &Choice {
+            protocol: Protocol::Native,
+            form: None,
+            layout: None,
+            order: Order::Rotation,
+            window: None,
+            codec: None,
+        },
     )
 }
 

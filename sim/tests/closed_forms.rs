@@ -36,7 +36,7 @@ impl Case {
 
     fn of(topology: Topology, work: Work) -> Self {
         let (protocol, order) = (Protocol::Native, Order::Rotation);
-        let choice = Choice { protocol, form: None, order, window: None, codec: None };
+        let choice = Choice { protocol, form: None, layout: None, order, window: None, codec: None };
         let start_s = vec![0.0; topology.ranks() as usize];
         let (host, capabilities) = (HostCost::default(), THREADS);
         Self { topology, work, start_s, choice, host, codec: None, ratio: 1.0, capabilities }
@@ -45,13 +45,13 @@ impl Case {
     fn all_gather(topology: Topology, bytes: Vec<u64>, form: Form) -> Self {
         let work = Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
         let case = Self::of(topology, work);
-        Self { choice: Choice { form: Some(form), ..case.choice }, ..case }
+        Self { choice: Choice { form: Some(form), layout: None, ..case.choice }, ..case }
     }
 
     fn broadcast(topology: Topology, bytes: u64, root: u32, form: Form) -> Self {
         let (root, input, output) = (Rank(root), Slot(0), Slot(1));
         let case = Self::of(topology, Work::Broadcast { dtype: DType::Bf16, bytes, root, input, output });
-        Self { choice: Choice { form: Some(form), ..case.choice }, ..case }
+        Self { choice: Choice { form: Some(form), layout: None, ..case.choice }, ..case }
     }
 
     fn coded(mut self, protocol: Protocol, codec: CodecCost, ratio: f64) -> Self {

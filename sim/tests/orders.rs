@@ -35,7 +35,8 @@ impl Case {
             segments: vec![Segment { name: "start", work: start }, Segment { name: "exchange", work }],
         };
         let codec = Some("window7".parse().unwrap());
-        let plan = plan(&job, &Choice { protocol: self.protocol, form: None, order, window, codec });
+        let plan =
+            plan(&job, &Choice { protocol: self.protocol, form: None, layout: None, order, window, codec });
         let mut durations = Durations::zeros(1, 2, self.topology.ranks());
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);

@@ -3,6 +3,7 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
+use zipwire::codec::Layout;
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::{Lane, Work};
 use zipwire::traces::{Bandwidths, Executors, Metrics, Summary, Timeline, TransferRow, write_transfers};
@@ -18,8 +19,9 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
-    let mut prepared = Prepared::new(&experiment, cancel)?;
     let executors = distinct(&args.on);
+    choose_layouts(&mut experiment, &executors);
+    let mut prepared = Prepared::new(&experiment, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
     let mut output = Output::create(&folder)?;
@@ -87,6 +89,22 @@ fn distinct(executors: &[Executor]) -> Vec<Executor> {
         }
     }
     distinct
+}
+
+/// Takes the layout that GPUs have kernels for where a scenario says nothing, on all executors: they run the same plans.
+fn choose_layouts(experiment: &mut Experiment, executors: &[Executor]) {
+    if !executors.contains(&Executor::Cuda) {
+        return;
+    }
+    for variant in &mut experiment.variants {
+        if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() {
+            eprintln!(
+                "variant `{}`: frames have the layout `split`, which GPUs have kernels for",
+                variant.name
+            );
+            variant.layout = Some(Layout::Split);
+        }
+    }
 }
 
 /// The Chrome trace of one run and, for explicit flows, the times of each.

@@ -1,4 +1,6 @@
 //! What several tests share.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod conformance;
 pub(crate) mod faults;
+pub(crate) mod gpus;

@@ -229,6 +229,7 @@ mod tests {
         let choice = Choice {
             protocol: Protocol::Native,
             form: None,
+            layout: None,
             order: Order::default(),
             window: None,
             codec: None,

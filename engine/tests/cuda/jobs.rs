@@ -42,7 +42,7 @@ pub(crate) fn layer(protocol: Protocol) -> Plan {
         ],
     };
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { protocol, form: None, order: Order::Rotation, window: None, codec })
+    plan(&job, &Choice { protocol, form: None, layout: None, order: Order::Rotation, window: None, codec })
 }
 
 pub(crate) fn payload() -> Payload {

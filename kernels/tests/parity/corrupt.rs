@@ -2,10 +2,10 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::DType;
+use zipwire_codec::{Codebook, DType};
 use zipwire_kernels::Fault;
 
-use crate::bench::{Bench, Frame};
+use crate::bench::{Bench, Frame, cpu_frame};
 use crate::content::Content;
 
 /// Frames of which some bits are flipped, anywhere or where lengths and tables are. A frame that the CPU refuses is
@@ -68,4 +68,52 @@ pub(crate) fn headers(spec: &'static str, dtype: DType) {
     bad.fixed[0] ^= 1;
     let found = bench.decode(&[(whole.clone(), values.len()), (bad, values.len()), (whole, values.len())]);
     assert_eq!(found, [Ok(values.clone()), Err(Fault::Header), Ok(values)]);
+}
+
+/// Lists of escapes and books that no encoder writes: each one is found by the kernels as by the CPU.
+pub(crate) fn books_and_lists(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype);
+    // Exponents of two kinds, of which the book has one, so that some escapes are behind one another.
+    let mut values = Content::Gaussian.values(dtype, 9000, 4);
+    let width = dtype.width();
+    for (i, value) in values.chunks_mut(width).enumerate() {
+        if i % 400 < 3 {
+            value[width - 1] = 0x7b;
+        }
+        if dtype == DType::F8E5M2 && i % 997 == 0 {
+            value[0] = 0x04;
+        }
+    }
+    let sample = Content::Gaussian.values(dtype, 9000, 4);
+    let codec = Codebook::calibrate(dtype, [&sample[..]]).unwrap().codec();
+    let whole = cpu_frame(&*codec, dtype, &values);
+    assert_eq!(bench.decode(&[(whole.clone(), values.len())]), [Ok(values.clone())]);
+    let refused = |change: &dyn Fn(&mut Frame), expected: Fault| {
+        let mut frame = whole.clone();
+        change(&mut frame);
+        assert!(bench.decoded_on_cpu(&frame, values.len()).is_none(), "the CPU refuses it: {expected}");
+        assert_eq!(bench.decode(&[(frame, values.len())]), [Err(expected)]);
+    };
+    refused(&|frame| frame.fixed.swap(32, 33), Fault::Book);
+    refused(&|frame| frame.fixed[47] = frame.fixed[46], Fault::Book);
+    if dtype != DType::Bf16 {
+        refused(&|frame| frame.fixed[47] |= 0x80, Fault::Book);
+    }
+    if dtype == DType::F8E4M3 {
+        return;
+    }
+    // Form, number of escapes and number of values of the first tile.
+    refused(&|frame| frame.fixed[49] = 2, Fault::Tile);
+    refused(&|frame| frame.fixed[48] = 3, Fault::Tile);
+    refused(&|frame| frame.fixed[52] ^= 1, Fault::Tile);
+    // Of the first tile's list: numbers of the chunks, then positions, then exponents.
+    assert_eq!(whole.fixed[49], 1, "narrow");
+    let escapes = usize::from(u16::from_le_bytes([whole.fixed[50], whole.fixed[51]]));
+    assert!(whole.dynamic[0] > 1 && escapes > 2, "the first chunk has several");
+    refused(&|frame| frame.dynamic[0] += 1, Fault::Codes);
+    refused(&|frame| frame.dynamic.swap(32, 33), Fault::Codes);
+    refused(&|frame| frame.dynamic[33] = frame.dynamic[32], Fault::Codes);
+    if dtype == DType::F8E5M2 {
+        refused(&|frame| frame.dynamic[32 + escapes] |= 0x20, Fault::Codes);
+    }
 }

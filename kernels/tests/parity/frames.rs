@@ -1,6 +1,6 @@
 //! Values of many kinds, there and back.
 
-use zipwire_codec::{DType, Spec};
+use zipwire_codec::{Codebook, DType, Spec};
 use zipwire_emulation::Controls;
 
 use crate::bench::{Bench, cpu_frame};
@@ -70,5 +70,15 @@ pub(crate) fn other_options(spec: &'static str, dtype: DType) {
         let values = Content::ALL.map(|content| content.values(dtype, 20_011, 3));
         let frames = values.into_iter().map(|values| (cpu_frame(&*codec, dtype, &values), values));
         bench.check_decoding(frames.collect(), option);
+    }
+    if spec == "codebook16" {
+        // A book that was calibrated to other values: many escapes, and whole chunks of them.
+        for calibrated in [Content::Gaussian, Content::Rows, Content::Special] {
+            let sample = calibrated.values(dtype, 5000, 7);
+            let codec = Codebook::calibrate(dtype, [&sample[..]]).unwrap().codec();
+            let values = Content::ALL.map(|content| content.values(dtype, 20_011, 3));
+            let frames = values.into_iter().map(|values| (cpu_frame(&*codec, dtype, &values), values));
+            bench.check_decoding(frames.collect(), &format!("a book of {calibrated:?}"));
+        }
     }
 }

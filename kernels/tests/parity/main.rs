@@ -57,6 +57,9 @@ fn trials() -> Vec<Trial> {
         if dtype == DType::Bf16 {
             trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
         }
+        if spec == "codebook16" {
+            trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));
+        }
         trials
     };
     let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();

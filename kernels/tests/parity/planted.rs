@@ -12,6 +12,7 @@ use crate::content::Content;
 /// A change of the sources: what is replaced, and by what.
 struct Mistake {
     name: &'static str,
+    codec: &'static str,
     from: &'static str,
     to: &'static str,
 }
@@ -20,24 +21,47 @@ const MISTAKES: &[Mistake] = &[
     // The sums of the warps are read before they are there.
     Mistake {
         name: "a_missing_barrier_in_a_sum",
+        codec: "window7",
         from: "if (lane_id() == 0) parts[warp_id()] = value;\n    __syncthreads();",
         to: "if (lane_id() == 0) parts[warp_id()] = value;",
     },
     // Escapes are placed by the numbers of other warps' escapes.
     Mistake {
         name: "a_missing_barrier_in_window7",
+        codec: "window7",
         from: "shared->warp_escapes[warp_id()] = of_warp;\n    __syncthreads();",
         to: "shared->warp_escapes[warp_id()] = of_warp;",
     },
     Mistake {
         name: "a_wrong_size",
+        codec: "window7",
         from: "*at<u64>(frame->size) = offset + length;",
         to: "*at<u64>(frame->size) = offset + length + 1;",
+    },
+    // Rows of escapes are counted before all threads have said how many they have.
+    Mistake {
+        name: "a_missing_barrier_in_codebook16",
+        codec: "codebook16",
+        from: "shared->escapes[warp_id()] = escapes;\n    }\n    __syncthreads();",
+        to: "shared->escapes[warp_id()] = escapes;\n    }",
+    },
+    // The book is made of what some blocks have counted.
+    Mistake {
+        name: "a_book_of_a_part",
+        codec: "codebook16",
+        from: "block < blocks; ++block) found +=",
+        to: "block < 1; ++block) found +=",
     },
 ];
 
 /// What runs with mistaken kernels, in a process of its own.
-pub(crate) const SCENES: &[Scene] = &[Scene { name: "parity", run: parity }];
+pub(crate) const SCENES: &[Scene] = &[
+    Scene { name: "window7", run: || parity("window7", &[Content::Rows]) },
+    // Several blocks make the book, and what they count differs.
+    Scene { name: "codebook16", run: || parity("codebook16", &BY_TURNS) },
+];
+const BY_TURNS: [Content; 5] =
+    [Content::Gaussian, Content::Noise, Content::Gaussian, Content::Noise, Content::Gaussian];
 
 pub(crate) fn trials() -> Vec<Trial> {
     MISTAKES
@@ -49,11 +73,11 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The comparison passes with the kernels as they are, and fails with the mistake.
 fn is_noticed(mistake: &Mistake) -> Result<(), Failed> {
     for (planted, passes) in [(false, true), (true, false)] {
-        let changed = zipwire_kernels::sources().into_iter().find(|source| source.name == "window7").unwrap();
+        let changed = zipwire_kernels::sources().into_iter().find(|source| source.name == mistake.codec).unwrap();
         assert!(changed.text.contains(mistake.from), "the sources have changed: `{}`", mistake.from);
         let text = if planted { changed.text.replace(mistake.from, mistake.to) } else { changed.text };
         let emulation = Emulation::build(&[&text], if planted { mistake.name } else { "unchanged" })?;
-        let output = scene("parity").envs(emulation.environment()).output()?;
+        let output = scene(mistake.codec).envs(emulation.environment()).output()?;
         if output.status.success() != passes {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             return Err(
@@ -65,11 +89,11 @@ fn is_noticed(mistake: &Mistake) -> Result<(), Failed> {
 }
 
 /// Compares frames under several orders of threads.
-fn parity() -> ExitCode {
+fn parity(spec: &str, parts: &[Content]) -> ExitCode {
     let controls = Controls::find().expect("scenes run below the emulation");
-    let bench = Bench::new("window7", DType::Bf16);
-    let values =
-        [Content::Rows.values(DType::Bf16, 30_000, 2), Content::Gaussian.values(DType::Bf16, 10_000, 3)];
+    let bench = Bench::new(spec, DType::Bf16);
+    let long = parts.iter().flat_map(|part| part.values(DType::Bf16, 32_768, 2)).collect();
+    let values = [long, Content::Gaussian.values(DType::Bf16, 10_000, 3)];
     for seed in 0..8 {
         controls.set_seed(seed);
         bench.check(&values, &format!("seed {seed}"));

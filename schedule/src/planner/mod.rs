@@ -13,7 +13,7 @@ mod transfers;
 
 use std::sync::Arc;
 
-use zipwire_codec::{Codec, Spec};
+use zipwire_codec::{Codec, Layout, Spec};
 
 use self::call::{Call, Ends};
 use self::frames::{FrameBuffers, Frames};
@@ -28,6 +28,8 @@ pub struct Choice {
     pub protocol: Protocol,
     /// The form of every collective that has several; `None` is the default of each.
     pub form: Option<Form>,
+    /// Layout of the frames; `None` is that of the protocol. [`Protocol::StaticFirst`] needs the split one.
+    pub layout: Option<Layout>,
     /// The order of transfers within an exchange; forms that order their transfers themselves do not ask.
     pub order: Order,
     /// Open sends, and open receives, per rank; `None` means all peers at once. Asked where [`Self::order`] is, but not
@@ -35,6 +37,13 @@ pub struct Choice {
     pub window: Option<u32>,
     /// The codec; coded protocols need one.
     pub codec: Option<Spec>,
+}
+
+impl Choice {
+    /// Layout of the frames; `None` without frames.
+    pub fn layout(&self) -> Option<Layout> {
+        self.protocol.layout().map(|of_protocol| self.layout.unwrap_or(of_protocol))
+    }
 }
 
 /// Plans a job. The plan is valid by construction; `Plan::validate` proves it.
@@ -68,7 +77,7 @@ fn program(job: &Job, choice: &Choice, codec: Option<&dyn Codec>, rank: Rank) ->
         .iter()
         .map(|segment| {
             let call = lay_out(&mut builder, job, choice, &segment.work, &slots)?;
-            let coding = choice.protocol.layout().zip(codec).zip(buffers);
+            let coding = choice.layout().zip(codec).zip(buffers);
             let frames = coding
                 .map(|((layout, codec), buffers)| Frames::place(&mut builder, &call, codec, layout, buffers));
             Some((call, frames))

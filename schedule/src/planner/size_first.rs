@@ -1,6 +1,8 @@
 //! ZipCCL's All-Gather (sec. 3.1, Fig. 5a) and its first All-to-All (sec. 3.2, Fig. 5b): encode, exchange the sizes of
 //! `compact` frames, move the frames, decode. The exchange of sizes is a barrier in all but name: nobody moves data
-//! before every peer has encoded.
+//! before every peer has encoded. Frames may have the `split` layout instead: their sections then move one after the other.
+
+use zipwire_codec::Layout;
 
 use super::call::Call;
 use super::frames::Frames;
@@ -9,8 +11,12 @@ use crate::builder::ProgramBuilder;
 use crate::plan::OpKind;
 
 pub(super) fn build(builder: &mut ProgramBuilder, call: &Call, frames: Frames) {
+    let layout = frames.encode.layout;
     builder.push(OpKind::Encode(frames.encode));
     call.announce(builder, &frames.sizes);
+    if layout == Layout::Split {
+        call.spread(builder, Stage::Static, &frames.static_sections);
+    }
     call.spread(builder, Stage::Dynamic, &frames.dynamic_sections);
     builder.push(OpKind::Decode(frames.decode));
 }

@@ -28,5 +28,12 @@ pub(crate) fn uniform(rank_count: usize, bytes: u64) -> Array2<u64> {
 }
 
 pub(crate) fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
-    Choice { protocol, form: None, order: Order::Rotation, window, codec: Some("window7".parse().unwrap()) }
+    Choice {
+        protocol,
+        form: None,
+        layout: None,
+        order: Order::Rotation,
+        window,
+        codec: Some("window7".parse().unwrap()),
+    }
 }
