@@ -38,8 +38,8 @@ DEVICE u32 byte_of(uint2 bytes, u32 i) { return (i < 4 ? bytes.x : bytes.y) >> 8
 
 // What is known of the entry of a block.
 struct Entry {
-    u32 form, order, base;
-    u32 counts[5]; // values in the tiers, and escapes
+    u32 form, order, base; // the order is 0 in all forms but one
+    u32 counts[5];         // values in the tiers, and escapes
     DEVICE Entry read(const u8* bytes) {
         const u32* words = (const u32*)bytes;
         Entry entry;
@@ -59,6 +59,7 @@ struct Entry {
         words[1] = counts[1] | counts[2] << 16;
         words[2] = counts[3] | counts[4] << 16;
     }
+    __device__ __forceinline__ u32 order_of_tiers() const { return form == FORM_ONE ? order : (u32)ORDER_HIGH; }
     // Bytes of the bases of a block of `values` values, filled up.
     __device__ __forceinline__ u32 bases_len(u32 values) const {
         const u32 groups = (values + GROUP - 1) / GROUP;

@@ -105,7 +105,7 @@ DEVICE bool expand_tiers(const u8* from, const Entry& entry, u32 passed, u32* be
 #pragma unroll 1
     for (u32 tier = 4; tier >= 2; --tier) {
         const u32 count = tier == 4 ? counts[3] : tier == 3 ? counts[2] : counts[1];
-        const u32 symbols_of_tier = symbols(entry.order, tier), source = list_at(tier + 1, next), target = list_at(tier, count);
+        const u32 symbols_of_tier = symbols(entry.order_of_tiers(), tier), source = list_at(tier + 1, next), target = list_at(tier, count);
         planes_at -= codes_len(count);
 #pragma unroll 1
         for (u32 first = 8 * thread; first < round8(count) + 8 * thread; first += ROUND) {

@@ -159,7 +159,7 @@ DEVICE void write_dynamic(u8* to, u32 count, const Entry& entry, EncodeShared* s
     u32 left = entry.counts[1], turn = 1, done = bases;
 #pragma unroll 1
     for (u32 tier = 2; tier <= 4; ++tier) {
-        const Lookup lookup = Lookup::of(entry.order, tier);
+        const Lookup lookup = Lookup::of(entry.order_of_tiers(), tier);
         u32 passed = 0;
 #pragma unroll 1
         for (u32 round = 0; round < left; round += ROUND, turn ^= 1) {
@@ -291,10 +291,10 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
     if (coded) {
         if (warp_id() == 0) choose_bases(count, shared);
         __syncthreads();
-        const u32 form = shared->form, order = shared->order, base = shared->base;
+        const u32 form = shared->form, order = shared->order;
         const u32 second = write_first_tier<Format, FULL>(body, count, bytes, planes, shared);
         count_passed(second, order, shared);
-        const Entry found = {form, order, base, {count, second, shared->beyond[0], shared->beyond[1], shared->beyond[2]}};
+        const Entry found = {form, form == FORM_ONE ? order : 0, shared->base, {count, second, shared->beyond[0], shared->beyond[1], shared->beyond[2]}};
         if (found.dynamic_len(count) < length) {
             entry = found;
             length = found.dynamic_len(count);
@@ -305,9 +305,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
         if (lane_id() == 0) {
             shared->offset = offset;
             if (tile == frame->tile_count - 1) *at<u64>(frame->size) = offset + length;
-            Entry written = entry;
-            if (entry.form != FORM_ONE) written.order = 0;
-            written.write(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
+            entry.write(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
         }
     }
     __syncthreads();
