@@ -13,6 +13,7 @@
 #define GROUPS 128u
 #define ROWS 8u            // groups of a warp
 #define ROUND 4096u        // values of a list that a block has at a time
+#define TAIL_LEN 16u       // room for an octet that is not full
 #define LAST_BASE 254u
 #define MAX_SPAN 14u       // the largest difference between bases that are nibbles
 #define MIN_VARIANCE 4096u // of means with 8 bits behind the point: a quarter of an octave, squared
@@ -167,15 +168,14 @@ DEVICE u32 nonzero(const Octet<1>& values) {
     return __popc(nonzero_bytes(values.raw.x) | nonzero_bytes(values.raw.y) >> 1);
 }
 
-// Values of a checksum's words: the octet with number `octet` of the frame, of which `live` values are there.
-DEVICE u64 mix_octet(const Octet<2>& values, u64 octet, u32 live) {
-    const u64 first = key(2 * octet);
+// The sum over an octet of which `live` values are there; `first` is the key of its first word.
+DEVICE u64 mix_octet(const Octet<2>& values, u64 first, u32 live) {
     u64 sum = live > 0 ? mix(word_of(values.raw.x, values.raw.y), first) : 0;
     if (live > 4) sum += mix(word_of(values.raw.z, values.raw.w), first + KEY_STEP);
     return sum;
 }
-DEVICE u64 mix_octet(const Octet<1>& values, u64 octet, u32 live) {
-    return live > 0 ? mix(word_of(values.raw.x, values.raw.y), key(octet)) : 0;
+DEVICE u64 mix_octet(const Octet<1>& values, u64 first, u32 live) {
+    return live > 0 ? mix(word_of(values.raw.x, values.raw.y), first) : 0;
 }
 
 // ---- Planes ------------------------------------------------------------------------------------------------------
@@ -375,3 +375,28 @@ template <class Format> DEVICE u32 fold_parts(u64 sum, u64* parts) {
     }
     return folded;
 }
+
+// Puts the values of an octet that is not full into `tail`, and zeros behind them. A barrier is at the end.
+template <class Format> DEVICE void load_tail(const u8* values, u32 count, u8* tail) {
+    const u32 i = Format::WIDTH * (count & ~7u) + threadIdx.x;
+    if (threadIdx.x < TAIL_LEN) tail[threadIdx.x] = i < Format::WIDTH * count ? values[i] : 0;
+    __syncthreads();
+}
+
+// Loads half of a thread's octets; zeros where there is nothing.
+template <class Format, bool FULL> DEVICE void load_half(const u8* values, u32 count, u32 half, Octet<Format::WIDTH>* v, const u8* tail) {
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
+#pragma unroll
+    for (u32 i = 0; i < ROWS / 2; ++i) {
+        const u32 place = first + GROUP * (half * (ROWS / 2) + i), live = live_of<FULL>(count, place);
+        v[i] = Octet<Format::WIDTH>();
+        if (FULL || live == 8) v[i].raw = __ldcs(&((const Octet<Format::WIDTH>*)(values + Format::WIDTH * place))->raw);
+        else if (live) v[i] = *(const Octet<Format::WIDTH>*)tail;
+    }
+}
+
+// The key of this thread's first word in a tile, and that of its first word in row `j`.
+template <class Format> DEVICE u64 first_key(u32 tile) {
+    return key(((u64)tile * Format::TILE + warp_id() * (ROWS * GROUP) + 8 * lane_id()) / 8 * Format::WIDTH);
+}
+template <class Format> DEVICE u64 key_of_row(u64 first, u32 j) { return first + j * (GROUP / 8 * Format::WIDTH * KEY_STEP); }

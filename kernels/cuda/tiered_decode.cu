@@ -6,7 +6,7 @@ struct DecodeShared {
     u32 totals[2][WARPS];
     u64 bases[GROUPS / 8];
     u64 parts[WARPS];
-    uint4 tail; // the values of an octet that is not full
+    __align__(16) u8 tail[TAIL_LEN];
 };
 
 // Where the list of what tier `tier` gives begins, or, of tier 5, that of the escapes. Lists end later the deeper they are, so that
@@ -138,22 +138,24 @@ DEVICE void stored_octet(Octet<1>* values, const u8* body, const u8* dynamic, u3
     values->raw = stored_word(body, dynamic, in_body, octet);
 }
 
-// The values of a stored block.
-template <class Format, bool FULL>
-DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Octet<Format::WIDTH>* v, DecodeShared* shared) {
+// Hands on the values of a stored block.
+template <class Format, bool FULL, class Taker>
+DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Taker* taker, DecodeShared* shared) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
     if (!FULL) {
         const u32 i = Format::WIDTH * (count & ~7u) + threadIdx.x;
         u8 byte = 0;
         if (i < Format::WIDTH * count) byte = i < in_body ? body[i] : dynamic[i - in_body];
-        if (threadIdx.x < 16) ((u8*)&shared->tail)[threadIdx.x] = byte;
+        if (threadIdx.x < TAIL_LEN) shared->tail[threadIdx.x] = byte;
         __syncthreads();
     }
 #pragma unroll
     for (u32 j = 0; j < ROWS; ++j) {
         const u32 live = live_of<FULL>(count, first + GROUP * j);
-        if (live == 8) stored_octet(v + j, body, dynamic, in_body, (first + GROUP * j) / 8);
-        else if (live) v[j] = *(const Octet<Format::WIDTH>*)&shared->tail;
+        Octet<Format::WIDTH> v = Octet<Format::WIDTH>();
+        if (live == 8) stored_octet(&v, body, dynamic, in_body, (first + GROUP * j) / 8);
+        else if (live) v = *(const Octet<Format::WIDTH>*)shared->tail;
+        taker->take(j, v, live);
     }
 }
 
@@ -197,9 +199,10 @@ template <class Format> DEVICE uint2 rests_of_row(const uint2* rests, u32 j) {
     return make_uint2(__byte_perm(even, odd, 0x5140), __byte_perm(even, odd, 0x7362));
 }
 
-// The values of a tile, as a lane of `encode_tile` has them, zeros where there are none; a report and any values if something is
-// wrong.
-template <class Format, bool FULL> DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Octet<Format::WIDTH>* v, DecodeShared* shared) {
+// Hands on the values of a tile, row after row, as a lane of `encode_tile` has them, zeros where there are none; a report and any
+// values, or none, if something is wrong.
+template <class Format, bool FULL, class Taker>
+DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, DecodeShared* shared) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const u8* fixed = at<const u8>(frame->fixed);
     const u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
@@ -208,11 +211,9 @@ template <class Format, bool FULL> DEVICE void read_tile(const Frame* frame, u32
     if (FULL) read_head<Format, FULL>(&head, body, count);
     const Entry entry = Entry::read(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
     const u8* dynamic = at<const u8>(frame->dynamic) + at<const u64>(frame->tiles_state)[tile];
-#pragma unroll
-    for (u32 j = 0; j < ROWS; ++j) v[j] = Octet<Format::WIDTH>();
     if (state_of(frame)->refused) return;
     if (entry.form == FORM_STORED) {
-        read_stored<Format, FULL>(body, dynamic, count, v, shared);
+        read_stored<Format, FULL>(body, dynamic, count, taker, shared);
         return;
     }
     if (!FULL) read_head<Format, FULL>(&head, body, count);
@@ -251,39 +252,48 @@ template <class Format, bool FULL> DEVICE void read_tile(const Frame* frame, u32
         }
         // More bits than the type has.
         if (Format::WIDTH == 1) is_wrong |= ((parts.exponents.x | parts.exponents.y) & ~rep(0x7fu >> Format::MANTISSA)) != 0;
-        join<Format>(parts, v + j);
+        Octet<Format::WIDTH> v;
+        join<Format>(parts, &v);
+        taker->take(j, v, live_of<FULL>(count, first + GROUP * j));
     }
     if (is_wrong) report(frame, FAULT_CODES);
 }
 
 // As `read_tile`, with this block's share of the comparisons.
-template <class Format, bool FULL> DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, Octet<Format::WIDTH>* v, DecodeShared* shared) {
-    read_tile<Format, FULL>(frame, tile, count, v, shared);
-    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
-    u64 sum = 0;
-#pragma unroll
-    for (u32 j = 0; j < ROWS; ++j)
-        sum += mix_octet(v[j], ((u64)tile * Format::TILE + first) / 8 + GROUP / 8 * j, live_of<FULL>(count, first + GROUP * j));
-    const u32 of_values = fold_parts<Format>(sum, shared->parts);
+template <class Format, bool FULL, class Taker>
+DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, DecodeShared* shared) {
+    taker->start(tile);
+    read_tile<Format, FULL>(frame, tile, count, taker, shared);
+    const u32 of_values = fold_parts<Format>(taker->sum, shared->parts);
     if (warp_id() == 0) close_tile<Format>(frame, tile, of_values);
 }
 
-template <class Format, bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
-    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
-    typedef Octet<Format::WIDTH> Values;
-    Values v[ROWS];
-    take_tile<Format, FULL>(frame, tile, count, v, shared);
-    u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * Format::TILE);
-#pragma unroll
-    for (u32 j = 0; j < ROWS; ++j) {
-        const u32 live = live_of<FULL>(count, first + GROUP * j);
-        if (FULL || live == 8) store(values + Format::WIDTH * (first + GROUP * j), v[j].raw);
-        else if (live) *(Values*)&shared->tail = v[j];
+// Writes values where they belong, but for those of an octet that is not full: these go to `tail`.
+template <class Format> struct Writer {
+    u64 key; // of this thread's first word
+    u64 sum; // over the values, for the checksum
+    u8* values; // of this thread
+    u8* tail;
+    __device__ __forceinline__ void start(u32 tile) {
+        key = first_key<Format>(tile);
+        sum = 0;
     }
-    if (FULL) return;
-    __syncthreads();
+    __device__ __forceinline__ void take(u32 j, const Octet<Format::WIDTH>& v, u32 live) {
+        sum += mix_octet(v, key_of_row<Format>(key, j), live);
+        if (live == 8) store(values + Format::WIDTH * GROUP * j, v.raw);
+        else if (live) *(Octet<Format::WIDTH>*)tail = v;
+    }
+};
+
+template <class Format, bool FULL> DEVICE void decode_tile(const Frame* frame, u32 tile, u32 count, DecodeShared* shared) {
+    u8* values = at<u8>(frame->values) + (u64)tile * (Format::WIDTH * Format::TILE);
+    Writer<Format> writer;
+    writer.values = values + Format::WIDTH * (warp_id() * (ROWS * GROUP) + 8 * lane_id());
+    writer.tail = shared->tail;
+    take_tile<Format, FULL>(frame, tile, count, &writer, shared);
+    // A barrier is in there.
     const u32 i = Format::WIDTH * (count & ~7u) + threadIdx.x;
-    if (i < Format::WIDTH * count) values[i] = ((const u8*)&shared->tail)[threadIdx.x];
+    if (!FULL && i < Format::WIDTH * count) values[i] = shared->tail[threadIdx.x];
 }
 
 template <class Format> DEVICE void decode_frames(const Frame* frames, u32 frame_count) {
@@ -311,4 +321,77 @@ tiered_decode_e4m3(const Frame* frames, u32 frame_count) {
 extern "C" __global__ void __launch_bounds__(512, 2)
 tiered_decode_e5m2(const Frame* frames, u32 frame_count) {
     decode_frames<E5m2>(frames, frame_count);
+}
+
+// ---- Decode and reduce -------------------------------------------------------------------------------------------
+
+// Adds values up.
+struct Adder {
+    u64 key;
+    u64 sum;
+    float sums[ROWS][8];
+    __device__ __forceinline__ void start(u32 tile) {
+        key = first_key<Bf16>(tile);
+        sum = 0;
+    }
+    __device__ __forceinline__ void add_row(u32 j, const Octet<2>& v) {
+        const u32 words[4] = {v.raw.x, v.raw.y, v.raw.z, v.raw.w};
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) sums[j][i] = add(sums[j][i], bf16_to_f32(words[i / 2], i & 1));
+    }
+    __device__ __forceinline__ void take(u32 j, const Octet<2>& v, u32 live) {
+        sum += mix_octet(v, key_of_row<Bf16>(key, j), live);
+        add_row(j, v);
+    }
+};
+
+template <bool FULL>
+DEVICE void reduce_tile(const Frame* frames, u32 contributions, u32 tile, u32 count, u32 rounded, DecodeShared* shared) {
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
+    Adder adder;
+    // Adding to -0 changes nothing.
+#pragma unroll
+    for (u32 i = 0; i < 8 * ROWS; ++i) adder.sums[i / 8][i % 8] = -0.0f;
+#pragma unroll 1
+    for (u32 number = 0; number < contributions; ++number) {
+        const Frame* frame = frames + number;
+        if (frame->fixed) {
+            take_tile<Bf16, FULL>(frame, tile, count, &adder, shared);
+        } else {
+            const u8* values = at<const u8>(frame->dynamic) + (u64)tile * (2 * Bf16::TILE);
+            if (!FULL) load_tail<Bf16>(values, count, shared->tail);
+#pragma unroll
+            for (u32 half = 0; half < 2; ++half) {
+                Octet<2> v[ROWS / 2];
+                load_half<Bf16, FULL>(values, count, half, v, shared->tail);
+#pragma unroll
+                for (u32 i = 0; i < ROWS / 2; ++i) adder.add_row(half * (ROWS / 2) + i, v[i]);
+            }
+        }
+        // The next one uses the same memory.
+        __syncthreads();
+    }
+    const u64 first_value = (u64)tile * Bf16::TILE + first;
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j)
+        store_sums<FULL>(frames, first_value + GROUP * j, live_of<FULL>(count, first + GROUP * j), adder.sums[j], rounded);
+}
+
+// What `window7_reduce` is to window7. One block at a time: 64 sums are in the registers of a thread.
+extern "C" __global__ void __launch_bounds__(512, 1)
+tiered_reduce_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
+    __shared__ DecodeShared shared;
+    const Frame* first = frame_of(frames, output_count, blockIdx.x, contributions);
+    const u32 tile = blockIdx.x - first->first_tile;
+    const u32 count = values_of_tile<Bf16>(first->count, tile);
+    if (count == Bf16::TILE) reduce_tile<true>(first, contributions, tile, count, rounded, &shared);
+}
+
+// The last tiles of the outputs, where they are not full: a block per output.
+extern "C" __global__ void __launch_bounds__(512, 1)
+tiered_reduce_last_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
+    __shared__ DecodeShared shared;
+    const Frame* first = frames + blockIdx.x * contributions;
+    const u32 tile = first->tile_count - 1, count = values_of_tile<Bf16>(first->count, tile);
+    if (count < Bf16::TILE) reduce_tile<false>(first, contributions, tile, count, rounded, &shared);
 }

@@ -11,7 +11,7 @@ struct EncodeShared {
     u32 beyond[3];            // how many values the tiers 2 to 4 pass on
     u32 form, order, base;
     u64 offset;
-    u8 tail[16];              // the values of an octet that is not full
+    __align__(16) u8 tail[TAIL_LEN];
 };
 
 // The mean exponent of values that are not +0, plus 7/8, rounded down.
@@ -239,21 +239,6 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
     u8* fixed = at<u8>(frame->fixed);
     u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
     const bool coded = FULL || Format::has_codes(count);
-    if (!FULL) {
-        const u32 i = width * (count & ~7u) + threadIdx.x;
-        if (threadIdx.x < 16) shared->tail[threadIdx.x] = i < width * count ? values[i] : 0;
-        __syncthreads();
-    }
-    typedef Octet<Format::WIDTH> Values;
-    Values v[ROWS];
-#pragma unroll
-    for (u32 j = 0; j < ROWS; ++j) {
-        const u32 live = live_of<FULL>(count, first + GROUP * j);
-        const u8* from = values + width * (first + GROUP * j);
-        v[j] = Values();
-        if (FULL || live == 8) v[j].raw = __ldcs(&((const Values*)from)->raw);
-        else if (live) v[j] = *(const Values*)shared->tail;
-    }
     if (threadIdx.x < 256) {
         u32 selector = 0, shift = 0;
 #pragma unroll
@@ -262,24 +247,32 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
         shared->selectors[threadIdx.x] = selector;
     }
     if (threadIdx.x < 3) shared->beyond[threadIdx.x] = 0;
+    if (!FULL) load_tail<Format>(values, count, shared->tail);
+    const u64 key = first_key<Format>(tile);
     u64 sum = 0;
     u32 of_group = 0;
     uint2 bytes[ROWS], planes[Format::PLANES + 1];
+    // In halves, or there are not enough registers.
 #pragma unroll
-    for (u32 j = 0; j < ROWS; ++j) {
-        const u32 live = live_of<FULL>(count, first + GROUP * j);
-        const Split parts = split<Format>(v[j]);
-        bytes[j] = parts.exponents;
-        sum += mix_octet(v[j], ((u64)tile * Format::TILE + first) / 8 + GROUP / 8 * j, live);
-        const u32 exponents = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, 0u));
-        const u32 in_group = __reduce_add_sync(ALL, nonzero(v[j]) * (1u << 20) + exponents);
-        if (lane_id() == j) of_group = in_group;
-        if (Format::PLANES == 0 && coded && live) store(body + codes_len(count) + first + GROUP * j, parts.rests);
-        const u32 rests = nibbles_of(parts.rests);
+    for (u32 half = 0; half < 2; ++half) {
+        Octet<Format::WIDTH> v[ROWS / 2];
+        load_half<Format, FULL>(values, count, half, v, shared->tail);
 #pragma unroll
-        for (u32 plane = 0; plane < Format::PLANES; ++plane) {
-            if (j == 0) planes[plane] = make_uint2(0, 0);
-            insert(planes + plane, gather(rests >> plane & LOWEST_BITS), j);
+        for (u32 i = 0; i < ROWS / 2; ++i) {
+            const u32 j = half * (ROWS / 2) + i, live = live_of<FULL>(count, first + GROUP * j);
+            const Split parts = split<Format>(v[i]);
+            bytes[j] = parts.exponents;
+            sum += mix_octet(v[i], key_of_row<Format>(key, j), live);
+            const u32 exponents = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, 0u));
+            const u32 in_group = __reduce_add_sync(ALL, nonzero(v[i]) * (1u << 20) + exponents);
+            if (lane_id() == j) of_group = in_group;
+            if (Format::PLANES == 0 && coded && live) store(body + codes_len(count) + first + GROUP * j, parts.rests);
+            const u32 rests = nibbles_of(parts.rests);
+#pragma unroll
+            for (u32 plane = 0; plane < Format::PLANES; ++plane) {
+                if (j == 0) planes[plane] = make_uint2(0, 0);
+                insert(planes + plane, gather(rests >> plane & LOWEST_BITS), j);
+            }
         }
     }
     if (lane_id() < ROWS) shared->sums[warp_id() * ROWS + lane_id()] = of_group;

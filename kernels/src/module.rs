@@ -69,7 +69,16 @@ impl Module {
         Self {
             name: "tiered",
             text: TIERED,
-            dtypes: &[DType::Bf16, DType::F8E4M3, DType::F8E5M2],
+            dtypes: &[DType::Bf16],
+            tile: 32768,
+            threads: 512,
+            before: None,
+            has_sums: true,
+        },
+        Self {
+            name: "tiered",
+            text: TIERED,
+            dtypes: &[DType::F8E4M3, DType::F8E5M2],
             tile: 32768,
             threads: 512,
             before: None,
