@@ -36,6 +36,13 @@ const CODEBOOK16: &str = concat!(
     include_str!("../cuda/codebook16_decode.cu"),
 );
 
+/// tiered as well.
+const TIERED: &str = concat!(
+    include_str!("../cuda/tiered.cu"),
+    include_str!("../cuda/tiered_encode.cu"),
+    include_str!("../cuda/tiered_decode.cu"),
+);
+
 impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
     pub(crate) const ALL: &[Self] = &[
@@ -64,6 +71,24 @@ impl Module {
             tile: 16384,
             threads: 512,
             before: Some("book"),
+            has_sums: false,
+        },
+        Self {
+            name: "tiered",
+            text: TIERED,
+            dtypes: &[DType::Bf16],
+            tile: 32768,
+            threads: 512,
+            before: None,
+            has_sums: true,
+        },
+        Self {
+            name: "tiered",
+            text: TIERED,
+            dtypes: &[DType::F8E4M3, DType::F8E5M2],
+            tile: 32768,
+            threads: 512,
+            before: None,
             has_sums: false,
         },
     ];
