@@ -21,7 +21,14 @@ pub(crate) struct Module {
     pub(crate) has_sums: bool,
 }
 
-/// codebook16 is in several files.
+/// A codec is in several files, which make one translation unit.
+const WINDOW7: &str = concat!(
+    include_str!("../cuda/window7.cu"),
+    include_str!("../cuda/window7_encode.cu"),
+    include_str!("../cuda/window7_decode.cu"),
+    include_str!("../cuda/window7_reduce.cu"),
+);
+
 const CODEBOOK16: &str = concat!(
     include_str!("../cuda/codebook16.cu"),
     include_str!("../cuda/codebook16_book.cu"),
@@ -29,12 +36,19 @@ const CODEBOOK16: &str = concat!(
     include_str!("../cuda/codebook16_decode.cu"),
 );
 
+/// tiered as well.
+const TIERED: &str = concat!(
+    include_str!("../cuda/tiered.cu"),
+    include_str!("../cuda/tiered_encode.cu"),
+    include_str!("../cuda/tiered_decode.cu"),
+);
+
 impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
     pub(crate) const ALL: &[Self] = &[
         Self {
             name: "window7",
-            text: include_str!("../cuda/window7.cu"),
+            text: WINDOW7,
             dtypes: &[DType::Bf16],
             tile: 8192,
             threads: 256,
@@ -57,6 +71,24 @@ impl Module {
             tile: 16384,
             threads: 512,
             before: Some("book"),
+            has_sums: false,
+        },
+        Self {
+            name: "tiered",
+            text: TIERED,
+            dtypes: &[DType::Bf16],
+            tile: 32768,
+            threads: 512,
+            before: None,
+            has_sums: true,
+        },
+        Self {
+            name: "tiered",
+            text: TIERED,
+            dtypes: &[DType::F8E4M3, DType::F8E5M2],
+            tile: 32768,
+            threads: 512,
+            before: None,
             has_sums: false,
         },
     ];

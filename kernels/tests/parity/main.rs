@@ -24,6 +24,9 @@ const CODERS: &[(&str, DType)] = &[
     ("codebook16", DType::Bf16),
     ("codebook16", DType::F8E5M2),
     ("codebook16", DType::F8E4M3),
+    ("tiered", DType::Bf16),
+    ("tiered", DType::F8E4M3),
+    ("tiered", DType::F8E5M2),
 ];
 
 fn main() -> ExitCode {

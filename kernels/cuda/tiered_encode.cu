@@ -1,0 +1,339 @@
+// Encoders of tiered.
+
+struct EncodeShared {
+    uint2 list[Bf16::TILE / 8]; // residuals, a byte each, of the values that a tier passes on
+    u32 selectors[256];       // of `__byte_perm`: the bytes of eight whose bits are set come first
+    u32 sums[GROUPS];         // of the exponents of each group; from bit 20 on, how many values are not +0
+    u64 bases[GROUPS / 8];    // a byte each, 0 for a group of zeros
+    u8 marks[GROUPS];         // bases as the dynamic section has them
+    u64 parts[WARPS];
+    u32 totals[2][WARPS];
+    u32 beyond[3];            // how many values the tiers 2 to 4 pass on
+    u32 form, order, base;
+    u64 offset;
+    __align__(16) u8 tail[TAIL_LEN];
+};
+
+// The mean exponent of values that are not +0, plus 7/8, rounded down.
+DEVICE u32 base_of(u32 exponents, u32 values) {
+    const u32 base = (8 * exponents + 7 * values) / (8 * values);
+    return base < LAST_BASE ? base : LAST_BASE;
+}
+
+// Chooses form and bases of a block from the sums of its groups, as codec/src/tiered/plan.rs. By one warp.
+DEVICE void choose_bases(u32 count, EncodeShared* shared) {
+    const u32 groups = (count + GROUP - 1) / GROUP;
+    u32 exponents = 0, values = 0, means = 0, lowest = LAST_BASE, highest = 0;
+    bool has_zeros = false;
+    u64 squares = 0;
+#pragma unroll 1
+    for (u32 group = lane_id(); group < groups; group += 32) {
+        const u32 sum = shared->sums[group] & 0xfffffu, of_group = shared->sums[group] >> 20;
+        if (of_group == 0) {
+            has_zeros = true;
+            continue;
+        }
+        // A sum over 256 values is a mean with eight bits behind the point.
+        const u32 mean = of_group == GROUP ? sum : sum * 256 / of_group, base = base_of(sum, of_group);
+        exponents += sum;
+        values += of_group;
+        means += mean;
+        squares += (u64)mean * mean;
+        lowest = base < lowest ? base : lowest;
+        highest = base > highest ? base : highest;
+    }
+    exponents = __reduce_add_sync(ALL, exponents);
+    values = __reduce_add_sync(ALL, values);
+    means = __reduce_add_sync(ALL, means);
+    lowest = values ? __reduce_min_sync(ALL, lowest) : 0;
+    highest = __reduce_max_sync(ALL, highest);
+    squares = warp_sum(squares);
+    bool differ = __any_sync(ALL, has_zeros);
+    if (!differ) {
+        const u64 number = groups, noise = GAUSSIAN_VARIANCE * groups / values;
+        differ = number * squares - (u64)means * means > number * number * (MIN_VARIANCE + noise);
+    }
+    differ = differ && groups > 1;
+    u32 form = FORM_ONE, order = ORDER_HIGH, base = lowest;
+    if (differ) {
+        form = highest - lowest > MAX_SPAN ? FORM_BYTES : FORM_NIBBLES;
+        if (form == FORM_BYTES) base = 0;
+    } else {
+        const u32 quarter = values ? (8 * exponents + 7 * values) % (8 * values) / (2 * values) : 0;
+        order = quarter == 0 ? ORDER_LOW : quarter < 3 ? ORDER_MIDDLE : ORDER_HIGH;
+        base = values ? base_of(exponents, values) : 0;
+    }
+#pragma unroll 1
+    for (u32 group = lane_id(); group < GROUPS; group += 32) {
+        u32 own = base, mark = 0;
+        if (differ && group < groups) {
+            const u32 sum = shared->sums[group] & 0xfffffu, of_group = shared->sums[group] >> 20;
+            own = of_group ? base_of(sum, of_group) : 0;
+            mark = form == FORM_BYTES ? (of_group ? own : 255) : (of_group ? own - base : 15);
+        }
+        ((u8*)shared->bases)[group] = (u8)own;
+        shared->marks[group] = (u8)mark;
+    }
+    if (lane_id() == 0) {
+        shared->form = form;
+        shared->order = order;
+        shared->base = base;
+    }
+}
+
+// Writes those of eight bytes whose bits are set in `mask`, of which there are `count`.
+DEVICE void append(u8* to, uint2 bytes, u32 mask, u32 count, const u32* selectors) {
+    const u32 selector = selectors[mask];
+    u32 four = __byte_perm(bytes.x, bytes.y, selector);
+    if (count > 0) to[0] = (u8)four;
+    if (count > 1) to[1] = (u8)(four >> 8);
+    if (count > 2) to[2] = (u8)(four >> 16);
+    if (count > 3) to[3] = (u8)(four >> 24);
+    if (count > 4) {
+        four = __byte_perm(bytes.x, bytes.y, selector >> 16);
+        to[4] = (u8)four;
+        if (count > 5) to[5] = (u8)(four >> 8);
+        if (count > 6) to[6] = (u8)(four >> 16);
+        if (count > 7) to[7] = (u8)(four >> 24);
+    }
+}
+
+// The octet of a list from value `first` on, and zeros where the list has ended.
+DEVICE uint2 octet_of(const uint2* list, u32 first, u32 live) {
+    const uint2 bytes = list[live ? first / 8 : 0], there = live_bytes(live);
+    return make_uint2(bytes.x & there.x, bytes.y & there.y);
+}
+
+// Counts, in two halves, those of eight residuals that are not among the `span` from `-less` on.
+DEVICE u32 count_beyond(uint2 residuals, u32 less, u32 span) {
+    const u32 words[4] = {residuals.x << 8, residuals.x, residuals.y << 8, residuals.y};
+    u32 sum = 0;
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        sum += __viaddmin_u16x2(words[i], upper(less), upper(span));
+        sum -= __viaddmin_u16x2(words[i], upper(less), upper(span) - 0x00010001u);
+    }
+    return sum;
+}
+
+// Counts how many of the values in tier 2 are passed on by the tiers 2, 3 and 4: each time those outside of a range. A barrier
+// is at the end.
+DEVICE void count_passed(u32 count, u32 order, EncodeShared* shared) {
+    u32 second = 0, third = 0, fourth = 0;
+#pragma unroll 1
+    for (u32 first = 8 * threadIdx.x; first < count; first += ROUND) {
+        const uint2 residuals = octet_of(shared->list, first, count - first < 8 ? count - first : 8);
+        second += count_beyond(residuals, order == ORDER_LOW ? 4 : 3, 6);
+        third += count_beyond(residuals, 6, 9);
+        fourth += count_beyond(residuals, order == ORDER_HIGH ? 8 : 9, 12);
+    }
+    if (warp_id() * GROUP < count) {
+        const u32 ones = 0x01010101u;
+        const u32 both = __reduce_add_sync(ALL, __dp4a(second, ones, 0u) | __dp4a(third, ones, 0u) << 16);
+        const u32 last = __reduce_add_sync(ALL, __dp4a(fourth, ones, 0u));
+        if (lane_id() == 0) {
+            atomicAdd(&shared->beyond[0], both & 0xffffu);
+            atomicAdd(&shared->beyond[1], both >> 16);
+            atomicAdd(&shared->beyond[2], last);
+        }
+    }
+    __syncthreads();
+}
+
+// Copies bytes from and to multiples of eight, by all threads.
+DEVICE void copy_words(u8* to, const u8* from, u32 count) {
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < count / 8; i += THREADS) ((u64*)to)[i] = ((const u64*)from)[i];
+    const u32 i = count / 8 * 8 + threadIdx.x;
+    if (i < count) to[i] = from[i];
+}
+
+// Writes the bases, the tiers beyond the first and the escapes of a block whose list has the values in tier 2.
+DEVICE void write_dynamic(u8* to, u32 count, const Entry& entry, EncodeShared* shared) {
+    const u32 bases = entry.bases_len(count), nibbles = entry.form == FORM_NIBBLES;
+    if (threadIdx.x < bases) {
+        const u8* marks = shared->marks + threadIdx.x * (1 + nibbles);
+        to[threadIdx.x] = (u8)(nibbles ? marks[0] | marks[1] << 4 : marks[0]);
+    }
+    u8* list = (u8*)shared->list;
+    u32 left = entry.counts[1], turn = 1, done = bases;
+#pragma unroll 1
+    for (u32 tier = 2; tier <= 4; ++tier) {
+        const Lookup lookup = Lookup::of(entry.order_of_tiers(), tier);
+        u32 passed = 0;
+#pragma unroll 1
+        for (u32 round = 0; round < left; round += ROUND, turn ^= 1) {
+            const u32 first = round + 8 * threadIdx.x, live = first >= left ? 0 : left - first < 8 ? left - first : 8;
+            u32 mask = 0, before = 0, total = 0;
+            const uint2 residuals = octet_of(shared->list, first, live);
+            if (round + GROUP * warp_id() < left) {
+                const Codes codes = lookup.codes(residuals, live);
+                if (first / 64 * 64 < left) {
+                    u8* word = to + (done + first / 64 * 16 + (lane_id() & 7));
+                    word[0] = (u8)codes.low;
+                    word[8] = (u8)codes.high;
+                }
+                mask = codes.low & codes.high & 0xffu;
+                before = warp_scan(__popc(mask), &total);
+            }
+            if (lane_id() == 0) shared->totals[turn][warp_id()] = total;
+            // What is passed on goes to the front of the list: as far as this round, no further.
+            __syncthreads();
+            u32 all;
+            before += passed + warps_before(shared->totals[turn], &all);
+            append(list + before, residuals, mask, __popc(mask), shared->selectors);
+            passed += all;
+        }
+        __syncthreads();
+        done += codes_len(left);
+        left = passed;
+    }
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < round8(left); i += THREADS) to[done + i] = i < left ? list[i] : 0;
+}
+
+// Writes the tier-1 planes of a warp, and the bit planes of its rests; puts what is passed on into the list, in the order of
+// the values. Returns how many values that are. A barrier is inside and another at the end.
+template <class Format, bool FULL>
+DEVICE u32 write_first_tier(u8* body, u32 count, uint2* bytes, const uint2* planes, EncodeShared* shared) {
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
+    const u64 bases = shared->bases[warp_id()];
+    uint2 lows = make_uint2(0, 0), highs = make_uint2(0, 0);
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j) {
+        const u32 base = (u32)(bases >> 8 * j) & 0xffu;
+        bytes[j] = add_to_bytes(bytes[j], 0u - base);
+        const Codes codes = first_codes(bytes[j], live_of<FULL>(count, first + GROUP * j));
+        insert(&lows, codes.low, j);
+        insert(&highs, codes.high, j);
+    }
+    const uint2 passed = make_uint2(lows.x & highs.x, lows.y & highs.y);
+    const Transpose transpose = Transpose::of_lane();
+    const uint2 low = transpose.run(lows), high = transpose.run(highs);
+    const u32 word = warp_id() * 32 + word_of_lane();
+    const bool is_there = FULL || 64 * word < count;
+    if (is_there) store(body + 16 * word, make_uint4(low.x, low.y, high.x, high.y));
+#pragma unroll
+    for (u32 plane = 0; plane < Format::PLANES; ++plane) {
+        const uint2 bits = transpose.run(planes[plane]);
+        if (is_there) store(body + codes_len(count) + 8 * (Format::PLANES * word + plane), bits);
+    }
+    u32 total, all;
+    const u32 start = scan_words(__popc(low.x & high.x) + __popc(low.y & high.y), &total);
+    const uint2 within = bits_before(passed);
+    if (lane_id() == 0) shared->totals[0][warp_id()] = total;
+    __syncthreads();
+    u8* list = (u8*)shared->list + warps_before(shared->totals[0], &all);
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j) {
+        const u32 mask = byte_of(passed, j), place = __shfl_sync(ALL, start, (lane_id() & 24) | j) + byte_of(within, j);
+        append(list + place, bytes[j], mask, __popc(mask), shared->selectors);
+    }
+    __syncthreads();
+    return all;
+}
+
+template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 count, EncodeShared* shared) {
+    const u32 width = Format::WIDTH, first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
+    const u8* values = at<u8>(frame->values) + (u64)tile * (width * Format::TILE);
+    u8* fixed = at<u8>(frame->fixed);
+    u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
+    const bool coded = FULL || Format::has_codes(count);
+    if (threadIdx.x < 256) {
+        u32 selector = 0, shift = 0;
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i)
+            if (threadIdx.x >> i & 1) selector |= i << shift, shift += 4;
+        shared->selectors[threadIdx.x] = selector;
+    }
+    if (threadIdx.x < 3) shared->beyond[threadIdx.x] = 0;
+    if (!FULL) load_tail<Format>(values, count, shared->tail);
+    const u64 key = first_key<Format>(tile);
+    u64 sum = 0;
+    u32 of_group = 0;
+    uint2 bytes[ROWS], planes[Format::PLANES + 1];
+    // In halves, or there are not enough registers.
+#pragma unroll
+    for (u32 half = 0; half < 2; ++half) {
+        Octet<Format::WIDTH> v[ROWS / 2];
+        load_half<Format, FULL>(values, count, half, v, shared->tail);
+#pragma unroll
+        for (u32 i = 0; i < ROWS / 2; ++i) {
+            const u32 j = half * (ROWS / 2) + i, live = live_of<FULL>(count, first + GROUP * j);
+            const Split parts = split<Format>(v[i]);
+            bytes[j] = parts.exponents;
+            sum += mix_octet(v[i], key_of_row<Format>(key, j), live);
+            const u32 exponents = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, 0u));
+            const u32 in_group = __reduce_add_sync(ALL, nonzero(v[i]) * (1u << 20) + exponents);
+            if (lane_id() == j) of_group = in_group;
+            if (Format::PLANES == 0 && coded && live) store(body + codes_len(count) + first + GROUP * j, parts.rests);
+            const u32 rests = nibbles_of(parts.rests);
+#pragma unroll
+            for (u32 plane = 0; plane < Format::PLANES; ++plane) {
+                if (j == 0) planes[plane] = make_uint2(0, 0);
+                insert(planes + plane, gather(rests >> plane & LOWEST_BITS), j);
+            }
+        }
+    }
+    if (lane_id() < ROWS) shared->sums[warp_id() * ROWS + lane_id()] = of_group;
+    const u32 of_values = fold_parts<Format>(sum, shared->parts);
+    if (threadIdx.x == 0) atomicAdd(&state_of(frame)->values, of_values);
+
+    Entry entry = {FORM_STORED, 0, 0, {0, 0, 0, 0, 0}};
+    u32 length = width * count - in_body;
+    if (coded) {
+        if (warp_id() == 0) choose_bases(count, shared);
+        __syncthreads();
+        const u32 form = shared->form, order = shared->order;
+        const u32 second = write_first_tier<Format, FULL>(body, count, bytes, planes, shared);
+        count_passed(second, order, shared);
+        const Entry found = {form, form == FORM_ONE ? order : 0, shared->base, {count, second, shared->beyond[0], shared->beyond[1], shared->beyond[2]}};
+        if (found.dynamic_len(count) < length) {
+            entry = found;
+            length = found.dynamic_len(count);
+        }
+    }
+    if (warp_id() == 0) {
+        const u64 offset = look_back(at<u64>(frame->tiles_state), tile, length);
+        if (lane_id() == 0) {
+            shared->offset = offset;
+            if (tile == frame->tile_count - 1) *at<u64>(frame->size) = offset + length;
+            entry.write(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
+        }
+    }
+    __syncthreads();
+    u8* dynamic = at<u8>(frame->dynamic) + shared->offset;
+    if (entry.form == FORM_STORED) {
+        copy_words(body, values, in_body);
+        copy_words(dynamic, values + in_body, length);
+    } else {
+        write_dynamic(dynamic, count, entry, shared);
+    }
+}
+
+template <class Format> DEVICE void encode_frames(const Frame* frames, u32 frame_count) {
+    __shared__ EncodeShared shared;
+    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
+    const u32 tile = blockIdx.x - frame->first_tile;
+    const u32 count = values_of_tile<Format>(frame->count, tile);
+    if (count == Format::TILE) encode_tile<Format, true>(frame, tile, count, &shared);
+    else encode_tile<Format, false>(frame, tile, count, &shared);
+}
+
+// Writes the frames of a batch, but for what `tiered_seal` adds. A block of 512 threads per block of values.
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_bf16(const Frame* frames, u32 frame_count) {
+    encode_frames<Bf16>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_e4m3(const Frame* frames, u32 frame_count) {
+    encode_frames<E4m3>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(512, 2)
+tiered_encode_e5m2(const Frame* frames, u32 frame_count) {
+    encode_frames<E5m2>(frames, frame_count);
+}
+
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_bf16(const Frame* frames) { seal_frames<Bf16>(frames); }
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_e4m3(const Frame* frames) { seal_frames<E4m3>(frames); }
+extern "C" __global__ void __launch_bounds__(256) tiered_seal_e5m2(const Frame* frames) { seal_frames<E5m2>(frames); }
