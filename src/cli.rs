@@ -182,6 +182,9 @@ pub(crate) struct BenchGpuArgs {
     /// Milliseconds of each of the rounds of which the median counts.
     #[arg(long, value_name = "MS", default_value_t = 20)]
     pub(crate) round_ms: u32,
+    /// Seed of the noise that is compared with the CPU.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
     /// Number of the GPU.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) device: usize,

@@ -21,7 +21,14 @@ pub(crate) struct Module {
     pub(crate) has_sums: bool,
 }
 
-/// codebook16 is in several files.
+/// A codec is in several files, which make one translation unit.
+const WINDOW7: &str = concat!(
+    include_str!("../cuda/window7.cu"),
+    include_str!("../cuda/window7_encode.cu"),
+    include_str!("../cuda/window7_decode.cu"),
+    include_str!("../cuda/window7_reduce.cu"),
+);
+
 const CODEBOOK16: &str = concat!(
     include_str!("../cuda/codebook16.cu"),
     include_str!("../cuda/codebook16_book.cu"),
@@ -41,7 +48,7 @@ impl Module {
     pub(crate) const ALL: &[Self] = &[
         Self {
             name: "window7",
-            text: include_str!("../cuda/window7.cu"),
+            text: WINDOW7,
             dtypes: &[DType::Bf16],
             tile: 8192,
             threads: 256,

@@ -42,6 +42,7 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
         codecs: &codecs,
         dtype: DType::Bf16,
         values: &values,
+        seed: args.seed,
         sizes: &sizes,
         rotated: args.rotate,
         shortest_s: f64::from(args.round_ms) * 1e-3,
@@ -97,10 +98,10 @@ fn text(report: &GpuReport) -> String {
             speed(row.copy_gbps),
         ]);
     }
-    let GpuReport { device, arch, .. } = report;
+    let GpuReport { device, arch, frames_compared, .. } = report;
     format!(
-        "{device}, {arch}; raw bytes per second; shares are bytes read and written over those of the copy; every frame has \
-         the bytes that the CPU writes\n\n{}",
+        "{device}, {arch}; {frames_compared} frames of all kinds and those of every row have the bytes that the CPU writes; \
+         shares are bytes read and written over those of the copy\n\n{}",
         table::text(&lines)
     )
 }

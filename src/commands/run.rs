@@ -20,9 +20,12 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
     let executors = distinct(&args.on);
-    choose_layouts(&mut experiment, &executors);
+    let chosen = choose_layouts(&mut experiment, &executors);
     let mut prepared = Prepared::new(&experiment, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
+    for name in &chosen {
+        eprintln!("variant `{name}`: frames have the layout `split`, which GPUs have kernels for");
+    }
     let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
     let mut output = Output::create(&folder)?;
 
@@ -92,19 +95,19 @@ fn distinct(executors: &[Executor]) -> Vec<Executor> {
 }
 
 /// Takes the layout that GPUs have kernels for where a scenario says nothing, on all executors: they run the same plans.
-fn choose_layouts(experiment: &mut Experiment, executors: &[Executor]) {
+/// Returns the variants that have it now.
+fn choose_layouts(experiment: &mut Experiment, executors: &[Executor]) -> Vec<String> {
     if !executors.contains(&Executor::Cuda) {
-        return;
+        return Vec::new();
     }
+    let mut chosen = Vec::new();
     for variant in &mut experiment.variants {
         if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() {
-            eprintln!(
-                "variant `{}`: frames have the layout `split`, which GPUs have kernels for",
-                variant.name
-            );
             variant.layout = Some(Layout::Split);
+            chosen.push(variant.name.clone());
         }
     }
+    chosen
 }
 
 /// The Chrome trace of one run and, for explicit flows, the times of each.

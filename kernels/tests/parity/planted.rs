@@ -73,7 +73,8 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The comparison passes with the kernels as they are, and fails with the mistake.
 fn is_noticed(mistake: &Mistake) -> Result<(), Failed> {
     for (planted, passes) in [(false, true), (true, false)] {
-        let changed = zipwire_kernels::sources().into_iter().find(|source| source.name == mistake.codec).unwrap();
+        let changed =
+            zipwire_kernels::sources().into_iter().find(|source| source.name == mistake.codec).unwrap();
         assert!(changed.text.contains(mistake.from), "the sources have changed: `{}`", mistake.from);
         let text = if planted { changed.text.replace(mistake.from, mistake.to) } else { changed.text };
         let emulation = Emulation::build(&[&text], if planted { mistake.name } else { "unchanged" })?;

@@ -3,6 +3,7 @@
 //! Every row is first compared with the codec of the CPU: the kernels write the same bytes, and read their values out of
 //! them. Times are the device's own, launches included.
 
+mod parity;
 mod timing;
 
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub struct GpuSettings<'a> {
     pub dtype: DType,
     /// Values that are repeated as often as it takes.
     pub values: &'a [u8],
+    /// Seed of the noise that is compared with the CPU.
+    pub seed: u64,
     /// Bytes of values per launch, one row each.
     pub sizes: &'a [u64],
     /// Launches take turns among as many bytes of values: more than a cache of the GPU holds.
@@ -69,6 +72,8 @@ pub struct GpuReport {
     pub device: String,
     /// What the kernels were compiled for.
     pub arch: String,
+    /// Frames of odd lengths, noise and all bit patterns that were compared with the CPU's.
+    pub frames_compared: u64,
     /// The rows, by size and codec.
     pub rows: Vec<GpuRow>,
 }
@@ -104,6 +109,7 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
     let stream = Stream::new(&device)?;
     let coders = settings.codecs.iter().map(|spec| Coder::new(&device, spec, settings.dtype));
     let coders = coders.collect::<Result<Vec<_>, _>>()?;
+    let compared = parity::compare(&device, &stream, settings.codecs, settings.values, settings.seed)?;
     let mut rows = Vec::new();
     for &bytes in settings.sizes {
         let values = repeated(settings.values, bytes);
@@ -117,7 +123,7 @@ pub fn bench_gpu(settings: &GpuSettings<'_>, cancel: &Cancel) -> Result<GpuRepor
             rows.push(bench.row(&values, sets, settings.shortest_s)?);
         }
     }
-    Ok(GpuReport { device: device.name()?, arch: device.arch()?, rows })
+    Ok(GpuReport { device: device.name()?, arch: device.arch()?, frames_compared: compared, rows })
 }
 
 /// How many sets of buffers there are; none if not even one fits.
@@ -145,7 +151,9 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn row(&self, values: &[u8], sets: u64, shortest_s: f64) -> Result<GpuRow, GpuBenchError> {
         let bytes = values.len() as u64;
-        let blocks = (0..sets).map(|_| self.block(values)).collect::<Result<Vec<Block>, _>>()?;
+        let blocks = (0..sets)
+            .map(|_| block(self.device, self.spec, self.dtype, values))
+            .collect::<Result<Vec<Block>, _>>()?;
         let outputs = blocks
             .iter()
             .map(|block| Ok(Block { values: DeviceRegion::allocate(self.device, bytes)?, ..block.clone() }));
@@ -186,22 +194,6 @@ impl Bench<'_> {
         })
     }
 
-    /// Buffers for a frame of these values, which are uploaded.
-    fn block(&self, values: &[u8]) -> Result<Block, GpuError> {
-        let (codec, count) = (self.spec.codec(), values.len() / self.dtype.width());
-        let static_len = codec.static_len(Layout::Split, self.dtype, count);
-        let room = codec.bound(Layout::Split, self.dtype, count) - static_len;
-        let region = |len: usize| DeviceRegion::allocate(self.device, len as u64);
-        let block = Block {
-            values: region(values.len())?,
-            static_section: region(static_len)?,
-            dynamic_section: region(room)?,
-            size: region(8)?,
-        };
-        block.values.write(values)?;
-        Ok(block)
-    }
-
     /// Codes every set once. The first frame has the bytes that the CPU writes; all decode to the values. Returns the
     /// length of a frame.
     fn check(
@@ -226,15 +218,11 @@ impl Bench<'_> {
         };
         let expected = encode_to_vec(&*self.spec.codec(), Layout::Split, self.dtype, values)
             .map_err(|error| wrong(error.to_string()))?;
-        let size = blocks[0].size.read()?;
-        let size = u64::from_le_bytes(size.try_into().expect("a size has eight bytes"));
-        let room = blocks[0].dynamic_section.len();
-        let mut found = blocks[0].static_section.read()?;
-        found.extend(blocks[0].dynamic_section.part(0..size.min(room)).read()?);
+        let found = frame_of(&blocks[0])?;
         if let Some(at) = found.iter().zip(&expected).position(|(a, b)| a != b) {
             return Err(wrong(format!("byte {at} of the frame is not what the CPU writes")));
         }
-        if size > room || found.len() != expected.len() {
+        if found.len() != expected.len() {
             let (found, expected) = (found.len(), expected.len());
             return Err(wrong(format!("the frame has {found} bytes where the CPU's has {expected}")));
         }
@@ -248,4 +236,28 @@ impl Bench<'_> {
         }
         Ok(expected.len() as u64)
     }
+}
+
+/// Buffers for a frame of these values, which are uploaded.
+fn block(device: &Device, spec: &Spec, dtype: DType, values: &[u8]) -> Result<Block, GpuError> {
+    let (codec, count) = (spec.codec(), values.len() / dtype.width());
+    let static_len = codec.static_len(Layout::Split, dtype, count);
+    let room = codec.bound(Layout::Split, dtype, count) - static_len;
+    let region = |len: usize| DeviceRegion::allocate(device, len as u64);
+    let block = Block {
+        values: region(values.len())?,
+        static_section: region(static_len)?,
+        dynamic_section: region(room)?,
+        size: region(8)?,
+    };
+    block.values.write(values)?;
+    Ok(block)
+}
+
+/// A frame in one buffer, static section first; cut where its size says more than there is room for.
+fn frame_of(block: &Block) -> Result<Vec<u8>, GpuError> {
+    let size = u64::from_le_bytes(block.size.read()?.try_into().expect("a size has eight bytes"));
+    let mut frame = block.static_section.read()?;
+    frame.extend(block.dynamic_section.part(0..size.min(block.dynamic_section.len())).read()?);
+    Ok(frame)
 }
