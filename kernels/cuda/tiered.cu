@@ -286,7 +286,7 @@ DEVICE uint2 least_of(uint2 bytes, u32 number, u32 most) {
 
 // ---- Tiers -------------------------------------------------------------------------------------------------------
 
-// The residuals of the codes 0, 1 and 2 of tiers 2 to 4, a byte each.
+// The residuals of the codes 0, 1 and 2 of tiers 2 to 4, a byte each, the first one lowest.
 DEVICE u32 symbols(u32 order, u32 tier) {
     if (tier == 2) return order == ORDER_LOW ? 0xfcfdfeu : 0x02fdfeu;
     if (tier == 3) return order == ORDER_LOW ? 0xfa02fbu : 0xfafbfcu;
@@ -331,14 +331,14 @@ struct Lookup {
         }
         return of;
     }
-    __device__ __forceinline__ Codes codes(uint2 residuals, u32 live) const {
-        const uint2 places = least_of(residuals, less, 7);
-        // The places of eight residuals select from the table.
-        const u32 even = __byte_perm(places.x, places.y, 0x6420), odd = __byte_perm(places.x, places.y, 0x7531);
+    __device__ __forceinline__ Codes codes(uint2 residuals) const {
+        const u32 added = upper(less), most = upper(7);
+        const u32 even = __byte_perm(__viaddmin_u16x2(residuals.x << 8, added, most), __viaddmin_u16x2(residuals.y << 8, added, most), 0x7531);
+        const u32 odd = __byte_perm(__viaddmin_u16x2(residuals.x, added, most), __viaddmin_u16x2(residuals.y, added, most), 0x7531);
+        // The places of eight residuals, in nibbles, select from the table.
         const u32 selectors = odd * 16u + even;
         const u32 numbers = nibbles_of(make_uint2(__byte_perm(first, second, selectors), __byte_perm(first, second, selectors >> 16)));
-        const u32 there = live_bits(live);
-        u32 low = numbers & there, high = numbers >> 1 & there;
+        u32 low = numbers & LOWEST_BITS, high = numbers >> 1 & LOWEST_BITS;
         if (single) {
             const u32 others = nibbles_of(least_of(residuals, 0u - single, 1));
             high &= others;
@@ -383,12 +383,13 @@ template <class Format> DEVICE void load_tail(const u8* values, u32 count, u8* t
     __syncthreads();
 }
 
-// Loads half of a thread's octets; zeros where there is nothing.
-template <class Format, bool FULL> DEVICE void load_half(const u8* values, u32 count, u32 half, Octet<Format::WIDTH>* v, const u8* tail) {
+// Loads `AT_ONCE` of a thread's octets from row `row` on; zeros where there is nothing.
+template <class Format, bool FULL, u32 AT_ONCE>
+DEVICE void load_rows(const u8* values, u32 count, u32 row, Octet<Format::WIDTH>* v, const u8* tail) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
 #pragma unroll
-    for (u32 i = 0; i < ROWS / 2; ++i) {
-        const u32 place = first + GROUP * (half * (ROWS / 2) + i), live = live_of<FULL>(count, place);
+    for (u32 i = 0; i < AT_ONCE; ++i) {
+        const u32 place = first + GROUP * (row + i), live = live_of<FULL>(count, place);
         v[i] = Octet<Format::WIDTH>();
         if (FULL || live == 8) v[i].raw = __ldcs(&((const Octet<Format::WIDTH>*)(values + Format::WIDTH * place))->raw);
         else if (live) v[i] = *(const Octet<Format::WIDTH>*)tail;

@@ -161,8 +161,9 @@ DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Taker* tak
 
 // What a lane reads of the static section: a word of each plane, and the rests of BF16.
 template <class Format> struct Head {
+    static const u32 NUMBER = Format::PLANES ? Format::PLANES : ROWS;
     uint4 codes;
-    uint2 rests[Format::PLANES ? Format::PLANES : ROWS];
+    uint2 rests[NUMBER];
 };
 
 template <bool FULL> DEVICE void clear_unless(bool is_there, uint2* word) {
@@ -173,15 +174,20 @@ template <bool FULL> DEVICE void clear_unless(bool is_there, uint4* pair) {
     const u32 mask = FULL || is_there ? ~0u : 0;
     pair->x &= mask, pair->y &= mask, pair->z &= mask, pair->w &= mask;
 }
-template <class Format, bool FULL> DEVICE void read_head(Head<Format>* head, const u8* body, u32 count) {
+// What is not there is read elsewhere and then cleared: loads under a condition keep the compiler from ending.
+template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, const u8* body, u32 count) {
+    const u32 word = warp_id() * 32 + word_of_lane();
+    const bool is_there = FULL || 64 * word < count;
+    head->codes = __ldcs((const uint4*)body + (is_there ? word : 0));
+    clear_unless<FULL>(is_there, &head->codes);
+}
+// Of `number` rows from row or plane `begin` on.
+template <class Format, bool FULL> DEVICE void read_rests(Head<Format>* head, const u8* body, u32 count, u32 begin, u32 number) {
     const u32 word = warp_id() * 32 + word_of_lane(), first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const bool is_there = FULL || 64 * word < count;
     const u8* rests = body + codes_len(count);
-    // What is not there is read elsewhere and then cleared: loads under a condition keep the compiler from ending.
-    head->codes = __ldcs((const uint4*)body + (is_there ? word : 0));
-    clear_unless<FULL>(is_there, &head->codes);
 #pragma unroll
-    for (u32 i = 0; i < (Format::PLANES ? Format::PLANES : ROWS); ++i) {
+    for (u32 i = begin; i < begin + number; ++i) {
         const bool has = Format::PLANES ? is_there : live_of<FULL>(count, first + GROUP * i) > 0;
         const u32 place = Format::PLANES ? Format::PLANES * word + i : (first + GROUP * i) / 8;
         head->rests[i] = __ldcs((const uint2*)rests + (has ? place : 0));
@@ -208,7 +214,8 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
     const u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
     Head<Format> head;
     // Loads that depend on nothing come first.
-    if (FULL) read_head<Format, FULL>(&head, body, count);
+    if (FULL) read_codes<Format, FULL>(&head, body, count);
+    if (FULL && Taker::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
     const Entry entry = Entry::read(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
     const u8* dynamic = at<const u8>(frame->dynamic) + at<const u64>(frame->tiles_state)[tile];
     if (state_of(frame)->refused) return;
@@ -216,7 +223,8 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
         read_stored<Format, FULL>(body, dynamic, count, taker, shared);
         return;
     }
-    if (!FULL) read_head<Format, FULL>(&head, body, count);
+    if (!FULL) read_codes<Format, FULL>(&head, body, count);
+    if (!FULL && Taker::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
     const uint2 low = make_uint2(head.codes.x, head.codes.y), high = make_uint2(head.codes.z, head.codes.w);
     bool is_wrong = read_bases(dynamic, count, entry, shared);
     if (!FULL) {
@@ -241,6 +249,7 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
     is_wrong = false;
 #pragma unroll
     for (u32 j = 0; j < ROWS; ++j) {
+        if (!Taker::HAS_ROOM && j % 2 == 0) read_rests<Format, FULL>(&head, body, count, j, 2);
         const u32 place = list + __shfl_sync(ALL, before, 4 * j + lane_id() / 8) + byte_of(within, j);
         const uint2 residuals = residuals_of(byte_of(lows, j), byte_of(highs, j), 0x00ff0100u, read_list(shared->list, place));
         Split parts = {add_to_bytes(residuals, (u32)(bases >> 8 * j) & 0xffu), rests_of_row<Format>(head.rests, j)};
@@ -270,6 +279,7 @@ DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
 
 // Writes values where they belong, but for those of an octet that is not full: these go to `tail`.
 template <class Format> struct Writer {
+    static const bool HAS_ROOM = true; // Registers for rests that come early.
     u64 key; // of this thread's first word
     u64 sum; // over the values, for the checksum
     u8* values; // of this thread
@@ -321,77 +331,4 @@ tiered_decode_e4m3(const Frame* frames, u32 frame_count) {
 extern "C" __global__ void __launch_bounds__(512, 2)
 tiered_decode_e5m2(const Frame* frames, u32 frame_count) {
     decode_frames<E5m2>(frames, frame_count);
-}
-
-// ---- Decode and reduce -------------------------------------------------------------------------------------------
-
-// Adds values up.
-struct Adder {
-    u64 key;
-    u64 sum;
-    float sums[ROWS][8];
-    __device__ __forceinline__ void start(u32 tile) {
-        key = first_key<Bf16>(tile);
-        sum = 0;
-    }
-    __device__ __forceinline__ void add_row(u32 j, const Octet<2>& v) {
-        const u32 words[4] = {v.raw.x, v.raw.y, v.raw.z, v.raw.w};
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) sums[j][i] = add(sums[j][i], bf16_to_f32(words[i / 2], i & 1));
-    }
-    __device__ __forceinline__ void take(u32 j, const Octet<2>& v, u32 live) {
-        sum += mix_octet(v, key_of_row<Bf16>(key, j), live);
-        add_row(j, v);
-    }
-};
-
-template <bool FULL>
-DEVICE void reduce_tile(const Frame* frames, u32 contributions, u32 tile, u32 count, u32 rounded, DecodeShared* shared) {
-    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
-    Adder adder;
-    // Adding to -0 changes nothing.
-#pragma unroll
-    for (u32 i = 0; i < 8 * ROWS; ++i) adder.sums[i / 8][i % 8] = -0.0f;
-#pragma unroll 1
-    for (u32 number = 0; number < contributions; ++number) {
-        const Frame* frame = frames + number;
-        if (frame->fixed) {
-            take_tile<Bf16, FULL>(frame, tile, count, &adder, shared);
-        } else {
-            const u8* values = at<const u8>(frame->dynamic) + (u64)tile * (2 * Bf16::TILE);
-            if (!FULL) load_tail<Bf16>(values, count, shared->tail);
-#pragma unroll
-            for (u32 half = 0; half < 2; ++half) {
-                Octet<2> v[ROWS / 2];
-                load_half<Bf16, FULL>(values, count, half, v, shared->tail);
-#pragma unroll
-                for (u32 i = 0; i < ROWS / 2; ++i) adder.add_row(half * (ROWS / 2) + i, v[i]);
-            }
-        }
-        // The next one uses the same memory.
-        __syncthreads();
-    }
-    const u64 first_value = (u64)tile * Bf16::TILE + first;
-#pragma unroll
-    for (u32 j = 0; j < ROWS; ++j)
-        store_sums<FULL>(frames, first_value + GROUP * j, live_of<FULL>(count, first + GROUP * j), adder.sums[j], rounded);
-}
-
-// What `window7_reduce` is to window7. One block at a time: 64 sums are in the registers of a thread.
-extern "C" __global__ void __launch_bounds__(512, 1)
-tiered_reduce_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
-    __shared__ DecodeShared shared;
-    const Frame* first = frame_of(frames, output_count, blockIdx.x, contributions);
-    const u32 tile = blockIdx.x - first->first_tile;
-    const u32 count = values_of_tile<Bf16>(first->count, tile);
-    if (count == Bf16::TILE) reduce_tile<true>(first, contributions, tile, count, rounded, &shared);
-}
-
-// The last tiles of the outputs, where they are not full: a block per output.
-extern "C" __global__ void __launch_bounds__(512, 1)
-tiered_reduce_last_bf16(const Frame* frames, u32 output_count, u32 contributions, u32 rounded) {
-    __shared__ DecodeShared shared;
-    const Frame* first = frames + blockIdx.x * contributions;
-    const u32 tile = first->tile_count - 1, count = values_of_tile<Bf16>(first->count, tile);
-    if (count < Bf16::TILE) reduce_tile<false>(first, contributions, tile, count, rounded, &shared);
 }

@@ -1,14 +1,16 @@
 // Encoders of tiered.
 
 struct EncodeShared {
-    uint2 list[Bf16::TILE / 8]; // residuals, a byte each, of the values that a tier passes on
+    // Residuals, a byte each, of the values that a tier passes on; behind them eight that the next tier has the code 0 for.
+    uint2 list[Bf16::TILE / 8 + 1];
+    uint2 second[Bf16::TILE / 32]; // the codes of tier 2
     u32 selectors[256];       // of `__byte_perm`: the bytes of eight whose bits are set come first
     u32 sums[GROUPS];         // of the exponents of each group; from bit 20 on, how many values are not +0
     u64 bases[GROUPS / 8];    // a byte each, 0 for a group of zeros
     u8 marks[GROUPS];         // bases as the dynamic section has them
     u64 parts[WARPS];
     u32 totals[2][WARPS];
-    u32 beyond[3];            // how many values the tiers 2 to 4 pass on
+    u32 beyond[2];            // how many values the tiers 3 and 4 pass on
     u32 form, order, base;
     u64 offset;
     __align__(16) u8 tail[TAIL_LEN];
@@ -98,10 +100,10 @@ DEVICE void append(u8* to, uint2 bytes, u32 mask, u32 count, const u32* selector
     }
 }
 
-// The octet of a list from value `first` on, and zeros where the list has ended.
-DEVICE uint2 octet_of(const uint2* list, u32 first, u32 live) {
-    const uint2 bytes = list[live ? first / 8 : 0], there = live_bytes(live);
-    return make_uint2(bytes.x & there.x, bytes.y & there.y);
+// Puts what stands for nothing behind a list of `count` residuals that tier `tier` codes next: a residual with code 0, or, where
+// they are escapes, zero.
+DEVICE void pad_list(u32 count, u32 order, u32 tier, EncodeShared* shared) {
+    if (threadIdx.x < 8) ((u8*)shared->list)[count + threadIdx.x] = tier > 4 ? 0 : (u8)symbols(order, tier);
 }
 
 // Counts, in two halves, those of eight residuals that are not among the `span` from `-less` on.
@@ -116,25 +118,21 @@ DEVICE u32 count_beyond(uint2 residuals, u32 less, u32 span) {
     return sum;
 }
 
-// Counts how many of the values in tier 2 are passed on by the tiers 2, 3 and 4: each time those outside of a range. A barrier
-// is at the end.
+// Counts how many of the values in tier 3 are passed on by the tiers 3 and 4: each time those outside of a range. A barrier is at
+// the end.
 DEVICE void count_passed(u32 count, u32 order, EncodeShared* shared) {
-    u32 second = 0, third = 0, fourth = 0;
-#pragma unroll 1
-    for (u32 first = 8 * threadIdx.x; first < count; first += ROUND) {
-        const uint2 residuals = octet_of(shared->list, first, count - first < 8 ? count - first : 8);
-        second += count_beyond(residuals, order == ORDER_LOW ? 4 : 3, 6);
-        third += count_beyond(residuals, 6, 9);
-        fourth += count_beyond(residuals, order == ORDER_HIGH ? 8 : 9, 12);
-    }
     if (warp_id() * GROUP < count) {
-        const u32 ones = 0x01010101u;
-        const u32 both = __reduce_add_sync(ALL, __dp4a(second, ones, 0u) | __dp4a(third, ones, 0u) << 16);
-        const u32 last = __reduce_add_sync(ALL, __dp4a(fourth, ones, 0u));
+        u32 third = 0, fourth = 0;
+#pragma unroll 1
+        for (u32 first = 8 * threadIdx.x; first < count; first += ROUND) {
+            const uint2 residuals = shared->list[first / 8];
+            third += count_beyond(residuals, 6, 9);
+            fourth += count_beyond(residuals, order == ORDER_HIGH ? 8 : 9, 12);
+        }
+        const u32 both = __reduce_add_sync(ALL, __dp4a(third, 0x01010101u, 0u) | __dp4a(fourth, 0x01010101u, 0u) << 16);
         if (lane_id() == 0) {
             atomicAdd(&shared->beyond[0], both & 0xffffu);
             atomicAdd(&shared->beyond[1], both >> 16);
-            atomicAdd(&shared->beyond[2], last);
         }
     }
     __syncthreads();
@@ -148,54 +146,62 @@ DEVICE void copy_words(u8* to, const u8* from, u32 count) {
     if (i < count) to[i] = from[i];
 }
 
-// Writes the bases, the tiers beyond the first and the escapes of a block whose list has the values in tier 2.
+// Codes a tier beyond the first: `count` values of the list, of which those that are passed on stay there. Returns how many these
+// are. A barrier is at the end.
+DEVICE u32 code_tier(u8* to, u32 tier, u32 order, u32 count, EncodeShared* shared) {
+    const Lookup lookup = Lookup::of(order, tier);
+    u8* list = (u8*)shared->list;
+    u32 passed = 0;
+#pragma unroll 1
+    for (u32 round = 0; round < count; round += ROUND) {
+        const u32 first = round + 8 * threadIdx.x;
+        // Without a branch: where the compiler meets one here, it does not come to an end.
+        const uint2 residuals = shared->list[first / 8];
+        u32 mask = 0, before = 0, total = 0;
+        if (round + GROUP * warp_id() < count) {
+            Codes codes = lookup.codes(residuals);
+            if (first >= count) codes.low = codes.high = 0;
+            if (first / 64 * 64 < count) {
+                u8* word = to + (first / 64 * 16 + (lane_id() & 7));
+                word[0] = (u8)codes.low;
+                word[8] = (u8)codes.high;
+            }
+            mask = codes.low & codes.high & 0xffu;
+            before = warp_scan(__popc(mask), &total);
+        }
+        // In turns, so that a barrier in a round is enough.
+        u32* totals = shared->totals[round / ROUND & 1];
+        if (lane_id() == 0) totals[warp_id()] = total;
+        // What is passed on goes to the front of the list: as far as this round, no further.
+        __syncthreads();
+        u32 all;
+        before += passed + warps_before(totals, &all);
+        append(list + before, residuals, mask, __popc(mask), shared->selectors);
+        passed += all;
+    }
+    pad_list(passed, order, tier + 1, shared);
+    __syncthreads();
+    return passed;
+}
+
+// Writes what a block has in the dynamic section. The codes of tier 2 are there, and the values in tier 3.
 DEVICE void write_dynamic(u8* to, u32 count, const Entry& entry, EncodeShared* shared) {
-    const u32 bases = entry.bases_len(count), nibbles = entry.form == FORM_NIBBLES;
+    const u32 bases = entry.bases_len(count), nibbles = entry.form == FORM_NIBBLES, order = entry.order_of_tiers();
     if (threadIdx.x < bases) {
         const u8* marks = shared->marks + threadIdx.x * (1 + nibbles);
         to[threadIdx.x] = (u8)(nibbles ? marks[0] | marks[1] << 4 : marks[0]);
     }
-    u8* list = (u8*)shared->list;
-    u32 left = entry.counts[1], turn = 1, done = bases;
-#pragma unroll 1
-    for (u32 tier = 2; tier <= 4; ++tier) {
-        const Lookup lookup = Lookup::of(entry.order_of_tiers(), tier);
-        u32 passed = 0;
-#pragma unroll 1
-        for (u32 round = 0; round < left; round += ROUND, turn ^= 1) {
-            const u32 first = round + 8 * threadIdx.x, live = first >= left ? 0 : left - first < 8 ? left - first : 8;
-            u32 mask = 0, before = 0, total = 0;
-            const uint2 residuals = octet_of(shared->list, first, live);
-            if (round + GROUP * warp_id() < left) {
-                const Codes codes = lookup.codes(residuals, live);
-                if (first / 64 * 64 < left) {
-                    u8* word = to + (done + first / 64 * 16 + (lane_id() & 7));
-                    word[0] = (u8)codes.low;
-                    word[8] = (u8)codes.high;
-                }
-                mask = codes.low & codes.high & 0xffu;
-                before = warp_scan(__popc(mask), &total);
-            }
-            if (lane_id() == 0) shared->totals[turn][warp_id()] = total;
-            // What is passed on goes to the front of the list: as far as this round, no further.
-            __syncthreads();
-            u32 all;
-            before += passed + warps_before(shared->totals[turn], &all);
-            append(list + before, residuals, mask, __popc(mask), shared->selectors);
-            passed += all;
-        }
-        __syncthreads();
-        done += codes_len(left);
-        left = passed;
-    }
-#pragma unroll 1
-    for (u32 i = threadIdx.x; i < round8(left); i += THREADS) to[done + i] = i < left ? list[i] : 0;
+    const u32 third_at = bases + codes_len(entry.counts[1]), fourth_at = third_at + codes_len(entry.counts[2]);
+    copy_words(to + bases, (const u8*)shared->second, codes_len(entry.counts[1]));
+    code_tier(to + third_at, 3, order, entry.counts[2], shared);
+    code_tier(to + fourth_at, 4, order, entry.counts[3], shared);
+    copy_words(to + fourth_at + codes_len(entry.counts[3]), (const u8*)shared->list, round8(entry.counts[4]));
 }
 
-// Writes the tier-1 planes of a warp, and the bit planes of its rests; puts what is passed on into the list, in the order of
-// the values. Returns how many values that are. A barrier is inside and another at the end.
+// Writes the codes of tier 1, and puts what is passed on into the list, in the order of the values. Returns how many values that
+// are. A barrier is inside and another at the end.
 template <class Format, bool FULL>
-DEVICE u32 write_first_tier(u8* body, u32 count, uint2* bytes, const uint2* planes, EncodeShared* shared) {
+DEVICE u32 write_first_tier(u8* body, u32 count, uint2* bytes, EncodeShared* shared) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const u64 bases = shared->bases[warp_id()];
     uint2 lows = make_uint2(0, 0), highs = make_uint2(0, 0);
@@ -211,19 +217,14 @@ DEVICE u32 write_first_tier(u8* body, u32 count, uint2* bytes, const uint2* plan
     const Transpose transpose = Transpose::of_lane();
     const uint2 low = transpose.run(lows), high = transpose.run(highs);
     const u32 word = warp_id() * 32 + word_of_lane();
-    const bool is_there = FULL || 64 * word < count;
-    if (is_there) store(body + 16 * word, make_uint4(low.x, low.y, high.x, high.y));
-#pragma unroll
-    for (u32 plane = 0; plane < Format::PLANES; ++plane) {
-        const uint2 bits = transpose.run(planes[plane]);
-        if (is_there) store(body + codes_len(count) + 8 * (Format::PLANES * word + plane), bits);
-    }
+    if (FULL || 64 * word < count) store(body + 16 * word, make_uint4(low.x, low.y, high.x, high.y));
     u32 total, all;
     const u32 start = scan_words(__popc(low.x & high.x) + __popc(low.y & high.y), &total);
     const uint2 within = bits_before(passed);
     if (lane_id() == 0) shared->totals[0][warp_id()] = total;
     __syncthreads();
     u8* list = (u8*)shared->list + warps_before(shared->totals[0], &all);
+    pad_list(all, shared->order, 2, shared);
 #pragma unroll
     for (u32 j = 0; j < ROWS; ++j) {
         const u32 mask = byte_of(passed, j), place = __shfl_sync(ALL, start, (lane_id() & 24) | j) + byte_of(within, j);
@@ -231,6 +232,17 @@ DEVICE u32 write_first_tier(u8* body, u32 count, uint2* bytes, const uint2* plan
     }
     __syncthreads();
     return all;
+}
+
+// Writes the bit planes of the rests of FP8.
+template <class Format, bool FULL> DEVICE void write_planes(u8* to, u32 count, const uint2* planes) {
+    const Transpose transpose = Transpose::of_lane();
+    const u32 word = warp_id() * 32 + word_of_lane();
+#pragma unroll
+    for (u32 plane = 0; plane < Format::PLANES; ++plane) {
+        const uint2 bits = transpose.run(planes[plane]);
+        if (FULL || 64 * word < count) store(to + 8 * (Format::PLANES * word + plane), bits);
+    }
 }
 
 template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 count, EncodeShared* shared) {
@@ -246,20 +258,21 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
             if (threadIdx.x >> i & 1) selector |= i << shift, shift += 4;
         shared->selectors[threadIdx.x] = selector;
     }
-    if (threadIdx.x < 3) shared->beyond[threadIdx.x] = 0;
+    if (threadIdx.x < 2) shared->beyond[threadIdx.x] = 0;
     if (!FULL) load_tail<Format>(values, count, shared->tail);
     const u64 key = first_key<Format>(tile);
     u64 sum = 0;
     u32 of_group = 0;
     uint2 bytes[ROWS], planes[Format::PLANES + 1];
-    // In halves, or there are not enough registers.
+    // Not all at once: there are not enough registers.
+    const u32 at_once = FULL ? 4 : 2;
 #pragma unroll
-    for (u32 half = 0; half < 2; ++half) {
-        Octet<Format::WIDTH> v[ROWS / 2];
-        load_half<Format, FULL>(values, count, half, v, shared->tail);
+    for (u32 row = 0; row < ROWS; row += at_once) {
+        Octet<Format::WIDTH> v[at_once];
+        load_rows<Format, FULL, at_once>(values, count, row, v, shared->tail);
 #pragma unroll
-        for (u32 i = 0; i < ROWS / 2; ++i) {
-            const u32 j = half * (ROWS / 2) + i, live = live_of<FULL>(count, first + GROUP * j);
+        for (u32 i = 0; i < at_once; ++i) {
+            const u32 j = row + i, live = live_of<FULL>(count, first + GROUP * j);
             const Split parts = split<Format>(v[i]);
             bytes[j] = parts.exponents;
             sum += mix_octet(v[i], key_of_row<Format>(key, j), live);
@@ -275,6 +288,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
             }
         }
     }
+    if (Format::PLANES && coded) write_planes<Format, FULL>(body + codes_len(count), count, planes);
     if (lane_id() < ROWS) shared->sums[warp_id() * ROWS + lane_id()] = of_group;
     const u32 of_values = fold_parts<Format>(sum, shared->parts);
     if (threadIdx.x == 0) atomicAdd(&state_of(frame)->values, of_values);
@@ -285,9 +299,11 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
         if (warp_id() == 0) choose_bases(count, shared);
         __syncthreads();
         const u32 form = shared->form, order = shared->order;
-        const u32 second = write_first_tier<Format, FULL>(body, count, bytes, planes, shared);
-        count_passed(second, order, shared);
-        const Entry found = {form, form == FORM_ONE ? order : 0, shared->base, {count, second, shared->beyond[0], shared->beyond[1], shared->beyond[2]}};
+        const u32 second = write_first_tier<Format, FULL>(body, count, bytes, shared);
+        const u32 third = code_tier((u8*)shared->second, 2, order, second, shared);
+        count_passed(third, order, shared);
+        const u32 own_order = form == FORM_ONE ? order : 0;
+        const Entry found = {form, own_order, shared->base, {count, second, third, shared->beyond[0], shared->beyond[1]}};
         if (found.dynamic_len(count) < length) {
             entry = found;
             length = found.dynamic_len(count);

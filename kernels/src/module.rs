@@ -36,11 +36,11 @@ const CODEBOOK16: &str = concat!(
     include_str!("../cuda/codebook16_decode.cu"),
 );
 
-/// tiered as well.
 const TIERED: &str = concat!(
     include_str!("../cuda/tiered.cu"),
     include_str!("../cuda/tiered_encode.cu"),
     include_str!("../cuda/tiered_decode.cu"),
+    include_str!("../cuda/tiered_reduce.cu"),
 );
 
 impl Module {

@@ -58,9 +58,10 @@ pub(crate) fn headers(spec: &'static str, dtype: DType) {
         assert_eq!(bench.decode(&[(frame, values.len())]), [Err(expected)], "byte {byte}");
     }
     let mut shorter = whole.clone();
-    // The sixteen exponents of F8_E4M3 leave nothing to escape.
-    assert_eq!(shorter.dynamic.pop().is_none(), dtype == DType::F8E4M3, "there are tiles that are stored");
-    if dtype != DType::F8E4M3 {
+    // codebook16 has codes for all exponents of F8_E4M3, so nothing is left for the dynamic section.
+    let is_static = spec == "codebook16" && dtype == DType::F8E4M3;
+    assert_eq!(shorter.dynamic.pop().is_none(), is_static);
+    if !is_static {
         assert_eq!(bench.decode(&[(shorter, values.len())]), [Err(Fault::Header)], "a byte is missing");
     }
     // The others of a batch are not touched by a bad one.
