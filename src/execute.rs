@@ -1,6 +1,9 @@
 //! Runs one variant of an experiment on one executor.
 
+use std::sync::OnceLock;
+
 use zipwire_engine::{EngineError, threads};
+use zipwire_kernels::Device;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::OpKind;
 use zipwire_schedule::{
@@ -163,6 +166,8 @@ pub struct Prepared<'a> {
     planned: Vec<Planned>,
     /// Lengths of frames, measured once for all variants and iterations.
     sizes: SizeTable,
+    /// The GPUs, once they are needed: opening one takes a while.
+    pub(crate) gpus: OnceLock<Vec<Device>>,
 }
 
 impl<'a> Prepared<'a> {
@@ -186,7 +191,7 @@ impl<'a> Prepared<'a> {
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
-        let prepared = Self { experiment, planned, sizes: SizeTable::default() };
+        let prepared = Self { experiment, planned, sizes: SizeTable::default(), gpus: OnceLock::new() };
         let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
         match experiment.faults.iter().position(|fault| !hits(fault)) {
             Some(index) => Err(ExecuteError::Fault { index }),

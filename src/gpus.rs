@@ -1,6 +1,7 @@
 //! Runs variants on the GPUs of this machine.
 
 use zipwire_engine::{EngineError, cuda};
+use zipwire_kernels::{Device, GpuError};
 
 use crate::execute::Outcome;
 use crate::{Cancel, ExecuteError, Executor, Prepared};
@@ -17,7 +18,7 @@ impl Prepared<'_> {
                 return Err(EngineError::Faults);
             }
             cuda::check(plan)?;
-            cuda::check_memory(plan, &cuda::devices()?)
+            cuda::check_memory(plan, self.gpus()?)
         };
         check().map_err(|error| self.refused(index, error))
     }
@@ -25,20 +26,29 @@ impl Prepared<'_> {
     /// Runs the variant at `index`. What it returns is verified.
     pub(crate) fn run_on_gpus(&self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
         let (experiment, plan) = (self.experiment, &self.planned(index).plan);
-        let devices = cuda::devices().map_err(|error| self.refused(index, error.into()))?;
+        let devices = self.gpus().map_err(|error| self.refused(index, error.into()))?;
         let no_payload = || ExecuteError::NoPayload(experiment.variants[index].name.clone(), Executor::Cuda);
         let setup = cuda::Setup {
             plan,
             payload: experiment.payload.as_ref().ok_or_else(no_payload)?,
             iterations: experiment.iterations,
             stuck_after: cuda::STUCK_AFTER,
-            devices: &devices,
+            devices,
         };
         let run = cuda::run(&setup, cancel.flag());
         let report = run.map_err(|failure| self.failed(index, Executor::Cuda, failure))?;
         self.check_verified(index, experiment.iterations, report.bytes_verified)?;
         // Ranks may share a GPU, and copies are no network.
         Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false })
+    }
+
+    /// The GPUs that ranks run on.
+    fn gpus(&self) -> Result<&[Device], GpuError> {
+        if let Some(gpus) = self.gpus.get() {
+            return Ok(gpus);
+        }
+        let gpus = cuda::devices(self.experiment.topology.ranks() as usize)?;
+        Ok(self.gpus.get_or_init(|| gpus))
     }
 
     fn refused(&self, index: usize, error: EngineError) -> ExecuteError {

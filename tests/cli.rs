@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use zipwire::Executor;
 use zipwire::codec::{SimdLevel, Spec, simd_levels};
 
 fn zipwire(args: &[&str]) -> Command {
@@ -214,14 +215,17 @@ fn an_unwritable_output_folder_is_named_before_anything_runs() {
 
 #[test]
 fn absent_executors_end_with_3_and_one_line() {
-    for executor in ["mpi", "cuda", "nccl"] {
+    for executor in Executor::ALL.into_iter().filter(|executor| executor.missing().is_some()) {
+        let executor = executor.name();
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("out");
         let run =
             output(&["run", "scenarios/quickstart.toml", "--on", executor, "--out", path.to_str().unwrap()]);
         assert_eq!(run.status.code(), Some(3));
         let error = text_of(&run.stderr);
-        assert!(error.contains(executor) && error.trim_end().lines().count() == 1, "{error}");
+        let lines: Vec<&str> = error.trim_end().lines().collect();
+        assert!(lines[0].contains(&format!("`{executor}` is not available here")), "{error}");
+        assert!(lines[1..].iter().all(|line| line.starts_with("hint: ")) && lines.len() <= 2, "{error}");
         assert!(!path.exists());
     }
 }

@@ -13,7 +13,7 @@ pub enum EngineError {
     /// Frames of a layout that kernels do not have.
     #[error(
         "the frames of protocol `{}` have the layout `compact`, for which there are no GPU kernels\n\
-         hint: `native` and `static-first` run on GPUs", .0.name()
+         hint: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`", .0.name()
     )]
     Layout(Protocol),
     /// An order that the executor cannot keep.

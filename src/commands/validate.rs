@@ -36,6 +36,12 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
             "`--on sim`: a simulation is not held against itself; use `threads`".to_owned(),
         ));
     }
+    if args.on == Executor::Cuda {
+        return Err(CliError::Usage(
+            "`--on cuda`: copies between ranks on GPUs are no network to hold a prediction against; use `threads`"
+                .to_owned(),
+        ));
+    }
     if let Some(dilation) = args.dilation.filter(|dilation| !DILATIONS.contains(dilation)) {
         return Err(CliError::Usage(format!(
             "`--dilation {dilation}`: expected a number from {} to {:e}",

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
-use zipwire::codec::Spec;
+use zipwire::codec::{Layout, Spec};
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::plan::{Batch, OpKind, Plan};
-use zipwire::schedule::{Lane, OpId, Rank, Stage};
+use zipwire::schedule::{Lane, OpId, Protocol, Rank, Stage};
 use zipwire::traces::{Span, Timeline};
 use zipwire::{Cancel, Executor, Prepared};
 
@@ -18,12 +18,19 @@ pub(crate) struct Case {
     pub(crate) name: String,
     file: PathBuf,
     sets: Vec<String>,
+    /// Of frames that may have several.
+    layout: Option<Layout>,
 }
 
 impl Case {
     fn new(file: PathBuf, sets: Vec<String>) -> Self {
         let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-        Self { name, file, sets }
+        Self { name, file, sets, layout: None }
+    }
+
+    /// With the frames that GPUs have kernels for.
+    pub(crate) fn on_gpus(&self) -> Self {
+        Self { layout: Some(Layout::Split), ..self.clone() }
     }
 
     fn with_codec(self, spec: &str) -> Self {
@@ -95,7 +102,11 @@ pub(crate) fn conforms(executor: Executor, case: &Case, variants: Option<&[usize
 }
 
 pub(crate) fn resolve(case: &Case) -> Result<Experiment, Failed> {
-    Ok(load(&Source::read(&case.file)?, &case.sets, None)?)
+    let mut experiment = load(&Source::read(&case.file)?, &case.sets, None)?;
+    for variant in experiment.variants.iter_mut().filter(|variant| variant.protocol == Protocol::SizeFirst) {
+        variant.layout = variant.layout.or(case.layout);
+    }
+    Ok(experiment)
 }
 
 /// What conformance compares of a span.

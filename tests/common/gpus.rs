@@ -12,7 +12,8 @@ pub(crate) fn trials(
     test: impl Fn(&Case, usize) -> Result<(), Failed> + Copy + Send + 'static,
 ) -> Vec<Trial> {
     let of_case = |case: &Case| {
-        let experiment = resolve(case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
+        let case = case.on_gpus();
+        let experiment = resolve(&case).unwrap_or_else(|error| panic!("{}: {error:?}", case.name));
         let prepared =
             Prepared::new(&experiment, &Cancel::new()).expect("scenarios of the repository are plans");
         let trial = |(index, variant): (usize, &zipwire::scenarios::Variant)| {

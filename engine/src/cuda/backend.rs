@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use zipwire_kernels::{Decoder, Event as DeviceEvent, GpuError};
+use zipwire_kernels::{Event as DeviceEvent, GpuError};
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
-use zipwire_schedule::plan::{Batch, Op, OpKind, TransferKey};
-use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId, Stage};
+use zipwire_schedule::plan::{Op, OpKind, TransferKey};
+use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, Stage};
 use zipwire_traces::Payload;
 
 use super::clock::Clock;
@@ -248,56 +248,6 @@ impl CudaBackend<'_> {
         self.meeting.count_progress();
         let outcome = Outcome::Op(op, sizes);
         self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
-        Ok(())
-    }
-
-    /// No size is larger than what it is the size of: what follows relies on it.
-    fn check_sizes(&self, machine: &Machine, op: OpId, sizes: &[(SizeId, u64)]) -> Result<(), Failure> {
-        let capacity = |size: SizeId| self.equipment.capacities[size.index()];
-        let Some(&(size, value)) = sizes.iter().find(|(size, value)| *value > capacity(*size)) else {
-            return Ok(());
-        };
-        let (kind, whose) = match &machine.op(op).kind {
-            OpKind::Encode(_) => (FailureKind::Device, "its encoder wrote".to_owned()),
-            OpKind::Compute(_) | OpKind::Decode(_) => {
-                unreachable!("only encoders and exchanges define sizes")
-            }
-            OpKind::Exchange(exchange) => {
-                let brings = |content| content == zipwire_schedule::plan::Content::Size(size);
-                let peer = exchange.receives.iter().find(|receive| brings(receive.content));
-                let peer = peer.expect("exchanges define the sizes that they receive").peer;
-                (FailureKind::Corrupt, format!("rank {peer} announces"))
-            }
-        };
-        let detail = format!("{whose} a section of {value} bytes where {} have room", capacity(size));
-        Err(failure(machine, Some(op), kind, detail))
-    }
-
-    /// What decoders have found.
-    fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
-        let report = self.equipment.op(op).report.as_ref().expect("decoders report");
-        let mut states = vec![0; usize::try_from(report.to.len()).expect("it is in memory")];
-        report.to.read(0, &mut states);
-        let faults = Decoder::faults(&states);
-        match batch.blocks.iter().zip(faults).find_map(|(block, fault)| Some((block, fault?))) {
-            None => Ok(()),
-            Some((block, fault)) => {
-                let detail = format!("the frame from rank {}: {fault}", block.chunk.origin);
-                Err(failure(machine, Some(op), FailureKind::Corrupt, detail))
-            }
-        }
-    }
-
-    /// Compares what this rank has received with what was sent. Waits for the device, which has nothing else to do.
-    pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
-        let _span = tracing::info_span!("check").entered();
-        for received in &self.equipment.samples.received {
-            let bytes = received.kept.read().map_err(|error| self.broken(received.consumer, &error))?;
-            if let Some(offset) = self.payload.mismatch(received.chunk.id, &bytes) {
-                return Err(self.complaints.altered(machine, received.consumer, &received.chunk, offset));
-            }
-            self.bytes_verified += received.kept.len();
-        }
         Ok(())
     }
 

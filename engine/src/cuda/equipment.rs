@@ -26,7 +26,7 @@ pub(super) struct Equipment {
     /// Carry what the host wants to know, beside the lanes that they are named after.
     codec_reports: Stream,
     exchange_reports: Stream,
-    /// Behind the barrier before an iteration.
+    /// Before the first op, behind the barrier.
     pub(super) began: Event,
     buffers: Vec<DeviceRegion>,
     /// By [`SizeId`].
@@ -119,19 +119,32 @@ impl Equipment {
         })
     }
 
-    /// Fills what the model would have computed before the iteration, and poisons what peers and codec fill. Waits for the
-    /// device.
-    pub(super) fn lay_out(&self) -> Result<(), GpuError> {
+    /// Queues what comes before the barrier: fills what the model would have computed before the iteration, and poisons what
+    /// peers and codec fill. The event is behind it.
+    pub(super) fn lay_out(&self) -> Result<&Event, GpuError> {
         self.poisoned.iter().try_for_each(|region| self.compute.fill(region, POISON))?;
         self.compute.fill(&self.sizes, POISON)?;
         self.samples.fill_before(&self.compute)?;
-        self.compute.synchronize()
+        self.compute.record(&self.began)?;
+        Ok(&self.began)
     }
 
     /// Lets the iteration begin on all streams.
     pub(super) fn begin(&self) -> Result<(), GpuError> {
         self.compute.record(&self.began)?;
         [&self.codec, &self.exchange].into_iter().try_for_each(|stream| stream.wait(&self.began))
+    }
+
+    /// Whether the device has not done all that was queued. One that has failed does nothing more.
+    pub(super) fn is_busy(&self) -> bool {
+        let events = self.ops.iter().flat_map(|op| {
+            let ends = op.receives.iter().map(|interval| &*interval.end);
+            [&op.begin, &op.done]
+                .into_iter()
+                .chain(op.report.as_ref().map(|report| &report.arrived))
+                .chain(ends)
+        });
+        events.chain([&self.began]).any(|event| matches!(event.has_passed(), Ok(false)))
     }
 
     pub(super) fn op(&self, op: OpId) -> &Prepared {

@@ -10,6 +10,7 @@ mod clock;
 mod equipment;
 mod exchange;
 mod samples;
+mod verify;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -19,7 +20,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use zipwire_codec::DType;
-use zipwire_kernels::{Coder, Device, GpuError};
+use zipwire_kernels::{Coder, Device, Event, GpuError};
 use zipwire_schedule::plan::{OpKind, Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
 use zipwire_traces::{Payload, Timeline};
@@ -29,8 +30,8 @@ use self::clock::Clock;
 use self::equipment::Equipment;
 use self::exchange::{Exchanges, Note};
 use crate::chunks::Chunks;
-use crate::complaints::Complaints;
-use crate::drive::drive;
+use crate::complaints::{Complaints, stopped};
+use crate::drive::{drive, failure};
 use crate::hello::Hello;
 use crate::meeting::{Mail, Meeting};
 use crate::ranks::{Ended, RankRun, append, conclude, empty_timeline, greet, guarded, run_all};
@@ -63,12 +64,12 @@ pub struct Report {
     pub bytes_verified: u64,
 }
 
-/// All GPUs of this machine.
+/// The GPUs of this machine, the first ones if there are more than `ranks`.
 ///
 /// # Errors
 /// If there is no driver or no device.
-pub fn devices() -> Result<Vec<Device>, GpuError> {
-    (0..Device::count()?).map(Device::open).collect()
+pub fn devices(ranks: usize) -> Result<Vec<Device>, GpuError> {
+    (0..Device::count()?.min(ranks)).map(Device::open).collect()
 }
 
 /// Runs a plan; every received byte is compared with what was sent. Setting `cancel` ends it early.
@@ -77,12 +78,12 @@ pub fn devices() -> Result<Vec<Device>, GpuError> {
 /// If a device or rank fails, bytes are wrong, nothing happens for too long, or the user stops the run.
 ///
 /// # Panics
-/// If [`check`] refuses the plan, or there are no devices.
+/// If [`check`] refuses the plan, there are no devices, or the payload lacks a segment.
 pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
     check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
     let plan = setup.plan;
     let hellos = vec![Hello::new(plan); plan.programs.len()];
-    let equipment = equip(setup, cancel)?;
+    let mut equipment = equip(setup, cancel)?;
     let epoch = Instant::now();
     let mut report = Report { timeline: empty_timeline(plan), bytes_verified: 0 };
     for iteration in 0..setup.iterations {
@@ -98,7 +99,8 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
             job.run_guarded(program, &equipment[program.rank.index()], inbox)
         });
         let after_s = meeting.now_s() - begin_s;
-        let ranks = conclude(plan, None, &meeting, iteration, after_s, ended)?;
+        let concluded = conclude(plan, None, &meeting, iteration, after_s, ended);
+        let ranks = concluded.inspect_err(|_| abandon_if_busy(&mut equipment))?;
         report.bytes_verified += ranks.iter().map(|rank| rank.bytes_verified).sum::<u64>();
         append(&mut report.timeline, ranks);
     }
@@ -132,6 +134,26 @@ fn equip(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<Equipment>, Box<R
         equipment.push(build().map_err(|error| no_start(plan, rank, &error))?);
     }
     Ok(equipment)
+}
+
+/// Time between two looks at the device where nothing depends on when it is done.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// How long a device may take to end what it does when a run has failed.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Memory can be freed only when the device is done, which it may never be. Better that it is lost than that the failure is
+/// not told.
+fn abandon_if_busy(equipment: &mut Vec<Equipment>) {
+    let begin = Instant::now();
+    while equipment.iter().any(Equipment::is_busy) {
+        if begin.elapsed() > ENDS_WITHIN {
+            tracing::warn!("a GPU does not come to an end; its memory is not freed");
+            std::mem::forget(std::mem::take(equipment));
+            return;
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 /// Types that a program codes; some more than once.
@@ -214,7 +236,7 @@ impl RankJob<'_> {
     ) -> Result<f64, Failure> {
         let rank = backend.rank;
         let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
-        equipment.lay_out().map_err(broken)?;
+        self.wait_for(machine, equipment.lay_out().map_err(broken)?)?;
         greet(self.meeting, self.hellos, rank)?;
         equipment.begin().map_err(broken)?;
         drive(machine, backend, self.iteration, spans)?;
@@ -222,5 +244,25 @@ impl RankJob<'_> {
         // A rank without ops has not waited for anything yet.
         let began = equipment.began.wait().and_then(|()| self.clocks[rank.index()].time_s(&equipment.began));
         began.map_err(broken)
+    }
+
+    /// Waits for the device before the barrier. Looks for the end of the run, as everywhere.
+    fn wait_for(&self, machine: &Machine, event: &Event) -> Result<(), Failure> {
+        let begin = Instant::now();
+        let broken = |error: GpuError| failure(machine, None, FailureKind::Device, error.to_string());
+        while !event.has_passed().map_err(broken)? {
+            let complaints = Complaints { segments: &self.setup.plan.segments };
+            if self.meeting.is_cancelled() {
+                return Err(stopped(machine));
+            }
+            if self.meeting.first_failure().is_some() {
+                return Err(complaints.cancelled(machine));
+            }
+            if begin.elapsed() >= self.setup.stuck_after {
+                return Err(complaints.stuck(machine, None, self.setup.stuck_after));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
     }
 }

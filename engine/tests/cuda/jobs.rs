@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ndarray::Array2;
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Layout};
 use zipwire_emulation::Controls;
 use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, run};
 use zipwire_schedule::plan::Plan;
@@ -22,7 +22,7 @@ pub(crate) fn controls() -> Controls {
 }
 
 /// Dispatch, compute, combine.
-pub(crate) fn layer(protocol: Protocol) -> Plan {
+pub(crate) fn job() -> Job {
     let bytes = Array2::from_elem((RANKS as usize, RANKS as usize), CHUNK);
     let all_to_all = |input, output| Work::AllToAll {
         dtype: DType::Bf16,
@@ -31,7 +31,7 @@ pub(crate) fn layer(protocol: Protocol) -> Plan {
         output: Slot(output),
     };
     let compute = Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] };
-    let job = Job {
+    Job {
         name: "layer",
         rank_count: RANKS,
         slots: vec!["tokens", "expert", "combined"],
@@ -40,9 +40,18 @@ pub(crate) fn layer(protocol: Protocol) -> Plan {
             Segment { name: "expert", work: compute },
             Segment { name: "combine", work: all_to_all(1, 2) },
         ],
-    };
+    }
+}
+
+/// With frames that have kernels.
+pub(crate) fn choice(protocol: Protocol) -> Choice {
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { protocol, form: None, layout: None, order: Order::Rotation, window: None, codec })
+    let layout = (protocol == Protocol::SizeFirst).then_some(Layout::Split);
+    Choice { protocol, form: None, layout, order: Order::Rotation, window: None, codec }
+}
+
+pub(crate) fn layer(protocol: Protocol) -> Plan {
+    plan(&job(), &choice(protocol))
 }
 
 pub(crate) fn payload() -> Payload {
@@ -51,7 +60,7 @@ pub(crate) fn payload() -> Payload {
 }
 
 pub(crate) fn run_with(plan: &Plan, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
-    let devices = devices().unwrap();
+    let devices = devices(RANKS as usize).unwrap();
     let payload = payload();
     let setup = Setup { plan, payload: &payload, iterations: ITERATIONS, stuck_after, devices: &devices };
     run(&setup, &AtomicBool::new(false))

@@ -2,8 +2,10 @@
 //! delays; what must be noticed is noticed, and ends all ranks.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod failures;
 mod jobs;
 mod runs;
+mod scenes;
 mod waits;
 
 use std::process::ExitCode;
@@ -24,7 +26,7 @@ fn main() -> ExitCode {
                 Ok(())
             })
         };
-        [runs::TESTS, waits::TESTS].into_iter().flatten().map(trial).collect()
+        [runs::TESTS, failures::TESTS, scenes::TESTS, waits::TESTS].into_iter().flatten().map(trial).collect()
     };
-    harness(&texts, tests, &[])
+    harness(&texts, tests, scenes::SCENES)
 }

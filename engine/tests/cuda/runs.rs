@@ -8,14 +8,12 @@ use crate::Test;
 use crate::jobs::{ITERATIONS, RANKS, controls, layer, run_well, with_delays};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("runs::every_protocol_with_kernels_delivers", every_protocol_with_kernels_delivers),
+    ("runs::every_protocol_delivers", every_protocol_delivers),
     ("runs::delays_change_nothing", delays_change_nothing),
     ("runs::several_devices_deliver", several_devices_deliver),
     ("runs::spans_are_in_order", spans_are_in_order),
     ("runs::nothing_is_left_on_the_device", nothing_is_left_on_the_device),
 ];
-
-const PROTOCOLS: [Protocol; 2] = [Protocol::Native, Protocol::StaticFirst];
 
 fn delivers(plan: &Plan) {
     let report = run_well(plan);
@@ -23,20 +21,22 @@ fn delivers(plan: &Plan) {
     assert_eq!(report.timeline.iterations.len(), ITERATIONS as usize);
 }
 
-fn every_protocol_with_kernels_delivers() {
-    PROTOCOLS.iter().for_each(|protocol| delivers(&layer(*protocol)));
+fn every_protocol_delivers() {
+    Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol)));
 }
 
 fn delays_change_nothing() {
     for seed in 1..6 {
-        with_delays(seed, || PROTOCOLS.iter().for_each(|protocol| delivers(&layer(*protocol))));
+        with_delays(seed, || Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol))));
     }
 }
 
 fn several_devices_deliver() {
     for count in [2, 3] {
         controls().set_devices(count);
-        with_delays(u64::from(count), || PROTOCOLS.iter().for_each(|protocol| delivers(&layer(*protocol))));
+        with_delays(u64::from(count), || {
+            Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol)));
+        });
         controls().set_devices(1);
     }
 }
@@ -75,6 +75,6 @@ fn spans_are_in_order() {
 
 fn nothing_is_left_on_the_device() {
     let before = controls().live_allocations();
-    PROTOCOLS.iter().for_each(|protocol| delivers(&layer(*protocol)));
+    Protocol::ALL.iter().for_each(|protocol| delivers(&layer(*protocol)));
     assert_eq!(controls().live_allocations(), before);
 }
