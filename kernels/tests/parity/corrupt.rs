@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{Codebook, DType};
+use zipwire_codec::{Codebook, DType, Spec};
 use zipwire_kernels::Fault;
 
 use crate::bench::{Bench, Frame, cpu_frame};
@@ -13,8 +13,14 @@ use crate::content::Content;
 pub(crate) fn flipped_bits(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype);
     let mut rng = ChaCha8Rng::seed_from_u64(9);
-    for content in [Content::Gaussian, Content::Rows, Content::Noise, Content::Special] {
-        let count = 20_011;
+    let kinds = [
+        (Content::Gaussian, 20_011),
+        (Content::Rows, 40_003),
+        (Content::SomeZeros, 32_768),
+        (Content::Noise, 20_011),
+        (Content::Special, 33_000),
+    ];
+    for (content, count) in kinds {
         let values = content.values(dtype, count, 4);
         let whole = bench.on_cpu(&values);
         let damaged = |number: usize| {
@@ -117,4 +123,65 @@ pub(crate) fn books_and_lists(spec: &'static str, dtype: DType) {
     if dtype == DType::F8E5M2 {
         refused(&|frame| frame.dynamic[32 + escapes] |= 0x20, Fault::Codes);
     }
+}
+
+/// Entries, bases, codes and escapes of tiered that no encoder writes, and what the kernels do not know: columns.
+pub(crate) fn tiers(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype);
+    // Groups have bases in bytes or nibbles, or one for all of them.
+    let of_groups = if dtype == DType::Bf16 { 4 } else { 3 };
+    for (content, form) in [(Content::Gaussian, 0), (Content::SomeZeros, 0), (Content::Rows, of_groups)] {
+        // The values of the last group, of the last word of codes and of its last byte are not all there.
+        let values = content.values(dtype, 32_768 + 9_321, 4);
+        let whole = bench.on_cpu(&values);
+        // The entries of the full block and of the other one.
+        let (full, last) = (32, 44);
+        assert_eq!((whole.fixed[full] & 15, whole.fixed[last] & 15), (form, form), "{content:?}: the form");
+        let refused = |change: &dyn Fn(&mut Frame), expected: &[Fault]| {
+            let mut frame = whole.clone();
+            change(&mut frame);
+            assert!(
+                bench.decoded_on_cpu(&frame, values.len()).is_none(),
+                "{content:?}: the CPU accepts {expected:?}"
+            );
+            let found = bench.decode(&[(frame, values.len())]).remove(0).expect_err("it is damaged");
+            assert!(expected.contains(&found), "{content:?}: {found} instead of {expected:?}");
+        };
+        for entry in [full, last] {
+            refused(&|frame| frame.fixed[entry] |= 0x80, &[Fault::Tile]);
+            refused(&|frame| frame.fixed[entry] = 2, &[Fault::Tile]);
+            refused(&|frame| frame.fixed[entry] = 0x30, &[Fault::Tile]);
+            refused(&|frame| frame.fixed[entry] = 0x13, &[Fault::Tile]);
+            refused(&|frame| frame.fixed[entry] = 1, &[Fault::Tile]);
+            refused(&|frame| frame.fixed[entry] |= 0x40, &[Fault::Columns]);
+            refused(&|frame| frame.fixed[entry + 1] = 255, &[Fault::Tile]);
+            // Exponents that the type has not, other ones, and a base that is not used.
+            let of_base = match dtype {
+                DType::Bf16 if form == 0 => Fault::Checksum,
+                DType::Bf16 => Fault::Tile,
+                _ => Fault::Codes,
+            };
+            refused(&|frame| frame.fixed[entry + 1] = 254, &[of_base]);
+            // Another number of values in tier 1, more escapes than values in tier 4, other numbers in tiers 2 and 3.
+            refused(&|frame| frame.fixed[entry + 2] ^= 1, &[Fault::Tile]);
+            refused(&|frame| frame.fixed[entry + 11] |= 0x80, &[Fault::Tile]);
+            refused(&|frame| frame.fixed[entry + 4] ^= 1, &[Fault::Codes, Fault::Length]);
+            refused(&|frame| frame.fixed[entry + 6] ^= 1, &[Fault::Codes, Fault::Length]);
+        }
+        // The last byte of the dynamic section fills up the escapes, if these are no multiple of eight.
+        let escapes = u16::from_le_bytes([whole.fixed[last + 10], whole.fixed[last + 11]]);
+        if !escapes.is_multiple_of(8) {
+            refused(&|frame| *frame.dynamic.last_mut().unwrap() = 1, &[Fault::Codes]);
+        }
+        // So do the last byte of the rest of BF16, and the last bit of each plane of FP8.
+        refused(&|frame| *frame.fixed.last_mut().unwrap() |= 0x80, &[Fault::Codes]);
+    }
+    if dtype == DType::F8E4M3 {
+        return; // Its exponents are too few for columns to differ.
+    }
+    let codec = "tiered:row=8".parse::<Spec>().unwrap().codec();
+    let values = Content::Columns.values(dtype, 40_000, 4);
+    let frame = cpu_frame(&*codec, dtype, &values);
+    assert!(frame.fixed[32] & 0x40 != 0, "there are offsets of columns");
+    assert_eq!(bench.decode(&[(frame, values.len())]), [Err(Fault::Columns)]);
 }

@@ -82,3 +82,33 @@ pub(crate) fn other_options(spec: &'static str, dtype: DType) {
         }
     }
 }
+
+/// Exponents of which many are in every tier, so that what tiers pass on is more than a block of threads has at a time.
+pub(crate) fn long_lists(spec: &'static str, dtype: DType) {
+    let mantissa_bits = match dtype {
+        DType::Bf16 => 7,
+        DType::F8E4M3 => 3,
+        _ => 2,
+    };
+    let values = |spread: u32, number: u32| -> Vec<u8> {
+        let value = |i: u32| {
+            let noise = i.wrapping_add(number << 20).wrapping_mul(0x9e37_79b1) >> 8;
+            // The largest of two, as there are more large exponents than small ones.
+            let exponent = (noise % spread).max((noise >> 8) % spread) + number;
+            (noise >> 16 & 1 | exponent << mantissa_bits).to_le_bytes()
+        };
+        (0..70_000).flat_map(|i| value(i)[..dtype.width()].to_vec()).collect()
+    };
+    let spreads = [4, 7, 9, 11, 12, 13, 14, 16];
+    let all_values: Vec<Vec<u8>> =
+        spreads.iter().zip(0..).map(|(spread, i)| values(*spread, i % 3)).collect();
+    let bench = Bench::new(spec, dtype);
+    // FP8 has not so many exponents.
+    for list in if dtype == DType::Bf16 { 1..5 } else { 1..2 } {
+        // Of the first block: values in tiers 2 to 4, and escapes.
+        let at = 34 + 2 * list;
+        let len = |values| u16::from_le_bytes(*bench.on_cpu(values).fixed[at..].first_chunk().unwrap());
+        assert!(all_values.iter().any(|values| len(values) > 4096), "list {list} is long");
+    }
+    bench.check(&all_values, "long lists");
+}

@@ -60,6 +60,10 @@ fn trials() -> Vec<Trial> {
         if spec == "codebook16" {
             trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));
         }
+        if spec == "tiered" {
+            trials.push(trial("lists_of_several_rounds", frames::long_lists));
+            trials.push(trial("entries_and_tiers_are_checked", corrupt::tiers));
+        }
         trials
     };
     let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();

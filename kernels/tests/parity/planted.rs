@@ -52,6 +52,20 @@ const MISTAKES: &[Mistake] = &[
         from: "block < blocks; ++block) found +=",
         to: "block < 1; ++block) found +=",
     },
+    // What a tier passes on goes where other warps have yet to read.
+    Mistake {
+        name: "a_missing_barrier_in_a_tier",
+        codec: "tiered",
+        from: "as far as this round, no further.\n        __syncthreads();",
+        to: "as far as this round, no further.\n",
+    },
+    // Values that earlier tiers give replace those of later ones that are still to be read.
+    Mistake {
+        name: "a_list_that_is_overwritten",
+        codec: "tiered",
+        from: "            __syncthreads();\n            if (first < count) shared->list",
+        to: "            if (first < count) shared->list",
+    },
 ];
 
 /// What runs with mistaken kernels, in a process of its own.
@@ -59,6 +73,7 @@ pub(crate) const SCENES: &[Scene] = &[
     Scene { name: "window7", run: || parity("window7", &[Content::Rows]) },
     // Several blocks make the book, and what they count differs.
     Scene { name: "codebook16", run: || parity("codebook16", &BY_TURNS) },
+    Scene { name: "tiered", run: || parity("tiered", &[Content::SomeZeros]) },
 ];
 const BY_TURNS: [Content; 5] =
     [Content::Gaussian, Content::Noise, Content::Gaussian, Content::Noise, Content::Gaussian];
