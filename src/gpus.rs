@@ -1,7 +1,7 @@
 //! Runs variants on the GPUs of this machine.
 
 use zipwire_engine::{EngineError, cuda};
-use zipwire_kernels::{Device, GpuError};
+use zipwire_kernels::{Device, GpuError, compiler};
 
 use crate::execute::Outcome;
 use crate::{Cancel, ExecuteError, Executor, Prepared};
@@ -18,6 +18,9 @@ impl Prepared<'_> {
                 return Err(EngineError::Faults);
             }
             cuda::check(plan)?;
+            if plan.codec.is_some() {
+                compiler()?;
+            }
             cuda::check_memory(plan, self.gpus()?)
         };
         check().map_err(|error| self.refused(index, error))
@@ -52,6 +55,11 @@ impl Prepared<'_> {
     }
 
     fn refused(&self, index: usize, error: EngineError) -> ExecuteError {
+        if let EngineError::Gpu(error) = &error
+            && error.is_absence()
+        {
+            return ExecuteError::Unavailable(Executor::Cuda, error.to_string());
+        }
         ExecuteError::Refused(self.experiment.variants[index].name.clone(), Executor::Cuda, error)
     }
 }

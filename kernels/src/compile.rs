@@ -21,7 +21,7 @@ const LIBRARIES: [[&str; 2]; 2] =
 /// # Errors
 /// If there is no compiler, or it refuses the source.
 pub(crate) fn compile(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> {
-    let compiler = version()?;
+    let compiler = compiler()?;
     if let Some(cubin) = cache::load(source.name, &source.text, &compiler, arch) {
         return Ok(cubin);
     }
@@ -31,8 +31,11 @@ pub(crate) fn compile(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> 
     Ok(cubin)
 }
 
-/// The compiler's name and version.
-fn version() -> Result<String, GpuError> {
+/// Name and version of the compiler that kernels take.
+///
+/// # Errors
+/// If there is none.
+pub fn compiler() -> Result<String, GpuError> {
     static SEARCH: Once = Once::new();
     SEARCH.call_once(preload);
     // SAFETY: it tries to load the library and looks at the result; loading NVRTC runs no code that has conditions.

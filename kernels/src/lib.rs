@@ -21,6 +21,7 @@ mod source;
 
 pub use batch::{Block, Contribution, Sum};
 pub use coder::{Coder, Decoder, Encoder, Reducer};
+pub use compile::compiler;
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
 pub use error::GpuError;
 pub use fault::Fault;
