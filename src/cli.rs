@@ -59,7 +59,10 @@ impl Command {
 fn environment() -> String {
     let levels = SimdLevel::ALL.map(SimdLevel::name).join(", ");
     format!(
-        "Environment:\n  {SIMD_VARIABLE}  SIMD level of the codecs: {levels} [default: the best one here]"
+        "Environment:\n  {SIMD_VARIABLE}          SIMD level of the codecs: {levels} [default: the best one here]\n  \
+         ZIPWIRE_NVRTC         folder with NVRTC, which compiles the kernels for a GPU [default: where the linker looks, then \
+         /usr/local/cuda/lib64]\n  \
+         ZIPWIRE_KERNEL_CACHE  folder for compiled kernels, empty for none [default: zipwire/kernels in the user's cache folder]"
     )
 }
 
