@@ -354,6 +354,10 @@ impl<'a> Rendezvous<'a> {
         };
         let bytes = machine.transfer_bytes(machine.transfer(id).0);
         if pacing.wire.send(Parcel { key, bytes, begin_s }).is_err() {
+            // The links stop at the first failure; the note about it is on its way here.
+            if self.fabric.first_failure().is_some() {
+                return Err(self.complaints.cancelled(machine));
+            }
             return Err(self.complaints.confused(machine, &key, "has no links: their thread has ended"));
         }
         let copied = self.copy(machine, id, offer)?;
