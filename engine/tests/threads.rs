@@ -1,52 +1,24 @@
 //! The executor `threads` when all is well, and when it is not: every planted fault ends all ranks with a typed error.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+mod common;
+
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ndarray::Array2;
-use zipwire_codec::DType;
+use common::{RANKS, exchange, job, payload, payload_of, tamper};
 use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
-use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
-use zipwire_schedule::{Choice, FailureKind, Job, Order, Protocol, RunFailure, Segment, Slot, Work, plan};
-use zipwire_traces::{Payload, Rows};
-
-const RANKS: u32 = 4;
-const CHUNK: u64 = 20_000;
+use zipwire_schedule::plan::{Content, OpKind, Plan};
+use zipwire_schedule::{Choice, FailureKind, Order, Protocol, RunFailure, plan};
+use zipwire_traces::Payload;
 
 /// Dispatch, compute, combine among four ranks.
 fn layer(protocol: Protocol) -> Plan {
-    let bytes = Array2::from_elem((RANKS as usize, RANKS as usize), CHUNK);
-    let all_to_all = |input, output| Work::AllToAll {
-        dtype: DType::Bf16,
-        bytes: bytes.clone(),
-        input: Slot(input),
-        output: Slot(output),
-    };
-    let compute = Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] };
-    let job = Job {
-        name: "layer",
-        rank_count: RANKS,
-        slots: vec!["tokens", "expert", "combined"],
-        segments: vec![
-            Segment { name: "dispatch", work: all_to_all(0, 1) },
-            Segment { name: "expert", work: compute },
-            Segment { name: "combine", work: all_to_all(1, 2) },
-        ],
-    };
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { protocol, form: None, layout: None, order: Order::Rotation, window: Some(2), codec })
-}
-
-/// The same rows for the first `segments` segments.
-fn payload_of(segments: usize) -> Payload {
-    let rows = Arc::new(Rows::gaussian(1.0, 7));
-    Payload::new(7, (0..segments).map(|_| Arc::clone(&rows)).collect())
-}
-
-fn payload() -> Payload {
-    payload_of(3)
+    plan(
+        &job(),
+        &Choice { protocol, form: None, layout: None, order: Order::Rotation, window: Some(2), codec },
+    )
 }
 
 fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
@@ -70,20 +42,6 @@ fn failure(plan: &Plan) -> Box<RunFailure> {
     assert!(begin.elapsed() < Duration::from_secs(5), "took {:?}", begin.elapsed());
     assert!(error.ranks.contains(&error.first), "{error:?}");
     error
-}
-
-/// Changes an op of one rank behind the planner's back.
-fn tamper(plan: &mut Plan, rank: usize, op: usize, change: impl FnOnce(&mut OpKind)) {
-    let mut program = (*plan.programs[rank]).clone();
-    change(&mut program.ops[op].kind);
-    plan.programs[rank] = Arc::new(program);
-}
-
-fn exchange(kind: &mut OpKind) -> &mut Exchange {
-    match kind {
-        OpKind::Exchange(exchange) => exchange,
-        other => panic!("{other:?} is no exchange"),
-    }
 }
 
 #[test]

@@ -1,20 +1,18 @@
 //! CUDA C++ to machine code, by NVRTC.
 #![allow(unsafe_code, reason = "NVRTC is a C library")]
 
-use std::env;
-use std::ffi::{CStr, CString};
-use std::path::Path;
+use std::ffi::{CStr, CString, OsString};
+use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::{env, fs};
 
 use cudarc::nvrtc::{result, sys};
 
 use crate::source::Source;
 use crate::{GpuError, cache};
 
-/// The names of NVRTC's two libraries, those of CUDA 13 and 12. The first one of a pair must be loaded first: the second
-/// asks for it by its bare name.
-const LIBRARIES: [[&str; 2]; 2] =
-    [["libnvrtc-builtins.so.13.0", "libnvrtc.so.13"], ["libnvrtc-builtins.so.12.9", "libnvrtc.so.12"]];
+/// Versions of CUDA whose compiler is looked for.
+const VERSIONS: [&str; 2] = ["13", "12"];
 
 /// Machine code for `arch`, such as `sm_90`; from the cache if it is there.
 ///
@@ -37,9 +35,16 @@ pub(crate) fn compile(source: &Source, arch: &str) -> Result<Vec<u8>, GpuError> 
 /// If there is none.
 pub fn compiler() -> Result<String, GpuError> {
     static SEARCH: Once = Once::new();
-    SEARCH.call_once(preload);
-    // SAFETY: it tries to load the library and looks at the result; loading NVRTC runs no code that has conditions.
-    if !unsafe { sys::is_culib_present() } {
+    SEARCH.call_once(|| match env::var_os("ZIPWIRE_NVRTC") {
+        Some(folder) => _ = load_from(Path::new(&folder)),
+        None if is_present() => {}
+        None => {
+            let roots = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
+            let mut roots = roots.chain([OsString::from("/usr/local/cuda")]);
+            roots.any(|root| load_from(&Path::new(&root).join("lib64")));
+        }
+    });
+    if !is_present() {
         return Err(GpuError::NoCompiler);
     }
     let (mut major, mut minor) = (0, 0);
@@ -48,22 +53,28 @@ pub fn compiler() -> Result<String, GpuError> {
     Ok(format!("nvrtc {major}.{minor}"))
 }
 
-/// Loads NVRTC out of a folder that the linker does not look into: what is loaded once is found by its name.
-fn preload() {
-    let named = env::var_os("ZIPWIRE_NVRTC").map(|folder| vec![folder.into()]);
-    let usual = || {
-        let roots = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os);
-        let roots = roots.chain([String::from("/usr/local/cuda").into()]);
-        roots.map(|root| Path::new(&root).join("lib64")).collect::<Vec<_>>()
+/// Whether the linker finds NVRTC, or it is loaded.
+fn is_present() -> bool {
+    // SAFETY: it tries to load the library and looks at the result; loading NVRTC runs no code that has conditions.
+    unsafe { sys::is_culib_present() }
+}
+
+/// Loads NVRTC out of a folder that the linker does not look into; whether it is there. What is loaded once is found by its
+/// name. It asks for its built-in functions by their bare name, so these are loaded before.
+fn load_from(folder: &Path) -> bool {
+    let Some(version) = VERSIONS.into_iter().find(|version| compiler_in(folder, version).exists()) else {
+        return false;
     };
-    for folder in named.unwrap_or_else(usual) {
-        for pair in LIBRARIES.map(|names| names.map(|name| folder.join(name))) {
-            if pair[1].exists() {
-                pair.iter().for_each(|path| load_for_good(path));
-                return;
-            }
-        }
-    }
+    let builtins = format!("libnvrtc-builtins.so.{version}.");
+    let is_builtins =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&builtins));
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(is_builtins).chain([compiler_in(folder, version)]).for_each(|path| load_for_good(&path));
+    true
+}
+
+fn compiler_in(folder: &Path, version: &str) -> PathBuf {
+    folder.join(format!("libnvrtc.so.{version}"))
 }
 
 #[cfg(unix)]

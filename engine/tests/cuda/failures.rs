@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use zipwire_engine::EngineError;
 use zipwire_engine::cuda::{STUCK_AFTER, Setup, check, check_memory, devices, run};
-use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
+use zipwire_schedule::plan::{Content, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Order, Protocol, RunFailure, SegmentId, Stage};
 
 use crate::Test;
-use crate::jobs::{RANKS, choice, controls, job, layer, payload, run_with};
+use crate::common::{RANKS, exchange, job, payload, tamper};
+use crate::jobs::{choice, controls, layer, run_with};
 
 pub(crate) const TESTS: &[Test] = &[
     ("failures::misrouted_frames_are_noticed", misrouted_frames_are_noticed),
@@ -30,20 +31,6 @@ fn failure(plan: &Plan) -> Box<RunFailure> {
     assert!(begin.elapsed() < Duration::from_secs(10), "took {:?}", begin.elapsed());
     assert!(error.ranks.contains(&error.first), "{error:?}");
     error
-}
-
-/// Changes an op of one rank behind the planner's back.
-fn tamper(plan: &mut Plan, rank: usize, op: usize, change: impl FnOnce(&mut OpKind)) {
-    let mut program = (*plan.programs[rank]).clone();
-    change(&mut program.ops[op].kind);
-    plan.programs[rank] = Arc::new(program);
-}
-
-fn exchange(kind: &mut OpKind) -> &mut Exchange {
-    match kind {
-        OpKind::Exchange(exchange) => exchange,
-        other => panic!("{other:?} is no exchange"),
-    }
 }
 
 /// The exchanges of a segment on a rank.

@@ -2,6 +2,8 @@
 //! delays; what must be noticed is noticed, and ends all ranks.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod failures;
 mod jobs;
 mod runs;

@@ -5,7 +5,8 @@ use zipwire_schedule::{Lane, Protocol};
 use zipwire_traces::Span;
 
 use crate::Test;
-use crate::jobs::{ITERATIONS, RANKS, controls, layer, run_well, with_delays};
+use crate::common::RANKS;
+use crate::jobs::{ITERATIONS, controls, layer, run_well, with_delays};
 
 pub(crate) const TESTS: &[Test] = &[
     ("runs::every_protocol_delivers", every_protocol_delivers),

@@ -12,7 +12,6 @@ use crate::error::{GpuError, check};
 #[derive(Debug)]
 pub struct DeviceBuffer {
     address: sys::CUdeviceptr,
-    len: u64,
     device: Device,
 }
 
@@ -47,11 +46,6 @@ impl DeviceBuffer {
     pub fn device(&self) -> &Device {
         &self.device
     }
-
-    /// Its length.
-    pub fn byte_count(&self) -> u64 {
-        self.len
-    }
 }
 
 impl DeviceRegion {
@@ -65,7 +59,7 @@ impl DeviceRegion {
         let room = usize::try_from(len.max(1)).expect("lengths have as many bits as addresses");
         // SAFETY: nothing reads the bytes as anything but bytes.
         let address = check("cuMemAlloc", unsafe { result::malloc_sync(room) })?;
-        let buffer = Arc::new(DeviceBuffer { address, len, device: device.clone() });
+        let buffer = Arc::new(DeviceBuffer { address, device: device.clone() });
         Ok(Self { buffer, offset: 0, len })
     }
 
