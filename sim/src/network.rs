@@ -12,12 +12,19 @@
 mod bundle;
 mod clock;
 mod fill;
+mod hash;
+mod mark;
+mod repair;
+mod share;
+mod sleep;
+mod work;
 
 use zipwire_schedule::LinkId;
 
 use bundle::Bundles;
 use clock::Clocks;
 use fill::Filling;
+pub use work::Work;
 
 /// Ties closer than this, relative to a flow's bytes or to a level, are one event or one level.
 const TIE: f64 = 1e-12;
@@ -63,6 +70,8 @@ pub struct Network {
     is_changed: bool,
     /// Seconds until the next end, unless time or a flow has made it stale.
     next_in_s: Option<f64>,
+    /// Scratch space.
+    near: Vec<u32>,
 }
 
 impl Network {
@@ -82,6 +91,7 @@ impl Network {
             numbers: 0,
             is_changed: false,
             next_in_s: None,
+            near: Vec::new(),
         }
     }
 
@@ -94,12 +104,7 @@ impl Network {
             self.numbers - 1
         });
         self.bundles.enter(flow, links);
-        self.filling.count(links, 1.0);
-        // Any link of the flow will do until the levels are known, except one so much faster than the true
-        // bottleneck that the rounding of its clock would count.
-        let share = |link: &LinkId| self.filling.share(*link);
-        let lowest = links.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
-        let link = lowest.expect("a flow crosses a link").0;
+        let link = self.filling.enter(links.iter().map(|link| link.0), &mut self.bundles);
         self.bundles.put(flow, link);
         self.clocks.enter(flow, link, bytes as f64);
         self.touch();
@@ -122,6 +127,11 @@ impl Network {
         assert!(self.clocks.is_active(flow.0), "flow {} has ended", flow.0);
         self.settle();
         self.clocks.level(self.clocks.bottleneck(flow.0))
+    }
+
+    /// What solving has cost so far.
+    pub fn work(&self) -> Work {
+        self.filling.work
     }
 
     /// Seconds until the next flow ends, infinite when there is none. The filling happens here, once for
@@ -150,19 +160,22 @@ impl Network {
     /// Appends the flows that have ended by now to `ended`, in ascending order.
     pub fn take_ended(&mut self, ended: &mut Vec<FlowId>) {
         let first = ended.len();
-        for link in 0..self.clocks.links() {
+        let mut near = std::mem::take(&mut self.near);
+        self.clocks.near_due(&mut near);
+        for link in near.drain(..) {
             while let Some(flow) = self.clocks.due(link) {
                 self.leave(flow);
                 ended.push(FlowId(flow));
             }
         }
+        self.near = near;
         ended[first..].sort_unstable();
     }
 
     fn leave(&mut self, flow: u32) {
         self.bundles.take(flow, self.clocks.bottleneck(flow));
         self.clocks.leave(flow);
-        self.filling.count(self.bundles.links(flow), -1.0);
+        self.filling.leave(self.bundles.links(flow));
         self.free.push(flow);
         self.touch();
     }

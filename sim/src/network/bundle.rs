@@ -2,16 +2,17 @@
 //!
 //! Filling asks two things about a link: how many of the flows bottlenecked here cross each other link, and
 //! which flows bottlenecked elsewhere cross this one. Both are answered bundle by bundle, so a level is
-//! pushed once per pair of links, however many flows the pair has.
+//! pushed once per pair of links, however many flows the pair has. Links that are far from full can be put to
+//! sleep: bundles that cross them stand apart, and nothing is pushed to them.
 
 use std::collections::HashMap;
 
 use zipwire_schedule::LinkId;
 
+use super::hash::PairHasher;
+
 /// The most links that a flow can cross: as many as a route has.
-pub(super) const MAX_HOPS: usize = 4;
-/// Pairs of hops of one flow.
-const PAIRS: usize = MAX_HOPS * (MAX_HOPS - 1) / 2;
+pub(super) const MAX_HOPS: usize = 8;
 const NONE: u32 = u32::MAX;
 
 /// A bundle in the list of its bottleneck.
@@ -19,8 +20,8 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Outgoing {
     /// The other link that the flows cross.
     pub(super) link: u32,
-    pub(super) flows: u32,
-    bundle: u32,
+    /// How many: a number to multiply with, exact up to 2^24.
+    pub(super) flows: f32,
 }
 
 /// A bundle in the list of the other link.
@@ -31,84 +32,139 @@ pub(super) struct Incoming {
     bundle: u32,
 }
 
-/// A list of flows. Bundles `2 p` and `2 p + 1` are those of one pair of links, from its lower and from its
-/// higher link; they keep their numbers, but are in the lists of the links only while they have flows.
+/// A list of flows. It exists while it has some.
 struct Bundle {
     bottleneck: u32,
     other: u32,
     /// First node of the list.
     head: u32,
+    /// Position in the awake or asleep list of the bottleneck.
     outgoing: u32,
+    /// Position in the list of the other link.
     incoming: u32,
 }
 
-/// The hops of a flow, and its nodes in the bundles that hold it: one for each hop but its bottleneck.
+/// One hop of a flow, which is in a bundle unless it is the flow's bottleneck. Nodes of a flow are consecutive.
 #[derive(Clone, Copy)]
-struct Path {
-    links: [LinkId; MAX_HOPS],
-    pairs: [u32; PAIRS],
-    next: [u32; MAX_HOPS],
-    previous: [u32; MAX_HOPS],
-    count: u8,
+struct Node {
+    /// [`NONE`] behind the last hop.
+    link: u32,
+    bundle: u32,
+    next: u32,
+    previous: u32,
 }
 
-impl Path {
-    const EMPTY: Path = Path {
-        links: [LinkId(NONE); MAX_HOPS],
-        pairs: [NONE; PAIRS],
-        next: [NONE; MAX_HOPS],
-        previous: [NONE; MAX_HOPS],
-        count: 0,
-    };
+impl Node {
+    const EMPTY: Node = Node { link: NONE, bundle: NONE, next: NONE, previous: NONE };
+}
+
+/// Bundles of a bottleneck. What fillings read lies close together: they go through all of it.
+#[derive(Clone, Default)]
+struct List {
+    outgoing: Vec<Outgoing>,
+    /// Which bundle each is.
+    bundles: Vec<u32>,
+}
+
+/// The bundles of a bottleneck, by whether the other link is awake.
+#[derive(Clone, Default)]
+struct Lists {
+    awake: List,
+    asleep: List,
+}
+
+impl Lists {
+    fn of(&self, is_asleep: bool) -> &List {
+        if is_asleep { &self.asleep } else { &self.awake }
+    }
+
+    fn of_mut(&mut self, is_asleep: bool) -> &mut List {
+        if is_asleep { &mut self.asleep } else { &mut self.awake }
+    }
 }
 
 /// The paths of all flows, and the bundles that they are in.
 pub(super) struct Bundles {
-    outgoing: Vec<Vec<Outgoing>>,
+    outgoing: Vec<Lists>,
     incoming: Vec<Vec<Incoming>>,
+    is_asleep: Vec<bool>,
     bundles: Vec<Bundle>,
-    /// Looked up, never iterated: the order of its entries shows nowhere.
-    pair_of: HashMap<[u32; 2], u32>,
-    paths: Vec<Path>,
+    /// Positions in `bundles` that are free.
+    free: Vec<u32>,
+    /// The bundle of each bottleneck and other link. Looked up, never iterated: the order of its entries shows nowhere.
+    index_of: HashMap<u64, u32, PairHasher>,
+    nodes: Vec<Node>,
+    /// Nodes per flow: the most hops that a flow has had.
+    stride: usize,
 }
 
 impl Bundles {
     pub(super) fn new(links: usize) -> Self {
         Self {
-            outgoing: vec![Vec::new(); links],
+            outgoing: vec![Lists::default(); links],
             incoming: vec![Vec::new(); links],
+            is_asleep: vec![false; links],
             bundles: Vec::new(),
-            pair_of: HashMap::new(),
-            paths: Vec::new(),
+            free: Vec::new(),
+            index_of: HashMap::default(),
+            nodes: Vec::new(),
+            stride: 1,
         }
     }
 
     /// Records the path of a new flow, which has no bottleneck yet.
     pub(super) fn enter(&mut self, flow: u32, links: &[LinkId]) {
         assert!(links.len() <= MAX_HOPS, "a flow crosses {} links, at most {MAX_HOPS}", links.len());
-        let mut path = Path { count: links.len() as u8, ..Path::EMPTY };
-        path.links[..links.len()].copy_from_slice(links);
-        for high in 1..links.len() {
-            for low in 0..high {
-                assert!(links[low] != links[high], "a flow crosses link {} twice", links[low].0);
-                path.pairs[pair_index(low, high)] = self.pair(links[low].0, links[high].0);
-            }
+        for (hop, link) in links.iter().enumerate() {
+            assert!(!links[..hop].contains(link), "a flow crosses link {} twice", link.0);
         }
-        if self.paths.len() <= flow as usize {
-            self.paths.resize(flow as usize + 1, Path::EMPTY);
+        if links.len() > self.stride {
+            self.widen(links.len());
         }
-        self.paths[flow as usize] = path;
+        let first = flow as usize * self.stride;
+        let end = first + self.stride;
+        if self.nodes.len() < end {
+            self.nodes.resize(end, Node::EMPTY);
+        }
+        self.nodes[first..end].fill(Node::EMPTY);
+        for (node, link) in self.nodes[first..end].iter_mut().zip(links) {
+            node.link = link.0;
+        }
+    }
+
+    /// Makes room for flows of more hops.
+    fn widen(&mut self, stride: usize) {
+        let old = self.stride as u32;
+        let moved = |node: u32| if node == NONE { NONE } else { node / old * stride as u32 + node % old };
+        let mut nodes = vec![Node::EMPTY; self.nodes.len() / self.stride * stride];
+        for (index, node) in (0..).zip(&self.nodes) {
+            nodes[moved(index) as usize] =
+                Node { next: moved(node.next), previous: moved(node.previous), ..*node };
+        }
+        self.bundles.iter_mut().for_each(|bundle| bundle.head = moved(bundle.head));
+        (self.nodes, self.stride) = (nodes, stride);
+    }
+
+    fn hops(&self, flow: u32) -> &[Node] {
+        let first = flow as usize * self.stride;
+        let nodes = &self.nodes[first..first + self.stride];
+        let count = nodes.iter().position(|node| node.link == NONE).unwrap_or(nodes.len());
+        &nodes[..count]
     }
 
     /// The links that a flow crosses.
-    pub(super) fn links(&self, flow: u32) -> &[LinkId] {
-        let path = &self.paths[flow as usize];
-        &path.links[..usize::from(path.count)]
+    pub(super) fn links(&self, flow: u32) -> impl Iterator<Item = u32> + Clone + '_ {
+        self.hops(flow).iter().map(|node| node.link)
     }
 
-    /// The bundles of the flows that are bottlenecked at `link`.
+    /// The bundles of the flows that are bottlenecked at `link`, of other links that are awake.
     pub(super) fn outgoing(&self, link: u32) -> &[Outgoing] {
-        &self.outgoing[link as usize]
+        &self.outgoing[link as usize].awake.outgoing
+    }
+
+    /// As [`Bundles::outgoing`], of other links that sleep.
+    pub(super) fn outgoing_asleep(&self, link: u32) -> &[Outgoing] {
+        &self.outgoing[link as usize].asleep.outgoing
     }
 
     /// The bundles of the flows that cross `link` and are bottlenecked elsewhere.
@@ -116,119 +172,170 @@ impl Bundles {
         &self.incoming[link as usize]
     }
 
+    /// The bottleneck and the number of flows of each bundle that crosses `link`.
+    pub(super) fn crossing(&self, link: u32) -> impl Iterator<Item = (u32, f64)> + '_ {
+        let is_asleep = self.is_asleep[link as usize];
+        self.incoming[link as usize].iter().map(move |incoming| {
+            let list = self.outgoing[incoming.link as usize].of(is_asleep);
+            let position = self.bundles[incoming.bundle as usize].outgoing;
+            (incoming.link, f64::from(list.outgoing[position as usize].flows))
+        })
+    }
+
+    /// How many flows that are bottlenecked at one link cross another.
+    pub(super) fn flows(&self, bottleneck: u32, other: u32) -> f64 {
+        let bundle = self.index_of.get(&pair(bottleneck, other));
+        bundle.map_or(0.0, |&bundle| {
+            let list = self.outgoing[bottleneck as usize].of(self.is_asleep[other as usize]);
+            f64::from(list.outgoing[self.bundles[bundle as usize].outgoing as usize].flows)
+        })
+    }
+
+    /// Whether there are any.
+    pub(super) fn is_shared(&self, bottleneck: u32, other: u32) -> bool {
+        self.index_of.contains_key(&pair(bottleneck, other))
+    }
+
+    /// Appends them.
+    pub(super) fn collect_shared(&self, bottleneck: u32, other: u32, flows: &mut Vec<u32>) {
+        if let Some(&bundle) = self.index_of.get(&pair(bottleneck, other)) {
+            self.collect_bundle(bundle, flows);
+        }
+    }
+
+    pub(super) fn is_asleep(&self, link: u32) -> bool {
+        self.is_asleep[link as usize]
+    }
+
+    /// Puts a link to sleep or wakes it.
+    pub(super) fn set_asleep(&mut self, link: u32, is_asleep: bool) {
+        if self.is_asleep[link as usize] == is_asleep {
+            return;
+        }
+        for position in 0..self.incoming[link as usize].len() {
+            let Incoming { link: bottleneck, bundle } = self.incoming[link as usize][position];
+            let outgoing = self.unlist_outgoing(bundle);
+            let list = self.outgoing[bottleneck as usize].of_mut(is_asleep);
+            self.bundles[bundle as usize].outgoing = list.bundles.len() as u32;
+            list.outgoing.push(outgoing);
+            list.bundles.push(bundle);
+        }
+        self.is_asleep[link as usize] = is_asleep;
+    }
+
     /// Appends the flows of a bundle.
-    pub(super) fn collect(&self, incoming: &Incoming, flows: &mut Vec<u32>) {
-        let mut node = self.bundles[incoming.bundle as usize].head;
+    pub(super) fn collect(&self, incoming: Incoming, flows: &mut Vec<u32>) {
+        self.collect_bundle(incoming.bundle, flows);
+    }
+
+    fn collect_bundle(&self, bundle: u32, flows: &mut Vec<u32>) {
+        let mut node = self.bundles[bundle as usize].head;
         while node != NONE {
-            let (flow, hop) = split(node);
-            flows.push(flow);
-            node = self.paths[flow as usize].next[hop];
+            flows.push(node / self.stride as u32);
+            node = self.nodes[node as usize].next;
         }
     }
 
     /// Makes `link` the bottleneck of a flow that has none.
     pub(super) fn put(&mut self, flow: u32, link: u32) {
-        let path = self.paths[flow as usize];
-        path.for_each_bundle(link, |index, hop| {
-            if self.bundles[index as usize].head == NONE {
-                self.list(index);
+        let first = flow as usize * self.stride;
+        for index in first..first + self.stride {
+            let other = self.nodes[index].link;
+            if other == NONE {
+                break;
             }
-            let node = flow * MAX_HOPS as u32 + hop as u32;
-            let bundle = &mut self.bundles[index as usize];
-            let head = std::mem::replace(&mut bundle.head, node);
-            self.outgoing[link as usize][bundle.outgoing as usize].flows += 1;
-            self.join(NONE, node);
-            self.join(node, head);
-        });
+            if other == link {
+                continue;
+            }
+            let bundle = self.bundle(link, other);
+            let Bundle { head, outgoing, .. } = &mut self.bundles[bundle as usize];
+            let old = std::mem::replace(head, index as u32);
+            let is_asleep = self.is_asleep[other as usize];
+            self.outgoing[link as usize].of_mut(is_asleep).outgoing[*outgoing as usize].flows += 1.0;
+            let node = &mut self.nodes[index];
+            (node.bundle, node.next, node.previous) = (bundle, old, NONE);
+            if old != NONE {
+                self.nodes[old as usize].previous = index as u32;
+            }
+        }
     }
 
     /// Undoes [`Bundles::put`].
     pub(super) fn take(&mut self, flow: u32, link: u32) {
-        let path = self.paths[flow as usize];
-        path.for_each_bundle(link, |index, hop| {
-            let bundle = &mut self.bundles[index as usize];
-            self.outgoing[link as usize][bundle.outgoing as usize].flows -= 1;
-            if path.previous[hop] == NONE {
-                bundle.head = path.next[hop];
+        let first = flow as usize * self.stride;
+        for index in first..first + self.stride {
+            let Node { link: other, bundle, next, previous } = self.nodes[index];
+            if other == NONE {
+                break;
             }
-            if bundle.head == NONE {
-                self.unlist(index);
+            if other == link {
+                continue;
             }
-            self.join(path.previous[hop], path.next[hop]);
-        });
-    }
-
-    /// Makes two nodes, or a node and an end, consecutive.
-    fn join(&mut self, first: u32, second: u32) {
-        if first != NONE {
-            let (flow, hop) = split(first);
-            self.paths[flow as usize].next[hop] = second;
+            if next != NONE {
+                self.nodes[next as usize].previous = previous;
+            }
+            if previous != NONE {
+                self.nodes[previous as usize].next = next;
+            } else {
+                self.bundles[bundle as usize].head = next;
+            }
+            let position = self.bundles[bundle as usize].outgoing as usize;
+            let is_asleep = self.is_asleep[other as usize];
+            self.outgoing[link as usize].of_mut(is_asleep).outgoing[position].flows -= 1.0;
+            if self.bundles[bundle as usize].head == NONE {
+                self.unlist(bundle);
+            }
         }
-        if second != NONE {
-            let (flow, hop) = split(second);
-            self.paths[flow as usize].previous[hop] = first;
+    }
+
+    /// The bundle of a bottleneck and another link; a new one if no flow has both.
+    fn bundle(&mut self, bottleneck: u32, other: u32) -> u32 {
+        let fresh = self.free.last().copied().unwrap_or(self.bundles.len() as u32);
+        let bundle = *self.index_of.entry(pair(bottleneck, other)).or_insert(fresh);
+        if bundle != fresh {
+            return bundle;
         }
+        let list = self.outgoing[bottleneck as usize].of_mut(self.is_asleep[other as usize]);
+        let incoming = &mut self.incoming[other as usize];
+        let (out, into) = (list.bundles.len() as u32, incoming.len() as u32);
+        let new = Bundle { bottleneck, other, head: NONE, outgoing: out, incoming: into };
+        list.outgoing.push(Outgoing { link: other, flows: 0.0 });
+        list.bundles.push(bundle);
+        incoming.push(Incoming { link: bottleneck, bundle });
+        match self.free.pop() {
+            Some(index) => self.bundles[index as usize] = new,
+            None => self.bundles.push(new),
+        }
+        bundle
     }
 
-    /// The number of a pair of links, which it gets when the first flow crosses both.
-    fn pair(&mut self, a: u32, b: u32) -> u32 {
-        let (low, high) = (a.min(b), a.max(b));
-        let bundles = &mut self.bundles;
-        *self.pair_of.entry([low, high]).or_insert_with(|| {
-            let empty = Bundle { bottleneck: low, other: high, head: NONE, outgoing: NONE, incoming: NONE };
-            bundles.push(Bundle { ..empty });
-            bundles.push(Bundle { bottleneck: high, other: low, ..empty });
-            bundles.len() as u32 / 2 - 1
-        })
-    }
-
-    /// Puts a bundle into the lists of its links.
-    fn list(&mut self, index: u32) {
-        let bundle = &mut self.bundles[index as usize];
-        let outgoing = &mut self.outgoing[bundle.bottleneck as usize];
-        let incoming = &mut self.incoming[bundle.other as usize];
-        bundle.outgoing = outgoing.len() as u32;
-        bundle.incoming = incoming.len() as u32;
-        outgoing.push(Outgoing { link: bundle.other, flows: 0, bundle: index });
-        incoming.push(Incoming { link: bundle.bottleneck, bundle: index });
-    }
-
-    /// Takes a bundle out of the lists of its links.
+    /// Ends a bundle without flows.
     fn unlist(&mut self, index: u32) {
-        let Bundle { bottleneck, other, outgoing: out, incoming: into, .. } = self.bundles[index as usize];
-        let outgoing = &mut self.outgoing[bottleneck as usize];
-        outgoing.swap_remove(out as usize);
-        if let Some(moved) = outgoing.get(out as usize) {
-            self.bundles[moved.bundle as usize].outgoing = out;
-        }
+        self.unlist_outgoing(index);
+        let Bundle { bottleneck, other, incoming: into, .. } = self.bundles[index as usize];
         let incoming = &mut self.incoming[other as usize];
         incoming.swap_remove(into as usize);
         if let Some(moved) = incoming.get(into as usize) {
             self.bundles[moved.bundle as usize].incoming = into;
         }
+        self.index_of.remove(&pair(bottleneck, other));
+        self.free.push(index);
     }
-}
 
-impl Path {
-    /// Visits the bundle and the hop of each other link that a flow bottlenecked at `link` crosses.
-    fn for_each_bundle(&self, link: u32, mut visit: impl FnMut(u32, usize)) {
-        let links = &self.links[..usize::from(self.count)];
-        let own = links.iter().position(|l| l.0 == link).expect("a bottleneck is on the path");
-        for (hop, other) in links.iter().enumerate().filter(|(hop, _)| *hop != own) {
-            visit(2 * self.pairs[pair_index(own, hop)] + u32::from(link > other.0), hop);
+    /// Takes a bundle out of the list of its bottleneck.
+    fn unlist_outgoing(&mut self, index: u32) -> Outgoing {
+        let Bundle { bottleneck, other, outgoing: out, .. } = self.bundles[index as usize];
+        let list = self.outgoing[bottleneck as usize].of_mut(self.is_asleep[other as usize]);
+        list.bundles.swap_remove(out as usize);
+        if let Some(&moved) = list.bundles.get(out as usize) {
+            self.bundles[moved as usize].outgoing = out;
         }
+        list.outgoing.swap_remove(out as usize)
     }
 }
 
-/// Position of an unordered pair of distinct hops.
-fn pair_index(a: usize, b: usize) -> usize {
-    let (low, high) = (a.min(b), a.max(b));
-    high * (high - 1) / 2 + low
-}
-
-/// The flow and the hop of a list node.
-fn split(node: u32) -> (u32, usize) {
-    (node / MAX_HOPS as u32, node as usize % MAX_HOPS)
+fn pair(bottleneck: u32, other: u32) -> u64 {
+    u64::from(bottleneck) << 32 | u64::from(other)
 }
 
 #[cfg(test)]
@@ -237,14 +344,15 @@ mod tests {
 
     /// (other link, flows) of every bundle of a bottleneck.
     fn outgoing(bundles: &Bundles, link: u32) -> Vec<(u32, u32)> {
-        let mut list: Vec<_> = bundles.outgoing(link).iter().map(|o| (o.link, o.flows)).collect();
+        let lists = [bundles.outgoing(link), bundles.outgoing_asleep(link)].concat();
+        let mut list: Vec<_> = lists.iter().map(|o| (o.link, o.flows as u32)).collect();
         list.sort_unstable();
         list
     }
 
     /// (bottleneck, flows in list order) of every bundle that crosses a link.
     fn incoming(bundles: &Bundles, link: u32) -> Vec<(u32, Vec<u32>)> {
-        let flows = |incoming| {
+        let flows = |&incoming: &Incoming| {
             let mut flows = Vec::new();
             bundles.collect(incoming, &mut flows);
             flows
@@ -254,8 +362,7 @@ mod tests {
         list
     }
 
-    #[test]
-    fn bundles_follow_the_bottleneck() {
+    fn three_flows() -> Bundles {
         let links = [LinkId(0), LinkId(1), LinkId(2)];
         let mut bundles = Bundles::new(3);
         bundles.enter(0, &links);
@@ -264,11 +371,18 @@ mod tests {
         for (flow, link) in [(0, 0), (1, 0), (2, 1)] {
             bundles.put(flow, link);
         }
+        bundles
+    }
+
+    #[test]
+    fn bundles_follow_the_bottleneck() {
+        let mut bundles = three_flows();
         assert_eq!(outgoing(&bundles, 0), [(1, 2), (2, 1)]);
         assert_eq!(outgoing(&bundles, 1), [(0, 1)]);
         assert_eq!(incoming(&bundles, 0), [(1, vec![2])]);
         assert_eq!(incoming(&bundles, 1), [(0, vec![1, 0])]);
         assert_eq!(incoming(&bundles, 2), [(0, vec![0])]);
+        assert_eq!((bundles.flows(0, 1), bundles.flows(0, 2), bundles.flows(2, 0)), (2.0, 1.0, 0.0));
 
         bundles.take(0, 0);
         bundles.put(0, 2);
@@ -276,11 +390,12 @@ mod tests {
         assert_eq!(outgoing(&bundles, 2), [(0, 1), (1, 1)]);
         assert_eq!(incoming(&bundles, 0), [(1, vec![2]), (2, vec![0])]);
         assert_eq!(incoming(&bundles, 1), [(0, vec![1]), (2, vec![0])]);
+        assert!(!bundles.is_shared(0, 2) && bundles.is_shared(2, 0));
 
         for (flow, link) in [(0, 2), (1, 0), (2, 1)] {
             bundles.take(flow, link);
         }
-        assert!((0..3).all(|link| bundles.outgoing(link).is_empty() && bundles.incoming(link).is_empty()));
+        assert!((0..3).all(|link| outgoing(&bundles, link).is_empty() && bundles.incoming(link).is_empty()));
     }
 
     #[test]
@@ -296,5 +411,37 @@ mod tests {
         bundles.take(3, 4);
         bundles.take(0, 4);
         assert_eq!((incoming(&bundles, 3), outgoing(&bundles, 4)), (vec![(4, vec![2])], vec![(3, 1)]));
+    }
+
+    #[test]
+    fn sleepers_stand_apart_and_keep_their_flows() {
+        let mut bundles = three_flows();
+        bundles.set_asleep(1, true);
+        let links = |list: &[Outgoing]| list.iter().map(|o| (o.link, o.flows as u32)).collect::<Vec<_>>();
+        assert_eq!(links(bundles.outgoing(0)), [(2, 1)]);
+        assert_eq!(links(bundles.outgoing_asleep(0)), [(1, 2)]);
+        assert_eq!(bundles.crossing(1).collect::<Vec<_>>(), [(0, 2.0)]);
+        bundles.take(1, 0);
+        assert_eq!(bundles.crossing(1).collect::<Vec<_>>(), [(0, 1.0)]);
+        bundles.set_asleep(1, false);
+        assert_eq!(outgoing(&bundles, 0), [(1, 1), (2, 1)]);
+        assert_eq!(links(bundles.outgoing_asleep(0)), []);
+    }
+
+    #[test]
+    fn longer_paths_leave_the_others_as_they_were() {
+        let mut bundles = Bundles::new(6);
+        bundles.enter(0, &[LinkId(0), LinkId(1)]);
+        bundles.put(0, 0);
+        bundles.enter(1, &[LinkId(0), LinkId(1)]);
+        bundles.put(1, 0);
+        let path = [5, 4, 3, 1, 0].map(LinkId);
+        bundles.enter(2, &path);
+        bundles.put(2, 0);
+        assert_eq!(incoming(&bundles, 1), [(0, vec![2, 1, 0])]);
+        assert_eq!(bundles.links(2).collect::<Vec<_>>(), [5, 4, 3, 1, 0]);
+        bundles.take(1, 0);
+        assert_eq!(incoming(&bundles, 1), [(0, vec![2, 0])]);
+        assert_eq!(incoming(&bundles, 5), [(0, vec![2])]);
     }
 }

@@ -66,6 +66,8 @@ pub(super) struct Clocks {
     counts: Vec<u32>,
     tickets: Vec<Ticket>,
     most_bytes: f64,
+    /// Since the start, at any link.
+    highest_level: f64,
     elapsed_s: f64,
 }
 
@@ -79,12 +81,9 @@ impl Clocks {
             counts: vec![0; links],
             tickets: Vec::new(),
             most_bytes: 0.0,
+            highest_level: 0.0,
             elapsed_s: 0.0,
         }
-    }
-
-    pub(super) fn links(&self) -> u32 {
-        self.levels.len() as u32
     }
 
     pub(super) fn level(&self, link: u32) -> f64 {
@@ -93,6 +92,7 @@ impl Clocks {
 
     pub(super) fn set_level(&mut self, link: u32, level: f64) {
         self.levels[link as usize] = level;
+        self.highest_level = self.highest_level.max(level);
     }
 
     /// Flows bottlenecked at a link.
@@ -125,6 +125,17 @@ impl Clocks {
             *reading += level * seconds;
         }
         self.elapsed_s += seconds;
+    }
+
+    /// Appends the links that may have a flow that is due: those that are far from it are left out.
+    pub(super) fn near_due(&self, links: &mut Vec<u32>) {
+        let slack = TIE * self.most_bytes + ROUNDING * self.highest_level * self.elapsed_s;
+        for (link, (first, reading)) in (0..).zip(self.first.iter().zip(&self.readings)) {
+            // Twice the rounding of the head's tag, which the reading does not exceed by more.
+            if first - reading <= slack + 4.0 * ROUNDING * first && first.is_finite() {
+                links.push(link);
+            }
+        }
     }
 
     /// A flow of this link that has moved all its bytes, up to a tie or rounding.

@@ -2,32 +2,27 @@
 //!
 //! The *share* of a link is its capacity left per flow still open. The link with the lowest share is fixed:
 //! the share becomes its level, it becomes the bottleneck of its open flows, and they take their rate from
-//! the other links that they cross. Shares only rise while links are fixed, which is used twice: the lowest
-//! is searched in a small *band* of links below a ceiling, and with shares that may be old, as lower bounds.
-//! The levels of the last filling tell a good ceiling, and their order settles ties, so that a flow does not
-//! move between two equally full links by rounding.
-
-use zipwire_schedule::LinkId;
+//! the other links that they cross. The links that were fixed, in this order, are the *bottlenecks*; all
+//! others have capacity left.
+//!
+//! A filling after few changes repairs the last one ([`super::repair`]); one after many starts from the bottom,
+//! here. Shares only rise while links are fixed, which is used twice: the lowest is searched in a small *band*
+//! of links below a ceiling, and with shares that may be old, as lower bounds. The levels of the last filling
+//! tell a good ceiling, and their order settles ties, so that a flow does not move between two equally full
+//! links by rounding.
 
 use super::TIE;
 use super::bundle::Bundles;
 use super::clock::Clocks;
+use super::mark::Marks;
+use super::share::Share;
+use super::sleep::Sleepers;
+use super::work::Work;
 
 /// Height of a band above the lowest share where the last filling tells none.
 const STRETCH: f64 = 1.02;
-
-/// Capacity left for the flows that are still open, and how many there are.
-#[derive(Clone, Copy)]
-struct Share {
-    left: f64,
-    open: f64,
-}
-
-impl Share {
-    fn value(self) -> f64 {
-        self.left / self.open
-    }
-}
+/// The position of a link that is not in the order.
+pub(super) const NOWHERE: u32 = u32::MAX;
 
 /// A link of the band, with a lower bound of its share; infinite once the link is fixed or has no open flow.
 struct Candidate {
@@ -35,64 +30,142 @@ struct Candidate {
     link: u32,
 }
 
-/// How many flows cross each link, and the order of the last filling.
+/// How many flows cross each link, and the last filling.
 pub(super) struct Filling {
-    /// Capacity, and all flows that cross the link.
-    full: Vec<Share>,
-    /// All links: those with flows of their own by ascending level, then the others.
-    order: Vec<u32>,
-    /// State and scratch space of one filling.
+    pub(super) capacities: Vec<f64>,
+    /// Flows that cross each link.
+    counts: Vec<f64>,
+    /// Capacity, less what flows that are bottlenecked elsewhere take. Of links that sleep it means nothing.
+    pub(super) left: Vec<f64>,
+    /// The bottlenecks by ascending level: every flow is bottlenecked at the first of its links. A link whose last flow
+    /// has gone may stay a while.
+    pub(super) order: Vec<u32>,
+    /// Where in the order each link is.
+    pub(super) position: Vec<u32>,
+    /// By link, of those in the order.
+    pub(super) levels: Vec<f64>,
+    /// Links that are awake and not in the order.
+    pub(super) idle: Vec<u32>,
+    pub(super) sleepers: Sleepers,
+    pub(super) marks: Marks,
+    /// The lowest position in the order that may have to change.
+    pub(super) restart: u32,
+    /// Flows that have come and gone since the last filling.
+    changes: usize,
+    /// Whether the next filling is one from the bottom.
+    is_stale: bool,
+    /// Whether the order holds a link without flows of its own.
+    pub(super) has_dead: bool,
+    pub(super) switching: Vec<u32>,
+    pub(super) work: Work,
     shares: Vec<Share>,
-    is_fixed: Vec<bool>,
-    fixed: Vec<u32>,
     open: Vec<u32>,
     band: Vec<Candidate>,
-    switching: Vec<u32>,
+    is_fixed: Vec<bool>,
     level: f64,
 }
 
 impl Filling {
     pub(super) fn new(capacities: &[f64]) -> Self {
+        let links = capacities.len();
         Self {
-            full: capacities.iter().map(|&left| Share { left, open: 0.0 }).collect(),
-            order: (0..capacities.len() as u32).collect(),
+            capacities: capacities.to_vec(),
+            counts: vec![0.0; links],
+            left: capacities.to_vec(),
+            order: Vec::new(),
+            position: vec![NOWHERE; links],
+            levels: vec![0.0; links],
+            idle: (0..links as u32).collect(),
+            sleepers: Sleepers::new(links),
+            marks: Marks::default(),
+            restart: NOWHERE,
+            changes: 0,
+            is_stale: true,
+            has_dead: false,
+            switching: Vec::new(),
+            work: Work::default(),
             shares: Vec::new(),
-            is_fixed: vec![false; capacities.len()],
-            fixed: Vec::new(),
             open: Vec::new(),
             band: Vec::new(),
-            switching: Vec::new(),
+            is_fixed: vec![false; links],
             level: 0.0,
         }
     }
 
-    /// Adds `change` to the number of flows on each link.
-    pub(super) fn count(&mut self, links: &[LinkId], change: f64) {
-        for link in links {
-            self.full[link.index()].open += change;
+    /// Counts a flow that has come, over `links`; returns the link that is its bottleneck until the next filling.
+    pub(super) fn enter(&mut self, links: impl Iterator<Item = u32> + Clone, bundles: &mut Bundles) -> u32 {
+        self.count(links.clone(), 1.0);
+        let first = links.clone().min_by_key(|&link| self.position[link as usize]);
+        let first = first.filter(|&first| !self.is_stale && self.position[first as usize] != NOWHERE);
+        // Before a filling from the bottom any link would do, except one so much faster than the true bottleneck that
+        // the rounding of its clock would count.
+        let share = |link: &u32| self.capacities[*link as usize] / self.counts[*link as usize];
+        let bottleneck = first.or_else(|| links.clone().min_by(|a, b| share(a).total_cmp(&share(b))));
+        let bottleneck = bottleneck.expect("a flow crosses a link");
+        if !self.is_stale {
+            links.filter(|&link| bundles.is_asleep(link)).for_each(|link| self.sleepers.disturb(link));
+            if self.position[bottleneck as usize] == NOWHERE {
+                self.append(bottleneck, bundles);
+            }
         }
+        bottleneck
     }
 
-    /// Capacity of a link per flow that crosses it.
-    pub(super) fn share(&self, link: LinkId) -> f64 {
-        self.full[link.index()].value()
+    /// Counts a flow that has gone.
+    pub(super) fn leave(&mut self, links: impl Iterator<Item = u32> + Clone) {
+        self.count(links, -1.0);
     }
 
-    /// Recomputes all levels, and moves the flows whose bottleneck has changed.
+    fn count(&mut self, links: impl Iterator<Item = u32> + Clone, change: f64) {
+        for link in links.clone() {
+            self.counts[link as usize] += change;
+        }
+        self.changes += 1;
+        self.is_stale |= self.changes > 8 + self.order.len() / 8;
+        if self.is_stale {
+            return;
+        }
+        for link in links {
+            self.restart = self.restart.min(self.position[link as usize]);
+        }
+        self.marks.truncate(self.restart as usize);
+    }
+
+    /// Recomputes the levels, and moves the flows whose bottleneck has changed.
     pub(super) fn fill(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) {
-        self.shares.clone_from(&self.full);
+        self.work.fillings += 1;
+        if self.is_stale || !self.repair(clocks, bundles) {
+            self.fill_from_the_bottom(clocks, bundles);
+        }
+        (self.restart, self.changes, self.is_stale) = (NOWHERE, 0, false);
+    }
+
+    fn fill_from_the_bottom(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) {
+        self.marks.truncate(0);
+        let full = self.capacities.iter().zip(&self.counts).map(|(&left, &open)| Share { left, open });
+        self.shares.clear();
+        self.shares.extend(full);
         self.level = 0.0;
         self.open.clone_from(&self.order);
+        let others = (0..self.capacities.len() as u32).filter(|&link| self.position[link as usize] == NOWHERE);
+        self.open.extend(others);
+        self.order.clear();
         self.retain_open();
         while !self.open.is_empty() {
-            let ceiling = self.choose_band(clocks);
+            let ceiling = self.choose_band();
             self.fix_band(ceiling, clocks, bundles);
             self.retain_open();
         }
-        let (fixed, is_fixed) = (&mut self.fixed, &mut self.is_fixed);
-        self.order.retain(|&link| !std::mem::take(&mut is_fixed[link as usize]));
-        fixed.append(&mut self.order);
-        std::mem::swap(fixed, &mut self.order);
+        self.position.fill(NOWHERE);
+        for (position, &link) in (0..).zip(&self.order) {
+            self.position[link as usize] = position;
+        }
+        self.is_fixed.fill(false);
+        self.left.clear();
+        self.left.extend(self.shares.iter().map(|share| share.left));
+        self.has_dead = false;
+        self.commit(0, clocks);
+        self.bed(bundles);
     }
 
     fn retain_open(&mut self) {
@@ -101,12 +174,15 @@ impl Filling {
     }
 
     /// Puts all open links below a ceiling into the band, at least one; returns the ceiling.
-    fn choose_band(&mut self, clocks: &Clocks) -> f64 {
-        // As many links as make searching bands and collecting them cost the same. A level of 0 is that of
-        // a link that had no flows of its own: it tells nothing.
-        let count = self.open.len().isqrt();
-        let mut old =
-            self.open[..=count.min(self.open.len() - 1)].iter().rev().map(|&link| clocks.level(link));
+    fn choose_band(&mut self) -> f64 {
+        // As many links as make searching bands and collecting them cost the same. A link that was not in the order has
+        // no level: it tells nothing.
+        let count = self.open.len().isqrt().min(self.open.len() - 1);
+        let old_level = |&link: &u32| match self.position[link as usize] {
+            NOWHERE => 0.0,
+            _ => self.levels[link as usize],
+        };
+        let mut old = self.open[..=count].iter().rev().map(old_level);
         let ceiling = old.find(|&level| level > 0.0).unwrap_or(0.0).max(self.level);
         self.collect_band(ceiling);
         if !self.band.is_empty() {
@@ -139,10 +215,9 @@ impl Filling {
             }
             let tied = lowest * (1.0 + TIE);
             for candidate in band.iter_mut().filter(|candidate| candidate.bound <= tied) {
-                let share = self.shares[candidate.link as usize];
                 // Rounding must not let a level sink below those fixed before.
-                candidate.bound =
-                    if share.open > 0.0 { share.value().max(self.level) } else { f64::INFINITY };
+                let value = self.shares[candidate.link as usize].value();
+                candidate.bound = value.max(self.level);
                 if candidate.bound <= tied {
                     self.level = candidate.bound;
                     self.fix(candidate.link, clocks, bundles);
@@ -157,26 +232,53 @@ impl Filling {
     fn fix(&mut self, link: u32, clocks: &mut Clocks, bundles: &mut Bundles) {
         // Few links gain flows; counts tell which.
         if self.shares[link as usize].open > f64::from(clocks.count(link)) {
-            for incoming in bundles.incoming(link) {
+            for &incoming in bundles.incoming(link) {
                 if !self.is_fixed[incoming.link as usize] {
                     bundles.collect(incoming, &mut self.switching);
                 }
             }
+            self.switch_to(link, clocks, bundles);
         }
+        self.is_fixed[link as usize] = true;
+        self.order.push(link);
+        self.levels[link as usize] = self.level;
+        let lists = [bundles.outgoing(link), bundles.outgoing_asleep(link)];
+        for outgoing in lists.into_iter().flatten() {
+            let share = &mut self.shares[outgoing.link as usize];
+            share.left -= self.level * f64::from(outgoing.flows);
+            share.open -= f64::from(outgoing.flows);
+        }
+        self.work.touches += lists.iter().map(|list| list.len() as u64).sum::<u64>();
+    }
+
+    /// Makes `link` the bottleneck of the flows that were collected.
+    pub(super) fn switch_to(&mut self, link: u32, clocks: &mut Clocks, bundles: &mut Bundles) {
+        self.work.switched += self.switching.len() as u64;
         for flow in self.switching.drain(..) {
-            bundles.take(flow, clocks.bottleneck(flow));
+            let old = clocks.bottleneck(flow);
+            self.sleepers.switched(flow, clocks.level(old));
+            bundles.take(flow, old);
             bundles.put(flow, link);
             clocks.switch(flow, link);
         }
-        clocks.set_level(link, self.level);
-        self.is_fixed[link as usize] = true;
-        self.fixed.push(link);
-        let (level, shares) = (self.level, &mut self.shares[..]);
-        for outgoing in bundles.outgoing(link) {
-            let share = &mut shares[outgoing.link as usize];
-            let flows = f64::from(outgoing.flows);
-            share.left -= level * flows;
-            share.open -= flows;
+    }
+
+    /// Hands the levels from a position on to the clocks. Returns the largest factor by which a rate has grown.
+    pub(super) fn commit(&mut self, first: usize, clocks: &mut Clocks) -> f64 {
+        let mut growth: f64 = 1.0;
+        for flow_growth in self.sleepers.take_switched(clocks, &self.levels) {
+            growth = growth.max(flow_growth);
         }
+        for &link in &self.order[first..] {
+            let (new, old) = (self.levels[link as usize], clocks.level(link));
+            if new != old && clocks.count(link) > 0 {
+                if old > 0.0 {
+                    growth = growth.max(new / old);
+                }
+                clocks.set_level(link, new);
+                self.work.links_relevelled += 1;
+            }
+        }
+        growth
     }
 }

@@ -1,0 +1,193 @@
+//! Links that are far from full sleep: fillings push nothing to them, because nothing that they could find there
+//! would matter.
+//!
+//! A sleeper has room for so much: its flows could grow by a factor before it is full. No flow has grown by more
+//! than the product of the largest factors by which any level has risen in each filling since; while that product
+//! is less than the room, the link cannot be a bottleneck. Beyond, the rates of its flows are summed up again.
+
+use super::bundle::Bundles;
+use super::clock::Clocks;
+use super::fill::Filling;
+
+/// A link is put to sleep if its flows could grow by this factor.
+const ROOM: f64 = 1.5;
+/// A sleeper that is looked at stays asleep if its flows could grow by this factor.
+const LEAST_ROOM: f64 = 1.1;
+/// Fillings between two looks at who could sleep.
+const LOOK: u64 = 32;
+/// Where the product of factors starts again from 1, long before it overflows.
+const MOST_GROWTH: f64 = 1e100;
+
+/// Who sleeps, and until when.
+pub(super) struct Sleepers {
+    sleepers: Vec<u32>,
+    /// The product of factors at which each sleeper must be looked at.
+    wake_at: Vec<f64>,
+    /// The lowest of these.
+    first: f64,
+    /// Product of the factors so far.
+    growth: f64,
+    /// Sleepers that have got flows.
+    disturbed: Vec<u32>,
+    /// Flows that have another bottleneck now, and the level of the old one.
+    switched: Vec<(u32, f64)>,
+}
+
+impl Sleepers {
+    pub(super) fn new(links: usize) -> Self {
+        Self {
+            sleepers: Vec::new(),
+            wake_at: vec![0.0; links],
+            first: f64::INFINITY,
+            growth: 1.0,
+            disturbed: Vec::new(),
+            switched: Vec::new(),
+        }
+    }
+
+    /// A sleeper has got a flow.
+    pub(super) fn disturb(&mut self, link: u32) {
+        self.disturbed.push(link);
+    }
+
+    /// A flow has left a bottleneck of this level.
+    pub(super) fn switched(&mut self, flow: u32, level: f64) {
+        if !self.sleepers.is_empty() && level > 0.0 {
+            self.switched.push((flow, level));
+        }
+    }
+
+    /// The factors by which the rates of flows have changed that have another bottleneck. Of a flow that has switched
+    /// more than once the first entry is right, and the others do no harm: a level between is no lower.
+    pub(super) fn take_switched(&mut self, clocks: &Clocks, levels: &[f64]) -> impl Iterator<Item = f64> {
+        self.switched.drain(..).map(|(flow, old)| levels[clocks.bottleneck(flow) as usize] / old)
+    }
+
+    fn put(&mut self, link: u32, room: f64) {
+        self.wake_at[link as usize] = room * self.growth;
+        self.first = self.first.min(room * self.growth);
+    }
+
+    fn clear(&mut self) {
+        self.sleepers.clear();
+        self.disturbed.clear();
+        (self.first, self.growth) = (f64::INFINITY, 1.0);
+    }
+}
+
+impl Filling {
+    /// After a filling from the bottom: every link that has room sleeps, all others that are no bottleneck are idle.
+    pub(super) fn bed(&mut self, bundles: &mut Bundles) {
+        self.sleepers.clear();
+        self.idle.clear();
+        for link in 0..self.capacities.len() as u32 {
+            let is_ordered = self.position[link as usize] != super::fill::NOWHERE;
+            let room = if is_ordered { 0.0 } else { self.room(link) };
+            bundles.set_asleep(link, room >= ROOM);
+            if room >= ROOM {
+                self.sleepers.sleepers.push(link);
+                self.sleepers.put(link, room);
+            } else if !is_ordered {
+                self.idle.push(link);
+            }
+        }
+    }
+
+    /// By what factor the flows of a link that is awake could grow.
+    fn room(&self, link: u32) -> f64 {
+        let capacity = self.capacities[link as usize];
+        capacity / (capacity - self.left[link as usize]).max(0.0)
+    }
+
+    /// Now and then: idle links that have room go to sleep.
+    pub(super) fn doze(&mut self, bundles: &mut Bundles) {
+        if !self.work.fillings.is_multiple_of(LOOK) {
+            return;
+        }
+        let mut idle = std::mem::take(&mut self.idle);
+        idle.retain(|&link| {
+            let room = self.room(link);
+            if room >= ROOM {
+                bundles.set_asleep(link, true);
+                self.sleepers.sleepers.push(link);
+                self.sleepers.put(link, room);
+            }
+            room < ROOM
+        });
+        self.idle = idle;
+    }
+
+    /// Flows have grown by a factor: looks at the sleepers that may be full now. Those that are nearly so wake up.
+    pub(super) fn stir(&mut self, growth: f64, bundles: &mut Bundles) {
+        self.sleepers.growth *= growth;
+        let mut looked_at = std::mem::take(&mut self.sleepers.disturbed);
+        let mut is_any_awake = false;
+        for link in looked_at.drain(..) {
+            is_any_awake |= self.look_at(link, bundles);
+        }
+        self.sleepers.disturbed = looked_at;
+        if self.sleepers.growth >= self.sleepers.first {
+            for index in 0..self.sleepers.sleepers.len() {
+                let link = self.sleepers.sleepers[index];
+                if self.sleepers.growth >= self.sleepers.wake_at[link as usize] {
+                    self.look_at(link, bundles);
+                }
+            }
+            is_any_awake = true;
+        }
+        if is_any_awake {
+            self.recount(bundles);
+        }
+    }
+
+    /// Sums up the rates over a sleeper. Wakes it if it has little room.
+    fn look_at(&mut self, link: u32, bundles: &mut Bundles) -> bool {
+        if !bundles.is_asleep(link) {
+            return false;
+        }
+        let capacity = self.capacities[link as usize];
+        let rates = bundles.crossing(link).map(|(at, flows)| self.levels[at as usize] * flows);
+        let used: f64 = rates.sum();
+        self.work.touches += bundles.incoming(link).len() as u64;
+        if capacity >= LEAST_ROOM * used {
+            self.sleepers.put(link, capacity / used);
+            return false;
+        }
+        self.left[link as usize] = capacity - used;
+        self.wake(link, bundles);
+        self.idle.push(link);
+        true
+    }
+
+    /// Wakes a link; what marks say of it is not true.
+    fn wake(&mut self, link: u32, bundles: &mut Bundles) {
+        bundles.set_asleep(link, false);
+        self.marks.truncate(0);
+    }
+
+    fn recount(&mut self, bundles: &Bundles) {
+        let sleepers = &mut self.sleepers;
+        sleepers.sleepers.retain(|&link| bundles.is_asleep(link));
+        if sleepers.growth > MOST_GROWTH {
+            sleepers.sleepers.iter().for_each(|&link| sleepers.wake_at[link as usize] /= sleepers.growth);
+            sleepers.growth = 1.0;
+        }
+        let wake_at = sleepers.sleepers.iter().map(|&link| sleepers.wake_at[link as usize]);
+        sleepers.first = wake_at.fold(f64::INFINITY, f64::min);
+    }
+
+    /// Puts a link that was not in the order at its end: flows have it for their bottleneck until the next filling.
+    pub(super) fn append(&mut self, link: u32, bundles: &mut Bundles) {
+        if bundles.is_asleep(link) {
+            self.wake(link, bundles);
+            self.recount(bundles);
+        } else {
+            self.idle.retain(|&idle| idle != link);
+        }
+        let last = self.order.last().map_or(0.0, |&last| self.levels[last as usize]);
+        self.position[link as usize] = self.order.len() as u32;
+        self.levels[link as usize] = last;
+        self.order.push(link);
+        self.restart = self.restart.min(self.position[link as usize]);
+    }
+}
