@@ -104,7 +104,8 @@ impl Network {
             self.numbers - 1
         });
         self.bundles.enter(flow, links);
-        let link = self.filling.enter(links.iter().map(|link| link.0), &mut self.bundles);
+        let path = links.iter().map(|link| link.0);
+        let link = self.filling.enter(path, &mut self.clocks, &mut self.bundles);
         self.bundles.put(flow, link);
         self.clocks.enter(flow, link, bytes as f64);
         self.touch();

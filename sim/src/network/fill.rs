@@ -21,6 +21,8 @@ use super::work::Work;
 
 /// Height of a band above the lowest share where the last filling tells none.
 const STRETCH: f64 = 1.02;
+/// How far apart rates must be for one to lose digits on the clock of the other.
+const FAR: f64 = 1e3;
 /// The position of a link that is not in the order.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
@@ -93,22 +95,34 @@ impl Filling {
     }
 
     /// Counts a flow that has come, over `links`; returns the link that is its bottleneck until the next filling.
-    pub(super) fn enter(&mut self, links: impl Iterator<Item = u32> + Clone, bundles: &mut Bundles) -> u32 {
+    pub(super) fn enter(
+        &mut self,
+        links: impl Iterator<Item = u32> + Clone,
+        clocks: &mut Clocks,
+        bundles: &mut Bundles,
+    ) -> u32 {
         self.count(links.clone(), 1.0);
-        let first = links.clone().min_by_key(|&link| self.position[link as usize]);
-        let first = first.filter(|&first| !self.is_stale && self.position[first as usize] != NOWHERE);
-        // Before a filling from the bottom any link would do, except one so much faster than the true bottleneck that
-        // the rounding of its clock would count.
         let share = |link: &u32| self.capacities[*link as usize] / self.counts[*link as usize];
-        let bottleneck = first.or_else(|| links.clone().min_by(|a, b| share(a).total_cmp(&share(b))));
-        let bottleneck = bottleneck.expect("a flow crosses a link");
-        if !self.is_stale {
-            links.filter(|&link| bundles.is_asleep(link)).for_each(|link| self.sleepers.disturb(link));
-            if self.position[bottleneck as usize] == NOWHERE {
-                self.append(bottleneck, bundles);
-            }
+        let lowest = links.clone().min_by(|a, b| share(a).total_cmp(&share(b)));
+        let lowest = lowest.expect("a flow crosses a link");
+        if self.is_stale {
+            return lowest;
         }
-        bottleneck
+        let lowest_share = share(&lowest);
+        links.clone().filter(|&link| bundles.is_asleep(link)).for_each(|link| self.sleepers.disturb(link));
+        let first = links.min_by_key(|&link| self.position[link as usize]).unwrap_or(lowest);
+        if self.position[first as usize] == NOWHERE {
+            self.insert(lowest, self.order.len(), clocks, bundles);
+            return lowest;
+        }
+        // The first one is as good as any, unless it is so much faster than the true bottleneck that the rounding of its
+        // clock would count.
+        if lowest_share * FAR < self.levels[first as usize] && self.position[lowest as usize] == NOWHERE {
+            let is_lower = |link: &u32| self.levels[*link as usize] <= lowest_share;
+            self.insert(lowest, self.order.partition_point(is_lower), clocks, bundles);
+            return lowest;
+        }
+        first
     }
 
     /// Counts a flow that has gone.

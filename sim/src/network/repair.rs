@@ -145,7 +145,7 @@ impl Filling {
 
     /// Moves the link at position `from` down to `to`. Flows that cross it and a link that is behind it now are its own
     /// from now on.
-    fn rotate(&mut self, to: usize, from: usize, clocks: &mut Clocks, bundles: &mut Bundles) {
+    pub(super) fn rotate(&mut self, to: usize, from: usize, clocks: &mut Clocks, bundles: &mut Bundles) {
         self.marks.truncate(to);
         let link = self.order[from];
         for &behind in &self.order[to..from] {

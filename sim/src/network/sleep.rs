@@ -176,18 +176,18 @@ impl Filling {
         sleepers.first = wake_at.fold(f64::INFINITY, f64::min);
     }
 
-    /// Puts a link that was not in the order at its end: flows have it for their bottleneck until the next filling.
-    pub(super) fn append(&mut self, link: u32, bundles: &mut Bundles) {
+    /// Puts a link that was not in the order into it.
+    pub(super) fn insert(&mut self, link: u32, to: usize, clocks: &mut Clocks, bundles: &mut Bundles) {
         if bundles.is_asleep(link) {
             self.wake(link, bundles);
             self.recount(bundles);
         } else {
             self.idle.retain(|&idle| idle != link);
         }
-        let last = self.order.last().map_or(0.0, |&last| self.levels[last as usize]);
-        self.position[link as usize] = self.order.len() as u32;
-        self.levels[link as usize] = last;
+        let below = to.checked_sub(1).map_or(0.0, |below| self.levels[self.order[below] as usize]);
+        self.levels[link as usize] = below;
         self.order.push(link);
-        self.restart = self.restart.min(self.position[link as usize]);
+        self.rotate(to, self.order.len() - 1, clocks, bundles);
+        self.restart = self.restart.min(to as u32);
     }
 }
