@@ -9,6 +9,6 @@ mod queue;
 mod run;
 mod sizes;
 
-pub use network::{FlowId, Network};
+pub use network::{FlowId, Network, Work};
 pub use run::{Setup, SimError, run};
 pub use sizes::{FrameSizes, SizeError, SizeTable};

@@ -12,12 +12,14 @@
 mod bundle;
 mod clock;
 mod fill;
+mod work;
 
 use zipwire_schedule::LinkId;
 
 use bundle::Bundles;
 use clock::Clocks;
 use fill::Filling;
+pub use work::Work;
 
 /// Ties closer than this, relative to a flow's bytes or to a level, are one event or one level.
 const TIE: f64 = 1e-12;
@@ -115,6 +117,11 @@ impl Network {
     /// Flows that have not ended.
     pub fn active(&self) -> usize {
         self.numbers as usize - self.free.len()
+    }
+
+    /// What solving has cost so far.
+    pub fn work(&self) -> Work {
+        self.filling.work()
     }
 
     /// Bytes per second that an active flow moves at now.

@@ -12,6 +12,7 @@ use zipwire_schedule::LinkId;
 use super::TIE;
 use super::bundle::Bundles;
 use super::clock::Clocks;
+use super::work::Work;
 
 /// Height of a band above the lowest share where the last filling tells none.
 const STRETCH: f64 = 1.02;
@@ -49,6 +50,7 @@ pub(super) struct Filling {
     band: Vec<Candidate>,
     switching: Vec<u32>,
     level: f64,
+    work: Work,
 }
 
 impl Filling {
@@ -63,7 +65,13 @@ impl Filling {
             band: Vec::new(),
             switching: Vec::new(),
             level: 0.0,
+            work: Work::default(),
         }
+    }
+
+    /// What filling has cost so far.
+    pub(super) fn work(&self) -> Work {
+        self.work
     }
 
     /// Adds `change` to the number of flows on each link.
@@ -80,6 +88,7 @@ impl Filling {
 
     /// Recomputes all levels, and moves the flows whose bottleneck has changed.
     pub(super) fn fill(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) {
+        self.work.fillings += 1;
         self.shares.clone_from(&self.full);
         self.level = 0.0;
         self.open.clone_from(&self.order);
@@ -163,6 +172,7 @@ impl Filling {
                 }
             }
         }
+        self.work.switched += self.switching.len() as u64;
         for flow in self.switching.drain(..) {
             bundles.take(flow, clocks.bottleneck(flow));
             bundles.put(flow, link);
@@ -171,6 +181,8 @@ impl Filling {
         clocks.set_level(link, self.level);
         self.is_fixed[link as usize] = true;
         self.fixed.push(link);
+        self.work.links_relevelled += 1;
+        self.work.touches += bundles.outgoing(link).len() as u64;
         let (level, shares) = (self.level, &mut self.shares[..]);
         for outgoing in bundles.outgoing(link) {
             let share = &mut shares[outgoing.link as usize];
