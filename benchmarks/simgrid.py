@@ -25,6 +25,9 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 ZIPWIRE = TARGET / "release" / "zipwire"
 SIMGRID = TARGET / "simgrid-flows"
 LIMIT = 1e-6
+# Where times are compared SimGrid must tell events apart that are less than its default of 1e-9 s apart. Where seconds are
+# compared it has its defaults.
+PRECISE = ["--cfg=surf/precision:1e-13", "--cfg=maxmin/precision:1e-9"]
 MIB = 1 << 20
 
 
@@ -121,7 +124,7 @@ def run(command, **options):
     return result.stdout, cpu_s
 
 
-def simgrid(case, scenario):
+def simgrid(case, scenario, settings=()):
     """(start, finish) of each flow in seconds, seconds of the simulation itself, and of the whole process."""
     graph = json.loads(run([ZIPWIRE, "scenario", "routes", scenario, "--json"])[0])
     lines = [str(len(graph["links"]))]
@@ -133,7 +136,7 @@ def simgrid(case, scenario):
     lines.append(f"{case.order} {len(case.flows)}")
     for (src, dst, size, _), start_s in zip(case.flows, case.not_before_s()):
         lines.append(f"{src} {dst} {size} {start_s!r}")
-    output, cpu_s = run([SIMGRID, "--log=root.thresh:error"], input="\n".join(lines))
+    output, cpu_s = run([SIMGRID, "--log=root.thresh:error", *settings], input="\n".join(lines))
     *times, (_, busy_s) = [line.split() for line in output.splitlines()]
     return [tuple(map(float, pair)) for pair in times], float(busy_s), cpu_s
 
@@ -153,7 +156,7 @@ def in_folder(function, *arguments):
 def compare(folder, case):
     """The worst relative difference of the starts and finishes of all flows."""
     scenario = case.write(folder)
-    ours, (theirs, _, _) = zipwire(scenario, folder), simgrid(case, scenario)
+    ours, (theirs, _, _) = zipwire(scenario, folder), simgrid(case, scenario, PRECISE)
     if len(ours) != len(case.flows) or len(theirs) != len(case.flows):
         sys.exit(f"{case.name}: {len(ours)} and {len(theirs)} of {len(case.flows)} flows have ended")
     # A start is held against the finish: both are points on one clock, and the first starts are at 0.

@@ -1,6 +1,8 @@
 // Flows over links of fixed capacity in SimGrid: pure max-min fairness, latency as a delay of the start.
 //
-//     flows < DESCRIPTION > TIMES
+//     flows [--cfg=SETTING:VALUE...] < DESCRIPTION > TIMES
+//
+// Settings are SimGrid's; those that make it pure max-min are set here.
 //
 // The description, as numbers with blanks between them:
 //
@@ -118,8 +120,7 @@ int main(int argc, char** argv)
 {
     sg4::Engine engine(&argc, argv);
     for (const char* setting : {"network/model:CM02", "network/bandwidth-factor:1", "network/latency-factor:1",
-                                "network/weight-S:0", "network/TCP-gamma:0", "network/crosstraffic:0",
-                                "surf/precision:1e-13", "maxmin/precision:1e-9"})
+                                "network/weight-S:0", "network/TCP-gamma:0", "network/crosstraffic:0"})
         sg4::Engine::set_config(setting);
 
     std::cin.exceptions(std::ios::failbit | std::ios::badbit);

@@ -116,7 +116,7 @@ pub const CASES: &[SimCase] = &[
     flat("equal-flat-1024", 1024, EQUAL),
     nodes("equal-nodes-1024", 1024, EQUAL),
     flat("rounds-flat-1024", 1024, Load::Rounds),
-    long(nodes("rounds-nodes-1024", 1024, Load::Rounds)),
+    nodes("rounds-nodes-1024", 1024, Load::Rounds),
     long(flat("rounds-flat-4096", 4096, Load::Rounds)),
     nodes("simulator-moe-64", 64, Load::Scenario(Workload::Moe)),
     nodes("simulator-unequal-64", 64, Load::Scenario(Workload::Unequal)),
