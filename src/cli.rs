@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use zipwire::bench::Level;
 use zipwire::codec::{Layout, SimdLevel};
 use zipwire::{Executor, SIMD_VARIABLE};
 
@@ -163,6 +164,27 @@ pub(crate) enum BenchCommand {
     Codec(BenchCodecArgs),
     /// Speed of the kernels on a GPU beside copies on it, after a comparison with the CPU's frames.
     Gpu(BenchGpuArgs),
+    /// Seconds of a core and memory that simulating takes.
+    Sim(BenchSimArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchSimArgs {
+    /// Scenario files to measure, every one at each level that can play it.
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// Cases by name, separated by commas, or `all` [default: all that take seconds, unless there are scenarios].
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) cases: Vec<String>,
+    /// Only this level: network or simulator.
+    #[arg(long, value_name = "LEVEL", value_parser = crate::commands::bench_sim::level)]
+    pub(crate) level: Option<Level>,
+    /// Print the rows as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Measure in this process instead of one for each row.
+    #[arg(long, hide = true)]
+    pub(crate) alone: bool,
 }
 
 #[derive(Debug, Args)]
@@ -219,6 +241,24 @@ pub(crate) struct BenchCodecArgs {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct RoutesArgs {
+    /// The scenario file.
+    pub(crate) scenario: PathBuf,
+    /// Replace a value of the scenario, for instance `cluster.nodes=4`; may be given several times.
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Only routes from this rank.
+    #[arg(long, value_name = "RANK")]
+    pub(crate) src: Option<u32>,
+    /// Only routes to this rank.
+    #[arg(long, value_name = "RANK")]
+    pub(crate) dst: Option<u32>,
+    /// Print links and routes as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScenarioCommand {
     /// Resolve and plan a scenario without running it.
@@ -229,6 +269,8 @@ pub(crate) enum ScenarioCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print the links of the cluster, and those that each transfer crosses.
+    Routes(RoutesArgs),
     /// Print a JSON Schema of the scenario language, for editors.
     Schema,
     /// List the scenario files below a folder.

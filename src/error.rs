@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use zipwire::bench::{BenchError, GpuBenchError};
+use zipwire::bench::{BenchError, GpuBenchError, SimBenchError};
 use zipwire::kernels::GpuError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::traces::TraceError;
@@ -34,6 +34,10 @@ pub(crate) enum CliError {
     #[error(transparent)]
     GpuBench(#[from] GpuBenchError),
     #[error(transparent)]
+    SimBench(SimBenchError),
+    #[error("cannot measure `{name}` in a process of its own: {why}")]
+    Child { name: String, why: String },
+    #[error(transparent)]
     Traces(#[from] TraceError),
     #[error(transparent)]
     Codebook(#[from] CodebookFileError),
@@ -53,6 +57,16 @@ impl From<ScenarioError> for CliError {
     }
 }
 
+impl From<SimBenchError> for CliError {
+    fn from(error: SimBenchError) -> Self {
+        match error {
+            SimBenchError::Scenario(error) => Self::Scenario(error),
+            SimBenchError::Execute(error) => Self::Execute(error),
+            error => Self::SimBench(error),
+        }
+    }
+}
+
 impl CliError {
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
@@ -67,7 +81,9 @@ impl CliError {
             }
             Self::Execute(ExecuteError::Cancelled)
             | Self::Bench(BenchError::Cancelled)
-            | Self::GpuBench(GpuBenchError::Cancelled) => STOPPED,
+            | Self::GpuBench(GpuBenchError::Cancelled)
+            | Self::SimBench(SimBenchError::Cancelled) => STOPPED,
+            Self::SimBench(SimBenchError::UnknownCase { .. } | SimBenchError::NotBurst { .. }) => USAGE,
             Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => UNAVAILABLE,
             Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
             Self::Execute(ExecuteError::Unavailable(..)) => UNAVAILABLE,
@@ -85,6 +101,8 @@ impl CliError {
             Self::Execute(_)
             | Self::Bench(_)
             | Self::GpuBench(_)
+            | Self::SimBench(_)
+            | Self::Child { .. }
             | Self::Failed { .. }
             | Self::Signals(_)
             | Self::Profile { .. }

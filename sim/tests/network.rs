@@ -284,6 +284,24 @@ fn a_late_gpu_delays_only_its_own_transfers() {
     }
 }
 
+/// 4 GPUs on a shared bus, x per pair: the bus has 12x to move. While GPU 1 is late the other six pairs keep it busy for
+/// 6x, so being late by as much costs nothing, and only what is beyond costs time.
+#[test]
+fn a_busy_bus_hides_a_late_gpu() {
+    let (x, bandwidth) = (1_000_000, 1e9);
+    let pairs = (0..4).flat_map(|src| (0..4).map(move |dst| (src, dst))).filter(|(src, dst)| src != dst);
+    let transfers = |late_s: f64| -> Vec<Transfer> {
+        let start_s = |src, dst| if src == 1 || dst == 1 { late_s } else { 0.0 };
+        let transfer = |(src, dst)| Transfer { links: vec![LinkId(0)], bytes: x, start_s: start_s(src, dst) };
+        pairs.clone().map(transfer).collect()
+    };
+    let pair_s = x as f64 / bandwidth;
+    for late in [0.0, 0.5, 1.0, 3.0, 5.9, 6.0, 6.5, 20.0] {
+        let run = play(&[bandwidth], &transfers(late * pair_s));
+        assert_close(last(&run.finish_s), f64::max(12.0, late + 6.0) * pair_s);
+    }
+}
+
 // Against the oracle.
 
 /// Uniform in the exponent.

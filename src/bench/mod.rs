@@ -3,7 +3,11 @@
 mod codec;
 mod contender;
 mod gpu;
+mod sim;
 
 pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec, pages};
 pub use contender::Contender;
 pub use gpu::{GpuBenchError, GpuReport, GpuRow, GpuSettings, bench_gpu};
+pub use sim::{
+    CASES, Level, SimBenchError, SimCase, SimRow, WorkPerEvent, bench_sim, bench_sim_scenario, can_play,
+};

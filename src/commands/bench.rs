@@ -27,6 +27,7 @@ pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliErro
     match command {
         BenchCommand::Codec(args) => codec(args, cancel),
         BenchCommand::Gpu(args) => super::bench_gpu::run(args, cancel),
+        BenchCommand::Sim(args) => super::bench_sim::run(args, cancel),
     }
 }
 

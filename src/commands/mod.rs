@@ -2,9 +2,11 @@
 
 pub(crate) mod bench;
 mod bench_gpu;
+pub(crate) mod bench_sim;
 pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;
+mod routes;
 pub(crate) mod run;
 pub(crate) mod scenario;
 pub(crate) mod validate;

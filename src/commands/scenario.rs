@@ -1,4 +1,4 @@
-//! `zipwire scenario check|schema|list`: what a file says, or may say, before anything runs.
+//! `zipwire scenario check|routes|schema|list`: what a file says, or may say, before anything runs.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use crate::table;
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
         ScenarioCommand::Check { scenario, json } => check(scenario, *json, cancel),
+        ScenarioCommand::Routes(args) => super::routes::run(args),
         ScenarioCommand::Schema => schema(),
         ScenarioCommand::List { folder, json } => list(folder, *json),
     }
