@@ -5,6 +5,7 @@ mod bench_gpu;
 pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;
+mod presets;
 pub(crate) mod run;
 pub(crate) mod scenario;
 pub(crate) mod validate;
