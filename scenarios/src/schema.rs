@@ -180,7 +180,7 @@ impl Schema {
     }
 
     /// Any table with this key, for conditions.
-    pub(crate) fn with_key(key: &str, value: Schema) -> Self {
+    pub(crate) fn with_key(key: &str, value: &Schema) -> Self {
         Self(json!({ "type": "object", "required": [key], "properties": { key: value.0 } }))
     }
 

@@ -146,7 +146,9 @@ pub(super) fn schema() -> Schema {
 
 /// A topology of one of these kinds, by name or as a table, whatever else is in it.
 pub(super) fn of_kind(kinds: &[&'static str]) -> Schema {
-    one_of([names(kinds.iter().copied()), Schema::with_key("kind", names(kinds.iter().copied()))])
+    let kind = names(kinds.iter().copied());
+    let table = Schema::with_key("kind", &kind);
+    one_of([kind, table])
 }
 
 /// The topologies whose routes are in no table.
