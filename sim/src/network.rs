@@ -123,11 +123,6 @@ impl Network {
         self.numbers as usize - self.free.len()
     }
 
-    /// What solving has cost so far.
-    pub fn work(&self) -> Work {
-        self.filling.work()
-    }
-
     /// Bytes per second that an active flow moves at now.
     pub fn rate(&mut self, flow: FlowId) -> f64 {
         assert!(self.clocks.is_active(flow.0), "flow {} has ended", flow.0);

@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 mod routes;
+mod presets;
 pub(crate) mod run;
 pub(crate) mod scenario;
 pub(crate) mod validate;
