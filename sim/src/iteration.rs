@@ -7,6 +7,7 @@ use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKe
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_traces::Span;
 
+use crate::meter::Meter;
 use crate::network::{FlowId, Network};
 use crate::queue::{Event, Queue};
 use crate::run::{Setup, SimError};
@@ -59,6 +60,7 @@ pub(crate) struct Iteration<'a> {
     /// Seconds since the barrier before the iteration.
     now_s: f64,
     spans: &'a mut Vec<Span>,
+    meter: &'a mut Meter,
 }
 
 impl<'a> Iteration<'a> {
@@ -67,6 +69,7 @@ impl<'a> Iteration<'a> {
         index: u32,
         machines: Vec<Machine>,
         spans: &'a mut Vec<Span>,
+        meter: &'a mut Meter,
     ) -> Self {
         let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
         let faults = FaultPlan::new(setup.plan, setup.faults, index);
@@ -84,6 +87,7 @@ impl<'a> Iteration<'a> {
             index,
             hosts,
             spans,
+            meter,
         }
     }
 
@@ -112,6 +116,7 @@ impl<'a> Iteration<'a> {
             if flow_s.min(event_s).is_infinite() {
                 return Err(SimError::Stalled { waiting: self.waiting() });
             }
+            self.meter.pass(flow_s.min(event_s), &mut self.network);
             if flow_s <= event_s {
                 self.network.advance(flow_in_s);
                 self.now_s = flow_s;
@@ -120,6 +125,9 @@ impl<'a> Iteration<'a> {
                 self.now_s = event_s;
             }
             self.network.take_ended(&mut ended);
+            if !ended.is_empty() {
+                self.meter.change(self.now_s);
+            }
             for flow in ended.drain(..) {
                 let transit = self.flows.remove(&flow).expect("every flow is a transfer");
                 self.deliver(transit);
@@ -186,6 +194,7 @@ impl<'a> Iteration<'a> {
                 } else {
                     let flow = self.network.add(self.setup.topology.route(src, dst).links(), bytes);
                     self.flows.insert(flow, transit);
+                    self.meter.change(self.now_s);
                 }
             }
             Event::Arrives { transit, .. } => self.arrive(transit),

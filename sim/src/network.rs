@@ -12,6 +12,7 @@
 mod bundle;
 mod clock;
 mod fill;
+mod usage;
 
 use zipwire_schedule::LinkId;
 

@@ -168,7 +168,7 @@ mod tests {
     fn timeline(rank_count: u32, iterations: &[(f64, f64)], spans: Vec<Span>) -> Timeline {
         let time = |&(begin_s, end_s): &(f64, f64)| IterationTime { begin_s, length_s: end_s - begin_s };
         let iterations = iterations.iter().map(time).collect();
-        Timeline { spans, rank_count, segments: vec!["dispatch"], iterations }
+        Timeline { spans, rank_count, segments: vec!["dispatch"], iterations, link_usage: None }
     }
 
     #[test]

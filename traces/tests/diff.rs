@@ -66,7 +66,7 @@ fn timeline() -> Timeline {
     let iteration =
         |index: u32| IterationTime { begin_s: f64::from(index) * ITERATION_S, length_s: ITERATION_S };
     let iterations = (0..ITERATIONS).map(iteration).collect();
-    Timeline { spans, rank_count: 2, segments: vec!["dispatch", "expert"], iterations }
+    Timeline { spans, rank_count: 2, segments: vec!["dispatch", "expert"], iterations, link_usage: None }
 }
 
 /// The text of `timeline`'s trace.
@@ -375,7 +375,7 @@ mod bad_files {
             (
                 "\"clock\":\"virtual\"",
                 "\"clock\":\"sun\"",
-                "unknown variant `sun`, expected `virtual` or `monotonic`",
+                "unknown variant `sun`, expected one of `virtual`, `monotonic`, `device`",
             ),
         ];
         for (from, to, reason) in cases {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::TraceMeta;
+use super::links::LinkTracks;
 use super::track::{Track, Tracks};
 
 /// What a slice tells when it is clicked. Absent where it does not apply.
@@ -65,12 +66,13 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, first: true })
     }
 
-    pub(super) fn process(&mut self, rank: u32) -> io::Result<()> {
+    /// Names a process; processes are shown in the order of their ids.
+    pub(super) fn process(&mut self, pid: u64, name: impl fmt::Display) -> io::Result<()> {
         self.line(format_args!(
-            r#"{{"ph":"M","name":"process_name","pid":{rank},"args":{{"name":"rank {rank}"}}}}"#
+            r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":"{name}"}}}}"#
         ))?;
         self.line(format_args!(
-            r#"{{"ph":"M","name":"process_sort_index","pid":{rank},"args":{{"sort_index":{rank}}}}}"#
+            r#"{{"ph":"M","name":"process_sort_index","pid":{pid},"args":{{"sort_index":{pid}}}}}"#
         ))
     }
 
@@ -115,6 +117,21 @@ impl<W: Write> Writer<W> {
         ))
     }
 
+    /// A counter that belongs to no rank has `tenths` tenths from now on.
+    pub(super) fn counter(
+        &mut self,
+        ns: i64,
+        pid: u64,
+        name: &str,
+        unit: &str,
+        tenths: u32,
+    ) -> io::Result<()> {
+        let (ts, whole, tenth) = (Micros(ns), tenths / 10, tenths % 10);
+        self.line(format_args!(
+            r#"{{"ph":"C","pid":{pid},"ts":{ts},"name":"{name}","args":{{"{unit}":{whole}.{tenth}}}}}"#
+        ))
+    }
+
     pub(super) fn in_flight(&mut self, ns: i64, rank: u32, bytes: u64) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
@@ -138,9 +155,9 @@ impl<W: Write> Writer<W> {
         ))
     }
 
-    pub(super) fn end(mut self, meta: &TraceMeta) -> io::Result<()> {
+    pub(super) fn end(mut self, meta: &TraceMeta, links: Option<&LinkTracks>) -> io::Result<()> {
         self.out.write_all(b"\n],\"otherData\":")?;
-        let other = json!({
+        let mut other = json!({
             "scenario": meta.scenario,
             "variant": meta.variant,
             "executor": meta.executor,
@@ -149,6 +166,16 @@ impl<W: Write> Writer<W> {
             "clock": meta.clock,
             "codec": meta.codec,
         });
+        if let Some(links) = links {
+            other["links"] = json!({
+                "busy": links.busy,
+                "drawn": links.tracks.len(),
+                "samples": links.samples,
+                "values": "percent of the capacity in use at the moment of the sample",
+                "left_out": "of the states that last less than `least_distance_us`, some",
+                "least_distance_us": 1e6 * links.least_distance_s,
+            });
+        }
         serde_json::to_writer(&mut self.out, &other)?;
         self.out.write_all(b"}\n")?;
         self.out.flush()

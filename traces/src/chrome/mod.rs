@@ -2,7 +2,8 @@
 //!
 //! A process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-lanes (`tx`, `tx 2`, ...),
 //! because viewers drop complete events that overlap on a thread. An arrow leads from each send to its receive,
-//! a counter per rank shows the bytes of its open sends, and a track above the ranks shows the iterations.
+//! a counter per rank shows the bytes of its open sends, and a track above the ranks shows the iterations. Below the ranks,
+//! a process of its own has a counter per link of the cluster ([`links`]).
 //!
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
@@ -10,6 +11,7 @@
 mod event;
 mod flight;
 mod flow;
+mod links;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ mod track;
 use std::io::{self, BufWriter, Write};
 
 use event::{Args, Point, Writer};
+use links::{LinkTrack, LinkTracks};
 pub use read::{Trace, TracedSpan, read_chrome};
 use track::{Tracks, nanoseconds};
 
@@ -36,11 +39,14 @@ pub struct TraceMeta {
     pub seed: u64,
     /// Digest of the plan that ran.
     pub plan_digest: String,
-    /// What the times are: `virtual` in simulation, `monotonic` for real runs.
+    /// What the times are: `virtual` in simulation, `monotonic` on threads, `device` where GPUs tell them.
     pub clock: &'static str,
     /// Codec of the variant; `None` if nothing was coded.
     pub codec: Option<String>,
 }
+
+/// Most bytes of the counters of links.
+const LINK_BYTES: u64 = 6_000_000;
 
 /// Writes `timeline` as a Chrome trace, one event a line, in the order of time. Needs a few words of memory per span;
 /// the text is never held.
@@ -51,12 +57,19 @@ pub fn write_chrome(timeline: &Timeline, meta: &TraceMeta, out: impl Write) -> i
     let tracks = Tracks::assign(timeline);
     let mut writer = Writer::begin(BufWriter::new(out))?;
     for rank in 0..timeline.rank_count {
-        writer.process(rank)?;
+        writer.process(rank.into(), format_args!("rank {rank}"))?;
+    }
+    // Behind all ranks, and no id of a thread.
+    let links_pid = u64::from(timeline.rank_count) + tracks.tracks.len() as u64;
+    let links = timeline.link_usage.as_ref().map(|usage| LinkTracks::of(usage, LINK_BYTES));
+    let links = links.filter(|links| !links.tracks.is_empty());
+    if links.is_some() {
+        writer.process(links_pid, "links")?;
     }
     for track in &tracks.tracks {
         writer.thread(track)?;
     }
-    for (ns, event) in events(timeline, &tracks) {
+    for (ns, event) in events(timeline, &tracks, links.as_ref()) {
         match event {
             Event::IterationEnd { .. } => writer.iteration_end(ns)?,
             Event::IterationBegin { iteration } => writer.iteration_begin(ns, iteration)?,
@@ -67,9 +80,14 @@ pub fn write_chrome(timeline: &Timeline, meta: &TraceMeta, out: impl Write) -> i
             Event::FlowBegin { id, span } => writer.flow("s", id, Point::of(&tracks, span, ns))?,
             Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(&tracks, span, ns))?,
             Event::InFlight { rank, bytes } => writer.in_flight(ns, rank, bytes)?,
+            Event::Link { track, used } => {
+                let LinkTrack { name, unit, .. } =
+                    &links.as_ref().expect("links that are drawn").tracks[track];
+                writer.counter(ns, links_pid, name, unit, used)?;
+            }
         }
     }
-    writer.end(meta)
+    writer.end(meta, links.as_ref())
 }
 
 /// What happens at one instant. Events of the same instant come in the order of the variants: a slice is open
@@ -82,10 +100,11 @@ enum Event {
     FlowBegin { id: usize, span: usize },
     FlowEnd { id: usize, span: usize },
     InFlight { rank: u32, bytes: u64 },
+    Link { track: usize, used: u32 },
 }
 
 /// All events with their times in nanoseconds, in the order of time.
-fn events(timeline: &Timeline, tracks: &Tracks) -> Vec<(i64, Event)> {
+fn events(timeline: &Timeline, tracks: &Tracks, links: Option<&LinkTracks>) -> Vec<(i64, Event)> {
     let mut events = Vec::with_capacity(4 * timeline.spans.len());
     for (iteration, &IterationTime { begin_s, length_s }) in timeline.iterations.iter().enumerate() {
         let begin_ns = nanoseconds(begin_s);
@@ -101,6 +120,9 @@ fn events(timeline: &Timeline, tracks: &Tracks) -> Vec<(i64, Event)> {
     }
     for (ns, rank, bytes) in flight::bytes_in_flight(&timeline.spans, &tracks.slices) {
         events.push((ns, Event::InFlight { rank, bytes }));
+    }
+    for (track, link) in links.iter().flat_map(|links| &links.tracks).enumerate() {
+        events.extend(link.changes.iter().map(|&(ns, used)| (ns, Event::Link { track, used })));
     }
     events.sort_unstable();
     events

@@ -132,6 +132,7 @@ struct Meta {
 enum Clock {
     Virtual,
     Monotonic,
+    Device,
 }
 
 impl From<Meta> for TraceMeta {
@@ -140,6 +141,7 @@ impl From<Meta> for TraceMeta {
         let clock = match clock {
             Clock::Virtual => "virtual",
             Clock::Monotonic => "monotonic",
+            Clock::Device => "device",
         };
         Self { scenario, variant, executor, seed, plan_digest, clock, codec }
     }
@@ -203,6 +205,9 @@ struct RawArgs<'a> {
     tag: u32,
     bytes: u64,
     bytes_coded: Option<u64>,
+    /// Of a process.
+    #[serde(borrow)]
+    name: Cow<'a, str>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Events<'a> {
@@ -238,7 +243,10 @@ impl<'a> Event<'a> {
     /// `None` for what is skipped.
     fn of(raw: RawEvent<'a>) -> Result<Option<Self>, String> {
         let event = match (&*raw.ph, &*raw.cat, &*raw.name) {
-            ("M", _, "process_name") => Self::Rank { rank: given(raw.pid, "pid")? },
+            // The others hold counters.
+            ("M", _, "process_name") if raw.args.name.starts_with("rank ") => {
+                Self::Rank { rank: given(raw.pid, "pid")? }
+            }
             ("b", "iteration", _) => Self::IterationBegin {
                 iteration: given(raw.args.iteration, "args.iteration")?,
                 ns: whole_ns(raw.ts, "ts")?,
