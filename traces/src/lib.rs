@@ -31,7 +31,7 @@ mod tensor;
 mod transfers;
 
 pub use bandwidth::Bandwidths;
-pub use chrome::{Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
+pub use chrome::{Limit, Sampling, Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
 pub use deviation::Deviation;
 pub use diff::{Comparison, Diff, Group, Pair, Total};
 pub use error::TraceError;

@@ -130,7 +130,7 @@ mod tests {
             assert!(series.least_distance_s() < 100.0);
             let kept: Vec<f64> = series.rows().map(|(_, row)| row[0]).collect();
             let mut long = (0..60_000).filter(|index| index % 10_000 == 9_999);
-            assert!(long.all(|index| kept.contains(&(index as f64))));
+            assert!(long.all(|index| kept.contains(&f64::from(index))));
         }
     }
 

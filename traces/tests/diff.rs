@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 use zipwire_traces::{
-    Comparison, Diff, IterationTime, Span, Timeline, Total, Trace, TraceError, TraceMeta, read_chrome,
+    Comparison, Diff, IterationTime, Limit, Span, Timeline, Total, Trace, TraceError, TraceMeta, read_chrome,
     write_chrome,
 };
 
@@ -72,7 +72,7 @@ fn timeline() -> Timeline {
 /// The text of `timeline`'s trace.
 fn written(timeline: &Timeline) -> String {
     let mut text = Vec::new();
-    write_chrome(timeline, &meta(), &mut text).unwrap();
+    write_chrome(timeline, &meta(), &Limit { bytes: u64::MAX, ranks_per_node: 1 }, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 

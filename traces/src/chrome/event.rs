@@ -9,9 +9,12 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::json;
 
-use super::TraceMeta;
 use super::links::LinkTracks;
 use super::track::{Track, Tracks};
+use super::{Sampling, TraceMeta};
+
+/// Category of slices that stand for several spans.
+pub(super) const MERGED: &str = "merged";
 
 /// What a slice tells when it is clicked. Absent where it does not apply.
 #[derive(Serialize)]
@@ -19,7 +22,12 @@ pub(super) struct Args<'a> {
     pub(super) iteration: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) segment: Option<&'static str>,
-    pub(super) op: u32,
+    /// Absent where a slice stands for several spans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) op: Option<u32>,
+    /// How many spans a slice stands for; absent for 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) spans: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stage: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,18 +125,18 @@ impl<W: Write> Writer<W> {
         ))
     }
 
-    /// A counter that belongs to no rank has `tenths` tenths from now on.
+    /// A counter that belongs to no rank has this value from now on.
     pub(super) fn counter(
         &mut self,
         ns: i64,
         pid: u64,
         name: &str,
         unit: &str,
-        tenths: u32,
+        value: fmt::Arguments<'_>,
     ) -> io::Result<()> {
-        let (ts, whole, tenth) = (Micros(ns), tenths / 10, tenths % 10);
+        let ts = Micros(ns);
         self.line(format_args!(
-            r#"{{"ph":"C","pid":{pid},"ts":{ts},"name":"{name}","args":{{"{unit}":{whole}.{tenth}}}}}"#
+            r#"{{"ph":"C","pid":{pid},"ts":{ts},"name":"{name}","args":{{"{unit}":{value}}}}}"#
         ))
     }
 
@@ -141,7 +149,7 @@ impl<W: Write> Writer<W> {
 
     /// Iterations are asynchronous events, which belong to no thread: viewers show them above the ranks. The
     /// format wants a process for them nevertheless.
-    pub(super) fn iteration_begin(&mut self, ns: i64, iteration: usize) -> io::Result<()> {
+    pub(super) fn iteration_begin(&mut self, ns: i64, iteration: u32) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
             r#"{{"ph":"b","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration","args":{{"iteration":{iteration}}}}}"#
@@ -155,7 +163,12 @@ impl<W: Write> Writer<W> {
         ))
     }
 
-    pub(super) fn end(mut self, meta: &TraceMeta, links: Option<&LinkTracks>) -> io::Result<()> {
+    pub(super) fn end(
+        mut self,
+        meta: &TraceMeta,
+        links: Option<&LinkTracks>,
+        sampling: Option<&Sampling>,
+    ) -> io::Result<()> {
         self.out.write_all(b"\n],\"otherData\":")?;
         let mut other = json!({
             "scenario": meta.scenario,
@@ -175,6 +188,9 @@ impl<W: Write> Writer<W> {
                 "left_out": "of the states that last less than `least_distance_us`, some",
                 "least_distance_us": 1e6 * links.least_distance_s,
             });
+        }
+        if let Some(sampling) = sampling {
+            other["sampled"] = json!(sampling);
         }
         serde_json::to_writer(&mut self.out, &other)?;
         self.out.write_all(b"}\n")?;

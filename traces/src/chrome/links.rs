@@ -55,6 +55,14 @@ impl LinkTracks {
     }
 }
 
+impl LinkTracks {
+    /// Bytes of a trace that are enough for them.
+    pub(super) fn most_bytes(&self) -> u64 {
+        let events: usize = self.tracks.iter().map(|track| track.changes.len()).sum();
+        events as u64 * EVENT_BYTES
+    }
+}
+
 impl LinkTrack {
     fn of(link: &Link, usage: &LinkUsage, index: usize) -> Self {
         let mut changes: Vec<(i64, u32)> = Vec::new();

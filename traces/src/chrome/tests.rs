@@ -7,7 +7,7 @@ use serde_json::Value;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 
 use super::*;
-use crate::{Link, LinkUsage, stream};
+use crate::{IterationTime, Link, LinkUsage, stream};
 
 const RANKS: u32 = 4;
 
@@ -66,7 +66,7 @@ fn encode(rank: u32, begin_s: f64, end_s: f64) -> Span {
     }
 }
 
-fn meta() -> TraceMeta {
+pub(super) fn meta() -> TraceMeta {
     TraceMeta {
         scenario: "quick \"start\"".to_owned(),
         variant: "static-first".to_owned(),
@@ -78,14 +78,16 @@ fn meta() -> TraceMeta {
     }
 }
 
+pub(super) const UNLIMITED: Limit = Limit { bytes: u64::MAX, ranks_per_node: 1 };
+
 fn written(timeline: &Timeline) -> String {
     let mut out = Vec::new();
-    write_chrome(timeline, &meta(), &mut out).unwrap();
+    assert_eq!(write_chrome(timeline, &meta(), &UNLIMITED, &mut out).unwrap(), None);
     String::from_utf8(out).unwrap()
 }
 
 /// Many transfers whose ends differ as real clocks' do, some of no length, some one after the other to the bit.
-fn busy(seed: u64) -> Timeline {
+pub(super) fn busy(seed: u64) -> Timeline {
     let mut rng = stream(seed, "chrome test", [0; 3]);
     let mut spans = Vec::new();
     for iteration in 0..3 {
@@ -230,7 +232,7 @@ fn a_failing_writer_is_an_error() {
             Ok(())
         }
     }
-    let error = write_chrome(&busy(1), &meta(), Full).unwrap_err();
+    let error = write_chrome(&busy(1), &meta(), &UNLIMITED, Full).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }
 
