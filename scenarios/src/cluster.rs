@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use zipwire_schedule::{HostCost, LinkId, Topology};
+use zipwire_schedule::{HostCost, LinkId, Slowdown, Topology};
 
 use crate::document::Place;
 use crate::error::Result;
@@ -10,6 +10,7 @@ use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::reader::Field;
 use crate::schema::{Condition, Rule, Schema, bandwidth, count, integer, map, needed, optional, table, time};
+use crate::slowdown;
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
 pub(crate) const RANK_LIMIT: u32 = 4096;
@@ -24,6 +25,7 @@ const KEYS: &[&str] = &[
     "latency_inter",
     "launch",
     "host_sync",
+    "compute_slowdown",
     "links",
 ];
 
@@ -60,7 +62,9 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
         None => 1,
     };
     let time = |key| table.get(key).map_or(Ok(0.0), |field| field.time());
-    let host = HostCost { launch_s: time("launch")?, sync_s: time("host_sync")? };
+    let compute_slowdown =
+        table.get("compute_slowdown").map_or(Ok(Slowdown::default()), |field| slowdown::read(&field))?;
+    let host = HostCost { launch_s: time("launch")?, sync_s: time("host_sync")?, compute_slowdown };
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -91,6 +95,7 @@ pub(crate) fn schema() -> Schema {
         optional("links", "single links that differ, by name: `gpu 3 up`, `nic 0 down`", map(bandwidth())),
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
+        optional("compute_slowdown", "how many times as long compute takes while other lanes of its rank are busy; 1 by default", slowdown::schema()),
     ];
     let several = || Condition::Is("nodes", integer(2..=RANK_LIMIT));
     table(KEYS, keys).when(several(), Rule::Needs(&["nic_bandwidth", "latency_inter"]))

@@ -1,11 +1,15 @@
 //! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
 
+mod compute;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_traces::Span;
+
+use compute::Computing;
 
 use crate::meter::Meter;
 use crate::network::{FlowId, Network};
@@ -39,6 +43,9 @@ struct Host {
     sizes_s: HashMap<OpId, f64>,
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
+    computing: Option<Computing>,
+    /// Transfers of the rank, in either direction, that are in latency or moving.
+    moving: u32,
     is_done: bool,
     is_dead: bool,
 }
@@ -177,7 +184,11 @@ impl<'a> Iteration<'a> {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Ended { rank, op } => self.complete(rank, op),
+            Event::Ended { rank, op } => {
+                if self.ends_now(rank, op) {
+                    self.complete(rank, op);
+                }
+            }
             Event::Announced { rank, transfer } => {
                 let key = self.host(rank).machine.key(transfer);
                 self.queue.push(self.now_s, Event::PeerReady { rank: key.dst, key });
@@ -229,7 +240,11 @@ impl<'a> Iteration<'a> {
         let Op { segment, kind, .. } = machine.op(op);
         let codec = || setup.codec.expect("coded plans come with codec costs");
         let seconds = match kind {
-            OpKind::Compute(_) => setup.host.launch_s + setup.durations.get(iteration, segment.index(), rank),
+            OpKind::Compute(_) => {
+                let seconds = setup.durations.get(iteration, segment.index(), rank);
+                self.start_compute(rank, op, seconds);
+                return;
+            }
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
             OpKind::Exchange(exchange) => {
@@ -241,6 +256,7 @@ impl<'a> Iteration<'a> {
             }
         };
         self.queue.push(now_s + seconds * self.faults.slowness(rank), Event::Ended { rank, op });
+        self.adapt_compute(rank);
     }
 
     /// The library takes the whole exchange at once.
@@ -289,6 +305,10 @@ impl<'a> Iteration<'a> {
         self.transits.push(Transit { send, receive, bytes, begin_s: self.now_s });
         let latency_s = self.setup.topology.route(key.src, key.dst).latency_s;
         self.queue.push(self.now_s + latency_s, Event::Moves { rank: key.src, transfer: send.1, transit });
+        for rank in [key.src, key.dst] {
+            self.host(rank).moving += 1;
+            self.adapt_compute(rank);
+        }
     }
 
     /// The last byte of a transfer has left the links.
@@ -318,6 +338,7 @@ impl<'a> Iteration<'a> {
         for ((rank, id), size) in [(send, None), (receive, size)] {
             let (now_s, index) = (self.now_s, self.index);
             let host = self.host(rank);
+            host.moving -= 1;
             let (transfer, exchange) = host.machine.transfer(id);
             let op = host.machine.op(id.op);
             let span =
@@ -339,6 +360,7 @@ impl<'a> Iteration<'a> {
                 self.dirty.insert(rank);
             }
             self.spans.push(span);
+            self.adapt_compute(rank);
         }
     }
 
@@ -372,6 +394,7 @@ impl<'a> Iteration<'a> {
         host.busy[lane as usize] = false;
         let span = Span::of_op(&host.machine, index, host.machine.op(op), host.begin_s[op.index()], now_s);
         self.spans.push(span);
+        self.adapt_compute(rank);
         self.start_ready(rank);
         self.dirty.insert(rank);
     }
@@ -432,6 +455,8 @@ impl Host {
             begin_s: vec![f64::INFINITY; op_count],
             sizes_s: HashMap::new(),
             library: HashMap::new(),
+            computing: None,
+            moving: 0,
             is_done: false,
             is_dead: false,
         }
