@@ -28,14 +28,24 @@ pub struct Sampling {
 }
 
 impl fmt::Display for Sampling {
-    /// `24 of 1024 ranks and 3 of 100 iterations`
+    /// `24 of 1024 ranks and 3 of 100 iterations`; what is complete is not mentioned.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rank_count, ranks, merged, iteration_count, iterations } = self;
-        write!(f, "{} of {rank_count} ranks", ranks.len() + merged.len())?;
-        if !merged.is_empty() {
-            write!(f, " ({} of them with merged spans)", merged.len())?;
+        let (rank_drawn, iteration_drawn) = (ranks.len() + merged.len(), iterations.len());
+        let has_all_iterations = iteration_drawn == *iteration_count as usize;
+        if rank_drawn < *rank_count as usize || !merged.is_empty() || has_all_iterations {
+            write!(f, "{rank_drawn} of {rank_count} ranks")?;
+            if !merged.is_empty() {
+                write!(f, " ({} of them with merged spans)", merged.len())?;
+            }
+            if !has_all_iterations {
+                f.write_str(" and ")?;
+            }
         }
-        write!(f, " and {} of {iteration_count} iterations", iterations.len())
+        if !has_all_iterations {
+            write!(f, "{iteration_drawn} of {iteration_count} iterations")?;
+        }
+        Ok(())
     }
 }
 
@@ -208,5 +218,9 @@ mod tests {
         assert_eq!(sampling.to_string(), "3 of 1024 ranks and 2 of 100 iterations");
         let sampling = Sampling { merged: vec![7], ..sampling };
         assert!(sampling.to_string().starts_with("4 of 1024 ranks (1 of them with merged spans) and "));
+        let all = Sampling { ranks: (0..1024).collect(), merged: vec![], ..sampling.clone() };
+        assert_eq!(all.to_string(), "2 of 100 iterations");
+        let all = Sampling { iterations: (0..100).collect(), ranks: vec![0], merged: vec![], ..sampling };
+        assert_eq!(all.to_string(), "1 of 1024 ranks");
     }
 }
