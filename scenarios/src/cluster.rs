@@ -8,7 +8,7 @@ mod topology;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use zipwire_schedule::{Fabric, HostCost, NetworkModel, Topology};
+use zipwire_schedule::{Fabric, HostCost, NetworkModel, Slowdown, Topology};
 
 pub use preset::{Preset, is_hardware_file, presets};
 pub(crate) use topology::without_limit_of_ranks;
@@ -19,6 +19,7 @@ use crate::reader::Field;
 use crate::schema::{
     Condition, Rule, Schema, bandwidth, count, integer, map, names, optional, string, table, time,
 };
+use crate::slowdown;
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
 pub(crate) const RANK_LIMIT: u32 = 4096;
@@ -37,6 +38,7 @@ const KEYS: &[&str] = &[
     "latency_inter",
     "launch",
     "host_sync",
+    "compute_slowdown",
     "links",
     "model",
 ];
@@ -94,7 +96,9 @@ pub(crate) fn read(field: &Field<'_>, base: &Path) -> Result<Cluster> {
         None => 1,
     };
     let time = |key| table.get(key).map_or(Ok(0.0), |field| field.time());
-    let host = HostCost { launch_s: time("launch")?, sync_s: time("host_sync")? };
+    let compute_slowdown =
+        table.get("compute_slowdown").map_or(Ok(Slowdown::default()), |field| slowdown::read(&field))?;
+    let host = HostCost { launch_s: time("launch")?, sync_s: time("host_sync")?, compute_slowdown };
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -134,6 +138,7 @@ pub(crate) fn schema() -> Schema {
         optional("model", "how the rates of transfers follow from the links that they share; `max-min` by default", names(NetworkModel::ALL.map(NetworkModel::name))),
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
+        optional("compute_slowdown", "how many times as long compute takes while other lanes of its rank are busy; 1 by default", slowdown::schema()),
     ];
     // With a preset or a file, only what they leave open is needed, and that is not in the scenario.
     let alone = || vec![Condition::Lacks("preset"), Condition::Lacks("file")];

@@ -47,6 +47,7 @@ mod schema;
 mod set;
 mod shares;
 mod skew;
+mod slowdown;
 mod source;
 mod traffic;
 mod tree;

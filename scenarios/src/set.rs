@@ -18,7 +18,7 @@ pub(crate) const SET: &str = "--set";
 pub(crate) const REAL_SET: &str = "--real-set";
 
 /// Tables that are optional, so that a path may create them.
-const OPTIONAL_TABLES: [&str; 2] = ["compute", "cluster.links"];
+const OPTIONAL_TABLES: [&str; 3] = ["compute", "cluster.links", "cluster.compute_slowdown"];
 
 /// Applies one argument of `flag`, `path=value`.
 pub(crate) fn apply(root: &mut Node, flag: &'static str, argument: &str) -> Result<()> {

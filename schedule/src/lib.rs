@@ -20,6 +20,7 @@ pub mod plan;
 mod planner;
 mod policy;
 mod sizes;
+mod slowdown;
 mod text;
 mod topology;
 mod validate;
@@ -37,6 +38,7 @@ pub use network_model::NetworkModel;
 pub use plan::Plan;
 pub use planner::{Choice, plan};
 pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
+pub use slowdown::{Progress, Slowdown};
 pub use topology::{
     CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
     Vertex,

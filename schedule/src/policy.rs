@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use zipwire_codec::Layout;
 
-use crate::Rank;
+use crate::{Rank, Slowdown};
 
 /// In which stages a compressed collective travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,11 +147,13 @@ pub struct CodecCost {
     pub launch_s: f64,
 }
 
-/// Host costs of a cluster.
+/// What an op of a cluster costs besides its own work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostCost {
     /// Seconds from issuing a compute op or an exchange until it begins.
     pub launch_s: f64,
     /// Seconds from the arrival of the last size of an exchange until the host knows it.
     pub sync_s: f64,
+    /// What compute loses while other lanes of its rank are busy.
+    pub compute_slowdown: Slowdown,
 }

@@ -1,5 +1,7 @@
 //! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
 
+mod compute;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
@@ -7,6 +9,9 @@ use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKe
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
 use zipwire_traces::Span;
 
+use compute::Computing;
+
+use crate::meter::Meter;
 use crate::network::{FlowId, Network};
 use crate::queue::{Event, Queue};
 use crate::run::{Setup, SimError};
@@ -38,6 +43,9 @@ struct Host {
     sizes_s: HashMap<OpId, f64>,
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
+    computing: Option<Computing>,
+    /// Transfers of the rank, in either direction, that are in latency or moving.
+    moving: u32,
     is_done: bool,
     is_dead: bool,
 }
@@ -59,6 +67,7 @@ pub(crate) struct Iteration<'a> {
     /// Seconds since the barrier before the iteration.
     now_s: f64,
     spans: &'a mut Vec<Span>,
+    meter: &'a mut Meter,
 }
 
 impl<'a> Iteration<'a> {
@@ -67,6 +76,7 @@ impl<'a> Iteration<'a> {
         index: u32,
         machines: Vec<Machine>,
         spans: &'a mut Vec<Span>,
+        meter: &'a mut Meter,
     ) -> Self {
         let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
         let faults = FaultPlan::new(setup.plan, setup.faults, index);
@@ -84,6 +94,7 @@ impl<'a> Iteration<'a> {
             index,
             hosts,
             spans,
+            meter,
         }
     }
 
@@ -112,6 +123,7 @@ impl<'a> Iteration<'a> {
             if flow_s.min(event_s).is_infinite() {
                 return Err(SimError::Stalled { waiting: self.waiting() });
             }
+            self.meter.pass(flow_s.min(event_s), &mut self.network);
             if flow_s <= event_s {
                 self.network.advance(flow_in_s);
                 self.now_s = flow_s;
@@ -120,6 +132,9 @@ impl<'a> Iteration<'a> {
                 self.now_s = event_s;
             }
             self.network.take_ended(&mut ended);
+            if !ended.is_empty() {
+                self.meter.change(self.now_s);
+            }
             for flow in ended.drain(..) {
                 let transit = self.flows.remove(&flow).expect("every flow is a transfer");
                 self.deliver(transit);
@@ -169,7 +184,11 @@ impl<'a> Iteration<'a> {
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Ended { rank, op } => self.complete(rank, op),
+            Event::Ended { rank, op } => {
+                if self.ends_now(rank, op) {
+                    self.complete(rank, op);
+                }
+            }
             Event::Announced { rank, transfer } => {
                 let key = self.host(rank).machine.key(transfer);
                 self.queue.push(self.now_s, Event::PeerReady { rank: key.dst, key });
@@ -186,6 +205,7 @@ impl<'a> Iteration<'a> {
                 } else {
                     let flow = self.network.add(self.setup.topology.route(src, dst).links(), bytes);
                     self.flows.insert(flow, transit);
+                    self.meter.change(self.now_s);
                 }
             }
             Event::Arrives { transit, .. } => self.arrive(transit),
@@ -220,7 +240,11 @@ impl<'a> Iteration<'a> {
         let Op { segment, kind, .. } = machine.op(op);
         let codec = || setup.codec.expect("coded plans come with codec costs");
         let seconds = match kind {
-            OpKind::Compute(_) => setup.host.launch_s + setup.durations.get(iteration, segment.index(), rank),
+            OpKind::Compute(_) => {
+                let seconds = setup.durations.get(iteration, segment.index(), rank);
+                self.start_compute(rank, op, seconds);
+                return;
+            }
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
             OpKind::Exchange(exchange) => {
@@ -232,6 +256,7 @@ impl<'a> Iteration<'a> {
             }
         };
         self.queue.push(now_s + seconds * self.faults.slowness(rank), Event::Ended { rank, op });
+        self.adapt_compute(rank);
     }
 
     /// The library takes the whole exchange at once.
@@ -280,6 +305,10 @@ impl<'a> Iteration<'a> {
         self.transits.push(Transit { send, receive, bytes, begin_s: self.now_s });
         let latency_s = self.setup.topology.route(key.src, key.dst).latency_s;
         self.queue.push(self.now_s + latency_s, Event::Moves { rank: key.src, transfer: send.1, transit });
+        for rank in [key.src, key.dst] {
+            self.host(rank).moving += 1;
+            self.adapt_compute(rank);
+        }
     }
 
     /// The last byte of a transfer has left the links.
@@ -309,6 +338,7 @@ impl<'a> Iteration<'a> {
         for ((rank, id), size) in [(send, None), (receive, size)] {
             let (now_s, index) = (self.now_s, self.index);
             let host = self.host(rank);
+            host.moving -= 1;
             let (transfer, exchange) = host.machine.transfer(id);
             let op = host.machine.op(id.op);
             let span =
@@ -330,6 +360,7 @@ impl<'a> Iteration<'a> {
                 self.dirty.insert(rank);
             }
             self.spans.push(span);
+            self.adapt_compute(rank);
         }
     }
 
@@ -363,6 +394,7 @@ impl<'a> Iteration<'a> {
         host.busy[lane as usize] = false;
         let span = Span::of_op(&host.machine, index, host.machine.op(op), host.begin_s[op.index()], now_s);
         self.spans.push(span);
+        self.adapt_compute(rank);
         self.start_ready(rank);
         self.dirty.insert(rank);
     }
@@ -423,6 +455,8 @@ impl Host {
             begin_s: vec![f64::INFINITY; op_count],
             sizes_s: HashMap::new(),
             library: HashMap::new(),
+            computing: None,
+            moving: 0,
             is_done: false,
             is_dead: false,
         }

@@ -4,6 +4,7 @@
 //! costs of compute, codec and host. It measures nothing: the same setup gives the same times on any machine.
 
 mod iteration;
+mod meter;
 mod network;
 mod queue;
 mod run;

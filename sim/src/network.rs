@@ -17,6 +17,7 @@ mod mark;
 mod repair;
 mod share;
 mod sleep;
+mod usage;
 mod work;
 
 use zipwire_schedule::LinkId;

@@ -10,6 +10,7 @@ use zipwire_schedule::{
 use zipwire_traces::{IterationTime, Timeline};
 
 use crate::iteration::Iteration;
+use crate::meter::Meter;
 use crate::sizes::FrameSizes;
 
 /// All that a simulation depends on.
@@ -65,6 +66,7 @@ pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, Si
     let mut timeline =
         Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
     let mut begin_s = 0.0;
+    let mut meter = Meter::new(setup.topology);
     for index in 0..setup.iterations {
         let machine = |program: &Arc<Program>| {
             let machine = Machine::new(Arc::clone(program), setup.capabilities, 0.0);
@@ -74,10 +76,13 @@ pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, Si
             }
         };
         let machines = plan.programs.iter().map(machine).collect();
-        let length_s = Iteration::new(setup, index, machines, &mut timeline.spans).run(proceed)?;
+        meter.begin(begin_s);
+        let spans = &mut timeline.spans;
+        let length_s = Iteration::new(setup, index, machines, spans, &mut meter).run(proceed)?;
         timeline.iterations.push(IterationTime { begin_s, length_s });
         begin_s += length_s;
     }
+    timeline.link_usage = Some(meter.end(begin_s));
     Ok(timeline)
 }
 

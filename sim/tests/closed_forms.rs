@@ -236,7 +236,7 @@ fn size_first_adds_codec_sizes_and_synchronisation() {
         CODEC,
         1.25,
     );
-    case.host = HostCost { launch_s: 2e-6, sync_s: 60e-6 };
+    case.host = HostCost { launch_s: 2e-6, sync_s: 60e-6, ..HostCost::default() };
     let raw = 3.0 * bytes as f64;
     let codec_s = 2.0 * CODEC.launch_s + raw / CODEC.encode_bytes_per_s + raw / CODEC.decode_bytes_per_s;
     let sizes_s = 2e-6 + latency_s + 3.0 * 8.0 / bandwidth + 60e-6;

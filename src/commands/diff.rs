@@ -20,10 +20,17 @@ pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
         let _span = tracing::info_span!("read timeline").entered();
         read_chrome(path).map_err(|error| CliError::Usage(error.to_string()))
     };
-    let a = read(&args.a)?;
+    let mut a = read(&args.a)?;
     check(cancel)?;
-    let b = read(&args.b)?;
+    let mut b = read(&args.b)?;
     check(cancel)?;
+    for (side, trace) in [("A", &a), ("B", &b)] {
+        if let Some(sampling) = &trace.sampling {
+            eprintln!("warning: {side} holds {sampling} only: what it does not hold is not compared");
+        }
+    }
+    a.keep_what_is_in(&b);
+    b.keep_what_is_in(&a);
     if a.meta.plan_digest != b.meta.plan_digest {
         let digests = (&a.meta.plan_digest, &b.meta.plan_digest);
         eprintln!(

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
-use zipwire::traces::{Timeline, TraceMeta, write_chrome};
+use zipwire::traces::{Limit, Timeline, TraceMeta, write_chrome};
 use zipwire::{Executor, Output, OutputError, Planned};
 
 use crate::cli::ScenarioArgs;
@@ -62,5 +62,16 @@ fn write_trace(
         clock: executor.clock(),
         codec: planned.plan.codec.as_ref().map(ToString::to_string),
     };
-    output.write(&format!("{executor}-{variant}.trace.json"), |out| write_chrome(timeline, &meta, out))
+    let limit = Limit { bytes: Limit::BYTES, ranks_per_node: experiment.topology.gpus_per_node };
+    let name = format!("{executor}-{variant}.trace.json");
+    let mut sampling = None;
+    output.write(&name, |out| {
+        sampling = write_chrome(timeline, &meta, &limit, out)?;
+        Ok(())
+    })?;
+    if let Some(sampling) = sampling {
+        let megabytes = Limit::BYTES / 1_000_000;
+        eprintln!("{name}: {sampling} are drawn, to stay below {megabytes} MB; all results count everything");
+    }
+    Ok(())
 }

@@ -108,7 +108,13 @@ mod tests {
     }
 
     fn timeline(spans: Vec<Span>) -> Timeline {
-        Timeline { spans, rank_count: 2, segments: vec!["dispatch"], iterations: Vec::new() }
+        Timeline {
+            spans,
+            rank_count: 2,
+            segments: vec!["dispatch"],
+            iterations: Vec::new(),
+            link_usage: None,
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What a timeline amounts to: the few numbers that variants are compared by.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use zipwire_schedule::Lane;
 
@@ -72,6 +74,23 @@ impl Metrics {
             ratio: (bytes_wire > 0).then(|| bytes_raw as f64 / bytes_wire as f64),
         }
     }
+}
+
+/// What each rank waits in some iterations together, as [`Metrics::wait_s`] defines it; seconds by rank.
+pub(crate) fn waits_s(timeline: &Timeline, iterations: &BTreeSet<u32>) -> Vec<f64> {
+    let mut waits_s = vec![0.0; ranks(timeline)];
+    for &iteration in iterations {
+        let mut spans = vec![Vec::new(); ranks(timeline)];
+        timeline
+            .spans
+            .iter()
+            .filter(|span| span.iteration == iteration)
+            .for_each(|span| spans[span.rank.index()].push(span));
+        for (wait_s, spans) in waits_s.iter_mut().zip(&spans) {
+            *wait_s += Times::of(spans, timeline.iterations[iteration as usize]).wait_s;
+        }
+    }
+    waits_s
 }
 
 fn ranks(timeline: &Timeline) -> usize {
@@ -168,7 +187,7 @@ mod tests {
     fn timeline(rank_count: u32, iterations: &[(f64, f64)], spans: Vec<Span>) -> Timeline {
         let time = |&(begin_s, end_s): &(f64, f64)| IterationTime { begin_s, length_s: end_s - begin_s };
         let iterations = iterations.iter().map(time).collect();
-        Timeline { spans, rank_count, segments: vec!["dispatch"], iterations }
+        Timeline { spans, rank_count, segments: vec!["dispatch"], iterations, link_usage: None }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 
+use crate::LinkUsage;
+
 /// One op or one end of one transfer, executed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
@@ -44,6 +46,8 @@ pub struct Timeline {
     pub segments: Vec<&'static str>,
     /// When each iteration began and how long it took.
     pub iterations: Vec<IterationTime>,
+    /// What the links of the cluster carried; `None` where nobody knows.
+    pub link_usage: Option<LinkUsage>,
 }
 
 /// An iteration: from the barrier before it to the last rank's end.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 use zipwire_traces::{
-    Comparison, Diff, IterationTime, Span, Timeline, Total, Trace, TraceError, TraceMeta, read_chrome,
+    Comparison, Diff, IterationTime, Limit, Span, Timeline, Total, Trace, TraceError, TraceMeta, read_chrome,
     write_chrome,
 };
 
@@ -66,13 +66,13 @@ fn timeline() -> Timeline {
     let iteration =
         |index: u32| IterationTime { begin_s: f64::from(index) * ITERATION_S, length_s: ITERATION_S };
     let iterations = (0..ITERATIONS).map(iteration).collect();
-    Timeline { spans, rank_count: 2, segments: vec!["dispatch", "expert"], iterations }
+    Timeline { spans, rank_count: 2, segments: vec!["dispatch", "expert"], iterations, link_usage: None }
 }
 
 /// The text of `timeline`'s trace.
 fn written(timeline: &Timeline) -> String {
     let mut text = Vec::new();
-    write_chrome(timeline, &meta(), &mut text).unwrap();
+    write_chrome(timeline, &meta(), &Limit { bytes: u64::MAX, ranks_per_node: 1 }, &mut text).unwrap();
     String::from_utf8(text).unwrap()
 }
 
@@ -375,7 +375,7 @@ mod bad_files {
             (
                 "\"clock\":\"virtual\"",
                 "\"clock\":\"sun\"",
-                "unknown variant `sun`, expected `virtual` or `monotonic`",
+                "unknown variant `sun`, expected one of `virtual`, `monotonic`, `device`",
             ),
         ];
         for (from, to, reason) in cases {

@@ -11,12 +11,13 @@ use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, TransferKey};
-use zipwire_schedule::{Failure, FailureKind, OpId, Rank, SizeId};
+use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
 use zipwire_traces::Payload;
 
 use super::codec_work::{CodecOp, CodecWork, Coding};
 use super::cpu_time::cpu_s;
 use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
+use super::overlap::Overlap;
 use super::pace::{Pace, Parcel, Permits};
 use crate::chunks::{Chunk, Chunks};
 use crate::complaints::{Complaints, Standstill, other_content, other_length, stopped};
@@ -73,6 +74,8 @@ pub(super) struct Rendezvous<'a> {
     pub(super) events: VecDeque<Event>,
     /// What happens later, with its time in seconds; not sorted.
     pub(super) due: Vec<(f64, Due)>,
+    /// A compute phase that other lanes slow down.
+    pub(super) overlap: Overlap,
     /// Transfers on their way along the paced links.
     pub(super) moving: HashMap<TransferKey, (TransferId, Copied)>,
     /// Bytes of transfers that are to arrive with a flipped bit.
@@ -104,7 +107,7 @@ impl Backend for Rendezvous<'_> {
                 let launched_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
                 let sync_s = self.declared_s(|pace| pace.host.sync_s);
                 let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);
-                self.complete_at(launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);
+                self.complete_at(machine, launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);
                 Ok(())
             }
         }
@@ -117,6 +120,10 @@ impl Backend for Rendezvous<'_> {
             if self.fabric.is_cancelled() {
                 return Err(stopped(machine));
             }
+            // What has begun while this thread was coding, and slows compute, comes before compute is found to have ended.
+            while let Some(mail) = (!self.overlap.is_none()).then(|| self.inbox.try_recv().ok()).flatten() {
+                self.take(machine, &mail)?;
+            }
             self.let_due_happen(machine)?;
             if let Some(event) = self.events.pop_front() {
                 return Ok(Some(event));
@@ -125,18 +132,17 @@ impl Backend for Rendezvous<'_> {
             if until_s.is_some_and(|until_s| now_s >= until_s) {
                 return Ok(None);
             }
-            let next_s =
-                self.due.iter().map(|(time_s, _)| *time_s).chain(until_s).fold(f64::INFINITY, f64::min);
+            let due_s = self.due.iter().map(|(time_s, _)| *time_s).chain(self.overlap.end_s());
+            let next_s = due_s.chain(until_s).fold(f64::INFINITY, f64::min);
             let sleep = Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK);
             match self.inbox.recv_timeout(sleep) {
-                Ok(Mail::Note(note)) => self.receive(machine, &note)?,
-                Ok(Mail::Abort) => return Err(self.complaints.cancelled(machine)),
+                Ok(mail) => self.take(machine, &mail)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
                 }
             }
-            if until_s.is_some() || !self.due.is_empty() {
+            if until_s.is_some() || !self.due.is_empty() || self.overlap.end_s().is_some() {
                 // Something is going to happen here, and others may wait for it: no standstill on any rank.
                 self.fabric.count_progress();
             }
@@ -185,6 +191,9 @@ impl<'a> Rendezvous<'a> {
             let _span = tracing::info_span!("check").entered();
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
+        if matches!(kind, OpKind::Encode(_) | OpKind::Decode(_)) {
+            self.overlap.code(begin_s, true);
+        }
         let begin_cpu_s = cpu_s();
         let (sizes, seconds, coding) = match kind {
             OpKind::Compute(_) => {
@@ -217,7 +226,12 @@ impl<'a> Rendezvous<'a> {
             let (rank, segment, work_s) = (self.rank, *segment, cpu_s() - begin_cpu_s);
             self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
         }
-        self.complete_at(begin_s + seconds, Outcome::Op(op, sizes), begin_s);
+        if matches!(kind, OpKind::Compute(_)) && !self.overlap.is_none() {
+            let work_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
+            self.overlap.begin(op, begin_s, work_s, begin_s + seconds - work_s);
+            return Ok(());
+        }
+        self.complete_at(machine, begin_s + seconds, Outcome::Op(op, sizes), begin_s);
         Ok(())
     }
 
@@ -276,6 +290,7 @@ impl<'a> Rendezvous<'a> {
                 self.notify(machine, transfer.op, key.dst, Note::Ready(key))
             }
             Due::Completion(completion) => {
+                self.end_coding(machine, &completion);
                 self.fabric.count_progress();
                 self.events.push_back(Event::Ended(completion));
                 Ok(())
@@ -317,6 +332,13 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
+    fn take(&mut self, machine: &Machine, mail: &Mail<Note>) -> Result<(), Failure> {
+        match mail {
+            Mail::Note(note) => self.receive(machine, note),
+            Mail::Abort => Err(self.complaints.cancelled(machine)),
+        }
+    }
+
     fn receive(&mut self, machine: &Machine, note: &Note) -> Result<(), Failure> {
         match *note {
             Note::Offer(offer) => match self.offered.remove(&offer.key) {
@@ -326,6 +348,10 @@ impl<'a> Rendezvous<'a> {
                     Some(_) => Err(self.complaints.confused(machine, &offer.key, "was offered twice")),
                 },
             },
+            Note::Begun { key, begin_s } => {
+                self.overlap.depart(begin_s, key);
+                Ok(())
+            }
             Note::Arrived { key, begin_s } => match self.moving.remove(&key) {
                 Some((id, copied)) => self.arrive(machine, id, key, copied, begin_s),
                 None => Err(self.complaints.confused(machine, &key, "arrived without being on its way")),
@@ -336,6 +362,7 @@ impl<'a> Rendezvous<'a> {
             }
             Note::Taken { key, begin_s, end_s } => match self.offered.remove(&key) {
                 Some(id) => {
+                    self.overlap.arrive(end_s, key);
                     self.complete(Outcome::Transfer(id, None), begin_s, end_s);
                     Ok(())
                 }
@@ -359,6 +386,10 @@ impl<'a> Rendezvous<'a> {
                 return Err(self.complaints.cancelled(machine));
             }
             return Err(self.complaints.confused(machine, &key, "has no links: their thread has ended"));
+        }
+        if !self.overlap.is_none() {
+            self.overlap.depart(begin_s, key);
+            self.notify(machine, id.op, key.src, Note::Begun { key, begin_s })?;
         }
         let copied = self.copy(machine, id, offer)?;
         self.moving.insert(key, (id, copied));
@@ -415,6 +446,7 @@ impl<'a> Rendezvous<'a> {
         if size.is_some() {
             self.sizes_s.insert(id.op, end_s);
         }
+        self.overlap.arrive(end_s, key);
         self.complete(Outcome::Transfer(id, size), begin_s, end_s);
         self.notify(machine, id.op, key.src, Note::Taken { key, begin_s, end_s })
     }
@@ -435,13 +467,14 @@ impl<'a> Rendezvous<'a> {
     }
 
     /// Something ends at `end_s`, or now if that is over.
-    fn complete_at(&mut self, end_s: f64, outcome: Outcome, begin_s: f64) {
-        let now_s = self.fabric.now_s();
+    fn complete_at(&mut self, machine: &Machine, end_s: f64, outcome: Outcome, begin_s: f64) {
+        let (now_s, dilation) = (self.fabric.now_s(), self.dilation());
+        let completion =
+            Completion { outcome, begin_s: begin_s / dilation, end_s: end_s.max(now_s) / dilation };
         if end_s <= now_s {
-            return self.complete(outcome, begin_s, now_s);
+            self.end_coding(machine, &completion);
+            return self.complete(completion.outcome, begin_s, now_s);
         }
-        let dilation = self.dilation();
-        let completion = Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation };
         self.due.push((end_s, Due::Completion(completion)));
     }
 
@@ -452,7 +485,28 @@ impl<'a> Rendezvous<'a> {
         self.due = later;
         let happening: &mut Vec<(f64, Due)> = &mut happening;
         happening.sort_by(|a, b| a.0.total_cmp(&b.0));
-        happening.drain(..).try_for_each(|(_, due)| self.happen(machine, due))
+        for (time_s, due) in happening.drain(..) {
+            self.end_compute(time_s);
+            self.happen(machine, due)?;
+        }
+        self.end_compute(now_s);
+        Ok(())
+    }
+
+    /// A compute phase that other lanes slow down has done its work by `now_s`.
+    fn end_compute(&mut self, now_s: f64) {
+        if let Some(phase) = self.overlap.take_ended(now_s) {
+            self.complete(Outcome::Op(phase.op, Vec::new()), phase.begin_s, phase.end_s());
+        }
+    }
+
+    /// If it is a codec op that has ended, compute is no longer slowed down by it.
+    fn end_coding(&mut self, machine: &Machine, completion: &Completion) {
+        if let Outcome::Op(op, _) = &completion.outcome
+            && machine.op(*op).kind.lane() == Lane::Codec
+        {
+            self.overlap.code(completion.end_s * self.dilation(), false);
+        }
     }
 
     /// Seconds of this machine for a second of the cluster.

@@ -38,6 +38,8 @@ pub(super) enum Note {
     /// A sender announces a transfer, or a receiver has its end on offer. Sent where the order of the exchange follows
     /// peers.
     Ready(TransferKey),
+    /// The receiver has its end on offer, too: the transfer is under way. Sent where that slows the sender's compute.
+    Begun { key: TransferKey, begin_s: f64 },
     /// The last byte has come over the paced links: the receiver takes the transfer.
     Arrived { key: TransferKey, begin_s: f64 },
     /// The receiver has taken the transfer.

@@ -6,6 +6,7 @@ mod backend;
 mod codec_work;
 mod cpu_time;
 mod fabric;
+mod overlap;
 mod pace;
 
 use std::collections::{HashMap, VecDeque};
@@ -16,11 +17,12 @@ use std::time::{Duration, Instant};
 
 use zipwire_codec::Codec;
 use zipwire_schedule::plan::{Plan, Program};
-use zipwire_schedule::{Deadlines, Fault, FaultPlan, Machine, RankEnd, RunFailure};
+use zipwire_schedule::{Deadlines, Fault, FaultPlan, Machine, RankEnd, RunFailure, Slowdown};
 use zipwire_traces::{Payload, Timeline};
 
 use self::backend::{Pacing, Rendezvous};
 use self::fabric::{Fabric, Memory, Note};
+use self::overlap::Overlap;
 use self::pace::{Parcel, Permits, Wire};
 use crate::chunks::Chunks;
 use crate::complaints::Complaints;
@@ -152,6 +154,9 @@ impl RankJob<'_> {
         inbox: Receiver<Mail<Note>>,
         pacing: Option<Pacing<'_>>,
     ) -> Ended<(RankRun, CodecWork)> {
+        // Without links and declared times nothing could be slower.
+        let slowdown =
+            pacing.as_ref().map_or_else(Slowdown::default, |pacing| pacing.pace.host.compute_slowdown);
         let rendezvous = Rendezvous {
             fabric: self.fabric,
             rank: program.rank,
@@ -168,6 +173,7 @@ impl RankJob<'_> {
             permits: self.permits,
             pacing,
             due: Vec::new(),
+            overlap: Overlap::new(slowdown),
             moving: HashMap::new(),
             corrupted: HashMap::new(),
             sizes_s: HashMap::new(),

@@ -86,6 +86,10 @@ impl Clocks {
         }
     }
 
+    pub(super) fn links(&self) -> u32 {
+        self.levels.len() as u32
+    }
+
     pub(super) fn level(&self, link: u32) -> f64 {
         self.levels[link as usize]
     }

@@ -9,8 +9,12 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::json;
 
-use super::TraceMeta;
+use super::links::LinkTracks;
 use super::track::{Track, Tracks};
+use super::{Sampling, TraceMeta};
+
+/// Category of slices that stand for several spans.
+pub(super) const MERGED: &str = "merged";
 
 /// What a slice tells when it is clicked. Absent where it does not apply.
 #[derive(Serialize)]
@@ -18,7 +22,12 @@ pub(super) struct Args<'a> {
     pub(super) iteration: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) segment: Option<&'static str>,
-    pub(super) op: u32,
+    /// Absent where a slice stands for several spans.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) op: Option<u32>,
+    /// How many spans a slice stands for; absent for 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) spans: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stage: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,12 +74,13 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, first: true })
     }
 
-    pub(super) fn process(&mut self, rank: u32) -> io::Result<()> {
+    /// Names a process; processes are shown in the order of their ids.
+    pub(super) fn process(&mut self, pid: u64, name: impl fmt::Display) -> io::Result<()> {
         self.line(format_args!(
-            r#"{{"ph":"M","name":"process_name","pid":{rank},"args":{{"name":"rank {rank}"}}}}"#
+            r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":"{name}"}}}}"#
         ))?;
         self.line(format_args!(
-            r#"{{"ph":"M","name":"process_sort_index","pid":{rank},"args":{{"sort_index":{rank}}}}}"#
+            r#"{{"ph":"M","name":"process_sort_index","pid":{pid},"args":{{"sort_index":{pid}}}}}"#
         ))
     }
 
@@ -115,6 +125,21 @@ impl<W: Write> Writer<W> {
         ))
     }
 
+    /// A counter that belongs to no rank has this value from now on.
+    pub(super) fn counter(
+        &mut self,
+        ns: i64,
+        pid: u64,
+        name: &str,
+        unit: &str,
+        value: fmt::Arguments<'_>,
+    ) -> io::Result<()> {
+        let ts = Micros(ns);
+        self.line(format_args!(
+            r#"{{"ph":"C","pid":{pid},"ts":{ts},"name":"{name}","args":{{"{unit}":{value}}}}}"#
+        ))
+    }
+
     pub(super) fn in_flight(&mut self, ns: i64, rank: u32, bytes: u64) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
@@ -124,7 +149,7 @@ impl<W: Write> Writer<W> {
 
     /// Iterations are asynchronous events, which belong to no thread: viewers show them above the ranks. The
     /// format wants a process for them nevertheless.
-    pub(super) fn iteration_begin(&mut self, ns: i64, iteration: usize) -> io::Result<()> {
+    pub(super) fn iteration_begin(&mut self, ns: i64, iteration: u32) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
             r#"{{"ph":"b","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration","args":{{"iteration":{iteration}}}}}"#
@@ -138,9 +163,14 @@ impl<W: Write> Writer<W> {
         ))
     }
 
-    pub(super) fn end(mut self, meta: &TraceMeta) -> io::Result<()> {
+    pub(super) fn end(
+        mut self,
+        meta: &TraceMeta,
+        links: Option<&LinkTracks>,
+        sampling: Option<&Sampling>,
+    ) -> io::Result<()> {
         self.out.write_all(b"\n],\"otherData\":")?;
-        let other = json!({
+        let mut other = json!({
             "scenario": meta.scenario,
             "variant": meta.variant,
             "executor": meta.executor,
@@ -149,6 +179,19 @@ impl<W: Write> Writer<W> {
             "clock": meta.clock,
             "codec": meta.codec,
         });
+        if let Some(links) = links {
+            other["links"] = json!({
+                "busy": links.busy,
+                "drawn": links.tracks.len(),
+                "samples": links.samples,
+                "values": "percent of the capacity in use at the moment of the sample",
+                "left_out": "of the states that last less than `least_distance_us`, some",
+                "least_distance_us": 1e6 * links.least_distance_s,
+            });
+        }
+        if let Some(sampling) = sampling {
+            other["sampled"] = json!(sampling);
+        }
         serde_json::to_writer(&mut self.out, &other)?;
         self.out.write_all(b"}\n")?;
         self.out.flush()

@@ -2,15 +2,26 @@
 //!
 //! A process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-lanes (`tx`, `tx 2`, ...),
 //! because viewers drop complete events that overlap on a thread. An arrow leads from each send to its receive,
-//! a counter per rank shows the bytes of its open sends, and a track above the ranks shows the iterations.
+//! a counter per rank shows the bytes of its open sends, and a track above the ranks shows the iterations. Below the ranks,
+//! a process of its own has a counter per link of the cluster ([`links`]).
+//!
+//! A file has a limit. What every event takes is known before anything is written ([`price`]); if all of them take more
+//! than the limit, some ranks and iterations are chosen ([`sampling`]) and drawn, and another process has counters of all
+//! ranks ([`crowd`]).
 //!
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
 
+mod crowd;
 mod event;
 mod flight;
 mod flow;
+mod links;
+mod merge;
+mod picture;
+mod price;
 mod read;
+mod sampling;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -18,10 +29,12 @@ mod track;
 use std::io::{self, BufWriter, Write};
 
 use event::{Args, Point, Writer};
+use links::LinkTrack;
+use picture::{Event, Picture};
 pub use read::{Trace, TracedSpan, read_chrome};
-use track::{Tracks, nanoseconds};
+pub use sampling::Sampling;
 
-use crate::{IterationTime, Span, Timeline};
+use crate::{Span, Timeline};
 
 /// What a timeline does not say about itself; it goes to the trace's `otherData`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,87 +49,97 @@ pub struct TraceMeta {
     pub seed: u64,
     /// Digest of the plan that ran.
     pub plan_digest: String,
-    /// What the times are: `virtual` in simulation, `monotonic` for real runs.
+    /// What the times are: `virtual` in simulation, `monotonic` on threads, `device` where GPUs tell them.
     pub clock: &'static str,
     /// Codec of the variant; `None` if nothing was coded.
     pub codec: Option<String>,
 }
 
+/// How large a trace may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Bytes of the file. Less than 64 KiB count as 64 KiB.
+    pub bytes: u64,
+    /// Ranks that are drawn together if not all can be: those of a node.
+    pub ranks_per_node: u32,
+}
+
+impl Limit {
+    /// Most bytes of a file, unless somebody wants another limit: viewers in a browser become slow beyond.
+    pub const BYTES: u64 = 50_000_000;
+}
+
 /// Writes `timeline` as a Chrome trace, one event a line, in the order of time. Needs a few words of memory per span;
-/// the text is never held.
+/// the text is never held. If it would exceed the limit, some ranks and iterations are written; returns which.
 ///
 /// # Errors
 /// If `out` fails.
-pub fn write_chrome(timeline: &Timeline, meta: &TraceMeta, out: impl Write) -> io::Result<()> {
-    let tracks = Tracks::assign(timeline);
+pub fn write_chrome(
+    timeline: &Timeline,
+    meta: &TraceMeta,
+    limit: &Limit,
+    out: impl Write,
+) -> io::Result<Option<Sampling>> {
+    let picture = Picture::of(timeline, meta, limit);
     let mut writer = Writer::begin(BufWriter::new(out))?;
-    for rank in 0..timeline.rank_count {
-        writer.process(rank)?;
+    for &rank in &picture.ranks {
+        let note = if picture.is_merged(rank) { " (spans merged)" } else { "" };
+        writer.process(rank.into(), format_args!("rank {rank}{note}"))?;
     }
-    for track in &tracks.tracks {
+    for track in &picture.tracks.tracks {
         writer.thread(track)?;
     }
-    for (ns, event) in events(timeline, &tracks) {
+    // Behind all ranks, and no ids of threads.
+    let links_pid = u64::from(timeline.rank_count) + picture.tracks.tracks.len() as u64;
+    let crowd_pid = links_pid + 1;
+    let crowd_unit = format!("of {}", timeline.rank_count);
+    if !picture.link_tracks().is_empty() {
+        writer.process(links_pid, "links")?;
+    }
+    if let Some(sampling) = &picture.sampling {
+        writer.process(crowd_pid, format_args!("all ranks ({sampling} are drawn)"))?;
+    }
+    for (ns, event) in picture.events() {
         match event {
             Event::IterationEnd { .. } => writer.iteration_end(ns)?,
             Event::IterationBegin { iteration } => writer.iteration_begin(ns, iteration)?,
             Event::Slice { end_ns, span: index } => {
-                let (span, point) = (&timeline.spans[index], Point::of(&tracks, index, ns));
-                writer.slice(point, end_ns, &name(span), span.lane.name(), &args(span, timeline, meta))?;
+                let (span, count) = (&picture.spans[index], picture.count(index));
+                let point = Point::of(&picture.tracks, index, ns);
+                let (name, args) = (name(span, count), args(span, count, timeline, meta));
+                let category = if count > 1 { event::MERGED } else { span.lane.name() };
+                writer.slice(point, end_ns, &name, category, &args)?;
             }
-            Event::FlowBegin { id, span } => writer.flow("s", id, Point::of(&tracks, span, ns))?,
-            Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(&tracks, span, ns))?,
+            Event::FlowBegin { id, span } => writer.flow("s", id, Point::of(&picture.tracks, span, ns))?,
+            Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(&picture.tracks, span, ns))?,
             Event::InFlight { rank, bytes } => writer.in_flight(ns, rank, bytes)?,
+            Event::Link { track, used } => {
+                let LinkTrack { name, unit, .. } = &picture.link_tracks()[track];
+                writer.counter(ns, links_pid, name, unit, format_args!("{}.{}", used / 10, used % 10))?;
+            }
+            Event::Crowd { state, ranks } => {
+                writer.counter(ns, crowd_pid, crowd::STATES[state], &crowd_unit, format_args!("{ranks}"))?;
+            }
         }
     }
-    writer.end(meta)
-}
-
-/// What happens at one instant. Events of the same instant come in the order of the variants: a slice is open
-/// before an arrow is bound to it, and an arrow begins before it ends.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    IterationEnd { iteration: usize },
-    IterationBegin { iteration: usize },
-    Slice { end_ns: i64, span: usize },
-    FlowBegin { id: usize, span: usize },
-    FlowEnd { id: usize, span: usize },
-    InFlight { rank: u32, bytes: u64 },
-}
-
-/// All events with their times in nanoseconds, in the order of time.
-fn events(timeline: &Timeline, tracks: &Tracks) -> Vec<(i64, Event)> {
-    let mut events = Vec::with_capacity(4 * timeline.spans.len());
-    for (iteration, &IterationTime { begin_s, length_s }) in timeline.iterations.iter().enumerate() {
-        let begin_ns = nanoseconds(begin_s);
-        events.push((begin_ns, Event::IterationBegin { iteration }));
-        events.push((nanoseconds(begin_s + length_s).max(begin_ns + 1), Event::IterationEnd { iteration }));
-    }
-    for (span, slice) in tracks.slices.iter().enumerate() {
-        events.push((slice.begin_ns, Event::Slice { end_ns: slice.end_ns, span }));
-    }
-    for (id, flow) in flow::pair(&timeline.spans, &tracks.slices).into_iter().enumerate() {
-        events.push((flow.begin_ns, Event::FlowBegin { id, span: flow.send }));
-        events.push((flow.end_ns, Event::FlowEnd { id, span: flow.receive }));
-    }
-    for (ns, rank, bytes) in flight::bytes_in_flight(&timeline.spans, &tracks.slices) {
-        events.push((ns, Event::InFlight { rank, bytes }));
-    }
-    events.sort_unstable();
-    events
+    writer.end(meta, picture.links.as_ref(), picture.sampling.as_ref())?;
+    Ok(picture.sampling)
 }
 
 /// Few different names, so that viewers colour and aggregate by them: `send static`, `exchange sizes`, `encode`.
-fn name(span: &Span) -> String {
-    span.stage.map_or_else(|| span.name.to_owned(), |stage| format!("{} {}", span.name, stage.name()))
+fn name(span: &Span, count: u32) -> String {
+    let name =
+        span.stage.map_or_else(|| span.name.to_owned(), |stage| format!("{} {}", span.name, stage.name()));
+    if count > 1 { format!("{name} (merged)") } else { name }
 }
 
-fn args<'a>(span: &Span, timeline: &Timeline, meta: &'a TraceMeta) -> Args<'a> {
+fn args<'a>(span: &Span, count: u32, timeline: &Timeline, meta: &'a TraceMeta) -> Args<'a> {
     let bytes_coded = span.bytes_coded;
     Args {
         iteration: span.iteration,
         segment: timeline.segments.get(span.segment.index()).copied(),
-        op: span.op.0,
+        op: (count == 1).then_some(span.op.0),
+        spans: (count > 1).then_some(count),
         stage: span.stage.map(zipwire_schedule::Stage::name),
         peer: span.peer.map(|rank| rank.0),
         tag: (span.tag > 0).then_some(span.tag),

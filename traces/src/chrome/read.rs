@@ -4,7 +4,7 @@
 //! programs are refused. Threads, arrows and counters only draw what the spans say and are skipped.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,8 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::error::Category;
 use zipwire_schedule::{Lane, OpId, Rank, Stage};
 
-use super::TraceMeta;
+use super::event::MERGED;
+use super::{Sampling, TraceMeta};
 use crate::TraceError;
 
 /// A timeline as its file tells it. Times are whole nanoseconds, since the file has no more.
@@ -25,7 +26,9 @@ pub struct Trace {
     pub meta: TraceMeta,
     /// Number of ranks.
     pub rank_count: u32,
-    /// Length of each iteration in nanoseconds.
+    /// What it holds of the run; `None` if it holds everything.
+    pub sampling: Option<Sampling>,
+    /// Length of each iteration that it holds, in nanoseconds.
     pub iterations_ns: Vec<i64>,
     /// In the order of the file: by begin.
     pub spans: Vec<TracedSpan>,
@@ -60,6 +63,28 @@ pub struct TracedSpan {
     pub bytes: u64,
     /// Coded bytes of a codec op; `None` for everything else.
     pub bytes_coded: Option<u64>,
+}
+
+impl Trace {
+    /// Leaves out what `other` does not hold of the run, so that what is missing in one of two traces is not taken for a
+    /// difference of the runs. Of ranks whose spans are merged in either trace, nothing is left.
+    pub fn keep_what_is_in(&mut self, other: &Self) {
+        let (own, others) = (self.sampling.clone(), other.sampling.as_ref());
+        let is_in = |sampling: Option<&Sampling>, rank: u32, iteration: u32| {
+            sampling.is_none_or(|drawn| {
+                drawn.ranks.binary_search(&rank).is_ok() && drawn.iterations.binary_search(&iteration).is_ok()
+            })
+        };
+        self.spans.retain(|span| {
+            [own.as_ref(), others].iter().all(|sampling| is_in(*sampling, span.rank.0, span.iteration))
+        });
+        if let Some(others) = others {
+            let all = 0..self.iterations_ns.len() as u32;
+            let held: Vec<u32> = own.map_or_else(|| all.collect(), |own| own.iterations);
+            let mut is_kept = held.iter().map(|iteration| others.iterations.binary_search(iteration).is_ok());
+            self.iterations_ns.retain(|_| is_kept.next().unwrap_or(false));
+        }
+    }
 }
 
 impl TracedSpan {
@@ -125,6 +150,7 @@ struct Meta {
     plan_digest: String,
     clock: Clock,
     codec: Option<String>,
+    sampled: Option<Sampling>,
 }
 
 #[derive(Deserialize)]
@@ -132,14 +158,16 @@ struct Meta {
 enum Clock {
     Virtual,
     Monotonic,
+    Device,
 }
 
 impl From<Meta> for TraceMeta {
     fn from(meta: Meta) -> Self {
-        let Meta { scenario, variant, executor, seed, plan_digest, clock, codec } = meta;
+        let Meta { scenario, variant, executor, seed, plan_digest, clock, codec, sampled: _ } = meta;
         let clock = match clock {
             Clock::Virtual => "virtual",
             Clock::Monotonic => "monotonic",
+            Clock::Device => "device",
         };
         Self { scenario, variant, executor, seed, plan_digest, clock, codec }
     }
@@ -203,6 +231,9 @@ struct RawArgs<'a> {
     tag: u32,
     bytes: u64,
     bytes_coded: Option<u64>,
+    /// Of a process.
+    #[serde(borrow)]
+    name: Cow<'a, str>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Events<'a> {
@@ -238,12 +269,17 @@ impl<'a> Event<'a> {
     /// `None` for what is skipped.
     fn of(raw: RawEvent<'a>) -> Result<Option<Self>, String> {
         let event = match (&*raw.ph, &*raw.cat, &*raw.name) {
-            ("M", _, "process_name") => Self::Rank { rank: given(raw.pid, "pid")? },
+            // The others hold counters.
+            ("M", _, "process_name") if raw.args.name.starts_with("rank ") => {
+                Self::Rank { rank: given(raw.pid, "pid")? }
+            }
             ("b", "iteration", _) => Self::IterationBegin {
                 iteration: given(raw.args.iteration, "args.iteration")?,
                 ns: whole_ns(raw.ts, "ts")?,
             },
             ("e", "iteration", _) => Self::IterationEnd { ns: whole_ns(raw.ts, "ts")? },
+            // Stands for several spans and is none.
+            ("X", MERGED, _) => return Ok(None),
             ("X", ..) => Self::Slice(Slice::of(raw)?),
             _ => return Ok(None),
         };
@@ -300,7 +336,9 @@ fn whole_ns(micros: Option<f64>, key: &str) -> Result<i64, String> {
 impl File<'_> {
     fn trace(self) -> Result<Trace, Wrong> {
         let events = self.events.0?;
-        let begins = iteration_begins(&events)?;
+        let mut meta = self.meta;
+        let sampling = meta.sampled.take();
+        let begins = iteration_begins(&events, sampling.as_ref())?;
         let ends: Vec<i64> = events
             .iter()
             .filter_map(|(_, event)| if let Event::IterationEnd { ns } = event { Some(*ns) } else { None })
@@ -312,7 +350,8 @@ impl File<'_> {
             Event::Rank { rank } => Some(rank.saturating_add(1)),
             _ => None,
         });
-        let rank_count = ranks.max().unwrap_or(0);
+        let drawn = ranks.max().unwrap_or(0);
+        let rank_count = sampling.as_ref().map_or(drawn, |sampling| sampling.rank_count.max(drawn));
 
         let mut names = HashSet::new();
         let mut spans = Vec::with_capacity(events.len());
@@ -322,20 +361,25 @@ impl File<'_> {
                 spans.push(span.map_err(|reason| (Some(index), reason))?);
             }
         }
-        let iterations_ns = begins.iter().zip(&ends).map(|(begin_ns, end_ns)| end_ns - begin_ns).collect();
-        Ok(Trace { meta: self.meta.into(), rank_count, iterations_ns, spans })
+        let iterations_ns = begins.values().zip(&ends).map(|(begin_ns, end_ns)| end_ns - begin_ns).collect();
+        Ok(Trace { meta: meta.into(), rank_count, sampling, iterations_ns, spans })
     }
 }
 
-fn iteration_begins(events: &[(usize, Event<'_>)]) -> Result<Vec<i64>, Wrong> {
-    let mut begins = Vec::new();
+/// When each iteration that the trace holds begins, in nanoseconds.
+fn iteration_begins(
+    events: &[(usize, Event<'_>)],
+    sampling: Option<&Sampling>,
+) -> Result<BTreeMap<u32, i64>, Wrong> {
+    let mut begins = BTreeMap::new();
     for (index, event) in events {
         if let &Event::IterationBegin { iteration, ns } = event {
-            if iteration as usize != begins.len() {
-                let expected = begins.len();
-                return Err((Some(*index), format!("iteration `{iteration}` where `{expected}` comes next")));
+            let count = begins.len();
+            let expected = sampling.map_or(Some(count as u32), |drawn| drawn.iterations.get(count).copied());
+            if expected != Some(iteration) || begins.insert(iteration, ns).is_some() {
+                let expected = expected.map_or("none".to_owned(), |expected| format!("`{expected}`"));
+                return Err((Some(*index), format!("iteration `{iteration}` where {expected} comes next")));
             }
-            begins.push(ns);
         }
     }
     Ok(begins)
@@ -344,12 +388,12 @@ fn iteration_begins(events: &[(usize, Event<'_>)]) -> Result<Vec<i64>, Wrong> {
 impl Slice<'_> {
     fn span(
         self,
-        begins: &[i64],
+        begins: &BTreeMap<u32, i64>,
         rank_count: u32,
         names: &mut HashSet<Arc<str>>,
     ) -> Result<TracedSpan, String> {
         let iteration = self.iteration;
-        let begin_ns = begins.get(iteration as usize);
+        let begin_ns = begins.get(&iteration);
         let begin_ns = begin_ns.ok_or_else(|| format!("the trace has no iteration `{iteration}`"))?;
         if let Some(rank) = [Some(self.rank), self.args.peer].into_iter().flatten().find(|&r| r >= rank_count)
         {

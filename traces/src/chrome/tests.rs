@@ -7,12 +7,13 @@ use serde_json::Value;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 
 use super::*;
-use crate::stream;
+use crate::{IterationTime, Link, LinkUsage, stream};
 
 const RANKS: u32 = 4;
 
 pub(super) fn timeline(spans: Vec<Span>) -> Timeline {
-    Timeline { spans, rank_count: RANKS, segments: vec!["dispatch", "expert", "combine"], iterations: vec![] }
+    let segments = vec!["dispatch", "expert", "combine"];
+    Timeline { spans, rank_count: RANKS, segments, ..Timeline::default() }
 }
 
 /// The sending end of a transfer of 1000 bytes.
@@ -65,7 +66,7 @@ fn encode(rank: u32, begin_s: f64, end_s: f64) -> Span {
     }
 }
 
-fn meta() -> TraceMeta {
+pub(super) fn meta() -> TraceMeta {
     TraceMeta {
         scenario: "quick \"start\"".to_owned(),
         variant: "static-first".to_owned(),
@@ -77,14 +78,16 @@ fn meta() -> TraceMeta {
     }
 }
 
+pub(super) const UNLIMITED: Limit = Limit { bytes: u64::MAX, ranks_per_node: 1 };
+
 fn written(timeline: &Timeline) -> String {
     let mut out = Vec::new();
-    write_chrome(timeline, &meta(), &mut out).unwrap();
+    assert_eq!(write_chrome(timeline, &meta(), &UNLIMITED, &mut out).unwrap(), None);
     String::from_utf8(out).unwrap()
 }
 
 /// Many transfers whose ends differ as real clocks' do, some of no length, some one after the other to the bit.
-fn busy(seed: u64) -> Timeline {
+pub(super) fn busy(seed: u64) -> Timeline {
     let mut rng = stream(seed, "chrome test", [0; 3]);
     let mut spans = Vec::new();
     for iteration in 0..3 {
@@ -229,7 +232,7 @@ fn a_failing_writer_is_an_error() {
             Ok(())
         }
     }
-    let error = write_chrome(&busy(1), &meta(), Full).unwrap_err();
+    let error = write_chrome(&busy(1), &meta(), &UNLIMITED, Full).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }
 
@@ -284,4 +287,28 @@ fn golden() {
     {"ph":"e","id":0,"pid":0,"ts":6.250,"cat":"iteration","name":"iteration"}
     ],"otherData":{"scenario":"quick \"start\"","variant":"static-first","executor":"sim","seed":7,"plan_digest":"0123abcd","clock":"virtual","codec":"window7"}}
     "#);
+}
+
+/// The counters of links have a process of their own, behind the ranks, and their own place in `otherData`.
+#[test]
+fn links_in_use_are_counters_below_the_ranks() {
+    let link = |name: &str| Link { name: name.to_owned(), bytes_per_s: 25e9, is_of_gpu: false };
+    let mut usage = LinkUsage::new(vec![link("nic 0 up"), link("nic 1 up")]);
+    usage.add(1e-6, &[12.5e9, 0.0]);
+    usage.add(2e-6, &[0.0, 0.0]);
+    let timeline = Timeline { link_usage: Some(usage), ..timeline(both_ends(0, 1, 1e-6, 2e-6).into()) };
+    let text = written(&timeline);
+    let phases = by_phase(&text);
+    let process = phases["M"].iter().find(|event| event["args"]["name"] == "links").expect("a process");
+    let pid = process["pid"].as_u64().unwrap();
+    let ids = phases["M"].iter().filter_map(|event| event["tid"].as_u64());
+    assert!(pid >= u64::from(RANKS) && !ids.collect::<Vec<_>>().contains(&pid), "an id that nobody has");
+    let counters: Vec<_> = phases["C"].iter().filter(|event| event["pid"] == pid).collect();
+    let shown =
+        counters.iter().map(|event| (ns(event, "ts"), &event["name"], &event["args"]["% of 25 GB/s"]));
+    let name = Value::from("nic 0 up");
+    assert_eq!(shown.collect::<Vec<_>>(), [(1000, &name, &50.0.into()), (2000, &name, &0.0.into())]);
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let links = &trace["otherData"]["links"];
+    assert_eq!((&links["busy"], &links["drawn"], &links["samples"]), (&1.into(), &1.into(), &2.into()));
 }

@@ -1,5 +1,8 @@
 //! Which span is drawn where: threads of the trace, and times in whole nanoseconds.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use zipwire_schedule::{Lane, Rank};
 
 use crate::{Span, Timeline};
@@ -59,19 +62,28 @@ impl Tracks {
         for group in order.chunk_by(|a, b| lane_of(a) == lane_of(b)) {
             let (rank, lane) = lane_of(&group[0]);
             let first = tracks.len();
-            // End of the last slice on each sub-lane.
-            let mut ends: Vec<i64> = Vec::new();
+            // Sub-lanes by the end of their last slice, and those whose last slice has ended.
+            let mut busy: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
+            let mut free: BinaryHeap<Reverse<u32>> = BinaryHeap::new();
             for &index in group {
                 let slice = &mut slices[index];
-                let free = ends.iter().position(|&end_ns| end_ns <= slice.begin_ns);
-                let sub_lane = free.unwrap_or_else(|| {
-                    let tid = u64::from(timeline.rank_count) + tracks.len() as u64;
-                    tracks.push(Track { rank, lane, sub_lane: ends.len() as u32, tid });
-                    ends.push(slice.end_ns);
-                    ends.len() - 1
-                });
-                ends[sub_lane] = slice.end_ns;
-                slice.track = first + sub_lane;
+                while let Some(&Reverse((end_ns, sub_lane))) = busy.peek()
+                    && end_ns <= slice.begin_ns
+                {
+                    busy.pop();
+                    free.push(Reverse(sub_lane));
+                }
+                let sub_lane = free.pop().map_or_else(
+                    || {
+                        let tid = u64::from(timeline.rank_count) + tracks.len() as u64;
+                        let sub_lane = (tracks.len() - first) as u32;
+                        tracks.push(Track { rank, lane, sub_lane, tid });
+                        sub_lane
+                    },
+                    |Reverse(sub_lane)| sub_lane,
+                );
+                busy.push(Reverse((slice.end_ns, sub_lane)));
+                slice.track = first + sub_lane as usize;
             }
         }
         Self { tracks, slices }

@@ -1,0 +1,197 @@
+//! How many bytes of a trace something takes, before it is written: never fewer than it will take, and hardly more.
+
+use super::TraceMeta;
+use super::event::MERGED;
+use super::track::{Slice, Track, Tracks};
+use crate::{Span, Timeline};
+
+/// Line breaks and commas between events.
+const BREAK: usize = 2;
+/// The lines of an iteration's begin and end, and its number in the list of those that are drawn.
+const ITERATION: usize = 320;
+/// The longest text of a ratio.
+const RATIO: usize = 24;
+
+/// What the prices of a timeline's events have in common.
+pub(super) struct Prices<'a> {
+    /// Digits of any process's, any thread's and any arrow's id.
+    pid: usize,
+    tid: usize,
+    id: usize,
+    /// Digits of any counter of bytes in flight.
+    in_flight: usize,
+    segments: Vec<usize>,
+    codec: usize,
+    timeline: &'a Timeline,
+}
+
+impl<'a> Prices<'a> {
+    pub(super) fn of(timeline: &'a Timeline, tracks: &Tracks, meta: &TraceMeta) -> Self {
+        let count = u64::from(timeline.rank_count) + tracks.tracks.len() as u64;
+        Self {
+            pid: digits(count + 2),
+            tid: digits(count),
+            id: digits(timeline.spans.len() as u64),
+            in_flight: digits(timeline.spans.iter().fold(0, |sum, span| sum.saturating_add(span.bytes))),
+            segments: timeline.segments.iter().map(|name| text(name)).collect(),
+            codec: meta.codec.as_deref().map_or(0, text),
+            timeline,
+        }
+    }
+
+    /// A span with its ends of arrows and its changes of a counter.
+    pub(super) fn span(&self, span: &Span, slice: &Slice) -> u64 {
+        let Slice { begin_ns, end_ns, .. } = *slice;
+        let stage = span.stage.map_or(0, |stage| stage.name().len());
+        let number = |key: &str, value: u64| key.len() + digits(value);
+        let mut bytes = BREAK
+            + r#"{"ph":"X","pid":,"tid":,"ts":,"dur":,"cat":"","name":"","args":{}}"#.len()
+            + self.pid
+            + self.tid
+            + micros(begin_ns)
+            + micros(end_ns - begin_ns)
+            + span.lane.name().len()
+            + text(span.name)
+            + stage
+            + number("\"iteration\":,", span.iteration.into())
+            + r#""segment":"","#.len()
+            + self.segments.get(span.segment.index()).copied().unwrap_or(0)
+            + number("\"op\":,", span.op.0.into())
+            + number("\"bytes\":,", span.bytes);
+        if stage > 0 {
+            bytes += r#" "stage":"","#.len() + stage;
+        }
+        if span.tag > 0 {
+            bytes += number("\"tag\":,", span.tag.into());
+        }
+        if let Some(coded) = span.bytes_coded {
+            bytes +=
+                number("\"bytes_coded\":,", coded) + r#""ratio":,"codec":"","#.len() + RATIO + self.codec;
+        }
+        if let Some(peer) = span.peer {
+            let sends = span.lane == zipwire_schedule::Lane::Tx;
+            let arrow = r#"{"ph":"s","bp":"e","id":,"pid":,"tid":,"ts":,"cat":"transfer","name":"transfer"}"#;
+            bytes += number("\"peer\":,", peer.0.into())
+                + BREAK
+                + arrow.len()
+                + self.id
+                + self.pid
+                + self.tid
+                + micros(if sends { begin_ns } else { end_ns });
+            if sends && span.bytes > 0 {
+                let counter = r#"{"ph":"C","pid":,"ts":,"name":"bytes in flight","args":{"tx":}}"#.len();
+                bytes +=
+                    2 * (BREAK + counter + self.pid + self.in_flight) + micros(begin_ns) + micros(end_ns);
+            }
+        }
+        bytes as u64
+    }
+
+    /// A span that stands for `count` of them.
+    pub(super) fn merged(&self, span: &Span, slice: &Slice, count: u32) -> u64 {
+        let more = MERGED.len() + " (merged)\"spans\":,".len() + digits(count.into());
+        self.span(span, slice) + more as u64
+    }
+
+    /// A thread.
+    pub(super) fn track(&self, track: &Track) -> u64 {
+        let name = r#"{"ph":"M","name":"thread_name","pid":,"tid":,"args":{"name":""}}"#;
+        let order = r#"{"ph":"M","name":"thread_sort_index","pid":,"tid":,"args":{"sort_index":}}"#;
+        let ids = 2 * self.pid + 3 * self.tid;
+        (2 * BREAK + name.len() + order.len() + ids + track.name().len()) as u64
+    }
+
+    /// A rank's process, and its number in the list of those that are drawn.
+    pub(super) fn process(&self) -> u64 {
+        let name = r#"{"ph":"M","name":"process_name","pid":,"args":{"name":"rank  (spans merged)"}}"#;
+        let order = r#"{"ph":"M","name":"process_sort_index","pid":,"args":{"sort_index":}}"#;
+        (2 * BREAK + name.len() + order.len() + 5 * self.pid + 1) as u64
+    }
+
+    /// An iteration.
+    pub(super) fn iteration() -> u64 {
+        ITERATION as u64
+    }
+
+    /// All ranks, threads, iterations and spans.
+    pub(super) fn whole(&self, tracks: &Tracks) -> u64 {
+        let spans = self.timeline.spans.iter().zip(&tracks.slices);
+        let spans: u64 = spans.map(|(span, slice)| self.span(span, slice)).sum();
+        let iterations = self.timeline.iterations.len() as u64 * Self::iteration();
+        let ranks = u64::from(self.timeline.rank_count) * self.process();
+        spans + tracks.tracks.iter().map(|track| self.track(track)).sum::<u64>() + iterations + ranks
+    }
+
+    /// What the timeline is.
+    pub(super) fn timeline(&self) -> &'a Timeline {
+        self.timeline
+    }
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// Nanoseconds, shown as microseconds with three decimals.
+fn micros(ns: i64) -> usize {
+    usize::from(ns < 0) + digits(ns.unsigned_abs() / 1000) + ".000".len()
+}
+
+/// A string in JSON, without its quotation marks.
+fn text(string: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' => 2,
+        0..0x20 => "\\u0000".len(),
+        _ => 1,
+    };
+    string.bytes().map(escaped).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{UNLIMITED, busy, meta, timeline};
+    use super::*;
+    use crate::chrome::write_chrome;
+
+    fn written(timeline: &Timeline) -> u64 {
+        let mut out = Vec::new();
+        write_chrome(timeline, &meta(), &UNLIMITED, &mut out).unwrap();
+        out.len() as u64
+    }
+
+    #[test]
+    fn prices_are_what_is_written_or_a_little_more() {
+        for seed in 0..5 {
+            let timeline = busy(seed);
+            let tracks = Tracks::assign(&timeline);
+            let meta = meta();
+            let prices = Prices::of(&timeline, &tracks, &meta);
+            let (price, bytes) = (prices.whole(&tracks), written(&timeline));
+            // What remains is `otherData`.
+            assert!(price + 400 >= bytes, "seed {seed}: {price} for {bytes}");
+            assert!(price as f64 <= 1.08 * bytes as f64, "seed {seed}: {price} for {bytes}");
+        }
+    }
+
+    /// Strings that JSON escapes, numbers of all lengths, times of hours.
+    #[test]
+    fn no_span_takes_more_than_its_price() {
+        let empty = written(&timeline(vec![]));
+        for span in busy(7).spans.into_iter().take(50) {
+            for (bytes, factor) in [(0, 1.0), (u64::MAX >> 1, 1e9), (12_345, -1e3)] {
+                let (begin_s, end_s) = (factor * span.begin_s, factor * span.begin_s + factor.abs() * 1e-3);
+                for bytes_coded in [None, Some(3), Some(u64::MAX >> 2)] {
+                    let name = "a \"name\"\n";
+                    let span = Span { begin_s, end_s, bytes, bytes_coded, name, tag: 7, ..span.clone() };
+                    let timeline = timeline(vec![span]);
+                    let tracks = Tracks::assign(&timeline);
+                    let meta = meta();
+                    let prices = Prices::of(&timeline, &tracks, &meta);
+                    let price = prices.span(&timeline.spans[0], &tracks.slices[0]);
+                    let bytes = written(&timeline) - empty;
+                    assert!(price + prices.track(&tracks.tracks[0]) >= bytes, "{price} for {bytes}");
+                }
+            }
+        }
+    }
+}
