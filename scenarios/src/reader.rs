@@ -40,6 +40,11 @@ impl<'a> Field<'a> {
         Self { path: String::new(), node }
     }
 
+    /// A value that is not reached from the root.
+    pub(crate) fn named(path: String, node: &'a Node) -> Self {
+        Self { path, node }
+    }
+
     pub(crate) fn place(&self) -> Place {
         self.node.place.clone()
     }

@@ -7,8 +7,10 @@ mod iteration;
 mod network;
 mod queue;
 mod run;
+mod size_cache;
 mod sizes;
 
 pub use network::{FlowId, Network};
 pub use run::{Setup, SimError, run};
+pub use size_cache::SizeCache;
 pub use sizes::{FrameSizes, SizeError, SizeTable};

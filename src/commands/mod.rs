@@ -14,8 +14,6 @@ use std::path::Path;
 
 use serde::Serialize;
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
-use zipwire::traces::{Timeline, TraceMeta, write_chrome};
-use zipwire::{Executor, Output, OutputError, Planned};
 
 use crate::cli::ScenarioArgs;
 
@@ -38,26 +36,4 @@ fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experime
 fn write_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     writeln!(out)
-}
-
-/// Writes the Chrome trace of one variant on one executor, under the name that the contract gives it.
-fn write_trace(
-    output: &mut Output,
-    experiment: &Experiment,
-    executor: Executor,
-    variant: &str,
-    planned: &Planned,
-    timeline: &Timeline,
-) -> Result<(), OutputError> {
-    let _span = tracing::info_span!("write timeline", %variant, %executor).entered();
-    let meta = TraceMeta {
-        scenario: experiment.name.clone(),
-        variant: variant.to_owned(),
-        executor: executor.name().to_owned(),
-        seed: experiment.seed,
-        plan_digest: planned.digest.clone(),
-        clock: executor.clock(),
-        codec: planned.plan.codec.as_ref().map(ToString::to_string),
-    };
-    output.write(&format!("{executor}-{variant}.trace.json"), |out| write_chrome(timeline, &meta, out))
 }

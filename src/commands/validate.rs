@@ -11,11 +11,12 @@ use zipwire::schedule::Stage;
 use zipwire::traces::{Deviation, Timeline};
 use zipwire::{
     Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup, validate,
+    write_trace,
 };
 
 use super::write_json;
 use crate::cli::ValidateArgs;
-use crate::commands::{load_real_scenario, load_scenario, write_trace};
+use crate::commands::{load_real_scenario, load_scenario};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
