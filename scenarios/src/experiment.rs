@@ -49,6 +49,8 @@ pub struct Experiment {
     pub faults: Vec<Fault>,
     /// How much later than expected ops may end, where there are deadlines.
     pub slack: Slack,
+    /// Points of the scenario's `[sweep]`, which this experiment leaves out; 0 if it has none, or is one of them.
+    pub points_left_out: usize,
 }
 
 const KEYS: &[&str] = &[
@@ -92,9 +94,11 @@ pub fn load_real(
     seed: Option<u64>,
 ) -> Result<Experiment> {
     let (mut root, _) = parse(source, sets, real_sets)?;
-    sweep::take(&mut root)?;
+    let axes = sweep::take(&mut root)?;
     let files = Files::new(&source.base);
-    Ok(resolve(&root, source, seed, &files)?.experiment(&files))
+    let mut experiment = resolve(&root, source, seed, &files)?.experiment(&files);
+    experiment.points_left_out = if axes.is_empty() { 0 } else { sweep::count(&axes) };
+    Ok(experiment)
 }
 
 /// The tree of a scenario after all arguments, and their paths.
@@ -165,6 +169,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         variants,
         faults: faults.unwrap_or_default(),
         slack,
+        points_left_out: 0,
     };
     Ok(Resolved { experiment, rows: workload.rows, communicates })
 }

@@ -105,6 +105,11 @@ pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>> {
     Ok(axes)
 }
 
+/// Points of axes that [`take`] has read.
+pub(crate) fn count(axes: &[Axis]) -> usize {
+    axes.iter().map(|axis| axis.values.len()).product()
+}
+
 /// What [`take`] reads.
 pub(crate) fn schema() -> Schema {
     map(array(any()).at_least(1))
@@ -137,7 +142,7 @@ fn check_paths(root: &Node, axes: &[Axis], sets: &[Path], seed: Option<u64>) -> 
 impl Sweep {
     /// How many points there are, at least 1.
     pub fn point_count(&self) -> usize {
-        self.axes.iter().map(|axis| axis.values.len()).product()
+        count(&self.axes)
     }
 
     /// The paths that are set, as the scenario spells them, in its order.

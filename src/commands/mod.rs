@@ -32,6 +32,14 @@ fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experime
     load(&Source::read(path)?, sets, seed)
 }
 
+/// Says that a command that takes one scenario leaves the sweep out.
+fn say_without_sweep(experiment: &Experiment) {
+    if experiment.points_left_out > 0 {
+        let (name, points) = (&experiment.name, experiment.points_left_out);
+        eprintln!("`{name}` is taken without its `[sweep]` of {points} points: `--set` chooses one");
+    }
+}
+
 /// Writes a value as JSON for people and programs, with a line break at the end.
 fn write_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;

@@ -15,7 +15,7 @@ pub use error::SweepError;
 pub use journal::JournalError;
 pub use row::{FailedRun, Row, Run};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -90,7 +90,7 @@ pub fn run(
     let path = setup.folder.join(journal::NAME);
     let count = setup.sweep.point_count();
     let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
-    check(setup.sweep, cancel).map_err(|error| error.unwrap_or_else(|| stopped(0)))?;
+    check(setup.sweep, cancel)?;
     let shared = Arc::<Shared>::default();
     let admission = Admission::new(shared.available);
     let points = Points { setup, shared, admission };
@@ -134,14 +134,17 @@ pub fn run(
     Ok(report)
 }
 
-/// Whether all points are valid, on all cores; if not, the first that is not. `None` as an error: stopped.
-fn check(sweep: &Sweep, cancel: &Cancel) -> Result<(), Option<SweepError>> {
+/// Whether all points are valid scenarios, on all cores.
+///
+/// # Errors
+/// The first point that is not, or that the user stopped it.
+pub fn check(sweep: &Sweep, cancel: &Cancel) -> Result<(), SweepError> {
     let _span = tracing::info_span!("check points").entered();
     let wrong = (0..sweep.point_count()).into_par_iter().find_map_first(|point| {
         if cancel.is_cancelled() {
-            return Some(None);
+            return Some(SweepError::Stopped { done: 0, of: sweep.point_count(), journal: PathBuf::new() });
         }
-        sweep.check(point).err().map(|error| Some(SweepError::Scenario(Box::new(error))))
+        sweep.check(point).err().map(|error| SweepError::Scenario(Box::new(error)))
     });
     wrong.map_or(Ok(()), Err)
 }
