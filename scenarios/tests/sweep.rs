@@ -103,6 +103,18 @@ fn arguments_set_sweeps_too() {
 }
 
 #[test]
+fn files_are_read_once() {
+    let trace = "step,layer,e0,e1,e2,e3,e4,e5,e6,e7\n0,0,1,2,3,4,5,6,7,8\n";
+    let text = valid_with("\"uniform\"", "{ trace = \"a.csv\" }") + "[sweep]\nseed = [1, 2]\n";
+    let folder = Folder::new().with("a.csv", trace);
+    let source = Source::from_text("test.toml", text, folder.path());
+    let sweep = load_sweep(&source, &[], None).unwrap().unwrap();
+    std::fs::remove_file(folder.path().join("a.csv")).unwrap();
+    assert!(sweep.point(0).is_ok() && sweep.point(1).is_ok());
+    assert!(load(&source, &[], None).is_err());
+}
+
+#[test]
 fn the_digest_covers_what_points_depend_on() {
     let trace = "step,layer,e0,e1,e2,e3,e4,e5,e6,e7\n0,0,1,2,3,4,5,6,7,8\n";
     let text = valid_with("\"uniform\"", "{ trace = \"a.csv\" }") + "[sweep]\nseed = [1, 2]\n";

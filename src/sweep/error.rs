@@ -37,7 +37,7 @@ pub enum SweepError {
 
 fn stopped(done: usize, of: usize, journal: &std::path::Path) -> String {
     if done == 0 {
-        return "stopped before the first point had ended".to_owned();
+        return "stopped before a point had ended".to_owned();
     }
     let journal = journal.display();
     format!("stopped: {done} of {of} points are in `{journal}`\nhelp: the same command goes on from there")

@@ -67,8 +67,8 @@ pub enum JournalError {
     /// Another process has it open.
     #[error("another process runs a sweep in this folder: it has `{}` open\nhelp: `--out` writes to another folder", .0.display())]
     Busy(PathBuf),
-    /// It cannot be read or written.
-    #[error("cannot write the journal `{}`: {source}", path.display())]
+    /// The system does not let it be read or written.
+    #[error("cannot use the journal `{}`: {source}", path.display())]
     Io {
         /// The journal.
         path: PathBuf,

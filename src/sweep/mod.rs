@@ -56,8 +56,6 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// All points.
     pub points: usize,
-    /// Runs of all points, those that failed included.
-    pub runs: usize,
     /// Points of which a run failed.
     pub failed: usize,
 }
@@ -188,12 +186,11 @@ fn work(
 
 /// The first rows, and the count of what failed.
 fn report(journal: &Journal, count: usize, shown: usize) -> Result<Report, SweepError> {
-    let mut report = Report { rows: Vec::new(), points: count, runs: 0, failed: 0 };
+    let mut report = Report { rows: Vec::new(), points: count, failed: 0 };
     for point in 0..count {
         let row = journal.read(point).map_err(|source| {
             SweepError::Journal(JournalError::Io { path: journal.path().to_owned(), source })
         })?;
-        report.runs += row.runs().len();
         report.failed += usize::from(!row.failed.is_empty());
         if point < shown {
             report.rows.push(row);
