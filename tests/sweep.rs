@@ -242,6 +242,9 @@ fn a_half_written_line_is_dropped() {
         let (run, begun) = case.run_until(1);
         assert_eq!(begun, Event::Begun { done, dropped }, "{text}");
         run.unwrap_err();
+        let (run, begun) = case.run_until(1);
+        assert_eq!(begun, Event::Begun { done: done + 1, dropped: false }, "what followed is whole: {text}");
+        run.unwrap_err();
     }
     fs::write(case.journal(), torn(7)).unwrap();
     expect(&case.run(&[]), 0, "half-written line, which was dropped");
