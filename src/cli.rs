@@ -96,6 +96,15 @@ pub(crate) struct RunArgs {
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Of a sweep: simulate N points at the same time [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+    /// Of a sweep: write the timelines of every point, too.
+    #[arg(long)]
+    pub(crate) timelines: bool,
+    /// Of a sweep: start anew, where an interrupted one would go on.
+    #[arg(long)]
+    pub(crate) fresh: bool,
 }
 
 #[derive(Debug, Args)]

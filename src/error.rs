@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use zipwire::bench::{BenchError, GpuBenchError, SimBenchError};
 use zipwire::kernels::GpuError;
 use zipwire::scenarios::ScenarioError;
+use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::TraceError;
 use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError};
 
@@ -25,6 +26,10 @@ pub(crate) enum CliError {
     Execute(#[from] ExecuteError),
     #[error("{}\n{} of {of} runs failed; nothing was written", lines(.failed), .failed.len())]
     Failed { failed: Vec<ExecuteError>, of: usize },
+    #[error(transparent)]
+    Sweep(SweepError),
+    #[error("{failed} of {of} points failed: the column `error` of {} says how", csv.display())]
+    PointsFailed { failed: usize, of: usize, csv: PathBuf },
     #[error(transparent)]
     Output(#[from] OutputError),
     #[error("{0}")]
@@ -67,6 +72,16 @@ impl From<SimBenchError> for CliError {
     }
 }
 
+impl From<SweepError> for CliError {
+    fn from(error: SweepError) -> Self {
+        match error {
+            SweepError::Scenario(error) => Self::Scenario(error),
+            SweepError::Output(error) => Self::Output(error),
+            other => Self::Sweep(other),
+        }
+    }
+}
+
 impl CliError {
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
@@ -79,27 +94,19 @@ impl CliError {
                     FAILED
                 }
             }
-            Self::Execute(ExecuteError::Cancelled)
+            Self::Execute(error) | Self::Sweep(SweepError::First(error)) => exit_code_of_run(error),
+            Self::Sweep(SweepError::Stopped { .. })
             | Self::Bench(BenchError::Cancelled)
             | Self::GpuBench(GpuBenchError::Cancelled)
             | Self::SimBench(SimBenchError::Cancelled) => STOPPED,
             Self::SimBench(SimBenchError::UnknownCase { .. } | SimBenchError::NotBurst { .. }) => USAGE,
             Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => UNAVAILABLE,
             Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
-            Self::Execute(ExecuteError::Unavailable(..)) => UNAVAILABLE,
-            Self::Execute(
-                ExecuteError::NoPayload(..)
-                | ExecuteError::Plan(..)
-                | ExecuteError::Ratio { .. }
-                | ExecuteError::Memory { .. }
-                | ExecuteError::Refused(..)
-                | ExecuteError::Fault { .. }
-                | ExecuteError::OtherWork { .. }
-                | ExecuteError::Model(_)
-                | ExecuteError::NoTime(_)
-                | ExecuteError::Dilation { .. },
-            ) => USAGE,
-            Self::Execute(_)
+            Self::Sweep(SweepError::Journal(
+                JournalError::Other { .. } | JournalError::NotJournal(_) | JournalError::Busy(_),
+            )) => USAGE,
+            Self::Sweep(_)
+            | Self::PointsFailed { .. }
             | Self::Bench(_)
             | Self::GpuBench(_)
             | Self::SimBench(_)
@@ -122,6 +129,24 @@ impl CliError {
             Self::Scenario(error) => error.render(colour()),
             error => format!("error: {error}"),
         }
+    }
+}
+
+fn exit_code_of_run(error: &ExecuteError) -> u8 {
+    match error {
+        ExecuteError::Cancelled => STOPPED,
+        ExecuteError::Unavailable(..) => UNAVAILABLE,
+        ExecuteError::NoPayload(..)
+        | ExecuteError::Plan(..)
+        | ExecuteError::Ratio { .. }
+        | ExecuteError::Memory { .. }
+        | ExecuteError::Refused(..)
+        | ExecuteError::Fault { .. }
+        | ExecuteError::OtherWork { .. }
+        | ExecuteError::Model(_)
+        | ExecuteError::NoTime(_)
+        | ExecuteError::Dilation { .. } => USAGE,
+        _ => FAILED,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs one variant of an experiment on one executor.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use zipwire_engine::{EngineError, threads};
 use zipwire_kernels::Device;
@@ -10,7 +10,7 @@ use zipwire_schedule::{
     Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Readiness,
     RunFailure, TransferOrder,
 };
-use zipwire_sim::{FrameSizes, SimError, SizeError, SizeTable};
+use zipwire_sim::{FrameSizes, SimError, SizeCache, SizeError, SizeTable};
 use zipwire_traces::Timeline;
 
 use crate::{Cancel, Executor, memory};
@@ -174,8 +174,23 @@ pub struct Prepared<'a> {
     planned: Vec<Planned>,
     /// Lengths of frames, measured once for all variants and iterations.
     sizes: SizeTable,
+    shared: Arc<Shared>,
     /// The GPUs, once they are needed: opening one takes a while.
     pub(crate) gpus: OnceLock<Vec<Device>>,
+}
+
+/// What experiments that run one after the other, or at the same time, share.
+#[derive(Debug)]
+pub struct Shared {
+    sizes: SizeCache,
+    /// Bytes that the system could give when this was made, if it says so.
+    pub(crate) available: Option<u64>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { sizes: SizeCache::default(), available: memory::available() }
+    }
 }
 
 impl<'a> Prepared<'a> {
@@ -184,6 +199,18 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If a plan is not executable (explicit flows can make ranks wait for one another), or the user stops it.
     pub fn new(experiment: &'a Experiment, cancel: &Cancel) -> Result<Self, ExecuteError> {
+        Self::with(experiment, Arc::default(), cancel)
+    }
+
+    /// As [`new`](Self::new), for an experiment that shares what it can with others.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(
+        experiment: &'a Experiment,
+        shared: Arc<Shared>,
+        cancel: &Cancel,
+    ) -> Result<Self, ExecuteError> {
         let prepare = |variant: &Variant| {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled);
@@ -199,7 +226,8 @@ impl<'a> Prepared<'a> {
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
-        let prepared = Self { experiment, planned, sizes: SizeTable::default(), gpus: OnceLock::new() };
+        let sizes = SizeTable::default();
+        let prepared = Self { experiment, planned, sizes, shared, gpus: OnceLock::new() };
         let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
         match experiment.faults.iter().position(|fault| !hits(fault)) {
             Some(index) => Err(ExecuteError::Fault { index }),
@@ -225,6 +253,13 @@ impl<'a> Prepared<'a> {
         (0..self.planned.len()).try_for_each(|index| self.check_variant(index, executor))
     }
 
+    /// Bytes of memory that the variants take, one after the other, at the least.
+    pub(crate) fn memory(&self, executors: &[Executor]) -> u64 {
+        let iterations = self.experiment.iterations;
+        let of = |plan| executors.iter().map(move |&executor| memory::needed(plan, iterations, executor));
+        self.planned.iter().flat_map(|planned| of(&planned.plan)).max().unwrap_or(0)
+    }
+
     fn check_variant(&self, index: usize, executor: Executor) -> Result<(), ExecuteError> {
         if let Some(missing) = executor.missing() {
             return Err(ExecuteError::Unavailable(executor, missing));
@@ -243,7 +278,7 @@ impl<'a> Prepared<'a> {
             self.check_gpus(index)?;
         }
         let needed = memory::needed(plan, self.experiment.iterations, executor);
-        match memory::available() {
+        match self.shared.available {
             Some(available) if needed > available => {
                 Err(ExecuteError::Memory { variant: variant.name.clone(), executor, needed, available })
             }
@@ -292,7 +327,8 @@ impl<'a> Prepared<'a> {
             (Some(spec), Some(choice)) => match (choice.ratio, &experiment.payload) {
                 (Some(ratio), _) => FrameSizes::Ratio(ratio),
                 (None, Some(payload)) => {
-                    if !self.sizes.measure(plan, spec, payload, || !cancel.is_cancelled())? {
+                    let proceed = || !cancel.is_cancelled();
+                    if !self.sizes.measure(plan, spec, payload, &self.shared.sizes, proceed)? {
                         return Err(ExecuteError::Cancelled);
                     }
                     FrameSizes::Measured(&self.sizes)

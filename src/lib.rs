@@ -6,15 +6,19 @@
 pub mod bench;
 mod cancel;
 mod codebook;
+mod compare;
 mod execute;
 mod executor;
 mod faults;
 mod gpus;
 pub mod inspect;
+mod layouts;
 mod memory;
 mod output;
 mod real_run;
 mod simd;
+pub mod sweep;
+mod timelines;
 mod validate;
 
 pub use zipwire_codec as codec;
@@ -27,8 +31,11 @@ pub use zipwire_traces as traces;
 
 pub use cancel::{Cancel, STOPPED};
 pub use codebook::{CodebookFileError, read_codebook, write_codebook};
-pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED};
+pub use compare::{Compared, Failed, Ran, compare};
+pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
 pub use executor::Executor;
+pub use layouts::choose_layouts;
 pub use output::{Output, OutputError};
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
+pub use timelines::{write_run, write_trace};
 pub use validate::{Validation, ValidationSetup, VariantValidation, validate};

@@ -22,6 +22,17 @@ impl Progress {
         self.0.set_message(step);
     }
 
+    /// These steps need not be done.
+    pub(crate) fn skip(&self, steps: usize) {
+        self.0.set_position(steps as u64);
+        self.0.reset_eta();
+    }
+
+    /// A line beside the bar, also where there is none.
+    pub(crate) fn say(&self, line: &str) {
+        self.0.suspend(|| eprintln!("{line}"));
+    }
+
     /// The step has ended.
     pub(crate) fn end(&self) {
         self.0.inc(1);

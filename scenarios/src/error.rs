@@ -41,6 +41,29 @@ impl ScenarioError {
         self
     }
 
+    /// The same problem as one of a point of a sweep; `blamed` is the value of the sweep to point at, if the error does not
+    /// point at one already.
+    pub(crate) fn at_point(self, point: usize, count: usize, set: String, blamed: Option<Place>) -> Self {
+        let Inner { problem, mut places } = *self.0;
+        if let Some(blamed) = blamed {
+            if let Some((_, label)) = places.first_mut() {
+                *label = if label.is_empty() { "wrong with it" } else { label };
+            }
+            places.insert(0, (blamed, ""));
+        }
+        let problem = Problem::AtPoint { problem: Box::new(problem), point, count, set };
+        Self(Box::new(Inner { problem, places }))
+    }
+
+    /// Whether the problem is inside `place`.
+    pub(crate) fn is_within(&self, place: &Place) -> bool {
+        self.0.places.first().is_some_and(|(own, _)| {
+            std::sync::Arc::ptr_eq(&own.document, &place.document)
+                && place.span.start <= own.span.start
+                && own.span.end <= place.span.end
+        })
+    }
+
     /// What is wrong, as data.
     pub fn problem(&self) -> &Problem {
         &self.0.problem

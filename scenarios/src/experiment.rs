@@ -8,15 +8,17 @@ use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
 use crate::document::{Document, Place};
 use crate::error::Result;
-use crate::payload;
+use crate::files::Files;
+use crate::payload::{self, Rowset};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::schema::{Schema, integer, needed, optional, table, time};
 use crate::source::Source;
 use crate::traffic::Traffic;
+use crate::tree::Node;
 use crate::variant::{self, Placed, Variant};
 use crate::workload::{self, Kind, Workload};
-use crate::{cluster, fault, set, tree};
+use crate::{cluster, fault, set, sweep, tree};
 
 /// Everything that executors and reports need; nothing in it is left to look up.
 #[derive(Clone, Debug)]
@@ -50,6 +52,8 @@ pub struct Experiment {
     pub faults: Vec<Fault>,
     /// How much later than expected ops may end, where there are deadlines.
     pub slack: Slack,
+    /// Points of the scenario's `[sweep]`, which this experiment leaves out; 0 if it has none, or is one of them.
+    pub points_left_out: usize,
 }
 
 const KEYS: &[&str] = &[
@@ -63,6 +67,7 @@ const KEYS: &[&str] = &[
     "variant",
     "fault",
     "deadline",
+    sweep::KEY,
 ];
 const COMPUTE_KEYS: &[&str] = &["expert"];
 
@@ -70,7 +75,7 @@ const ITERATION_LIMIT: u32 = 1_000_000;
 /// Most iterations x ranks: durations are drawn in advance, up to 40 bytes each.
 const DRAW_LIMIT: u64 = 1 << 24;
 
-/// Reads, checks and resolves a scenario.
+/// Reads, checks and resolves a scenario. Of a `[sweep]` it reads only that it is one: the scenario is what it is without.
 ///
 /// `sets` are the arguments of `--set`, each `path=value`, applied in order; `seed` replaces the scenario's.
 ///
@@ -91,13 +96,39 @@ pub fn load_real(
     real_sets: &[String],
     seed: Option<u64>,
 ) -> Result<Experiment> {
+    let (mut root, _) = parse(source, sets, real_sets)?;
+    let axes = sweep::take(&mut root)?;
+    let files = Files::new(&source.base);
+    let mut experiment = resolve(&root, source, seed, &files)?.experiment(&files);
+    experiment.points_left_out = if axes.is_empty() { 0 } else { sweep::count(&axes) };
+    Ok(experiment)
+}
+
+/// The tree of a scenario after all arguments, and their paths.
+pub(crate) fn parse(
+    source: &Source,
+    sets: &[String],
+    real_sets: &[String],
+) -> Result<(Node, Vec<set::Path>)> {
     let document = Document::file(source.name.clone(), source.text.clone());
     let mut root = tree::parse(&document)?;
-    let arguments = sets.iter().map(|argument| (set::SET, argument));
-    for (flag, argument) in arguments.chain(real_sets.iter().map(|argument| (set::REAL_SET, argument))) {
-        set::apply(&mut root, flag, argument)?;
-    }
-    let table = Field::root(&root).table(KEYS)?;
+    let sets = sets.iter().map(|argument| (set::SET, argument));
+    let arguments = sets.chain(real_sets.iter().map(|argument| (set::REAL_SET, argument)));
+    let paths =
+        arguments.map(|(flag, argument)| set::apply(&mut root, flag, argument)).collect::<Result<_>>()?;
+    Ok((root, paths))
+}
+
+/// An experiment that is known to be right, before its payload is drawn.
+pub(crate) struct Resolved {
+    experiment: Experiment,
+    rows: Option<Rowset>,
+    communicates: Vec<bool>,
+}
+
+/// Resolves a tree without a sweep.
+pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &Files) -> Result<Resolved> {
+    let table = Field::root(root).table(KEYS)?;
 
     let name = table.need("name", "\"moe-16gpu\"")?.name()?;
     let own_seed = table.get("seed").map_or(Ok(0), |field| field.integer(0..=u64::MAX))?;
@@ -110,7 +141,7 @@ pub fn load_real(
     let workload_field = table.need("workload", "{ kind = \"moe\", ... }")?;
     let kind = Kind::read(&workload_field)?;
     let expert_s = expert_seconds(&table, kind)?;
-    let context = workload::Context { base: &source.base, seed, iterations, ranks, expert_s };
+    let context = workload::Context { files, seed, iterations, ranks, expert_s };
     let workload = workload::read(kind, &workload_field, &context)?;
 
     let codec = table.get("codec").map(|field| codec::read(&field)).transpose()?;
@@ -128,12 +159,7 @@ pub fn load_real(
         .map_or_else(|| Ok(fault::default_slack()), |field| fault::read_slack(&field))?;
 
     let communicates = workload.communicates();
-    let payload = match workload.rows {
-        Some(rows) => Some(rows.into_payload(&communicates, seed)),
-        None if variants.iter().any(|variant| variant.protocol.is_coded()) => None,
-        None => Some(payload::noise(communicates.len(), seed)),
-    };
-    Ok(Experiment {
+    let experiment = Experiment {
         name,
         description: source.description(),
         seed,
@@ -144,11 +170,27 @@ pub fn load_real(
         codec: codec.map(|(choice, _)| choice),
         job: workload.job,
         durations: workload.durations,
-        payload,
+        payload: None,
         variants,
         faults: faults.unwrap_or_default(),
         slack,
-    })
+        points_left_out: 0,
+    };
+    Ok(Resolved { experiment, rows: workload.rows, communicates })
+}
+
+impl Resolved {
+    /// The experiment with its payload.
+    pub(crate) fn experiment(self, files: &Files) -> Experiment {
+        let Self { mut experiment, rows, communicates } = self;
+        let (seed, is_coded) = (experiment.seed, |variant: &Variant| variant.protocol.is_coded());
+        experiment.payload = match rows {
+            Some(rows) => Some(rows.into_payload(&communicates, seed, files)),
+            None if experiment.variants.iter().any(is_coded) => None,
+            None => Some(payload::noise(communicates.len(), seed, files)),
+        };
+        experiment
+    }
 }
 
 /// A JSON Schema (draft 2020-12) of the language that [`load`] reads, for editors.
@@ -184,6 +226,7 @@ fn root_schema() -> Schema {
         optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
         optional("fault", "what goes wrong; nothing by default", fault::schema()),
         optional("deadline", "how long ranks wait before they fail", fault::slack_schema()),
+        optional(sweep::KEY, "paths, as `--set` takes them, and the values of each: `zipwire run` runs the cross product", sweep::schema()),
     ];
     table(KEYS, keys)
 }
@@ -255,7 +298,8 @@ impl Experiment {
         }
         let is_native = |variant: &Variant| variant.protocol == Protocol::Native;
         if self.payload.is_none() && self.variants.iter().all(is_native) {
-            self.payload = Some(payload::noise(self.job.segments.len(), self.seed));
+            let files = Files::new(std::path::Path::new(""));
+            self.payload = Some(payload::noise(self.job.segments.len(), self.seed, &files));
         }
         Ok(())
     }

@@ -75,6 +75,9 @@ impl Problem {
             )),
             Self::Graph(_) => Some("leave out switches that only pass on what they get".to_owned()),
             Self::NotAssignment { flag } => Some(format!("like `{flag} \"cluster.host_sync=60 us\"`")),
+            Self::NotPath { .. } => Some("like `\"cluster.nodes\" = [2, 4]`".to_owned()),
+            Self::BarePath { key } => Some(format!("write `\"{key}.KEY\" = [...]`")),
+            Self::AtPoint { problem, .. } => problem.help(),
             Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
             Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
             Self::NoCodec { .. } => {

@@ -21,7 +21,7 @@
 //! The way through the crate: [`Source`] is the text; `tree` parses it and keeps where everything was written;
 //! `set` applies `--set` and `--real-set` to the tree; `reader` gives typed values out of it and knows the limits of each; the
 //! modules named after tables (`cluster`, `model`, `routing`, `workload`, `codec`, `variant`) resolve them, and
-//! [`load`] puts the result together. A [`ScenarioError`] points at the text that is wrong. Each of these modules also
+//! [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`] points at the text that is wrong. Each of these modules also
 //! describes what it reads; [`schema()`] is all of that as a JSON Schema.
 //!
 //! It runs nothing and plans nothing: protocols and orders are names here, whose meaning is in
@@ -35,6 +35,7 @@ mod document;
 mod error;
 mod experiment;
 mod fault;
+mod files;
 mod help;
 mod model;
 mod nearest;
@@ -49,6 +50,7 @@ mod shares;
 mod skew;
 mod slowdown;
 mod source;
+mod sweep;
 mod traffic;
 mod tree;
 mod variant;
@@ -61,5 +63,6 @@ pub use experiment::{Experiment, load, load_real, schema};
 pub use problem::Problem;
 pub use quantity::Dimension;
 pub use source::Source;
+pub use sweep::{Sweep, load_sweep};
 pub use traffic::Traffic;
 pub use variant::Variant;

@@ -1,12 +1,12 @@
 //! `payload`: the bytes that transfers carry, for the compression ratio and for real runs.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_traces::{Payload, Rows, TraceError, read_bf16};
+use zipwire_traces::{Payload, Rows, TraceError};
 
 use crate::error::Result;
+use crate::files::Files;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::schema::{Condition, Rule, Schema, names, number, one_of, optional, string, table};
@@ -37,7 +37,7 @@ impl Rowset {
         valid: &'static [&'static str],
         tensors: &[&'static str],
         dtype: DType,
-        base: &Path,
+        files: &Files,
     ) -> Result<Self> {
         let table = match field.as_string() {
             Some(_) => field.choice("payload", &[NOISE], |name| name).map(|_| None),
@@ -49,7 +49,7 @@ impl Rowset {
         let Some(table) = table else { return Ok(Self::Noise) };
         let (source, value) = table.one_of(SOURCES)?;
         if source == "file" {
-            return Self::recorded(&table, &value, tensors, base);
+            return Self::recorded(&table, &value, tensors, files);
         }
         for &key in tensors {
             table.refuse(key, "the payload is drawn, not read from a file")?;
@@ -72,12 +72,16 @@ impl Rowset {
         one_of([names([NOISE]), table])
     }
 
-    fn recorded(table: &Reader<'_>, file: &Field<'_>, tensors: &[&'static str], base: &Path) -> Result<Self> {
-        let path = base.join(file.string()?);
+    fn recorded(
+        table: &Reader<'_>,
+        file: &Field<'_>,
+        tensors: &[&'static str],
+        files: &Files,
+    ) -> Result<Self> {
+        let name = file.string()?;
         let read = |&key: &&'static str| {
             let tensor = table.need(key, "\"NAME\"")?;
-            let rows = read_bf16(&path, tensor.string()?);
-            rows.map(Arc::new).map_err(|error| {
+            files.tensor(name, tensor.string()?).map_err(|error| {
                 // Point at the tensor where the tensor is to blame, else at the file.
                 let is_tensor = matches!(
                     error,
@@ -93,7 +97,7 @@ impl Rowset {
     }
 
     /// One source per segment of the job; segments that do not communicate get one that is never used.
-    pub(crate) fn into_payload(self, communicates: &[bool], seed: u64) -> Payload {
+    pub(crate) fn into_payload(self, communicates: &[bool], seed: u64, files: &Files) -> Payload {
         let sources = match self {
             Self::Recorded(rows) => {
                 let mut calls = rows.iter();
@@ -102,20 +106,19 @@ impl Rowset {
                     |&yes: &bool| if yes { calls.next().expect("one source per call") } else { unused };
                 communicates.iter().map(next).map(Arc::clone).collect()
             }
-            Self::Gaussian { std } => shared(Rows::gaussian(std, seed), communicates.len()),
-            Self::Noise => return noise(communicates.len(), seed),
+            Self::Gaussian { std } => shared(&files.gaussian(std, seed), communicates.len()),
+            Self::Noise => shared(&files.noise(seed), communicates.len()),
         };
         Payload::new(seed, sources)
     }
 }
 
 /// Incompressible bytes for every segment: for scenarios in which nothing depends on what is sent.
-pub(crate) fn noise(segments: usize, seed: u64) -> Payload {
-    Payload::new(seed, shared(Rows::noise(seed), segments))
+pub(crate) fn noise(segments: usize, seed: u64, files: &Files) -> Payload {
+    Payload::new(seed, shared(&files.noise(seed), segments))
 }
 
 /// The same rows for every segment.
-fn shared(rows: Rows, segments: usize) -> Vec<Arc<Rows>> {
-    let rows = Arc::new(rows);
-    std::iter::repeat_n(rows, segments).collect()
+fn shared(rows: &Arc<Rows>, segments: usize) -> Vec<Arc<Rows>> {
+    std::iter::repeat_n(Arc::clone(rows), segments).collect()
 }

@@ -239,6 +239,30 @@ pub enum Problem {
         /// Its type.
         found: &'static str,
     },
+    /// A key of `[sweep]` that spells no path.
+    #[error("`{path}` is no path of the scenario")]
+    NotPath {
+        /// The key.
+        path: String,
+    },
+    /// A path in `[sweep]` without quotes, which TOML takes apart.
+    #[error("`sweep.{key}` is a table: a path needs quotes")]
+    BarePath {
+        /// The key.
+        key: String,
+    },
+    /// What is wrong with one point of a sweep.
+    #[error("{problem}, at point {point} of {count}: {set}")]
+    AtPoint {
+        /// The problem.
+        problem: Box<Problem>,
+        /// The point, counted from 1.
+        point: usize,
+        /// All points.
+        count: usize,
+        /// What the sweep sets there.
+        set: String,
+    },
     /// More experts per token than experts.
     #[error("a token cannot go to `{top_k}` of `{experts}` experts")]
     TopK {

@@ -56,6 +56,11 @@ pub(crate) fn optional(name: &'static str, about: &str, schema: Schema) -> Key {
     Key { name, schema: schema.about(about), needed: false }
 }
 
+/// Anything.
+pub(crate) fn any() -> Schema {
+    Schema(json!({}))
+}
+
 /// Any string.
 pub(crate) fn string() -> Schema {
     Schema(json!({ "type": "string" }))
@@ -165,6 +170,12 @@ impl Schema {
             value.extend(inner);
         }
         Self(Value::Object(value))
+    }
+
+    /// An array of at least `least` items.
+    pub(crate) fn at_least(mut self, least: usize) -> Self {
+        self.0["minItems"] = least.into();
+        self
     }
 
     /// An array of at most `most` items.

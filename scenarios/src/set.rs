@@ -1,4 +1,4 @@
-//! `--set path=value` and `--real-set path=value`: changes to the tree before it is read.
+//! `--set path=value` and `--real-set path=value`, and the paths of `[sweep]`: changes to the tree before it is read.
 //!
 //! The path is a dotted TOML key; entries of arrays are addressed by their `name` or their position. The
 //! value is TOML, or, when it is not, a string: `cluster.nic_bandwidth=50 GB/s` needs no quotes. What is set
@@ -18,28 +18,88 @@ pub(crate) const SET: &str = "--set";
 pub(crate) const REAL_SET: &str = "--real-set";
 
 /// Tables that are optional, so that a path may create them.
-const OPTIONAL_TABLES: [&str; 3] = ["compute", "cluster.links", "cluster.compute_slowdown"];
+const OPTIONAL_TABLES: [&str; 4] = ["compute", "cluster.links", "cluster.compute_slowdown", "sweep"];
 
-/// Applies one argument of `flag`, `path=value`.
-pub(crate) fn apply(root: &mut Node, flag: &'static str, argument: &str) -> Result<()> {
-    let document = Document::argument(format!("{flag} {argument}"));
-    let (path, value) = parse(&document, flag)?;
-    let (last, parents) = path.split_last().expect("an empty path is refused before");
-    let mut node = root;
-    let mut walked = Vec::new();
-    for part in parents {
-        node = step(node, part, &mut walked)?;
-    }
-    assign(node, last, value, &walked)
-}
+/// Where a value is in the tree: at least one part.
+#[derive(Clone, Debug)]
+pub(crate) struct Path(Vec<Part>);
 
 /// A part of a path and where it stands.
+#[derive(Clone, Debug)]
 struct Part {
     name: String,
     place: Place,
 }
 
-fn parse(document: &Arc<Document>, flag: &'static str) -> Result<(Vec<Part>, Node)> {
+/// Applies one argument of `flag`, `path=value`; gives the path.
+pub(crate) fn apply(root: &mut Node, flag: &'static str, argument: &str) -> Result<Path> {
+    let document = Document::argument(format!("{flag} {argument}"));
+    let (path, value) = parse(&document, flag)?;
+    path.put(root, value)?;
+    Ok(path)
+}
+
+impl Path {
+    /// The path that a key spells: `"cluster.nodes"`.
+    pub(crate) fn of_key(entry: &Entry) -> Result<Self> {
+        let place = &entry.key_place;
+        let not_path = || Problem::NotPath { path: entry.key.clone() }.at(place.clone());
+        // Inside the quotes, if the key is written there as it is; else the whole key is to blame for all of it.
+        let written = &place.document.text[place.span.clone()];
+        let offset = written.find(&entry.key).map(|offset| place.span.start + offset);
+        let start = offset.unwrap_or(0);
+        let names = keys(&place.document, start, &entry.key).map_err(|_| not_path())?;
+        let part = |(name, span): (String, Range<usize>)| {
+            let place = offset.map_or_else(|| place.clone(), |_| Place::new(&place.document, span));
+            Part { name, place }
+        };
+        let parts: Vec<Part> = names.into_iter().map(part).collect();
+        if parts.is_empty() { Err(not_path()) } else { Ok(Self(parts)) }
+    }
+
+    /// Replaces the value that is there, or adds it to the table that it is in.
+    pub(crate) fn put(&self, root: &mut Node, value: Node) -> Result<()> {
+        let (last, parents) = self.0.split_last().expect("a path has at least one part");
+        let mut node = root;
+        let mut walked = Vec::new();
+        for part in parents {
+            node = step(node, part, &mut walked)?;
+        }
+        assign(node, last, value, &walked)
+    }
+
+    /// The path with entries of arrays by their position, as far as it leads in `root`: equal for equal places.
+    pub(crate) fn canonical(&self, root: &Node) -> Vec<String> {
+        let mut node = Some(root);
+        let mut names = Vec::with_capacity(self.0.len());
+        for part in &self.0 {
+            let mut name = part.name.clone();
+            node = match node.map(|node| &node.value) {
+                Some(Value::Table(table)) => table.get(&part.name).map(|entry| &entry.node),
+                Some(Value::Array(items)) => position(items, part, &[]).ok().map(|index| {
+                    name = index.to_string();
+                    &items[index]
+                }),
+                _ => None,
+            };
+            names.push(name);
+        }
+        names
+    }
+
+    /// Its first part.
+    pub(crate) fn first(&self) -> &str {
+        &self.0[0].name
+    }
+
+    /// Where it is written.
+    pub(crate) fn place(&self) -> Place {
+        let (first, last) = (&self.0[0].place, &self.0[self.0.len() - 1].place);
+        Place::new(&first.document, first.span.start..last.span.end)
+    }
+}
+
+fn parse(document: &Arc<Document>, flag: &'static str) -> Result<(Path, Node)> {
     let text = &document.text;
     let start = flag.len() + 1;
     let not_assignment = || {
@@ -47,24 +107,32 @@ fn parse(document: &Arc<Document>, flag: &'static str) -> Result<(Vec<Part>, Nod
         Problem::NotAssignment { flag }.at(Place::new(document, start..text.len()))
     };
     let equals = find_equals(text, start).ok_or_else(not_assignment)?;
-    // The path is read as the key of a document in which everything else is blank, so that positions are the
-    // argument's.
-    let key = Document {
-        name: document.name.clone(),
-        text: format!("{}{}=0", " ".repeat(start), &text[start..equals]),
-        is_file: false,
-    };
-    let mut node = tree::parse(&Arc::new(key)).map_err(|error| relocate(error, document, start..equals))?;
-    let mut path = Vec::new();
-    while let Value::Table(Table { entries }) = node.value {
-        let entry = entries.into_iter().next().ok_or_else(not_assignment)?;
-        path.push(Part { name: entry.key, place: Place::new(document, entry.key_place.span) });
-        node = entry.node;
-    }
-    if path.is_empty() {
+    let names = keys(document, start, &text[start..equals])
+        .map_err(|error| relocate(error, document, start..equals))?;
+    let part = |(name, span)| Part { name, place: Place::new(document, span) };
+    let parts: Vec<Part> = names.into_iter().map(part).collect();
+    if parts.is_empty() {
         return Err(not_assignment());
     }
-    Ok((path, parse_value(document, equals + 1)?))
+    Ok((Path(parts), parse_value(document, equals + 1)?))
+}
+
+/// The parts of a dotted key that stands at `start` of a document, and where; none if it is no key.
+fn keys(document: &Document, start: usize, path: &str) -> Result<Vec<(String, Range<usize>)>> {
+    // It is read as the key of a document in which everything else is blank, so that positions are the same.
+    let key = Document {
+        name: document.name.clone(),
+        text: format!("{}{path}=0", " ".repeat(start)),
+        is_file: false,
+    };
+    let mut node = tree::parse(&Arc::new(key))?;
+    let mut names = Vec::new();
+    while let Value::Table(Table { entries }) = node.value {
+        let Some(entry) = entries.into_iter().next() else { return Ok(Vec::new()) };
+        names.push((entry.key, entry.key_place.span));
+        node = entry.node;
+    }
+    Ok(names)
 }
 
 /// A syntax error of the path, in terms of the argument.

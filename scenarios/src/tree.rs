@@ -69,6 +69,33 @@ impl Value {
     }
 }
 
+impl Node {
+    /// The value as JSON. What TOML has and the language has not is its own text.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::String(text) => text.as_str().into(),
+            Value::Integer(integer) => match (i64::try_from(*integer), u64::try_from(*integer)) {
+                (Ok(integer), _) => integer.into(),
+                (_, Ok(integer)) => integer.into(),
+                (Err(_), Err(_)) => integer.to_string().into(),
+            },
+            Value::Float(float) if float.is_finite() => (*float).into(),
+            Value::Float(float) => float.to_string().into(),
+            Value::Boolean | Value::Datetime => self.text().into(),
+            Value::Array(items) => items.iter().map(Self::to_json).collect(),
+            Value::Table(table) => {
+                let entries = table.entries.iter();
+                entries.map(|entry| (entry.key.clone(), entry.node.to_json())).collect()
+            }
+        }
+    }
+
+    /// The value as it is written.
+    pub(crate) fn text(&self) -> &str {
+        &self.place.document.text[self.place.span.clone()]
+    }
+}
+
 /// Parses a whole document.
 pub(crate) fn parse(document: &Arc<Document>) -> Result<Node> {
     let place = |span| Place::new(document, span);

@@ -48,7 +48,7 @@ fn unknown_keys() {
     11 | [work]
        |  ^^^^
        |
-       = help: the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `compute`, `codec`, `variant`, `fault` and `deadline`
+       = help: the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `compute`, `codec`, `variant`, `fault`, `deadline` and `sweep`
     ");
     assert_snapshot!(error(&valid_with("hidden = 256", "hidden = 256, layers = 4"), &[]), @r"
     error: unknown key `layers` in `workload.model`

@@ -6,6 +6,7 @@ mod common;
 
 use common::{Folder, flat, valid_with};
 use rand::RngExt;
+use zipwire_scenarios::{Source, load_sweep};
 use zipwire_traces::stream;
 
 /// Pieces that are likely to go wrong where they do not belong.
@@ -87,6 +88,37 @@ fn broken_files() {
     assert!(
         (300..600).contains(&refused),
         "{refused} of 600 refused: the changes are not what they should be"
+    );
+}
+
+#[test]
+fn broken_sweeps() {
+    let table = "[sweep]\n\"cluster.nodes\" = [2, 4]\nseed = [1, 2]\n'variant.\"static-first\".window' = [1, 3]\n\
+        \"workload.routing\" = [{ zipf = 1.0 }, \"uniform\"]\n";
+    let mut refused = 0;
+    for case in 0..200 {
+        let mut rng = stream(1, "broken sweep", [0, case, 0]);
+        let text = coded() + &broken(table, &mut rng);
+        let sweep = match load_sweep(&Source::from_text("test.toml", text.as_str(), "."), &[], None) {
+            Ok(None) => continue,
+            Ok(Some(sweep)) => sweep,
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().is_empty() && !error.render(false).is_empty());
+                continue;
+            }
+        };
+        let wrong: Vec<_> = (0..sweep.point_count()).filter_map(|point| sweep.check(point).err()).collect();
+        refused += u32::from(!wrong.is_empty());
+        for error in wrong {
+            assert!(error.render(false).contains("at point"), "{error}");
+            // What is wrong with a point is in the table.
+            assert!(error.line().is_some_and(|line| line > coded().lines().count()), "{error}");
+        }
+    }
+    assert!(
+        (60..200).contains(&refused),
+        "{refused} of 200 refused: the changes are not what they should be"
     );
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zipwire_scenarios::{Experiment, Source, load};
+use zipwire_scenarios::{Experiment, Source, load, load_sweep};
 use zipwire_schedule::{CrossRail, Fabric, FatTree, Form, NetworkModel, Order, Pace, Protocol, Rail, Work};
 
 fn folder(name: &str) -> PathBuf {
@@ -29,7 +29,7 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = [scenarios(""), scenarios("smoke"), scenarios("validate")].concat();
+    let files = ["", "smoke", "validate", "sweeps"].map(scenarios).concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {
@@ -39,6 +39,17 @@ fn every_scenario_loads_and_says_what_it_is_for() {
         let stem = path.file_stem().unwrap().to_str().unwrap();
         assert!(experiment.name.ends_with(stem), "{} is called `{}`", path.display(), experiment.name);
         assert!(names.insert(experiment.name), "{}", path.display());
+    }
+}
+
+#[test]
+fn sweeps_are_small_and_all_their_points_valid() {
+    for path in scenarios("sweeps") {
+        let sweep = load_sweep(&Source::read(&path).unwrap(), &[], None).unwrap().unwrap();
+        assert!((2..=100).contains(&sweep.point_count()), "{}", path.display());
+        for point in 0..sweep.point_count() {
+            sweep.check(point).unwrap_or_else(|error| panic!("{}", error.render(false)));
+        }
     }
 }
 

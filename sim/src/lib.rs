@@ -8,8 +8,10 @@ mod meter;
 mod network;
 mod queue;
 mod run;
+mod size_cache;
 mod sizes;
 
 pub use network::{FlowId, Network, Work};
 pub use run::{Setup, SimError, run};
+pub use size_cache::SizeCache;
 pub use sizes::{FrameSizes, SizeError, SizeTable};

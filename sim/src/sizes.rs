@@ -2,12 +2,15 @@
 //! once, or from a given ratio. Sizes, never times: the simulator measures no clock.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipwire_codec::{Codec, DType, Layout, Spec};
 use zipwire_schedule::SegmentId;
 use zipwire_schedule::plan::{Block, Chunk, OpKind, Plan};
 use zipwire_traces::{ChunkId, Payload};
+
+use crate::size_cache::{Digest, SizeCache};
 
 /// Where the dynamic length of a frame comes from.
 #[derive(Debug)]
@@ -34,10 +37,13 @@ impl FrameSizes<'_> {
     }
 }
 
+/// Dynamic lengths of the frames of one segment in one layout.
+pub(crate) type Lens = HashMap<Chunk, u64>;
+
 /// Measured dynamic lengths of one codec over one payload; shared by the variants of a scenario.
 #[derive(Debug, Default)]
 pub struct SizeTable {
-    lens: HashMap<(SegmentId, Layout), HashMap<Chunk, u64>>,
+    lens: HashMap<(SegmentId, Layout), Arc<Lens>>,
 }
 
 /// The codec refused a chunk of the payload.
@@ -62,28 +68,26 @@ struct Task<'a> {
 }
 
 impl SizeTable {
-    /// Encodes every chunk of `plan` that the table does not hold yet, on all cores. The result does not
-    /// depend on their number. `proceed` is asked between chunks; `false` leaves the table as it was.
+    /// Looks up in `cache`, or encodes, every chunk of `plan` that the table does not hold yet, on all cores. The result does
+    /// not depend on their number. `proceed` is asked between chunks; `false` ends the search, and what was found stays.
     pub fn measure(
         &mut self,
         plan: &Plan,
         spec: &Spec,
         payload: &Payload,
+        cache: &SizeCache,
         proceed: impl Fn() -> bool + Sync,
     ) -> Result<bool, SizeError> {
-        let _span = tracing::info_span!("measure frame sizes").entered();
-        let codec = spec.codec();
-        let tasks: Vec<Task<'_>> =
-            tasks(plan).filter(|t| !self.lens.contains_key(&(t.segment, t.layout))).collect();
-        let measured: Result<Vec<Option<Vec<u64>>>, SizeError> =
-            tasks.par_iter().map(|task| measure(task, codec.as_ref(), spec, payload, &proceed)).collect();
-        let measured = measured?;
-        if measured.iter().any(Option::is_none) {
-            return Ok(false);
-        }
-        for (task, lens) in tasks.iter().zip(measured.into_iter().flatten()) {
-            let table = self.lens.entry((task.segment, task.layout)).or_default();
-            table.extend(task.blocks.iter().zip(lens).map(|(block, len)| (block.chunk, len)));
+        for (key, tasks) in calls(plan) {
+            if self.lens.contains_key(&key) {
+                continue;
+            }
+            let measured = cache.get(digest(key, &tasks, spec, payload), || {
+                let _span = tracing::info_span!("measure frame sizes").entered();
+                measure_all(&tasks, spec, payload, &proceed)
+            })?;
+            let Some(lens) = measured else { return Ok(false) };
+            self.lens.insert(key, lens);
         }
         Ok(true)
     }
@@ -105,6 +109,51 @@ fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
             OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
         })
     })
+}
+
+/// What all ranks encode, by segment and layout, in the plan's order.
+fn calls(plan: &Plan) -> Vec<((SegmentId, Layout), Vec<Task<'_>>)> {
+    let mut calls: Vec<((SegmentId, Layout), Vec<Task<'_>>)> = Vec::new();
+    for task in tasks(plan) {
+        let key = (task.segment, task.layout);
+        match calls.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, tasks)) => tasks.push(task),
+            None => calls.push((key, vec![task])),
+        }
+    }
+    calls
+}
+
+/// Of everything that lengths depend on: the codec, the layout, and the values of every chunk.
+fn digest(key: (SegmentId, Layout), tasks: &[Task<'_>], spec: &Spec, payload: &Payload) -> u128 {
+    let (segment, layout) = key;
+    let mut digest = Digest::new(&format!("{spec} {}", layout.name()), payload.digest(segment));
+    for task in tasks {
+        for Block { chunk, values, .. } in task.blocks {
+            let destination = chunk.destination.map_or(u64::MAX, |rank| u64::from(rank.0));
+            let numbers = [u64::from(chunk.origin.0), destination, u64::from(chunk.flow), values.len];
+            digest.add(task.dtype.name(), numbers);
+        }
+    }
+    digest.finish()
+}
+
+/// Dynamic lengths of all tasks; `None` when they were told to stop.
+fn measure_all(
+    tasks: &[Task<'_>],
+    spec: &Spec,
+    payload: &Payload,
+    proceed: &(impl Fn() -> bool + Sync),
+) -> Result<Option<Lens>, SizeError> {
+    let codec = spec.codec();
+    let measured = tasks.par_iter().map(|task| measure(task, codec.as_ref(), spec, payload, proceed));
+    let measured: Vec<Option<Vec<u64>>> = measured.collect::<Result<_, SizeError>>()?;
+    let Some(measured) = measured.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let of_task = |(task, lens): (&Task<'_>, Vec<u64>)| {
+        let chunks = task.blocks.iter().map(|block| block.chunk);
+        chunks.zip(lens).collect::<Vec<_>>()
+    };
+    Ok(Some(tasks.iter().zip(measured).flat_map(of_task).collect()))
 }
 
 /// Dynamic lengths of a task's blocks; `None` when it was told to stop.

@@ -17,8 +17,6 @@ use std::path::Path;
 
 use serde::Serialize;
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
-use zipwire::traces::{Limit, Timeline, TraceMeta, write_chrome};
-use zipwire::{Executor, Output, OutputError, Planned};
 
 use crate::cli::ScenarioArgs;
 
@@ -37,41 +35,16 @@ fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experime
     load(&Source::read(path)?, sets, seed)
 }
 
+/// Says that a command that takes one scenario leaves the sweep out.
+fn say_without_sweep(experiment: &Experiment) {
+    if experiment.points_left_out > 0 {
+        let (name, points) = (&experiment.name, experiment.points_left_out);
+        eprintln!("`{name}` is taken without its `[sweep]` of {points} points: `--set` chooses one");
+    }
+}
+
 /// Writes a value as JSON for people and programs, with a line break at the end.
 fn write_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
     writeln!(out)
-}
-
-/// Writes the Chrome trace of one variant on one executor, under the name that the contract gives it.
-fn write_trace(
-    output: &mut Output,
-    experiment: &Experiment,
-    executor: Executor,
-    variant: &str,
-    planned: &Planned,
-    timeline: &Timeline,
-) -> Result<(), OutputError> {
-    let _span = tracing::info_span!("write timeline", %variant, %executor).entered();
-    let meta = TraceMeta {
-        scenario: experiment.name.clone(),
-        variant: variant.to_owned(),
-        executor: executor.name().to_owned(),
-        seed: experiment.seed,
-        plan_digest: planned.digest.clone(),
-        clock: executor.clock(),
-        codec: planned.plan.codec.as_ref().map(ToString::to_string),
-    };
-    let limit = Limit { bytes: Limit::BYTES, ranks_per_node: experiment.topology.gpus_per_node };
-    let name = format!("{executor}-{variant}.trace.json");
-    let mut sampling = None;
-    output.write(&name, |out| {
-        sampling = write_chrome(timeline, &meta, &limit, out)?;
-        Ok(())
-    })?;
-    if let Some(sampling) = sampling {
-        let megabytes = Limit::BYTES / 1_000_000;
-        eprintln!("{name}: {sampling} are drawn, to stay below {megabytes} MB; all results count everything");
-    }
-    Ok(())
 }

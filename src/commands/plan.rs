@@ -6,12 +6,13 @@ use zipwire::schedule::Rank;
 use zipwire::{Cancel, Prepared};
 
 use crate::cli::PlanArgs;
-use crate::commands::load_scenario;
+use crate::commands::{load_scenario, say_without_sweep};
 use crate::error::CliError;
 
 pub(crate) fn run(args: &PlanArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     experiment.select(&args.scenario.variant)?;
+    say_without_sweep(&experiment);
     let ranks = experiment.topology.ranks();
     if let Some(rank) = args.rank.filter(|&rank| rank >= ranks) {
         return Err(CliError::Usage(format!("`--rank {rank}`: the scenario has ranks 0 to {}", ranks - 1)));

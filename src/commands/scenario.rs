@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use zipwire::scenarios::{Experiment, Traffic};
-use zipwire::{Cancel, Prepared};
+use zipwire::scenarios::{Experiment, Source, Traffic, load_sweep};
+use zipwire::{Cancel, Prepared, sweep};
 
 use super::{presets, write_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
@@ -36,6 +36,15 @@ struct Report {
     codec: Option<String>,
     traffic: Vec<TrafficReport>,
     variants: Vec<VariantReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sweep: Option<SweepReport>,
+}
+
+/// What `[sweep]` makes of the scenario.
+#[derive(Serialize)]
+struct SweepReport {
+    points: usize,
+    paths: Vec<String>,
 }
 
 /// What a communication segment moves in one iteration.
@@ -60,14 +69,23 @@ struct VariantReport {
 fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(args)?;
     experiment.select(&args.variant)?;
-    let report = report(&experiment, cancel)?;
+    let mut report = report(&experiment, cancel)?;
+    report.sweep = check_sweep(args, cancel)?;
     let mut out = stdout().lock();
     if json {
         write_json(&mut out, &report)?;
         return Ok(());
     }
     let Report { scenario, workload, ranks, seed, iterations, .. } = &report;
-    writeln!(out, "{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}\n")?;
+    writeln!(out, "{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}")?;
+    if let Some(SweepReport { points, paths }) = &report.sweep {
+        let paths = paths.join("`, `");
+        writeln!(
+            out,
+            "all {points} points of its sweep over `{paths}` are valid; this is the scenario without"
+        )?;
+    }
+    writeln!(out)?;
     let mut traffic =
         table::new(&["segment", "raw bytes", "transfers", "sent max/mean", "received max/mean"], &[0]);
     let share = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
@@ -88,6 +106,16 @@ fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliErro
     Ok(())
 }
 
+/// Resolves all points; planning them is left to a run.
+fn check_sweep(args: &ScenarioArgs, cancel: &Cancel) -> Result<Option<SweepReport>, CliError> {
+    let Some(swept) = load_sweep(&Source::read(&args.scenario)?, &args.set, args.seed)? else {
+        return Ok(None);
+    };
+    sweep::check(&swept, cancel)?;
+    let paths = swept.paths().map(str::to_owned).collect();
+    Ok(Some(SweepReport { points: swept.point_count(), paths }))
+}
+
 fn report(experiment: &Experiment, cancel: &Cancel) -> Result<Report, CliError> {
     let prepared = Prepared::new(experiment, cancel)?;
     let variants = prepared.variants().map(|(variant, planned)| VariantReport {
@@ -105,6 +133,7 @@ fn report(experiment: &Experiment, cancel: &Cancel) -> Result<Report, CliError> 
         codec: experiment.codec.as_ref().map(|choice| choice.spec.to_string()),
         traffic: experiment.traffic().iter().map(traffic_report).collect(),
         variants: variants.collect(),
+        sweep: None,
     })
 }
 

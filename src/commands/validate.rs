@@ -11,11 +11,12 @@ use zipwire::schedule::Stage;
 use zipwire::traces::{Deviation, Timeline};
 use zipwire::{
     Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup, validate,
+    write_trace,
 };
 
 use super::write_json;
 use crate::cli::ValidateArgs;
-use crate::commands::{load_real_scenario, load_scenario, write_trace};
+use crate::commands::{load_real_scenario, load_scenario, say_without_sweep};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     experiment.select(&args.scenario.variant)?;
     let mut real = load_real_scenario(&args.scenario, &args.real_set)?;
     real.select(&args.scenario.variant)?;
+    say_without_sweep(&experiment);
     if args.on == Executor::Sim {
         return Err(CliError::Usage(
             "`--on sim`: a simulation is not held against itself; use `threads`".to_owned(),

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use rand::Rng;
+use xxhash_rust::xxh3::xxh3_128;
 use zipwire_schedule::plan::Chunk;
 use zipwire_schedule::{Rank, SegmentId};
 
@@ -77,6 +78,16 @@ impl Payload {
             let offset = piece.iter().zip(expected).position(|(a, b)| a != b);
             Some((index * row_bytes + offset.expect("unequal pieces of one length differ somewhere")) as u64)
         })
+    }
+
+    /// A hash of all that the chunks of `segment` depend on: equal for equal bytes in every chunk.
+    ///
+    /// # Panics
+    /// If the segment has no source.
+    pub fn digest(&self, segment: SegmentId) -> u128 {
+        let rows = self.sources[segment.index()].digest().to_le_bytes();
+        let parts: [&[u8]; 3] = [&self.seed.to_le_bytes(), &segment.0.to_le_bytes(), &rows];
+        xxh3_128(&parts.concat())
     }
 
     fn draws(&self, chunk: ChunkId) -> Draws<'_, impl Rng> {
@@ -203,6 +214,22 @@ mod tests {
         let chunk = chunk(&narrow, DISPATCH, 0, 1, 999);
         assert!(chunk.chunks_exact(2).all(|row| [[1, 2], [3, 4], [5, 6]].contains(&[row[0], row[1]])));
         assert_eq!(narrow.mismatch(ChunkId::new(DISPATCH, Rank(0), Rank(1)), &chunk), None);
+    }
+
+    #[test]
+    fn payloads_of_one_digest_have_the_same_chunks() {
+        let reference = payload();
+        assert_eq!(reference.digest(DISPATCH), payload().digest(DISPATCH));
+        let only = |rows: Rows| Payload::new(7, vec![Arc::new(rows)]);
+        let others = [
+            reference.digest(COMBINE),
+            Payload { seed: 8, ..payload() }.digest(DISPATCH),
+            only(source(2)).digest(DISPATCH),
+            // The same bytes in rows of another width.
+            only(Rows::new(source(1).as_bytes().to_vec(), 256)).digest(DISPATCH),
+        ];
+        assert!(others.iter().all(|&digest| digest != reference.digest(DISPATCH)));
+        assert_eq!(only(source(1)).digest(DISPATCH), reference.digest(DISPATCH));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::stream;
 
@@ -17,6 +18,7 @@ const DRAWN_WIDTH: usize = 256;
 pub struct Rows {
     bytes: Box<[u8]>,
     row_bytes: usize,
+    digest: u128,
 }
 
 impl Rows {
@@ -27,7 +29,8 @@ impl Rows {
     pub fn new(bytes: Vec<u8>, row_bytes: usize) -> Self {
         assert!(row_bytes > 0 && !bytes.is_empty(), "rows must not be empty");
         assert_eq!(bytes.len() % row_bytes, 0, "the last row is incomplete");
-        Self { bytes: bytes.into(), row_bytes }
+        let digest = xxh3_128_with_seed(&bytes, row_bytes as u64);
+        Self { bytes: bytes.into(), row_bytes, digest }
     }
 
     /// 4096 rows of 256 values from the normal distribution with mean 0 and standard deviation `std`, rounded to
@@ -64,6 +67,11 @@ impl Rows {
     /// If there is no such row.
     pub fn row(&self, index: usize) -> &[u8] {
         &self.bytes[index * self.row_bytes..][..self.row_bytes]
+    }
+
+    /// A hash of the rows and of their width: equal for equal rows.
+    pub fn digest(&self) -> u128 {
+        self.digest
     }
 
     /// All rows, one after the other.

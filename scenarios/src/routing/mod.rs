@@ -4,11 +4,11 @@ mod recorded;
 mod synthetic;
 
 use std::ops::RangeInclusive;
-use std::path::Path;
 
 use ndarray::Array2;
 
 use crate::error::Result;
+use crate::files::Files;
 use crate::problem::Problem;
 use crate::reader::Field;
 use crate::schema::{Condition, Rule, Schema, integer, names, number, one_of, optional, string, table};
@@ -16,7 +16,7 @@ use synthetic::Popularity;
 
 /// What routing needs to know about everything else.
 pub(crate) struct Context<'a> {
-    pub(crate) base: &'a Path,
+    pub(crate) files: &'a Files,
     pub(crate) seed: u64,
     pub(crate) ranks: u32,
     pub(crate) experts: u32,

@@ -1,9 +1,7 @@
 //! Routing from recordings: their shares, scaled to the model's token count without randomness.
 
-use std::path::PathBuf;
-
 use ndarray::Array2;
-use zipwire_traces::{RoutingMatrix, RoutingStep, read_routing_matrices, read_routing_trace};
+use zipwire_traces::{RoutingMatrix, RoutingStep};
 
 use super::Context;
 use crate::error::Result;
@@ -53,8 +51,8 @@ fn describe(ranks: Option<u32>, step: Option<u64>, layer: Option<u32>, sharding:
 /// One recorded source rank x expert matrix: every source rank has shares of its own.
 pub(super) fn matrix(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>) -> Result<Array2<u64>> {
     let selection = Selection::read(table, Some(context.ranks))?;
-    let path = path(file, context)?;
-    let records = read_routing_matrices(&path).map_err(|error| file.error(Problem::Recording(error)))?;
+    let records = context.files.matrices(file.string()?);
+    let records = records.map_err(|error| file.error(Problem::Recording(error)))?;
     let fits = |record: &&RoutingMatrix| {
         selection.accepts(Some(record.rank_count), record.step, record.layer, Some(&record.sharding))
     };
@@ -75,8 +73,8 @@ pub(super) fn matrix(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>
 /// One record of tokens per expert: the same shares for every source rank.
 pub(super) fn trace(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>) -> Result<Array2<u64>> {
     let selection = Selection::read(table, None)?;
-    let path = path(file, context)?;
-    let records = read_routing_trace(&path).map_err(|error| file.error(Problem::Recording(error)))?;
+    let records = context.files.trace(file.string()?);
+    let records = records.map_err(|error| file.error(Problem::Recording(error)))?;
     let fits = |record: &&RoutingStep| selection.accepts(None, record.step, record.layer, None);
     let names = |record: &RoutingStep| describe(None, Some(record.step), Some(record.layer), None);
     let record = only(&records, fits, names, &selection, file)?;
@@ -85,10 +83,6 @@ pub(super) fn trace(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>)
     let row = divide(&record.tokens, None, file, context)?;
     let shape = (context.ranks as usize, context.experts as usize);
     Ok(row.broadcast(shape).expect("a row as long as the matrix is wide").to_owned())
-}
-
-fn path(file: &Field<'_>, context: &Context<'_>) -> Result<PathBuf> {
-    Ok(context.base.join(file.string()?))
 }
 
 fn only<'a, T>(

@@ -75,11 +75,15 @@ fn multinomial(weights: &[f64], total: u64, rng: &mut impl rand::Rng) -> Vec<u64
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::LazyLock;
 
     use super::*;
+    use crate::files::Files;
+
+    static FILES: LazyLock<Files> = LazyLock::new(|| Files::new(Path::new("")));
 
     fn context(seed: u64, experts: u32) -> Context<'static> {
-        Context { base: Path::new(""), seed, ranks: 5, experts, copies_per_rank: 1000 }
+        Context { files: &FILES, seed, ranks: 5, experts, copies_per_rank: 1000 }
     }
 
     fn all() -> Vec<Popularity> {

@@ -104,7 +104,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     };
     let start = table.get("start").map(|field| start(&field, context.ranks)).transpose()?;
     let rows =
-        table.get("payload").map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, dtype, context.base));
+        table.get("payload").map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, dtype, context.files));
 
     let mut segments = Vec::new();
     if start.is_some() {

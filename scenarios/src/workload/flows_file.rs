@@ -1,12 +1,11 @@
 //! A CSV file of explicit flows: `src,dst,bytes,start_us`, in issue order.
 
-use std::path::Path;
-
 use zipwire_schedule::{Flow, Rank};
 
 use super::table_file::{Cell, TableFile};
 use super::transfers::{FlowError, Starts, check};
 use crate::error::Result;
+use crate::files::Files;
 use crate::problem::Problem;
 use crate::reader::{BYTES_LIMIT, Field};
 
@@ -15,8 +14,8 @@ const HEADER: &str = "src,dst,bytes,start_us";
 /// Latest start: as late as the longest time that a scenario can name.
 const START_LIMIT_US: f64 = 1e12;
 
-pub(super) fn read(field: &Field<'_>, base: &Path, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow>> {
-    let file = TableFile::read(field, base)?;
+pub(super) fn read(field: &Field<'_>, files: &Files, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow>> {
+    let file = TableFile::read(field, files)?;
     let mut rows = file.rows();
     let Some(header) = rows.next() else {
         return Err(field.error(Problem::BadHeader { expected: HEADER, found: String::new() }));

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::reader::{BYTES_LIMIT, Field};
 
 pub(super) fn read(field: &Field<'_>, dtype: DType, context: &Context<'_>) -> Result<Array2<u64>> {
-    let file = TableFile::read(field, context.base)?;
+    let file = TableFile::read(field, context.files)?;
     let ranks = context.ranks as usize;
     if file.rows().len() != ranks {
         let (found, what) = (file.rows().len(), "rows");

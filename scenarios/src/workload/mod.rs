@@ -7,19 +7,18 @@ mod moe;
 mod table_file;
 mod transfers;
 
-use std::path::Path;
-
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Work};
 
 use crate::error::Result;
+use crate::files::Files;
 use crate::payload::Rowset;
 use crate::reader::Field;
 use crate::schema::{Key, Schema, names, needed, one_of};
 
 /// What workloads need to know about everything else.
 pub(crate) struct Context<'a> {
-    pub(crate) base: &'a Path,
+    pub(crate) files: &'a Files,
     pub(crate) seed: u64,
     pub(crate) iterations: u32,
     pub(crate) ranks: u32,

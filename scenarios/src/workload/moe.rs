@@ -29,7 +29,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let counts = routing::read(
         &routing,
         &routing::Context {
-            base: context.base,
+            files: context.files,
             seed: context.seed,
             ranks: context.ranks,
             experts: model.experts,
@@ -39,7 +39,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
     let rows = table
         .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.base));
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
     let tokens = between_ranks(&counts, &model, context.ranks);
     let (job, durations) = build(&tokens, &model, skew, context);
     Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })

@@ -1,21 +1,17 @@
 //! CSV files with a place for every field, so that errors can point into them.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use csv::{ReaderBuilder, StringRecord};
 
 use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
+use crate::files::Files;
 use crate::problem::Problem;
 use crate::reader::Field;
 
 /// Most rows of a file.
 const ROW_LIMIT: usize = 4_194_304;
-
-/// What spreadsheets put in front of UTF-8.
-const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The rows of a file, the header included; blank lines are left out. Fields are not quoted.
 pub(super) struct TableFile {
@@ -41,15 +37,10 @@ pub(super) struct Cell<'a> {
 
 impl TableFile {
     /// Reads the file that a field names, relative to the scenario.
-    pub(super) fn read(field: &Field<'_>, base: &std::path::Path) -> Result<Self> {
-        let path: PathBuf = base.join(field.string()?);
-        let unreadable = |source| field.error(Problem::Unreadable { path: path.clone(), source });
-        let mut text = fs::read_to_string(&path).map_err(unreadable)?;
-        // The CSV reader skips it, and offsets would be those of other bytes.
-        if text.starts_with(BYTE_ORDER_MARK) {
-            text.drain(..BYTE_ORDER_MARK.len_utf8());
-        }
-        let document = Document::file(path.display().to_string(), text);
+    pub(super) fn read(field: &Field<'_>, files: &Files) -> Result<Self> {
+        let name = field.string()?;
+        let unreadable = |source| field.error(Problem::Unreadable { path: files.path(name), source });
+        let document = files.text(name).map_err(unreadable)?;
         let rows = split(&document.text);
         let file = Self { document, rows, named_at: field.place() };
         if let Some((offset, _)) = file.rows.get(ROW_LIMIT) {

@@ -45,7 +45,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let mut starts =
         Starts { ready_s: (start == Start::RankReady).then(|| vec![None; context.ranks as usize]) };
     let mut flows = match table.one_of(SOURCES)? {
-        ("file", field) => flows_file::read(&field, context.base, context.ranks, &mut starts)?,
+        ("file", field) => flows_file::read(&field, context.files, context.ranks, &mut starts)?,
         (_, field) => inline(&field, context.ranks, &mut starts)?,
     };
     if flows.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     starts.apply(&mut flows);
     let rows = table
         .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.base));
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
 
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment { name: "transfers", work }];

@@ -1,0 +1,57 @@
+//! `zipwire run`: a scenario, or all points of its sweep, on one or more executors.
+
+mod single;
+mod sweep;
+mod table;
+
+use zipwire::scenarios::{Source, load_sweep};
+use zipwire::{Cancel, Executor};
+
+use crate::cli::RunArgs;
+use crate::error::CliError;
+
+pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let executors = distinct(&args.on);
+    let source = Source::read(&args.scenario.scenario)?;
+    match load_sweep(&source, &args.scenario.set, args.scenario.seed)? {
+        Some(sweep) => sweep::run(args, &sweep, &executors, cancel),
+        None => {
+            refuse_flags_of_sweeps(args)?;
+            single::run(args, &executors, cancel)
+        }
+    }
+}
+
+/// Flags that mean something for sweeps only.
+fn refuse_flags_of_sweeps(args: &RunArgs) -> Result<(), CliError> {
+    let flags = [("--jobs", args.jobs.is_some()), ("--fresh", args.fresh), ("--timelines", args.timelines)];
+    match flags.into_iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => {
+            Err(CliError::Usage(format!("`{flag}` has no effect: the scenario has no `[sweep]`")))
+        }
+        None => Ok(()),
+    }
+}
+
+fn distinct(executors: &[Executor]) -> Vec<Executor> {
+    let mut distinct: Vec<Executor> = Vec::new();
+    for &executor in executors {
+        if !distinct.contains(&executor) {
+            distinct.push(executor);
+        }
+    }
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_executor_named_twice_runs_once() {
+        assert_eq!(
+            distinct(&[Executor::Threads, Executor::Sim, Executor::Threads]),
+            [Executor::Threads, Executor::Sim]
+        );
+    }
+}

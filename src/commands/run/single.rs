@@ -1,0 +1,65 @@
+//! `zipwire run` of one scenario: its table, timelines and summary.
+
+use std::io::{Write, stdout};
+use std::path::Path;
+
+use zipwire::traces::Summary;
+use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, Ran, choose_layouts, compare, write_run};
+
+use super::table::text;
+use crate::cli::RunArgs;
+use crate::commands::load_scenario;
+use crate::error::CliError;
+use crate::progress::Progress;
+
+pub(super) fn run(args: &RunArgs, executors: &[Executor], cancel: &Cancel) -> Result<(), CliError> {
+    let mut experiment = load_scenario(&args.scenario)?;
+    let first_variant = experiment.variants[0].name.clone();
+    experiment.select(&args.scenario.variant)?;
+    let chosen = choose_layouts(&mut experiment, executors);
+    let mut prepared = Prepared::new(&experiment, cancel)?;
+    executors.iter().try_for_each(|&executor| prepared.check(executor))?;
+    for name in &chosen {
+        eprintln!("variant `{name}`: frames have the layout `split`, which GPUs have kernels for");
+    }
+    let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
+    let mut output = Output::create(&folder)?;
+
+    let progress = Progress::new(executors.len() * experiment.variants.len());
+    let mut steps = 0;
+    let begin = |executor: Executor, variant: &str| {
+        if steps > 0 {
+            progress.end();
+        }
+        steps += 1;
+        progress.begin(format!("{executor}: {variant}"));
+    };
+    let keep = |ran: &Ran<'_>| write_run(&mut output, ran).map_err(CliError::from);
+    let compared = compare(&mut prepared, executors, &first_variant, cancel, begin, keep)?;
+    drop(progress);
+    if !compared.failed.is_empty() {
+        let failed = compared.failed.into_iter().map(|failed| failed.error).collect();
+        return Err(CliError::Failed { failed, of: executors.len() * experiment.variants.len() });
+    }
+    let summary = Summary::new(&experiment.name, experiment.seed, compared.executors);
+    output.write("summary.json", |out| summary.write(out))?;
+    if cancel.is_cancelled() {
+        return Err(ExecuteError::Cancelled.into());
+    }
+    output.commit()?;
+
+    let mut out = stdout().lock();
+    if args.json {
+        summary.write(&mut out)?;
+    } else {
+        write!(out, "{}", text(&experiment, &summary, executors))?;
+    }
+    out.flush()?;
+    if !args.json {
+        eprintln!(
+            "timelines and summary.json are in {}: open a timeline at https://ui.perfetto.dev",
+            folder.display()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The table of `zipwire run`.
+
+use zipwire::Executor;
+use zipwire::scenarios::Experiment;
+use zipwire::traces::{Bandwidths, Summary};
+
+use crate::table;
+
+/// The table: one row per variant; all columns for the first executor, time and verification for the others. A collective
+/// call on a timed executor has bandwidths.
+pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> String {
+    let (&first, others) = executors.split_first().expect("the command line names at least one executor");
+    let mut header: Vec<String> =
+        ["variant", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
+    header.extend(["raw", "wire", "ratio"].map(String::from));
+    let has_bandwidths = summary
+        .executors
+        .iter()
+        .any(|(executor, _, result)| executor == first.name() && result.bandwidths.is_some());
+    if has_bandwidths {
+        header.extend(["algbw", "busbw", "effective busbw"].map(String::from));
+    }
+    if first.is_real() {
+        header.push("verified".to_owned());
+    }
+    for other in others {
+        header.extend([format!("{other}: time"), "verified".to_owned()]);
+    }
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut rows = table::new(&header, &[0]);
+    for variant in &experiment.variants {
+        let result = |executor: Executor| {
+            summary
+                .executors
+                .get(executor.name(), &variant.name)
+                .expect("every variant ran on every executor")
+        };
+        let factor = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        let verified =
+            |executor| if result(executor).verified == Some(true) { "yes" } else { "-" }.to_owned();
+        let (metrics, speedup) = (&result(first).metrics, result(first).speedup);
+        let times = [metrics.comm_s, metrics.wait_s, metrics.codec_s].map(table::seconds);
+        let mut row = vec![variant.name.clone(), table::seconds(metrics.iteration_s.mean), factor(speedup)];
+        row.extend(times);
+        row.extend([
+            table::bytes(metrics.bytes_raw as f64),
+            table::bytes(metrics.bytes_wire as f64),
+            factor(metrics.ratio),
+        ]);
+        if has_bandwidths {
+            let bandwidth = |of: fn(&Bandwidths) -> f64| {
+                let value = result(first).bandwidths.as_ref().map(of);
+                value.map_or_else(|| "-".to_owned(), |gbps| format!("{gbps:.3} GB/s"))
+            };
+            row.extend([
+                bandwidth(|of| of.algbw_gbps),
+                bandwidth(|of| of.busbw_gbps),
+                bandwidth(|of| of.effective_busbw_gbps),
+            ]);
+        }
+        if first.is_real() {
+            row.push(verified(first));
+        }
+        for &other in others {
+            row.extend([table::seconds(result(other).metrics.iteration_s.mean), verified(other)]);
+        }
+        rows.add_row(row);
+    }
+    let Experiment { name, seed, iterations, topology, .. } = experiment;
+    let cluster = format!("{} nodes x {} GPUs", topology.nodes, topology.gpus_per_node);
+    let codec = experiment.codec.as_ref().map_or_else(String::new, |choice| format!(", {}", choice.spec));
+    let mean = if *iterations == 1 { String::new() } else { format!("mean of {iterations} iterations, ") };
+    let clock = match first {
+        Executor::Sim => "simulated",
+        Executor::Threads if !experiment.faults.is_empty() => {
+            "run on threads at a fraction of the cluster's speed"
+        }
+        Executor::Threads => "run on threads (unpaced: times are this machine's, not the cluster's)",
+        Executor::Cuda => {
+            "measured on GPUs (copies between ranks: times are those of this machine, not the cluster's)"
+        }
+        Executor::Mpi | Executor::Nccl => "measured",
+    };
+    format!("{name}: {cluster}{codec}, seed {seed}, {mean}{clock}\n\n{}\n", table::text(&rows))
+}

@@ -1,0 +1,83 @@
+//! All variants of an experiment on some executors, side by side.
+
+use zipwire_scenarios::Experiment;
+use zipwire_traces::{Bandwidths, Executors, Metrics, Timeline};
+
+use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
+
+/// What a comparison came to.
+#[derive(Debug)]
+pub struct Compared {
+    /// The runs that ended well.
+    pub executors: Executors,
+    /// Those that did not, in order.
+    pub failed: Vec<Failed>,
+}
+
+/// A run that a rank ended by failing.
+#[derive(Debug)]
+pub struct Failed {
+    /// The executor.
+    pub executor: Executor,
+    /// The variant.
+    pub variant: String,
+    /// How it failed.
+    pub error: ExecuteError,
+}
+
+/// A run that has just ended well.
+#[derive(Debug)]
+pub struct Ran<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The executor.
+    pub executor: Executor,
+    /// The variant.
+    pub variant: &'a str,
+    /// Its plan.
+    pub planned: &'a Planned,
+    /// What happened when.
+    pub timeline: Timeline,
+}
+
+/// Runs every variant on every executor. Speedups are over `first_variant`, whether it runs or not. `begin` is told what
+/// begins; `keep` is given what has ended well, before it is dropped.
+///
+/// # Errors
+/// What `keep` says, and whatever ends a run before a rank fails: that is in the result.
+pub fn compare<E: From<ExecuteError>>(
+    prepared: &mut Prepared<'_>,
+    executors: &[Executor],
+    first_variant: &str,
+    cancel: &Cancel,
+    mut begin: impl FnMut(Executor, &str),
+    mut keep: impl FnMut(&Ran<'_>) -> Result<(), E>,
+) -> Result<Compared, E> {
+    let experiment = prepared.experiment;
+    let mut compared = Compared { executors: Executors::new(first_variant), failed: Vec::new() };
+    for &executor in executors {
+        for (index, variant) in experiment.variants.iter().enumerate() {
+            begin(executor, &variant.name);
+            let outcome = match prepared.run(index, executor, cancel) {
+                Ok(outcome) => outcome,
+                // One variant that fails says nothing about the others.
+                Err(error) if error.is_run_failure() => {
+                    compared.failed.push(Failed { executor, variant: variant.name.clone(), error });
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let planned = prepared.planned(index);
+            let metrics = tracing::info_span!("metrics", variant = %variant.name)
+                .in_scope(|| Metrics::of(&outcome.timeline, planned.plan.bytes_raw()));
+            let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
+            compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
+            if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
+                compared.executors.insert_bandwidths(name, &variant.name, bandwidths);
+            }
+            let timeline = outcome.timeline;
+            keep(&Ran { experiment, executor, variant: &variant.name, planned, timeline })?;
+        }
+    }
+    Ok(compared)
+}

@@ -1,0 +1,200 @@
+//! Runs all points of a sweep: several at the same time where they are simulated, one after the other on real ranks. What a
+//! point came to is in a journal as soon as it has ended, so a sweep can be interrupted and goes on later.
+//!
+//! Which points there are is the matter of `zipwire-scenarios`; what one of them does, that of [`compare`]. The files are the
+//! same, byte for byte, whatever the number of threads and interruptions.
+
+mod admission;
+mod error;
+mod journal;
+mod point;
+mod report;
+mod row;
+
+pub use error::SweepError;
+pub use journal::JournalError;
+pub use row::{FailedRun, Row, Run};
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+use zipwire_scenarios::Sweep;
+
+use crate::{Cancel, ExecuteError, Executor, Output, Shared};
+use admission::Admission;
+use journal::{Header, Journal};
+use point::{Points, Stop};
+use report::{Rows, SweepSummary};
+
+/// All that a sweep depends on, and where it goes.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The scenario.
+    pub sweep: &'a Sweep,
+    /// Executors, each once, at least one.
+    pub executors: &'a [Executor],
+    /// Only these variants; all if empty.
+    pub variants: &'a [String],
+    /// Points at the same time, at least 1.
+    pub jobs: usize,
+    /// The output folder.
+    pub folder: &'a Path,
+    /// Whether to write the timelines of every point, to `points/<point>` in the output folder, from 1.
+    pub timelines: bool,
+    /// Whether to start anew where an interrupted sweep could go on.
+    pub fresh: bool,
+    /// How many rows the report has.
+    pub shown: usize,
+}
+
+/// What a sweep that has ended came to. Its files are in the output folder.
+#[derive(Debug)]
+pub struct Report {
+    /// The first rows, as many as were asked for.
+    pub rows: Vec<Row>,
+    /// All points.
+    pub points: usize,
+    /// Points of which a run failed.
+    pub failed: usize,
+}
+
+/// What happens during a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// All points are valid, and the journal is open.
+    Begun {
+        /// Points that had ended before.
+        done: usize,
+        /// Whether a half-written line was dropped.
+        dropped: bool,
+    },
+    /// A point has ended, and is in the journal.
+    Ended,
+}
+
+/// Runs the points that are not in the journal yet, and writes `sweep.csv` and `summary.json` when all have ended. `observe` is
+/// called from several threads.
+///
+/// # Errors
+/// If a point is not valid, before any has run; if a file cannot be used; or if the user stops it: the journal then has what
+/// was done.
+pub fn run(
+    setup: &Setup<'_>,
+    cancel: &Cancel,
+    observe: &(dyn Fn(Event) + Sync),
+) -> Result<Report, SweepError> {
+    let path = setup.folder.join(journal::NAME);
+    let count = setup.sweep.point_count();
+    let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
+    check(setup.sweep, cancel)?;
+    let shared = Arc::<Shared>::default();
+    let admission = Admission::new(shared.available);
+    let points = Points { setup, shared, admission };
+    points.check_first(cancel).map_err(|error| match error {
+        ExecuteError::Cancelled => stopped(0),
+        error => SweepError::First(error),
+    })?;
+
+    let base = setup.sweep.base().map_err(Box::new)?;
+    let mut output = Output::create(setup.folder)?;
+    let header = Header::of(setup, &base.name);
+    let (journal, dropped) = Journal::open(setup.folder, &header, setup.fresh)?;
+    observe(Event::Begun { done: journal.done(), dropped });
+    let worked = work(&points, &journal, cancel, observe);
+    let done = journal.done();
+    if done == 0 {
+        journal.remove()?;
+        worked?;
+        return Err(stopped(done));
+    }
+    worked?;
+    if done < count {
+        return Err(stopped(done));
+    }
+
+    let rows = || Rows { journal: &journal, count };
+    let summary = SweepSummary {
+        scenario: &base.name,
+        seed: base.seed,
+        version: env!("CARGO_PKG_VERSION"),
+        rows: rows(),
+    };
+    output.write("sweep.csv", |out| rows().write_csv(setup.sweep.paths(), out))?;
+    output.write("summary.json", |out| summary.write(out))?;
+    let report = report(&journal, count, setup.shown)?;
+    if cancel.is_cancelled() {
+        return Err(stopped(done));
+    }
+    output.commit()?;
+    journal.remove()?;
+    Ok(report)
+}
+
+/// Whether all points are valid scenarios, on all cores.
+///
+/// # Errors
+/// The first point that is not, or that the user stopped it.
+pub fn check(sweep: &Sweep, cancel: &Cancel) -> Result<(), SweepError> {
+    let _span = tracing::info_span!("check points").entered();
+    let wrong = (0..sweep.point_count()).into_par_iter().find_map_first(|point| {
+        if cancel.is_cancelled() {
+            return Some(SweepError::Stopped { done: 0, of: sweep.point_count(), journal: PathBuf::new() });
+        }
+        sweep.check(point).err().map(|error| SweepError::Scenario(Box::new(error)))
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+/// Runs open points on as many threads as asked for, until there is none left or somebody wants it to stop.
+///
+/// These are threads of their own, not those of rayon's pool: a point may wait for frame lengths that another one measures on
+/// that pool, and a thread of the pool that waits there could be the one that has to measure.
+fn work(
+    points: &Points<'_>,
+    journal: &Journal,
+    cancel: &Cancel,
+    observe: &(dyn Fn(Event) + Sync),
+) -> Result<(), SweepError> {
+    let open = journal.open_points();
+    let next = AtomicUsize::new(0);
+    let broken: Mutex<Option<SweepError>> = Mutex::new(None);
+    let is_broken = || broken.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    let worker = || {
+        while !cancel.is_cancelled() && !is_broken() {
+            let Some(&point) = open.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let ended = points
+                .run(point, cancel)
+                .and_then(|row| journal.append(point, &row).map_err(|error| Stop::Broken(error.into())));
+            match ended {
+                Ok(()) => observe(Event::Ended),
+                Err(Stop::Cancelled) => return,
+                Err(Stop::Broken(error)) => {
+                    broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..points.setup.jobs.min(open.len()) {
+            scope.spawn(worker);
+        }
+    });
+    broken.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// The first rows, and the count of what failed.
+fn report(journal: &Journal, count: usize, shown: usize) -> Result<Report, SweepError> {
+    let mut report = Report { rows: Vec::new(), points: count, failed: 0 };
+    for point in 0..count {
+        let row = journal.read(point).map_err(|source| {
+            SweepError::Journal(JournalError::Io { path: journal.path().to_owned(), source })
+        })?;
+        report.failed += usize::from(!row.failed.is_empty());
+        if point < shown {
+            report.rows.push(row);
+        }
+    }
+    Ok(report)
+}

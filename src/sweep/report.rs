@@ -1,0 +1,109 @@
+//! The files of a sweep that has ended: `summary.json` and `sweep.csv`, a row at a time.
+
+use std::io::{self, Write};
+
+use serde::ser::{Error, Serialize, SerializeSeq, Serializer};
+use serde_json::Value;
+
+use super::journal::Journal;
+use super::row::Run;
+
+/// Metrics: the column, which names the unit, and where `summary.json` has them.
+const COLUMNS: [(&str, &str); 17] = [
+    ("iteration_mean_s", "/iteration_s/mean"),
+    ("iteration_sd_s", "/iteration_s/sd"),
+    ("iteration_min_s", "/iteration_s/min"),
+    ("iteration_max_s", "/iteration_s/max"),
+    ("comm_s", "/comm_s"),
+    ("wait_s", "/wait_s"),
+    ("codec_s", "/codec_s"),
+    ("compute_s", "/compute_s"),
+    ("bytes_raw", "/bytes_raw"),
+    ("bytes_wire", "/bytes_wire"),
+    ("ratio", "/ratio"),
+    ("speedup", "/speedup"),
+    ("algbw_gbps", "/algbw_gbps"),
+    ("busbw_gbps", "/busbw_gbps"),
+    ("effective_busbw_gbps", "/effective_busbw_gbps"),
+    ("verified", "/verified"),
+    ("plan_digest", "/plan_digest"),
+];
+
+/// `summary.json` of a sweep.
+#[derive(serde::Serialize)]
+pub(crate) struct SweepSummary<'a> {
+    pub(crate) scenario: &'a str,
+    /// The scenario's own; a sweep may set another one in each row.
+    pub(crate) seed: u64,
+    pub(crate) version: &'static str,
+    pub(crate) rows: Rows<'a>,
+}
+
+/// All rows of a journal in which every point has ended, in their order.
+pub(crate) struct Rows<'a> {
+    pub(crate) journal: &'a Journal,
+    pub(crate) count: usize,
+}
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut rows = serializer.serialize_seq(Some(self.count))?;
+        for point in 0..self.count {
+            rows.serialize_element(&self.journal.read(point).map_err(S::Error::custom)?)?;
+        }
+        rows.end()
+    }
+}
+
+impl SweepSummary<'_> {
+    /// Writes the summary as indented JSON that ends in a newline.
+    pub(crate) fn write(&self, mut out: impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut out, self)?;
+        out.write_all(b"\n")
+    }
+}
+
+impl Rows<'_> {
+    /// Writes a line per point, executor and variant: the point from 1, what it sets, the run, its metrics, and what went wrong
+    /// if it has none. Numbers are the shortest text that reads back as the same number.
+    pub(crate) fn write_csv<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p str>,
+        out: impl Write,
+    ) -> io::Result<()> {
+        let mut writer = csv::Writer::from_writer(out);
+        let header = ["point"].into_iter().chain(paths).chain(["executor", "variant"]);
+        let header = header.chain(COLUMNS.map(|(name, _)| name)).chain(["error"]);
+        writer.write_record(header)?;
+        for point in 0..self.count {
+            let row = self.journal.read(point)?;
+            let set: Vec<String> = row.set.values().map(field).collect();
+            for run in row.runs() {
+                let mut line = vec![(point + 1).to_string()];
+                line.extend_from_slice(&set);
+                line.extend(fields(&run));
+                writer.write_record(line)?;
+            }
+        }
+        writer.flush()
+    }
+}
+
+/// The columns of a run.
+fn fields(run: &Run<'_>) -> Vec<String> {
+    let mut fields =
+        vec![run.executor.unwrap_or_default().to_owned(), run.variant.unwrap_or_default().to_owned()];
+    let metric = |pointer| run.result.ok().and_then(|result| result.pointer(pointer)).map(field);
+    fields.extend(COLUMNS.map(|(_, pointer)| metric(pointer).unwrap_or_default()));
+    fields.push(run.result.err().unwrap_or_default().to_owned());
+    fields
+}
+
+/// A value as a field: strings without quotes, tables and arrays as JSON, nothing for null.
+fn field(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
