@@ -9,8 +9,8 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, STUCK_AFTER, Setup, run};
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, HostCost, Job, Lane, Order, Protocol, Rank, Segment, Slot, Slowdown,
-    Topology, Work, plan,
+    Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Protocol, Rank, Segment, Slot,
+    Slowdown, Topology, Work, plan,
 };
 use zipwire_traces::{Payload, Rows, Timeline};
 

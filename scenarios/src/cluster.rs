@@ -6,7 +6,6 @@ mod preset;
 mod topology;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use zipwire_schedule::{Fabric, HostCost, NetworkModel, Slowdown, Topology};
 
@@ -14,6 +13,7 @@ pub use preset::{Preset, is_hardware_file, presets};
 pub(crate) use topology::without_limit_of_ranks;
 
 use crate::error::Result;
+use crate::files::Files;
 use crate::problem::Problem;
 use crate::reader::Field;
 use crate::schema::{
@@ -54,9 +54,9 @@ pub(crate) struct Cluster {
     pub(crate) model: NetworkModel,
 }
 
-/// Reads the table. A file that it names is relative to `base`.
-pub(crate) fn read(field: &Field<'_>, base: &Path) -> Result<Cluster> {
-    let merged = preset::merge(field, base)?;
+/// Reads the table.
+pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
+    let merged = preset::merge(field, files)?;
     let table = Field::at(&field.path, &merged).table(FILE_KEYS)?;
     let nodes_field = table.need("nodes", "1")?;
     let nodes = nodes_field.integer_u32(1..=RANK_LIMIT)?;

@@ -134,7 +134,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let own_seed = table.get("seed").map_or(Ok(0), |field| field.integer(0..=u64::MAX))?;
     let seed = seed.unwrap_or(own_seed);
     let cluster_field = table.need("cluster", "{ nodes = 1, ... }")?;
-    let Cluster { topology, host, model } = cluster::read(&cluster_field, &source.base)?;
+    let Cluster { topology, host, model } = cluster::read(&cluster_field, files)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
 

@@ -2,12 +2,12 @@
 //! own, and the scenario's keys go before theirs.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use zipwire_schedule::Topology;
 
 use crate::document::Document;
 use crate::error::Result;
+use crate::files::Files;
 use crate::problem::Problem;
 use crate::reader::Field;
 use crate::source::Source;
@@ -35,7 +35,7 @@ impl Preset {
     pub fn topology(&self) -> Result<Topology> {
         let document = Document::file(self.path(), self.text.to_owned());
         let tree = tree::parse(&document)?;
-        Ok(super::read(&Field::at("cluster", &tree), Path::new(""))?.topology)
+        Ok(super::read(&Field::at("cluster", &tree), &Files::new(Path::new("")))?.topology)
     }
 
     /// How errors call the file.
@@ -73,7 +73,7 @@ pub(super) fn names() -> [&'static str; PRESETS.len()] {
 }
 
 /// The table with what its preset or file says where the table itself says nothing; without `preset` and `file`.
-pub(super) fn merge(field: &Field<'_>, base: &Path) -> Result<Node> {
+pub(super) fn merge(field: &Field<'_>, files: &Files) -> Result<Node> {
     let own = field.table(super::KEYS)?;
     let hardware = match (own.get("preset"), own.get("file")) {
         (None, None) => None,
@@ -82,22 +82,19 @@ pub(super) fn merge(field: &Field<'_>, base: &Path) -> Result<Node> {
                 own.refuse("file", "`preset` names the hardware")?;
             }
             let preset = name.choice("preset", &PRESETS, |preset| preset.name)?;
-            Some((preset.path(), preset.text.to_owned()))
+            Some(Document::file(preset.path(), preset.text.to_owned()))
         }
         (None, Some(file)) => {
-            let path = base.join(file.string()?);
-            let text = std::fs::read_to_string(&path);
-            let text =
-                text.map_err(|source| file.error(Problem::Unreadable { path: path.clone(), source }))?;
-            Some((path.display().to_string(), text))
+            let name = file.string()?;
+            let unreadable = |source| file.error(Problem::Unreadable { path: files.path(name), source });
+            Some(files.text(name).map_err(unreadable)?)
         }
     };
     let mut merged = field.node().clone();
     if let Value::Table(table) = &mut merged.value {
         table.entries.retain(|entry| super::FILE_KEYS.contains(&entry.key.as_str()));
     }
-    if let Some((name, text)) = hardware {
-        let document: Arc<Document> = Document::file(name, text);
+    if let Some(document) = hardware {
         let hardware = tree::parse(&document)?;
         Field::at(&field.path, &hardware).table(super::FILE_KEYS)?;
         if let (Value::Table(own), Value::Table(hardware)) = (&mut merged.value, hardware.value) {

@@ -161,7 +161,8 @@ impl Filling {
         self.shares.extend(full);
         self.level = 0.0;
         self.open.clone_from(&self.order);
-        let others = (0..self.capacities.len() as u32).filter(|&link| self.position[link as usize] == NOWHERE);
+        let others =
+            (0..self.capacities.len() as u32).filter(|&link| self.position[link as usize] == NOWHERE);
         self.open.extend(others);
         self.order.clear();
         self.retain_open();
