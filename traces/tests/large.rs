@@ -148,7 +148,7 @@ fn notable_ranks_and_whole_nodes_are_drawn() {
         sampling.ranks.len() > 8 && partly.iter().all(|node| node.iter().all(|rank| [5, 6].contains(rank)))
     );
     let text = String::from_utf8(text).unwrap();
-    let visible = format!("all ranks ({sampling} are drawn)");
+    let visible = format!("drawn: {sampling}");
     assert!(text.contains(&visible) && text.contains("ranks in communication"), "{visible}");
     let trace = read(text.as_bytes());
     assert_eq!((trace.rank_count, trace.sampling.as_ref()), (64, Some(&sampling)));

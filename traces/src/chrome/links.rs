@@ -25,6 +25,8 @@ pub(super) struct LinkTrack {
     pub(super) name: String,
     /// `% of 25 GB/s`
     pub(super) unit: String,
+    /// Those have a process of their own: viewers sort counters by name, and would show them first.
+    pub(super) is_of_gpu: bool,
     /// (Time in nanoseconds, use in thousandths of the capacity from then on), changes only.
     pub(super) changes: Vec<(i64, u32)>,
 }
@@ -75,7 +77,7 @@ impl LinkTrack {
             }
         }
         let unit = format!("% of {} GB/s", (link.bytes_per_s / 1e6).round() / 1e3);
-        Self { name: link.name.clone(), unit, changes }
+        Self { name: link.name.clone(), unit, is_of_gpu: link.is_of_gpu, changes }
     }
 }
 

@@ -91,13 +91,16 @@ pub fn write_chrome(
     }
     // Behind all ranks, and no ids of threads.
     let links_pid = u64::from(timeline.rank_count) + picture.tracks.tracks.len() as u64;
-    let crowd_pid = links_pid + 1;
+    let (gpu_links_pid, crowd_pid) = (links_pid + 1, links_pid + 2);
     let crowd_unit = format!("of {}", timeline.rank_count);
-    if !picture.link_tracks().is_empty() {
-        writer.process(links_pid, "links")?;
+    let pid_of = |link: &LinkTrack| if link.is_of_gpu { gpu_links_pid } else { links_pid };
+    for (pid, name) in [(links_pid, "links"), (gpu_links_pid, "links of GPUs")] {
+        if picture.link_tracks().iter().any(|link| pid_of(link) == pid) {
+            writer.process(pid, name)?;
+        }
     }
     if let Some(sampling) = &picture.sampling {
-        writer.process(crowd_pid, format_args!("all ranks ({sampling} are drawn)"))?;
+        writer.process(crowd_pid, format_args!("drawn: {sampling}"))?;
     }
     for (ns, event) in picture.events() {
         match event {
@@ -114,8 +117,9 @@ pub fn write_chrome(
             Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(&picture.tracks, span, ns))?,
             Event::InFlight { rank, bytes } => writer.in_flight(ns, rank, bytes)?,
             Event::Link { track, used } => {
-                let LinkTrack { name, unit, .. } = &picture.link_tracks()[track];
-                writer.counter(ns, links_pid, name, unit, format_args!("{}.{}", used / 10, used % 10))?;
+                let link = &picture.link_tracks()[track];
+                let LinkTrack { name, unit, .. } = link;
+                writer.counter(ns, pid_of(link), name, unit, format_args!("{}.{}", used / 10, used % 10))?;
             }
             Event::Crowd { state, ranks } => {
                 writer.counter(ns, crowd_pid, crowd::STATES[state], &crowd_unit, format_args!("{ranks}"))?;

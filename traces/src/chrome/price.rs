@@ -29,7 +29,7 @@ impl<'a> Prices<'a> {
     pub(super) fn of(timeline: &'a Timeline, tracks: &Tracks, meta: &TraceMeta) -> Self {
         let count = u64::from(timeline.rank_count) + tracks.tracks.len() as u64;
         Self {
-            pid: digits(count + 2),
+            pid: digits(count + 3),
             tid: digits(count),
             id: digits(timeline.spans.len() as u64),
             in_flight: digits(timeline.spans.iter().fold(0, |sum, span| sum.saturating_add(span.bytes))),
