@@ -35,6 +35,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
         nic_bandwidth: 1e7,
         latency_intra_s: 0.0,
         latency_inter_s: 0.0,
+        fabric: Fabric::Nodes,
         link_bandwidths: [].into(),
     };
     let codec = CodecCost { encode_bytes_per_s: 4e5 / 0.03, decode_bytes_per_s: 4e5 / 0.03, launch_s: 0.0 };

@@ -6,7 +6,9 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKey};
-use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane, OpId, Rank, RankEnd, RunFailure, SizeId};
+use zipwire_schedule::{
+    Failure, FailureKind, FaultPlan, Lane, NetworkModel, OpId, Rank, RankEnd, RunFailure, SizeId,
+};
 use zipwire_traces::Span;
 
 use compute::Computing;
@@ -82,7 +84,7 @@ impl<'a> Iteration<'a> {
         let faults = FaultPlan::new(setup.plan, setup.faults, index);
         Self {
             dirty: hosts.iter().map(|host| host.machine.program().rank).collect(),
-            network: Network::new(&setup.topology.capacities()),
+            network: Network::with_model(&setup.topology.capacities(), setup.model),
             queue: faulty_queue(setup, &faults, index),
             faults,
             first_failure: None,
@@ -203,7 +205,17 @@ impl<'a> Iteration<'a> {
                 if bytes == 0 {
                     self.deliver(transit);
                 } else {
-                    let flow = self.network.add(self.setup.topology.route(src, dst).links(), bytes);
+                    let Setup { topology, model, .. } = self.setup;
+                    let route = topology.route(src, dst);
+                    let flow = match model {
+                        NetworkModel::MaxMin | NetworkModel::AlphaBeta => {
+                            self.network.add(route.links(), bytes)
+                        }
+                        NetworkModel::Ports => {
+                            let ports = route.links().iter().copied().filter(|&link| topology.is_port(link));
+                            self.network.add(&ports.collect::<Vec<_>>(), bytes)
+                        }
+                    };
                     self.flows.insert(flow, transit);
                     self.meter.change(self.now_s);
                 }

@@ -18,11 +18,11 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(topology: &Topology) -> Self {
-        let gpu_links = 2 * topology.ranks();
-        let links = topology.links().zip(topology.capacities()).map(|(link, bytes_per_s)| Link {
-            name: topology.link_name(link),
-            bytes_per_s,
-            is_of_gpu: link.0 < gpu_links,
+        let links = topology.links().zip(topology.capacities()).map(|(link, bytes_per_s)| {
+            let name = topology.link_name(link);
+            // `gpu 3 up`; in graphs `gpu 3 -> left` and `left -> gpu 3`.
+            let is_of_gpu = name.split(" -> ").any(|end| end.starts_with("gpu "));
+            Link { name, bytes_per_s, is_of_gpu }
         });
         Self { usage: LinkUsage::new(links.collect()), rates: Vec::new(), barrier_s: 0.0, since_s: None }
     }

@@ -1,10 +1,10 @@
-//! The fluid state of the network between two events: every flow moves at its max-min fair rate.
+//! The fluid state of the network between two events: how fast every flow moves, and which one ends first.
 //!
 //! The rate of a flow is the lowest *level* among the links that it crosses, where the level of a link is
 //! the rate that it gives to the flows that it bottlenecks. So each link keeps a clock that runs at its
 //! level, flows carry finish tags on the clock of their bottleneck ([`clock`]), and time passes for links
-//! only, never for flows. Levels come from progressive filling ([`fill`]), which sees flows as counts per
-//! pair of links ([`bundle`]).
+//! only, never for flows. Max-min fair levels come from progressive filling ([`fill`], [`repair`]), which sees
+//! flows as counts per pair of links ([`bundle`]); those of cheaper models from each link alone ([`ports`]).
 //!
 //! This is not a packet model: no queues, no windows, no losses. It knows neither latency nor absolute
 //! time: whoever drives it adds a flow when the flow's first byte moves.
@@ -14,17 +14,19 @@ mod clock;
 mod fill;
 mod hash;
 mod mark;
+mod ports;
 mod repair;
 mod share;
 mod sleep;
 mod usage;
 mod work;
 
-use zipwire_schedule::LinkId;
+use zipwire_schedule::{LinkId, NetworkModel};
 
 use bundle::Bundles;
 use clock::Clocks;
 use fill::Filling;
+use ports::Ports;
 pub use work::Work;
 
 /// Ties closer than this, relative to a flow's bytes or to a level, are one event or one level.
@@ -39,6 +41,12 @@ impl FlowId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
+}
+
+/// How the level of a link follows from the flows that cross it.
+enum Rule {
+    MaxMin(Box<Filling>),
+    Ports(Ports),
 }
 
 /// Flows over links of fixed capacity, and how far each has come.
@@ -63,7 +71,7 @@ impl FlowId {
 pub struct Network {
     clocks: Clocks,
     bundles: Bundles,
-    filling: Filling,
+    rule: Rule,
     /// Numbers below `numbers` that no flow has now.
     free: Vec<u32>,
     numbers: u32,
@@ -79,15 +87,24 @@ impl Network {
     /// The most links that a flow can cross.
     pub const MAX_HOPS: usize = bundle::MAX_HOPS;
 
-    /// A network without flows; `capacities` are bytes per second by [`LinkId`], positive and finite.
+    /// A network without flows whose rates are max-min fair; `capacities` are bytes per second by [`LinkId`], positive
+    /// and finite.
     pub fn new(capacities: &[f64]) -> Self {
+        Self::with_model(capacities, NetworkModel::MaxMin)
+    }
+
+    /// As [`Network::new`], with rates after `model`.
+    pub fn with_model(capacities: &[f64], model: NetworkModel) -> Self {
         for (link, &capacity) in capacities.iter().enumerate() {
             assert!(capacity > 0.0 && capacity.is_finite(), "link {link} has capacity {capacity}");
         }
         Self {
             clocks: Clocks::new(capacities.len()),
             bundles: Bundles::new(capacities.len()),
-            filling: Filling::new(capacities),
+            rule: match model {
+                NetworkModel::MaxMin => Rule::MaxMin(Box::new(Filling::new(capacities))),
+                NetworkModel::Ports | NetworkModel::AlphaBeta => Rule::Ports(Ports::new(capacities, model)),
+            },
             free: Vec::new(),
             numbers: 0,
             is_changed: false,
@@ -106,7 +123,10 @@ impl Network {
         });
         self.bundles.enter(flow, links);
         let path = links.iter().map(|link| link.0);
-        let link = self.filling.enter(path, &mut self.clocks, &mut self.bundles);
+        let link = match &mut self.rule {
+            Rule::MaxMin(filling) => filling.enter(path, &mut self.clocks, &mut self.bundles),
+            Rule::Ports(ports) => ports.enter(path),
+        };
         self.bundles.put(flow, link);
         self.clocks.enter(flow, link, bytes as f64);
         self.touch();
@@ -133,7 +153,10 @@ impl Network {
 
     /// What solving has cost so far.
     pub fn work(&self) -> Work {
-        self.filling.work
+        match &self.rule {
+            Rule::MaxMin(filling) => filling.work,
+            Rule::Ports(ports) => ports.work(),
+        }
     }
 
     /// Seconds until the next flow ends, infinite when there is none. The filling happens here, once for
@@ -177,7 +200,10 @@ impl Network {
     fn leave(&mut self, flow: u32) {
         self.bundles.take(flow, self.clocks.bottleneck(flow));
         self.clocks.leave(flow);
-        self.filling.leave(self.bundles.links(flow));
+        match &mut self.rule {
+            Rule::MaxMin(filling) => filling.leave(self.bundles.links(flow)),
+            Rule::Ports(ports) => ports.leave(self.bundles.links(flow)),
+        }
         self.free.push(flow);
         self.touch();
     }
@@ -190,7 +216,10 @@ impl Network {
     /// Brings levels and bottlenecks up to date.
     fn settle(&mut self) {
         if std::mem::take(&mut self.is_changed) {
-            self.filling.fill(&mut self.clocks, &mut self.bundles);
+            match &mut self.rule {
+                Rule::MaxMin(filling) => filling.fill(&mut self.clocks, &mut self.bundles),
+                Rule::Ports(ports) => ports.fill(&mut self.clocks, &mut self.bundles),
+            }
         }
     }
 }

@@ -7,8 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, HostCost, Job, Lane, Order, Protocol, Rank, Readiness,
-    Segment, Slot, Slowdown, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, NetworkModel, Order, Protocol,
+    Rank, Readiness, Segment, Slot, Slowdown, Topology, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Span, Timeline};
@@ -62,11 +62,13 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
         nic_bandwidth: BANDWIDTH,
         latency_intra_s: LATENCY_S,
         latency_inter_s: LATENCY_S,
+        fabric: Fabric::Nodes,
         link_bandwidths: [].into(),
     };
     let setup = Setup {
         plan: &plan,
         topology: &topology,
+        model: NetworkModel::MaxMin,
         host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },
         codec: Some(CODEC),
         sizes: if case.protocol == Protocol::Native { FrameSizes::None } else { FrameSizes::Ratio(1.25) },
