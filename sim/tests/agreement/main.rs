@@ -10,6 +10,7 @@ mod filling;
 mod ranks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ndarray::Array2;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -17,8 +18,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, Durations, Flow, HostCost, Job, Lane, Order, Pace, Plan, Protocol, Rank, Readiness,
-    Segment, Slot, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CrossRail, Durations, Fabric, FatTree, Flow, Graph, GraphLink, HostCost, Job, Lane,
+    NetworkModel, Order, Pace, Plan, Pods, Protocol, Rail, Rank, Readiness, Segment, Slot, Topology,
+    TransferOrder, Uplink, Vertex, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::Timeline;
@@ -50,6 +52,7 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
         nic_bandwidth: log_uniform(random, 1e9, 1e11),
         latency_intra_s: *[0.0, 5e-6].choose(random).unwrap(),
         latency_inter_s: *[0.0, 1e-5, 1e-3].choose(random).unwrap(),
+        fabric: fabric(random, nodes, nodes * gpus_per_node),
         link_bandwidths: BTreeMap::new(),
     };
     if random.random_bool(0.3) {
@@ -59,6 +62,57 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
         }
     }
     topology
+}
+
+/// What is between the nodes of a cluster, or a drawn graph instead of it.
+fn fabric(random: &mut ChaCha8Rng, nodes: u32, ranks: u32) -> Fabric {
+    let uplink = |random: &mut ChaCha8Rng| {
+        let factor = log_uniform(random, 1.0, 10.0);
+        if random.random_bool(0.5) { Uplink::Oversubscribed(factor) } else { Uplink::Bandwidth(1e9 * factor) }
+    };
+    match random.random_range(0..6) {
+        0 => Fabric::Flat,
+        1 => Fabric::Nodes,
+        2 | 3 => Fabric::Rail(Rail {
+            uplink: uplink(random),
+            cross_rail: *[CrossRail::Spine, CrossRail::Pxn].choose(random).unwrap(),
+        }),
+        4 => Fabric::FatTree(FatTree {
+            nodes_per_leaf: random.random_range(1..=nodes),
+            uplink: uplink(random),
+            pods: random
+                .random_bool(0.5)
+                .then(|| Pods { leaves_per_pod: random.random_range(1..=2), uplink: uplink(random) }),
+        }),
+        _ => Fabric::Graph(Arc::new(graph(random, ranks))),
+    }
+}
+
+/// GPUs at the switches of a ring, one of which has a short cut to another.
+fn graph(random: &mut ChaCha8Rng, ranks: u32) -> Graph {
+    let switches = random.random_range(2..=5);
+    let ring = (0..switches).map(|switch| (Vertex::Switch(switch), Vertex::Switch((switch + 1) % switches)));
+    let mut pairs: Vec<_> = ring.take(if switches == 2 { 1 } else { switches as usize }).collect();
+    if switches > 3 {
+        pairs.push((Vertex::Switch(0), Vertex::Switch(2)));
+    }
+    pairs.extend(
+        (0..ranks).map(|rank| (Vertex::Gpu(Rank(rank)), Vertex::Switch(random.random_range(0..switches)))),
+    );
+    let mut links = Vec::new();
+    for (a, b) in pairs {
+        for (src, dst) in [(a, b), (b, a)] {
+            let bandwidth = log_uniform(random, 1e9, 1e11);
+            let latency_s = *[0.0, 2e-6].choose(random).unwrap();
+            links.push(GraphLink { src, dst, bandwidth, latency_s });
+        }
+    }
+    let names = (0..switches).map(|switch| format!("s{switch}")).collect();
+    Graph::new(ranks, names, links).unwrap()
+}
+
+fn host(random: &mut ChaCha8Rng) -> HostCost {
+    HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() }
 }
 
 // Jobs, for both sides.
@@ -103,7 +157,7 @@ fn all_to_all(random: &mut ChaCha8Rng) -> Case {
     let late_s = log_uniform(random, 1e-6, 1e-2);
     let start = |_| if random.random_bool(0.4) { 0.0 } else { late_s * random.random::<f64>() };
     let start_s: Vec<f64> = (0..ranks).map(start).collect();
-    let host = HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4 };
+    let host = host(random);
 
     let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
     let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), input: Slot(0), output: Slot(1) };
@@ -166,7 +220,7 @@ fn explicit_flows(random: &mut ChaCha8Rng) -> Case {
             }
         }
     }
-    let host = HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4 };
+    let host = host(random);
 
     let flow = |transfer: &Transfer| Flow {
         src: Rank(transfer.src as u32),
@@ -221,6 +275,7 @@ impl Case {
         let setup = Setup {
             plan,
             topology: &self.topology,
+            model: NetworkModel::MaxMin,
             host: self.host,
             codec: None,
             sizes: FrameSizes::None,
