@@ -12,8 +12,8 @@
 mod bundle;
 mod clock;
 mod fill;
-mod hash;
 mod mark;
+mod pairs;
 mod ports;
 mod repair;
 mod share;

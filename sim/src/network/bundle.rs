@@ -5,11 +5,9 @@
 //! pushed once per pair of links, however many flows the pair has. Links that are far from full can be put to
 //! sleep: bundles that cross them stand apart, and nothing is pushed to them.
 
-use std::collections::HashMap;
-
 use zipwire_schedule::LinkId;
 
-use super::hash::PairHasher;
+use super::pairs::Pairs;
 
 /// The most links that a flow can cross: as many as a route has.
 pub(super) const MAX_HOPS: usize = 8;
@@ -91,8 +89,8 @@ pub(super) struct Bundles {
     bundles: Vec<Bundle>,
     /// Positions in `bundles` that are free.
     free: Vec<u32>,
-    /// The bundle of each bottleneck and other link. Looked up, never iterated: the order of its entries shows nowhere.
-    index_of: HashMap<u64, u32, PairHasher>,
+    /// The bundle of each bottleneck and other link.
+    index_of: Pairs,
     nodes: Vec<Node>,
     /// Nodes per flow: the most hops that a flow has had.
     stride: usize,
@@ -106,7 +104,7 @@ impl Bundles {
             is_asleep: vec![false; links],
             bundles: Vec::new(),
             free: Vec::new(),
-            index_of: HashMap::default(),
+            index_of: Pairs::new(links),
             nodes: Vec::new(),
             stride: 1,
         }
@@ -184,8 +182,7 @@ impl Bundles {
 
     /// How many flows that are bottlenecked at one link cross another.
     pub(super) fn flows(&self, bottleneck: u32, other: u32) -> f64 {
-        let bundle = self.index_of.get(&pair(bottleneck, other));
-        bundle.map_or(0.0, |&bundle| {
+        self.index_of.get(bottleneck, other).map_or(0.0, |bundle| {
             let list = self.outgoing[bottleneck as usize].of(self.is_asleep[other as usize]);
             f64::from(list.outgoing[self.bundles[bundle as usize].outgoing as usize].flows)
         })
@@ -193,12 +190,12 @@ impl Bundles {
 
     /// Whether there are any.
     pub(super) fn is_shared(&self, bottleneck: u32, other: u32) -> bool {
-        self.index_of.contains_key(&pair(bottleneck, other))
+        self.index_of.get(bottleneck, other).is_some()
     }
 
     /// Appends them.
     pub(super) fn collect_shared(&self, bottleneck: u32, other: u32, flows: &mut Vec<u32>) {
-        if let Some(&bundle) = self.index_of.get(&pair(bottleneck, other)) {
+        if let Some(bundle) = self.index_of.get(bottleneck, other) {
             self.collect_bundle(bundle, flows);
         }
     }
@@ -290,11 +287,11 @@ impl Bundles {
 
     /// The bundle of a bottleneck and another link; a new one if no flow has both.
     fn bundle(&mut self, bottleneck: u32, other: u32) -> u32 {
-        let fresh = self.free.last().copied().unwrap_or(self.bundles.len() as u32);
-        let bundle = *self.index_of.entry(pair(bottleneck, other)).or_insert(fresh);
-        if bundle != fresh {
+        if let Some(bundle) = self.index_of.get(bottleneck, other) {
             return bundle;
         }
+        let bundle = self.free.last().copied().unwrap_or(self.bundles.len() as u32);
+        self.index_of.set(bottleneck, other, bundle);
         let list = self.outgoing[bottleneck as usize].of_mut(self.is_asleep[other as usize]);
         let incoming = &mut self.incoming[other as usize];
         let (out, into) = (list.bundles.len() as u32, incoming.len() as u32);
@@ -318,7 +315,7 @@ impl Bundles {
         if let Some(moved) = incoming.get(into as usize) {
             self.bundles[moved.bundle as usize].incoming = into;
         }
-        self.index_of.remove(&pair(bottleneck, other));
+        self.index_of.remove(bottleneck, other);
         self.free.push(index);
     }
 
@@ -332,10 +329,6 @@ impl Bundles {
         }
         list.outgoing.swap_remove(out as usize)
     }
-}
-
-fn pair(bottleneck: u32, other: u32) -> u64 {
-    u64::from(bottleneck) << 32 | u64::from(other)
 }
 
 #[cfg(test)]

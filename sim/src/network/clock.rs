@@ -17,13 +17,14 @@ const ROUNDING: f64 = 4.0 * f64::EPSILON;
 /// A flow on the clock of its bottleneck.
 #[derive(Clone, Copy)]
 struct Ticket {
-    link: u32,
     tag: f64,
-    bytes: f64,
+    link: u32,
+    /// In all, for ties: roughly is enough.
+    bytes: f32,
 }
 
 impl Ticket {
-    const NONE: Ticket = Ticket { link: NOWHERE, tag: 0.0, bytes: 0.0 };
+    const NONE: Ticket = Ticket { tag: 0.0, link: NOWHERE, bytes: 0.0 };
 }
 
 /// A finish tag in the queue of a link; stale once the flow has left the link or has another tag.
@@ -151,7 +152,7 @@ impl Clocks {
             return None;
         }
         let Finish { flow, .. } = *self.queues[link].peek()?;
-        (first - reading <= TIE * self.tickets[flow as usize].bytes + rounding).then_some(flow)
+        (first - reading <= TIE * f64::from(self.tickets[flow as usize].bytes) + rounding).then_some(flow)
     }
 
     /// Puts a new flow on the clock of `link`.
@@ -160,7 +161,7 @@ impl Clocks {
             self.tickets.resize(flow as usize + 1, Ticket::NONE);
         }
         self.most_bytes = self.most_bytes.max(bytes);
-        self.tickets[flow as usize].bytes = bytes;
+        self.tickets[flow as usize].bytes = bytes as f32;
         self.join(flow, link, bytes);
     }
 
