@@ -273,6 +273,14 @@ pub(crate) enum ScenarioCommand {
     Routes(RoutesArgs),
     /// Print a JSON Schema of the scenario language, for editors.
     Schema,
+    /// List the hardware that `[cluster] preset` knows, or print one preset's file with the source of each constant.
+    Presets {
+        /// The preset whose file is printed.
+        name: Option<String>,
+        /// Print the list as JSON.
+        #[arg(long, conflicts_with = "name")]
+        json: bool,
+    },
     /// List the scenario files below a folder.
     List {
         /// The folder.

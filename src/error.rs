@@ -95,6 +95,7 @@ impl CliError {
                 | ExecuteError::Refused(..)
                 | ExecuteError::Fault { .. }
                 | ExecuteError::OtherWork { .. }
+                | ExecuteError::Model(_)
                 | ExecuteError::NoTime(_)
                 | ExecuteError::Dilation { .. },
             ) => USAGE,

@@ -7,8 +7,8 @@ use zipwire_kernels::Device;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::OpKind;
 use zipwire_schedule::{
-    Capabilities, Choice, Deadlines, FailureKind, Fault, Plan, PlanError, Readiness, RunFailure,
-    TransferOrder,
+    Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Readiness,
+    RunFailure, TransferOrder,
 };
 use zipwire_sim::{FrameSizes, SimError, SizeError, SizeTable};
 use zipwire_traces::Timeline;
@@ -89,6 +89,14 @@ pub enum ExecuteError {
         /// What would do.
         needed: f64,
     },
+    /// A paced run of a cluster whose links are not to share as links do.
+    #[error(
+        "links of a real run are shared by all transfers that cross them, and network model `{}` says otherwise\n\
+         help: set `cluster.model` to `{}`; `zipwire validate` takes it as \
+         `--real-set cluster.model={}`, and then shows how wrong `{}` is",
+        .0.name(), NetworkModel::MaxMin.name(), NetworkModel::MaxMin.name(), .0.name()
+    )]
+    Model(NetworkModel),
     /// Nothing to be slowed down.
     #[error(
         "variant `{0}` takes no time in the simulation: there is nothing to hold a measurement against\n\
@@ -296,6 +304,7 @@ impl<'a> Prepared<'a> {
         let setup = zipwire_sim::Setup {
             plan,
             topology: &experiment.topology,
+            model: experiment.model,
             host: experiment.host,
             codec: experiment.codec.as_ref().map(|choice| choice.cost),
             sizes,

@@ -5,7 +5,7 @@ use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
 use zipwire_traces::{Metrics, Timeline};
 
 use crate::execute::{Outcome, Trouble};
-use crate::validate::{WARM_UPS, needed_dilation};
+use crate::validate::{WARM_UPS, check_model, needed_dilation};
 use crate::{Cancel, ExecuteError, Prepared};
 
 /// Seconds of this machine that an iteration takes at the least: then a thread that wakes up late is not overdue.
@@ -25,6 +25,7 @@ impl Prepared<'_> {
     /// are in the cluster's time.
     pub(crate) fn measure_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
         let experiment = self.experiment;
+        check_model(experiment)?;
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
         let plan = &self.planned(index).plan;
         let predicted_s = Metrics::of(&expected, plan.bytes_raw()).iteration_s.mean;

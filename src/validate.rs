@@ -2,7 +2,7 @@
 
 use zipwire_engine::threads::{CodecWork, Coding, Pace};
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::CodecCost;
+use zipwire_schedule::{CodecCost, NetworkModel};
 use zipwire_traces::{Deviation, Metrics, Timeline};
 
 use crate::execute::{Trouble, cores};
@@ -99,6 +99,7 @@ pub fn validate(
     mut begin: impl FnMut(String),
 ) -> Result<Validation, ExecuteError> {
     let ValidationSetup { experiment, real, dilation } = *setup;
+    check_model(real)?;
     real_run::check(prepared, experiment, real, cancel)?;
     prepared.check(Executor::Sim)?;
     prepared.check(Executor::Threads)?;
@@ -164,6 +165,11 @@ pub fn validate(
         });
     }
     Ok(Validation { dilation: pace.dilation, variants })
+}
+
+/// Paced links know contention, and no other model than max-min describes them.
+pub(crate) fn check_model(real: &Experiment) -> Result<(), ExecuteError> {
+    if real.model == NetworkModel::MaxMin { Ok(()) } else { Err(ExecuteError::Model(real.model)) }
 }
 
 fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {

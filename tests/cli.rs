@@ -356,6 +356,36 @@ fn scenarios_are_listed_and_checked() {
 }
 
 #[test]
+fn presets_are_listed_and_printed() {
+    let listed = output(&["scenario", "presets", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let rack = listed.as_array().unwrap().iter().find(|entry| entry["preset"] == "gb200-nvl72").unwrap();
+    assert_eq!((&rack["gpus_per_node"], &rack["gpu_bytes_per_s"]), (&Value::from(72), &Value::from(900e9)));
+    let table = text_of(&output(&["scenario", "presets"]).stdout);
+    assert_eq!(table.lines().count(), 1 + listed.as_array().unwrap().len(), "{table}");
+    let printed = output(&["scenario", "presets", "h100-8x"]);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/clusters/h100-8x.toml");
+    assert_eq!(text_of(&printed.stdout), fs::read_to_string(file).unwrap());
+    let unknown = output(&["scenario", "presets", "h1000"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text_of(&unknown.stderr).contains("`gb200-nvl72`"), "{}", text_of(&unknown.stderr));
+}
+
+#[test]
+fn paced_runs_have_no_cheaper_model_than_links() {
+    let model = ["--set", "cluster.model=ports"];
+    for args in [
+        ["validate", "scenarios/validate/transfers-burst-2x3.toml"].as_slice(),
+        &["run", "scenarios/faults/delay.toml", "--on", "threads"],
+    ] {
+        let run = zipwire(args).args(model).output().unwrap();
+        let message = text_of(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{message}");
+        assert!(message.contains("network model `ports`") && message.contains("max-min"), "{message}");
+    }
+}
+
+#[test]
 fn the_schema_is_the_one_in_docs() {
     let schema = output(&["scenario", "schema"]);
     assert!(schema.status.success());

@@ -1,22 +1,35 @@
-//! `[cluster]`: how many GPUs, and what connects them.
+//! `[cluster]`: how many GPUs, what connects them, and how the network is modelled.
 
-use std::collections::{BTreeMap, HashMap};
+mod graph;
+mod links;
+mod preset;
+mod topology;
 
-use zipwire_schedule::{HostCost, LinkId, Topology};
+use std::collections::BTreeMap;
+use std::path::Path;
 
-use crate::document::Place;
+use zipwire_schedule::{Fabric, HostCost, NetworkModel, Topology};
+
+pub use preset::{Preset, is_hardware_file, presets};
+pub(crate) use topology::without_limit_of_ranks;
+
 use crate::error::Result;
-use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::reader::Field;
-use crate::schema::{Condition, Rule, Schema, bandwidth, count, integer, map, needed, optional, table, time};
+use crate::schema::{
+    Condition, Rule, Schema, bandwidth, count, integer, map, names, optional, string, table, time,
+};
 
 /// Most ranks of a cluster: plans are held whole, and a matrix of rank pairs takes 128 MiB at this size.
 pub(crate) const RANK_LIMIT: u32 = 4096;
 
+/// Where the keys that are left out come from, and then the keys of the hardware.
 const KEYS: &[&str] = &[
+    "preset",
+    "file",
     "nodes",
     "gpus_per_node",
+    "topology",
     "gpu_bandwidth",
     "nic_bandwidth",
     "nics_per_node",
@@ -25,11 +38,24 @@ const KEYS: &[&str] = &[
     "launch",
     "host_sync",
     "links",
+    "model",
 ];
 
-/// Reads the table. At least 2 ranks.
-pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
-    let table = field.table(KEYS)?;
+/// What a hardware file may say: all but where the rest comes from.
+const FILE_KEYS: &[&str] = KEYS.split_at(2).1;
+
+/// A resolved `[cluster]`.
+pub(crate) struct Cluster {
+    /// At least 2 ranks.
+    pub(crate) topology: Topology,
+    pub(crate) host: HostCost,
+    pub(crate) model: NetworkModel,
+}
+
+/// Reads the table. A file that it names is relative to `base`.
+pub(crate) fn read(field: &Field<'_>, base: &Path) -> Result<Cluster> {
+    let merged = preset::merge(field, base)?;
+    let table = Field::at(&field.path, &merged).table(FILE_KEYS)?;
     let nodes_field = table.need("nodes", "1")?;
     let nodes = nodes_field.integer_u32(1..=RANK_LIMIT)?;
     let gpus_field = table.need("gpus_per_node", "8")?;
@@ -42,17 +68,25 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
         let problem = Problem::OutOfRange { path, value: ranks.to_string(), limits };
         return Err(gpus_field.error(problem).with(nodes_field.place(), "times this"));
     }
+    let fabric = match table.get("topology") {
+        Some(field) => topology::read(&field, nodes * gpus_per_node)?,
+        None => Fabric::default(),
+    };
 
-    let gpu_bandwidth = table.need("gpu_bandwidth", "\"25 GB/s\"")?.bandwidth()?;
+    // The keys of another topology, or of the network between nodes where there is one node, have no use here. They may stay,
+    // so that topologies can be swapped and clusters scaled.
+    let is_unused = |key, is_used: bool| !is_used && table.get(key).is_none();
+    let gpu_bandwidth = match "gpu_bandwidth" {
+        key if is_unused(key, !matches!(fabric, Fabric::Graph(_))) => 0.0,
+        key => table.need(key, "\"25 GB/s\"")?.bandwidth()?,
+    };
     let latency_intra_s = table.need("latency_intra", "\"5 us\"")?.time()?;
-    // One node has no use for the keys of the network between nodes; they may stay, to be scaled up again.
-    let is_unused = |key| nodes == 1 && table.get(key).is_none();
     let nic_bandwidth = match "nic_bandwidth" {
-        key if is_unused(key) => gpu_bandwidth,
+        key if is_unused(key, nodes > 1 && fabric.has_nics()) => gpu_bandwidth,
         key => table.need(key, "\"25 GB/s\"")?.bandwidth()?,
     };
     let latency_inter_s = match "latency_inter" {
-        key if is_unused(key) => latency_intra_s,
+        key if is_unused(key, nodes > 1) => latency_intra_s,
         key => table.need(key, "\"10 us\"")?.time()?,
     };
     let nics_per_node = match table.get("nics_per_node") {
@@ -69,50 +103,47 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(Topology, HostCost)> {
         nic_bandwidth,
         latency_intra_s,
         latency_inter_s,
+        fabric,
         link_bandwidths: BTreeMap::new(),
     };
     if let Some(field) = table.get("links") {
-        topology.link_bandwidths = links(&field, &topology)?;
+        topology.link_bandwidths = links::read(&field, &topology)?;
     }
-    Ok((topology, host))
+    let model = match table.get("model") {
+        Some(field) => field.choice("network model", &NetworkModel::ALL, NetworkModel::name)?,
+        None => NetworkModel::default(),
+    };
+    Ok(Cluster { topology, host, model })
 }
 
 /// What [`read`] reads.
 pub(crate) fn schema() -> Schema {
     #[rustfmt::skip]
     let keys = [
-        needed("nodes", "number of nodes; nodes x GPUs from 2 to 4096", integer(1..=RANK_LIMIT)),
-        needed("gpus_per_node", "GPUs of each node; a rank is a GPU", integer(1..=RANK_LIMIT)),
-        needed("gpu_bandwidth", "bandwidth of a GPU's link, in each direction", bandwidth()),
-        optional("nic_bandwidth", "bandwidth of one NIC, in each direction; needed for 2 nodes and more", bandwidth()),
+        optional("preset", "hardware that comes with zipwire, for the keys that are left out", names(preset::names())),
+        optional("file", "a hardware file with the keys that are left out, relative to the scenario", string()),
+        optional("nodes", "number of nodes; nodes x GPUs from 2 to 4096", integer(1..=RANK_LIMIT)),
+        optional("gpus_per_node", "GPUs of each node; a rank is a GPU", integer(1..=RANK_LIMIT)),
+        optional("topology", "what connects GPUs and nodes; `nodes` by default", topology::schema()),
+        optional("gpu_bandwidth", "bandwidth of a GPU's link, in each direction; not for a graph", bandwidth()),
+        optional("nic_bandwidth", "bandwidth of one NIC, in each direction; needed for 2 nodes and more, if they have NICs", bandwidth()),
         optional("nics_per_node", "NICs of each node, at most one per GPU; 1 by default", count()),
-        needed("latency_intra", "time before the first byte moves within a node", time()),
+        optional("latency_intra", "time before the first byte moves within a node", time()),
         optional("latency_inter", "time before the first byte moves between nodes; needed for 2 nodes and more", time()),
-        optional("links", "single links that differ, by name: `gpu 3 up`, `nic 0 down`", map(bandwidth())),
+        optional("links", "single links that differ, by name: `gpu 3 up`, `nic 0 down`, `leaf 1 up`", map(bandwidth())),
+        optional("model", "how the rates of transfers follow from the links that they share; `max-min` by default", names(NetworkModel::ALL.map(NetworkModel::name))),
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
     ];
+    // With a preset or a file, only what they leave open is needed, and that is not in the scenario.
+    let alone = || vec![Condition::Lacks("preset"), Condition::Lacks("file")];
+    let and = |conditions: Vec<Condition>| Condition::All([alone(), conditions].concat());
     let several = || Condition::Is("nodes", integer(2..=RANK_LIMIT));
-    table(KEYS, keys).when(several(), Rule::Needs(&["nic_bandwidth", "latency_inter"]))
-}
-
-/// Single links that differ, by name.
-fn links(field: &Field<'_>, topology: &Topology) -> Result<BTreeMap<LinkId, f64>> {
-    let by_name: HashMap<String, LinkId> =
-        topology.links().map(|link| (topology.link_name(link), link)).collect();
-    let bandwidth = |(name, place, value): (&str, &Place, Field<'_>)| match by_name.get(name) {
-        Some(&link) => Ok((link, value.bandwidth()?)),
-        None => Err(unknown_link(name, topology).at(place.clone())),
-    };
-    field.entries()?.into_iter().map(bandwidth).collect()
-}
-
-fn unknown_link(name: &str, topology: &Topology) -> Problem {
-    let names: Vec<String> = topology.links().map(|link| topology.link_name(link)).collect();
-    Problem::UnknownLink {
-        name: name.to_owned(),
-        nearest: nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
-        gpus: topology.ranks(),
-        nics: topology.nodes * topology.nics_per_node,
-    }
+    let other_than = |kinds: &[&'static str]| Condition::IsNot("topology", topology::of_kind(kinds));
+    table(KEYS, keys)
+        .when(Condition::Has("preset"), Rule::Refuses(&["file"]))
+        .when(and(vec![]), Rule::Needs(&["nodes", "gpus_per_node", "latency_intra"]))
+        .when(and(vec![other_than(&["graph"])]), Rule::Needs(&["gpu_bandwidth"]))
+        .when(and(vec![several()]), Rule::Needs(&["latency_inter"]))
+        .when(and(vec![several(), other_than(&["flat", "graph"])]), Rule::Needs(&["nic_bandwidth"]))
 }

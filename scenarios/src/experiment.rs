@@ -1,9 +1,10 @@
 //! From text to a resolved experiment.
 
 use serde_json::{Value, json};
-use zipwire_schedule::{Durations, Fault, HostCost, Job, Protocol, Slack, Topology};
+use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Protocol, Slack, Topology};
 use zipwire_traces::Payload;
 
+use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
 use crate::document::{Document, Place};
 use crate::error::Result;
@@ -30,6 +31,8 @@ pub struct Experiment {
     pub iterations: u32,
     /// The cluster's links.
     pub topology: Topology,
+    /// How simulated transfers share the links.
+    pub model: NetworkModel,
     /// The cluster's host costs.
     pub host: HostCost,
     /// The codec of the coded variants; always there if a variant is coded.
@@ -99,7 +102,8 @@ pub fn load_real(
     let name = table.need("name", "\"moe-16gpu\"")?.name()?;
     let own_seed = table.get("seed").map_or(Ok(0), |field| field.integer(0..=u64::MAX))?;
     let seed = seed.unwrap_or(own_seed);
-    let (topology, host) = cluster::read(&table.need("cluster", "{ nodes = 1, ... }")?)?;
+    let cluster_field = table.need("cluster", "{ nodes = 1, ... }")?;
+    let Cluster { topology, host, model } = cluster::read(&cluster_field, &source.base)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
 
@@ -135,6 +139,7 @@ pub fn load_real(
         seed,
         iterations,
         topology,
+        model,
         host,
         codec: codec.map(|(choice, _)| choice),
         job: workload.job,

@@ -1,9 +1,10 @@
 //! What to do about a problem.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Form, Protocol};
+use zipwire_schedule::{Form, GraphError, Protocol};
 
-use crate::nearest::{list, nearest};
+use crate::cluster::without_limit_of_ranks;
+use crate::nearest::{list, nearest, sentence};
 use crate::problem::Problem;
 
 /// Errors of other crates carry their hint on a line of its own.
@@ -38,15 +39,41 @@ impl Problem {
                     .to_owned(),
             ),
             Self::DuplicateVariant { .. } => Some("give each variant a name of its own".to_owned()),
-            Self::UnknownLink { nearest, gpus, nics, .. } => {
-                let meant = nearest.as_ref().map_or(String::new(), |name| format!("did you mean `{name}`? "));
-                let counted = |kind, count: &u32| match count {
-                    1 => format!("`{kind} 0`"),
-                    _ => format!("`{kind} 0` to `{kind} {}`", count - 1),
-                };
-                let (gpus, nics) = (counted("gpu", gpus), counted("nic", nics));
-                Some(format!("{meant}there are {gpus} and {nics}, each `up` and `down`"))
+            Self::UnknownLink { nearest, kinds, edges, .. } if kinds.is_empty() => {
+                Some(format!("{}there are {}", meant(nearest.as_deref()), shortened_names(edges)))
             }
+            Self::UnknownLink { nearest, kinds, .. } => {
+                let kinds: Vec<String> = kinds.iter().map(|&(kind, count)| counted(kind, count)).collect();
+                Some(format!("{}there are {}, each `up` and `down`", meant(nearest.as_deref()), sentence(&kinds)))
+            }
+            Self::BareTopology { example, .. } => Some(format!("write it as a table, like `{example}`")),
+            Self::UnknownVertex { nearest, gpus, switches, .. } => {
+                let (meant, gpus) = (meant(nearest.as_deref()), counted("gpu", *gpus));
+                Some(match switches.as_slice() {
+                    [] => format!("{meant}there are {gpus}; list others in `switches`"),
+                    _ => format!("{meant}there are {gpus} and the switches {}", shortened_names(switches)),
+                })
+            }
+            Self::BadSwitch { .. } => Some(
+                "words of letters, digits, `-`, `_` and `.` with a blank between two of them; `gpu` is what ranks are \
+                 called"
+                    .to_owned(),
+            ),
+            Self::TwoSwitches { .. } => Some("give each switch a name of its own".to_owned()),
+            Self::NotTwoEnds { .. } => Some("like `between = [\"gpu 0\", \"gpu 1\"]`".to_owned()),
+            Self::Loop { .. } => Some("leave it out: what stays where it is crosses no link".to_owned()),
+            Self::TwoEdges { .. } => {
+                Some("make them one with the bandwidth of both; `between` counts in both directions".to_owned())
+            }
+            Self::Graph(GraphError::Disconnected { .. }) => Some(
+                "every rank must reach every other one; `between` is an edge in both directions, `from` and `to` in one"
+                    .to_owned(),
+            ),
+            Self::Graph(GraphError::Ranks { .. }) => Some(format!(
+                "take fewer, or one of the topologies {}",
+                list(without_limit_of_ranks())
+            )),
+            Self::Graph(_) => Some("leave out switches that only pass on what they get".to_owned()),
             Self::NotAssignment { flag } => Some(format!("like `{flag} \"cluster.host_sync=60 us\"`")),
             Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
             Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
@@ -93,6 +120,30 @@ fn choose(word: &str, valid: &[impl AsRef<str>], lead: &str) -> String {
     match nearest(word, names()) {
         Some(near) => format!("did you mean `{near}`? {lead} {}", list(names())),
         None => format!("{lead} {}", list(names())),
+    }
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |name| format!("did you mean `{name}`? "))
+}
+
+fn counted(kind: &str, count: u32) -> String {
+    match count {
+        1 => format!("`{kind} 0`"),
+        _ => format!("`{kind} 0` to `{kind} {}`", count - 1),
+    }
+}
+
+/// The first of many names.
+fn shortened_names(names: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let shown = names.iter().map(String::as_str).take(SHOWN);
+    match names.len().saturating_sub(SHOWN) {
+        0 => list(shown),
+        more => format!(
+            "{} and {more} more",
+            shown.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 

@@ -53,6 +53,7 @@ mod tree;
 mod variant;
 mod workload;
 
+pub use cluster::{Preset, is_hardware_file, presets};
 pub use codec::CodecChoice;
 pub use error::ScenarioError;
 pub use experiment::{Experiment, load, load_real, schema};

@@ -17,8 +17,12 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 
 /// The words in backticks, as a sentence lists them: `` `a`, `b` and `c` ``.
 pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    match words.as_slice() {
+    sentence(&words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>())
+}
+
+/// The parts as a sentence lists them: `a, b and c`.
+pub(crate) fn sentence(parts: &[String]) -> String {
+    match parts {
         [] => "none".to_owned(),
         [only] => only.clone(),
         [most @ .., last] => format!("{} and {last}", most.join(", ")),

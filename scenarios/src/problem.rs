@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use zipwire_codec::SpecError;
+use zipwire_schedule::GraphError;
 use zipwire_traces::TraceError;
 
 use crate::help::HINT;
@@ -138,11 +139,70 @@ pub enum Problem {
         name: String,
         /// The link that was probably meant.
         nearest: Option<String>,
+        /// What has links up and down, and how many of each there are; none in a graph.
+        kinds: Vec<(&'static str, u32)>,
+        /// All links of a graph.
+        edges: Vec<String>,
+    },
+    /// A topology that needs sizes, by name alone.
+    #[error("`{path}` cannot be the name `{name}` alone")]
+    BareTopology {
+        /// Path of the key.
+        path: String,
+        /// The topology.
+        name: &'static str,
+        /// A table that says all, as TOML.
+        example: &'static str,
+    },
+    /// A vertex that a graph does not have.
+    #[error("the graph has no vertex `{name}`")]
+    UnknownVertex {
+        /// The name.
+        name: String,
+        /// The vertex that was probably meant.
+        nearest: Option<String>,
         /// GPUs of the cluster.
         gpus: u32,
-        /// NICs of the cluster.
-        nics: u32,
+        /// Names of the switches.
+        switches: Vec<String>,
     },
+    /// A switch that cannot be called so.
+    #[error("a switch cannot be called `{name}`")]
+    BadSwitch {
+        /// The name.
+        name: String,
+    },
+    /// Two switches of one name.
+    #[error("two switches are called `{name}`")]
+    TwoSwitches {
+        /// The name.
+        name: String,
+    },
+    /// An edge with one end, or with three.
+    #[error("`{path}` names {found} ends of an edge, and it has two")]
+    NotTwoEnds {
+        /// Path of the key.
+        path: String,
+        /// Ends found.
+        found: usize,
+    },
+    /// An edge that leads nowhere.
+    #[error("an edge from `{vertex}` to itself")]
+    Loop {
+        /// The vertex.
+        vertex: String,
+    },
+    /// Two edges of a graph from one vertex to another.
+    #[error("two edges lead from `{src}` to `{dst}`")]
+    TwoEdges {
+        /// Where they begin.
+        src: String,
+        /// Where they end.
+        dst: String,
+    },
+    /// A graph that is no cluster.
+    #[error(transparent)]
+    Graph(GraphError),
     /// A name that cannot be part of a file name.
     #[error("`{path}` cannot be part of a file name: `{name}`")]
     BadName {

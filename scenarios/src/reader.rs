@@ -40,6 +40,15 @@ impl<'a> Field<'a> {
         Self { path: String::new(), node }
     }
 
+    /// A value that was put together from several places; `path` names it in messages.
+    pub(crate) fn at(path: &str, node: &'a Node) -> Self {
+        Self { path: path.to_owned(), node }
+    }
+
+    pub(crate) fn node(&self) -> &'a Node {
+        self.node
+    }
+
     pub(crate) fn place(&self) -> Place {
         self.node.place.clone()
     }

@@ -31,6 +31,10 @@ pub(crate) enum Condition {
     Lacks(&'static str),
     /// The key is there and fits.
     Is(&'static str, Schema),
+    /// The key is not there, or does not fit.
+    IsNot(&'static str, Schema),
+    /// All of these.
+    All(Vec<Condition>),
 }
 
 /// What a rule of a table says.
@@ -169,6 +173,17 @@ impl Schema {
         self
     }
 
+    /// An array of exactly so many items.
+    pub(crate) fn exactly(mut self, count: usize) -> Self {
+        self.0["minItems"] = count.into();
+        self.at_most(count)
+    }
+
+    /// Any table with this key, for conditions.
+    pub(crate) fn with_key(key: &str, value: &Schema) -> Self {
+        Self(json!({ "type": "object", "required": [key], "properties": { key: value.0 } }))
+    }
+
     /// A table of which exactly one of these keys is there.
     pub(crate) fn with_one_of(mut self, keys: &[&'static str]) -> Self {
         keys.iter().for_each(|key| self.expect_key(key));
@@ -178,20 +193,7 @@ impl Schema {
 
     /// A table with a rule about its keys.
     pub(crate) fn when(mut self, condition: Condition, rule: Rule) -> Self {
-        let condition = match condition {
-            Condition::Has(key) => {
-                self.expect_key(key);
-                json!({ "required": [key] })
-            }
-            Condition::Lacks(key) => {
-                self.expect_key(key);
-                json!({ "not": { "required": [key] } })
-            }
-            Condition::Is(key, schema) => {
-                self.expect_key(key);
-                json!({ "required": [key], "properties": { key: schema.0 } })
-            }
-        };
+        let condition = self.condition(condition);
         let (Rule::Needs(keys) | Rule::Refuses(keys)) = rule;
         keys.iter().for_each(|key| self.expect_key(key));
         let rule = match rule {
@@ -207,6 +209,27 @@ impl Schema {
             None => self.0["allOf"] = json!([rule]),
         }
         self
+    }
+
+    fn condition(&self, condition: Condition) -> Value {
+        if let Condition::All(conditions) = condition {
+            let all: Vec<Value> = conditions.into_iter().map(|condition| self.condition(condition)).collect();
+            return json!({ "allOf": all });
+        }
+        let (Condition::Has(key) | Condition::Lacks(key) | Condition::Is(key, _) | Condition::IsNot(key, _)) =
+            condition
+        else {
+            unreachable!("all conditions but one name a key")
+        };
+        self.expect_key(key);
+        let has = json!({ "required": [key] });
+        let is = |schema: &Schema| json!({ "required": [key], "properties": { key: schema.0 } });
+        match &condition {
+            Condition::Lacks(_) => json!({ "not": has }),
+            Condition::Is(_, schema) => is(schema),
+            Condition::IsNot(_, schema) => json!({ "not": is(schema) }),
+            Condition::Has(_) | Condition::All(_) => has,
+        }
     }
 
     fn expect_key(&self, key: &str) {

@@ -80,7 +80,7 @@ fn wrong_scenarios_are_refused() {
         let text = format!("{{ kind = \"collective\", collective = \"all-to-all\", {rest} }}");
         toml::from_str::<Value>(&format!("workload = {text}")).unwrap()["workload"].clone()
     };
-    let cases: [(&str, Value); 25] = [
+    let cases: [(&str, Value); 34] = [
         ("/title", json!("unknown key")),
         ("/cluster/nodse", json!(2)),
         ("/cluster/nodes", json!(0)),
@@ -91,6 +91,18 @@ fn wrong_scenarios_are_refused() {
         ("/cluster/gpu_bandwidth", json!("25 us")),
         ("/cluster/latency_intra", json!("-5 us")),
         ("/cluster", json!({})),
+        ("/cluster", json!({ "preset": "h100-8x", "file": "mine.toml" })),
+        ("/cluster/preset", json!("h100")),
+        ("/cluster/model", json!("beta")),
+        ("/cluster/topology", json!("fat-tree")),
+        ("/cluster/topology", json!({ "kind": "fat-tree" })),
+        ("/cluster/topology", json!({ "kind": "rail", "nodes_per_leaf": 2 })),
+        ("/cluster/topology", json!({ "kind": "rail", "oversubscription": 0.5 })),
+        ("/cluster/topology", json!({ "kind": "graph" })),
+        (
+            "/cluster/topology",
+            json!({ "kind": "graph", "edges": [{ "from": "gpu 0", "bandwidth": "1 GB/s" }] }),
+        ),
         ("/name", json!("a/b")),
         ("/iterations", json!(0)),
         ("/workload/kind", json!("collective")),
@@ -115,6 +127,16 @@ fn wrong_scenarios_are_refused() {
             table => table[key] = value.clone(),
         }
         assert!(validator.refusal(&scenario).is_some(), "`{place}` may not be {value}");
+    }
+    // What a preset says is not needed, nor what a topology has no use for.
+    for cluster in [
+        json!({ "preset": "h100-8x", "nodes": 2 }),
+        json!({ "nodes": 2, "gpus_per_node": 2, "topology": "flat", "gpu_bandwidth": "1 GB/s", "latency_intra": "1 us",
+            "latency_inter": "1 us" }),
+    ] {
+        let mut scenario = valid();
+        scenario["cluster"] = cluster;
+        assert_eq!(validator.refusal(&scenario), None);
     }
     for key in ["name", "cluster", "workload"] {
         let mut scenario = valid();

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use zipwire_scenarios::{Experiment, Source, load};
-use zipwire_schedule::{Form, Order, Pace, Protocol, Work};
+use zipwire_schedule::{CrossRail, Fabric, FatTree, Form, NetworkModel, Order, Pace, Protocol, Rail, Work};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -85,6 +85,7 @@ fn smoke_scenarios_cover_the_language() {
             "gaussian = ",
             "\"noise\"",
             "skew = ",
+            "\npreset = ",
         ] {
             if text.contains(routing) {
                 covered.insert(routing.to_owned());
@@ -92,6 +93,17 @@ fn smoke_scenarios_cover_the_language() {
         }
         let experiment = load_file(path);
         covered.insert(format!("{} on {} nodes", experiment.job.name, experiment.topology.nodes));
+        let fabric = match &experiment.topology.fabric {
+            Fabric::Flat => "flat",
+            Fabric::Nodes => "nodes",
+            Fabric::Rail(Rail { cross_rail: CrossRail::Spine, .. }) => "rail",
+            Fabric::Rail(_) => "rail with pxn",
+            Fabric::FatTree(FatTree { pods: Some(_), .. }) => "fat-tree with pods",
+            Fabric::FatTree(_) => "fat-tree",
+            Fabric::Graph(_) => "graph",
+        };
+        covered.insert(fabric.to_owned());
+        covered.insert(experiment.model.name().to_owned());
         if experiment.topology.nics_per_node > 1 {
             covered.insert("several NICs".to_owned());
         }
@@ -126,6 +138,7 @@ fn smoke_scenarios_cover_the_language() {
     let mut wanted: BTreeSet<String> =
         Protocol::ALL.iter().map(|protocol| protocol.name().to_owned()).collect();
     wanted.extend(Order::ALL.map(|order| order.name().to_owned()));
+    wanted.extend(NetworkModel::ALL.map(|model| model.name().to_owned()));
     wanted.extend([Pace::Burst, Pace::Chain, Pace::SendReceive].map(|pace| format!("{pace:?}")));
     let coded = [Protocol::SizeFirst, Protocol::StaticFirst];
     for (name, forms) in [("all-gather", Form::OF_ALL_GATHER), ("broadcast", Form::OF_BROADCAST)] {
@@ -152,6 +165,13 @@ fn smoke_scenarios_cover_the_language() {
             "collective on 2 nodes",
             "transfers on 1 nodes",
             "transfers on 2 nodes",
+            "flat",
+            "nodes",
+            "rail",
+            "rail with pxn",
+            "fat-tree with pods",
+            "graph",
+            "\npreset = ",
             "several NICs",
             "narrow window",
             "empty pair",

@@ -15,6 +15,7 @@ mod form;
 mod ids;
 mod job;
 pub mod machine;
+mod network_model;
 pub mod plan;
 mod planner;
 mod policy;
@@ -32,8 +33,12 @@ pub use form::Form;
 pub use ids::{BufferId, Lane, OpId, Rank, SegmentId, SizeId, Stage};
 pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
+pub use network_model::NetworkModel;
 pub use plan::Plan;
 pub use planner::{Choice, plan};
 pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
-pub use topology::{LinkId, Route, Topology};
+pub use topology::{
+    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
+    Vertex,
+};
 pub use validate::PlanError;

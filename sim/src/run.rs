@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::plan::Program;
 use zipwire_schedule::{
-    CodecCost, Deadlines, Durations, Fault, HostCost, OpId, Plan, Rank, RunFailure, Topology,
+    CodecCost, Deadlines, Durations, Fault, HostCost, NetworkModel, OpId, Plan, Rank, RunFailure, Topology,
 };
 use zipwire_traces::{IterationTime, Timeline};
 
@@ -19,6 +19,8 @@ pub struct Setup<'a> {
     pub plan: &'a Plan,
     /// Links and routes; its rank count is the plan's.
     pub topology: &'a Topology,
+    /// How rates follow from routes.
+    pub model: NetworkModel,
     /// Launch and synchronisation cost.
     pub host: HostCost,
     /// Cost of encode and decode ops; needed by coded plans.

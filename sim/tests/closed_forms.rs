@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, Form, HostCost, Job, Lane, Order, Plan, Protocol, Rank,
-    Readiness, Segment, Slot, Stage, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CodecCost, Durations, Fabric, Form, HostCost, Job, Lane, NetworkModel, Order, Plan,
+    Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Span, Timeline};
@@ -94,6 +94,7 @@ impl Case {
             capabilities: self.capabilities,
             faults: &[],
             deadlines: None,
+            model: NetworkModel::MaxMin,
         };
         run(&setup, &|| true).unwrap()
     }
@@ -116,6 +117,7 @@ fn nodes(nodes: u32, gpus: u32, gpu: f64, nic: f64, intra_s: f64, inter_s: f64) 
         nic_bandwidth: nic,
         latency_intra_s: intra_s,
         latency_inter_s: inter_s,
+        fabric: Fabric::Nodes,
         link_bandwidths: BTreeMap::new(),
     }
 }

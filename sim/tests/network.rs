@@ -8,7 +8,7 @@ use oracle::Transfer;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_schedule::{LinkId, Rank, Topology};
+use zipwire_schedule::{Fabric, LinkId, Rank, Topology};
 use zipwire_sim::{FlowId, Network};
 
 const AGREEMENT: f64 = 1e-9;
@@ -104,6 +104,7 @@ fn nodes(nodes: u32, gpu_bandwidth: f64, nic_bandwidth: f64) -> Topology {
         nic_bandwidth,
         latency_intra_s: 5e-6,
         latency_inter_s: 2e-5,
+        fabric: Fabric::Nodes,
         link_bandwidths: BTreeMap::new(),
     }
 }
@@ -350,6 +351,7 @@ fn all_to_alls_on_flat_and_two_level_topologies() {
             nic_bandwidth: log_uniform(random, 1e9, 1e11),
             latency_intra_s: 5e-6,
             latency_inter_s: 2e-5,
+            fabric: Fabric::Nodes,
             link_bandwidths: BTreeMap::new(),
         };
         let mut capacities = topology.capacities();

@@ -9,8 +9,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, HostCost, Job, Order, Protocol, Rank, Readiness, Segment,
-    Slot, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CodecCost, Durations, Fabric, HostCost, Job, NetworkModel, Order, Protocol, Rank,
+    Readiness, Segment, Slot, Topology, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::Timeline;
@@ -56,6 +56,7 @@ impl Case {
             },
             faults: &[],
             deadlines: None,
+            model: NetworkModel::MaxMin,
         };
         run(&setup, &|| true).unwrap()
     }
@@ -74,6 +75,7 @@ fn flat(ranks: u32) -> Topology {
         nic_bandwidth: 5e9,
         latency_intra_s: 30e-6,
         latency_inter_s: 30e-6,
+        fabric: Fabric::Nodes,
         link_bandwidths: BTreeMap::new(),
     }
 }

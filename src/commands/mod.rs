@@ -6,6 +6,7 @@ pub(crate) mod bench_sim;
 pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;
+mod presets;
 mod routes;
 pub(crate) mod run;
 pub(crate) mod scenario;

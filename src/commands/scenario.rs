@@ -1,4 +1,4 @@
-//! `zipwire scenario check|routes|schema|list`: what a file says, or may say, before anything runs.
+//! `zipwire scenario check|routes|schema|presets|list`: what a file says, or may say, before anything runs.
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use zipwire::scenarios::{Experiment, Traffic};
 use zipwire::{Cancel, Prepared};
 
-use super::write_json;
+use super::{presets, write_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
 use crate::commands::{load_file, load_scenario};
 use crate::error::CliError;
@@ -19,6 +19,7 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
         ScenarioCommand::Check { scenario, json } => check(scenario, *json, cancel),
         ScenarioCommand::Routes(args) => super::routes::run(args),
         ScenarioCommand::Schema => schema(),
+        ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
         ScenarioCommand::List { folder, json } => list(folder, *json),
     }
 }
@@ -165,7 +166,7 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Scenario files below a folder; build files and folders that start with a dot are none.
+/// Scenario files below a folder; build files, hardware files and folders that start with a dot are none.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -175,11 +176,16 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         }
         if path.is_dir() {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
+        } else if path.extension().is_some_and(|extension| extension == "toml") && !is_hardware(&path) {
             files.push(path);
         }
     }
     Ok(())
+}
+
+/// Files that cannot be read are listed, with the reason.
+fn is_hardware(path: &Path) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| zipwire::scenarios::is_hardware_file(&text))
 }
 
 fn entry(file: PathBuf) -> Listed {

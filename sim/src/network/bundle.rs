@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
-use zipwire_schedule::LinkId;
+use zipwire_schedule::{LinkId, Route};
 
 /// The most links that a flow can cross: as many as a route has.
-pub(super) const MAX_HOPS: usize = 4;
+pub(super) const MAX_HOPS: usize = Route::MAX_LINKS;
 /// Pairs of hops of one flow.
 const PAIRS: usize = MAX_HOPS * (MAX_HOPS - 1) / 2;
 const NONE: u32 = u32::MAX;

@@ -10,6 +10,7 @@ mod filling;
 mod ranks;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ndarray::Array2;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -17,8 +18,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, Durations, Flow, HostCost, Job, Lane, Order, Pace, Plan, Protocol, Rank, Readiness,
-    Segment, Slot, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CrossRail, Durations, Fabric, FatTree, Flow, Graph, GraphLink, HostCost, Job, Lane,
+    NetworkModel, Order, Pace, Plan, Pods, Protocol, Rail, Rank, Readiness, Segment, Slot, Topology,
+    TransferOrder, Uplink, Vertex, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::Timeline;
@@ -37,11 +39,11 @@ fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
 /// A cluster of 2 to 12 ranks.
 fn cluster(random: &mut ChaCha8Rng) -> Topology {
     let gpus_per_node = random.random_range(1..=6);
-    let nodes = if gpus_per_node == 1 {
-        random.random_range(2..=8)
-    } else {
-        random.random_range(1..=12 / gpus_per_node)
+    let nodes = match gpus_per_node {
+        1 => random.random_range(2..=8),
+        _ => random.random_range(1..=12 / gpus_per_node),
     };
+    let fabric = fabric(random, nodes * gpus_per_node);
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -50,6 +52,7 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
         nic_bandwidth: log_uniform(random, 1e9, 1e11),
         latency_intra_s: *[0.0, 5e-6].choose(random).unwrap(),
         latency_inter_s: *[0.0, 1e-5, 1e-3].choose(random).unwrap(),
+        fabric,
         link_bandwidths: BTreeMap::new(),
     };
     if random.random_bool(0.3) {
@@ -59,6 +62,50 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
         }
     }
     topology
+}
+
+/// One of every kind.
+fn fabric(random: &mut ChaCha8Rng, ranks: u32) -> Fabric {
+    let uplink = |random: &mut ChaCha8Rng| match random.random_bool(0.5) {
+        true => Uplink::Oversubscribed(log_uniform(random, 1.0, 8.0)),
+        false => Uplink::Bandwidth(log_uniform(random, 1e9, 1e11)),
+    };
+    match random.random_range(0..5) {
+        0 => Fabric::Flat,
+        1 => Fabric::Nodes,
+        2 => {
+            Fabric::Rail(Rail { uplink: uplink(random), cross_rail: *CrossRail::ALL.choose(random).unwrap() })
+        }
+        3 => Fabric::FatTree(FatTree {
+            nodes_per_leaf: random.random_range(1..=3),
+            uplink: uplink(random),
+            pods: random
+                .random_bool(0.5)
+                .then(|| Pods { leaves_per_pod: random.random_range(1..=2), uplink: uplink(random) }),
+        }),
+        _ => Fabric::Graph(Arc::new(graph(random, ranks))),
+    }
+}
+
+/// GPUs on switches that form a line.
+fn graph(random: &mut ChaCha8Rng, ranks: u32) -> Graph {
+    let switches = random.random_range(1..=3);
+    let mut links = Vec::new();
+    let mut join = |random: &mut ChaCha8Rng, ends: [Vertex; 2]| {
+        for (src, dst) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+            let latency_s = *[0.0, 2e-6].choose(random).unwrap();
+            links.push(GraphLink { src, dst, bandwidth: log_uniform(random, 1e9, 1e11), latency_s });
+        }
+    };
+    for rank in 0..ranks {
+        let switch = random.random_range(0..switches);
+        join(random, [Vertex::Gpu(Rank(rank)), Vertex::Switch(switch)]);
+    }
+    for switch in 1..switches {
+        join(random, [Vertex::Switch(switch - 1), Vertex::Switch(switch)]);
+    }
+    let names = (0..switches).map(|switch| format!("switch {switch}")).collect();
+    Graph::new(ranks, names, links).unwrap()
 }
 
 // Jobs, for both sides.
@@ -233,6 +280,7 @@ impl Case {
             },
             faults: &[],
             deadlines: None,
+            model: NetworkModel::MaxMin,
         };
         run(&setup, &|| true).unwrap()
     }

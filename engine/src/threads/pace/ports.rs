@@ -8,8 +8,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Quanta of a transfer under way at a time: enough to keep four ports in a row busy and one turn in hand.
+/// Quanta of a transfer under way at a time, at the least and for each port of its route: enough to keep all of them busy and
+/// as many turns in hand.
 const UNDER_WAY: u32 = 8;
+const UNDER_WAY_PER_PORT: u32 = 2;
 
 /// A transfer, by position in [`Ports::transfers`].
 pub(super) type Id = usize;
@@ -33,6 +35,7 @@ struct Transfer {
     /// Bytes that have not left the last port.
     left: u64,
     under_way: u32,
+    most_under_way: u32,
     /// Quanta that wait in front of each port of the route.
     waiting: Vec<VecDeque<u64>>,
 }
@@ -91,8 +94,10 @@ impl Ports {
         assert!(bytes > 0 && !ports.is_empty(), "an empty transfer has no use for ports");
         let id = self.transfers.len();
         let waiting = vec![VecDeque::new(); ports.len()];
-        self.transfers.push(Transfer { ports, unsent: bytes, left: bytes, under_way: 0, waiting });
-        for _ in 0..UNDER_WAY {
+        let most_under_way = UNDER_WAY.max(UNDER_WAY_PER_PORT * ports.len() as u32);
+        let (unsent, left, under_way) = (bytes, bytes, 0);
+        self.transfers.push(Transfer { ports, unsent, left, under_way, most_under_way, waiting });
+        for _ in 0..most_under_way {
             self.send_next(id, now_s);
         }
         id
@@ -125,7 +130,7 @@ impl Ports {
     fn send_next(&mut self, id: Id, now_s: f64) {
         let transfer = &mut self.transfers[id];
         let bytes = transfer.unsent.min(self.quantum);
-        if bytes > 0 && transfer.under_way < UNDER_WAY {
+        if bytes > 0 && transfer.under_way < transfer.most_under_way {
             transfer.unsent -= bytes;
             transfer.under_way += 1;
             self.queue(id, 0, bytes, now_s);
@@ -206,6 +211,17 @@ mod tests {
     fn a_transfer_alone_has_the_slowest_port_of_its_route() {
         let [end] = play(&[4e9, 1e9, 2e9, 4e9], &[(&[0, 1, 2, 3], 64 * MB, 0.0)])[..] else { panic!() };
         assert_near(end, (64 * MB) as f64 / 1e9);
+    }
+
+    #[test]
+    fn a_route_of_eight_ports_is_as_fast_as_its_slowest() {
+        // Also when every port of it but the last two is shared with another transfer that turns off there.
+        let ports: Vec<usize> = (0..8).collect();
+        let [end] = play(&[1e9; 8], &[(&ports, 64 * MB, 0.0)])[..] else { panic!() };
+        assert_near(end, (64 * MB) as f64 / 1e9);
+        let ends = play(&[1e9; 8], &[(&ports, 32 * MB, 0.0), (&ports[..6], 32 * MB, 0.0)]);
+        assert_near(ends[0], (64 * MB) as f64 / 1e9);
+        assert_near(ends[1], (64 * MB) as f64 / 1e9);
     }
 
     #[test]

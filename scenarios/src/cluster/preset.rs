@@ -1,0 +1,110 @@
+//! Hardware from elsewhere: presets that come with zipwire, and files of the user. Both are the keys of `[cluster]` on their
+//! own, and the scenario's keys go before theirs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use zipwire_schedule::Topology;
+
+use crate::document::Document;
+use crate::error::Result;
+use crate::problem::Problem;
+use crate::reader::Field;
+use crate::source::Source;
+use crate::tree::{self, Node, Value};
+
+/// A hardware file that comes with zipwire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// Name in scenarios.
+    pub name: &'static str,
+    /// The file: the keys of `[cluster]`, with the source of each constant.
+    pub text: &'static str,
+}
+
+impl Preset {
+    /// First line of the comment that opens the file.
+    pub fn description(&self) -> Option<String> {
+        Source::from_text(self.name, self.text, "").description()
+    }
+
+    /// The cluster that a scenario gets which names the preset and nothing else.
+    ///
+    /// # Errors
+    /// None for the presets that come with zipwire.
+    pub fn topology(&self) -> Result<Topology> {
+        let document = Document::file(self.path(), self.text.to_owned());
+        let tree = tree::parse(&document)?;
+        Ok(super::read(&Field::at("cluster", &tree), Path::new(""))?.topology)
+    }
+
+    /// How errors call the file.
+    fn path(&self) -> String {
+        format!("clusters/{}.toml", self.name)
+    }
+}
+
+macro_rules! presets {
+    ($($name:literal),+ $(,)?) => {
+        [$(Preset { name: $name, text: include_str!(concat!("../../clusters/", $name, ".toml")) }),+]
+    };
+}
+
+/// All presets, oldest hardware first.
+const PRESETS: [Preset; 5] = presets!["a6000-8x8", "h800-2x8", "h100-8x", "h200-8x", "gb200-nvl72"];
+
+/// The hardware that `[cluster] preset` knows.
+pub fn presets() -> &'static [Preset] {
+    &PRESETS
+}
+
+/// Whether a text is hardware and no scenario: it has keys, and all of them are those of hardware files.
+pub fn is_hardware_file(text: &str) -> bool {
+    let Ok(Node { value: Value::Table(table), .. }) =
+        tree::parse(&Document::file(String::new(), text.to_owned()))
+    else {
+        return false;
+    };
+    !table.entries.is_empty() && table.keys().all(|key| super::FILE_KEYS.contains(&key))
+}
+
+pub(super) fn names() -> [&'static str; PRESETS.len()] {
+    PRESETS.map(|preset| preset.name)
+}
+
+/// The table with what its preset or file says where the table itself says nothing; without `preset` and `file`.
+pub(super) fn merge(field: &Field<'_>, base: &Path) -> Result<Node> {
+    let own = field.table(super::KEYS)?;
+    let hardware = match (own.get("preset"), own.get("file")) {
+        (None, None) => None,
+        (Some(name), file) => {
+            if file.is_some() {
+                own.refuse("file", "`preset` names the hardware")?;
+            }
+            let preset = name.choice("preset", &PRESETS, |preset| preset.name)?;
+            Some((preset.path(), preset.text.to_owned()))
+        }
+        (None, Some(file)) => {
+            let path = base.join(file.string()?);
+            let text = std::fs::read_to_string(&path);
+            let text =
+                text.map_err(|source| file.error(Problem::Unreadable { path: path.clone(), source }))?;
+            Some((path.display().to_string(), text))
+        }
+    };
+    let mut merged = field.node().clone();
+    if let Value::Table(table) = &mut merged.value {
+        table.entries.retain(|entry| super::FILE_KEYS.contains(&entry.key.as_str()));
+    }
+    if let Some((name, text)) = hardware {
+        let document: Arc<Document> = Document::file(name, text);
+        let hardware = tree::parse(&document)?;
+        Field::at(&field.path, &hardware).table(super::FILE_KEYS)?;
+        if let (Value::Table(own), Value::Table(hardware)) = (&mut merged.value, hardware.value) {
+            let left_out = hardware.entries.into_iter().filter(|entry| own.get(&entry.key).is_none());
+            let left_out: Vec<_> = left_out.collect();
+            own.entries.extend(left_out);
+        }
+    }
+    Ok(merged)
+}

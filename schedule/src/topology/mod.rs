@@ -1,0 +1,201 @@
+//! Links of a cluster and the routes of transfers over them. Capacities only: no time passes here.
+
+mod fabric;
+mod fat_tree;
+mod graph;
+mod link;
+mod rail;
+mod route;
+
+use std::collections::BTreeMap;
+
+pub use fabric::{Fabric, Uplink};
+pub use fat_tree::{FatTree, Pods};
+pub use graph::{Graph, GraphError, GraphLink, Vertex};
+pub use link::LinkId;
+pub use rail::{CrossRail, Rail};
+pub use route::Route;
+
+use crate::Rank;
+use link::{Family, direction};
+
+/// Directed links and latencies of a cluster of equal nodes, some of whose links may differ.
+///
+/// Every GPU has one up and one down link; unless the fabric says otherwise, every node has `nics_per_node` NICs, each with an
+/// up and a down link that some of the node's GPUs share. GPU `g` of a node uses NIC `g * nics_per_node / gpus_per_node`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topology {
+    /// Nodes in the cluster, at least 1.
+    pub nodes: u32,
+    /// GPUs (ranks) per node, at least 1; rank `r` is on node `r / gpus_per_node`.
+    pub gpus_per_node: u32,
+    /// NICs per node, from 1 to `gpus_per_node`.
+    pub nics_per_node: u32,
+    /// Bytes per second of a GPU's link, each direction.
+    pub gpu_bandwidth: f64,
+    /// Bytes per second of one NIC, each direction.
+    pub nic_bandwidth: f64,
+    /// Seconds before the first byte moves between GPUs of one node.
+    pub latency_intra_s: f64,
+    /// Seconds before the first byte moves between nodes.
+    pub latency_inter_s: f64,
+    /// What connects GPUs and nodes. A graph has its own links and as many ranks as the cluster.
+    pub fabric: Fabric,
+    /// Bytes per second of the links that differ from the others of their kind; each a link of this cluster.
+    pub link_bandwidths: BTreeMap<LinkId, f64>,
+}
+
+impl Topology {
+    /// Ranks in the cluster.
+    pub fn ranks(&self) -> u32 {
+        self.nodes * self.gpus_per_node
+    }
+
+    /// The node of a rank.
+    pub fn node(&self, rank: Rank) -> u32 {
+        rank.0 / self.gpus_per_node
+    }
+
+    /// Bytes per second of every link, by [`LinkId`]: up and down links of GPUs first, then of NICs, then of switches; those of
+    /// a graph in its own order.
+    ///
+    /// # Panics
+    /// If a link that differs is none of this cluster's.
+    pub fn capacities(&self) -> Vec<f64> {
+        let mut capacities = match &self.fabric {
+            Fabric::Graph(graph) => graph.bandwidths().collect(),
+            fabric => {
+                let mut capacities = vec![self.gpu_bandwidth; 2 * self.ranks() as usize];
+                capacities.resize(self.first_fabric_link() as usize, self.nic_bandwidth);
+                let switches = match fabric {
+                    Fabric::Rail(rail) => vec![rail.bandwidth(self); self.nics_per_node as usize],
+                    Fabric::FatTree(tree) => tree.bandwidths(self),
+                    Fabric::Flat | Fabric::Nodes | Fabric::Graph(_) => Vec::new(),
+                };
+                capacities.extend(switches.into_iter().flat_map(|bandwidth| [bandwidth; 2]));
+                capacities
+            }
+        };
+        for (link, &bandwidth) in &self.link_bandwidths {
+            capacities[link.index()] = bandwidth;
+        }
+        capacities
+    }
+
+    /// Every link of the cluster.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> + use<> {
+        let count = match &self.fabric {
+            Fabric::Graph(graph) => graph.bandwidths().len() as u32,
+            _ => self.families().iter().map(|family| family.links()).sum(),
+        };
+        (0..count).map(LinkId)
+    }
+
+    /// What a link is, in scenarios, messages and counters: `gpu 3 up`, `nic 1 down`, `leaf 0 up`. GPUs and NICs are counted
+    /// over the whole cluster; `up` leads away from the GPU, `down` towards it. In a graph: `gpu 0 -> switch a`.
+    ///
+    /// # Panics
+    /// If it is no link of this cluster.
+    pub fn link_name(&self, link: LinkId) -> String {
+        if let Fabric::Graph(graph) = &self.fabric {
+            return graph.link_name(link);
+        }
+        let (family, index) = self.family(link);
+        format!("{} {} {}", family.name, index / 2, direction(index))
+    }
+
+    /// Whether a link belongs to a GPU or a NIC, and not to a switch between nodes. In a graph: whether it begins or ends at a
+    /// GPU, or at a switch whose name begins with the word `nic`.
+    ///
+    /// # Panics
+    /// If it is no link of this cluster.
+    pub fn is_port(&self, link: LinkId) -> bool {
+        match &self.fabric {
+            Fabric::Graph(graph) => graph.is_port(link),
+            _ => self.family(link).0.is_port,
+        }
+    }
+
+    /// What has links up and down, by name, and how many there are of each: `("gpu", 16)`, `("nic", 2)`. Empty for a graph.
+    pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
+        let families = self.families();
+        families.into_iter().filter(|family| family.count > 0).map(|family| (family.name, family.count))
+    }
+
+    /// The route from `src` to `dst`, which must differ; at most [`Route::MAX_LINKS`] links.
+    pub fn route(&self, src: Rank, dst: Rank) -> Route {
+        assert!(src != dst, "rank {src} sends to itself: such chunks never reach the network");
+        let is_near = self.node(src) == self.node(dst);
+        if let Fabric::Graph(graph) = &self.fabric {
+            let class_s = if is_near { self.latency_intra_s } else { self.latency_inter_s };
+            return graph.route(src, dst).later(class_s);
+        }
+        let gpus = [LinkId(2 * src.0), LinkId(2 * dst.0 + 1)];
+        if is_near {
+            return Route::over(&gpus, self.latency_intra_s);
+        }
+        match &self.fabric {
+            Fabric::Rail(rail) => rail.route(self, src, dst),
+            Fabric::FatTree(tree) => tree.route(self, src, dst),
+            Fabric::Flat => Route::over(&gpus, self.latency_inter_s),
+            Fabric::Nodes | Fabric::Graph(_) => {
+                let ([up, nic_up], [nic_down, down]) = self.ports(src, dst);
+                Route::over(&[up, nic_up, nic_down, down], self.latency_inter_s)
+            }
+        }
+    }
+
+    /// The ports on the way out of the node of `src`, and on the way into that of `dst`.
+    fn ports(&self, src: Rank, dst: Rank) -> ([LinkId; 2], [LinkId; 2]) {
+        let up = [LinkId(2 * src.0), LinkId(self.nic(src))];
+        (up, [LinkId(self.nic(dst) + 1), LinkId(2 * dst.0 + 1)])
+    }
+
+    /// Position of a rank in its node.
+    fn local(&self, rank: Rank) -> u32 {
+        rank.0 % self.gpus_per_node
+    }
+
+    /// Which of the NICs of its node a rank uses.
+    fn rail(&self, rank: Rank) -> u32 {
+        self.local(rank) * self.nics_per_node / self.gpus_per_node
+    }
+
+    /// The up link of the NIC that a rank uses; its down link follows it.
+    fn nic(&self, rank: Rank) -> u32 {
+        2 * (self.ranks() + self.node(rank) * self.nics_per_node + self.rail(rank))
+    }
+
+    /// The first link behind those of GPUs and NICs.
+    fn first_fabric_link(&self) -> u32 {
+        let nics = if self.fabric.has_nics() { self.nodes * self.nics_per_node } else { 0 };
+        2 * (self.ranks() + nics)
+    }
+
+    /// What has links, in the order in which they are numbered. Nothing in a graph, whose links are single ones.
+    fn families(&self) -> [Family; 4] {
+        let port = |name, count| Family { name, count, is_port: true };
+        let switch = |name, count| Family { name, count, is_port: false };
+        let (rails, leaves, pods) = match &self.fabric {
+            Fabric::Graph(_) => return [port("gpu", 0), port("nic", 0), switch("leaf", 0), switch("pod", 0)],
+            Fabric::Rail(_) => (self.nics_per_node, 0, 0),
+            Fabric::FatTree(tree) => (0, tree.leaves(self), tree.pod_count(self)),
+            Fabric::Flat | Fabric::Nodes => (0, 0, 0),
+        };
+        let nics = if self.fabric.has_nics() { self.nodes * self.nics_per_node } else { 0 };
+        let lowest = if rails > 0 { switch("rail", rails) } else { switch("leaf", leaves) };
+        [port("gpu", self.ranks()), port("nic", nics), lowest, switch("pod", pods)]
+    }
+
+    /// The family of a link, and the link's position in it.
+    fn family(&self, link: LinkId) -> (Family, u32) {
+        let mut index = link.0;
+        for family in self.families() {
+            if index < family.links() {
+                return (family, index);
+            }
+            index -= family.links();
+        }
+        panic!("link {} is none of this cluster's", link.0);
+    }
+}
