@@ -93,3 +93,25 @@ fn the_table_has_a_line_for_each_row() {
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("-64 ")).collect();
     assert!(lines.len() == 2 && lines[1].contains("simulator"), "{text}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stopped_bench_leaves_no_process() {
+    let mut bench = Command::new(env!("CARGO_BIN_EXE_zipwire"))
+        .args(["bench", "sim", "--cases", "unequal-flat-512"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let children = Path::new("/proc").join(format!("{0}/task/{0}/children", bench.id()));
+    let child = loop {
+        let text = std::fs::read_to_string(&children).unwrap();
+        match text.split_whitespace().next() {
+            Some(child) => break child.to_owned(),
+            None => std::thread::sleep(std::time::Duration::from_millis(5)),
+        }
+    };
+    // To the parent alone, as a supervisor does.
+    Command::new("kill").arg(bench.id().to_string()).status().unwrap();
+    assert_eq!(bench.wait().unwrap().code(), Some(130));
+    assert!(!Path::new("/proc").join(&child).exists(), "process {child} is still there");
+}

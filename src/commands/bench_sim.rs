@@ -3,6 +3,7 @@
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use zipwire::bench::{CASES, Level, SimBenchError, SimCase, SimRow, bench_sim, bench_sim_scenario, can_play};
@@ -13,6 +14,9 @@ use crate::cli::BenchSimArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
+
+/// Between two looks at a process.
+const POLL: Duration = Duration::from_millis(5);
 
 /// What one row measures.
 enum Subject {
@@ -43,8 +47,8 @@ impl Subject {
         }
     }
 
-    /// Measures it in a process of its own; the row as that prints it.
-    fn measure_apart(&self) -> Result<Value, CliError> {
+    /// Measures it in a process of its own, which does not outlive this one; the row as that prints it.
+    fn measure_apart(&self, cancel: &Cancel) -> Result<Value, CliError> {
         let failed = |why: String| CliError::Child { name: self.name(), why };
         let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(program);
@@ -53,12 +57,27 @@ impl Subject {
             Self::Case(case) => command.args(["--cases", case.name]),
             Self::Scenario(path, _) => command.arg("--").arg(path),
         };
-        let output = command.stderr(Stdio::inherit()).output().map_err(|error| failed(error.to_string()))?;
-        match output.status.code() {
-            Some(0) => {}
-            Some(code) if code == i32::from(STOPPED) => return Err(SimBenchError::Cancelled.into()),
-            _ => return Err(failed(format!("it has ended with {}", output.status))),
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| failed(error.to_string()))?;
+        // What it prints fits into the pipe.
+        let status = loop {
+            match child.try_wait().map_err(|error| failed(error.to_string()))? {
+                Some(status) => break status,
+                None if cancel.is_cancelled() => {
+                    // It may have ended by itself: Ctrl-C reaches both.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(SimBenchError::Cancelled.into());
+                }
+                None => std::thread::sleep(POLL),
+            }
+        };
+        if status.code() == Some(i32::from(STOPPED)) {
+            return Err(SimBenchError::Cancelled.into());
         }
+        if !status.success() {
+            return Err(failed(format!("it has ended with {status}")));
+        }
+        let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
         let mut report: Value =
             serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
         Ok(report["rows"][0].take())
@@ -74,7 +93,11 @@ pub(crate) fn run(args: &BenchSimArgs, cancel: &Cancel) -> Result<(), CliError> 
             return Err(SimBenchError::Cancelled.into());
         }
         progress.begin(subject.name());
-        rows.push(if args.alone { json!(subject.measure(cancel)?) } else { subject.measure_apart()? });
+        rows.push(if args.alone {
+            json!(subject.measure(cancel)?)
+        } else {
+            subject.measure_apart(cancel)?
+        });
         progress.end();
     }
     drop(progress);

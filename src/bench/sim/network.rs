@@ -60,7 +60,7 @@ fn burst(
     for transfer in &mut waiting {
         transfer.ready_s += topology.route(Rank(transfer.src), Rank(transfer.dst)).latency_s;
     }
-    waiting.sort_by(|a, b| b.ready_s.total_cmp(&a.ready_s));
+    waiting.sort_unstable_by(|a, b| b.ready_s.total_cmp(&a.ready_s));
     let mut clock = Clock::new(topology, cancel);
     while clock.step(waiting.last().map(|transfer| transfer.ready_s))? {
         while let Some(Transfer { src, dst, bytes, .. }) =
