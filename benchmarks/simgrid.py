@@ -30,6 +30,17 @@ LIMIT = 1e-6
 PRECISE = ["--cfg=surf/precision:1e-13", "--cfg=maxmin/precision:1e-9"]
 MIB = 1 << 20
 
+FABRICS = {
+    "flat-nodes": 'topology = "flat"',
+    "rail-spine": 'topology = { kind = "rail", oversubscription = 2.5 }',
+    "rail-pxn": 'topology = { kind = "rail", cross_rail = "pxn" }',
+    "fat-tree": 'topology = { kind = "fat-tree", nodes_per_leaf = 2, oversubscription = 1.7 }',
+    "fat-tree-pods": (
+        'topology = { kind = "fat-tree", nodes_per_leaf = 1, leaves_per_pod = 2, '
+        'uplink_bandwidth = "30 GB/s", pod_oversubscription = 3.0 }'
+    ),
+}
+
 
 class Case:
     """Flows (src, dst, bytes, start_us) on a cluster."""
@@ -106,6 +117,8 @@ def cases():
     yield case("nodes-2-nics", nodes(4, 6, 2, **fast))
     yield case("nodes-3-nics-zipf", nodes(4, 8, 3, **fast), zipf(32))
     yield case("nodes-odd-links", nodes(3, 4, links=links), start_us=staggered(12, 500))
+    for name, topology in FABRICS.items():
+        yield case(name, nodes(6, 4, 2, links=topology), start_us=staggered(24, 200))
     yield case("chain-flat", flat(16), order="chain")
     yield case("chain-nodes-late", nodes(3, 4, 2), start_us=staggered(12, 500), order="chain", start="rank-ready")
     yield case("sendrecv-flat", flat(16), order="sendrecv")

@@ -4,12 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, Fabric, Form, HostCost, Job, Lane, NetworkModel, Order, Plan,
-    Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, Work, plan,
+    Capabilities, Choice, CodecCost, Durations, Fabric, Form, Graph, GraphLink, HostCost, Job, Lane,
+    NetworkModel, Order, Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder,
+    Vertex, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Span, Timeline};
@@ -223,6 +225,29 @@ fn figure_8_of_zipccl() {
         let late_s = late * x_s;
         assert_close(figure_8(x, late_s, false).seconds(), f64::max(5.0 * x_s, late_s + 3.0 * x_s));
         assert_close(figure_8(x, late_s, true).seconds(), late_s + 5.0 * x_s);
+    }
+}
+
+/// Four GPUs whose transfers all cross one link, of unit bandwidth.
+fn bus() -> Topology {
+    let (merge, split) = (Vertex::Switch(0), Vertex::Switch(1));
+    let link = |src, dst, bandwidth| GraphLink { src, dst, bandwidth, latency_s: 0.0 };
+    let gpus = (0..4).map(|rank| Vertex::Gpu(Rank(rank)));
+    let ways = gpus.flat_map(|gpu| [link(gpu, merge, 100.0), link(split, gpu, 100.0)]);
+    let links = ways.chain([link(merge, split, 1.0)]).collect();
+    let graph = Graph::new(4, vec!["merge".to_owned(), "split".to_owned()], links).unwrap();
+    Topology { fabric: Fabric::Graph(Arc::new(graph)), ..flat(4, 1.0, 0.0) }
+}
+
+/// x per pair makes 12x on the bus. While a GPU is late the six pairs of the others keep it busy for 6x: being late by as
+/// much costs nothing.
+#[test]
+fn a_shared_bus_hides_a_late_gpu() {
+    let x = 1000;
+    for late in [0.0, 0.5, 3.0, 6.0, 6.5, 20.0] {
+        let mut case = Case::native(bus(), equal(4, x));
+        case.start_s[1] = late * x as f64;
+        assert_close(case.seconds(), f64::max(12.0, late + 6.0) * x as f64);
     }
 }
 

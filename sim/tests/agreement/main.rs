@@ -39,11 +39,11 @@ fn log_uniform(random: &mut ChaCha8Rng, low: f64, high: f64) -> f64 {
 /// A cluster of 2 to 12 ranks.
 fn cluster(random: &mut ChaCha8Rng) -> Topology {
     let gpus_per_node = random.random_range(1..=6);
-    let nodes = if gpus_per_node == 1 {
-        random.random_range(2..=8)
-    } else {
-        random.random_range(1..=12 / gpus_per_node)
+    let nodes = match gpus_per_node {
+        1 => random.random_range(2..=8),
+        _ => random.random_range(1..=12 / gpus_per_node),
     };
+    let fabric = fabric(random, nodes * gpus_per_node);
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -52,7 +52,7 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
         nic_bandwidth: log_uniform(random, 1e9, 1e11),
         latency_intra_s: *[0.0, 5e-6].choose(random).unwrap(),
         latency_inter_s: *[0.0, 1e-5, 1e-3].choose(random).unwrap(),
-        fabric: fabric(random, nodes, nodes * gpus_per_node),
+        fabric,
         link_bandwidths: BTreeMap::new(),
     };
     if random.random_bool(0.3) {
@@ -64,21 +64,20 @@ fn cluster(random: &mut ChaCha8Rng) -> Topology {
     topology
 }
 
-/// What is between the nodes of a cluster, or a drawn graph instead of it.
-fn fabric(random: &mut ChaCha8Rng, nodes: u32, ranks: u32) -> Fabric {
-    let uplink = |random: &mut ChaCha8Rng| {
-        let factor = log_uniform(random, 1.0, 10.0);
-        if random.random_bool(0.5) { Uplink::Oversubscribed(factor) } else { Uplink::Bandwidth(1e9 * factor) }
+/// One of every kind.
+fn fabric(random: &mut ChaCha8Rng, ranks: u32) -> Fabric {
+    let uplink = |random: &mut ChaCha8Rng| match random.random_bool(0.5) {
+        true => Uplink::Oversubscribed(log_uniform(random, 1.0, 8.0)),
+        false => Uplink::Bandwidth(log_uniform(random, 1e9, 1e11)),
     };
-    match random.random_range(0..6) {
+    match random.random_range(0..5) {
         0 => Fabric::Flat,
         1 => Fabric::Nodes,
-        2 | 3 => Fabric::Rail(Rail {
-            uplink: uplink(random),
-            cross_rail: *[CrossRail::Spine, CrossRail::Pxn].choose(random).unwrap(),
-        }),
-        4 => Fabric::FatTree(FatTree {
-            nodes_per_leaf: random.random_range(1..=nodes),
+        2 => {
+            Fabric::Rail(Rail { uplink: uplink(random), cross_rail: *CrossRail::ALL.choose(random).unwrap() })
+        }
+        3 => Fabric::FatTree(FatTree {
+            nodes_per_leaf: random.random_range(1..=3),
             uplink: uplink(random),
             pods: random
                 .random_bool(0.5)
@@ -88,31 +87,25 @@ fn fabric(random: &mut ChaCha8Rng, nodes: u32, ranks: u32) -> Fabric {
     }
 }
 
-/// GPUs at the switches of a ring, one of which has a short cut to another.
+/// GPUs on switches that form a line.
 fn graph(random: &mut ChaCha8Rng, ranks: u32) -> Graph {
-    let switches = random.random_range(2..=5);
-    let ring = (0..switches).map(|switch| (Vertex::Switch(switch), Vertex::Switch((switch + 1) % switches)));
-    let mut pairs: Vec<_> = ring.take(if switches == 2 { 1 } else { switches as usize }).collect();
-    if switches > 3 {
-        pairs.push((Vertex::Switch(0), Vertex::Switch(2)));
-    }
-    pairs.extend(
-        (0..ranks).map(|rank| (Vertex::Gpu(Rank(rank)), Vertex::Switch(random.random_range(0..switches)))),
-    );
+    let switches = random.random_range(1..=3);
     let mut links = Vec::new();
-    for (a, b) in pairs {
-        for (src, dst) in [(a, b), (b, a)] {
-            let bandwidth = log_uniform(random, 1e9, 1e11);
+    let mut join = |random: &mut ChaCha8Rng, ends: [Vertex; 2]| {
+        for (src, dst) in [(ends[0], ends[1]), (ends[1], ends[0])] {
             let latency_s = *[0.0, 2e-6].choose(random).unwrap();
-            links.push(GraphLink { src, dst, bandwidth, latency_s });
+            links.push(GraphLink { src, dst, bandwidth: log_uniform(random, 1e9, 1e11), latency_s });
         }
+    };
+    for rank in 0..ranks {
+        let switch = random.random_range(0..switches);
+        join(random, [Vertex::Gpu(Rank(rank)), Vertex::Switch(switch)]);
     }
-    let names = (0..switches).map(|switch| format!("s{switch}")).collect();
+    for switch in 1..switches {
+        join(random, [Vertex::Switch(switch - 1), Vertex::Switch(switch)]);
+    }
+    let names = (0..switches).map(|switch| format!("switch {switch}")).collect();
     Graph::new(ranks, names, links).unwrap()
-}
-
-fn host(random: &mut ChaCha8Rng) -> HostCost {
-    HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() }
 }
 
 // Jobs, for both sides.
@@ -157,7 +150,8 @@ fn all_to_all(random: &mut ChaCha8Rng) -> Case {
     let late_s = log_uniform(random, 1e-6, 1e-2);
     let start = |_| if random.random_bool(0.4) { 0.0 } else { late_s * random.random::<f64>() };
     let start_s: Vec<f64> = (0..ranks).map(start).collect();
-    let host = host(random);
+    let host =
+        HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() };
 
     let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
     let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), input: Slot(0), output: Slot(1) };
@@ -220,7 +214,8 @@ fn explicit_flows(random: &mut ChaCha8Rng) -> Case {
             }
         }
     }
-    let host = host(random);
+    let host =
+        HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() };
 
     let flow = |transfer: &Transfer| Flow {
         src: Rank(transfer.src as u32),
@@ -275,7 +270,6 @@ impl Case {
         let setup = Setup {
             plan,
             topology: &self.topology,
-            model: NetworkModel::MaxMin,
             host: self.host,
             codec: None,
             sizes: FrameSizes::None,
@@ -288,6 +282,7 @@ impl Case {
             },
             faults: &[],
             deadlines: None,
+            model: NetworkModel::MaxMin,
         };
         run(&setup, &|| true).unwrap()
     }
