@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use zipwire::bench::Level;
 use zipwire::codec::{Layout, SimdLevel};
+use zipwire::scenarios::Dimension;
 use zipwire::{Executor, SIMD_VARIABLE};
 
 use crate::commands::bench::Contenders;
@@ -96,6 +97,10 @@ pub(crate) struct RunArgs {
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Memory that the run may take, for instance `4 GiB`; a larger one is refused before it starts [default: what the
+    /// system could give].
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) memory: Option<u64>,
     /// Of a sweep: simulate N points at the same time [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
@@ -105,6 +110,15 @@ pub(crate) struct RunArgs {
     /// Of a sweep: start anew, where an interrupted one would go on.
     #[arg(long)]
     pub(crate) fresh: bool,
+}
+
+/// A size with its unit.
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = Dimension::Bytes.parse(text).filter(|bytes| *bytes >= 1.0 && *bytes < u64::MAX as f64);
+    let bytes = bytes.map(|bytes| bytes as u64);
+    bytes.ok_or_else(|| {
+        format!("expected a size with its unit, for instance `{}`", Dimension::Bytes.example())
+    })
 }
 
 #[derive(Debug, Args)]

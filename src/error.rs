@@ -140,6 +140,7 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::Plan(..)
         | ExecuteError::Ratio { .. }
         | ExecuteError::Memory { .. }
+        | ExecuteError::TooLarge { .. }
         | ExecuteError::Refused(..)
         | ExecuteError::Fault { .. }
         | ExecuteError::OtherWork { .. }

@@ -13,7 +13,8 @@ use zipwire_schedule::{
 use zipwire_sim::{FrameSizes, SimError, SizeCache, SizeError, SizeTable};
 use zipwire_traces::Timeline;
 
-use crate::{Cancel, Executor, memory};
+use crate::memory::{self, Footprint, MemoryLimit};
+use crate::{Cancel, Executor};
 
 /// What the simulator imitates: an executor that completes ops and lets the machine order transfers.
 pub const SIMULATED: Capabilities =
@@ -53,9 +54,9 @@ pub enum ExecuteError {
     },
     /// More memory than there is.
     #[error(
-        "variant `{variant}` on `{executor}` needs {:.1} GB of memory, {:.1} GB are available\n\
+        "variant `{variant}` on `{executor}` needs {} of memory, {limit}\n\
          help: use fewer iterations, fewer ranks or a smaller model",
-        *.needed as f64 / 1e9, *.available as f64 / 1e9
+        memory::gigabytes(*.needed)
     )]
     Memory {
         /// The variant.
@@ -64,8 +65,22 @@ pub enum ExecuteError {
         executor: Executor,
         /// Bytes.
         needed: u64,
+        /// How much there is, in words.
+        limit: String,
+    },
+    /// More memory than there is, known before anything is planned.
+    #[error(
+        "the plans of all variants take {} of memory, and the longest timeline {}: {limit}\n\
+         help: use fewer ranks, fewer iterations, or one variant at a time (`--variant`)",
+        memory::gigabytes(*.plans), memory::gigabytes(*.timeline)
+    )]
+    TooLarge {
         /// Bytes.
-        available: u64,
+        plans: u64,
+        /// Bytes; none where nothing is run.
+        timeline: u64,
+        /// How much there is, in words.
+        limit: String,
     },
     /// A real run that would not do what was simulated.
     #[error(
@@ -183,13 +198,20 @@ pub struct Prepared<'a> {
 #[derive(Debug)]
 pub struct Shared {
     sizes: SizeCache,
-    /// Bytes that the system could give when this was made, if it says so.
-    pub(crate) available: Option<u64>,
+    /// What each run, or all that run at the same time, may take.
+    pub(crate) memory: MemoryLimit,
 }
 
 impl Default for Shared {
     fn default() -> Self {
-        Self { sizes: SizeCache::default(), available: memory::available() }
+        Self::with_memory(None)
+    }
+}
+
+impl Shared {
+    /// For runs that take at most so many bytes of memory; by default what the system could give now.
+    pub fn with_memory(bytes: Option<u64>) -> Self {
+        Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes) }
     }
 }
 
@@ -199,18 +221,25 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If a plan is not executable (explicit flows can make ranks wait for one another), or the user stops it.
     pub fn new(experiment: &'a Experiment, cancel: &Cancel) -> Result<Self, ExecuteError> {
-        Self::with(experiment, Arc::default(), cancel)
+        let shared = Arc::<Shared>::default();
+        check_memory(experiment, false, shared.memory)?;
+        Self::plan(experiment, shared, cancel)
     }
 
-    /// As [`new`](Self::new), for an experiment that shares what it can with others.
+    /// As [`new`](Self::new), for an experiment that will be run and shares what it can with others.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new), and if plans and timelines take too much memory, before anything is planned.
     pub fn with(
         experiment: &'a Experiment,
         shared: Arc<Shared>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
+        check_memory(experiment, true, shared.memory)?;
+        Self::plan(experiment, shared, cancel)
+    }
+
+    fn plan(experiment: &'a Experiment, shared: Arc<Shared>, cancel: &Cancel) -> Result<Self, ExecuteError> {
         let prepare = |variant: &Variant| {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled);
@@ -278,12 +307,12 @@ impl<'a> Prepared<'a> {
             self.check_gpus(index)?;
         }
         let needed = memory::needed(plan, self.experiment.iterations, executor);
-        match self.shared.available {
-            Some(available) if needed > available => {
-                Err(ExecuteError::Memory { variant: variant.name.clone(), executor, needed, available })
-            }
-            Some(_) | None => Ok(()),
+        let limit = self.shared.memory;
+        if limit.allows(needed) {
+            return Ok(());
         }
+        let (variant, limit) = (variant.name.clone(), limit.to_string());
+        Err(ExecuteError::Memory { variant, executor, needed, limit })
     }
 
     /// Runs the variant at `index`.
@@ -405,6 +434,18 @@ impl<'a> Prepared<'a> {
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
     }
+}
+
+/// Whether plans, which are held together, and if they are run the timeline of one at a time fit into memory.
+fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Result<(), ExecuteError> {
+    let footprints = experiment.variants.iter().map(|variant| Footprint::of(experiment, variant));
+    let (plans, longest) =
+        footprints.fold((0, 0), |(plans, longest), of| (plans + of.plan, of.timeline.max(longest)));
+    let timeline = if is_run { longest } else { 0 };
+    if limit.allows(plans + timeline) {
+        return Ok(());
+    }
+    Err(ExecuteError::TooLarge { plans, timeline, limit: limit.to_string() })
 }
 
 /// Cores of this machine.

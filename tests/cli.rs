@@ -45,6 +45,27 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn a_run_that_needs_more_memory_than_stated_says_so_before_it_starts() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("out");
+    let run = |memory: &str, ranks: &str| {
+        let set = format!("cluster.nodes={ranks}");
+        let args = ["run", "scenarios/smoke/flat-2x4.toml", "--set", &set, "--memory", memory];
+        let output = zipwire(&args).arg("--out").arg(&out).output().unwrap();
+        (output.status.code(), text_of(&output.stderr))
+    };
+    let (code, error) = run("1 GB", "1024");
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("`--memory` allows 1.00 GB") && error.contains("help: use fewer ranks"), "{error}");
+    assert!(!out.exists());
+    let (code, error) = run("a lot", "2");
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("--memory") && error.contains("16 MiB"), "{error}");
+    let (code, error) = run("1 GB", "2");
+    assert_eq!(code, Some(0), "{error}");
+}
+
+#[test]
 fn a_run_writes_summary_and_timelines() {
     let folder = TempDir::new().unwrap();
     let bytes = summary("moe-dirichlet-2x2", folder.path(), &["--on", "sim,threads"], "2");

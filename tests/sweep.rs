@@ -102,6 +102,7 @@ impl Case {
             folder: &folder,
             timelines: false,
             fresh: false,
+            memory: None,
             shown: 0,
         };
         let (ended, begun) = (AtomicUsize::new(0), Mutex::new(None));
@@ -292,6 +293,7 @@ fn a_sweep_that_stops_before_its_first_point_leaves_nothing() {
         folder: &folder,
         timelines: false,
         fresh: false,
+        memory: None,
         shown: 0,
     };
     let stopped = zipwire::sweep::run(&setup, &cancel, &|_| {}).unwrap_err();

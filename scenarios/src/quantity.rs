@@ -89,6 +89,12 @@ impl Dimension {
         self.table().iter().map(|unit| unit.name).filter(|&name| name != "\u{3bc}s")
     }
 
+    /// The value of a text in the base unit (bytes per second, seconds, bytes); `None` if it is no quantity. It may be
+    /// negative or infinite.
+    pub fn parse(self, text: &str) -> Option<f64> {
+        parse(text, self).ok()
+    }
+
     /// A regular expression of its quantities, for the schema: those that [`parse`] reads, without a minus sign, because
     /// none may be negative.
     pub(crate) fn pattern(self) -> String {

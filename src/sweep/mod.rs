@@ -45,6 +45,8 @@ pub struct Setup<'a> {
     pub timelines: bool,
     /// Whether to start anew where an interrupted sweep could go on.
     pub fresh: bool,
+    /// Bytes of memory that all points at the same time may take; by default what the system could give.
+    pub memory: Option<u64>,
     /// How many rows the report has.
     pub shown: usize,
 }
@@ -89,8 +91,8 @@ pub fn run(
     let count = setup.sweep.point_count();
     let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
     check(setup.sweep, cancel)?;
-    let shared = Arc::<Shared>::default();
-    let admission = Admission::new(shared.available);
+    let shared = Arc::new(Shared::with_memory(setup.memory));
+    let admission = Admission::new(shared.memory.bytes());
     let points = Points { setup, shared, admission };
     points.check_first(cancel).map_err(|error| match error {
         ExecuteError::Cancelled => stopped(0),

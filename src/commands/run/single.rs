@@ -2,9 +2,12 @@
 
 use std::io::{Write, stdout};
 use std::path::Path;
+use std::sync::Arc;
 
 use zipwire::traces::Summary;
-use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, Ran, choose_layouts, compare, write_run};
+use zipwire::{
+    Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, choose_layouts, compare, write_run,
+};
 
 use super::table::text;
 use crate::cli::RunArgs;
@@ -17,7 +20,8 @@ pub(super) fn run(args: &RunArgs, executors: &[Executor], cancel: &Cancel) -> Re
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
     let chosen = choose_layouts(&mut experiment, executors);
-    let mut prepared = Prepared::new(&experiment, cancel)?;
+    let shared = Arc::new(Shared::with_memory(args.memory));
+    let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     for name in &chosen {
         eprintln!("variant `{name}`: frames have the layout `split`, which GPUs have kernels for");

@@ -42,6 +42,7 @@ pub(super) fn run(
         folder: &folder,
         timelines: args.timelines,
         fresh: args.fresh,
+        memory: args.memory,
         shown: SHOWN,
     };
     let count = sweep.point_count();
