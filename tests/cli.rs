@@ -56,7 +56,10 @@ fn a_run_that_needs_more_memory_than_stated_says_so_before_it_starts() {
     };
     let (code, error) = run("1 GB", "1024");
     assert_eq!(code, Some(2), "{error}");
-    assert!(error.contains("`--memory` allows 1.00 GB") && error.contains("help: use fewer ranks"), "{error}");
+    assert!(
+        error.contains("`--memory` allows 1.00 GB") && error.contains("help: use fewer ranks"),
+        "{error}"
+    );
     assert!(!out.exists());
     let (code, error) = run("a lot", "2");
     assert_eq!(code, Some(2), "{error}");

@@ -13,13 +13,13 @@ use super::pairs::Pairs;
 pub(super) const MAX_HOPS: usize = 8;
 const NONE: u32 = u32::MAX;
 
-/// A bundle in the list of its bottleneck.
+/// A bundle of several flows in the list of its bottleneck.
 #[derive(Clone, Copy)]
-pub(super) struct Outgoing {
+struct Several {
     /// The other link that the flows cross.
-    pub(super) link: u32,
+    link: u32,
     /// How many: a number to multiply with, exact up to 2^24.
-    pub(super) flows: f32,
+    flows: f32,
 }
 
 /// A bundle in the list of the other link.
@@ -36,7 +36,8 @@ struct Bundle {
     other: u32,
     /// First node of the list.
     head: u32,
-    /// Position in the awake or asleep list of the bottleneck.
+    flows: u32,
+    /// Position in the awake or asleep list of the bottleneck: among those of one flow or of several.
     outgoing: u32,
     /// Position in the list of the other link.
     incoming: u32,
@@ -56,12 +57,61 @@ impl Node {
     const EMPTY: Node = Node { link: NONE, bundle: NONE, next: NONE, previous: NONE };
 }
 
-/// Bundles of a bottleneck. What fillings read lies close together: they go through all of it.
+/// Bundles of a bottleneck. What fillings read lies close together: they go through all of it. Most bundles have one flow, and
+/// then the other link is all there is to know.
 #[derive(Clone, Default)]
-struct List {
-    outgoing: Vec<Outgoing>,
+pub(super) struct List {
+    /// The other links of bundles of one flow.
+    single: Vec<u32>,
+    several: Vec<Several>,
     /// Which bundle each is.
-    bundles: Vec<u32>,
+    single_bundles: Vec<u32>,
+    several_bundles: Vec<u32>,
+}
+
+impl List {
+    /// How many bundles there are.
+    pub(super) fn len(&self) -> usize {
+        self.single.len() + self.several.len()
+    }
+
+    /// Visits the other link and the number of flows of each bundle.
+    #[inline]
+    pub(super) fn for_each(&self, mut visit: impl FnMut(u32, f64)) {
+        for &link in &self.single {
+            visit(link, 1.0);
+        }
+        for several in &self.several {
+            visit(several.link, f64::from(several.flows));
+        }
+    }
+
+    /// Adds a bundle; returns its position.
+    fn add(&mut self, index: u32, bundle: &Bundle) -> u32 {
+        if bundle.flows == 1 {
+            self.single.push(bundle.other);
+            self.single_bundles.push(index);
+            self.single.len() as u32 - 1
+        } else {
+            self.several.push(Several { link: bundle.other, flows: bundle.flows as f32 });
+            self.several_bundles.push(index);
+            self.several.len() as u32 - 1
+        }
+    }
+
+    /// Removes the bundle at a position; returns the one that has this position now.
+    fn remove(&mut self, position: u32, is_single: bool) -> Option<u32> {
+        let position = position as usize;
+        let bundles = if is_single {
+            self.single.swap_remove(position);
+            &mut self.single_bundles
+        } else {
+            self.several.swap_remove(position);
+            &mut self.several_bundles
+        };
+        bundles.swap_remove(position);
+        bundles.get(position).copied()
+    }
 }
 
 /// The bundles of a bottleneck, by whether the other link is awake.
@@ -72,11 +122,7 @@ struct Lists {
 }
 
 impl Lists {
-    fn of(&self, is_asleep: bool) -> &List {
-        if is_asleep { &self.asleep } else { &self.awake }
-    }
-
-    fn of_mut(&mut self, is_asleep: bool) -> &mut List {
+    fn of(&mut self, is_asleep: bool) -> &mut List {
         if is_asleep { &mut self.asleep } else { &mut self.awake }
     }
 }
@@ -156,13 +202,13 @@ impl Bundles {
     }
 
     /// The bundles of the flows that are bottlenecked at `link`, of other links that are awake.
-    pub(super) fn outgoing(&self, link: u32) -> &[Outgoing] {
-        &self.outgoing[link as usize].awake.outgoing
+    pub(super) fn outgoing(&self, link: u32) -> &List {
+        &self.outgoing[link as usize].awake
     }
 
     /// As [`Bundles::outgoing`], of other links that sleep.
-    pub(super) fn outgoing_asleep(&self, link: u32) -> &[Outgoing] {
-        &self.outgoing[link as usize].asleep.outgoing
+    pub(super) fn outgoing_asleep(&self, link: u32) -> &List {
+        &self.outgoing[link as usize].asleep
     }
 
     /// The bundles of the flows that cross `link` and are bottlenecked elsewhere.
@@ -172,20 +218,14 @@ impl Bundles {
 
     /// The bottleneck and the number of flows of each bundle that crosses `link`.
     pub(super) fn crossing(&self, link: u32) -> impl Iterator<Item = (u32, f64)> + '_ {
-        let is_asleep = self.is_asleep[link as usize];
-        self.incoming[link as usize].iter().map(move |incoming| {
-            let list = self.outgoing[incoming.link as usize].of(is_asleep);
-            let position = self.bundles[incoming.bundle as usize].outgoing;
-            (incoming.link, f64::from(list.outgoing[position as usize].flows))
-        })
+        let flows = |incoming: &Incoming| f64::from(self.bundles[incoming.bundle as usize].flows);
+        self.incoming[link as usize].iter().map(move |incoming| (incoming.link, flows(incoming)))
     }
 
     /// How many flows that are bottlenecked at one link cross another.
     pub(super) fn flows(&self, bottleneck: u32, other: u32) -> f64 {
-        self.index_of.get(bottleneck, other).map_or(0.0, |bundle| {
-            let list = self.outgoing[bottleneck as usize].of(self.is_asleep[other as usize]);
-            f64::from(list.outgoing[self.bundles[bundle as usize].outgoing as usize].flows)
-        })
+        let bundle = self.index_of.get(bottleneck, other);
+        bundle.map_or(0.0, |bundle| f64::from(self.bundles[bundle as usize].flows))
     }
 
     /// Whether there are any.
@@ -210,12 +250,9 @@ impl Bundles {
             return;
         }
         for position in 0..self.incoming[link as usize].len() {
-            let Incoming { link: bottleneck, bundle } = self.incoming[link as usize][position];
-            let outgoing = self.unlist_outgoing(bundle);
-            let list = self.outgoing[bottleneck as usize].of_mut(is_asleep);
-            self.bundles[bundle as usize].outgoing = list.bundles.len() as u32;
-            list.outgoing.push(outgoing);
-            list.bundles.push(bundle);
+            let bundle = self.incoming[link as usize][position].bundle;
+            self.unlist_outgoing(bundle, !is_asleep);
+            self.list_outgoing(bundle, is_asleep);
         }
         self.is_asleep[link as usize] = is_asleep;
     }
@@ -245,15 +282,13 @@ impl Bundles {
                 continue;
             }
             let bundle = self.bundle(link, other);
-            let Bundle { head, outgoing, .. } = &mut self.bundles[bundle as usize];
-            let old = std::mem::replace(head, index as u32);
-            let is_asleep = self.is_asleep[other as usize];
-            self.outgoing[link as usize].of_mut(is_asleep).outgoing[*outgoing as usize].flows += 1.0;
+            let old = std::mem::replace(&mut self.bundles[bundle as usize].head, index as u32);
             let node = &mut self.nodes[index];
             (node.bundle, node.next, node.previous) = (bundle, old, NONE);
             if old != NONE {
                 self.nodes[old as usize].previous = index as u32;
             }
+            self.count(bundle, 1);
         }
     }
 
@@ -276,12 +311,30 @@ impl Bundles {
             } else {
                 self.bundles[bundle as usize].head = next;
             }
-            let position = self.bundles[bundle as usize].outgoing as usize;
-            let is_asleep = self.is_asleep[other as usize];
-            self.outgoing[link as usize].of_mut(is_asleep).outgoing[position].flows -= 1.0;
-            if self.bundles[bundle as usize].head == NONE {
-                self.unlist(bundle);
+            self.count(bundle, -1);
+            if next == NONE && previous == NONE {
+                self.end(bundle);
             }
+        }
+    }
+
+    /// Changes the number of flows of a bundle by one.
+    fn count(&mut self, index: u32, change: i32) {
+        let Bundle { bottleneck, other, flows: before, outgoing, .. } = self.bundles[index as usize];
+        let is_asleep = self.is_asleep[other as usize];
+        let after = before.checked_add_signed(change).expect("a flow leaves the bundle that it is in");
+        if before > 1 && after > 1 {
+            self.bundles[index as usize].flows = after;
+            let list = self.outgoing[bottleneck as usize].of(is_asleep);
+            list.several[outgoing as usize].flows = after as f32;
+            return;
+        }
+        if before > 0 {
+            self.unlist_outgoing(index, is_asleep);
+        }
+        self.bundles[index as usize].flows = after;
+        if after > 0 {
+            self.list_outgoing(index, is_asleep);
         }
     }
 
@@ -292,12 +345,9 @@ impl Bundles {
         }
         let bundle = self.free.last().copied().unwrap_or(self.bundles.len() as u32);
         self.index_of.set(bottleneck, other, bundle);
-        let list = self.outgoing[bottleneck as usize].of_mut(self.is_asleep[other as usize]);
         let incoming = &mut self.incoming[other as usize];
-        let (out, into) = (list.bundles.len() as u32, incoming.len() as u32);
-        let new = Bundle { bottleneck, other, head: NONE, outgoing: out, incoming: into };
-        list.outgoing.push(Outgoing { link: other, flows: 0.0 });
-        list.bundles.push(bundle);
+        let into = incoming.len() as u32;
+        let new = Bundle { bottleneck, other, head: NONE, flows: 0, outgoing: NONE, incoming: into };
         incoming.push(Incoming { link: bottleneck, bundle });
         match self.free.pop() {
             Some(index) => self.bundles[index as usize] = new,
@@ -307,8 +357,7 @@ impl Bundles {
     }
 
     /// Ends a bundle without flows.
-    fn unlist(&mut self, index: u32) {
-        self.unlist_outgoing(index);
+    fn end(&mut self, index: u32) {
         let Bundle { bottleneck, other, incoming: into, .. } = self.bundles[index as usize];
         let incoming = &mut self.incoming[other as usize];
         incoming.swap_remove(into as usize);
@@ -319,15 +368,19 @@ impl Bundles {
         self.free.push(index);
     }
 
-    /// Takes a bundle out of the list of its bottleneck.
-    fn unlist_outgoing(&mut self, index: u32) -> Outgoing {
-        let Bundle { bottleneck, other, outgoing: out, .. } = self.bundles[index as usize];
-        let list = self.outgoing[bottleneck as usize].of_mut(self.is_asleep[other as usize]);
-        list.bundles.swap_remove(out as usize);
-        if let Some(&moved) = list.bundles.get(out as usize) {
-            self.bundles[moved as usize].outgoing = out;
+    /// Puts a bundle into a list of its bottleneck.
+    fn list_outgoing(&mut self, index: u32, is_asleep: bool) {
+        let bundle = &mut self.bundles[index as usize];
+        bundle.outgoing = self.outgoing[bundle.bottleneck as usize].of(is_asleep).add(index, bundle);
+    }
+
+    /// Takes a bundle out of a list of its bottleneck.
+    fn unlist_outgoing(&mut self, index: u32, is_asleep: bool) {
+        let Bundle { bottleneck, flows, outgoing, .. } = self.bundles[index as usize];
+        let list = self.outgoing[bottleneck as usize].of(is_asleep);
+        if let Some(moved) = list.remove(outgoing, flows == 1) {
+            self.bundles[moved as usize].outgoing = outgoing;
         }
-        list.outgoing.swap_remove(out as usize)
     }
 }
 
@@ -335,10 +388,17 @@ impl Bundles {
 mod tests {
     use super::*;
 
+    fn links(list: &List) -> Vec<(u32, u32)> {
+        let mut links = Vec::new();
+        list.for_each(|link, flows| links.push((link, flows as u32)));
+        assert_eq!(links.len(), list.len());
+        links
+    }
+
     /// (other link, flows) of every bundle of a bottleneck.
     fn outgoing(bundles: &Bundles, link: u32) -> Vec<(u32, u32)> {
-        let lists = [bundles.outgoing(link), bundles.outgoing_asleep(link)].concat();
-        let mut list: Vec<_> = lists.iter().map(|o| (o.link, o.flows as u32)).collect();
+        let mut list = links(bundles.outgoing(link));
+        list.extend(links(bundles.outgoing_asleep(link)));
         list.sort_unstable();
         list
     }
@@ -410,7 +470,6 @@ mod tests {
     fn sleepers_stand_apart_and_keep_their_flows() {
         let mut bundles = three_flows();
         bundles.set_asleep(1, true);
-        let links = |list: &[Outgoing]| list.iter().map(|o| (o.link, o.flows as u32)).collect::<Vec<_>>();
         assert_eq!(links(bundles.outgoing(0)), [(2, 1)]);
         assert_eq!(links(bundles.outgoing_asleep(0)), [(1, 2)]);
         assert_eq!(bundles.crossing(1).collect::<Vec<_>>(), [(0, 2.0)]);

@@ -257,13 +257,15 @@ impl Filling {
         self.is_fixed[link as usize] = true;
         self.order.push(link);
         self.levels[link as usize] = self.level;
-        let lists = [bundles.outgoing(link), bundles.outgoing_asleep(link)];
-        for outgoing in lists.into_iter().flatten() {
-            let share = &mut self.shares[outgoing.link as usize];
-            share.left -= self.level * f64::from(outgoing.flows);
-            share.open -= f64::from(outgoing.flows);
+        let (level, shares) = (self.level, &mut self.shares[..]);
+        for list in [bundles.outgoing(link), bundles.outgoing_asleep(link)] {
+            list.for_each(|other, flows| {
+                let share = &mut shares[other as usize];
+                share.left -= level * flows;
+                share.open -= flows;
+            });
+            self.work.touches += list.len() as u64;
         }
-        self.work.touches += lists.iter().map(|list| list.len() as u64).sum::<u64>();
     }
 
     /// Makes `link` the bottleneck of the flows that were collected.

@@ -111,11 +111,11 @@ impl Ports {
             let new = self.levels[link as usize];
             self.work.touches += 1;
             if new > old {
-                for outgoing in bundles.outgoing(link) {
-                    if self.levels[outgoing.link as usize] < new {
-                        bundles.collect_shared(link, outgoing.link, &mut self.moving);
+                bundles.outgoing(link).for_each(|other, _| {
+                    if self.levels[other as usize] < new {
+                        bundles.collect_shared(link, other, &mut self.moving);
                     }
-                }
+                });
                 self.work.touches += bundles.outgoing(link).len() as u64;
             } else {
                 for &incoming in bundles.incoming(link) {

@@ -164,9 +164,7 @@ impl Filling {
     fn push(&mut self, link: u32, bundles: &Bundles) {
         let (level, left) = (self.levels[link as usize], &mut self.left[..]);
         let list = bundles.outgoing(link);
-        for outgoing in list {
-            left[outgoing.link as usize] -= level * f64::from(outgoing.flows);
-        }
+        list.for_each(|other, flows| left[other as usize] -= level * flows);
         self.work.touches += list.len() as u64;
     }
 
@@ -175,9 +173,7 @@ impl Filling {
         for &link in self.order[from..to].iter().rev() {
             let (level, left) = (self.levels[link as usize], &mut self.left[..]);
             let list = bundles.outgoing(link);
-            for outgoing in list {
-                left[outgoing.link as usize] += level * f64::from(outgoing.flows);
-            }
+            list.for_each(|other, flows| left[other as usize] += level * flows);
             self.work.touches += list.len() as u64;
         }
     }

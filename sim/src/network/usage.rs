@@ -27,9 +27,8 @@ impl Network {
             let level = self.clocks.level(link);
             if self.clocks.count(link) > 0 {
                 rates[link as usize] += level * f64::from(self.clocks.count(link));
-                let lists = [self.bundles.outgoing(link), self.bundles.outgoing_asleep(link)];
-                for outgoing in lists.into_iter().flatten() {
-                    rates[outgoing.link as usize] += level * f64::from(outgoing.flows);
+                for list in [self.bundles.outgoing(link), self.bundles.outgoing_asleep(link)] {
+                    list.for_each(|other, flows| rates[other as usize] += level * flows);
                 }
             }
         }
