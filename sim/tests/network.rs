@@ -191,6 +191,33 @@ fn a_fast_link_does_not_blur_a_slow_flow() {
     }
 }
 
+/// The same, where a flow of link 1 has come and gone before anything moved: that link is known, but has nothing of its own.
+#[test]
+fn a_fast_link_does_not_blur_a_slow_flow_over_a_link_without_flows() {
+    let mut network = Network::new(&[1e15, 1.0]);
+    network.add(&links([0]), 2_000_000_000_000_000_000);
+    network.next_in_s();
+    let short = network.add(&links([1]), 3);
+    network.remove(short);
+    network.next_in_s();
+    network.advance(1000.0);
+    network.add(&links([0, 1]), 3);
+    assert_eq!(network.next_in_s(), 3.0);
+}
+
+/// a <= C0 = 1e15 comes and goes, then b <= C0 and b <= C1 = 0.1. For a moment link 0 promises b so much that nothing of 0.1
+/// is left in the digits of what link 1 would have: b = 0.1 all the same.
+#[test]
+fn a_fast_link_does_not_blur_what_a_slow_one_has_left() {
+    let mut network = Network::new(&[1e15, 0.1]);
+    let a = network.add(&links([0]), 100);
+    network.next_in_s();
+    network.remove(a);
+    network.next_in_s();
+    let b = network.add(&links([0, 1]), 100);
+    assert_eq!(network.rate(b), 0.1);
+}
+
 /// 2 nodes of 2 GPUs with one NIC, NIC up = 1, GPU up = 4. GPU 0 sends one flow within its node and one to
 /// each GPU of the other node, GPU 1 the same.
 /// NIC: 4 flows <= 1, each 1/4. GPU up: inner + 2/4 <= 4, so inner = 3.5; each GPU down of node 0 has one.

@@ -21,8 +21,8 @@ use super::work::Work;
 
 /// Height of a band above the lowest share where the last filling tells none.
 const STRETCH: f64 = 1.02;
-/// How far apart rates must be for one to lose digits on the clock of the other.
-const FAR: f64 = 1e3;
+/// How far apart rates must be for one to lose digits on the clock of the other, or in what is left for it.
+pub(super) const FAR: f64 = 1e3;
 /// The position of a link that is not in the order.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
@@ -58,6 +58,10 @@ pub(super) struct Filling {
     is_stale: bool,
     /// Whether the order holds a link without flows of its own.
     pub(super) has_dead: bool,
+    /// The lowest capacity.
+    pub(super) slowest: f64,
+    /// Whether a repair has let the digits of what some link has left be lost.
+    pub(super) is_blurred: bool,
     pub(super) switching: Vec<u32>,
     pub(super) work: Work,
     shares: Vec<Share>,
@@ -84,6 +88,8 @@ impl Filling {
             changes: 0,
             is_stale: true,
             has_dead: false,
+            slowest: capacities.iter().copied().fold(f64::INFINITY, f64::min),
+            is_blurred: false,
             switching: Vec::new(),
             work: Work::default(),
             shares: Vec::new(),
@@ -117,7 +123,7 @@ impl Filling {
         }
         // The first one is as good as any, unless it is so much faster than the true bottleneck that the rounding of its
         // clock would count.
-        if lowest_share * FAR < self.levels[first as usize] && self.position[lowest as usize] == NOWHERE {
+        if lowest != first && lowest_share * FAR < self.levels[first as usize] {
             let is_lower = |link: &u32| self.levels[*link as usize] <= lowest_share;
             self.insert(lowest, self.order.partition_point(is_lower), clocks, bundles);
             return lowest;

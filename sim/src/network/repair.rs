@@ -11,11 +11,13 @@
 use super::TIE;
 use super::bundle::Bundles;
 use super::clock::Clocks;
-use super::fill::{Filling, NOWHERE};
+use super::fill::{FAR, Filling, NOWHERE};
 
 impl Filling {
-    /// Repairs the last filling; `false` if its order is of so little use that it is better to start from the bottom.
+    /// Repairs the last filling; `false` if its order is of so little use that it is better to start from the bottom, or so
+    /// wrong that digits are lost.
     pub(super) fn repair(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) -> bool {
+        self.is_blurred = false;
         let start = (self.restart as usize).min(self.order.len());
         self.bury(start, clocks);
         let marked = self.marks.restore(self.order.len(), &mut self.left);
@@ -32,7 +34,7 @@ impl Filling {
         let mut patience = 8 * (self.order.len() - start) + 64;
         loop {
             while at < self.order.len() {
-                if patience == 0 {
+                if patience == 0 || self.is_blurred {
                     return false;
                 }
                 patience -= 1;
@@ -173,6 +175,14 @@ impl Filling {
         for &link in self.order[from..to].iter().rev() {
             let (level, left) = (self.levels[link as usize], &mut self.left[..]);
             let list = bundles.outgoing(link);
+            // A level far above a link's capacity takes the digits of the capacity with it.
+            if level > FAR * self.slowest {
+                let capacities = &self.capacities;
+                let is_blurred = &mut self.is_blurred;
+                list.for_each(|other, _| {
+                    *is_blurred |= left[other as usize] < -FAR * capacities[other as usize]
+                });
+            }
             list.for_each(|other, flows| left[other as usize] += level * flows);
             self.work.touches += list.len() as u64;
         }

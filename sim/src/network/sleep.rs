@@ -7,7 +7,7 @@
 
 use super::bundle::Bundles;
 use super::clock::Clocks;
-use super::fill::Filling;
+use super::fill::{Filling, NOWHERE};
 
 /// A link is put to sleep if its flows could grow by this factor.
 const ROOM: f64 = 1.5;
@@ -81,7 +81,7 @@ impl Filling {
         self.sleepers.clear();
         self.idle.clear();
         for link in 0..self.capacities.len() as u32 {
-            let is_ordered = self.position[link as usize] != super::fill::NOWHERE;
+            let is_ordered = self.position[link as usize] != NOWHERE;
             let room = if is_ordered { 0.0 } else { self.room(link) };
             bundles.set_asleep(link, room >= ROOM);
             if room >= ROOM {
@@ -176,18 +176,22 @@ impl Filling {
         sleepers.first = wake_at.fold(f64::INFINITY, f64::min);
     }
 
-    /// Puts a link that was not in the order into it.
+    /// Puts a link into the order at a position, or moves it down to there.
     pub(super) fn insert(&mut self, link: u32, to: usize, clocks: &mut Clocks, bundles: &mut Bundles) {
-        if bundles.is_asleep(link) {
-            self.wake(link, bundles);
-            self.recount(bundles);
-        } else {
-            self.idle.retain(|&idle| idle != link);
+        let mut from = self.position[link as usize] as usize;
+        if self.position[link as usize] == NOWHERE {
+            if bundles.is_asleep(link) {
+                self.wake(link, bundles);
+                self.recount(bundles);
+            } else {
+                self.idle.retain(|&idle| idle != link);
+            }
+            from = self.order.len();
+            self.order.push(link);
         }
         let below = to.checked_sub(1).map_or(0.0, |below| self.levels[self.order[below] as usize]);
         self.levels[link as usize] = below;
-        self.order.push(link);
-        self.rotate(to, self.order.len() - 1, clocks, bundles);
+        self.rotate(to, from, clocks, bundles);
         self.restart = self.restart.min(to as u32);
     }
 }
