@@ -3,7 +3,6 @@
 mod compute;
 mod transit;
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
@@ -26,6 +25,9 @@ use crate::run::{Setup, SimError};
 /// Events between two looks at whether the user wants to stop.
 const EVENTS_PER_CHECK: u32 = 1024;
 
+/// Offers of a rank that have room in memory when there are none: a burst is not followed by another one soon.
+const OFFERS_KEPT: usize = 64;
+
 /// What the executor that is imitated keeps of one rank.
 struct Host {
     machine: Machine,
@@ -35,6 +37,9 @@ struct Host {
     ended: Vec<bool>,
     /// When each op started, and, for an exchange, when its transfers may be offered.
     begin_s: Vec<f64>,
+    /// Ends of transfers that peers offer and that wait for this rank's, by what both agree on. Each rank has its own, so that
+    /// those of a rank that offers many ends are near one another.
+    offers: HashMap<TransferKey, TransferId, Mixed>,
     /// When the last size of each open exchange of sizes arrived.
     sizes_s: HashMap<OpId, f64>,
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
@@ -52,8 +57,6 @@ pub(crate) struct Iteration<'a> {
     hosts: Vec<Host>,
     network: Network,
     queue: Queue,
-    /// Ends of transfers that wait for the other one, by what both agree on.
-    offers: HashMap<TransferKey, TransferId, Mixed>,
     transits: Transits,
     /// Ranks whose machines may have something to do.
     dirty: RankSet,
@@ -81,7 +84,6 @@ impl<'a> Iteration<'a> {
             queue: faulty_queue(setup, &faults, index),
             faults,
             first_failure: None,
-            offers: HashMap::default(),
             transits: Transits::default(),
             now_s: 0.0,
             setup,
@@ -291,19 +293,21 @@ impl<'a> Iteration<'a> {
         let key = machine.key(id);
         let (&Transfer { peer, .. }, exchange) = machine.transfer(id);
         let follows_peers = exchange.order.follows_peers();
-        let other = match self.offers.entry(key) {
-            Entry::Occupied(other) => (peer, other.remove()),
-            Entry::Vacant(place) => {
-                place.insert(id);
-                if follows_peers {
-                    self.queue.push(self.now_s, Event::PeerReady { rank: peer, key });
-                }
-                return;
+        let offers = &mut self.host(rank).offers;
+        let other = offers.remove(&key);
+        if offers.is_empty() && offers.capacity() > OFFERS_KEPT {
+            *offers = HashMap::default();
+        }
+        let Some(other) = other else {
+            self.host(peer).offers.insert(key, id);
+            if follows_peers {
+                self.queue.push(self.now_s, Event::PeerReady { rank: peer, key });
             }
+            return;
         };
         let (send, receive) = match id.direction {
-            Direction::Send => ((rank, id), other),
-            Direction::Receive => (other, (rank, id)),
+            Direction::Send => ((rank, id), (peer, other)),
+            Direction::Receive => ((peer, other), (rank, id)),
         };
         let sender = &self.host(key.src).machine;
         let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
@@ -458,6 +462,7 @@ impl Host {
             busy: [false; Lane::ALL.len()],
             ended: vec![false; op_count],
             begin_s: vec![f64::INFINITY; op_count],
+            offers: HashMap::default(),
             sizes_s: HashMap::new(),
             library: HashMap::new(),
             computing: None,

@@ -119,7 +119,14 @@ impl Queue {
         let now = self.moment.zip(self.now.last().copied());
         match self.late.peek() {
             Some(Reverse(late)) if now.is_none_or(|now| *late < now) => self.late.pop().map(|late| late.0.1),
-            Some(_) | None => self.now.pop(),
+            Some(_) | None => {
+                let event = self.now.pop();
+                if self.now.is_empty() {
+                    // A moment may have been that of a million events.
+                    self.now = Vec::new();
+                }
+                event
+            }
         }
     }
 }
