@@ -88,13 +88,15 @@ impl<'t> Picture<'t> {
     fn reduced(by_rank: &ByRank<'t>, choice: &Choice, prices: &Prices<'_>) -> Self {
         let timeline = by_rank.timeline();
         let iterations: BTreeSet<u32> = choice.iterations.iter().copied().collect();
-        let spans_of =
-            |rank| by_rank.spans(rank).filter(|span| iterations.contains(&span.iteration)).cloned();
-        let mut drawn: Vec<Merged> =
-            choice.ranks.iter().flat_map(|&rank| spans_of(rank)).map(|span| (span, 1)).collect();
+        let mut is_drawn = vec![false; timeline.rank_count as usize];
+        choice.ranks.iter().for_each(|&rank| is_drawn[rank as usize] = true);
+        let is_kept = |span: &&Span| iterations.contains(&span.iteration);
+        let spans = timeline.spans.iter().filter(|span| is_drawn[span.rank.index()]).filter(is_kept);
+        let mut drawn: Vec<Merged> = spans.map(|span| (span.clone(), 1)).collect();
         let mut merged_ranks = Vec::new();
         for &(rank, bytes) in &choice.merged {
-            if let Some(merged) = merge(spans_of(rank).collect(), prices, bytes) {
+            if let Some(merged) = merge(by_rank.spans(rank).filter(is_kept).cloned().collect(), prices, bytes)
+            {
                 drawn.extend(merged);
                 merged_ranks.push(rank);
             }
