@@ -104,13 +104,19 @@ impl ProgramBuilder {
             return;
         }
         let id = OpId(count(self.program.ops.len()));
+        let deps = self.depend(id, &kind);
+        self.program.ops.push(Op { id, segment: self.segment, kind, deps });
+    }
+
+    /// What the next op depends on; those that follow know of it.
+    pub(crate) fn depend(&mut self, id: OpId, kind: &OpKind) -> Vec<OpId> {
         let (reads, writes) = (union(kind.reads()), union(kind.writes()));
         let mut deps: Vec<OpId> = Vec::new();
         self.writers.meet(&reads, &mut deps);
         self.writers.meet(&writes, &mut deps);
         self.readers.meet(&writes, &mut deps);
         deps.extend(kind.uses().iter().flat_map(|size| &self.definers[size.index()]));
-        match &kind {
+        match kind {
             OpKind::Exchange(exchange) => {
                 deps.extend(self.last_exchange.replace(id));
                 deps.extend(self.last_claim.filter(|_| exchange.stage == Stage::Sizes));
@@ -136,7 +142,7 @@ impl ProgramBuilder {
         self.writers.insert(id, &writes);
         self.readers.insert(id, &reads);
         self.define(id, &kind.defines());
-        self.program.ops.push(Op { id, segment: self.segment, kind, deps });
+        deps
     }
 
     fn define(&mut self, op: OpId, sizes: &[SizeId]) {
@@ -169,9 +175,13 @@ struct Accesses {
 impl Accesses {
     /// Adds what [`union`] gives.
     fn insert(&mut self, op: OpId, regions: &[Region]) {
-        for region in regions {
-            self.lens.insert((region.buffer, region.offset, op), region.len);
-            self.longest = self.longest.max(region.len);
+        self.longest = regions.iter().map(|region| region.len).fold(self.longest, u64::max);
+        let places = regions.iter().map(|region| ((region.buffer, region.offset, op), region.len));
+        // Both in order: merged in one pass, unless that would pass over much more than there is to add.
+        if regions.len() > self.lens.len() {
+            self.lens.append(&mut places.collect());
+        } else {
+            self.lens.extend(places);
         }
     }
 

@@ -11,12 +11,15 @@ impl Plan {
     /// 128-bit hash of everything that the plan says, in hexadecimal. Ranks that run the same digest run
     /// the same plan.
     pub fn digest(&self) -> String {
-        let mut hash = HashWriter(Xxh3::new());
-        write!(hash, "{}", Header(self)).expect("hashing accepts every text");
+        let mut hash = Xxh3::new();
+        let mut text = Header(self).to_string();
+        hash.update(text.as_bytes());
         for program in &self.programs {
-            write!(hash, "{program}").expect("hashing accepts every text");
+            text.clear();
+            write!(text, "{program}").expect("strings accept every text");
+            hash.update(text.as_bytes());
         }
-        format!("{:032x}", hash.0.digest128())
+        format!("{:032x}", hash.digest128())
     }
 
     /// The text of the whole plan, or of one rank of it.
@@ -27,15 +30,6 @@ impl Plan {
             write!(text, "\n{program}").expect("strings accept every text");
         }
         text
-    }
-}
-
-struct HashWriter(Xxh3);
-
-impl Write for HashWriter {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.update(text.as_bytes());
-        Ok(())
     }
 }
 

@@ -1,8 +1,9 @@
 //! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
 
 mod compute;
+mod transit;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKey};
@@ -12,25 +13,20 @@ use zipwire_schedule::{
 use zipwire_traces::Span;
 
 use compute::Computing;
+use transit::{Transit, Transits};
 
+use crate::hash::Mixed;
 use crate::meter::Meter;
-use crate::network::{FlowId, Network};
+use crate::network::Network;
 use crate::queue::{Event, Queue};
+use crate::rank_set::RankSet;
 use crate::run::{Setup, SimError};
 
 /// Events between two looks at whether the user wants to stop.
 const EVENTS_PER_CHECK: u32 = 1024;
 
-/// One end of a transfer.
-type End = (Rank, TransferId);
-
-/// A transfer whose ends have both been offered.
-struct Transit {
-    send: End,
-    receive: End,
-    bytes: u64,
-    begin_s: f64,
-}
+/// Offers of a rank that have room in memory when there are none: a burst is not followed by another one soon.
+const OFFERS_KEPT: usize = 64;
 
 /// What the executor that is imitated keeps of one rank.
 struct Host {
@@ -41,6 +37,9 @@ struct Host {
     ended: Vec<bool>,
     /// When each op started, and, for an exchange, when its transfers may be offered.
     begin_s: Vec<f64>,
+    /// Ends of transfers that peers offer and that wait for this rank's, by what both agree on. Each rank has its own, so that
+    /// those of a rank that offers many ends are near one another.
+    offers: HashMap<TransferKey, TransferId, Mixed>,
     /// When the last size of each open exchange of sizes arrived.
     sizes_s: HashMap<OpId, f64>,
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
@@ -58,12 +57,9 @@ pub(crate) struct Iteration<'a> {
     hosts: Vec<Host>,
     network: Network,
     queue: Queue,
-    /// Ends of transfers that wait for the other one.
-    offers: HashMap<TransferKey, End>,
-    transits: Vec<Transit>,
-    /// The transfer of each flow.
-    flows: HashMap<FlowId, usize>,
-    dirty: BTreeSet<Rank>,
+    transits: Transits,
+    /// Ranks whose machines may have something to do.
+    dirty: RankSet,
     faults: FaultPlan,
     first_failure: Option<Failure>,
     /// Seconds since the barrier before the iteration.
@@ -83,14 +79,12 @@ impl<'a> Iteration<'a> {
         let hosts: Vec<Host> = machines.into_iter().map(Host::new).collect();
         let faults = FaultPlan::new(setup.plan, setup.faults, index);
         Self {
-            dirty: hosts.iter().map(|host| host.machine.program().rank).collect(),
+            dirty: RankSet::all(setup.plan.rank_count()),
             network: Network::with_model(&setup.topology.capacities(), setup.model),
             queue: faulty_queue(setup, &faults, index),
             faults,
             first_failure: None,
-            offers: HashMap::new(),
-            transits: Vec::new(),
-            flows: HashMap::new(),
+            transits: Transits::default(),
             now_s: 0.0,
             setup,
             index,
@@ -138,8 +132,7 @@ impl<'a> Iteration<'a> {
                 self.meter.change(self.now_s);
             }
             for flow in ended.drain(..) {
-                let transit = self.flows.remove(&flow).expect("every flow is a transfer");
-                self.deliver(transit);
+                self.deliver(self.transits.of_flow(flow));
             }
             while let Some(event) = self.queue.pop(self.now_s) {
                 self.happen(event);
@@ -201,7 +194,7 @@ impl<'a> Iteration<'a> {
                 self.dirty.insert(rank);
             }
             Event::Moves { transit, .. } => {
-                let Transit { send: (src, _), receive: (dst, _), bytes, .. } = self.transits[transit];
+                let Transit { send: (src, _), receive: (dst, _), bytes, .. } = *self.transits.get(transit);
                 if bytes == 0 {
                     self.deliver(transit);
                 } else {
@@ -216,7 +209,7 @@ impl<'a> Iteration<'a> {
                             self.network.add(&ports.collect::<Vec<_>>(), bytes)
                         }
                     };
-                    self.flows.insert(flow, transit);
+                    self.transits.move_as(transit, flow);
                     self.meter.change(self.now_s);
                 }
             }
@@ -300,21 +293,25 @@ impl<'a> Iteration<'a> {
         let key = machine.key(id);
         let (&Transfer { peer, .. }, exchange) = machine.transfer(id);
         let follows_peers = exchange.order.follows_peers();
-        let Some(other) = self.offers.remove(&key) else {
-            self.offers.insert(key, (rank, id));
+        let offers = &mut self.host(rank).offers;
+        let other = offers.remove(&key);
+        if offers.is_empty() && offers.capacity() > OFFERS_KEPT {
+            *offers = HashMap::default();
+        }
+        let Some(other) = other else {
+            self.host(peer).offers.insert(key, id);
             if follows_peers {
                 self.queue.push(self.now_s, Event::PeerReady { rank: peer, key });
             }
             return;
         };
         let (send, receive) = match id.direction {
-            Direction::Send => ((rank, id), other),
-            Direction::Receive => (other, (rank, id)),
+            Direction::Send => ((rank, id), (peer, other)),
+            Direction::Receive => ((peer, other), (rank, id)),
         };
         let sender = &self.host(key.src).machine;
         let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
-        let transit = self.transits.len();
-        self.transits.push(Transit { send, receive, bytes, begin_s: self.now_s });
+        let transit = self.transits.begin(Transit { send, receive, bytes, begin_s: self.now_s });
         let latency_s = self.setup.topology.route(key.src, key.dst).latency_s;
         self.queue.push(self.now_s + latency_s, Event::Moves { rank: key.src, transfer: send.1, transit });
         for rank in [key.src, key.dst] {
@@ -324,8 +321,8 @@ impl<'a> Iteration<'a> {
     }
 
     /// The last byte of a transfer has left the links.
-    fn deliver(&mut self, transit: usize) {
-        let Transit { send: (rank, transfer), receive: (dst, receive), .. } = self.transits[transit];
+    fn deliver(&mut self, transit: u32) {
+        let Transit { send: (rank, transfer), receive: (dst, receive), .. } = *self.transits.get(transit);
         let key = self.host(rank).machine.key(transfer);
         match self.faults.fate(&key) {
             None => self.arrive(transit),
@@ -340,8 +337,8 @@ impl<'a> Iteration<'a> {
         }
     }
 
-    fn arrive(&mut self, transit: usize) {
-        let Transit { send, receive, bytes, begin_s } = self.transits[transit];
+    fn arrive(&mut self, transit: u32) {
+        let Transit { send, receive, bytes, begin_s } = self.transits.end(transit);
         let sender = &self.host(send.0).machine;
         let size = match sender.transfer(send.1).0.content {
             Content::Size(size) => sender.size(size),
@@ -465,6 +462,7 @@ impl Host {
             busy: [false; Lane::ALL.len()],
             ended: vec![false; op_count],
             begin_s: vec![f64::INFINITY; op_count],
+            offers: HashMap::default(),
             sizes_s: HashMap::new(),
             library: HashMap::new(),
             computing: None,

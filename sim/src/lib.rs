@@ -3,10 +3,12 @@
 //! It drives the same machines as the real executors, over a flow-level network ([`Network`]) and declared
 //! costs of compute, codec and host. It measures nothing: the same setup gives the same times on any machine.
 
+mod hash;
 mod iteration;
 mod meter;
 mod network;
 mod queue;
+mod rank_set;
 mod run;
 mod size_cache;
 mod sizes;

@@ -2,7 +2,7 @@
 //! transfer, so that every run is the same.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use zipwire_schedule::machine::TransferId;
 use zipwire_schedule::plan::TransferKey;
@@ -47,7 +47,7 @@ pub(crate) enum Event {
         /// The sender's end of it.
         transfer: TransferId,
         /// Its position in the simulator's list.
-        transit: usize,
+        transit: u32,
     },
     /// A delayed transfer ends.
     Arrives {
@@ -56,7 +56,7 @@ pub(crate) enum Event {
         /// The sender's end of it.
         transfer: TransferId,
         /// Its position in the simulator's list.
-        transit: usize,
+        transit: u32,
     },
     /// A machine asked to be polled.
     Wake {
@@ -72,44 +72,38 @@ pub(crate) enum Event {
     LastDeadline,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    time_s: f64,
-    event: Event,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.time_s.total_cmp(&other.time_s).then_with(|| self.event.cmp(&other.event))
-    }
-}
-
 /// Events in the order of their times.
+///
+/// Much happens at the same moment where many ranks do the same, so events wait unsorted by moment and are sorted when it
+/// comes: a heap of all of them would compare each with many others.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(BinaryHeap<Reverse<Entry>>);
+pub(crate) struct Queue {
+    /// What happens at the moment that has come, the last event first.
+    now: Vec<Event>,
+    /// What was added to that moment since, or to an earlier one.
+    late: BinaryHeap<Reverse<(Time, Event)>>,
+    moment: Option<Time>,
+    /// What happens at later moments.
+    later: BTreeMap<Time, Vec<Event>>,
+}
 
 impl Queue {
     pub(crate) fn push(&mut self, time_s: f64, event: Event) {
-        self.0.push(Reverse(Entry { time_s, event }));
+        let time = Time(time_s);
+        if self.moment.is_some_and(|moment| time <= moment) {
+            self.late.push(Reverse((time, event)));
+        } else {
+            self.later.entry(time).or_default().push(event);
+        }
     }
 
     /// Time of the next event, infinite when there is none.
     pub(crate) fn next_s(&self) -> f64 {
-        self.0.peek().map_or(f64::INFINITY, |Reverse(entry)| entry.time_s)
+        let late = self.late.peek().map(|Reverse((time, _))| *time);
+        let now = self.moment.filter(|_| !self.now.is_empty());
+        let known = late.into_iter().chain(now).min();
+        let next = known.or_else(|| self.later.first_key_value().map(|(&time, _)| time));
+        next.map_or(f64::INFINITY, |Time(time_s)| time_s)
     }
 
     /// The next event that is not after `now_s`.
@@ -117,12 +111,54 @@ impl Queue {
         if self.next_s() > now_s {
             return None;
         }
-        self.0.pop().map(|Reverse(entry)| entry.event)
+        if self.now.is_empty() && self.late.is_empty() {
+            let (time, events) = self.later.pop_first()?;
+            (self.moment, self.now) = (Some(time), events);
+            self.now.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        let now = self.moment.zip(self.now.last().copied());
+        match self.late.peek() {
+            Some(Reverse(late)) if now.is_none_or(|now| *late < now) => self.late.pop().map(|late| late.0.1),
+            Some(_) | None => {
+                let event = self.now.pop();
+                if self.now.is_empty() {
+                    // A moment may have been that of a million events.
+                    self.now = Vec::new();
+                }
+                event
+            }
+        }
+    }
+}
+
+/// Seconds in total order.
+#[derive(Clone, Copy, Debug)]
+struct Time(f64);
+
+impl PartialEq for Time {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Time {}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -137,5 +173,28 @@ mod tests {
         let order: Vec<Event> = std::iter::from_fn(|| queue.pop(5.0)).collect();
         assert_eq!(order, [wake(1), wake(2), wake(0)]);
         assert_eq!(queue.next_s(), f64::INFINITY);
+    }
+    /// Whatever was added in between, the least of what is there comes next.
+    #[test]
+    fn events_added_meanwhile_take_their_place() {
+        let mut queue = Queue::default();
+        let mut all = BTreeSet::new();
+        let mut now_s = 0.0;
+        for step in 0..20_000_u32 {
+            let random = step.wrapping_mul(2_654_435_761) >> 8;
+            if random % 5 < 3 {
+                // Now and then in the past, mostly at few moments.
+                let time_s = now_s + f64::from(random % 7) - 1.0;
+                let event = Event::Wake { rank: Rank(step ^ 0x155) };
+                queue.push(time_s, event);
+                all.insert((Time(time_s), event));
+            } else {
+                now_s += f64::from(random % 2);
+                let next = all.first().copied().filter(|(time, _)| time.0 <= now_s);
+                next.iter().for_each(|next| assert!(all.remove(next)));
+                assert_eq!(queue.pop(now_s), next.map(|(_, event)| event));
+            }
+            assert_eq!(queue.next_s(), all.first().map_or(f64::INFINITY, |(time, _)| time.0));
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! A number for ordered pairs of links: a table where it stays small, a hash map where it would not.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+
+use crate::hash::Mixed;
 
 /// Most links for a table, which then has 64 MiB; memory that is never written costs nothing.
 const MOST_LINKS: usize = 4096;
@@ -15,7 +16,7 @@ pub(super) enum Pairs {
         links: usize,
         numbers: Vec<u32>,
     },
-    Map(HashMap<u64, u32, BuildHasherDefault<Mixer>>),
+    Map(HashMap<u64, u32, Mixed>),
 }
 
 impl Pairs {
@@ -60,32 +61,6 @@ impl Pairs {
 
 fn key(a: u32, b: u32) -> u64 {
     u64::from(a) << 32 | u64::from(b)
-}
-
-/// Hashes by one multiplication instead of the keyed hash of the standard library, which guards against keys that somebody
-/// else has chosen.
-#[derive(Default)]
-pub(super) struct Mixer(u64);
-
-/// 2^64 over the golden ratio, odd: neighbouring keys end far apart.
-const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    /// The map takes its slot from the low bits and a tag from the high ones: both must depend on all of the key.
-    fn write_u64(&mut self, value: u64) {
-        let product = (self.0 ^ value).wrapping_mul(FACTOR);
-        self.0 = product ^ (product >> 32);
-    }
 }
 
 #[cfg(test)]

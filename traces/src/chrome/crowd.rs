@@ -2,6 +2,7 @@
 
 use zipwire_schedule::Lane;
 
+use super::by_rank::ByRank;
 use super::track::{Slice, nanoseconds};
 use crate::Span;
 use crate::series::Series;
@@ -15,10 +16,10 @@ const MOST_ROWS: u64 = 4096;
 
 /// How many ranks are in each of the [`STATES`]: (time in nanoseconds, state, ranks from then on), changes only, in at
 /// most `bytes` bytes of a trace.
-pub(super) fn counters(spans: &[Span], slices: &[Slice], bytes: u64) -> Vec<(i64, usize, u32)> {
+pub(super) fn counters(by_rank: &ByRank<'_>, bytes: u64) -> Vec<(i64, usize, u32)> {
     let most_rows = MOST_ROWS.min(bytes / (STATES.len() as u64 * EVENT_BYTES));
     let mut series = Series::new(STATES.len(), usize::try_from(most_rows).expect("it is at most 4096"));
-    let edges = edges(spans, slices);
+    let edges = edges(by_rank);
     let mut ranks = [0.0; STATES.len()];
     let mut groups = edges.chunk_by(|a, b| a.0 == b.0).peekable();
     while let Some(group) = groups.next() {
@@ -42,32 +43,34 @@ pub(super) fn counters(spans: &[Span], slices: &[Slice], bytes: u64) -> Vec<(i64
 }
 
 /// When a rank enters a state (+1) or leaves it (-1), by time.
-fn edges(spans: &[Span], slices: &[Slice]) -> Vec<(i64, usize, i32)> {
+fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
     let state = |span: &Span| match span.lane {
         Lane::Compute => Some(0),
         Lane::Codec => Some(1),
         Lane::Tx | Lane::Rx => Some(2),
         Lane::Exchange => None,
     };
-    let mut busy: Vec<(u32, usize, i64, i64)> = spans
-        .iter()
-        .zip(slices)
-        .filter_map(|(span, slice)| Some((span.rank.0, state(span)?, slice.begin_ns, slice.end_ns)))
-        .collect();
-    busy.sort_unstable();
-    let mut edges = Vec::new();
-    for of_state in busy.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-        let mut end_ns = i64::MIN;
-        for &(_, state, begin, end) in of_state {
-            if begin > end_ns {
-                if end_ns > i64::MIN {
-                    edges.push((end_ns, state, -1));
+    let (mut busy, mut edges) = (Vec::new(), Vec::new());
+    for rank in by_rank.ranks() {
+        busy.clear();
+        busy.extend(by_rank.spans(rank).filter_map(|span| {
+            let slice = Slice::unplaced(span, by_rank.timeline());
+            Some((state(span)?, slice.begin_ns, slice.end_ns))
+        }));
+        busy.sort_unstable();
+        for of_state in busy.chunk_by(|a, b| a.0 == b.0) {
+            let mut end_ns = i64::MIN;
+            for &(state, begin, end) in of_state {
+                if begin > end_ns {
+                    if end_ns > i64::MIN {
+                        edges.push((end_ns, state, -1));
+                    }
+                    edges.push((begin, state, 1));
                 }
-                edges.push((begin, state, 1));
+                end_ns = end_ns.max(end);
             }
-            end_ns = end_ns.max(end);
+            edges.push((end_ns, of_state[0].0, -1));
         }
-        edges.push((end_ns, of_state[0].1, -1));
     }
     edges.sort_unstable();
     edges
@@ -78,10 +81,9 @@ mod tests {
     use super::*;
     use crate::Timeline;
     use crate::chrome::tests::{both_ends, busy, compute, timeline};
-    use crate::chrome::track::Tracks;
 
     fn counted(timeline: &Timeline, bytes: u64) -> Vec<(i64, usize, u32)> {
-        counters(&timeline.spans, &Tracks::assign(timeline).slices, bytes)
+        counters(&ByRank::of(timeline), bytes)
     }
 
     #[test]

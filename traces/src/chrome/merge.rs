@@ -5,7 +5,7 @@
 
 use super::price::Prices;
 use super::track::Tracks;
-use crate::{Span, Timeline};
+use crate::Span;
 
 /// A span, and how many spans it stands for.
 pub(super) type Merged = (Span, u32);
@@ -48,15 +48,9 @@ fn one(spans: &[Span]) -> Merged {
 }
 
 fn price(merged: &[Merged], prices: &Prices<'_>) -> u64 {
-    let whole = prices.timeline();
-    let timeline = Timeline {
-        spans: merged.iter().map(|(span, _)| span.clone()).collect(),
-        rank_count: whole.rank_count,
-        iterations: whole.iterations.clone(),
-        ..Timeline::default()
-    };
-    let tracks = Tracks::assign(&timeline);
+    let spans: Vec<Span> = merged.iter().map(|(span, _)| span.clone()).collect();
+    let tracks = Tracks::of(&spans, prices.timeline());
     let slices = merged.iter().zip(&tracks.slices);
     let spans: u64 = slices.map(|((span, count), slice)| prices.merged(span, slice, *count)).sum();
-    spans + tracks.tracks.iter().map(|track| prices.track(track)).sum::<u64>() + prices.process()
+    spans + prices.threads(&tracks) + prices.process()
 }

@@ -12,6 +12,7 @@
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
 
+mod by_rank;
 mod crowd;
 mod event;
 mod flight;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use super::by_rank::ByRank;
 use super::links::{LinkTrack, LinkTracks};
 use super::merge::{Merged, merge};
 use super::price::Prices;
@@ -55,10 +56,24 @@ impl<'t> Picture<'t> {
         let links = timeline.link_usage.as_ref().map(|usage| LinkTracks::of(usage, link_bytes));
         let links = links.filter(|links| !links.tracks.is_empty());
         let taken = FRAME_BYTES + links.as_ref().map_or(0, LinkTracks::most_bytes);
-        let tracks = Tracks::assign(timeline);
-        let prices = Prices::of(timeline, &tracks, meta);
+        // Placing spans takes longer than seeing that far too many of them are there.
+        if !Prices::of(timeline, 0, meta).exceed(bytes - taken) {
+            let tracks = Tracks::assign(timeline);
+            let prices = Prices::of(timeline, tracks.tracks.len(), meta);
+            if prices.whole(&tracks) + taken <= bytes {
+                return Self::whole(timeline, tracks, links);
+            }
+        }
+        let prices = Prices::of(timeline, timeline.spans.len(), meta);
+        let by_rank = ByRank::of(timeline);
         let crowd_bytes = CROWD_BYTES.min(bytes / 16);
-        let whole = Self {
+        let choice = choose(&prices, &by_rank, bytes - taken - crowd_bytes, limit.ranks_per_node);
+        let crowd = crowd::counters(&by_rank, crowd_bytes);
+        Self { crowd, links, ..Self::reduced(&by_rank, &choice, &prices) }
+    }
+
+    fn whole(timeline: &'t Timeline, tracks: Tracks, links: Option<LinkTracks>) -> Self {
+        Self {
             timeline,
             spans: Cow::Borrowed(&timeline.spans),
             counts: Vec::new(),
@@ -67,47 +82,32 @@ impl<'t> Picture<'t> {
             links,
             crowd: Vec::new(),
             sampling: None,
-        };
-        let all_fits = prices.whole(&whole.tracks) + taken <= bytes;
-        if all_fits {
-            return whole;
         }
-        let choice = choose(&prices, &whole.tracks, bytes - taken - crowd_bytes, limit.ranks_per_node);
-        let crowd = crowd::counters(&timeline.spans, &whole.tracks.slices, crowd_bytes);
-        Self { crowd, ..whole.reduced(&choice, &prices) }
     }
 
-    fn reduced(self, choice: &Choice, prices: &Prices<'_>) -> Self {
-        let timeline = self.timeline;
+    fn reduced(by_rank: &ByRank<'t>, choice: &Choice, prices: &Prices<'_>) -> Self {
+        let timeline = by_rank.timeline();
         let iterations: BTreeSet<u32> = choice.iterations.iter().copied().collect();
         let mut is_drawn = vec![false; timeline.rank_count as usize];
         choice.ranks.iter().for_each(|&rank| is_drawn[rank as usize] = true);
-        let of_iterations = || timeline.spans.iter().filter(|span| iterations.contains(&span.iteration));
-        let mut drawn: Vec<Merged> = of_iterations()
-            .filter(|span| is_drawn[span.rank.index()])
-            .map(|span| (span.clone(), 1))
-            .collect();
+        let is_kept = |span: &&Span| iterations.contains(&span.iteration);
+        let spans = timeline.spans.iter().filter(|span| is_drawn[span.rank.index()]).filter(is_kept);
+        let mut drawn: Vec<Merged> = spans.map(|span| (span.clone(), 1)).collect();
         let mut merged_ranks = Vec::new();
         for &(rank, bytes) in &choice.merged {
-            let spans = of_iterations().filter(|span| span.rank.0 == rank).cloned().collect();
-            if let Some(merged) = merge(spans, prices, bytes) {
+            if let Some(merged) = merge(by_rank.spans(rank).filter(is_kept).cloned().collect(), prices, bytes)
+            {
                 drawn.extend(merged);
                 merged_ranks.push(rank);
             }
         }
-        let (spans, counts) = drawn.into_iter().unzip();
-        let reduced = Timeline {
-            spans,
-            rank_count: timeline.rank_count,
-            segments: Vec::new(),
-            iterations: timeline.iterations.clone(),
-            link_usage: None,
-        };
+        let (spans, counts): (Vec<Span>, Vec<u32>) = drawn.into_iter().unzip();
         let mut ranks = [&choice.ranks[..], &merged_ranks].concat();
         ranks.sort_unstable();
         Self {
-            tracks: Tracks::assign(&reduced),
-            spans: Cow::Owned(reduced.spans),
+            timeline,
+            tracks: Tracks::of(&spans, timeline),
+            spans: Cow::Owned(spans),
             counts,
             ranks,
             sampling: Some(Sampling {
@@ -117,7 +117,8 @@ impl<'t> Picture<'t> {
                 iteration_count: timeline.iterations.len() as u32,
                 iterations: choice.iterations.clone(),
             }),
-            ..self
+            links: None,
+            crowd: Vec::new(),
         }
     }
 

@@ -26,8 +26,9 @@ pub(super) struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
-    pub(super) fn of(timeline: &'a Timeline, tracks: &Tracks, meta: &TraceMeta) -> Self {
-        let count = u64::from(timeline.rank_count) + tracks.tracks.len() as u64;
+    /// Prices where at most `tracks` threads are drawn.
+    pub(super) fn of(timeline: &'a Timeline, tracks: usize, meta: &TraceMeta) -> Self {
+        let count = u64::from(timeline.rank_count) + tracks as u64;
         Self {
             pid: digits(count + 3),
             tid: digits(count),
@@ -98,7 +99,8 @@ impl<'a> Prices<'a> {
         let name = r#"{"ph":"M","name":"thread_name","pid":,"tid":,"args":{"name":""}}"#;
         let order = r#"{"ph":"M","name":"thread_sort_index","pid":,"tid":,"args":{"sort_index":}}"#;
         let ids = 2 * self.pid + 3 * self.tid;
-        (2 * BREAK + name.len() + order.len() + ids + track.name().len()) as u64
+        let number = if track.sub_lane > 0 { " ".len() + digits(u64::from(track.sub_lane) + 1) } else { 0 };
+        (2 * BREAK + name.len() + order.len() + ids + track.lane.name().len() + number) as u64
     }
 
     /// A rank's process, and its number in the list of those that are drawn.
@@ -113,13 +115,32 @@ impl<'a> Prices<'a> {
         ITERATION as u64
     }
 
+    /// Whether all ranks, iterations and spans take more than `bytes`, whatever the threads take.
+    pub(super) fn exceed(&self, bytes: u64) -> bool {
+        let mut left = bytes.checked_sub(self.frame());
+        for span in &self.timeline.spans {
+            let Some(before) = left else { return true };
+            left = before.checked_sub(self.span(span, &Slice::unplaced(span, self.timeline)));
+        }
+        left.is_none()
+    }
+
     /// All ranks, threads, iterations and spans.
     pub(super) fn whole(&self, tracks: &Tracks) -> u64 {
         let spans = self.timeline.spans.iter().zip(&tracks.slices);
         let spans: u64 = spans.map(|(span, slice)| self.span(span, slice)).sum();
+        spans + self.threads(tracks) + self.frame()
+    }
+
+    /// All ranks and iterations.
+    fn frame(&self) -> u64 {
         let iterations = self.timeline.iterations.len() as u64 * Self::iteration();
-        let ranks = u64::from(self.timeline.rank_count) * self.process();
-        spans + tracks.tracks.iter().map(|track| self.track(track)).sum::<u64>() + iterations + ranks
+        iterations + u64::from(self.timeline.rank_count) * self.process()
+    }
+
+    /// All threads.
+    pub(super) fn threads(&self, tracks: &Tracks) -> u64 {
+        tracks.tracks.iter().map(|track| self.track(track)).sum()
     }
 
     /// What the timeline is.
@@ -165,11 +186,13 @@ mod tests {
             let timeline = busy(seed);
             let tracks = Tracks::assign(&timeline);
             let meta = meta();
-            let prices = Prices::of(&timeline, &tracks, &meta);
+            let prices = Prices::of(&timeline, tracks.tracks.len(), &meta);
             let (price, bytes) = (prices.whole(&tracks), written(&timeline));
             // What remains is `otherData`.
             assert!(price + 400 >= bytes, "seed {seed}: {price} for {bytes}");
             assert!(price as f64 <= 1.08 * bytes as f64, "seed {seed}: {price} for {bytes}");
+            let without_threads = price - prices.threads(&tracks);
+            assert!(prices.exceed(without_threads - 1) && !prices.exceed(without_threads));
         }
     }
 
@@ -186,7 +209,7 @@ mod tests {
                     let timeline = timeline(vec![span]);
                     let tracks = Tracks::assign(&timeline);
                     let meta = meta();
-                    let prices = Prices::of(&timeline, &tracks, &meta);
+                    let prices = Prices::of(&timeline, tracks.tracks.len(), &meta);
                     let price = prices.span(&timeline.spans[0], &tracks.slices[0]);
                     let bytes = written(&timeline) - empty;
                     assert!(price + prices.track(&tracks.tracks[0]) >= bytes, "{price} for {bytes}");

@@ -8,8 +8,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::by_rank::ByRank;
 use super::price::Prices;
-use super::track::Tracks;
+use super::track::{Slice, Tracks};
 use crate::{Timeline, metrics};
 
 /// What of a run a trace holds, if it does not hold everything.
@@ -65,29 +66,33 @@ pub(super) struct Choice {
 /// Of many iterations the first, the last and the slowest come first, then an even sample. If these three do not fit with
 /// all ranks, they are what is drawn, of rank 0, of the rank that ends last in the slowest iteration, of the one that waits
 /// most, and of an even sample of whole nodes, or of ranks where no whole node fits.
-pub(super) fn choose(prices: &Prices<'_>, tracks: &Tracks, bytes: u64, ranks_per_node: u32) -> Choice {
+pub(super) fn choose(prices: &Prices<'_>, by_rank: &ByRank<'_>, bytes: u64, ranks_per_node: u32) -> Choice {
     let timeline = prices.timeline();
     let (ranks, iterations) = (timeline.rank_count, timeline.iterations.len() as u32);
-    let mut by_rank = vec![prices.process(); ranks as usize];
-    for track in &tracks.tracks {
-        by_rank[track.rank.index()] += prices.track(track);
-    }
-    let lines: u64 = by_rank.iter().sum();
-    let mut by_iteration = vec![Prices::iteration(); iterations as usize];
-    let spans = || timeline.spans.iter().zip(&tracks.slices);
-    for (span, slice) in spans() {
-        by_iteration[span.iteration as usize] += prices.span(span, slice);
-    }
-
     let slowest = slowest_iteration(timeline);
     let mut kept: BTreeSet<u32> = [0, slowest, iterations.saturating_sub(1)].into();
     kept.retain(|&iteration| iteration < iterations);
-    let mut left = bytes.checked_sub(lines + kept.iter().map(|&i| by_iteration[i as usize]).sum::<u64>());
-    if let Some(left) = &mut left {
+    let mut by_iteration = vec![Prices::iteration(); iterations as usize];
+    // What each rank takes in the iterations that are kept, but for its threads.
+    let mut least = vec![prices.process(); ranks as usize];
+    for span in &timeline.spans {
+        let price = prices.span(span, &Slice::unplaced(span, timeline));
+        by_iteration[span.iteration as usize] += price;
+        if kept.contains(&span.iteration) {
+            least[span.rank.index()] += price;
+        }
+    }
+
+    let processes = u64::from(ranks) * prices.process();
+    let spans: u64 = kept.iter().map(|&iteration| by_iteration[iteration as usize]).sum();
+    let left = bytes.checked_sub(processes + spans);
+    // Where that is too much already, no threads need be counted.
+    if let Some(mut left) = left.and_then(|left| left.checked_sub(prices.threads(&Tracks::assign(timeline))))
+    {
         for iteration in spread(iterations).filter(|&iteration| iteration < iterations) {
             if !kept.contains(&iteration) {
                 let Some(after) = left.checked_sub(by_iteration[iteration as usize]) else { break };
-                *left = after;
+                left = after;
                 kept.insert(iteration);
             }
         }
@@ -95,12 +100,14 @@ pub(super) fn choose(prices: &Prices<'_>, tracks: &Tracks, bytes: u64, ranks_per
         return Choice { iterations, ranks, merged: Vec::new() };
     }
 
-    for (span, slice) in spans().filter(|(span, _)| kept.contains(&span.iteration)) {
-        by_rank[span.rank.index()] += prices.span(span, slice);
-    }
+    let price = |rank: u32| {
+        let spans = by_rank.spans(rank).filter(|span| kept.contains(&span.iteration));
+        let tracks = Tracks::of(&spans.cloned().collect::<Vec<_>>(), timeline);
+        least[rank as usize] + prices.threads(&tracks)
+    };
     let left = bytes.saturating_sub(Prices::iteration() * kept.len() as u64);
     let notable = notable_ranks(timeline, slowest, &kept);
-    let (ranks, merged) = choose_ranks(&by_rank, &notable, left, ranks_per_node);
+    let (ranks, merged) = choose_ranks(&least, price, &notable, left, ranks_per_node);
     Choice { iterations: kept.into_iter().collect(), ranks, merged }
 }
 
@@ -129,16 +136,18 @@ fn notable_ranks(timeline: &Timeline, slowest: u32, iterations: &BTreeSet<u32>) 
     notable
 }
 
-/// Ranks that fit, and those that do not and are drawn all the same, with the bytes that they may take.
+/// Ranks that fit, and those that do not and are drawn all the same, with the bytes that they may take. `least` holds what
+/// each rank takes at the least, which is quicker to tell than its `price`.
 fn choose_ranks(
-    prices: &[u64],
+    least: &[u64],
+    price: impl Fn(u32) -> u64,
     notable: &[u32],
     mut left: u64,
     ranks_per_node: u32,
 ) -> (Vec<u32>, Vec<(u32, u64)>) {
     let (mut drawn, mut merged) = (BTreeSet::new(), Vec::new());
     for (index, &rank) in notable.iter().enumerate() {
-        let (price, share) = (prices[rank as usize], left / (notable.len() - index) as u64);
+        let (price, share) = (price(rank), left / (notable.len() - index) as u64);
         if price <= share {
             drawn.insert(rank);
             left -= price;
@@ -148,13 +157,15 @@ fn choose_ranks(
         }
     }
     merged.sort_unstable();
-    let ranks = prices.len() as u32;
+    let ranks = least.len() as u32;
     let mut add = |group: Vec<u32>| {
         let is_merged = |rank: &u32| merged.iter().any(|(other, _)| other == rank);
         let group: Vec<u32> =
             group.into_iter().filter(|rank| !is_merged(rank) && !drawn.contains(rank)).collect();
-        let after = left.checked_sub(group.iter().map(|&rank| prices[rank as usize]).sum());
-        let Some(after) = after.filter(|_| !group.is_empty()) else { return false };
+        if group.is_empty() || group.iter().map(|&rank| least[rank as usize]).sum::<u64>() > left {
+            return false;
+        }
+        let Some(after) = left.checked_sub(group.iter().map(|&rank| price(rank)).sum()) else { return false };
         left = after;
         drawn.extend(group);
         true
@@ -197,18 +208,19 @@ mod tests {
 
     #[test]
     fn notable_ranks_come_first_then_whole_nodes() {
-        let (ranks, merged) = choose_ranks(&[10; 32], &[0, 13], 150, 4);
+        let (ranks, merged) = choose_ranks(&[9; 32], |_| 10, &[0, 13], 150, 4);
         // 0 and 13, the rest of node 0, node 4; node 2 does not fit, nor does what is left of node 3.
         assert_eq!((ranks, merged), (vec![0, 1, 2, 3, 8, 9, 10, 11, 13, 16, 17, 18, 19], vec![]));
-        let (ranks, _) = choose_ranks(&[10; 32], &[0, 13], 79, 8);
+        let (ranks, _) = choose_ranks(&[9; 32], |_| 10, &[0, 13], 79, 8);
         assert_eq!(ranks, [0, 4, 8, 13, 16, 20, 24], "no whole node fits: an even sample of ranks");
     }
 
     #[test]
     fn a_notable_rank_that_does_not_fit_gets_its_share() {
         let prices = [100, 10, 10, 500];
-        assert_eq!(choose_ranks(&prices, &[0, 3], 250, 1), (vec![0], vec![(3, 150)]));
-        assert_eq!(choose_ranks(&prices, &[0, 3], 90, 1).1, [(0, 45), (3, 45)]);
+        let chosen = |bytes| choose_ranks(&prices, |rank| prices[rank as usize], &[0, 3], bytes, 1);
+        assert_eq!(chosen(250), (vec![0], vec![(3, 150)]));
+        assert_eq!(chosen(90).1, [(0, 45), (3, 45)]);
     }
 
     #[test]

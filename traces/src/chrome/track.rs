@@ -38,6 +38,18 @@ pub(super) struct Slice {
     pub(super) end_ns: i64,
 }
 
+impl Slice {
+    /// The times of a span, which is on no track yet: begin and end since the start of the run. A transfer takes a nanosecond
+    /// at least: an arrow cannot be bound to less.
+    pub(super) fn unplaced(span: &Span, timeline: &Timeline) -> Self {
+        let iteration_s =
+            timeline.iterations.get(span.iteration as usize).map_or(0.0, |iteration| iteration.begin_s);
+        let begin_ns = nanoseconds(iteration_s + span.begin_s);
+        let shortest = i64::from(span.peer.is_some());
+        Self { track: 0, begin_ns, end_ns: nanoseconds(iteration_s + span.end_s).max(begin_ns + shortest) }
+    }
+}
+
 /// Every span's place.
 pub(super) struct Tracks {
     /// In the order of display: by rank, lane, sub-lane.
@@ -47,10 +59,15 @@ pub(super) struct Tracks {
 }
 
 impl Tracks {
-    /// Deals the spans of each lane, in the order in which they begin, to the first sub-lane that is free.
+    /// The places of all spans.
     pub(super) fn assign(timeline: &Timeline) -> Self {
-        let spans = &timeline.spans;
-        let mut slices: Vec<_> = spans.iter().map(|span| unplaced(span, timeline)).collect();
+        Self::of(&timeline.spans, timeline)
+    }
+
+    /// The places of some spans of a timeline, which it need not hold itself: deals those of each lane, in the order in which
+    /// they begin, to the first sub-lane that is free.
+    pub(super) fn of(spans: &[Span], timeline: &Timeline) -> Self {
+        let mut slices: Vec<_> = spans.iter().map(|span| Slice::unplaced(span, timeline)).collect();
         let mut order: Vec<_> = (0..spans.len()).collect();
         order.sort_by_key(|&index| {
             let (span, slice) = (&spans[index], &slices[index]);
@@ -88,16 +105,6 @@ impl Tracks {
         }
         Self { tracks, slices }
     }
-}
-
-/// Begin and end of `span` since the start of the run. A transfer takes a nanosecond at least: an arrow cannot be bound
-/// to less.
-fn unplaced(span: &Span, timeline: &Timeline) -> Slice {
-    let iteration_s =
-        timeline.iterations.get(span.iteration as usize).map_or(0.0, |iteration| iteration.begin_s);
-    let begin_ns = nanoseconds(iteration_s + span.begin_s);
-    let shortest = i64::from(span.peer.is_some());
-    Slice { track: 0, begin_ns, end_ns: nanoseconds(iteration_s + span.end_s).max(begin_ns + shortest) }
 }
 
 /// The nearest whole nanosecond.
