@@ -98,6 +98,26 @@ fn json_on_stdout_is_the_summary() {
     assert_eq!(run.stdout, fs::read(folder.path().join("summary.json")).unwrap());
 }
 
+/// Two tables that differ in their times must not look alike otherwise.
+#[test]
+fn a_table_names_topology_and_model_where_they_are_not_the_default() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let scenario = "scenarios/validate/fat-tree-4x2.toml";
+    let first_line = |args: &[&str]| {
+        let run = output(&[&["run", scenario, "--out", path], args].concat());
+        String::from_utf8(run.stdout).unwrap().lines().next().unwrap().to_owned()
+    };
+    let cluster = "validate-fat-tree-4x2: 4 nodes x 2 GPUs";
+    assert_eq!(first_line(&["--set", "cluster.topology=nodes"]), format!("{cluster}, seed 3, simulated"));
+    for topology in ["flat", "rail"] {
+        let line = first_line(&["--set", &format!("cluster.topology={topology}")]);
+        assert_eq!(line, format!("{cluster}, {topology}, seed 3, simulated"));
+    }
+    let line = first_line(&["--set", "cluster.model=ports"]);
+    assert_eq!(line, format!("{cluster}, fat-tree, model ports, seed 3, simulated"));
+}
+
 #[test]
 fn simulation_is_deterministic() {
     let folder = TempDir::new().unwrap();

@@ -22,6 +22,17 @@ pub enum Fabric {
 }
 
 impl Fabric {
+    /// Name in scenarios.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Nodes => "nodes",
+            Self::Rail(_) => "rail",
+            Self::FatTree(_) => "fat-tree",
+            Self::Graph(_) => "graph",
+        }
+    }
+
     /// Whether transfers between nodes cross NICs of [`Topology::nic_bandwidth`](super::Topology::nic_bandwidth).
     pub fn has_nics(&self) -> bool {
         !matches!(self, Self::Flat | Self::Graph(_))

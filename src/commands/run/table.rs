@@ -2,6 +2,7 @@
 
 use zipwire::Executor;
 use zipwire::scenarios::Experiment;
+use zipwire::schedule::{Fabric, NetworkModel};
 use zipwire::traces::{Bandwidths, Summary};
 
 use crate::table;
@@ -66,8 +67,8 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Exec
         }
         rows.add_row(row);
     }
-    let Experiment { name, seed, iterations, topology, .. } = experiment;
-    let cluster = format!("{} nodes x {} GPUs", topology.nodes, topology.gpus_per_node);
+    let Experiment { name, seed, iterations, .. } = experiment;
+    let cluster = cluster(experiment, first);
     let codec = experiment.codec.as_ref().map_or_else(String::new, |choice| format!(", {}", choice.spec));
     let mean = if *iterations == 1 { String::new() } else { format!("mean of {iterations} iterations, ") };
     let clock = match first {
@@ -82,4 +83,18 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Exec
         Executor::Mpi | Executor::Nccl => "measured",
     };
     format!("{name}: {cluster}{codec}, seed {seed}, {mean}{clock}\n\n{}\n", table::text(&rows))
+}
+
+/// Size of the cluster, and what connects it and how transfers share it where that is not the default: all that tells times of
+/// one workload apart.
+fn cluster(experiment: &Experiment, first: Executor) -> String {
+    let Experiment { topology, model, .. } = experiment;
+    let mut text = format!("{} nodes x {} GPUs", topology.nodes, topology.gpus_per_node);
+    if topology.fabric != Fabric::default() {
+        text += &format!(", {}", topology.fabric.name());
+    }
+    if first == Executor::Sim && *model != NetworkModel::default() {
+        text += &format!(", model {}", model.name());
+    }
+    text
 }
