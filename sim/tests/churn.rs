@@ -177,9 +177,9 @@ fn play(case: u64) {
             2 => {
                 for _ in 0..steps {
                     if random.random_bool(0.5) {
-                        pair.add(random)
+                        pair.add(random);
                     } else {
-                        pair.remove(random)
+                        pair.remove(random);
                     }
                     pair.check();
                 }
