@@ -140,6 +140,9 @@ fn check_paths(root: &Node, axes: &[Axis], sets: &[Path], seed: Option<u64>) -> 
 }
 
 impl Sweep {
+    /// Most points of a sweep.
+    pub const MOST_POINTS: usize = POINT_LIMIT;
+
     /// How many points there are, at least 1.
     pub fn point_count(&self) -> usize {
         count(&self.axes)

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use zipwire_scenarios::Sweep;
 
 use super::{Row, Setup};
 
@@ -153,7 +154,7 @@ impl Journal {
                 return Err(JournalError::NotJournal(path));
             };
             let differs = found.difference(header);
-            let mut is_seen = vec![None; found.points.max(header.points)];
+            let mut is_seen = vec![None; found.points.min(Sweep::MOST_POINTS).max(header.points)];
             let length = file.metadata().map_err(failed)?.len();
             loop {
                 let bytes = next_line(&mut text, &mut line).map_err(failed)?;
