@@ -180,7 +180,7 @@ impl Filling {
                 let capacities = &self.capacities;
                 let is_blurred = &mut self.is_blurred;
                 list.for_each(|other, _| {
-                    *is_blurred |= left[other as usize] < -FAR * capacities[other as usize]
+                    *is_blurred |= left[other as usize] < -FAR * capacities[other as usize];
                 });
             }
             list.for_each(|other, flows| left[other as usize] += level * flows);
