@@ -1,7 +1,7 @@
 //! Runs all points of a sweep: several at the same time where they are simulated, one after the other on real ranks. What a
 //! point came to is in a journal as soon as it has ended, so a sweep can be interrupted and goes on later.
 //!
-//! Which points there are is the matter of `zipwire-scenarios`; what one of them does, that of [`compare`]. The files are the
+//! Which points there are is the matter of `zipwire-scenarios`; what one of them does, that of [`compare`](crate::compare). The files are the
 //! same, byte for byte, whatever the number of threads and interruptions.
 
 mod admission;
