@@ -3,15 +3,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use common::setup;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, Fabric, Form, Graph, GraphLink, HostCost, Job, Lane,
-    NetworkModel, Order, Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder,
-    Vertex, Work, plan,
+    Capabilities, Choice, CodecCost, Durations, Fabric, Form, Graph, GraphLink, HostCost, Job, Lane, Order,
+    Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, Vertex, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Span, Timeline};
@@ -86,17 +88,11 @@ impl Case {
         }
         let sizes = if self.codec.is_some() { FrameSizes::Ratio(self.ratio) } else { FrameSizes::None };
         let setup = Setup {
-            plan: &plan,
-            topology: &self.topology,
             host: self.host,
             codec: self.codec,
             sizes,
-            durations: &durations,
-            iterations: 1,
             capabilities: self.capabilities,
-            faults: &[],
-            deadlines: None,
-            model: NetworkModel::MaxMin,
+            ..setup(&plan, &self.topology, &durations)
         };
         run(&setup, &|| true).unwrap()
     }

@@ -205,6 +205,20 @@ fn a_fast_link_does_not_blur_a_slow_flow_over_a_link_without_flows() {
     assert_eq!(network.next_in_s(), 3.0);
 }
 
+/// a <= C0 = 0.9 and a <= C2 = 1, b <= C1 = 1e15. Then c <= C1, and a + c <= C2 takes a from link 0 before levels are known;
+/// a goes at the same moment, and c has all of link 2.
+#[test]
+fn a_flow_may_go_at_the_moment_that_moves_it_to_another_bottleneck() {
+    let mut network = Network::new(&[0.9, 1e15, 1.0, 1.0]);
+    let a = network.add(&links([0, 2]), 1 << 40);
+    network.add(&links([1]), 1 << 60);
+    network.next_in_s();
+    let c = network.add(&links([1, 2]), 3);
+    network.remove(a);
+    assert_eq!(network.rate(c), 1.0);
+    assert_eq!(network.next_in_s(), 3.0);
+}
+
 /// a <= C0 = 1e15 comes and goes, then b <= C0 and b <= C1 = 0.1. For a moment link 0 promises b so much that nothing of 0.1
 /// is left in the digits of what link 1 would have: b = 0.1 all the same.
 #[test]

@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::collections::BTreeMap;
 
+use common::setup;
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, Fabric, HostCost, Job, NetworkModel, Order, Protocol, Rank,
-    Readiness, Segment, Slot, Topology, TransferOrder, Work, plan,
+    Choice, CodecCost, Durations, Fabric, Job, Order, Protocol, Rank, Segment, Slot, Topology, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::Timeline;
@@ -42,21 +44,9 @@ impl Case {
             durations.set(0, 0, Rank(rank), seconds);
         }
         let setup = Setup {
-            plan: &plan,
-            topology: &self.topology,
-            host: HostCost::default(),
             codec: Some(CodecCost { encode_bytes_per_s: 180e9, decode_bytes_per_s: 260e9, launch_s: 20e-6 }),
             sizes: FrameSizes::Ratio(1.33),
-            durations: &durations,
-            iterations: 1,
-            capabilities: Capabilities {
-                readiness: Readiness::Completed,
-                transfer_order: TransferOrder::Machine,
-                timed: true,
-            },
-            faults: &[],
-            deadlines: None,
-            model: NetworkModel::MaxMin,
+            ..setup(&plan, &self.topology, &durations)
         };
         run(&setup, &|| true).unwrap()
     }

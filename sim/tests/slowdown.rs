@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
+use common::setup;
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, NetworkModel, Order, Protocol,
-    Rank, Readiness, Segment, Slot, Slowdown, Topology, TransferOrder, Work, plan,
+    Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Protocol, Rank, Segment, Slot,
+    Slowdown, Topology, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Span, Timeline};
@@ -66,21 +69,10 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
         link_bandwidths: [].into(),
     };
     let setup = Setup {
-        plan: &plan,
-        topology: &topology,
-        model: NetworkModel::MaxMin,
         host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },
         codec: Some(CODEC),
         sizes: if case.protocol == Protocol::Native { FrameSizes::None } else { FrameSizes::Ratio(1.25) },
-        durations: &durations,
-        iterations: 1,
-        capabilities: Capabilities {
-            readiness: Readiness::Completed,
-            transfer_order: TransferOrder::Machine,
-            timed: true,
-        },
-        faults: &[],
-        deadlines: None,
+        ..setup(&plan, &topology, &durations)
     };
     run(&setup, &|| true).unwrap()
 }

@@ -3,17 +3,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use common::setup;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CrossRail, Durations, Fabric, FatTree, Graph, GraphLink, HostCost, Job,
-    NetworkModel, Order, Pods, Protocol, Rail, Rank, Readiness, Segment, Slot, Topology, TransferOrder,
-    Uplink, Vertex, Work, plan,
+    Choice, CrossRail, Durations, Fabric, FatTree, Graph, GraphLink, Job, Order, Pods, Protocol, Rail, Rank,
+    Segment, Slot, Topology, Uplink, Vertex, Work, plan,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::run;
 
 /// Bytes from each rank to each other.
 const S: u64 = 1 << 20;
@@ -54,23 +56,8 @@ fn seconds(topology: &Topology, bytes: impl Fn(u32, u32) -> u64) -> f64 {
         codec: None,
     };
     let plan = plan(&job, &choice);
-    let setup = Setup {
-        plan: &plan,
-        topology,
-        model: NetworkModel::MaxMin,
-        host: HostCost::default(),
-        codec: None,
-        sizes: FrameSizes::None,
-        durations: &Durations::zeros(1, 1, ranks),
-        iterations: 1,
-        capabilities: Capabilities {
-            readiness: Readiness::Completed,
-            transfer_order: TransferOrder::Machine,
-            timed: true,
-        },
-        faults: &[],
-        deadlines: None,
-    };
+    let durations = Durations::zeros(1, 1, ranks);
+    let setup = setup(&plan, topology, &durations);
     run(&setup, &|| true).unwrap().iterations[0].length_s
 }
 

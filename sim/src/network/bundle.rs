@@ -5,12 +5,12 @@
 //! pushed once per pair of links, however many flows the pair has. Links that are far from full can be put to
 //! sleep: bundles that cross them stand apart, and nothing is pushed to them.
 
-use zipwire_schedule::LinkId;
+use zipwire_schedule::{LinkId, Route};
 
 use super::pairs::Pairs;
 
 /// The most links that a flow can cross: as many as a route has.
-pub(super) const MAX_HOPS: usize = 8;
+pub(super) const MAX_HOPS: usize = Route::MAX_LINKS;
 const NONE: u32 = u32::MAX;
 
 /// A bundle of several flows in the list of its bottleneck.

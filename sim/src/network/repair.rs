@@ -118,7 +118,7 @@ impl Filling {
     }
 
     /// The level of the link before a position; 0 at the bottom.
-    fn level_below(&self, position: usize) -> f64 {
+    pub(super) fn level_below(&self, position: usize) -> f64 {
         position.checked_sub(1).map_or(0.0, |below| self.levels[self.order[below] as usize])
     }
 

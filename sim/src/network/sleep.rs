@@ -57,10 +57,11 @@ impl Sleepers {
         }
     }
 
-    /// The factors by which the rates of flows have changed that have another bottleneck. Of a flow that has switched
-    /// more than once the first entry is right, and the others do no harm: a level between is no lower.
+    /// The factors by which the rates of flows have changed that have another bottleneck and have not gone since. Of a flow
+    /// that has switched more than once the first entry is right, and the others do no harm: a level between is no lower.
     pub(super) fn take_switched(&mut self, clocks: &Clocks, levels: &[f64]) -> impl Iterator<Item = f64> {
-        self.switched.drain(..).map(|(flow, old)| levels[clocks.bottleneck(flow) as usize] / old)
+        let active = self.switched.drain(..).filter(|&(flow, _)| clocks.is_active(flow));
+        active.map(|(flow, old)| levels[clocks.bottleneck(flow) as usize] / old)
     }
 
     fn put(&mut self, link: u32, room: f64) {
@@ -189,8 +190,7 @@ impl Filling {
             from = self.order.len();
             self.order.push(link);
         }
-        let below = to.checked_sub(1).map_or(0.0, |below| self.levels[self.order[below] as usize]);
-        self.levels[link as usize] = below;
+        self.levels[link as usize] = self.level_below(to);
         self.rotate(to, from, clocks, bundles);
         self.restart = self.restart.min(to as u32);
     }

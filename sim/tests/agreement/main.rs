@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../common/mod.rs"]
+mod common;
 #[path = "../oracle/filling.rs"]
 mod filling;
 mod ranks;
@@ -12,17 +14,17 @@ mod ranks;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use common::setup;
 use ndarray::Array2;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CrossRail, Durations, Fabric, FatTree, Flow, Graph, GraphLink, HostCost, Job, Lane,
-    NetworkModel, Order, Pace, Plan, Pods, Protocol, Rail, Rank, Readiness, Segment, Slot, Topology,
-    TransferOrder, Uplink, Vertex, Work, plan,
+    Choice, CrossRail, Durations, Fabric, FatTree, Flow, Graph, GraphLink, HostCost, Job, Lane, Order, Pace,
+    Plan, Pods, Protocol, Rail, Rank, Segment, Slot, Topology, Uplink, Vertex, Work, plan,
 };
-use zipwire_sim::{FrameSizes, Setup, run};
+use zipwire_sim::{Setup, run};
 use zipwire_traces::Timeline;
 
 use ranks::{Exchange, Phase, Transfer, play};
@@ -267,23 +269,7 @@ impl Case {
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);
         }
-        let setup = Setup {
-            plan,
-            topology: &self.topology,
-            host: self.host,
-            codec: None,
-            sizes: FrameSizes::None,
-            durations: &durations,
-            iterations: 1,
-            capabilities: Capabilities {
-                readiness: Readiness::Completed,
-                transfer_order: TransferOrder::Machine,
-                timed: true,
-            },
-            faults: &[],
-            deadlines: None,
-            model: NetworkModel::MaxMin,
-        };
+        let setup = Setup { host: self.host, ..setup(plan, &self.topology, &durations) };
         run(&setup, &|| true).unwrap()
     }
 

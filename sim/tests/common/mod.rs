@@ -1,0 +1,28 @@
+//! What simulations in tests have in common.
+
+use zipwire_schedule::{
+    Capabilities, Durations, HostCost, NetworkModel, Plan, Readiness, Topology, TransferOrder,
+};
+use zipwire_sim::{FrameSizes, Setup};
+
+/// One iteration of an uncoded plan without host costs and faults, as an executor would run it that completes ops and lets
+/// the machine order transfers.
+pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a Durations) -> Setup<'a> {
+    Setup {
+        plan,
+        topology,
+        model: NetworkModel::MaxMin,
+        host: HostCost::default(),
+        codec: None,
+        sizes: FrameSizes::None,
+        durations,
+        iterations: 1,
+        capabilities: Capabilities {
+            readiness: Readiness::Completed,
+            transfer_order: TransferOrder::Machine,
+            timed: true,
+        },
+        faults: &[],
+        deadlines: None,
+    }
+}
