@@ -1,6 +1,6 @@
 //! Unions of time intervals, and their lengths.
 
-/// Disjoint half-open intervals in order, in seconds.
+/// Disjoint half-open intervals in order, in seconds unless its user says otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Union {
     parts: Vec<(f64, f64)>,
@@ -19,6 +19,11 @@ impl Union {
             }
         }
         Self { parts }
+    }
+
+    /// Its intervals, in order.
+    pub(crate) fn parts(&self) -> &[(f64, f64)] {
+        &self.parts
     }
 
     /// Total length in seconds.

@@ -5,6 +5,7 @@ use zipwire_schedule::Lane;
 use super::by_rank::ByRank;
 use super::track::{Slice, nanoseconds};
 use crate::Span;
+use crate::interval::Union;
 use crate::series::Series;
 
 /// What ranks are counted in.
@@ -50,26 +51,20 @@ fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
         Lane::Tx | Lane::Rx => Some(2),
         Lane::Exchange => None,
     };
-    let (mut busy, mut edges) = (Vec::new(), Vec::new());
+    let mut edges = Vec::new();
     for rank in by_rank.ranks() {
-        busy.clear();
-        busy.extend(by_rank.spans(rank).filter_map(|span| {
-            let slice = Slice::unplaced(span, by_rank.timeline());
-            Some((state(span)?, slice.begin_ns, slice.end_ns))
-        }));
-        busy.sort_unstable();
-        for of_state in busy.chunk_by(|a, b| a.0 == b.0) {
-            let mut end_ns = i64::MIN;
-            for &(state, begin, end) in of_state {
-                if begin > end_ns {
-                    if end_ns > i64::MIN {
-                        edges.push((end_ns, state, -1));
-                    }
-                    edges.push((begin, state, 1));
-                }
-                end_ns = end_ns.max(end);
+        let mut busy: [Vec<(f64, f64)>; STATES.len()] = Default::default();
+        for span in by_rank.spans(rank) {
+            if let Some(state) = state(span) {
+                // Exact: a run is shorter than 2^53 ns.
+                let slice = Slice::unplaced(span, by_rank.timeline());
+                busy[state].push((slice.begin_ns as f64, slice.end_ns as f64));
             }
-            edges.push((end_ns, of_state[0].0, -1));
+        }
+        for (state, busy) in busy.into_iter().enumerate() {
+            for &(begin_ns, end_ns) in Union::of(busy).parts() {
+                edges.extend([(begin_ns as i64, state, 1), (end_ns as i64, state, -1)]);
+            }
         }
     }
     edges.sort_unstable();
