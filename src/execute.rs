@@ -7,13 +7,14 @@ use zipwire_kernels::Device;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::OpKind;
 use zipwire_schedule::{
-    Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Readiness,
+    Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Protocol, Readiness,
     RunFailure, TransferOrder,
 };
 use zipwire_sim::{FrameSizes, SimError, SizeCache, SizeError, SizeTable};
 use zipwire_traces::Timeline;
 
 use crate::memory::{self, Footprint, MemoryLimit};
+use crate::slots;
 use crate::{Cancel, Executor};
 
 /// What the simulator imitates: an executor that completes ops and lets the machine order transfers.
@@ -374,7 +375,7 @@ impl<'a> Prepared<'a> {
             codec: experiment.codec.as_ref().map(|choice| choice.cost),
             sizes,
             durations: &experiment.durations,
-            iterations: experiment.iterations,
+            iterations: 0..experiment.iterations,
             capabilities: SIMULATED,
             faults: trouble.faults,
             deadlines: trouble.deadlines,
@@ -401,7 +402,7 @@ impl<'a> Prepared<'a> {
             plan,
             payload: payload
                 .ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?,
-            iterations,
+            iterations: 0..iterations,
             stuck_after: threads::STUCK_AFTER,
             cores: cores(),
             pace,
@@ -467,13 +468,23 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
 }
 
 fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
-    let choice = Choice {
+    let choices: Vec<Choice> =
+        (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect();
+    zipwire_schedule::plan_each(&experiment.job, &choices.iter().collect::<Vec<_>>())
+}
+
+/// How a variant lets the call of a segment travel.
+pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
+    let is_speculative = variant.protocol == Protocol::Speculative;
+    Choice {
         protocol: variant.protocol,
         form: variant.form,
         layout: variant.layout,
         order: variant.order,
         window: variant.window,
         codec: experiment.codec.as_ref().map(|choice| choice.spec.clone()),
-    };
-    zipwire_schedule::plan(&experiment.job, &choice)
+        selection: variant.selection,
+        parts: variant.chunks,
+        slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
+    }
 }

@@ -17,6 +17,7 @@ mod memory;
 mod output;
 mod real_run;
 mod simd;
+mod slots;
 pub mod sweep;
 mod timelines;
 mod validate;

@@ -75,8 +75,8 @@ impl Footprint {
     pub(crate) fn of(experiment: &Experiment, variant: &Variant) -> Self {
         let stages = match variant.protocol {
             Protocol::Native => 1,
-            Protocol::SizeFirst => 2,
-            Protocol::StaticFirst => 3,
+            Protocol::SizeFirst | Protocol::InBand | Protocol::Speculative => 2,
+            Protocol::StaticFirst | Protocol::OverlapSizes => 3,
         };
         let ranks = u64::from(experiment.job.rank_count);
         let (mut ends, mut blocks) = (0, 0);

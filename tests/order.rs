@@ -21,7 +21,7 @@ fn timelines(scenario: &str, sets: &[&str]) -> Vec<Timeline> {
 
 /// Begin and end of all spans of a segment on a rank.
 fn extent(timeline: &Timeline, iteration: u32, rank: Rank, segment: &str) -> Option<(f64, f64)> {
-    let id = timeline.segments.iter().position(|&name| name == segment).unwrap();
+    let id = timeline.segments.iter().position(|name| **name == *segment).unwrap();
     let spans = timeline
         .spans
         .iter()
@@ -32,7 +32,10 @@ fn extent(timeline: &Timeline, iteration: u32, rank: Rank, segment: &str) -> Opt
 #[test]
 fn segments_of_a_layer_follow_one_another_on_every_rank() {
     for timeline in timelines("moe-zipf-1x4", &["compute.expert=30 us"]) {
-        assert_eq!(timeline.segments, ["skew", "dispatch", "expert-skew", "expert", "combine"]);
+        assert_eq!(
+            timeline.segments.iter().map(|name| &**name).collect::<Vec<_>>(),
+            ["skew", "dispatch", "expert-skew", "expert", "combine"]
+        );
         for iteration in 0..timeline.iterations.len() as u32 {
             for rank in (0..timeline.rank_count).map(Rank) {
                 let extents: Vec<(f64, f64)> = timeline

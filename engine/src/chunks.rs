@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 
+use zipwire_schedule::OpId;
 use zipwire_schedule::plan::{self, Batch, Exchange, OpKind, Program, Region};
-use zipwire_schedule::{OpId, Stage};
 use zipwire_traces::ChunkId;
 
 /// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
@@ -93,10 +93,10 @@ impl Chunks {
 fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
     match kind {
         OpKind::Encode(batch) => values(batch),
-        OpKind::Exchange(Exchange { stage: Stage::Raw, sends, .. }) => {
-            sends.iter().filter_map(|t| Some((t.chunk, t.content.region()?))).collect()
+        OpKind::Exchange(Exchange { sends, .. }) => {
+            sends.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
         }
-        OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
+        OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
     }
 }
 
@@ -104,10 +104,10 @@ fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
 fn received(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
     match kind {
         OpKind::Decode(batch) => values(batch),
-        OpKind::Exchange(Exchange { stage: Stage::Raw, receives, .. }) => {
-            receives.iter().filter_map(|t| Some((t.chunk, t.content.region()?))).collect()
+        OpKind::Exchange(Exchange { receives, .. }) => {
+            receives.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
         }
-        OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Encode(_) => Vec::new(),
+        OpKind::Compute(_) | OpKind::Encode(_) => Vec::new(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What ranks report when something is wrong: the same words on all executors.
 
+use std::sync::Arc;
+
 use std::time::{Duration, Instant};
 
 use zipwire_schedule::machine::Machine;
@@ -13,7 +15,7 @@ use crate::meeting::Meeting;
 /// Words for the failures of a plan with these segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Complaints<'a> {
-    pub(crate) segments: &'a [&'static str],
+    pub(crate) segments: &'a [Arc<str>],
 }
 
 impl Complaints<'_> {
@@ -47,7 +49,7 @@ impl Complaints<'_> {
     /// A transfer in a state that it cannot be in.
     pub(crate) fn confused(&self, machine: &Machine, key: &TransferKey, what: &str) -> Failure {
         let TransferKey { segment, stage, src, dst, tag } = key;
-        let segment = self.segments[segment.index()];
+        let segment = &self.segments[segment.index()];
         let detail =
             format!("{} transfer {tag} of {segment} from rank {src} to rank {dst} {what}", stage.name());
         failure(machine, None, FailureKind::Transport, detail)
@@ -55,7 +57,7 @@ impl Complaints<'_> {
 
     /// A chunk differs from what its origin had.
     pub(crate) fn altered(&self, machine: &Machine, op: Option<OpId>, chunk: &Chunk, offset: u64) -> Failure {
-        let segment = self.segments[chunk.id.segment.index()];
+        let segment = &self.segments[chunk.id.segment.index()];
         let src = chunk.id.chunk.origin;
         let detail = format!("byte {offset} of the {segment} chunk from rank {src} is not what was sent");
         failure(machine, op, FailureKind::Corrupt, detail)

@@ -1,7 +1,7 @@
 //! Why an executor does not take a plan.
 
 use zipwire_kernels::GpuError;
-use zipwire_schedule::{Order, Protocol};
+use zipwire_schedule::{Order, Stage};
 
 /// What keeps a plan from being run, found before anything runs.
 #[derive(Debug, thiserror::Error)]
@@ -12,16 +12,28 @@ pub enum EngineError {
     Gpu(#[from] GpuError),
     /// Frames of a layout that kernels do not have.
     #[error(
-        "the frames of protocol `{}` have the layout `compact`, for which there are no GPU kernels\n\
-         hint: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`", .0.name()
+        "the frames of protocol `{0}` have the layout `compact`, for which there are no GPU kernels\n\
+         hint: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`"
     )]
-    Layout(Protocol),
+    Layout(&'static str),
     /// An order that the executor cannot keep.
     #[error(
         "order `{}` lets peers or sizes decide what moves next, and here streams do: an exchange is queued as a whole\n\
          hint: `rotation` and `shifted-rounds` run on GPUs", .0.name()
     )]
     Order(Order),
+    /// Exchanges beside those of the main channel, or transfers that bring a size along with other bytes.
+    #[error(
+        "the {} exchange of segment {segment} runs beside others or brings sizes along, which needs streams and copies \
+         that this executor does not have yet\n\
+         hint: `native`, `static-first` and `size-first` with `layout = \"split\"` run on GPUs", .stage.name()
+    )]
+    Exchange {
+        /// The segment.
+        segment: u32,
+        /// What the exchange carries.
+        stage: Stage,
+    },
     /// Faults have times of the cluster.
     #[error(
         "faults happen in the time of the cluster, which the streams of GPUs do not keep\n\

@@ -59,7 +59,7 @@ impl<'a, B: Backend> Faulty<'a, B> {
                     let factor = self.faults.slowness(machine.program().rank);
                     (factor - 1.0) * (completion.end_s - completion.begin_s)
                 }
-                Lane::Exchange | Lane::Tx | Lane::Rx => 0.0,
+                _ => 0.0,
             },
             Outcome::Transfer(id, _) => match self.faults.fate(&machine.key(*id)) {
                 Some(fate) if fate.is_dropped => return None,

@@ -9,7 +9,7 @@ use zipwire_codec::DType;
 use zipwire_engine::threads::{Report, Setup, run};
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
-    Choice, FailureKind, Form, Job, Order, Protocol, Rank, RunFailure, Segment, Slot, Work, plan,
+    Choice, FailureKind, Form, Job, Protocol, Rank, RunFailure, Segment, Slot, Work, plan,
 };
 use zipwire_traces::{Payload, Rows};
 
@@ -18,19 +18,16 @@ const SHARD: u64 = 20_000;
 
 /// A phase, the call, and the same call once more over the same memory.
 fn twice(work: &Work, protocol: Protocol, form: Form) -> Plan {
-    let phase = || Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
+    let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
     let segments = vec![
-        Segment { name: "before", work: phase() },
-        Segment { name: "first", work: work.clone() },
-        Segment { name: "between", work: phase() },
-        Segment { name: "second", work: work.clone() },
+        Segment::new("before", phase()),
+        Segment::new("first", work.clone()),
+        Segment::new("between", phase()),
+        Segment::new("second", work.clone()),
     ];
     let job = Job { name: "twice", rank_count: RANKS, slots: vec!["input", "output"], segments };
     let codec = Some("window7".parse().unwrap());
-    plan(
-        &job,
-        &Choice { protocol, form: Some(form), layout: None, order: Order::Rotation, window: None, codec },
-    )
+    plan(&job, &Choice { form: Some(form), ..Choice::of(protocol, codec) })
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {
@@ -49,7 +46,7 @@ fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
     let setup = Setup {
         plan,
         payload: &payload,
-        iterations: 2,
+        iterations: 0..2,
         stuck_after,
         cores: 2,
         pace: None,
@@ -105,8 +102,8 @@ fn failure(
 /// Sends what lies elsewhere in the same buffer.
 fn misplace(exchange: &mut Exchange) {
     match &mut exchange.sends[0].content {
-        Content::Whole(region) | Content::Prefix(region, _) => region.offset += 2,
-        Content::Size(size) => panic!("size {size} is in no buffer"),
+        Content::Values(region) | Content::Prefix(region, _) => region.offset += 2,
+        content => panic!("nothing to tamper with in {content:?}"),
     }
 }
 
@@ -126,7 +123,7 @@ fn a_block_that_is_handed_on_wrongly_is_noticed() {
 fn a_block_that_takes_the_place_of_another_is_noticed() {
     // In its third step rank 1 hands on the shard of rank 0 once more instead of that of rank 3.
     let error = failure(&all_gather([SHARD; 4]), Protocol::Native, Form::Exact, 2, |exchange| {
-        let Content::Whole(region) = &mut exchange.sends[0].content else { panic!("raw shards are whole") };
+        let Content::Values(region) = &mut exchange.sends[0].content else { panic!("raw shards are whole") };
         region.offset = 0;
     });
     assert!(error.to_string().contains("of the second chunk from rank 3 is not what was sent"), "{error}");

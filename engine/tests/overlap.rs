@@ -19,12 +19,12 @@ use zipwire_traces::{Payload, Rows, Timeline};
 fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let bytes = Array2::from_elem((2, 2), 400_000);
     let call = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
-    let work = Work::Compute { reads: Vec::new(), writes: vec![Slot(2)] };
-    let segments = vec![Segment { name: "work", work }, Segment { name: "call", work: call }];
+    let work = Work::Compute { phase: "work", reads: Vec::new(), writes: vec![Slot(2)] };
+    let segments = vec![Segment::new("work", work), Segment::new("call", call)];
     let job = Job { name: "beside", rank_count: 2, slots: vec!["in", "out", "own"], segments };
     let codec = (protocol != Protocol::Native).then(|| "window7".parse().unwrap());
     let order = Order::Rotation;
-    let plan = plan(&job, &Choice { protocol, form: None, layout: None, order, window: None, codec });
+    let plan = plan(&job, &Choice { order, ..Choice::of(protocol, codec) });
     let mut durations = Durations::zeros(1, 2, 2);
     (0..2).for_each(|rank| durations.set(0, 0, Rank(rank), 0.1));
     let topology = Topology {
@@ -45,7 +45,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let setup = Setup {
         plan: &plan,
         payload: &Payload::new(7, vec![Arc::clone(&rows), rows]),
-        iterations: 1,
+        iterations: 0..1,
         stuck_after: STUCK_AFTER,
         cores: 2,
         pace: Some(&pace),

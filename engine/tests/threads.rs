@@ -9,23 +9,20 @@ use std::time::{Duration, Instant};
 use common::{RANKS, exchange, job, payload, payload_of, tamper};
 use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
 use zipwire_schedule::plan::{Content, OpKind, Plan};
-use zipwire_schedule::{Choice, FailureKind, Order, Protocol, RunFailure, plan};
+use zipwire_schedule::{Choice, FailureKind, Protocol, RunFailure, plan};
 use zipwire_traces::Payload;
 
 /// Dispatch, compute, combine among four ranks.
 fn layer(protocol: Protocol) -> Plan {
     let codec = Some("window7".parse().unwrap());
-    plan(
-        &job(),
-        &Choice { protocol, form: None, layout: None, order: Order::Rotation, window: Some(2), codec },
-    )
+    plan(&job(), &Choice { window: Some(2), ..Choice::of(protocol, codec) })
 }
 
 fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
     let setup = Setup {
         plan,
         payload,
-        iterations: 3,
+        iterations: 0..3,
         stuck_after,
         cores: 2,
         pace: None,
@@ -96,7 +93,7 @@ fn a_frame_of_another_chunk_is_corrupt() {
 fn ends_that_disagree_about_the_length_are_corrupt() {
     let mut plan = layer(Protocol::Native);
     tamper(&mut plan, 0, 0, |kind| {
-        let Content::Whole(region) = &mut exchange(kind).sends[0].content else {
+        let Content::Values(region) = &mut exchange(kind).sends[0].content else {
             panic!("raw chunks are whole")
         };
         region.len -= 2;
@@ -137,7 +134,7 @@ fn cancelling_ends_all() {
     let setup = Setup {
         plan: &plan,
         payload: &payload,
-        iterations: u32::MAX,
+        iterations: 0..u32::MAX,
         stuck_after: STUCK_AFTER,
         cores: 2,
         pace: None,

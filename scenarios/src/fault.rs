@@ -49,7 +49,7 @@ impl Kind {
             needed("src", "sender", rank()),
             needed("dst", "receiver, another rank", rank()),
             optional("segment", "the collective call; any by default", string()),
-            optional("stage", "what the exchange carries; anything by default", names(STAGES.map(Stage::name))),
+            optional("stage", "what the exchange carries; anything by default", names(Stage::ALL.map(Stage::name))),
         ];
         #[rustfmt::skip]
         let own = match self {
@@ -77,8 +77,6 @@ const DEADLINE_KEYS: &[&str] = &["slack", "floor"];
 
 /// How many times as long a slow rank may take, and deadlines may be.
 const FACTOR_LIMITS: RangeInclusive<f64> = 1.0..=1e6;
-
-const STAGES: [Stage; 4] = [Stage::Raw, Stage::Sizes, Stage::Static, Stage::Dynamic];
 
 /// Most faults of a scenario.
 const LIMIT: usize = 1000;
@@ -164,9 +162,9 @@ fn site(table: &Reader<'_>, job: &Job, src: Rank, dst: Rank) -> Result<TransferS
         return Err(dst.error(Problem::SelfFault { rank: src.0 }));
     }
     let calls = (0..).zip(&job.segments).filter(|(_, segment)| !matches!(segment.work, Work::Compute { .. }));
-    let names: Vec<(&'static str, SegmentId)> =
-        calls.map(|(index, segment)| (segment.name, SegmentId(index))).collect();
+    let names: Vec<(&str, SegmentId)> =
+        calls.map(|(index, segment)| (&*segment.name, SegmentId(index))).collect();
     let segment = table.get("segment").map(|field| field.choice("collective call", &names, |(name, _)| name));
-    let stage = table.get("stage").map(|field| field.choice("stage", &STAGES, Stage::name));
+    let stage = table.get("stage").map(|field| field.choice("stage", &Stage::ALL, Stage::name));
     Ok(TransferSite { src, dst, segment: segment.transpose()?.map(|(_, id)| id), stage: stage.transpose()? })
 }

@@ -133,11 +133,11 @@ impl<'a> Field<'a> {
     }
 
     /// One of the names of `all`.
-    pub(crate) fn choice<T: Copy>(
+    pub(crate) fn choice<'n, T: Copy>(
         &self,
         what: &'static str,
         all: &[T],
-        name: impl Fn(T) -> &'static str,
+        name: impl Fn(T) -> &'n str,
     ) -> Result<T> {
         let text = self.string()?;
         all.iter().copied().find(|&item| name(item) == text).ok_or_else(|| {

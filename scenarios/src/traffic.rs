@@ -1,5 +1,7 @@
 //! How much a job moves, and how unevenly: what a report says about a workload before anything runs.
 
+use std::sync::Arc;
+
 use zipwire_schedule::{Job, Work};
 
 /// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that
@@ -7,7 +9,7 @@ use zipwire_schedule::{Job, Work};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// Name of the segment.
-    pub segment: &'static str,
+    pub segment: Arc<str>,
     /// Bytes that each rank sends to others.
     pub sent: Vec<u64>,
     /// Bytes that each rank receives from others.
@@ -20,12 +22,13 @@ impl Traffic {
     /// One entry per communication segment of a job, in order.
     pub fn of(job: &Job) -> Vec<Self> {
         let segments = job.segments.iter();
-        segments.filter_map(|segment| Self::of_work(segment.name, &segment.work, job.rank_count)).collect()
+        segments.filter_map(|segment| Self::of_work(&segment.name, &segment.work, job.rank_count)).collect()
     }
 
-    fn of_work(segment: &'static str, work: &Work, ranks: u32) -> Option<Self> {
+    fn of_work(segment: &Arc<str>, work: &Work, ranks: u32) -> Option<Self> {
         let zeros = vec![0; ranks as usize];
-        let mut traffic = Self { segment, sent: zeros.clone(), received: zeros, transfers: 0 };
+        let mut traffic =
+            Self { segment: Arc::clone(segment), sent: zeros.clone(), received: zeros, transfers: 0 };
         match work {
             Work::Compute { .. } => return None,
             Work::AllToAll { bytes, .. } => {

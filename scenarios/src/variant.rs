@@ -1,16 +1,18 @@
 //! `[[variant]]`: the ways to do the same work that a run compares.
 
 use zipwire_codec::Layout;
-use zipwire_schedule::{Form, Job, Order, Protocol, Work};
+use zipwire_schedule::{Form, Job, Order, Protocol, Selection, Work};
 
 use crate::document::Place;
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Rule, Schema, array, count, names, needed, optional, table};
+use crate::schema::{
+    Condition, Rule, Schema, array, bytes, count, integer, names, needed, number, optional, table,
+};
 
 /// One way to do the work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
     /// Unique in its scenario.
     pub name: String,
@@ -25,6 +27,30 @@ pub struct Variant {
     /// Open sends of a rank, and open receives, from 1 to ranks - 1; `None` leaves them to the order, which bounds them
     /// only as `shifted-rounds`.
     pub window: Option<u32>,
+    /// Which pieces its codec codes.
+    pub selection: Selection,
+    /// In how many parts a call is coded, at least 1.
+    pub chunks: u32,
+    /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
+    pub slot: Option<f64>,
+}
+
+/// What a coded variant codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compress {
+    All,
+    InterNode,
+}
+
+impl Compress {
+    const ALL: [Self; 2] = [Self::All, Self::InterNode];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::InterNode => "inter-node",
+        }
+    }
 }
 
 /// A variant and what errors about it point at.
@@ -33,13 +59,22 @@ pub(crate) struct Placed {
     pub(crate) protocol: Place,
 }
 
-const KEYS: &[&str] = &["name", "protocol", "form", "layout", "order", "window"];
+const KEYS: &[&str] =
+    &["name", "protocol", "form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot"];
+
+/// Keys that say what a codec does with a call.
+const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "chunks"];
+
+/// Most parts of a call.
+const CHUNK_LIMIT: u32 = 64;
+/// Largest slot: codecs have room for little more than the values.
+const SLOT_LIMIT: f64 = 2.0;
 
 /// Most variants of a scenario.
 const LIMIT: usize = 1000;
 
 /// Reads the array of tables; without one there is a single variant, `native`.
-pub(crate) fn read(field: Option<&Field<'_>>, job: &Job) -> Result<Vec<Placed>> {
+pub(crate) fn read(field: Option<&Field<'_>>, job: &Job, gpus_per_node: u32) -> Result<Vec<Placed>> {
     let items = match field {
         Some(field) => field.array()?,
         None => Vec::new(),
@@ -55,7 +90,7 @@ pub(crate) fn read(field: Option<&Field<'_>>, job: &Job) -> Result<Vec<Placed>> 
     let mut variants: Vec<Placed> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
-        let (placed, name) = read_one(item, job)?;
+        let (placed, name) = read_one(item, job, gpus_per_node)?;
         if let Some(index) = variants.iter().position(|other| other.variant.name == placed.variant.name) {
             let problem = Problem::DuplicateVariant { name: placed.variant.name };
             return Err(problem.at(name).with(names[index].clone(), "the first one"));
@@ -76,10 +111,13 @@ pub(crate) fn default() -> Variant {
         layout: None,
         order: Order::default(),
         window: None,
+        selection: Selection::default(),
+        chunks: 1,
+        slot: None,
     }
 }
 
-fn read_one(item: &Field<'_>, job: &Job) -> Result<(Placed, Place)> {
+fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, Place)> {
     let table = item.table(KEYS)?;
     let name = table.need("name", "\"native\"")?;
     let protocol_field = table.get("protocol");
@@ -97,8 +135,14 @@ fn read_one(item: &Field<'_>, job: &Job) -> Result<(Placed, Place)> {
         table.refuse("window", reason)?;
     }
     let form = read_form(&table, job, protocol)?;
-    if protocol != Protocol::SizeFirst {
-        table.refuse("layout", "only frames of `size-first` can have several layouts")?;
+    if !protocol.takes_layout() {
+        table.refuse("layout", "only frames of `size-first` and `speculative` can have several layouts")?;
+    }
+    if !protocol.is_coded() {
+        CODING_KEYS.iter().try_for_each(|key| table.refuse(key, "`native` codes nothing"))?;
+    }
+    if protocol != Protocol::Speculative {
+        table.refuse("slot", "only `speculative` has slots")?;
     }
     let layout =
         table.get("layout").map(|field| field.choice("layout", &Layout::ALL, Layout::name)).transpose()?;
@@ -110,8 +154,24 @@ fn read_one(item: &Field<'_>, job: &Job) -> Result<(Placed, Place)> {
         table.refuse("window", "the window of `shifted-rounds` is 1")?;
     }
     let window = table.get("window").map(|field| field.integer_u32(1..=job.rank_count - 1)).transpose()?;
-    let variant = Variant { name: name.name()?, protocol, form, layout, order, window };
-    Ok((Placed { variant, protocol: blamed.place() }, name.place()))
+    let (name_field, name) = (&name, name.name()?);
+    let selection = read_selection(&table, gpus_per_node)?;
+    let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
+    let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
+    let variant = Variant { name, protocol, form, layout, order, window, selection, chunks, slot };
+    Ok((Placed { variant, protocol: blamed.place() }, name_field.place()))
+}
+
+fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
+    let compress = table
+        .get("compress")
+        .map(|field| field.choice("part of the traffic", &Compress::ALL, Compress::name));
+    let least_bytes = table.get("raw_below").map_or(Ok(0), |field| field.bytes(0))?;
+    let ranks_per_node = match compress.transpose()? {
+        Some(Compress::InterNode) => Some(gpus_per_node),
+        Some(Compress::All) | None => None,
+    };
+    Ok(Selection { least_bytes, ranks_per_node })
 }
 
 /// What [`read`] reads.
@@ -123,14 +183,24 @@ pub(crate) fn schema() -> Schema {
         optional("form", "how the blocks of an All-Gather or a broadcast travel; `exact` or `tree` by default", names(Form::ALL.map(Form::name))),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
+        optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
+        optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
+        optional("chunks", "in how many parts a call is coded, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
+        optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
     ];
     let one_open = Condition::Is("order", names([Order::ShiftedRounds.name()]));
-    let others = Protocol::ALL.into_iter().filter(|protocol| *protocol != Protocol::SizeFirst);
-    let one_layout = Condition::Is("protocol", names(others.map(Protocol::name)));
-    let table = table(KEYS, keys).when(one_open, Rule::Refuses(&["window"]));
-    let table = table.when(one_layout, Rule::Refuses(&["layout"]));
-    array(table.when(Condition::Lacks("protocol"), Rule::Refuses(&["layout"]))).at_most(LIMIT)
+    let those = |filter: fn(&Protocol) -> bool| {
+        Condition::Is("protocol", names(Protocol::ALL.into_iter().filter(filter).map(Protocol::name)))
+    };
+    let table = table(KEYS, keys)
+        .when(one_open, Rule::Refuses(&["window"]))
+        .when(those(|protocol| !protocol.takes_layout()), Rule::Refuses(&["layout"]))
+        .when(those(|protocol| !protocol.is_coded()), Rule::Refuses(&CODING_KEYS))
+        .when(those(|protocol| *protocol != Protocol::Speculative), Rule::Refuses(&["slot"]))
+        .when(Condition::Lacks("protocol"), Rule::Refuses(&["layout", "slot"]))
+        .when(Condition::Lacks("protocol"), Rule::Refuses(&CODING_KEYS));
+    array(table).at_most(LIMIT)
 }
 
 /// The form, if the workload's calls have several and one is named. Refuses what the form makes meaningless.

@@ -8,11 +8,11 @@ use common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
 use ndarray::{Array2, array};
 use zipwire_codec::DType;
 use zipwire_scenarios::{Experiment, Source, Variant, load};
-use zipwire_schedule::{Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Slot, Work};
+use zipwire_schedule::{Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Selection, Slot, Work};
 use zipwire_traces::ChunkId;
 
 fn bytes<'a>(job: &'a Job, segment: &str) -> &'a Array2<u64> {
-    let segment = job.segments.iter().find(|candidate| candidate.name == segment).unwrap();
+    let segment = job.segments.iter().find(|candidate| *candidate.name == *segment).unwrap();
     match &segment.work {
         Work::AllToAll { bytes, .. } => bytes,
         other => panic!("{other:?} is no All-to-All"),
@@ -63,7 +63,7 @@ fn recorded_trace_holds_for_every_rank() {
 fn moe_is_dispatch_expert_combine() {
     let job = set(&[]).job;
     assert_eq!(job.slots, ["tokens", "expert", "combined"]);
-    let names: Vec<&str> = job.segments.iter().map(|segment| segment.name).collect();
+    let names: Vec<&str> = job.segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(names, ["dispatch", "expert", "combine"]);
     let [dispatch, expert, combine] = &job.segments[..] else { unreachable!() };
     let io = |work: &Work| match work {
@@ -71,7 +71,10 @@ fn moe_is_dispatch_expert_combine() {
         other => panic!("{other:?} is no All-to-All"),
     };
     assert_eq!(io(&dispatch.work), (DType::Bf16, Slot(0), Slot(1)));
-    assert_eq!(expert.work, Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] });
+    assert_eq!(
+        expert.work,
+        Work::Compute { phase: "expert", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] }
+    );
     assert_eq!(io(&combine.work), (DType::Bf16, Slot(1), Slot(2)));
     for row in bytes(&job, "dispatch").rows() {
         assert_eq!(row.sum(), 64 * 2 * 512);
@@ -93,7 +96,7 @@ fn expert_time_follows_the_tokens() {
 fn skew_comes_before_each_phase_and_is_drawn_anew() {
     let skewed = "workload.skew={ base = \"1 ms\", per_compute = 0.5 }";
     let experiment = set(&[skewed, "compute.expert=4 ms", "iterations=500"]);
-    let names: Vec<&str> = experiment.job.segments.iter().map(|segment| segment.name).collect();
+    let names: Vec<&str> = experiment.job.segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(names, ["skew", "dispatch", "expert-skew", "expert", "combine"]);
     let mean = |experiment: &Experiment, segment| {
         let draws = (0..2000).map(|i| experiment.durations.get(i / 4, segment, Rank(i % 4)));
@@ -105,7 +108,7 @@ fn skew_comes_before_each_phase_and_is_drawn_anew() {
     assert_ne!(experiment.durations.get(0, 0, Rank(0)), experiment.durations.get(1, 0, Rank(0)));
 
     let without_expert = set(&[skewed]);
-    let names: Vec<&str> = without_expert.job.segments.iter().map(|segment| segment.name).collect();
+    let names: Vec<&str> = without_expert.job.segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(names, ["skew", "dispatch", "expert", "combine"]);
 }
 
@@ -136,7 +139,7 @@ fn presets_take_overrides() {
     let sent = |model: &str| set(&[&format!("workload.model={model}")]).traffic();
     let full = sent("qwen3-235b-a22b");
     let small = sent("{ preset = \"qwen3-235b-a22b\", tokens_per_rank = 16 }");
-    assert_eq!(full[0].segment, "dispatch");
+    assert_eq!(&*full[0].segment, "dispatch");
     let raw = |tokens: u64| 4 * tokens * 8 * 4096 * 2;
     // A quarter of the tokens stays at home, up to the noise of the draws.
     let share = |total: u64, tokens| total as f64 / raw(tokens) as f64;
@@ -241,6 +244,9 @@ fn one_node_needs_no_network_between_nodes() {
         layout: None,
         order: Order::Rotation,
         window: None,
+        selection: Selection::default(),
+        chunks: 1,
+        slot: None,
     };
     assert_eq!(experiment.variants, [native]);
     assert!(experiment.payload.is_some() && experiment.codec.is_none());
@@ -307,7 +313,7 @@ fn flows_inline_and_in_files() {
 fn traffic_leaves_out_what_stays_at_home() {
     let text = "kind = \"collective\"\ncollective = \"all-to-all\"\nmatrix = [[9998, 6, 0, 0], [0, 2, 0, 2], [0, 0, 0, 0], [0, 0, 0, 0]]";
     let traffic = &Folder::new().load(&flat(text)).traffic()[0];
-    assert_eq!((traffic.segment, traffic.total(), traffic.transfers), ("all-to-all", 8, 2));
+    assert_eq!((&*traffic.segment, traffic.total(), traffic.transfers), ("all-to-all", 8, 2));
     assert_eq!((&traffic.sent[..], &traffic.received[..]), (&[6, 2, 0, 0][..], &[0, 6, 0, 2][..]));
     assert_eq!(traffic.imbalance(), 3.0);
 }
@@ -339,7 +345,7 @@ fn an_all_gather_is_what_each_rank_contributes() {
     let Work::AllGather { bytes, .. } = &equal.job.segments[0].work else { panic!("an All-Gather") };
     assert_eq!(bytes, &[1024; 4], "not divided among the ranks");
     let traffic = &equal.traffic()[0];
-    assert_eq!((traffic.segment, traffic.transfers, traffic.total()), ("all-gather", 12, 12 * 1024));
+    assert_eq!((&*traffic.segment, traffic.transfers, traffic.total()), ("all-gather", 12, 12 * 1024));
     let uneven = workload("collective = \"all-gather\"\nbytes = [2, \"1 KiB\", 0, 6]");
     let traffic = &uneven.traffic()[0];
     assert_eq!((&traffic.sent[..], traffic.transfers), (&[6, 3072, 0, 18][..], 9));
@@ -352,7 +358,7 @@ fn a_broadcast_is_from_its_root() {
     for (text, root) in [("", 0), ("\nroot = 3", 3)] {
         let experiment = workload(&format!("collective = \"broadcast\"\nbytes = \"1 KiB\"{text}"));
         let traffic = &experiment.traffic()[0];
-        assert_eq!((traffic.segment, traffic.sent[root], traffic.total()), ("broadcast", 3072, 3072));
+        assert_eq!((&*traffic.segment, traffic.sent[root], traffic.total()), ("broadcast", 3072, 3072));
         assert_eq!((traffic.received[root], traffic.transfers), (0, 3));
     }
 }

@@ -133,7 +133,7 @@ fn smoke_scenarios_cover_the_language() {
                 }
             }
             match &segment.work {
-                Work::Compute { .. } => covered.insert(segment.name.to_owned()),
+                Work::Compute { .. } => covered.insert(segment.name.to_string()),
                 Work::AllToAll { bytes, .. } => {
                     bytes.indexed_iter().any(|((src, dst), &bytes)| src != dst && bytes == 0)
                         && covered.insert("empty pair".to_owned())
@@ -206,7 +206,7 @@ fn quickstart_is_what_its_comment_says() {
     assert_eq!((experiment.seed, experiment.iterations), (7, 3));
     let names: Vec<&str> = experiment.variants.iter().map(|variant| variant.name.as_str()).collect();
     assert_eq!(names, ["native", "size-first", "static-first"]);
-    let segments: Vec<&str> = experiment.job.segments.iter().map(|segment| segment.name).collect();
+    let segments: Vec<&str> = experiment.job.segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(segments, ["dispatch", "expert", "combine"]);
     let Work::AllToAll { bytes, .. } = &experiment.job.segments[0].work else {
         panic!("dispatch communicates")

@@ -141,7 +141,7 @@ fn blame(
 fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
     let op = &plan.programs[rank.index()].ops[op.index()];
     let SegmentId(segment) = op.segment;
-    let segment = plan.segments[segment as usize];
+    let segment = &*plan.segments[segment as usize];
     match &op.kind {
         OpKind::Exchange(exchange) => format!("{} exchange of {segment}", exchange.stage.name()),
         kind if kind.name() == segment => segment.to_owned(),

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::plan::{Buffer, Maximum, Op, OpKind, Program, Region};
-use crate::{BufferId, OpId, Rank, SegmentId, SizeId, Stage};
+use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
 ///
 /// An op depends on the last writers of what it reads, on the last writers and readers of what it writes, on
 /// the definers of sizes that it uses (of all operands, if such a size is a maximum), and, if it is an exchange, on the
-/// previous exchange: a rank opens an exchange when its previous one has completed. Compute phases follow one another
-/// likewise. Sizes are in no buffer: an exchange of sizes also depends on the last compute phase that claimed all
-/// buffers, so that a rank is in no collective during a phase that leaves no room for one.
+/// previous exchange of its channel: a rank opens an exchange when its previous one there has completed. Compute phases
+/// follow one another likewise. Sizes are in no buffer: an exchange of sizes also depends on the last exclusive compute
+/// phase, so that a rank is in no collective of the main channel during one.
 #[derive(Debug)]
 pub struct ProgramBuilder {
     program: Program,
@@ -20,10 +20,10 @@ pub struct ProgramBuilder {
     readers: Accesses,
     /// The ops that define each size; for a maximum, those that define its operands.
     definers: Vec<Vec<OpId>>,
-    last_exchange: Option<OpId>,
+    last_exchanges: [Option<OpId>; Channel::ALL.len()],
     last_compute: Option<OpId>,
-    /// The last compute phase that claimed all memory.
-    last_claim: Option<OpId>,
+    /// The last exclusive compute phase.
+    last_exclusive: Option<OpId>,
 }
 
 impl ProgramBuilder {
@@ -41,9 +41,9 @@ impl ProgramBuilder {
             writers: Accesses::default(),
             readers: Accesses::default(),
             definers: Vec::new(),
-            last_exchange: None,
+            last_exchanges: [None; Channel::ALL.len()],
             last_compute: None,
-            last_claim: None,
+            last_exclusive: None,
         }
     }
 
@@ -118,15 +118,14 @@ impl ProgramBuilder {
         deps.extend(kind.uses().iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
-                deps.extend(self.last_exchange.replace(id));
-                deps.extend(self.last_claim.filter(|_| exchange.stage == Stage::Sizes));
+                deps.extend(self.last_exchanges[exchange.channel as usize].replace(id));
+                let waits = exchange.stage == Stage::Sizes && !exchange.channel.is_background();
+                deps.extend(self.last_exclusive.filter(|_| waits));
             }
-            OpKind::Compute(_) => {
+            OpKind::Compute(compute) => {
                 deps.extend(self.last_compute.replace(id));
-                let buffers = (0..count(self.program.buffers.len())).map(BufferId);
-                let mut memory = buffers.map(|buffer| self.whole(buffer)).filter(|region| region.len > 0);
-                if memory.all(|region| is_covered(&region, &writes)) {
-                    self.last_claim = Some(id);
+                if compute.is_exclusive {
+                    self.last_exclusive = Some(id);
                 }
             }
             OpKind::Encode(_) | OpKind::Decode(_) => {}
@@ -225,12 +224,6 @@ fn union(mut regions: Vec<Region>) -> Vec<Region> {
     merged
 }
 
-/// Whether one region of a union covers `region`.
-fn is_covered(region: &Region, union: &[Region]) -> bool {
-    let after = union.partition_point(|other| (other.buffer, other.offset) <= (region.buffer, region.offset));
-    after.checked_sub(1).is_some_and(|index| union[index].covers(region))
-}
-
 fn count(n: usize) -> u32 {
     u32::try_from(n).expect("programs are counted in 32 bits")
 }
@@ -243,7 +236,8 @@ mod tests {
     use crate::plan::Compute;
 
     fn touch(reads: &[Region], writes: &[Region]) -> OpKind {
-        OpKind::Compute(Compute { name: "touch", reads: reads.to_vec(), writes: writes.to_vec() })
+        let (reads, writes) = (reads.to_vec(), writes.to_vec());
+        OpKind::Compute(Compute { name: "touch", reads, writes, is_exclusive: false })
     }
 
     /// Dependencies of the last op.

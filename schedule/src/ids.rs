@@ -56,8 +56,14 @@ pub enum Lane {
     Compute,
     /// Encode and decode.
     Codec,
-    /// Open exchanges: from the call to its completion, waiting included.
+    /// Open exchanges of the main channel: from the call to its completion, waiting included.
     Exchange,
+    /// Open exchanges of the main channel's control channel.
+    Control,
+    /// Open exchanges of the background channel.
+    Background,
+    /// Open exchanges of the background channel's control channel.
+    BackgroundControl,
     /// Transfers that leave this rank, from the start of their latency.
     Tx,
     /// Transfers that arrive at this rank.
@@ -66,7 +72,21 @@ pub enum Lane {
 
 impl Lane {
     /// All lanes, in the order in which timelines show them.
-    pub const ALL: [Self; 5] = [Self::Compute, Self::Codec, Self::Exchange, Self::Tx, Self::Rx];
+    pub const ALL: [Self; 8] = [
+        Self::Compute,
+        Self::Codec,
+        Self::Exchange,
+        Self::Control,
+        Self::Background,
+        Self::BackgroundControl,
+        Self::Tx,
+        Self::Rx,
+    ];
+
+    /// Whether open exchanges occupy it.
+    pub fn is_exchange(self) -> bool {
+        matches!(self, Self::Exchange | Self::Control | Self::Background | Self::BackgroundControl)
+    }
 
     /// Lower-case name, as timelines and files show it.
     pub fn name(self) -> &'static str {
@@ -74,9 +94,56 @@ impl Lane {
             Self::Compute => "compute",
             Self::Codec => "codec",
             Self::Exchange => "exchange",
+            Self::Control => "control",
+            Self::Background => "background",
+            Self::BackgroundControl => "background control",
             Self::Tx => "tx",
             Self::Rx => "rx",
         }
+    }
+}
+
+/// What exchanges follow one another on: a rank opens an exchange when its previous one on the same channel has completed.
+/// A communicator of the library each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Channel {
+    /// Collectives that the model waits for.
+    #[default]
+    Main,
+    /// Sizes that travel beside the sections of the main channel.
+    Control,
+    /// Collectives that run beside those of the main channel: gradients, prefetched parameters.
+    Background,
+    /// Sizes that travel beside the sections of the background channel.
+    BackgroundControl,
+}
+
+impl Channel {
+    /// All channels.
+    pub const ALL: [Self; 4] = [Self::Main, Self::Control, Self::Background, Self::BackgroundControl];
+
+    /// The lane of its exchanges.
+    pub fn lane(self) -> Lane {
+        match self {
+            Self::Main => Lane::Exchange,
+            Self::Control => Lane::Control,
+            Self::Background => Lane::Background,
+            Self::BackgroundControl => Lane::BackgroundControl,
+        }
+    }
+
+    /// The channel on which sizes travel beside its sections.
+    #[must_use]
+    pub fn control(self) -> Self {
+        match self {
+            Self::Main | Self::Control => Self::Control,
+            Self::Background | Self::BackgroundControl => Self::BackgroundControl,
+        }
+    }
+
+    /// Whether it is for collectives that run beside those that the model waits for.
+    pub fn is_background(self) -> bool {
+        matches!(self, Self::Background | Self::BackgroundControl)
     }
 }
 
@@ -91,9 +158,17 @@ pub enum Stage {
     Static,
     /// Dynamic sections: the variable part of a `split` frame, or a whole `compact` frame.
     Dynamic,
+    /// Static sections and as much of the dynamic ones as their slots hold, with the sizes of these.
+    Slots,
+    /// What of dynamic sections the slots could not hold.
+    Overflow,
 }
 
 impl Stage {
+    /// All stages.
+    pub const ALL: [Self; 6] =
+        [Self::Raw, Self::Sizes, Self::Static, Self::Dynamic, Self::Slots, Self::Overflow];
+
     /// Lower-case name, as timelines and files show it.
     pub fn name(self) -> &'static str {
         match self {
@@ -101,6 +176,8 @@ impl Stage {
             Self::Sizes => "sizes",
             Self::Static => "static",
             Self::Dynamic => "dynamic",
+            Self::Slots => "slots",
+            Self::Overflow => "overflow",
         }
     }
 }

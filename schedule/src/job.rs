@@ -1,9 +1,11 @@
 //! What an iteration does, before a protocol is chosen: the input of every planner.
 
+use std::sync::Arc;
+
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::{Form, Rank};
+use crate::{Channel, Form, Rank};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,10 +34,25 @@ impl Slot {
 /// One compute phase or one collective call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
-    /// Low-cardinality name, unique in its job: `skew`, `dispatch`, `expert`, `combine`.
-    pub name: &'static str,
+    /// Name, unique in its job: `dispatch`, `layer 3 combine`.
+    pub name: Arc<str>,
     /// What it does.
     pub work: Work,
+    /// The channel of its exchanges: [`Channel::Main`] or [`Channel::Background`]. Compute phases have none and ignore it.
+    pub channel: Channel,
+}
+
+impl Segment {
+    /// A segment of the main channel.
+    pub fn new(name: impl Into<Arc<str>>, work: Work) -> Self {
+        Self { name: name.into(), work, channel: Channel::Main }
+    }
+
+    /// The same, beside those of the main channel.
+    #[must_use]
+    pub fn in_background(self) -> Self {
+        Self { channel: Channel::Background, ..self }
+    }
 }
 
 /// The work of a segment.
@@ -43,6 +60,8 @@ pub struct Segment {
 pub enum Work {
     /// The model's own computation. Its duration is in [`Durations`], outside the plan.
     Compute {
+        /// Low-cardinality name, for timelines: `skew`, `attention`, `expert`.
+        phase: &'static str,
         /// Buffers whose content it needs.
         reads: Vec<Slot>,
         /// Buffers that it fills or claims: a later call that uses one waits for it.
@@ -98,6 +117,25 @@ pub enum Work {
 }
 
 impl Work {
+    /// Whether it is a collective call: a protocol says how it travels.
+    pub fn is_collective(&self) -> bool {
+        match self {
+            Self::AllToAll { .. } | Self::AllGather { .. } | Self::Broadcast { .. } => true,
+            Self::Compute { .. } | Self::Transfers { .. } => false,
+        }
+    }
+
+    /// The slots that it moves values from and to; `None` for compute phases.
+    pub fn slots(&self) -> Option<[Slot; 2]> {
+        match *self {
+            Self::AllToAll { input, output, .. }
+            | Self::AllGather { input, output, .. }
+            | Self::Broadcast { input, output, .. }
+            | Self::Transfers { input, output, .. } => Some([input, output]),
+            Self::Compute { .. } => None,
+        }
+    }
+
     /// The forms that it can take, the default first; none where there is only one way.
     pub fn forms(&self) -> &'static [Form] {
         match self {

@@ -31,12 +31,12 @@ pub use deadlines::{Deadlines, Slack};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fate, Fault, FaultKind, FaultPlan, TransferSite};
 pub use form::Form;
-pub use ids::{BufferId, Lane, OpId, Rank, SegmentId, SizeId, Stage};
+pub use ids::{BufferId, Channel, Lane, OpId, Rank, SegmentId, SizeId, Stage};
 pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
 pub use network_model::NetworkModel;
 pub use plan::Plan;
-pub use planner::{Choice, plan};
+pub use planner::{Choice, Selection, plan, plan_each};
 pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
 pub use slowdown::{Progress, Slowdown};
 pub use topology::{

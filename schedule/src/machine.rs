@@ -28,7 +28,7 @@ mod standing;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::plan::{Content, Exchange, Op, OpKind, Program, Transfer, TransferKey};
+use crate::plan::{Exchange, Op, OpKind, Program, Transfer, TransferKey};
 use crate::sizes::Sizes;
 use crate::{Failure, Lane, OpId, Order, SizeId};
 
@@ -280,11 +280,7 @@ impl Machine {
 
     /// Bytes that a transfer moves; the sizes that it needs are known when it is handed out.
     pub fn transfer_bytes(&self, transfer: &Transfer) -> u64 {
-        match transfer.content {
-            Content::Whole(region) => region.len,
-            Content::Prefix(_, size) => self.size(size).expect("sizes are known before their bytes move"),
-            Content::Size(_) => Content::SIZE_BYTES,
-        }
+        transfer.content.bytes(|size| self.size(size).expect("sizes are known before their bytes move"))
     }
 
     /// Takes in what happened.
@@ -306,9 +302,8 @@ impl Machine {
             }
             Input::Transferred { transfer, size } => {
                 if let Some(value) = size {
-                    let Content::Size(size) = self.transfer(transfer).0.content else {
-                        panic!("transfer {transfer:?} brought a size but carries none");
-                    };
+                    let brought = self.transfer(transfer).0.content.brings();
+                    let size = brought.unwrap_or_else(|| panic!("transfer {transfer:?} carries no size"));
                     self.sizes.define(size, value);
                 }
                 let open = self.exchanges.iter_mut().find(|open| open.op == transfer.op);

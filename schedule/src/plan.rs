@@ -8,19 +8,19 @@ use std::sync::Arc;
 
 use zipwire_codec::{DType, Layout, Spec};
 
-use crate::{BufferId, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stage, Window};
+use crate::{BufferId, Channel, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stage, Window};
 
 /// What all ranks do in one iteration.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Workload kind of the job that was planned.
     pub job: &'static str,
-    /// The protocol of its collectives.
-    pub protocol: Protocol,
+    /// The protocol of each segment; `None` for those that are no collectives.
+    pub protocols: Vec<Option<Protocol>>,
     /// The codec of its encode and decode ops; `None` if it has none.
     pub codec: Option<Spec>,
     /// Name of each segment, by [`SegmentId`].
-    pub segments: Vec<&'static str>,
+    pub segments: Vec<Arc<str>>,
     /// One program per rank.
     pub programs: Vec<Arc<Program>>,
 }
@@ -67,17 +67,21 @@ pub struct Chunk {
     pub destination: Option<Rank>,
     /// Tells explicit flows between the same two ranks apart; 0 in collectives.
     pub flow: u32,
+    /// Which part of what the ranks have for each other it is, counted from 0; 0 where nothing is cut into parts.
+    pub part: u32,
+    /// Its first byte in what the ranks have for each other.
+    pub offset: u64,
 }
 
 impl Chunk {
     /// What one rank has for another in a collective.
     pub fn between(origin: Rank, destination: Rank) -> Self {
-        Self { origin, destination: Some(destination), flow: 0 }
+        Self { origin, destination: Some(destination), flow: 0, part: 0, offset: 0 }
     }
 
     /// What one rank has for every other rank.
     pub fn for_all(origin: Rank) -> Self {
-        Self { origin, destination: None, flow: 0 }
+        Self { origin, destination: None, flow: 0, part: 0, offset: 0 }
     }
 }
 
@@ -153,6 +157,8 @@ pub struct Compute {
     pub reads: Vec<Region>,
     /// What it fills.
     pub writes: Vec<Region>,
+    /// Whether no collective of the main channel overlaps it.
+    pub is_exclusive: bool,
 }
 
 /// The blocks of one encode or decode call.
@@ -184,6 +190,8 @@ pub struct Block {
 /// A set of transfers that are opened together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
+    /// The exchanges that it waits for are those of the same channel.
+    pub channel: Channel,
     /// What it carries.
     pub stage: Stage,
     /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known
@@ -213,12 +221,26 @@ pub struct Transfer {
 /// What a transfer moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A whole region.
+    /// Values as the model has them.
+    Values(Region),
+    /// A whole region of a frame.
     Whole(Region),
     /// The live prefix of a region. Both ends know its size before the exchange opens.
     Prefix(Region, SizeId),
     /// The size itself, as a `u64`; a receive defines it.
     Size(SizeId),
+    /// A whole region and a size behind it, as a `u64`; a receive defines it.
+    Announced(Region, SizeId),
+    /// What of a dynamic section its slot could not hold: the region, which begins behind the slot, has as many live bytes
+    /// as the size exceeds those of the slot.
+    Overflow {
+        /// Room for what the slot does not hold.
+        region: Region,
+        /// Bytes of the slot.
+        slot: u64,
+        /// Live bytes of the whole dynamic section. Both ends know them before the exchange opens.
+        size: SizeId,
+    },
 }
 
 impl Content {
@@ -228,8 +250,51 @@ impl Content {
     /// The region that moves, if it is not a size.
     pub fn region(&self) -> Option<Region> {
         match *self {
-            Self::Whole(region) | Self::Prefix(region, _) => Some(region),
+            Self::Values(region)
+            | Self::Whole(region)
+            | Self::Prefix(region, _)
+            | Self::Announced(region, _)
+            | Self::Overflow { region, .. } => Some(region),
             Self::Size(_) => None,
+        }
+    }
+
+    /// The values that move as they are.
+    pub fn values(&self) -> Option<Region> {
+        match *self {
+            Self::Values(region) => Some(region),
+            Self::Whole(_)
+            | Self::Prefix(..)
+            | Self::Size(_)
+            | Self::Announced(..)
+            | Self::Overflow { .. } => None,
+        }
+    }
+
+    /// The size that moves, and that a receive defines.
+    pub fn brings(&self) -> Option<SizeId> {
+        match *self {
+            Self::Size(size) | Self::Announced(_, size) => Some(size),
+            Self::Values(_) | Self::Whole(_) | Self::Prefix(..) | Self::Overflow { .. } => None,
+        }
+    }
+
+    /// The size on which its length depends.
+    pub fn measured_by(&self) -> Option<SizeId> {
+        match *self {
+            Self::Prefix(_, size) | Self::Overflow { size, .. } => Some(size),
+            Self::Values(_) | Self::Whole(_) | Self::Size(_) | Self::Announced(..) => None,
+        }
+    }
+
+    /// Bytes that move; `value` is asked for the size on which the length depends.
+    pub fn bytes(&self, value: impl FnOnce(SizeId) -> u64) -> u64 {
+        match *self {
+            Self::Values(region) | Self::Whole(region) => region.len,
+            Self::Prefix(_, size) => value(size),
+            Self::Size(_) => Self::SIZE_BYTES,
+            Self::Announced(region, _) => region.len + Self::SIZE_BYTES,
+            Self::Overflow { slot, size, .. } => value(size).saturating_sub(slot),
         }
     }
 }
@@ -240,7 +305,7 @@ impl OpKind {
         match self {
             Self::Compute(_) => Lane::Compute,
             Self::Encode(_) | Self::Decode(_) => Lane::Codec,
-            Self::Exchange(_) => Lane::Exchange,
+            Self::Exchange(exchange) => exchange.channel.lane(),
         }
     }
 
@@ -287,13 +352,7 @@ impl OpKind {
     pub fn defines(&self) -> Vec<SizeId> {
         match self {
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
-            Self::Exchange(exchange) => {
-                let size = |t: &Transfer| match t.content {
-                    Content::Size(size) => Some(size),
-                    Content::Whole(_) | Content::Prefix(..) => None,
-                };
-                exchange.receives.iter().filter_map(size).collect()
-            }
+            Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.brings()).collect(),
             Self::Compute(_) | Self::Decode(_) => Vec::new(),
         }
     }
@@ -303,11 +362,9 @@ impl OpKind {
         match self {
             Self::Decode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
             Self::Exchange(exchange) => {
-                let sent = exchange.sends.iter().filter_map(|t| match t.content {
-                    Content::Prefix(_, size) | Content::Size(size) => Some(size),
-                    Content::Whole(_) => None,
-                });
-                sent.chain(exchange.receives.iter().filter_map(Transfer::prefix_size)).collect()
+                let sent =
+                    exchange.sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
+                sent.chain(exchange.receives.iter().filter_map(|t| t.content.measured_by())).collect()
             }
             Self::Compute(_) | Self::Encode(_) => Vec::new(),
         }
@@ -317,7 +374,8 @@ impl OpKind {
     pub fn host_sizes(&self) -> Vec<SizeId> {
         match self {
             Self::Exchange(exchange) => {
-                exchange.sends.iter().chain(&exchange.receives).filter_map(Transfer::prefix_size).collect()
+                let transfers = exchange.sends.iter().chain(&exchange.receives);
+                transfers.filter_map(|t| t.content.measured_by()).collect()
             }
             Self::Compute(_) | Self::Encode(_) | Self::Decode(_) => Vec::new(),
         }
@@ -339,20 +397,19 @@ pub struct TransferKey {
     pub tag: u32,
 }
 
-impl Transfer {
-    /// Tells transfers of one stage between the same two ranks apart: the number of an explicit flow, or the origin of
-    /// what goes to all, of which a rank hands on several.
-    pub fn tag(&self) -> u32 {
-        match self.chunk.destination {
-            Some(_) => self.chunk.flow,
-            None => self.chunk.origin.0,
-        }
-    }
+/// Lower bits of a tag, which parts leave to origins.
+const PART_SHIFT: u32 = 16;
 
-    fn prefix_size(&self) -> Option<SizeId> {
-        match self.content {
-            Content::Prefix(_, size) => Some(size),
-            Content::Whole(_) | Content::Size(_) => None,
+impl Transfer {
+    /// Tells transfers of one stage between the same two ranks apart: the number of an explicit flow or, above the lowest 16
+    /// bits, of a part; and below these the origin of what goes to all, of which a rank hands on several.
+    pub fn tag(&self) -> u32 {
+        let Chunk { origin, destination, flow, part, .. } = self.chunk;
+        let part = part << PART_SHIFT;
+        match destination {
+            // Explicit flows are not cut into parts.
+            Some(_) => flow + part,
+            None => origin.0 + part,
         }
     }
 }
@@ -374,6 +431,13 @@ impl Plan {
         u32::try_from(self.programs.len()).expect("ranks are counted in 32 bits")
     }
 
+    /// The protocol of all its collectives; native if it has none, `None` if they have different ones.
+    pub fn protocol(&self) -> Option<Protocol> {
+        let mut protocols = self.protocols.iter().copied().flatten();
+        let first = protocols.next().unwrap_or(Protocol::Native);
+        protocols.all(|other| other == first).then_some(first)
+    }
+
     /// Bytes of all buffers of all ranks.
     pub fn buffer_bytes(&self) -> u64 {
         self.programs.iter().flat_map(|program| &program.buffers).map(|buffer| buffer.capacity).sum()
@@ -385,10 +449,10 @@ impl Plan {
         let ops = self.programs.iter().flat_map(|program| &program.ops);
         ops.map(|op| match &op.kind {
             OpKind::Decode(batch) => batch.bytes_raw(),
-            OpKind::Exchange(exchange) if exchange.stage == Stage::Raw => {
-                exchange.receives.iter().filter_map(|t| t.content.region()).map(|region| region.len).sum()
+            OpKind::Exchange(exchange) => {
+                exchange.receives.iter().filter_map(|t| t.content.values()).map(|region| region.len).sum()
             }
-            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Encode(_) => 0,
+            OpKind::Compute(_) | OpKind::Encode(_) => 0,
         })
         .sum()
     }

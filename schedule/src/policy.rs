@@ -16,11 +16,25 @@ pub enum Protocol {
     /// Encode, exchange static sections, then sizes, then dynamic sections of `split` frames, decode
     /// (ZipCCL design 2, sec. 3.2).
     StaticFirst,
+    /// As `StaticFirst`, and sizes travel beside the static sections.
+    OverlapSizes,
+    /// As `StaticFirst`, and each static section brings its size along.
+    InBand,
+    /// Encode, exchange slots of a predicted capacity with the sizes of what they hold, then what they could not hold,
+    /// decode.
+    Speculative,
 }
 
 impl Protocol {
     /// All protocols.
-    pub const ALL: [Self; 3] = [Self::Native, Self::SizeFirst, Self::StaticFirst];
+    pub const ALL: [Self; 6] = [
+        Self::Native,
+        Self::SizeFirst,
+        Self::StaticFirst,
+        Self::OverlapSizes,
+        Self::InBand,
+        Self::Speculative,
+    ];
 
     /// Name in scenarios.
     pub fn name(self) -> &'static str {
@@ -28,6 +42,9 @@ impl Protocol {
             Self::Native => "native",
             Self::SizeFirst => "size-first",
             Self::StaticFirst => "static-first",
+            Self::OverlapSizes => "overlap-sizes",
+            Self::InBand => "in-band",
+            Self::Speculative => "speculative",
         }
     }
 
@@ -35,9 +52,14 @@ impl Protocol {
     pub fn layout(self) -> Option<Layout> {
         match self {
             Self::Native => None,
-            Self::SizeFirst => Some(Layout::Compact),
-            Self::StaticFirst => Some(Layout::Split),
+            Self::SizeFirst | Self::Speculative => Some(Layout::Compact),
+            Self::StaticFirst | Self::OverlapSizes | Self::InBand => Some(Layout::Split),
         }
+    }
+
+    /// Whether its frames can have another layout than [`layout`](Self::layout) says.
+    pub fn takes_layout(self) -> bool {
+        matches!(self, Self::SizeFirst | Self::Speculative)
     }
 
     /// Whether it needs a codec.

@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Write};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::Rank;
 use crate::plan::{Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Plan, Program, Region, Transfer};
+use crate::{Channel, Protocol, Rank};
 
 impl Plan {
     /// 128-bit hash of everything that the plan says, in hexadecimal. Ranks that run the same digest run
@@ -37,14 +37,19 @@ struct Header<'a>(&'a Plan);
 
 impl Display for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { job, protocol, codec, segments, programs } = self.0;
-        write!(f, "plan {job}, {}, {} ranks", protocol.name(), programs.len())?;
+        let Plan { job, protocols, codec, segments, programs } = self.0;
+        let shared = self.0.protocol();
+        write!(f, "plan {job}, {}, {} ranks", shared.map_or("mixed", Protocol::name), programs.len())?;
         if let Some(codec) = codec {
             write!(f, ", codec {codec}")?;
         }
         writeln!(f)?;
         for (index, name) in segments.iter().enumerate() {
-            writeln!(f, "segment {index} {name}")?;
+            write!(f, "segment {index} {name}")?;
+            if let (None, Some(protocol)) = (shared, protocols[index]) {
+                write!(f, ", {}", protocol.name())?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -68,13 +73,16 @@ impl Display for Program {
 fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     write!(f, "  {} [{}] {}", op.id, op.segment.0, op.kind.name())?;
     match &op.kind {
-        OpKind::Exchange(Exchange { stage, order, window, .. }) => {
+        OpKind::Exchange(Exchange { channel, stage, order, window, .. }) => {
             write!(f, " {}, {} window {}/{}", stage.name(), order.name(), window.sends, window.receives)?;
+            if *channel != Channel::Main {
+                write!(f, ", {}", channel.lane().name())?;
+            }
         }
         OpKind::Encode(batch) | OpKind::Decode(batch) => {
             write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
         }
-        OpKind::Compute(_) => {}
+        OpKind::Compute(compute) => write!(f, "{}", if compute.is_exclusive { ", exclusive" } else { "" })?,
     }
     for (index, dep) in op.deps.iter().enumerate() {
         write!(f, "{}{dep}", if index == 0 { ", after " } else { " " })?;
@@ -101,6 +109,9 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
 fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk) -> String) -> fmt::Result {
     for block in &batch.blocks {
         write!(f, "    {}: values {}", chunk(&block.chunk), block.values)?;
+        if block.chunk.part > 0 {
+            write!(f, " part {} at {}", block.chunk.part, block.chunk.offset)?;
+        }
         if block.static_section.len > 0 {
             write!(f, " static {}", block.static_section)?;
         }
@@ -114,15 +125,20 @@ fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, d
     let Transfer { peer, chunk, content, .. } = transfer;
     write!(f, "    {word} {peer}: ")?;
     match content {
-        Content::Whole(region) => write!(f, "{region}")?,
+        Content::Values(region) | Content::Whole(region) => write!(f, "{region}")?,
         Content::Prefix(region, size) => write!(f, "{size} bytes of {region}")?,
         Content::Size(size) => write!(f, "size {size}")?,
+        Content::Announced(region, size) => write!(f, "{region} with size {size}")?,
+        Content::Overflow { region, slot, size } => write!(f, "{size} - {slot} bytes of {region}")?,
     }
     if (chunk.origin, chunk.destination) != (direct.origin, direct.destination) {
         write!(f, " of rank {}", chunk.origin)?;
         if let Some(destination) = chunk.destination {
             write!(f, " for rank {destination}")?;
         }
+    }
+    if chunk.part > 0 {
+        write!(f, " part {} at {}", chunk.part, chunk.offset)?;
     }
     if chunk.flow > 0 {
         write!(f, " tag {}", chunk.flow)?;

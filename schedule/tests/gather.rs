@@ -18,7 +18,7 @@ use zipwire_schedule::{
 const CODED: [Protocol; 2] = [Protocol::SizeFirst, Protocol::StaticFirst];
 
 fn job(rank_count: u32, work: Work) -> Job {
-    let segments = vec![Segment { name: "call", work }];
+    let segments = vec![Segment::new("call", work)];
     Job { name: "collective", rank_count, slots: vec!["input", "output"], segments }
 }
 

@@ -135,7 +135,7 @@ fn empty_dynamic_sections_are_left_out() {
                     let (end, exchange) = machine.transfer(transfer);
                     moved.push(exchange.stage);
                     let size = match (end.content, transfer.direction) {
-                        (Content::Size(_), Direction::Receive) => Some(0),
+                        (Content::Size(_) | Content::Announced(..), Direction::Receive) => Some(0),
                         _ => None,
                     };
                     machine.handle(Input::Transferred { transfer, size });

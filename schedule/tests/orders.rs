@@ -222,7 +222,9 @@ impl Chaos {
         assert!(self.moved.insert(key), "{key:?} moves twice");
         for (rank, id) in [(rank, id), (peer, other)] {
             let size = match (id.direction, self.machines[rank].transfer(id).0.content) {
-                (Direction::Receive, Content::Size(_)) => Some(coded_bytes(key.src.index(), key.dst)),
+                (Direction::Receive, Content::Size(_) | Content::Announced(..)) => {
+                    Some(coded_bytes(key.src.index(), key.dst))
+                }
                 _ => None,
             };
             self.pending.push((rank, Input::Transferred { transfer: id, size }));

@@ -131,19 +131,9 @@ fn the_digest_tells_plans_apart() {
 
 fn transfers(flows: Vec<Flow>, rank_count: u32, pace: Pace) -> Plan {
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment { name: "transfers", work }];
+    let segments = vec![Segment::new("transfers", work)];
     let job = Job { name: "transfers", rank_count, slots: vec!["sent", "received"], segments };
-    plan(
-        &job,
-        &Choice {
-            protocol: Protocol::Native,
-            form: None,
-            layout: None,
-            order: Order::Rotation,
-            window: None,
-            codec: None,
-        },
-    )
+    plan(&job, &Choice::of(Protocol::Native, None))
 }
 
 fn flow(src: u32, dst: u32, bytes: u64, not_before_s: f64) -> Flow {

@@ -6,7 +6,7 @@ mod transit;
 use std::collections::{HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Content, Exchange, Op, OpKind, Transfer, TransferKey};
+use zipwire_schedule::plan::{Exchange, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{
     Failure, FailureKind, FaultPlan, Lane, NetworkModel, OpId, Rank, RankEnd, RunFailure, SizeId,
 };
@@ -340,10 +340,7 @@ impl<'a> Iteration<'a> {
     fn arrive(&mut self, transit: u32) {
         let Transit { send, receive, bytes, begin_s } = self.transits.end(transit);
         let sender = &self.host(send.0).machine;
-        let size = match sender.transfer(send.1).0.content {
-            Content::Size(size) => sender.size(size),
-            Content::Whole(_) | Content::Prefix(..) => None,
-        };
+        let size = sender.transfer(send.1).0.content.brings().and_then(|size| sender.size(size));
         for ((rank, id), size) in [(send, None), (receive, size)] {
             let (now_s, index) = (self.now_s, self.index);
             let host = self.host(rank);
@@ -358,9 +355,7 @@ impl<'a> Iteration<'a> {
             }
             if let Some((left, sizes)) = host.library.get_mut(&id.op) {
                 *left -= 1;
-                if let (Content::Size(id), Some(size)) = (content, size) {
-                    sizes.push((id, size));
-                }
+                sizes.extend(content.brings().zip(size));
                 if *left == 0 {
                     self.close(rank, id.op);
                 }

@@ -1,5 +1,6 @@
 //! Runs a plan in virtual time: the machines of all ranks on one event queue.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use zipwire_schedule::machine::{Capabilities, Machine};
@@ -30,8 +31,8 @@ pub struct Setup<'a> {
     pub sizes: FrameSizes<'a>,
     /// Seconds of compute segments.
     pub durations: &'a Durations,
-    /// Iterations, one after the other, with a barrier before each.
-    pub iterations: u32,
+    /// Iterations, one after the other, with a barrier before each. Durations and faults are those of their numbers.
+    pub iterations: Range<u32>,
     /// The executor to imitate.
     pub capabilities: Capabilities,
     /// What goes wrong.
@@ -61,13 +62,13 @@ pub enum SimError {
 /// Simulates a plan. `proceed` is asked now and then; `false` ends the run with [`SimError::Cancelled`].
 pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Timeline, SimError> {
     let plan = setup.plan;
-    let _span = tracing::info_span!("simulate", iterations = setup.iterations).entered();
+    let _span = tracing::info_span!("simulate", iterations = setup.iterations.len()).entered();
     assert_eq!(plan.rank_count(), setup.topology.ranks(), "the plan has as many ranks as the cluster");
     let mut timeline =
         Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() };
     let mut begin_s = 0.0;
     let mut meter = Meter::new(setup.topology);
-    for index in 0..setup.iterations {
+    for index in setup.iterations.clone() {
         let machine = |program: &Arc<Program>| {
             let machine = Machine::new(Arc::clone(program), setup.capabilities, 0.0);
             match setup.deadlines {

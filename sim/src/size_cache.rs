@@ -40,7 +40,7 @@ impl Digest {
     }
 
     /// Adds one chunk of values of a type.
-    pub(crate) fn add(&mut self, dtype: &str, numbers: [u64; 4]) {
+    pub(crate) fn add(&mut self, dtype: &str, numbers: [u64; 5]) {
         self.0.update(dtype.as_bytes());
         numbers.iter().for_each(|number| self.0.update(&number.to_le_bytes()));
     }
@@ -111,12 +111,12 @@ mod tests {
 
     fn digest(len: u64) -> u128 {
         let mut digest = Digest::new("window7 split", 1);
-        digest.add("BF16", [0, 1, 0, len]);
+        digest.add("BF16", [0, 1, 0, 0, len]);
         digest.finish()
     }
 
     fn lens(count: u32, len: u64) -> Result<Option<Lens>, Infallible> {
-        Ok(Some((0..count).map(|dst| (Chunk::between(Rank(0), Rank(dst)), len)).collect()))
+        Ok(Some((0..count).map(|dst| ((Chunk::between(Rank(0), Rank(dst)), len), len)).collect()))
     }
 
     fn known(cache: &SizeCache, len: u64) -> bool {

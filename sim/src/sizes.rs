@@ -2,7 +2,6 @@
 //! once, or from a given ratio. Sizes, never times: the simulator measures no clock.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use rayon::prelude::*;
 use zipwire_codec::{Codec, DType, Layout, Spec};
@@ -27,7 +26,7 @@ impl FrameSizes<'_> {
     /// Dynamic bytes of the frame of a block.
     pub fn dynamic_len(&self, segment: SegmentId, layout: Layout, block: &Block) -> u64 {
         match self {
-            Self::Measured(table) => table.get(segment, layout, block.chunk),
+            Self::Measured(table) => table.get(segment, layout, block),
             Self::Ratio(ratio) => {
                 let coded = (block.values.len as f64 / ratio).ceil() as u64;
                 coded.saturating_sub(block.static_section.len).min(block.dynamic_section.len)
@@ -37,13 +36,14 @@ impl FrameSizes<'_> {
     }
 }
 
-/// Dynamic lengths of the frames of one segment in one layout.
-pub(crate) type Lens = HashMap<Chunk, u64>;
+/// Dynamic lengths of the frames of one segment in one layout, by chunk and its raw bytes: variants may cut what ranks have
+/// for each other in different ways.
+pub(crate) type Lens = HashMap<(Chunk, u64), u64>;
 
 /// Measured dynamic lengths of one codec over one payload; shared by the variants of a scenario.
 #[derive(Debug, Default)]
 pub struct SizeTable {
-    lens: HashMap<(SegmentId, Layout), Arc<Lens>>,
+    lens: HashMap<(SegmentId, Layout), Lens>,
 }
 
 /// The codec refused a chunk of the payload.
@@ -79,7 +79,9 @@ impl SizeTable {
         proceed: impl Fn() -> bool + Sync,
     ) -> Result<bool, SizeError> {
         for (key, tasks) in calls(plan) {
-            if self.lens.contains_key(&key) {
+            let known = self.lens.entry(key).or_default();
+            let mut blocks = tasks.iter().flat_map(|task| task.blocks);
+            if blocks.all(|block| known.contains_key(&key_of(block))) {
                 continue;
             }
             let measured = cache.get(digest(key, &tasks, spec, payload), || {
@@ -87,14 +89,18 @@ impl SizeTable {
                 measure_all(&tasks, spec, payload, &proceed)
             })?;
             let Some(lens) = measured else { return Ok(false) };
-            self.lens.insert(key, lens);
+            self.lens.entry(key).or_default().extend(lens.iter().map(|(&key, &len)| (key, len)));
         }
         Ok(true)
     }
 
-    fn get(&self, segment: SegmentId, layout: Layout, chunk: Chunk) -> u64 {
-        self.lens[&(segment, layout)][&chunk]
+    fn get(&self, segment: SegmentId, layout: Layout, block: &Block) -> u64 {
+        self.lens[&(segment, layout)][&key_of(block)]
     }
+}
+
+fn key_of(block: &Block) -> (Chunk, u64) {
+    (block.chunk, block.values.len)
 }
 
 fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
@@ -131,7 +137,8 @@ fn digest(key: (SegmentId, Layout), tasks: &[Task<'_>], spec: &Spec, payload: &P
     for task in tasks {
         for Block { chunk, values, .. } in task.blocks {
             let destination = chunk.destination.map_or(u64::MAX, |rank| u64::from(rank.0));
-            let numbers = [u64::from(chunk.origin.0), destination, u64::from(chunk.flow), values.len];
+            let (origin, flow) = (u64::from(chunk.origin.0), u64::from(chunk.flow));
+            let numbers = [origin, destination, flow, chunk.offset, values.len];
             digest.add(task.dtype.name(), numbers);
         }
     }
@@ -150,7 +157,7 @@ fn measure_all(
     let measured: Vec<Option<Vec<u64>>> = measured.collect::<Result<_, SizeError>>()?;
     let Some(measured) = measured.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
     let of_task = |(task, lens): (&Task<'_>, Vec<u64>)| {
-        let chunks = task.blocks.iter().map(|block| block.chunk);
+        let chunks = task.blocks.iter().map(key_of);
         chunks.zip(lens).collect::<Vec<_>>()
     };
     Ok(Some(tasks.iter().zip(measured).flat_map(of_task).collect()))

@@ -40,7 +40,7 @@ impl Case {
 
     fn of(topology: Topology, work: Work) -> Self {
         let (protocol, order) = (Protocol::Native, Order::Rotation);
-        let choice = Choice { protocol, form: None, layout: None, order, window: None, codec: None };
+        let choice = Choice { order, ..Choice::of(protocol, None) };
         let start_s = vec![0.0; topology.ranks() as usize];
         let (host, capabilities) = (HostCost::default(), THREADS);
         Self { topology, work, start_s, choice, host, codec: None, ratio: 1.0, capabilities }
@@ -66,15 +66,12 @@ impl Case {
 
     fn plan(&self) -> Plan {
         // As in scenarios: a late rank neither sends nor receives.
-        let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
+        let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
         let job = Job {
             name: "case",
             rank_count: self.topology.ranks(),
             slots: vec!["in", "out"],
-            segments: vec![
-                Segment { name: "start", work: start },
-                Segment { name: "exchange", work: self.work.clone() },
-            ],
+            segments: vec![Segment::new("start", start), Segment::new("exchange", self.work.clone())],
         };
         plan(&job, &self.choice)
     }

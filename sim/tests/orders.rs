@@ -29,16 +29,15 @@ impl Case {
     fn timeline(&self, order: Order, window: Option<u32>) -> Timeline {
         let work =
             Work::AllToAll { dtype: DType::Bf16, bytes: self.bytes.clone(), input: Slot(0), output: Slot(1) };
-        let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0)] };
+        let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0)] };
         let job = Job {
             name: "case",
             rank_count: self.topology.ranks(),
             slots: vec!["in", "out"],
-            segments: vec![Segment { name: "start", work: start }, Segment { name: "exchange", work }],
+            segments: vec![Segment::new("start", start), Segment::new("exchange", work)],
         };
         let codec = Some("window7".parse().unwrap());
-        let plan =
-            plan(&job, &Choice { protocol: self.protocol, form: None, layout: None, order, window, codec });
+        let plan = plan(&job, &Choice { order, window, ..Choice::of(self.protocol, codec) });
         let mut durations = Durations::zeros(1, 2, self.topology.ranks());
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);

@@ -38,14 +38,14 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let own = Slot(2 * calls);
     let claimed = if case.claims_all { (0..=own.0).map(Slot).collect() } else { vec![own] };
     let compute = |_: &Vec<f64>| {
-        let work = Work::Compute { reads: Vec::new(), writes: claimed.clone() };
-        Segment { name: "work", work }
+        let work = Work::Compute { phase: "work", reads: Vec::new(), writes: claimed.clone() };
+        Segment::new("work", work)
     };
     let mut segments: Vec<Segment> = case.compute_s.iter().map(compute).collect();
     for (call, bytes) in (0..).zip(&case.bytes) {
         let (input, output) = (Slot(2 * call), Slot(2 * call + 1));
         let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), input, output };
-        segments.push(Segment { name: "call", work });
+        segments.push(Segment::new("call", work));
     }
     let mut durations = Durations::zeros(1, segments.len(), ranks);
     for (segment, times) in case.compute_s.iter().enumerate() {
@@ -55,7 +55,7 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let job = Job { name: "case", rank_count: ranks, slots: names[..=own.index()].to_vec(), segments };
     let codec = (case.protocol != Protocol::Native).then(|| "window7".parse().unwrap());
     let (protocol, order) = (case.protocol, Order::Rotation);
-    let plan = plan(&job, &Choice { protocol, form: None, layout: None, order, window: None, codec });
+    let plan = plan(&job, &Choice { order, ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     let topology = Topology {
         nodes: 1,

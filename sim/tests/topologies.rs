@@ -12,7 +12,7 @@ use common::setup;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CrossRail, Durations, Fabric, FatTree, Graph, GraphLink, Job, Order, Pods, Protocol, Rail, Rank,
+    Choice, CrossRail, Durations, Fabric, FatTree, Graph, GraphLink, Job, Pods, Protocol, Rail, Rank,
     Segment, Slot, Topology, Uplink, Vertex, Work, plan,
 };
 use zipwire_sim::run;
@@ -45,17 +45,9 @@ fn seconds(topology: &Topology, bytes: impl Fn(u32, u32) -> u64) -> f64 {
     let bytes =
         Array2::from_shape_fn((ranks as usize, ranks as usize), |(src, dst)| bytes(src as u32, dst as u32));
     let work = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment { name: "exchange", work }];
+    let segments = vec![Segment::new("exchange", work)];
     let job = Job { name: "case", rank_count: ranks, slots: vec!["in", "out"], segments };
-    let choice = Choice {
-        protocol: Protocol::Native,
-        form: None,
-        layout: None,
-        order: Order::Rotation,
-        window: None,
-        codec: None,
-    };
-    let plan = plan(&job, &choice);
+    let plan = plan(&job, &Choice::of(Protocol::Native, None));
     let durations = Durations::zeros(1, 1, ranks);
     let setup = setup(&plan, topology, &durations);
     run(&setup, &|| true).unwrap().iterations[0].length_s

@@ -50,7 +50,7 @@ struct SweepReport {
 /// What a communication segment moves in one iteration.
 #[derive(Serialize)]
 struct TrafficReport {
-    segment: &'static str,
+    segment: String,
     bytes: u64,
     transfers: u64,
     /// Largest over mean of the bytes that a rank sends, and receives.
@@ -91,7 +91,7 @@ fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliErro
     let share = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     for t in &report.traffic {
         traffic.add_row(vec![
-            t.segment.to_owned(),
+            t.segment.to_string(),
             table::bytes(t.bytes as f64),
             t.transfers.to_string(),
             share(t.sent_max_over_mean),
@@ -143,7 +143,7 @@ fn traffic_report(traffic: &Traffic) -> TrafficReport {
         (sum > 0).then(|| max as f64 * bytes.len() as f64 / sum as f64)
     };
     TrafficReport {
-        segment: traffic.segment,
+        segment: traffic.segment.to_string(),
         bytes: traffic.sent.iter().sum(),
         transfers: traffic.transfers,
         sent_max_over_mean: imbalance(&traffic.sent),

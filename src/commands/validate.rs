@@ -117,7 +117,7 @@ fn report<'a>(args: &'a ValidateArgs, validation: &Validation) -> Report<'a> {
 
 fn deviation(largest: &Deviation) -> Value {
     serde_json::json!({
-        "segment": largest.segment,
+        "segment": &*largest.segment,
         "rank": largest.rank.0,
         "lane": largest.lane.name(),
         "op": largest.op.0,
@@ -168,7 +168,7 @@ fn deviations(validation: &Validation) -> Table {
         let dash = || "-".to_owned();
         rows.add_row(vec![
             variant.name.clone(),
-            largest.segment.to_owned(),
+            largest.segment.to_string(),
             largest.rank.to_string(),
             largest.lane.name().to_owned(),
             format!("{} {}", largest.name, largest.op),

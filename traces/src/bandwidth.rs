@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn job(rank_count: u32, works: Vec<Work>) -> Job {
-        let segments = works.into_iter().map(|work| Segment { name: "call", work }).collect();
+        let segments = works.into_iter().map(|work| Segment::new("call", work)).collect();
         Job { name: "collective", rank_count, slots: vec!["input", "output"], segments }
     }
 
@@ -115,7 +115,7 @@ mod tests {
     fn only_a_single_collective_call_that_moves_something_has_bandwidths() {
         let bytes = Array2::from_elem((2, 2), 1000);
         let (call, sent) = (all_to_all(bytes.clone()), metrics(&bytes, 2000, 1.0));
-        let compute = Work::Compute { reads: vec![], writes: vec![] };
+        let compute = Work::Compute { phase: "expert", reads: vec![], writes: vec![] };
         let of = |works, metrics: &Metrics| Bandwidths::of(&job(2, works), metrics);
         assert!(of(vec![compute.clone(), call.clone()], &sent).is_some(), "a late start is part of the time");
         assert_eq!(of(vec![call.clone(), compute.clone(), call.clone()], &sent), None);

@@ -2,6 +2,8 @@
 //!
 //! A pointer for people and no explanation: [`Diff`](crate::Diff) lists every span.
 
+use std::sync::Arc;
+
 use std::collections::BTreeMap;
 
 use zipwire_schedule::{Lane, OpId, Rank, Stage};
@@ -12,7 +14,7 @@ use crate::{Span, Timeline};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deviation {
     /// Name of the collective call or compute phase.
-    pub segment: &'static str,
+    pub segment: Arc<str>,
     /// Where it ran.
     pub rank: Rank,
     /// The resource that it occupied.
@@ -52,7 +54,7 @@ impl Deviation {
     pub fn largest(a: &Timeline, b: &Timeline) -> Option<Self> {
         let mut all: BTreeMap<Key, Sums<'_>> = BTreeMap::new();
         for (timeline, is_a) in [(a, true), (b, false)] {
-            for span in timeline.spans.iter().filter(|span| span.lane != Lane::Exchange) {
+            for span in timeline.spans.iter().filter(|span| !span.lane.is_exchange()) {
                 let sums = all.entry((span.rank, span.op, span.lane, span.peer, span.tag));
                 let sums = sums.or_insert(Sums { span, a_s: 0.0, b_s: 0.0, unpaired: 0, count: 0 });
                 let (sum_s, change) = if is_a { (&mut sums.a_s, 1) } else { (&mut sums.b_s, -1) };
@@ -69,7 +71,7 @@ impl Deviation {
         let Span { segment, rank, lane, op, name, stage, peer, .. } = *largest.span;
         let mean_s = |sum_s: f64| sum_s / f64::from(largest.count);
         Some(Self {
-            segment: a.segments[segment.index()],
+            segment: Arc::clone(&a.segments[segment.index()]),
             rank,
             lane,
             op,
@@ -111,7 +113,7 @@ mod tests {
         Timeline {
             spans,
             rank_count: 2,
-            segments: vec!["dispatch"],
+            segments: vec!["dispatch".into()],
             iterations: Vec::new(),
             link_usage: None,
         }
@@ -129,7 +131,7 @@ mod tests {
         // The transfer is 4 s off once each way, the codec op 1 s both times.
         let (a, b) = (spans(2.0, [5.0, 5.0], 5.0), spans(3.0, [9.0, 1.0], 50.0));
         let largest = Deviation::largest(&a, &b).expect("they have spans");
-        assert_eq!((largest.lane, largest.op, largest.segment), (codec, OpId(0), "dispatch"));
+        assert_eq!((largest.lane, largest.op, &*largest.segment), (codec, OpId(0), "dispatch"));
         assert_eq!((largest.a_s, largest.b_s), (2.0, 3.0));
         let swapped = Deviation::largest(&b, &a).expect("they have spans");
         assert_eq!((swapped.a_s, swapped.b_s), (3.0, 2.0));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use zipwire_schedule::Lane;
+use zipwire_schedule::{Channel, Lane};
 
 use crate::interval::Union;
 use crate::{IterationTime, Span, Timeline};
@@ -132,7 +132,7 @@ impl Times {
         let last_end_s = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
         Self {
             comm_s: moving.length(),
-            wait_s: union(&[Lane::Exchange]).length_without(&moving)
+            wait_s: union(&Channel::ALL.map(Channel::lane)).length_without(&moving)
                 + (iteration.length_s - last_end_s).max(0.0),
             codec_s: union(&[Lane::Codec]).length(),
             compute_s: union(&[Lane::Compute]).length(),
@@ -187,7 +187,7 @@ mod tests {
     fn timeline(rank_count: u32, iterations: &[(f64, f64)], spans: Vec<Span>) -> Timeline {
         let time = |&(begin_s, end_s): &(f64, f64)| IterationTime { begin_s, length_s: end_s - begin_s };
         let iterations = iterations.iter().map(time).collect();
-        Timeline { spans, rank_count, segments: vec!["dispatch"], iterations, link_usage: None }
+        Timeline { spans, rank_count, segments: vec!["dispatch".into()], iterations, link_usage: None }
     }
 
     #[test]

@@ -50,6 +50,14 @@ impl Payload {
         Self { seed, sources: sources.into() }
     }
 
+    /// The rows that chunks of `segment` are drawn from.
+    ///
+    /// # Panics
+    /// If the segment has no source.
+    pub fn source(&self, segment: SegmentId) -> &Rows {
+        &self.sources[segment.index()]
+    }
+
     /// Writes a chunk to `out`. Its length is that of `out`; a shorter chunk
     /// is the beginning of a longer one.
     ///
@@ -57,8 +65,11 @@ impl Payload {
     /// If the segment has no source.
     pub fn fill(&self, chunk: ChunkId, out: &mut [u8]) {
         let mut draws = self.draws(chunk);
-        for piece in out.chunks_mut(draws.source.row_bytes()) {
-            piece.copy_from_slice(&draws.next_row()[..piece.len()]);
+        let mut left = out;
+        while !left.is_empty() {
+            let (piece, behind) = left.split_at_mut(draws.next_len().min(left.len()));
+            piece.copy_from_slice(&draws.next()[..piece.len()]);
+            left = behind;
         }
     }
 
@@ -69,15 +80,18 @@ impl Payload {
     /// If the segment has no source.
     pub fn mismatch(&self, chunk: ChunkId, received: &[u8]) -> Option<u64> {
         let mut draws = self.draws(chunk);
-        let row_bytes = draws.source.row_bytes();
-        received.chunks(row_bytes).enumerate().find_map(|(index, piece)| {
-            let expected = &draws.next_row()[..piece.len()];
-            if piece == expected {
-                return None;
+        let mut left = received;
+        while !left.is_empty() {
+            let (piece, behind) = left.split_at(draws.next_len().min(left.len()));
+            let expected = &draws.next()[..piece.len()];
+            if piece != expected {
+                let equal = received.len() - left.len();
+                let offset = piece.iter().zip(expected).position(|(a, b)| a != b);
+                return Some((equal + offset.expect("unequal pieces of one length differ somewhere")) as u64);
             }
-            let offset = piece.iter().zip(expected).position(|(a, b)| a != b);
-            Some((index * row_bytes + offset.expect("unequal pieces of one length differ somewhere")) as u64)
-        })
+            left = behind;
+        }
+        None
     }
 
     /// A hash of all that the chunks of `segment` depend on: equal for equal bytes in every chunk.
@@ -91,10 +105,18 @@ impl Payload {
     }
 
     fn draws(&self, chunk: ChunkId) -> Draws<'_, impl Rng> {
-        let ChunkId { segment, chunk: Chunk { origin, destination, flow } } = chunk;
+        let ChunkId { segment, chunk: Chunk { origin, destination, flow, part: _, offset } } = chunk;
         let destination = destination.map_or(EVERY_RANK, |rank| u64::from(rank.0));
         let keys = [u64::from(segment.0) | u64::from(flow) << 32, u64::from(origin.0), destination];
-        Draws { source: &self.sources[segment.index()], rng: stream(self.seed, "payload", keys) }
+        let source = &*self.sources[segment.index()];
+        let mut rng = stream(self.seed, "payload", keys);
+        // A part is what the whole has at its place.
+        let row_bytes = source.row_bytes() as u64;
+        (0..offset / row_bytes).for_each(|_| {
+            rng.next_u32();
+        });
+        let skipped = usize::try_from(offset % row_bytes).expect("it is below the bytes of a row");
+        Draws { source, rng, skipped }
     }
 }
 
@@ -102,13 +124,21 @@ impl Payload {
 struct Draws<'a, R> {
     source: &'a Rows,
     rng: R,
+    /// Bytes of the next row that are left out.
+    skipped: usize,
 }
 
 impl<'a, R: Rng> Draws<'a, R> {
-    fn next_row(&mut self) -> &'a [u8] {
+    /// Bytes that [`next`](Self::next) gives.
+    fn next_len(&self) -> usize {
+        self.source.row_bytes() - self.skipped
+    }
+
+    /// The next row; of the first one, what is not left out.
+    fn next(&mut self) -> &'a [u8] {
         // Multiply and shift instead of rejection: one draw per row, with a bias of at most rows / 2^32.
         let scaled = u64::from(self.rng.next_u32()) * self.source.row_count() as u64;
-        self.source.row((scaled >> 32) as usize)
+        &self.source.row((scaled >> 32) as usize)[std::mem::take(&mut self.skipped)..]
     }
 }
 
@@ -174,6 +204,23 @@ mod tests {
         let long = chunk(&payload, DISPATCH, 0, 1, 1500);
         for len in [0, 1, 2, 511, 512, 513, 1024, 1499] {
             assert_eq!(chunk(&payload, DISPATCH, 0, 1, len), long[..len], "length {len}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_what_the_whole_has_at_its_place() {
+        let payload = payload();
+        let whole = chunk(&payload, DISPATCH, 0, 1, 3000);
+        for offset in [0, 1, 511, 512, 513, 1024, 2999] {
+            let part = Chunk { part: 1, offset: offset as u64, ..Chunk::between(Rank(0), Rank(1)) };
+            let part = ChunkId { segment: DISPATCH, chunk: part };
+            let mut out = vec![0; 3000 - offset];
+            payload.fill(part, &mut out);
+            assert_eq!(out, whole[offset..], "offset {offset}");
+            assert_eq!(payload.mismatch(part, &out), None);
+            let last = out.len() - 1;
+            out[last] ^= 1;
+            assert_eq!(payload.mismatch(part, &out), Some(last as u64));
         }
     }
 

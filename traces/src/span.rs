@@ -1,5 +1,7 @@
 //! What happened, when and where: the one record that every executor writes.
 
+use std::sync::Arc;
+
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 
 use crate::LinkUsage;
@@ -43,7 +45,7 @@ pub struct Timeline {
     /// Number of ranks; ranks without a span are idle, not absent.
     pub rank_count: u32,
     /// Name of each segment, by [`SegmentId`].
-    pub segments: Vec<&'static str>,
+    pub segments: Vec<Arc<str>>,
     /// When each iteration began and how long it took.
     pub iterations: Vec<IterationTime>,
     /// What the links of the cluster carried; `None` where nobody knows.

@@ -66,7 +66,13 @@ fn timeline() -> Timeline {
     let iteration =
         |index: u32| IterationTime { begin_s: f64::from(index) * ITERATION_S, length_s: ITERATION_S };
     let iterations = (0..ITERATIONS).map(iteration).collect();
-    Timeline { spans, rank_count: 2, segments: vec!["dispatch", "expert"], iterations, link_usage: None }
+    Timeline {
+        spans,
+        rank_count: 2,
+        segments: vec!["dispatch".into(), "expert".into()],
+        iterations,
+        link_usage: None,
+    }
 }
 
 /// The text of `timeline`'s trace.

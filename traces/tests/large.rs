@@ -26,8 +26,11 @@ fn meta() -> TraceMeta {
 /// ends last, rank 6 waits most, and iteration 2 is the longest.
 fn timeline(ranks: u32, iterations: u32, transfers: u32) -> Timeline {
     let length_s = |iteration: u32| if iteration == 2 { 1.5e-3 } else { 1e-3 };
-    let mut timeline =
-        Timeline { rank_count: ranks, segments: vec!["dispatch", "expert"], ..Timeline::default() };
+    let mut timeline = Timeline {
+        rank_count: ranks,
+        segments: vec!["dispatch".into(), "expert".into()],
+        ..Timeline::default()
+    };
     let mut begin_s = 0.0;
     for iteration in 0..iterations {
         for rank in 0..ranks {

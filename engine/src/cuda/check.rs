@@ -2,7 +2,8 @@
 
 use zipwire_codec::Layout;
 use zipwire_kernels::{Coder, Device};
-use zipwire_schedule::plan::{OpKind, Plan, Program};
+use zipwire_schedule::Channel;
+use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan, Program};
 
 use crate::chunks::{Chunk, Chunks};
 use crate::error::EngineError;
@@ -16,7 +17,8 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
         match &op.kind {
             OpKind::Encode(batch) | OpKind::Decode(batch) => {
                 if batch.layout != Layout::Split {
-                    return Err(EngineError::Layout(plan.protocol));
+                    let protocol = plan.protocols[op.segment.index()].expect("only collectives code");
+                    return Err(EngineError::Layout(protocol.name()));
                 }
                 let spec = plan.codec.as_ref().expect("coded plans name their codec");
                 Coder::check(spec, batch.dtype)?;
@@ -24,10 +26,19 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
             OpKind::Exchange(exchange) if exchange.order.reorders() => {
                 return Err(EngineError::Order(exchange.order));
             }
+            OpKind::Exchange(exchange) if exchange.channel != Channel::Main || brings_along(exchange) => {
+                return Err(EngineError::Exchange { segment: op.segment.0, stage: exchange.stage });
+            }
             OpKind::Exchange(_) | OpKind::Compute(_) => {}
         }
     }
     Ok(())
+}
+
+/// Whether one of its transfers is more than one range of bytes.
+fn brings_along(exchange: &Exchange) -> bool {
+    let mut transfers = exchange.sends.iter().chain(&exchange.receives);
+    transfers.any(|transfer| matches!(transfer.content, Content::Announced(..) | Content::Overflow { .. }))
 }
 
 /// Whether these GPUs have room for a plan.

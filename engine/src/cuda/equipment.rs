@@ -156,7 +156,12 @@ impl Equipment {
         match lane {
             Lane::Compute => &self.compute,
             Lane::Codec => &self.codec,
-            Lane::Exchange | Lane::Tx | Lane::Rx => &self.exchange,
+            Lane::Exchange
+            | Lane::Control
+            | Lane::Background
+            | Lane::BackgroundControl
+            | Lane::Tx
+            | Lane::Rx => &self.exchange,
         }
     }
 
@@ -164,7 +169,12 @@ impl Equipment {
     pub(super) fn report_stream(&self, lane: Lane) -> &Stream {
         match lane {
             Lane::Codec | Lane::Compute => &self.codec_reports,
-            Lane::Exchange | Lane::Tx | Lane::Rx => &self.exchange_reports,
+            Lane::Exchange
+            | Lane::Control
+            | Lane::Background
+            | Lane::BackgroundControl
+            | Lane::Tx
+            | Lane::Rx => &self.exchange_reports,
         }
     }
 

@@ -167,11 +167,12 @@ impl CudaBackend<'_> {
     fn end(&self, machine: &Machine, id: TransferId) -> (DeviceRegion, bool) {
         let transfer = machine.transfer(id).0;
         match transfer.content {
-            Content::Whole(region) => (self.equipment.place(&region), false),
+            Content::Values(region) | Content::Whole(region) => (self.equipment.place(&region), false),
             Content::Prefix(region, _) => {
                 (self.equipment.place(&region).part(0..machine.transfer_bytes(transfer)), false)
             }
             Content::Size(size) => (self.equipment.size(size), true),
+            Content::Announced(..) | Content::Overflow { .. } => unreachable!("refused by the check"),
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, TransferKey};
@@ -313,18 +313,20 @@ impl<'a> Rendezvous<'a> {
                 }
             },
             Direction::Send => {
+                let size = |size| machine.size(size).expect("sizes are known before they are sent");
                 let content = match transfer.content {
-                    Content::Whole(region) => Offered::Bytes(region),
-                    Content::Prefix(region, _) => {
+                    Content::Values(region) | Content::Whole(region) => Offered::Bytes(region),
+                    Content::Prefix(region, _) | Content::Overflow { region, .. } => {
                         Offered::Bytes(Region { len: machine.transfer_bytes(transfer), ..region })
                     }
-                    Content::Size(size) => {
-                        Offered::Size(machine.size(size).expect("sizes are known before they are sent"))
-                    }
+                    Content::Size(id) => Offered::Size(size(id)),
+                    Content::Announced(region, id) => Offered::Announced(region, size(id)),
                 };
+                let bytes = |region: Region| xxh3_64(&self.memory().read(region.buffer)[range(&region)]);
                 let checksum = match content {
-                    Offered::Bytes(region) => xxh3_64(&self.memory().read(region.buffer)[range(&region)]),
-                    Offered::Size(size) => xxh3_64(&size.to_le_bytes()),
+                    Offered::Bytes(region) => bytes(region),
+                    Offered::Size(size) => checksum_of_size(size, 0),
+                    Offered::Announced(region, size) => checksum_of_size(size, bytes(region)),
                 };
                 self.offered.insert(key, id);
                 self.notify(machine, id.op, key.dst, Note::Offer(Offer { key, content, checksum }))
@@ -405,29 +407,56 @@ impl<'a> Rendezvous<'a> {
     ) -> Result<Copied, Failure> {
         let src = key.src;
         let flipped = self.corrupted.remove(&key).unwrap_or_default();
-        let (size, arrived) = match (content, machine.transfer(id).0.content) {
+        let transfer = machine.transfer(id).0;
+        // Bytes behind those of the region are those of the size.
+        let flip_size = |size: u64, first: u64| {
+            let mut bytes = size.to_le_bytes();
+            let behind: Vec<u64> = flipped.iter().filter_map(|byte| byte.checked_sub(first)).collect();
+            flip(&mut bytes, &behind);
+            u64::from_le_bytes(bytes)
+        };
+        let (size, arrived) = match (content, transfer.content) {
             (Offered::Size(size), Content::Size(_)) => {
-                let mut bytes = size.to_le_bytes();
-                flip(&mut bytes, &flipped);
-                (Some(u64::from_le_bytes(bytes)), xxh3_64(&bytes))
+                let size = flip_size(size, 0);
+                (Some(size), checksum_of_size(size, 0))
             }
-            (Offered::Bytes(from), Content::Whole(to) | Content::Prefix(to, _)) => {
-                let expected = machine.transfer_bytes(machine.transfer(id).0);
+            (
+                Offered::Bytes(from),
+                Content::Values(to)
+                | Content::Whole(to)
+                | Content::Prefix(to, _)
+                | Content::Overflow { region: to, .. },
+            ) => {
+                let expected = machine.transfer_bytes(transfer);
                 if from.len != expected {
                     return Err(other_length(machine, id.op, src, from.len, expected));
                 }
-                let _span = tracing::info_span!("copy", bytes = from.len).entered();
-                let (source, mut target) = self.fabric.lock((src, from.buffer), (self.rank, to.buffer));
-                let target = &mut target[range(&Region { len: from.len, ..to })];
-                target.copy_from_slice(&source[range(&from)]);
-                flip(target, &flipped);
-                (None, xxh3_64(target))
+                (None, self.copy_bytes((src, from), to, &flipped))
             }
-            (Offered::Size(_), _) | (Offered::Bytes(_), Content::Size(_)) => {
+            (Offered::Announced(from, size), Content::Announced(to, _)) => {
+                if from.len != to.len {
+                    return Err(other_length(machine, id.op, src, from.len, to.len));
+                }
+                let within: Vec<u64> = flipped.iter().copied().filter(|&byte| byte < to.len).collect();
+                let bytes = self.copy_bytes((src, from), to, &within);
+                let size = flip_size(size, to.len);
+                (Some(size), checksum_of_size(size, bytes))
+            }
+            (Offered::Size(_) | Offered::Bytes(_) | Offered::Announced(..), _) => {
                 return Err(other_content(machine, id.op, src));
             }
         };
         Ok(Copied { size, is_intact: arrived == checksum })
+    }
+
+    /// Copies a region of a peer to the beginning of one of this rank. The checksum of what has arrived.
+    fn copy_bytes(&self, (src, from): (Rank, Region), to: Region, flipped: &[u64]) -> u64 {
+        let _span = tracing::info_span!("copy", bytes = from.len).entered();
+        let (source, mut target) = self.fabric.lock((src, from.buffer), (self.rank, to.buffer));
+        let target = &mut target[range(&Region { len: from.len, ..to })];
+        target.copy_from_slice(&source[range(&from)]);
+        flip(target, flipped);
+        xxh3_64(target)
     }
 
     /// The last byte of a transfer is here.
@@ -544,6 +573,11 @@ impl<'a> Rendezvous<'a> {
     fn lock(&self, from: &Region, to: &Region) -> Locked<'a> {
         self.fabric.lock((self.rank, from.buffer), (self.rank, to.buffer))
     }
+}
+
+/// Checksum of a size that travels behind bytes whose checksum is `bytes`.
+fn checksum_of_size(size: u64, bytes: u64) -> u64 {
+    xxh3_64_with_seed(&size.to_le_bytes(), bytes)
 }
 
 /// Flips the lowest bit of each of these bytes, modulo the length.

@@ -28,6 +28,8 @@ pub(super) enum Offered {
     Bytes(Region),
     /// A size.
     Size(u64),
+    /// Bytes in the sender's memory, and a size behind them.
+    Announced(Region, u64),
 }
 
 /// A note from one rank to another.

@@ -10,6 +10,7 @@ mod overlap;
 mod pace;
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -43,8 +44,8 @@ pub struct Setup<'a> {
     pub plan: &'a Plan,
     /// What the chunks hold.
     pub payload: &'a Payload,
-    /// Iterations, with a barrier before each.
-    pub iterations: u32,
+    /// Iterations, with a barrier before each. Durations and faults are those of their numbers.
+    pub iterations: Range<u32>,
     /// The longest standstill, usually [`STUCK_AFTER`].
     pub stuck_after: Duration,
     /// Codec ops that work at a time.
@@ -88,7 +89,7 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
     let mut report =
         Report { timeline: empty_timeline(plan), bytes_verified: 0, codec_work: CodecWork::default() };
     let permits = Permits::new(setup.cores);
-    for iteration in 0..setup.iterations {
+    for iteration in setup.iterations.clone() {
         let _span = tracing::info_span!("run", iteration).entered();
         let (fabric, inboxes) = Fabric::new(plan, &memories, epoch, cancel);
         let faults = FaultPlan::new(plan, setup.faults, iteration);
@@ -221,7 +222,7 @@ impl RankJob<'_> {
 #[cfg(test)]
 mod tests {
     use zipwire_codec::DType;
-    use zipwire_schedule::{Choice, FailureKind, Job, Order, Protocol, Segment, Slot, Work, plan};
+    use zipwire_schedule::{Choice, FailureKind, Job, Protocol, Segment, Slot, Work, plan};
     use zipwire_traces::Rows;
 
     use super::*;
@@ -230,22 +231,14 @@ mod tests {
     fn ranks_that_are_to_run_different_plans_run_nothing() {
         let bytes = ndarray::Array2::from_elem((3, 3), 64);
         let work = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
-        let segments = vec![Segment { name: "call", work }];
+        let segments = vec![Segment::new("call", work)];
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
-        let choice = Choice {
-            protocol: Protocol::Native,
-            form: None,
-            layout: None,
-            order: Order::default(),
-            window: None,
-            codec: None,
-        };
-        let plan = plan(&job, &choice);
+        let plan = plan(&job, &Choice::of(Protocol::Native, None));
         let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
         let setup = Setup {
             plan: &plan,
             payload: &payload,
-            iterations: 1,
+            iterations: 0..1,
             stuck_after: STUCK_AFTER,
             cores: 1,
             pace: None,

@@ -21,15 +21,16 @@ pub(crate) fn job() -> Job {
         input: Slot(input),
         output: Slot(output),
     };
-    let compute = Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] };
+    let compute =
+        Work::Compute { phase: "expert", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] };
     Job {
         name: "layer",
         rank_count: RANKS,
         slots: vec!["tokens", "expert", "combined"],
         segments: vec![
-            Segment { name: "dispatch", work: all_to_all(0, 1) },
-            Segment { name: "expert", work: compute },
-            Segment { name: "combine", work: all_to_all(1, 2) },
+            Segment::new("dispatch", all_to_all(0, 1)),
+            Segment::new("expert", compute),
+            Segment::new("combine", all_to_all(1, 2)),
         ],
     }
 }

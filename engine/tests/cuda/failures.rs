@@ -59,7 +59,7 @@ fn misrouted_frames_are_noticed() {
 fn ends_that_disagree_about_the_length() {
     let mut plan = layer(Protocol::Native);
     tamper(&mut plan, 0, 0, |kind| {
-        let Content::Whole(region) = &mut exchange(kind).sends[0].content else {
+        let Content::Values(region) = &mut exchange(kind).sends[0].content else {
             panic!("raw chunks are whole")
         };
         region.len -= 2;
@@ -77,7 +77,7 @@ fn ends_that_disagree_about_what_moves() {
         OpKind::Encode(batch) => Some(batch.blocks[0].values),
         _ => None,
     });
-    tamper(&mut plan, 1, op, |kind| exchange(kind).sends[0].content = Content::Whole(values.unwrap()));
+    tamper(&mut plan, 1, op, |kind| exchange(kind).sends[0].content = Content::Values(values.unwrap()));
     let error = failure(&plan);
     assert_eq!(error.first.kind, FailureKind::Corrupt);
     assert!(error.to_string().contains("rank 1 and this rank disagree about what moves"), "{error}");

@@ -7,7 +7,7 @@ use zipwire_codec::Layout;
 use zipwire_emulation::Controls;
 use zipwire_engine::cuda::{Report, STUCK_AFTER, Setup, devices, run};
 use zipwire_schedule::plan::Plan;
-use zipwire_schedule::{Choice, Order, Protocol, RunFailure, plan};
+use zipwire_schedule::{Choice, Protocol, RunFailure, plan};
 
 use crate::common::{RANKS, job, payload};
 
@@ -21,7 +21,7 @@ pub(crate) fn controls() -> Controls {
 pub(crate) fn choice(protocol: Protocol) -> Choice {
     let codec = Some("window7".parse().unwrap());
     let layout = (protocol == Protocol::SizeFirst).then_some(Layout::Split);
-    Choice { protocol, form: None, layout, order: Order::Rotation, window: None, codec }
+    Choice { layout, ..Choice::of(protocol, codec) }
 }
 
 pub(crate) fn layer(protocol: Protocol) -> Plan {

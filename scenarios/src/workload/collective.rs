@@ -109,10 +109,10 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let mut segments = Vec::new();
     if start.is_some() {
         // A late rank neither sends nor receives.
-        let work = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
-        segments.push(Segment { name: "start", work });
+        let work = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
+        segments.push(Segment::new("start", work));
     }
-    segments.push(Segment { name: collective.name(), work });
+    segments.push(Segment::new(collective.name(), work));
     let mut durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     for iteration in 0..context.iterations {
         for (rank, &seconds) in (0..).zip(start.iter().flatten()) {

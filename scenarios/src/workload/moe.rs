@@ -73,18 +73,19 @@ fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Cont
     let all_to_all = |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, input, output };
     // Phases follow one another on each rank: a phase claims every buffer, so that no collective call overlaps it, also
     // where a rank sends or receives nothing.
-    let phase = || Work::Compute { reads: vec![EXPERT], writes: vec![TOKENS, EXPERT, COMBINED] };
+    let phase = |phase| Work::Compute { phase, reads: vec![EXPERT], writes: vec![TOKENS, EXPERT, COMBINED] };
 
     let mut segments = Vec::new();
     let mut push = |name, work| {
-        segments.push(Segment { name, work });
+        segments.push(Segment::new(name, work));
         segments.len() - 1
     };
-    let start_skew = skew.map(|skew| (skew, push("skew", phase()), 0.0));
+    let start_skew = skew.map(|skew| (skew, push("skew", phase("skew")), 0.0));
     push("dispatch", all_to_all(bytes, TOKENS, EXPERT));
     let expert_skew = skew.filter(|_| context.expert_s > 0.0);
-    let expert_skew = expert_skew.map(|skew| (skew, push("expert-skew", phase()), context.expert_s));
-    let expert = push("expert", phase());
+    let expert_skew =
+        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), context.expert_s));
+    let expert = push("expert", phase("expert"));
     push("combine", all_to_all(combine_bytes, EXPERT, COMBINED));
 
     let mut durations = Durations::zeros(context.iterations, segments.len(), context.ranks);

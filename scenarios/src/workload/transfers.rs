@@ -58,7 +58,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
 
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment { name: "transfers", work }];
+    let segments = vec![Segment::new("transfers", work)];
     let durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     let job = Job { name: "transfers", rank_count: context.ranks, slots: vec!["input", "output"], segments };
     Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })

@@ -1,5 +1,7 @@
 //! How far a machine is: what a rank reports when its run has failed.
 
+use std::sync::Arc;
+
 use super::{Direction, Machine, State, TransferId, list};
 use crate::plan::{OpKind, TransferKey};
 use crate::{OpId, Rank};
@@ -33,7 +35,7 @@ const NAMED_WAITS: usize = 4;
 
 impl Standing {
     /// What the rank does or waits for, in words that follow its name; `segments` are the plan's.
-    pub fn describe(&self, segments: &[&str]) -> String {
+    pub fn describe(&self, segments: &[Arc<str>]) -> String {
         let offered = || self.pending.iter().filter(|pending| pending.offered);
         let wait = |Pending { key, .. }: &Pending| {
             let (verb, peer) =

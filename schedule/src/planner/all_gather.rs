@@ -7,7 +7,7 @@ use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step, place};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Form, Order, Rank};
+use crate::{Channel, Form, Order, Rank};
 
 /// # Panics
 /// If the form is none of an All-Gather, or pads what is not coded.
@@ -41,7 +41,7 @@ pub(super) fn call(
     for origin in [rank].into_iter().chain(senders.iter().copied()).filter(|&origin| travels(origin)) {
         let values = if origin == rank { own } else { others[origin.index()] };
         piece_of[origin.index()] = Some(pieces.len());
-        pieces.push(Piece { chunk: Chunk::for_all(origin), values });
+        pieces.push(Piece::new(Chunk::for_all(origin), values));
     }
 
     let hop = |peer, origin: Rank| Some(Hop { peer, piece: piece_of[origin.index()]? });
@@ -60,5 +60,6 @@ pub(super) fn call(
         let step = |step| Step::single(hop(next, back(step - 1)), hop(previous, back(step)));
         (1..rank_count).map(step).collect()
     };
-    Call { dtype, pieces, steps, sizes: straight, padded_to: padded.then(|| bytes.to_vec()) }
+    let channel = Channel::Main;
+    Call { dtype, channel, pieces, steps, sizes: straight, padded_to: padded.then(|| bytes.to_vec()) }
 }

@@ -5,9 +5,9 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step, place};
-use crate::Rank;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
+use crate::{Channel, Rank};
 
 pub(super) fn call(
     builder: &mut ProgramBuilder,
@@ -29,7 +29,7 @@ pub(super) fn call(
     let mut hop = |peer: Rank, chunk, values: &[Region]| {
         let values = values[peer.index()];
         (values.len > 0).then(|| {
-            pieces.push(Piece { chunk, values });
+            pieces.push(Piece::new(chunk, values));
             Hop { peer, piece: pieces.len() - 1 }
         })
     };
@@ -38,5 +38,6 @@ pub(super) fn call(
     let receives = order.receives(rank, rank_count, received).into_iter();
     let receives = receives.filter_map(|peer| hop(peer, Chunk::between(peer, rank), &incoming)).collect();
     let step = Step { order, window: order.window(choice.window, rank_count), sends, receives };
-    Call { dtype, pieces, steps: vec![step.clone()], sizes: step, padded_to: None }
+    let channel = Channel::Main;
+    Call { dtype, channel, pieces, steps: vec![step.clone()], sizes: step, padded_to: None }
 }

@@ -6,7 +6,7 @@ use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Form, Order, Rank};
+use crate::{Channel, Form, Order, Rank};
 
 /// # Panics
 /// If the form is none of a broadcast.
@@ -26,7 +26,7 @@ pub(super) fn call(
     let buffer = if rank == root { input } else { output };
     builder.reserve(buffer, bytes);
     let values = Region { buffer, offset: 0, len: bytes };
-    let pieces = Vec::from_iter((bytes > 0).then_some(Piece { chunk: Chunk::for_all(root), values }));
+    let pieces = Vec::from_iter((bytes > 0).then_some(Piece::new(Chunk::for_all(root), values)));
     let hop = |peer: Rank| (bytes > 0).then_some(Hop { peer, piece: 0 });
 
     let order = if form.takes_order() { choice.order } else { Order::Rotation };
@@ -46,7 +46,8 @@ pub(super) fn call(
         let sends = children.into_iter().map(|child| Step::single(hop(child), None));
         receive.into_iter().chain(sends).collect()
     };
-    Call { dtype, pieces, steps, sizes: straight, padded_to: None }
+    let channel = Channel::Main;
+    Call { dtype, channel, pieces, steps, sizes: straight, padded_to: None }
 }
 
 /// A rank's neighbours in the binomial tree.

@@ -7,11 +7,12 @@ use zipwire_codec::{CHUNK_ALIGN, DType};
 
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
-use crate::{BufferId, Order, Rank, Stage, Window};
+use crate::{BufferId, Channel, Order, Rank, Stage, Window};
 
 /// One collective call of one rank.
 pub(super) struct Call {
     pub(super) dtype: DType,
+    pub(super) channel: Channel,
     /// What the rank has for others and what it gets; pieces that nothing moves of are left out, at all ranks.
     pub(super) pieces: Vec<Piece>,
     /// How a stage of values or frames moves: one exchange after the other.
@@ -27,6 +28,14 @@ pub(super) struct Call {
 pub(super) struct Piece {
     pub(super) chunk: Chunk,
     pub(super) values: Region,
+    /// Whether a coded protocol codes it.
+    pub(super) is_coded: bool,
+}
+
+impl Piece {
+    pub(super) fn new(chunk: Chunk, values: Region) -> Self {
+        Self { chunk, values, is_coded: true }
+    }
 }
 
 /// The model's buffers that a call works on.
@@ -64,17 +73,34 @@ impl Step {
 impl Call {
     /// Moves one stage; `contents` says what of each piece moves, `None` that nothing does.
     pub(super) fn spread(&self, builder: &mut ProgramBuilder, stage: Stage, contents: &[Option<Content>]) {
-        self.steps.iter().for_each(|step| self.exchange(builder, stage, step, contents));
+        self.spread_on(builder, self.channel, stage, contents);
+    }
+
+    /// The same on another channel than that of the call.
+    pub(super) fn spread_on(
+        &self,
+        builder: &mut ProgramBuilder,
+        channel: Channel,
+        stage: Stage,
+        contents: &[Option<Content>],
+    ) {
+        self.steps.iter().for_each(|step| self.exchange(builder, channel, stage, step, contents));
     }
 
     /// Moves the sizes.
-    pub(super) fn announce(&self, builder: &mut ProgramBuilder, contents: &[Option<Content>]) {
-        self.exchange(builder, Stage::Sizes, &self.sizes, contents);
+    pub(super) fn announce(
+        &self,
+        builder: &mut ProgramBuilder,
+        channel: Channel,
+        contents: &[Option<Content>],
+    ) {
+        self.exchange(builder, channel, Stage::Sizes, &self.sizes, contents);
     }
 
     fn exchange(
         &self,
         builder: &mut ProgramBuilder,
+        channel: Channel,
         stage: Stage,
         step: &Step,
         contents: &[Option<Content>],
@@ -87,6 +113,7 @@ impl Call {
             hops.iter().filter_map(transfer).collect()
         };
         builder.push(OpKind::Exchange(Exchange {
+            channel,
             stage,
             order: step.order,
             window: step.window,

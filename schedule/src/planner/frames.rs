@@ -3,9 +3,9 @@
 use zipwire_codec::{Codec, DType, Layout};
 
 use super::call::{Call, align};
-use crate::BufferId;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Block, Content, Region};
+use crate::{BufferId, SizeId};
 
 /// Buffers of a rank for frames, shared by all its calls.
 #[derive(Clone, Copy)]
@@ -14,26 +14,56 @@ pub(super) struct FrameBuffers {
     pub(super) incoming: BufferId,
 }
 
-/// The frames of one call. Contents are by position in [`Call::pieces`].
+/// The frames of one call. Lists are by position in [`Call::pieces`]; contents of pieces that are not coded are `None`.
 pub(super) struct Frames {
+    pub(super) layout: Layout,
     /// The rank's own blocks.
     pub(super) encode: Batch,
     /// The blocks of others.
     pub(super) decode: Batch,
+    pub(super) frames: Vec<Option<Frame>>,
     pub(super) static_sections: Vec<Option<Content>>,
     pub(super) sizes: Vec<Option<Content>>,
     pub(super) dynamic_sections: Vec<Option<Content>>,
 }
 
+/// Where a frame lies.
+pub(super) struct Frame {
+    pub(super) fixed: Region,
+    /// Room for the dynamic section.
+    pub(super) dynamic: Region,
+    /// Bytes of the dynamic section that a slot holds.
+    pub(super) slot: u64,
+    /// Live bytes of the dynamic section; `None` if nothing is coded.
+    pub(super) size: Option<SizeId>,
+}
+
 impl Frames {
+    /// Places the frames of all parts of a call one behind the other.
+    pub(super) fn place_parts(
+        builder: &mut ProgramBuilder,
+        parts: Vec<Call>,
+        codec: &dyn Codec,
+        shape: (Layout, Option<f64>),
+        buffers: FrameBuffers,
+    ) -> Vec<(Call, Self)> {
+        let mut ends = (0, 0);
+        let place = |part: Call| {
+            let frames = Self::place(builder, &part, codec, shape, buffers, &mut ends);
+            (part, frames)
+        };
+        parts.into_iter().map(place).collect()
+    }
+
     /// Places the frames one behind the other: the static section at a multiple of the alignment, the dynamic section
-    /// at the next one. Padded frames all have the room of the largest.
-    pub(super) fn place(
+    /// at the next one. Padded frames all have the room of the largest. `ends` are the first free bytes of both buffers.
+    fn place(
         builder: &mut ProgramBuilder,
         call: &Call,
         codec: &dyn Codec,
-        layout: Layout,
+        (layout, slot): (Layout, Option<f64>),
         buffers: FrameBuffers,
+        (outgoing_end, incoming_end): &mut (u64, u64),
     ) -> Self {
         let Call { dtype, pieces, .. } = call;
         let dtype = *dtype;
@@ -43,23 +73,25 @@ impl Frames {
             .as_ref()
             .map(|lens| lens.iter().map(|&len| capacity(len)).fold(Capacity::default(), Capacity::max));
         let (mut encode, mut decode) = (Vec::new(), Vec::new());
-        let (mut outgoing_end, mut incoming_end) = (0, 0);
-        let (mut frames, mut sizes) = (Vec::new(), Vec::new());
+        let mut frames: Vec<Option<Frame>> = Vec::new();
         for piece in pieces {
             let own = piece.chunk.origin == builder.rank();
+            if !piece.is_coded || piece.values.len == 0 && padded_to.is_none() {
+                frames.push(None);
+                continue;
+            }
             let (buffer, end, blocks) = if own {
-                (buffers.outgoing, &mut outgoing_end, &mut encode)
+                (buffers.outgoing, &mut *outgoing_end, &mut encode)
             } else {
-                (buffers.incoming, &mut incoming_end, &mut decode)
+                (buffers.incoming, &mut *incoming_end, &mut decode)
             };
             let coded = capacity(piece.values.len);
             let room = padded_to.unwrap_or(coded);
             let fixed = Region { buffer, offset: align(*end), len: room.static_len };
             let dynamic = Region { buffer, offset: align(fixed.end()), len: room.dynamic_len };
             *end = dynamic.end();
-            frames.push((fixed, dynamic));
             // Nothing is coded of an empty piece: it is all padding.
-            sizes.push((piece.values.len > 0).then(|| {
+            let size = (piece.values.len > 0).then(|| {
                 let size = builder.size();
                 blocks.push(Block {
                     chunk: piece.chunk,
@@ -69,22 +101,34 @@ impl Frames {
                     size,
                 });
                 size
-            }));
+            });
+            let frame_bytes = (slot.unwrap_or(0.0) * piece.values.len as f64).ceil() as u64;
+            let slot = frame_bytes.saturating_sub(fixed.len).min(dynamic.len);
+            frames.push(Some(Frame { fixed, dynamic, slot, size }));
         }
-        builder.reserve(buffers.outgoing, outgoing_end);
-        builder.reserve(buffers.incoming, incoming_end);
-        let known: Vec<_> = sizes.iter().copied().flatten().collect();
+        builder.reserve(buffers.outgoing, *outgoing_end);
+        builder.reserve(buffers.incoming, *incoming_end);
+        let known: Vec<_> = frames.iter().flatten().filter_map(|frame| frame.size).collect();
         let maximum = (padded_to.is_some() && !known.is_empty()).then(|| builder.maximum(known));
-        let prefix = |((_, dynamic), size): (&(Region, Region), &Option<_>)| {
-            Some(Content::Prefix(*dynamic, maximum.or(*size)?))
-        };
-        Self {
+        let mut placed = Self {
+            layout,
             encode: Batch { layout, dtype, blocks: encode },
             decode: Batch { layout, dtype, blocks: decode },
-            static_sections: frames.iter().map(|&(fixed, _)| Some(Content::Whole(fixed))).collect(),
-            dynamic_sections: frames.iter().zip(&sizes).map(prefix).collect(),
-            sizes: sizes.into_iter().map(|size| size.map(Content::Size)).collect(),
-        }
+            frames,
+            static_sections: Vec::new(),
+            sizes: Vec::new(),
+            dynamic_sections: Vec::new(),
+        };
+        placed.static_sections = placed.contents(|frame| Some(Content::Whole(frame.fixed)));
+        placed.sizes = placed.contents(|frame| frame.size.map(Content::Size));
+        placed.dynamic_sections =
+            placed.contents(|frame| Some(Content::Prefix(frame.dynamic, maximum.or(frame.size)?)));
+        placed
+    }
+
+    /// What moves of each piece, which `content` says of its frame.
+    pub(super) fn contents(&self, content: impl Fn(&Frame) -> Option<Content>) -> Vec<Option<Content>> {
+        self.frames.iter().map(|frame| content(frame.as_ref()?)).collect()
     }
 }
 

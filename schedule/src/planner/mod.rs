@@ -1,101 +1,131 @@
 //! Planners: a job becomes a plan. A collective is a file here that says which pieces a rank has or gets, and the steps
-//! in which they move; a protocol is a file that says in which stages.
+//! in which they move; a protocol is a file that says in which stages; a selection says which pieces are coded, and parts
+//! how they are cut.
 
 mod all_gather;
 mod all_to_all;
 mod broadcast;
 mod call;
+mod choice;
 mod frames;
+mod in_band;
 mod native;
+mod overlap_sizes;
+mod parts;
 mod size_first;
+mod speculative;
 mod static_first;
 mod transfers;
 
 use std::sync::Arc;
 
-use zipwire_codec::{Codec, Layout, Spec};
+use zipwire_codec::Codec;
+
+pub use self::choice::{Choice, Selection};
 
 use self::call::{Call, Ends};
 use self::frames::{FrameBuffers, Frames};
 use crate::builder::ProgramBuilder;
-use crate::plan::{Compute, OpKind, Plan, Program, Region};
-use crate::{BufferId, Form, Job, Order, Protocol, Rank, SegmentId, Slot, Work};
+use crate::plan::{Batch, Compute, OpKind, Plan, Program, Region};
+use crate::{BufferId, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
-/// How the collectives of a job travel.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
-    /// The protocol of every collective.
-    pub protocol: Protocol,
-    /// The form of every collective that has several; `None` is the default of each.
-    pub form: Option<Form>,
-    /// Layout of the frames; `None` is that of the protocol. [`Protocol::StaticFirst`] needs the split one.
-    pub layout: Option<Layout>,
-    /// The order of transfers within an exchange; forms that order their transfers themselves do not ask.
-    pub order: Order,
-    /// Open sends, and open receives, per rank; `None` means all peers at once. Asked where [`Self::order`] is, but not
-    /// by [`Order::ShiftedRounds`].
-    pub window: Option<u32>,
-    /// The codec; coded protocols need one.
-    pub codec: Option<Spec>,
-}
-
-impl Choice {
-    /// Layout of the frames; `None` without frames.
-    pub fn layout(&self) -> Option<Layout> {
-        self.protocol.layout().map(|of_protocol| self.layout.unwrap_or(of_protocol))
-    }
-}
-
-/// Plans a job. The plan is valid by construction; `Plan::validate` proves it.
+/// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
 ///
 /// # Panics
-/// If a coded protocol is chosen without a codec that supports the job's values, or a form that a collective of the job
-/// does not have ([`Work::forms`]; [`Form::Padded`] only with a coded protocol): resolve scenarios first.
+/// As [`plan_each`].
 pub fn plan(job: &Job, choice: &Choice) -> Plan {
-    let coded = choice.protocol.is_coded();
-    let codec = coded.then(|| choice.codec.as_ref().expect("coded protocols have a codec").codec());
-    let program = |rank| Arc::new(program(job, choice, codec.as_deref(), Rank(rank)));
+    plan_each(job, &vec![choice; job.segments.len()])
+}
+
+/// Plans a job whose segments travel each in its own way, those of `choices`, by segment; compute phases and explicit flows
+/// ask for none.
+///
+/// # Panics
+/// If there are not as many choices as segments, if they have different codecs, if a coded protocol is chosen without a
+/// codec that supports the job's values, [`Protocol::Speculative`] without a slot, or a form that a collective of the job
+/// does not have ([`Work::forms`]; [`Form::Padded`](crate::Form::Padded) only with a coded protocol): resolve scenarios
+/// first.
+pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
+    assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
+    let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
+        let coded = segment.work.is_collective() && choice.protocol.is_coded();
+        coded.then(|| choice.codec.as_ref().expect("coded protocols have a codec"))
+    });
+    let spec = specs.next();
+    assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
+    let codec = spec.map(zipwire_codec::Spec::codec);
+    let has_slots = |choice: &&Choice| choice.protocol != Protocol::Speculative || choice.slot.is_some();
+    assert!(choices.iter().all(has_slots), "speculative collectives have slots");
+    let program = |rank| Arc::new(program(job, choices, codec.as_deref(), Rank(rank)));
+    let protocol =
+        |(segment, choice): (&Segment, &&Choice)| segment.work.is_collective().then_some(choice.protocol);
     Plan {
         job: job.name,
-        protocol: choice.protocol,
-        codec: choice.codec.clone().filter(|_| coded),
-        segments: job.segments.iter().map(|segment| segment.name).collect(),
+        protocols: job.segments.iter().zip(choices).map(protocol).collect(),
+        codec: spec.cloned(),
+        segments: job.segments.iter().map(|segment| Arc::clone(&segment.name)).collect(),
         programs: (0..job.rank_count).map(program).collect(),
     }
 }
 
-fn program(job: &Job, choice: &Choice, codec: Option<&dyn Codec>, rank: Rank) -> Program {
+/// A collective call on one rank, laid out in memory.
+struct Planned {
+    call: Call,
+    /// The parts in which it is coded; none if it is not.
+    parts: Vec<(Call, Frames)>,
+}
+
+fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank) -> Program {
     let mut builder = ProgramBuilder::new(rank);
     let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(name)).collect();
-    let buffers = codec.map(|_| FrameBuffers {
+    let is_coded = |background: bool| {
+        job.segments.iter().zip(choices).any(|(segment, choice)| {
+            segment.work.is_collective()
+                && choice.protocol.is_coded()
+                && segment.channel.is_background() == background
+        })
+    };
+    let main = is_coded(false).then(|| FrameBuffers {
         outgoing: builder.buffer("frames-out"),
         incoming: builder.buffer("frames-in"),
     });
+    let background = is_coded(true).then(|| FrameBuffers {
+        outgoing: builder.buffer("background-frames-out"),
+        incoming: builder.buffer("background-frames-in"),
+    });
     // All memory is laid out before the first op, because compute phases claim whole buffers.
-    let calls: Vec<Option<(Call, Option<Frames>)>> = job
+    let calls: Vec<Option<Planned>> = job
         .segments
         .iter()
-        .map(|segment| {
-            let call = lay_out(&mut builder, job, choice, &segment.work, &slots)?;
+        .zip(choices)
+        .map(|(segment, choice)| {
+            let mut call = lay_out(&mut builder, job, choice, &segment.work, &slots)?;
+            call.channel = segment.channel;
+            let buffers = if segment.channel.is_background() { background } else { main };
             let coding = choice.layout().zip(codec).zip(buffers);
-            let frames = coding
-                .map(|((layout, codec), buffers)| Frames::place(&mut builder, &call, codec, layout, buffers));
-            Some((call, frames))
+            let parts = coding.map_or_else(Vec::new, |((layout, codec), buffers)| {
+                call.select(rank, &choice.selection);
+                Frames::place_parts(
+                    &mut builder,
+                    call.cut(choice.parts),
+                    codec,
+                    (layout, choice.slot),
+                    buffers,
+                )
+            });
+            Some(Planned { call, parts })
         })
         .collect();
-    for ((segment, call), id) in job.segments.iter().zip(calls).zip(0..) {
+    let exclusive = exclusive_slots(job);
+    for (((segment, choice), planned), id) in job.segments.iter().zip(choices).zip(calls).zip(0..) {
         builder.begin(SegmentId(id));
-        if let Some((call, frames)) = call {
-            match (choice.protocol, frames) {
-                (Protocol::SizeFirst, Some(frames)) => size_first::build(&mut builder, &call, frames),
-                (Protocol::StaticFirst, Some(frames)) => static_first::build(&mut builder, &call, frames),
-                (Protocol::Native, _) | (_, None) => native::build(&mut builder, &call),
-            }
+        if let Some(Planned { call, parts }) = planned {
+            build(&mut builder, choice.protocol, &call, parts);
             continue;
         }
         match &segment.work {
-            Work::Compute { reads, writes } => {
-                compute(&mut builder, segment.name, &slots, (reads, writes), buffers);
+            Work::Compute { phase, reads, writes } => {
+                compute(&mut builder, phase, &slots, (reads, writes), &exclusive, main);
             }
             Work::Transfers { flows, pace, input, output } => {
                 transfers::build(&mut builder, flows, *pace, slots[input.index()], slots[output.index()]);
@@ -106,6 +136,27 @@ fn program(job: &Job, choice: &Choice, codec: Option<&dyn Codec>, rank: Rank) ->
         }
     }
     builder.finish()
+}
+
+/// Pushes the ops of one call. All parts are encoded before the first is waited for: while one travels, the next is coded.
+fn build(builder: &mut ProgramBuilder, protocol: Protocol, call: &Call, mut parts: Vec<(Call, Frames)>) {
+    let exchange = match protocol {
+        Protocol::Native => return native::build(builder, call),
+        Protocol::SizeFirst => size_first::exchange,
+        Protocol::StaticFirst => static_first::exchange,
+        Protocol::OverlapSizes => overlap_sizes::exchange,
+        Protocol::InBand => in_band::exchange,
+        Protocol::Speculative => speculative::exchange,
+    };
+    native::build_uncoded(builder, call);
+    for (_, frames) in &mut parts {
+        let blocks = std::mem::take(&mut frames.encode.blocks);
+        builder.push(OpKind::Encode(Batch { blocks, ..frames.encode }));
+    }
+    for (part, frames) in parts {
+        exchange(builder, &part, &frames);
+        builder.push(OpKind::Decode(frames.decode));
+    }
 }
 
 /// Reserves the slots that a segment uses. The call, if it is a collective.
@@ -140,22 +191,35 @@ fn lay_out(
     }
 }
 
-/// A phase that claims every slot is one that nothing overlaps: it claims the frames, too. Otherwise a rank that is late
-/// would receive and hand on frames, and only not decode them.
+/// The slots that a compute phase must claim to be one that no collective of the main channel overlaps: all but those that
+/// only collectives of the background channel use.
+fn exclusive_slots(job: &Job) -> Vec<bool> {
+    let is_used = |slot: Slot, background: bool| {
+        let mut segments = job.segments.iter().filter(|s| s.channel.is_background() == background);
+        segments.any(|segment| segment.work.slots().is_some_and(|slots| slots.contains(&slot)))
+    };
+    let slots = (0..).map(Slot).take(job.slots.len());
+    slots.map(|slot| is_used(slot, false) || !is_used(slot, true)).collect()
+}
+
+/// A phase that claims every slot of the main channel is one that no collective there overlaps: it claims the frames, too.
+/// Otherwise a rank that is late would receive and hand on frames, and only not decode them.
 fn compute(
     builder: &mut ProgramBuilder,
     name: &'static str,
     slots: &[BufferId],
     (reads, writes): (&[Slot], &[Slot]),
+    exclusive: &[bool],
     frames: Option<FrameBuffers>,
 ) {
     let whole = |builder: &ProgramBuilder, list: &[Slot]| -> Vec<Region> {
         list.iter().map(|slot| builder.whole(slots[slot.index()])).collect()
     };
     let (reads, mut regions) = (whole(builder, reads), whole(builder, writes));
-    let claims_all = (0..slots.len()).all(|slot| writes.iter().any(|write| write.index() == slot));
-    if let (true, Some(FrameBuffers { outgoing, incoming })) = (claims_all, frames) {
+    let is_claimed = |slot: usize| writes.iter().any(|write| write.index() == slot);
+    let is_exclusive = exclusive.iter().enumerate().all(|(slot, must)| !must || is_claimed(slot));
+    if let (true, Some(FrameBuffers { outgoing, incoming })) = (is_exclusive, frames) {
         regions.extend([outgoing, incoming].map(|buffer| builder.whole(buffer)));
     }
-    builder.push(OpKind::Compute(Compute { name, reads, writes: regions }));
+    builder.push(OpKind::Compute(Compute { name, reads, writes: regions, is_exclusive }));
 }

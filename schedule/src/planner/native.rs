@@ -6,6 +6,13 @@ use crate::builder::ProgramBuilder;
 use crate::plan::Content;
 
 pub(super) fn build(builder: &mut ProgramBuilder, call: &Call) {
-    let values: Vec<_> = call.pieces.iter().map(|piece| Some(Content::Whole(piece.values))).collect();
+    let values: Vec<_> = call.pieces.iter().map(|piece| Some(Content::Values(piece.values))).collect();
     call.spread(builder, Stage::Raw, &values);
+}
+
+/// Moves the pieces of a coded call that are not coded, beside the frames of the others: they wait for no codec.
+pub(super) fn build_uncoded(builder: &mut ProgramBuilder, call: &Call) {
+    let values = |piece: &super::call::Piece| (!piece.is_coded).then_some(Content::Values(piece.values));
+    let values: Vec<_> = call.pieces.iter().map(values).collect();
+    call.spread_on(builder, call.channel.control(), Stage::Raw, &values);
 }

@@ -8,15 +8,11 @@ use super::call::Call;
 use super::frames::Frames;
 use crate::Stage;
 use crate::builder::ProgramBuilder;
-use crate::plan::OpKind;
 
-pub(super) fn build(builder: &mut ProgramBuilder, call: &Call, frames: Frames) {
-    let layout = frames.encode.layout;
-    builder.push(OpKind::Encode(frames.encode));
-    call.announce(builder, &frames.sizes);
-    if layout == Layout::Split {
+pub(super) fn exchange(builder: &mut ProgramBuilder, call: &Call, frames: &Frames) {
+    call.announce(builder, call.channel, &frames.sizes);
+    if frames.layout == Layout::Split {
         call.spread(builder, Stage::Static, &frames.static_sections);
     }
     call.spread(builder, Stage::Dynamic, &frames.dynamic_sections);
-    builder.push(OpKind::Decode(frames.decode));
 }

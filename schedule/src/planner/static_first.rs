@@ -6,12 +6,9 @@ use super::call::Call;
 use super::frames::Frames;
 use crate::Stage;
 use crate::builder::ProgramBuilder;
-use crate::plan::OpKind;
 
-pub(super) fn build(builder: &mut ProgramBuilder, call: &Call, frames: Frames) {
-    builder.push(OpKind::Encode(frames.encode));
+pub(super) fn exchange(builder: &mut ProgramBuilder, call: &Call, frames: &Frames) {
     call.spread(builder, Stage::Static, &frames.static_sections);
-    call.announce(builder, &frames.sizes);
+    call.announce(builder, call.channel, &frames.sizes);
     call.spread(builder, Stage::Dynamic, &frames.dynamic_sections);
-    builder.push(OpKind::Decode(frames.decode));
 }

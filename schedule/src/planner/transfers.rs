@@ -3,7 +3,7 @@
 use super::call::align;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
-use crate::{BufferId, Flow, Order, Pace, Rank, Stage, Window};
+use crate::{BufferId, Channel, Flow, Order, Pace, Rank, Stage, Window};
 
 /// Bytes of the chunks that a rank sends and receives.
 pub(super) fn capacities(flows: &[Flow], rank: Rank) -> (u64, u64) {
@@ -27,7 +27,8 @@ pub(super) fn build(
     let mut receives = ends(flows, output, |flow| (flow.dst == rank).then_some(flow.src));
     let all = u32::try_from(flows.len()).expect("flows are counted in 32 bits").max(1);
     let mut push = |window, sends, receives| {
-        let exchange = Exchange { stage: Stage::Raw, order: Order::Rotation, window, sends, receives };
+        let (channel, stage, order) = (Channel::Main, Stage::Raw, Order::Rotation);
+        let exchange = Exchange { channel, stage, order, window, sends, receives };
         builder.push(OpKind::Exchange(exchange));
     };
     match pace {
@@ -66,7 +67,7 @@ fn ends(flows: &[Flow], buffer: BufferId, peer: impl Fn(&Flow) -> Option<Rank>) 
             let peer = peer(flow)?;
             end = region.end();
             let chunk = Chunk { flow: number, ..Chunk::between(flow.src, flow.dst) };
-            Some(Transfer { peer, chunk, content: Content::Whole(region), not_before_s: flow.not_before_s })
+            Some(Transfer { peer, chunk, content: Content::Values(region), not_before_s: flow.not_before_s })
         })
         .collect()
 }

@@ -7,7 +7,7 @@ use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::transfers::Pair;
 use crate::machine::{Capabilities, Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use crate::plan::{Content, OpKind, Plan, TransferKey};
+use crate::plan::{OpKind, Plan, TransferKey};
 use crate::validate::PlanError;
 use crate::{OpId, Rank};
 
@@ -86,7 +86,7 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
                     };
                     for (rank, id) in [(rank, id), (peer, other)] {
                         let receives_size = id.direction == Direction::Receive
-                            && matches!(machines[rank].transfer(id).0.content, Content::Size(_));
+                            && machines[rank].transfer(id).0.content.brings().is_some();
                         machines[rank]
                             .handle(Input::Transferred { transfer: id, size: receives_size.then_some(1) });
                     }

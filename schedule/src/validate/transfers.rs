@@ -54,6 +54,10 @@ fn shape(transfer: &Transfer, measured: &[Option<usize>]) -> Shape {
         Content::Whole(region) => (0, region.len, None),
         Content::Prefix(region, size) => (1, region.len, measured[size.index()]),
         Content::Size(size) => (2, Content::SIZE_BYTES, measured[size.index()]),
+        Content::Values(region) => (3, region.len, None),
+        Content::Announced(region, size) => (4, region.len, measured[size.index()]),
+        // Both ends leave out the same bytes if slot and room behind it are equal.
+        Content::Overflow { region, size, .. } => (5, region.len, measured[size.index()]),
     };
     (transfer.chunk, kind, capacity, size)
 }

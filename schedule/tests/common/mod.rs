@@ -4,7 +4,7 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Choice, Job, Order, Protocol, Segment, Slot, Work};
+use zipwire_schedule::{Choice, Job, Protocol, Segment, Slot, Work};
 
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
 pub(crate) fn layer(bytes: Array2<u64>) -> Job {
@@ -16,9 +16,12 @@ pub(crate) fn layer(bytes: Array2<u64>) -> Job {
         rank_count,
         slots: vec!["tokens", "expert", "combined"],
         segments: vec![
-            Segment { name: "dispatch", work: all_to_all(bytes, Slot(0), Slot(1)) },
-            Segment { name: "expert", work: Work::Compute { reads: vec![Slot(1)], writes: vec![Slot(1)] } },
-            Segment { name: "combine", work: all_to_all(combined, Slot(1), Slot(2)) },
+            Segment::new("dispatch", all_to_all(bytes, Slot(0), Slot(1))),
+            Segment::new(
+                "expert",
+                Work::Compute { phase: "expert", reads: vec![Slot(1)], writes: vec![Slot(1)] },
+            ),
+            Segment::new("combine", all_to_all(combined, Slot(1), Slot(2))),
         ],
     }
 }
@@ -28,12 +31,5 @@ pub(crate) fn uniform(rank_count: usize, bytes: u64) -> Array2<u64> {
 }
 
 pub(crate) fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
-    Choice {
-        protocol,
-        form: None,
-        layout: None,
-        order: Order::Rotation,
-        window,
-        codec: Some("window7".parse().unwrap()),
-    }
+    Choice { window, slot: Some(0.5), ..Choice::of(protocol, Some("window7".parse().unwrap())) }
 }

@@ -130,7 +130,7 @@ fn transfer(topology: &Topology, src: usize, dst: usize, bytes: u64, not_before_
 }
 
 fn native(order: Order, window: Option<u32>) -> Choice {
-    Choice { protocol: Protocol::Native, form: None, layout: None, order, window, codec: None }
+    Choice { order, window, ..Choice::of(Protocol::Native, None) }
 }
 
 /// An All-to-All of ranks that start at their own times, in any order with any window.
@@ -155,9 +155,9 @@ fn all_to_all(random: &mut ChaCha8Rng) -> Case {
     let host =
         HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() };
 
-    let start = Work::Compute { reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
+    let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
     let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment { name: "start", work: start }, Segment { name: "exchange", work }];
+    let segments = vec![Segment::new("start", start), Segment::new("exchange", work)];
     let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };
 
     let mut transfers = Vec::new();
@@ -227,7 +227,7 @@ fn explicit_flows(random: &mut ChaCha8Rng) -> Case {
     };
     let flows = transfers.iter().map(flow).collect();
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
-    let segments = vec![Segment { name: "transfers", work }];
+    let segments = vec![Segment::new("transfers", work)];
     let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };
 
     let program = |rank: usize| {

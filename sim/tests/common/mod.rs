@@ -16,7 +16,7 @@ pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a D
         codec: None,
         sizes: FrameSizes::None,
         durations,
-        iterations: 1,
+        iterations: 0..1,
         capabilities: Capabilities {
             readiness: Readiness::Completed,
             transfer_order: TransferOrder::Machine,

@@ -49,7 +49,7 @@ fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
         Lane::Compute => Some(0),
         Lane::Codec => Some(1),
         Lane::Tx | Lane::Rx => Some(2),
-        Lane::Exchange => None,
+        Lane::Exchange | Lane::Control | Lane::Background | Lane::BackgroundControl => None,
     };
     let mut edges = Vec::new();
     for rank in by_rank.ranks() {

@@ -21,7 +21,7 @@ pub(super) const MERGED: &str = "merged";
 pub(super) struct Args<'a> {
     pub(super) iteration: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) segment: Option<&'static str>,
+    pub(super) segment: Option<&'a str>,
     /// Absent where a slice stands for several spans.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) op: Option<u32>,

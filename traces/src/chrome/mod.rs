@@ -138,11 +138,11 @@ fn name(span: &Span, count: u32) -> String {
     if count > 1 { format!("{name} (merged)") } else { name }
 }
 
-fn args<'a>(span: &Span, count: u32, timeline: &Timeline, meta: &'a TraceMeta) -> Args<'a> {
+fn args<'a>(span: &Span, count: u32, timeline: &'a Timeline, meta: &'a TraceMeta) -> Args<'a> {
     let bytes_coded = span.bytes_coded;
     Args {
         iteration: span.iteration,
-        segment: timeline.segments.get(span.segment.index()).copied(),
+        segment: timeline.segments.get(span.segment.index()).map(|name| &**name),
         op: (count == 1).then_some(span.op.0),
         spans: (count > 1).then_some(count),
         stage: span.stage.map(zipwire_schedule::Stage::name),

@@ -292,8 +292,7 @@ impl<'a> Slice<'a> {
         let mut args = raw.args;
         let lane = Lane::ALL.into_iter().find(|lane| lane.name() == raw.cat);
         let lane = lane.ok_or_else(|| format!("`cat` is `{}`, not a lane", raw.cat))?;
-        let stages = [Stage::Raw, Stage::Sizes, Stage::Static, Stage::Dynamic];
-        let stage = stages.into_iter().find(|stage| stage.name() == args.stage);
+        let stage = Stage::ALL.into_iter().find(|stage| stage.name() == args.stage);
         if stage.is_none() && !args.stage.is_empty() {
             return Err(format!("`args.stage` is `{}`, not a stage", args.stage));
         }

@@ -12,7 +12,7 @@ use crate::{IterationTime, Link, LinkUsage, stream};
 const RANKS: u32 = 4;
 
 pub(super) fn timeline(spans: Vec<Span>) -> Timeline {
-    let segments = vec!["dispatch", "expert", "combine"];
+    let segments = ["dispatch", "expert", "combine"].map(Into::into).to_vec();
     Timeline { spans, rank_count: RANKS, segments, ..Timeline::default() }
 }
 

@@ -1,0 +1,72 @@
+//! How a collective is to travel.
+
+use zipwire_codec::{Layout, Spec};
+
+use crate::{Form, Order, Protocol, Rank};
+
+/// How a collective travels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its form, if it has several; `None` is its default.
+    pub form: Option<Form>,
+    /// Layout of the frames; `None` is that of the protocol. Only some protocols have several
+    /// ([`Protocol::takes_layout`]).
+    pub layout: Option<Layout>,
+    /// The order of transfers within an exchange; forms that order their transfers themselves do not ask.
+    pub order: Order,
+    /// Open sends, and open receives, per rank; `None` means all peers at once. Asked where [`Self::order`] is, but not
+    /// by [`Order::ShiftedRounds`].
+    pub window: Option<u32>,
+    /// The codec; coded protocols need one.
+    pub codec: Option<Spec>,
+    /// Which pieces a coded protocol codes.
+    pub selection: Selection,
+    /// In how many parts a coded protocol cuts what ranks have for each other: while one part travels, the next is coded.
+    /// At least 1.
+    pub parts: u32,
+    /// Bytes of a frame that its slot holds, over those of its values: for [`Protocol::Speculative`], which needs it.
+    pub slot: Option<f64>,
+}
+
+impl Choice {
+    /// A protocol in its plainest form: default form, layout and order, no window, everything coded, in one part.
+    pub fn of(protocol: Protocol, codec: Option<Spec>) -> Self {
+        Self {
+            protocol,
+            form: None,
+            layout: None,
+            order: Order::default(),
+            window: None,
+            codec,
+            selection: Selection::default(),
+            parts: 1,
+            slot: None,
+        }
+    }
+
+    /// Layout of the frames; `None` without frames.
+    pub fn layout(&self) -> Option<Layout> {
+        self.protocol.layout().map(|of_protocol| self.layout.unwrap_or(of_protocol))
+    }
+}
+
+/// Which pieces of a coded call are coded; the others travel as they are, beside the frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Pieces of fewer bytes stay as they are: what coding costs them does not depend on their length.
+    pub least_bytes: u64,
+    /// What goes to a rank of the same node stays as it is, if it is given how many ranks a node has. For All-to-Alls: other
+    /// collectives hand pieces on from node to node.
+    pub ranks_per_node: Option<u32>,
+}
+
+impl Selection {
+    /// Whether a piece of `len` bytes between two ranks is coded.
+    pub(super) fn includes(&self, origin: Rank, destination: Option<Rank>, len: u64) -> bool {
+        let is_near = |ranks: u32, other: Rank| origin.0 / ranks == other.0 / ranks;
+        let stays = self.ranks_per_node.zip(destination).is_some_and(|(ranks, other)| is_near(ranks, other));
+        len >= self.least_bytes && !stays
+    }
+}

@@ -1,0 +1,82 @@
+//! Cuts a call into parts, so that one part can be coded while another travels.
+
+use super::call::{Call, Piece};
+use super::choice::Selection;
+use crate::Rank;
+use crate::plan::{Chunk, Region};
+
+/// Parts begin at multiples of this, in bytes: a tile of values of two bytes.
+const PART_ALIGN: u64 = 16 * 1024;
+
+impl Call {
+    /// Marks the pieces that are not to be coded.
+    pub(super) fn select(&mut self, rank: Rank, selection: &Selection) {
+        for piece in &mut self.pieces {
+            // Padding makes all pieces equal: either all are coded or none.
+            let len = match &self.padded_to {
+                Some(lens) => lens.iter().copied().max().unwrap_or(0),
+                None => piece.values.len,
+            };
+            let Chunk { origin, destination, .. } = piece.chunk;
+            debug_assert!(origin == rank || destination.is_none_or(|destination| destination == rank));
+            piece.is_coded = selection.includes(origin, destination, len);
+        }
+    }
+
+    /// The call as `count` calls, each of which moves one part of every piece. Short pieces have fewer parts.
+    pub(super) fn cut(&self, count: u32) -> Vec<Self> {
+        (0..count.max(1)).map(|part| self.part(part, count.max(1))).collect()
+    }
+
+    fn part(&self, part: u32, count: u32) -> Self {
+        let cut = |piece: &Piece| {
+            let (begin, end) = range(piece.values.len, part, count);
+            let Region { buffer, offset, .. } = piece.values;
+            let values = Region { buffer, offset: offset + begin, len: end - begin };
+            Piece { chunk: Chunk { part, offset: begin, ..piece.chunk }, values, ..*piece }
+        };
+        let padded_to = self.padded_to.as_ref().map(|lens| {
+            let len = |&len: &u64| {
+                let (begin, end) = range(len, part, count);
+                end - begin
+            };
+            lens.iter().map(len).collect()
+        });
+        Self {
+            dtype: self.dtype,
+            channel: self.channel,
+            pieces: self.pieces.iter().map(cut).collect(),
+            steps: self.steps.clone(),
+            sizes: self.sizes.clone(),
+            padded_to,
+        }
+    }
+}
+
+/// First byte of a part and the first one behind it, in a piece of `len` bytes.
+fn range(len: u64, part: u32, count: u32) -> (u64, u64) {
+    let step = len.div_ceil(u64::from(count)).next_multiple_of(PART_ALIGN);
+    let begin = (step * u64::from(part)).min(len);
+    (begin, (begin + step).min(len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_a_piece_without_overlap() {
+        for len in [0, 2, 16_384, 16_386, 100_000, 1 << 20] {
+            for count in 1..9 {
+                let mut end = 0;
+                for part in 0..count {
+                    let (begin, after) = range(len, part, count);
+                    assert_eq!(begin, end, "{len} bytes, part {part} of {count}");
+                    assert!(begin == len || begin % PART_ALIGN == 0);
+                    end = after;
+                }
+                assert_eq!(end, len);
+            }
+        }
+    }
+}

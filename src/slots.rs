@@ -1,0 +1,46 @@
+//! How large the slots of `speculative` are, where a scenario does not say: what the codec is predicted to need.
+
+use zipwire_codec::{DType, Layout, Spec};
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_schedule::{Choice, SegmentId, Work};
+
+/// What slots have room for beyond the prediction, so that frames that are a little longer than the mean still fit.
+const MARGIN: f64 = 1.005;
+
+/// Bytes of a frame that a slot of this segment holds, over those of its values.
+pub(crate) fn slot(experiment: &Experiment, variant: &Variant, segment: usize) -> Option<f64> {
+    let work = &experiment.job.segments[segment].work;
+    let layout = Choice { layout: variant.layout, ..Choice::of(variant.protocol, None) }.layout()?;
+    let (codec, dtype) = (experiment.codec.as_ref()?, dtype(work)?);
+    let predicted = match (variant.slot, codec.ratio, &experiment.payload) {
+        (Some(slot), ..) => return Some(slot),
+        (None, Some(ratio), _) => 1.0 / ratio,
+        (None, None, Some(payload)) => {
+            let id = SegmentId(u32::try_from(segment).expect("segments are counted in 32 bits"));
+            coded_fraction(&codec.spec, layout, dtype, payload.source(id).as_bytes())
+        }
+        (None, None, None) => return None,
+    };
+    Some(predicted * MARGIN)
+}
+
+/// Bytes of the frame of all rows that a payload is drawn from, over those of the rows; 1 if the codec refuses them.
+fn coded_fraction(spec: &Spec, layout: Layout, dtype: DType, rows: &[u8]) -> f64 {
+    let codec = spec.codec();
+    let rows = &rows[..rows.len() / dtype.width() * dtype.width()];
+    let count = rows.len() / dtype.width();
+    let static_len = codec.static_len(layout, dtype, count);
+    let mut fixed = vec![0; static_len];
+    let mut dynamic = vec![0; codec.bound(layout, dtype, count) - static_len];
+    let len = codec.encode(layout, dtype, rows, &mut fixed, &mut dynamic);
+    len.map_or(1.0, |len| (static_len + len) as f64 / rows.len().max(1) as f64)
+}
+
+fn dtype(work: &Work) -> Option<DType> {
+    match *work {
+        Work::AllToAll { dtype, .. } | Work::AllGather { dtype, .. } | Work::Broadcast { dtype, .. } => {
+            Some(dtype)
+        }
+        Work::Compute { .. } | Work::Transfers { .. } => None,
+    }
+}
