@@ -360,7 +360,11 @@ fn traffic_leaves_out_what_stays_at_home() {
     let traffic = &Folder::new().load(&flat(text)).traffic()[0];
     assert_eq!((traffic.segment, traffic.total(), traffic.transfers), ("all-to-all", 8, 2));
     assert_eq!((&traffic.sent[..], &traffic.received[..]), (&[6, 2, 0, 0][..], &[0, 6, 0, 2][..]));
-    assert_eq!(traffic.imbalance(), 3.0);
+    // Gini of received bytes: pairs differ by 6, 0, 2, 6, 4, 2, in sum 20; 20 / (4 x 8).
+    let received = traffic.received_imbalance().unwrap();
+    assert_eq!((received.max_over_mean, received.gini), (3.0, 0.625));
+    // 4, 6, 6, 2, 2, 0: 20 as well.
+    assert_eq!(traffic.sent_imbalance(), Some(received));
 }
 
 #[test]
