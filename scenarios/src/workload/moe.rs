@@ -6,6 +6,7 @@ use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
 use super::{Context, Kind, Workload};
 use crate::error::Result;
+use crate::experts::Experts;
 use crate::model::Model;
 use crate::payload::Rowset;
 use crate::reader::Field;
@@ -13,7 +14,7 @@ use crate::routing;
 use crate::schema::{Schema, needed, optional, table};
 use crate::skew::{Shape, Skew};
 
-const KEYS: &[&str] = &["kind", "model", "routing", "skew", "payload"];
+const KEYS: &[&str] = &["kind", "model", "routing", "experts", "skew", "payload"];
 
 const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gaussian"];
 const TENSORS: &[&str] = &["dispatch", "combine"];
@@ -36,11 +37,15 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
             copies_per_rank: model.copies_per_rank(),
         },
     )?;
+    let experts = table
+        .get("experts")
+        .map_or(Ok(Experts::default()), |field| Experts::read(&field, model.experts, context.ranks))?;
     let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
     let rows = table
         .get("payload")
         .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
-    let tokens = between_ranks(&counts, &model, context.ranks);
+    let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
+    let tokens = experts.place(&loads, context.ranks).between_ranks(&counts);
     let (job, durations) = build(&tokens, &model, skew, context);
     Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
 }
@@ -52,19 +57,11 @@ pub(super) fn schema() -> Schema {
         Kind::Moe.key(),
         needed("model", "sizes of the layer: a preset's name or a table", Model::schema()),
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
+        optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
         optional("skew", "ranks begin at different times", Skew::schema()),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
     ];
     table(KEYS, keys)
-}
-
-/// Token copies from source rank to expert, summed to source rank x destination rank.
-fn between_ranks(counts: &Array2<u64>, model: &Model, ranks: u32) -> Array2<u64> {
-    let mut tokens = Array2::zeros((ranks as usize, ranks as usize));
-    for ((src, expert), count) in counts.indexed_iter() {
-        tokens[(src, model.home(expert, ranks))] += count;
-    }
-    tokens
 }
 
 fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Context<'_>) -> (Job, Durations) {
@@ -82,9 +79,9 @@ fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Cont
     };
     let start_skew = skew.map(|skew| (skew, push("skew", phase("skew")), 0.0));
     push("dispatch", all_to_all(bytes, TOKENS, EXPERT));
-    let expert_skew = skew.filter(|_| context.expert_s > 0.0);
+    let expert_skew = skew.filter(|_| context.compute.expert_s > 0.0);
     let expert_skew =
-        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), context.expert_s));
+        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), context.compute.expert_s));
     let expert = push("expert", phase("expert"));
     push("combine", all_to_all(combine_bytes, EXPERT, COMBINED));
 
@@ -98,6 +95,7 @@ fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Cont
             durations.set(iteration, expert, Rank(rank), seconds);
         }
     }
+    context.compute.noise.apply(expert, context.seed, shape, &mut durations);
     let slots = vec!["tokens", "expert", "combined"];
     (Job { name: "moe", rank_count: context.ranks, slots, segments }, durations)
 }
@@ -105,5 +103,9 @@ fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Cont
 /// The declared time scaled by each rank's tokens, its own included, over the mean.
 fn expert_seconds(tokens: &Array2<u64>, context: &Context<'_>) -> Vec<f64> {
     let mean = tokens.sum() as f64 / f64::from(context.ranks);
-    tokens.columns().into_iter().map(|column| context.expert_s * (column.sum() as f64 / mean)).collect()
+    tokens
+        .columns()
+        .into_iter()
+        .map(|column| context.compute.expert_s * (column.sum() as f64 / mean))
+        .collect()
 }
