@@ -251,7 +251,7 @@ fn names() {
     26 | protocol = "static-frist"
        |            ^^^^^^^^^^^^^^
        |
-       = help: did you mean `static-first`? it must be one of `native`, `size-first` and `static-first`
+       = help: did you mean `static-first`? it must be one of `native`, `size-first`, `static-first`, `overlap-sizes`, `in-band` and `speculative`
     "#);
     assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"smallest-first\""), &[]), @r#"
     error: unknown order `smallest-first`

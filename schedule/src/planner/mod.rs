@@ -54,8 +54,10 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let spec = specs.next();
     assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
     let codec = spec.map(zipwire_codec::Spec::codec);
-    let has_slots = |choice: &&Choice| choice.protocol != Protocol::Speculative || choice.slot.is_some();
-    assert!(choices.iter().all(has_slots), "speculative collectives have slots");
+    let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
+        segment.work.is_collective() && choice.protocol == Protocol::Speculative && choice.slot.is_none()
+    };
+    assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
     let program = |rank| Arc::new(program(job, choices, codec.as_deref(), Rank(rank)));
     let protocol =
         |(segment, choice): (&Segment, &&Choice)| segment.work.is_collective().then_some(choice.protocol);
@@ -153,7 +155,8 @@ fn build(builder: &mut ProgramBuilder, protocol: Protocol, call: &Call, mut part
         let blocks = std::mem::take(&mut frames.encode.blocks);
         builder.push(OpKind::Encode(Batch { blocks, ..frames.encode }));
     }
-    for (part, frames) in parts {
+    for ((part, frames), number) in parts.into_iter().zip(0..) {
+        builder.begin_part(number);
         exchange(builder, &part, &frames);
         builder.push(OpKind::Decode(frames.decode));
     }
