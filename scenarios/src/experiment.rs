@@ -38,7 +38,7 @@ pub struct Experiment {
     pub model: NetworkModel,
     /// The cluster's host costs.
     pub host: HostCost,
-    /// The codec of the coded variants; always there if a variant is coded.
+    /// The codec of coded variants that have none of their own ([`codec_of`](Self::codec_of)).
     pub codec: Option<CodecChoice>,
     /// What an iteration does.
     pub job: Job,
@@ -265,18 +265,23 @@ fn compute<'a>(table: &Reader<'a>, kind: Kind) -> Result<Option<Field<'a>>> {
 
 /// Coded variants need a codec that knows the values, and something that says how well it does.
 fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, workload: &Workload) -> Result<()> {
-    let Some(first) = variants.iter().find(|placed| placed.variant.protocol.is_coded()) else {
-        return Ok(());
-    };
-    let Some((choice, header)) = codec else {
-        let protocol = first.variant.protocol.name();
-        return Err(Problem::NoCodec { protocol }.at(first.protocol.clone()));
-    };
+    let coded = variants.iter().filter(|placed| placed.variant.protocol.is_coded());
+    coded.into_iter().try_for_each(|placed| {
+        let own = placed.variant.codec.as_ref().zip(placed.codec.as_ref());
+        let Some((choice, header)) = own.or(codec.map(|(choice, header)| (choice, header))) else {
+            let protocol = placed.variant.protocol.name();
+            return Err(Problem::NoCodec { protocol }.at(placed.protocol.clone()));
+        };
+        check_codec(choice, header, placed, workload)
+    })
+}
+
+fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &Workload) -> Result<()> {
     if let Some(dtype) = workload.dtypes.iter().find(|dtype| !choice.spec.codec().supports(**dtype)) {
         let (codec, dtype) = (choice.spec.to_string(), dtype.name());
         return Err(Problem::CodecType { codec, dtype }
             .at(header.clone())
-            .with(first.protocol.clone(), "used here"));
+            .with(user.protocol.clone(), "used here"));
     }
     if workload.rows.is_none() && choice.ratio.is_none() {
         // A payload is possible only if all values are BF16: name those that are not.
@@ -288,6 +293,11 @@ fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, worklo
 }
 
 impl Experiment {
+    /// The codec of a variant and its cost: its own, or else that of the scenario.
+    pub fn codec_of<'a>(&'a self, variant: &'a Variant) -> Option<&'a CodecChoice> {
+        variant.codec.as_ref().or(self.codec.as_ref())
+    }
+
     /// Keeps only the variants of these names, in the scenario's order. No names keep all.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use zipwire_codec::Layout;
 use zipwire_schedule::{Form, Job, Order, Protocol, Selection, Work};
 
+use crate::codec::{self, CodecChoice};
 use crate::document::Place;
 use crate::error::Result;
 use crate::problem::Problem;
@@ -33,6 +34,8 @@ pub struct Variant {
     pub chunks: u32,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
     pub slot: Option<f64>,
+    /// Its codec; `None` is that of the scenario.
+    pub codec: Option<CodecChoice>,
 }
 
 /// What a coded variant codes.
@@ -57,13 +60,26 @@ impl Compress {
 pub(crate) struct Placed {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
+    /// The header of its own codec.
+    pub(crate) codec: Option<Place>,
 }
 
-const KEYS: &[&str] =
-    &["name", "protocol", "form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot"];
+const KEYS: &[&str] = &[
+    "name",
+    "protocol",
+    "form",
+    "layout",
+    "order",
+    "window",
+    "compress",
+    "raw_below",
+    "chunks",
+    "slot",
+    "codec",
+];
 
 /// Keys that say what a codec does with a call.
-const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "chunks"];
+const CODING_KEYS: [&str; 4] = ["compress", "raw_below", "chunks", "codec"];
 
 /// Most parts of a call.
 const CHUNK_LIMIT: u32 = 64;
@@ -114,6 +130,7 @@ pub(crate) fn default() -> Variant {
         selection: Selection::default(),
         chunks: 1,
         slot: None,
+        codec: None,
     }
 }
 
@@ -158,8 +175,9 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let selection = read_selection(&table, gpus_per_node)?;
     let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
-    let variant = Variant { name, protocol, form, layout, order, window, selection, chunks, slot };
-    Ok((Placed { variant, protocol: blamed.place() }, name_field.place()))
+    let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
+    let variant = Variant { name, protocol, form, layout, order, window, selection, chunks, slot, codec };
+    Ok((Placed { variant, protocol: blamed.place(), codec: header }, name_field.place()))
 }
 
 fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
@@ -186,6 +204,7 @@ pub(crate) fn schema() -> Schema {
         optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
         optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
         optional("chunks", "in how many parts a call is coded, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
+        optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
     ];
