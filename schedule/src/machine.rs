@@ -167,6 +167,10 @@ struct Progress {
     ahead: BTreeSet<u32>,
     /// Not offered yet, and peers are ready for them.
     awaited: BTreeSet<u32>,
+    /// Not offered yet, and their peers have no other transfer of the channel open; where exchanges are open together.
+    idle: BTreeSet<u32>,
+    /// The transfer with each peer, by peer; where exchanges are open together. Empty ones are left out.
+    of_peer: Vec<(Rank, u32)>,
     /// Offered and not ended.
     open: u32,
     /// Whether each has ended.
@@ -323,8 +327,7 @@ impl Machine {
                 progress.open -= 1;
                 progress.ended[transfer.index as usize] = true;
                 if self.has_joins {
-                    let busy = self.busy_by(transfer);
-                    self.busy.remove(&busy);
+                    self.occupy(transfer, false);
                 }
             }
             Input::PeerReady { key } => {
@@ -420,6 +423,14 @@ impl Machine {
             let ids = ids(Direction::Send).chain(ids(Direction::Receive));
             open.listed = ids.map(|id| (self.key(id), id)).collect();
         }
+        if self.has_joins {
+            for direction in [Direction::Send, Direction::Receive] {
+                let moving = (0..).zip(list(exchange, direction)).filter(|(_, t)| self.transfer_bytes(t) > 0);
+                let moving: Vec<(Rank, u32)> = moving.map(|(index, t)| (t.peer, index)).collect();
+                let is_busy = |peer| self.busy.contains(&(exchange.channel, direction, peer));
+                open.progress(direction).expect_from(moving, is_busy);
+            }
+        }
         self.early.retain(|&key| !open.peer_ready(key));
         self.exchanges.push(open);
     }
@@ -439,7 +450,7 @@ impl Machine {
                     self.exchanges[index].progress(direction).offer(transfer);
                     let id = TransferId { op, direction, index: transfer };
                     if self.has_joins {
-                        self.busy.insert(self.busy_by(id));
+                        self.occupy(id, true);
                     }
                     return Some(Step::Transfer(id));
                 }
@@ -507,7 +518,7 @@ impl Machine {
         let next = if exchange.order.follows_peers() {
             progress.awaited.first().copied()
         } else if self.has_joins {
-            self.next_of_idle_peer(exchange, direction, progress)
+            progress.idle.first().copied()
         } else {
             Some(progress.next)
         };
@@ -516,27 +527,24 @@ impl Machine {
         if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
     }
 
-    /// The first transfer that was not offered, moves something, and whose peer has no other one open on the channel: parts of
-    /// what two ranks have for each other move one behind the other.
-    fn next_of_idle_peer(
-        &self,
-        exchange: &Exchange,
-        direction: Direction,
-        progress: &Progress,
-    ) -> Option<u32> {
-        let transfers = list(exchange, direction);
-        let left = (progress.next..).zip(&transfers[progress.next as usize..]);
-        let mut idle = left.filter(|(index, transfer)| {
-            !progress.ahead.contains(index)
-                && !self.busy.contains(&(exchange.channel, direction, transfer.peer))
-                && self.transfer_bytes(transfer) > 0
-        });
-        idle.next().map(|(index, _)| index)
-    }
-
-    fn busy_by(&self, id: TransferId) -> (Channel, Direction, Rank) {
+    /// A transfer with a peer is open on a channel, or no longer: parts of what two ranks have for each other move one behind
+    /// the other.
+    fn occupy(&mut self, id: TransferId, is_busy: bool) {
         let (transfer, exchange) = self.transfer(id);
-        (exchange.channel, id.direction, transfer.peer)
+        let (peer, channel) = (transfer.peer, exchange.channel);
+        let busy = (channel, id.direction, peer);
+        if is_busy {
+            self.busy.insert(busy);
+        } else {
+            self.busy.remove(&busy);
+        }
+        let program = &self.program;
+        for open in &mut self.exchanges {
+            let OpKind::Exchange(exchange) = &program.ops[open.op.index()].kind else { continue };
+            if exchange.channel == channel {
+                open.progress(id.direction).occupy(peer, is_busy);
+            }
+        }
     }
 
     /// Whether nothing moves in an exchange whose sizes are known: executors need not even begin it.
@@ -591,6 +599,8 @@ impl Progress {
             next: 0,
             ahead: BTreeSet::new(),
             awaited: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            of_peer: Vec::new(),
             open: 0,
             ended: vec![false; transfers.len()],
         }
@@ -611,8 +621,27 @@ impl Progress {
         transfer < self.next || self.ahead.contains(&transfer)
     }
 
+    /// Takes in which transfers there are, with one for each peer at the most.
+    fn expect_from(&mut self, mut transfers: Vec<(Rank, u32)>, is_busy: impl Fn(Rank) -> bool) {
+        self.idle = transfers.iter().filter(|(peer, _)| !is_busy(*peer)).map(|&(_, index)| index).collect();
+        transfers.sort_unstable();
+        self.of_peer = transfers;
+    }
+
+    /// The peer has another transfer of the channel open, or no longer has.
+    fn occupy(&mut self, peer: Rank, is_busy: bool) {
+        let Ok(place) = self.of_peer.binary_search_by_key(&peer, |&(peer, _)| peer) else { return };
+        let index = self.of_peer[place].1;
+        if is_busy {
+            self.idle.remove(&index);
+        } else if !self.has_offered(index) {
+            self.idle.insert(index);
+        }
+    }
+
     fn offer(&mut self, transfer: u32) {
         self.awaited.remove(&transfer);
+        self.idle.remove(&transfer);
         if transfer == self.next {
             self.next += 1;
         } else {
