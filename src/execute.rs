@@ -423,14 +423,15 @@ impl<'a> Prepared<'a> {
         ExecuteError::Run(self.experiment.variants[index].name.clone(), executor, failure)
     }
 
-    /// As many bytes were compared as the plan delivers.
+    /// As many bytes were compared as the plan delivers and adds up.
     pub(crate) fn check_verified(
         &self,
         index: usize,
         iterations: u32,
         bytes: u64,
     ) -> Result<(), ExecuteError> {
-        if bytes == self.planned[index].plan.bytes_raw() * u64::from(iterations) {
+        let plan = &self.planned[index].plan;
+        if bytes == (plan.bytes_raw() + plan.bytes_reduced()) * u64::from(iterations) {
             return Ok(());
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
@@ -459,7 +460,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let blocks = ops.filter_map(|op| match &op.kind {
         OpKind::Encode(batch) => Some(&batch.blocks),
-        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
     });
     let (raw, fixed) = blocks
         .flatten()

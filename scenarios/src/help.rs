@@ -104,6 +104,11 @@ impl Problem {
                 Form::Exact.name(),
                 list(Protocol::ALL.iter().filter(|protocol| protocol.is_coded()).map(|protocol| protocol.name()))
             )),
+            Self::CodedSums { .. } => Some(format!(
+                "set `form = \"{}\"`, which is the default of protocols with frames, or `protocol = \"{}\"`",
+                Form::AllToAll.name(),
+                Protocol::Native.name()
+            )),
             Self::Codec(error) => hint(&error.to_string()),
             Self::Recording(error) => hint(&error.to_string()),
             _ => None,

@@ -20,17 +20,26 @@ pub(super) fn call(
 ) -> Call {
     let rank = builder.rank();
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
+    let shard = |origin: Rank| bytes[origin.index()];
+    builder.reserve(input, shard(rank));
+    let (mut values, end) = place(rank, rank_count, output, shard);
+    builder.reserve(output, end);
+    values[rank.index()] = Region { buffer: input, offset: 0, len: shard(rank) };
+    among(rank, choice, dtype, bytes, &values)
+}
+
+/// The call whose shards of `bytes` bytes lie at `values`, by origin.
+///
+/// # Panics
+/// As [`call`].
+pub(super) fn among(rank: Rank, choice: &Choice, dtype: DType, bytes: &[u64], values: &[Region]) -> Call {
+    let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     let form = choice.form.unwrap_or(Form::OF_ALL_GATHER[0]);
     assert!(Form::OF_ALL_GATHER.contains(&form), "an All-Gather does not travel as `{}`", form.name());
     let padded = form == Form::Padded;
     assert!(!padded || choice.protocol.is_coded(), "only frames are padded");
 
     let shard = |origin: Rank| bytes[origin.index()];
-    let own = Region { buffer: input, offset: 0, len: shard(rank) };
-    builder.reserve(input, own.len);
-    let (others, end) = place(rank, rank_count, output, shard);
-    builder.reserve(output, end);
-
     let order = if form.takes_order() { choice.order } else { Order::Rotation };
     let window = order.window(choice.window.filter(|_| form.takes_order()), rank_count);
     let senders = order.receives(rank, rank_count, shard);
@@ -39,9 +48,8 @@ pub(super) fn call(
     let mut pieces = Vec::new();
     let mut piece_of: Vec<Option<usize>> = vec![None; bytes.len()];
     for origin in [rank].into_iter().chain(senders.iter().copied()).filter(|&origin| travels(origin)) {
-        let values = if origin == rank { own } else { others[origin.index()] };
         piece_of[origin.index()] = Some(pieces.len());
-        pieces.push(Piece::new(Chunk::for_all(origin), values));
+        pieces.push(Piece::new(Chunk::for_all(origin), values[origin.index()]));
     }
 
     let hop = |peer, origin: Rank| Some(Hop { peer, piece: piece_of[origin.index()]? });
