@@ -486,6 +486,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         codec: experiment.codec.as_ref().map(|choice| choice.spec.clone()),
         selection: variant.selection,
         parts: variant.chunks,
+        ranks_per_node: experiment.topology.gpus_per_node,
         slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
     }
 }

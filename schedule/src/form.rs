@@ -20,12 +20,22 @@ pub enum Form {
     Ring,
     /// Reduction by an All-to-All of what is contributed, and a sum at its end, over the ranks from 0 on (ZipCCL sec. 3.3).
     AllToAll,
+    /// Reduction by two All-to-Alls, each with a sum at its end: within each node, of what is contributed; then between nodes, among
+    /// the ranks of equal place in them, of the sums of nodes, in FP32. Each node sends what one rank of another form would.
+    Hierarchical,
 }
 
 impl Form {
     /// All forms.
-    pub const ALL: [Self; 6] =
-        [Self::Exact, Self::Padded, Self::Grouped, Self::Tree, Self::Ring, Self::AllToAll];
+    pub const ALL: [Self; 7] = [
+        Self::Exact,
+        Self::Padded,
+        Self::Grouped,
+        Self::Tree,
+        Self::Ring,
+        Self::AllToAll,
+        Self::Hierarchical,
+    ];
 
     /// Forms of an All-Gather, the default first.
     pub const OF_ALL_GATHER: &'static [Self] = &[Self::Exact, Self::Padded, Self::Grouped];
@@ -34,7 +44,7 @@ impl Form {
     pub const OF_BROADCAST: &'static [Self] = &[Self::Tree, Self::Grouped];
 
     /// Forms of a reduction, the default of native ones first.
-    pub const OF_REDUCTION: &'static [Self] = &[Self::Ring, Self::AllToAll];
+    pub const OF_REDUCTION: &'static [Self] = &[Self::Ring, Self::AllToAll, Self::Hierarchical];
 
     /// Name in scenarios.
     pub fn name(self) -> &'static str {
@@ -45,6 +55,7 @@ impl Form {
             Self::Tree => "tree",
             Self::Ring => "ring",
             Self::AllToAll => "all-to-all",
+            Self::Hierarchical => "hierarchical",
         }
     }
 

@@ -28,7 +28,8 @@ fn job(rank_count: u32, work: Work) -> Job {
 
 fn choice(protocol: Protocol, form: Option<Form>) -> Choice {
     let slot = (protocol == Protocol::Speculative).then_some(0.8);
-    Choice { form, slot, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
+    let ranks_per_node = 2;
+    Choice { form, slot, ranks_per_node, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
 }
 
 fn planned(rank_count: u32, work: Work, protocol: Protocol, form: Form) -> Plan {
@@ -77,6 +78,34 @@ fn each_form_has_these_ops() {
         of(all(), Protocol::SizeFirst, Form::AllToAll),
         "encode sizes dynamic decode reduce encode sizes dynamic decode"
     );
+}
+
+#[test]
+fn two_levels_add_up_twice_and_each_node_sends_its_sums_only() {
+    let counts = [100; 6];
+    let two = |work, protocol| planned(6, work, protocol, Form::Hierarchical);
+    let native = two(reduce_scatter(DType::Bf16, &counts), Protocol::Native);
+    assert_eq!(ops(&native, 1), "raw reduce raw reduce");
+    let coded = two(reduce_scatter(DType::Bf16, &counts), Protocol::SizeFirst);
+    assert_eq!(ops(&coded, 1), "encode sizes dynamic decode reduce encode sizes dynamic decode reduce");
+    let all = two(all_reduce(DType::Bf16, 600), Protocol::Native);
+    assert_eq!(ops(&all, 1), "raw reduce raw reduce raw raw");
+    let last = additions(&native, 3).last().unwrap().chunk.sum.unwrap();
+    assert_eq!(last, Sum::all(6, DType::F32).in_groups_of(2));
+    // Each pair of nodes: two shards in each direction, each once, as FP32; an All-to-All sends each twice, as BF16.
+    let between = |plan: &Plan| -> u64 {
+        let receives = plan.programs.iter().flat_map(|program| {
+            let exchanges = program.ops.iter().filter_map(|op| match &op.kind {
+                OpKind::Exchange(exchange) => Some(&exchange.receives),
+                OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => None,
+            });
+            exchanges.flatten().filter(|t| t.peer.0 / 2 != program.rank.0 / 2)
+        });
+        receives.filter_map(|t| t.content.region()).map(|region| region.len).sum()
+    };
+    assert_eq!(between(&native), 3 * 2 * 2 * 400);
+    let one = planned(6, reduce_scatter(DType::F32, &counts), Protocol::Native, Form::AllToAll);
+    assert_eq!(between(&one), 2 * 3 * 2 * 2 * 400);
 }
 
 #[test]
@@ -168,6 +197,11 @@ fn all_plans_are_valid() {
                     let slots = vec!["input", "output", "gradients", "sums"];
                     let job = Job { name: "several", rank_count, slots, segments };
                     let mut choice = choice(protocol, Some(form));
+                    choice.ranks_per_node =
+                        if rank_count.is_multiple_of(3) { 3 } else { rank_count.div_ceil(2) };
+                    if !rank_count.is_multiple_of(choice.ranks_per_node) {
+                        choice.ranks_per_node = rank_count;
+                    }
                     choice.parts = if protocol.is_coded() { 2 } else { 1 };
                     let plan = plan_each(&job, &[&choice; 4]);
                     plan.validate().unwrap_or_else(|error| {

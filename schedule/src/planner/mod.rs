@@ -129,7 +129,7 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                     call.channel = segment.channel;
                     let coding = choice.layout().zip(codec).zip(buffers.frames);
                     let parts = coding.map_or_else(Vec::new, |((layout, codec), frames)| {
-                        call.select(rank, &choice.selection);
+                        call.select(rank, &choice.selection, codec.supports(call.dtype));
                         let parts = call.cut(choice.parts);
                         Frames::place_parts(&mut builder, parts, codec, (layout, choice.slot), frames)
                     });
@@ -206,6 +206,7 @@ fn lay_out(
         ends,
         summands: summands.expect("reductions have room for summands"),
         form: work.form(choice.protocol, choice.form).expect("reductions have forms"),
+        ranks_per_node: choice.ranks_per_node,
     };
     let call = match work {
         Work::Compute { .. } => return None,

@@ -8,7 +8,7 @@ use super::call::{Call, Ends, Hop, Phase, Piece, Step, align};
 use super::{Choice, all_gather};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Addition, Chunk, Reduce, Region, Term};
-use crate::{BufferId, Channel, Form, Rank, Sum};
+use crate::{BufferId, Channel, Form, Order, Rank, Sum, Window};
 
 /// What a reduction is of.
 pub(super) struct Operands {
@@ -20,6 +20,8 @@ pub(super) struct Operands {
     /// The buffer for what others contribute.
     pub(super) summands: BufferId,
     pub(super) form: Form,
+    /// Ranks of a node.
+    pub(super) ranks_per_node: u32,
 }
 
 pub(super) fn reduce_scatter(
@@ -41,10 +43,10 @@ pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands
     let mut phases = Scatter::new(builder, operands, *dtype, output).phases(builder, choice);
     let way = match form {
         Form::Ring => Form::Exact,
+        Form::Hierarchical if operands.has_levels() => Form::Hierarchical,
         _ => Form::Grouped,
     };
-    let choice = Choice { form: Some(way), ..choice.clone() };
-    let mut gather = all_gather::among(builder.rank(), &choice, *dtype, shards, &sums);
+    let mut gather = all_gather::among(builder.rank(), choice, way, *dtype, shards, &sums);
     for Piece { chunk, .. } in &mut gather.pieces {
         *chunk = chunk.with_sum(operands.total(chunk.origin, *dtype));
     }
@@ -55,6 +57,12 @@ pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands
 impl Operands {
     fn rank_count(&self) -> u32 {
         u32::try_from(self.shards.len()).expect("ranks are counted in 32 bits")
+    }
+
+    /// Whether there are both nodes and ranks within them; else two levels are one.
+    fn has_levels(&self) -> bool {
+        assert!(self.rank_count().is_multiple_of(self.ranks_per_node), "nodes are equal");
+        1 < self.ranks_per_node && self.ranks_per_node < self.rank_count()
     }
 
     /// Bytes of contributions of `len` bytes as values of another type.
@@ -68,6 +76,7 @@ impl Operands {
         match self.form {
             Form::Ring => Sum::run(Rank((shard.0 + 1) % ranks), ranks, ranks, dtype),
             Form::AllToAll => Sum::all(ranks, dtype),
+            Form::Hierarchical => Sum::all(ranks, dtype).in_groups_of(self.ranks_per_node),
             Form::Exact | Form::Padded | Form::Grouped | Form::Tree => {
                 panic!("a reduction does not travel as `{}`", self.form.name())
             }
@@ -102,6 +111,7 @@ impl<'a> Scatter<'a> {
                 assert!(!choice.protocol.is_coded(), "partial sums are not coded");
                 self.ring()
             }
+            Form::Hierarchical if self.operands.has_levels() => self.hierarchical(),
             _ => self.all_to_all(choice),
         };
         builder.reserve(self.operands.summands, self.end);
@@ -189,6 +199,67 @@ impl<'a> Scatter<'a> {
         [Phase::Call(call)].into_iter().chain(sum).collect()
     }
 
+    /// Within the node what is contributed to all shards of a place goes to the rank of that place; between nodes its sums go to
+    /// the ranks of the same place.
+    fn hierarchical(&mut self) -> Vec<Phase> {
+        let Self { rank, rank_count, .. } = *self;
+        let size = self.operands.ranks_per_node;
+        let (node, place, node_count) = (rank.0 / size, rank.0 % size, rank_count / size);
+        let at = |node: u32, place: u32| Rank(node * size + place);
+        let shards: Vec<Rank> = (0..node_count).map(|node| at(node, place)).collect();
+        // Terms by shard of this place, and origin within the node.
+        let mut terms: Vec<Vec<Term>> =
+            shards.iter().map(|&shard| vec![self.contribution(shard); size as usize]).collect();
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for other in (1..size).map(|step| (place + step) % size) {
+            let of_place = (0..node_count).map(|node| at(node, other));
+            sends.extend(of_place.map(|shard| (at(node, other), self.contribution(shard))));
+        }
+        for other in (1..size).map(|step| (place + size - step) % size) {
+            let peer = at(node, other);
+            for (&shard, terms) in shards.iter().zip(&mut terms) {
+                let chunk = Chunk::between(peer, shard).with_sum(self.one(peer));
+                let term = Term { chunk, values: self.reserve(self.own[shard.index()].len) };
+                terms[other as usize] = term;
+                receives.push((peer, term));
+            }
+        }
+        let mut phases = vec![Phase::Call(straight(self.operands.dtype, &sends, &receives))];
+
+        let of_node = |node| Sum::run(at(node, 0), size, rank_count, DType::F32);
+        let additions: Vec<Addition> = shards
+            .iter()
+            .zip(terms)
+            .map(|(&shard, terms)| {
+                let len = self.operands.len_in(DType::F32, self.own[shard.index()].len);
+                let chunk = Chunk::between(rank, shard).with_sum(of_node(node));
+                Addition { terms, chunk, values: self.reserve(len) }
+            })
+            .collect();
+        let sums: Vec<Term> = additions
+            .iter()
+            .map(|Addition { chunk, values, .. }| Term { chunk: *chunk, values: *values })
+            .collect();
+        phases.extend(reduce(additions));
+
+        let mut terms = vec![sums[node as usize]; node_count as usize];
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for step in 1..node_count {
+            let (next, previous) = ((node + step) % node_count, (node + node_count - step) % node_count);
+            sends.push((at(next, place), sums[next as usize]));
+            let peer = at(previous, place);
+            let len = self.operands.len_in(DType::F32, self.own[rank.index()].len);
+            let chunk = Chunk::between(peer, rank).with_sum(of_node(previous));
+            let term = Term { chunk, values: self.reserve(len) };
+            terms[previous as usize] = term;
+            receives.push((peer, term));
+        }
+        phases.push(Phase::Call(straight(DType::F32, &sends, &receives)));
+        let chunk = Chunk::between(rank, rank).with_sum(self.operands.total(rank, self.sum_dtype));
+        phases.extend(reduce(vec![Addition { terms, chunk, values: self.output }]));
+        phases
+    }
+
     /// What a rank contributes is a sum, too: of one.
     fn one(&self, rank: Rank) -> Sum {
         Sum::one(rank, self.rank_count, self.operands.dtype)
@@ -206,6 +277,24 @@ impl<'a> Scatter<'a> {
         self.end = region.end();
         region
     }
+}
+
+/// All of these at once, each straight to its peer, or from it.
+fn straight(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> Call {
+    let mut pieces = Vec::new();
+    let mut hops = |ends: &[(Rank, Term)]| {
+        let moving = ends.iter().filter(|(_, term)| term.values.len > 0);
+        let hop = moving.map(|&(peer, Term { chunk, values })| {
+            pieces.push(Piece::new(chunk, values));
+            Hop { peer, piece: pieces.len() - 1 }
+        });
+        hop.collect::<Vec<_>>()
+    };
+    let (sends, receives) = (hops(sends), hops(receives));
+    let transfers = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
+    let step = Step { order: Order::Rotation, window: Window::both(transfers.max(1)), sends, receives };
+    let (channel, steps) = (Channel::Main, vec![step.clone()]);
+    Call { dtype, channel, pieces, steps, sizes: step, padded_to: None }
 }
 
 /// The sums of shards that are not empty, if there are any.
