@@ -1,25 +1,25 @@
 //! From text to a resolved experiment.
 
 use serde_json::{Value, json};
+use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Protocol, Slack, Topology};
 use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
-use crate::compute::Compute;
 use crate::document::{Document, Place};
 use crate::error::Result;
 use crate::files::Files;
 use crate::payload::{self, Rowset};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::schema::{Schema, integer, needed, optional, table};
+use crate::schema::{Condition, Rule, Schema, integer, names, needed, optional, table};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
 use crate::variant::{self, Placed, Variant};
 use crate::workload::{self, Kind, Workload};
-use crate::{cluster, fault, set, sweep, tree};
+use crate::{cluster, compute, fault, set, sweep, tree};
 
 /// Everything that executors and reports need; nothing in it is left to look up.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ pub(crate) fn parse(
 pub(crate) struct Resolved {
     experiment: Experiment,
     rows: Option<Rowset>,
-    communicates: Vec<bool>,
+    tensors: Vec<Option<usize>>,
 }
 
 /// Resolves a tree without a sweep.
@@ -158,7 +158,6 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         .get("deadline")
         .map_or_else(|| Ok(fault::default_slack()), |field| fault::read_slack(&field))?;
 
-    let communicates = workload.communicates();
     let experiment = Experiment {
         name,
         description: source.description(),
@@ -176,18 +175,18 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         slack,
         points_left_out: 0,
     };
-    Ok(Resolved { experiment, rows: workload.rows, communicates })
+    Ok(Resolved { experiment, rows: workload.rows, tensors: workload.tensors })
 }
 
 impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
-        let Self { mut experiment, rows, communicates } = self;
+        let Self { mut experiment, rows, tensors } = self;
         let (seed, is_coded) = (experiment.seed, |variant: &Variant| variant.protocol.is_coded());
         experiment.payload = match rows {
-            Some(rows) => Some(rows.into_payload(&communicates, seed, files)),
+            Some(rows) => Some(rows.into_payload(&tensors, seed, files)),
             None if experiment.variants.iter().any(is_coded) => None,
-            None => Some(payload::noise(communicates.len(), seed, files)),
+            None => Some(payload::noise(tensors.len(), seed, files)),
         };
         experiment
     }
@@ -219,14 +218,25 @@ fn root_schema() -> Schema {
         optional("iterations", "iterations, one after the other; 1 by default", integer(1..=ITERATION_LIMIT)),
         needed("cluster", "the hardware: equal nodes of equal GPUs", cluster::schema()),
         needed("workload", "what an iteration does", workload::schema()),
-        optional("compute", "how long the model computes; workload kind `moe` only", Compute::schema()),
+        optional("compute", "how long the model computes; workloads with a model only", compute::schema()),
         optional("codec", "codec of the coded variants and its cost", codec::schema()),
         optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
         optional("fault", "what goes wrong; nothing by default", fault::schema()),
         optional("deadline", "how long ranks wait before they fail", fault::slack_schema()),
         optional(sweep::KEY, "paths, as `--set` takes them, and the values of each: `zipwire run` runs the cross product", sweep::schema()),
     ];
-    table(KEYS, keys)
+    // What `[compute]` may say, and whether it must be there, depends on the workload.
+    Kind::ALL.into_iter().fold(table(KEYS, keys), |table, kind| {
+        let is_kind = || Condition::Is("workload", Schema::with_key("kind", &names([kind.name()])));
+        let table = match kind.compute_schema() {
+            Some(schema) => table.when(is_kind(), Rule::Fits("compute", schema)),
+            None => table.when(is_kind(), Rule::Refuses(&["compute"])),
+        };
+        match kind.needed_compute() {
+            Some(_) => table.when(is_kind(), Rule::Needs(&["compute"])),
+            None => table,
+        }
+    })
 }
 
 fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
@@ -242,13 +252,15 @@ fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
     Ok(iterations)
 }
 
-/// `[compute]`, no time without it.
-fn compute(table: &Reader<'_>, kind: Kind) -> Result<Compute> {
-    let Some(field) = table.get("compute") else { return Ok(Compute::default()) };
-    if kind != Kind::Moe {
-        table.refuse("compute", "only workload kind `moe` computes")?;
+/// `[compute]`, if there is one, for kinds that know what to do with it.
+fn compute<'a>(table: &Reader<'a>, kind: Kind) -> Result<Option<Field<'a>>> {
+    if kind.compute_schema().is_none() {
+        table.refuse("compute", "the workload has no model that computes")?;
     }
-    Compute::read(&field)
+    match kind.needed_compute() {
+        Some(example) => table.need("compute", example).map(Some),
+        None => Ok(table.get("compute")),
+    }
 }
 
 /// Coded variants need a codec that knows the values, and something that says how well it does.
@@ -260,14 +272,16 @@ fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, worklo
         let protocol = first.variant.protocol.name();
         return Err(Problem::NoCodec { protocol }.at(first.protocol.clone()));
     };
-    if !choice.spec.codec().supports(workload.dtype) {
-        let (codec, dtype) = (choice.spec.to_string(), workload.dtype.name());
+    if let Some(dtype) = workload.dtypes.iter().find(|dtype| !choice.spec.codec().supports(**dtype)) {
+        let (codec, dtype) = (choice.spec.to_string(), dtype.name());
         return Err(Problem::CodecType { codec, dtype }
             .at(header.clone())
             .with(first.protocol.clone(), "used here"));
     }
     if workload.rows.is_none() && choice.ratio.is_none() {
-        let (codec, dtype) = (choice.spec.to_string(), workload.dtype.name());
+        // A payload is possible only if all values are BF16: name those that are not.
+        let other = workload.dtypes.iter().find(|dtype| **dtype != DType::Bf16);
+        let (codec, dtype) = (choice.spec.to_string(), other.unwrap_or(&DType::Bf16).name());
         return Err(Problem::NoPayload { codec, dtype }.at(header.clone()));
     }
     Ok(())

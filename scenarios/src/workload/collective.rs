@@ -8,7 +8,7 @@ mod reduction;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
-use super::{Context, Kind, Workload};
+use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::payload::Rowset;
@@ -136,9 +136,10 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         Collective::AllReduce => reduction::all_reduce(&table, dtype)?,
     };
     let start = table.get("start").map(|field| start(&field, context.ranks)).transpose()?;
-    let of_rows = collective.payload_dtype(dtype);
-    let rows =
-        table.get("payload").map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, of_rows, context.files));
+    let of_rows = [collective.payload_dtype(dtype)];
+    let rows = table
+        .get("payload")
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &of_rows, context.files));
 
     let mut segments = Vec::new();
     if start.is_some() {
@@ -154,7 +155,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         }
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
-    Ok(Workload { job, durations, dtype, rows: rows.transpose()? })
+    let tensors = one_tensor_per_call(&job);
+    Ok(Workload { job, durations, dtypes: vec![dtype], rows: rows.transpose()?, tensors })
 }
 
 /// What [`read`] reads.

@@ -56,8 +56,10 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let spec = specs.next();
     assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
     let codec = spec.map(zipwire_codec::Spec::codec);
-    let has_slots = |choice: &&Choice| choice.protocol != Protocol::Speculative || choice.slot.is_some();
-    assert!(choices.iter().all(has_slots), "speculative collectives have slots");
+    let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
+        segment.work.is_collective() && choice.protocol == Protocol::Speculative && choice.slot.is_none()
+    };
+    assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
     let program = |rank| Arc::new(program(job, choices, codec.as_deref(), Rank(rank)));
     let protocol =
         |(segment, choice): (&Segment, &&Choice)| segment.work.is_collective().then_some(choice.protocol);
@@ -178,12 +180,15 @@ fn build(builder: &mut ProgramBuilder, protocol: Protocol, call: &Call, mut part
         Protocol::InBand => in_band::exchange,
         Protocol::Speculative => speculative::exchange,
     };
+    // A segment may have several calls: none is a part of the one before.
+    builder.begin_part(0);
     native::build_uncoded(builder, call);
     for (_, frames) in &mut parts {
         let blocks = std::mem::take(&mut frames.encode.blocks);
         builder.push(OpKind::Encode(Batch { blocks, ..frames.encode }));
     }
-    for (part, frames) in parts {
+    for ((part, frames), number) in parts.into_iter().zip(0..) {
+        builder.begin_part(number);
         exchange(builder, &part, &frames);
         builder.push(OpKind::Decode(frames.decode));
     }
