@@ -426,14 +426,15 @@ impl<'a> Prepared<'a> {
         ExecuteError::Run(self.experiment.variants[index].name.clone(), executor, failure)
     }
 
-    /// As many bytes were compared as the plan delivers.
+    /// As many bytes were compared as the plan delivers and adds up.
     pub(crate) fn check_verified(
         &self,
         index: usize,
         iterations: u32,
         bytes: u64,
     ) -> Result<(), ExecuteError> {
-        if bytes == self.planned[index].plan.bytes_raw() * u64::from(iterations) {
+        let plan = &self.planned[index].plan;
+        if bytes == (plan.bytes_raw() + plan.bytes_reduced()) * u64::from(iterations) {
             return Ok(());
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
@@ -462,7 +463,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let blocks = ops.filter_map(|op| match &op.kind {
         OpKind::Encode(batch) => Some(&batch.blocks),
-        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
     });
     let (raw, fixed) = blocks
         .flatten()
@@ -488,6 +489,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         codec: experiment.codec_of(variant).map(|choice| choice.spec.clone()),
         selection: variant.selection,
         parts: variant.chunks,
+        ranks_per_node: experiment.topology.gpus_per_node,
         slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
     }
 }

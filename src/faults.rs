@@ -5,7 +5,7 @@ use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
 use zipwire_traces::{Metrics, Timeline};
 
 use crate::execute::{Outcome, Trouble};
-use crate::validate::{WARM_UPS, check_model, needed_dilation};
+use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared};
 
 /// Seconds of this machine that an iteration takes at the least: then a thread that wakes up late is not overdue.
@@ -33,9 +33,8 @@ impl Prepared<'_> {
             return Err(ExecuteError::NoTime(experiment.variants[index].name.clone()));
         }
         let mut dilation = (SHORTEST_ITERATION_S / predicted_s).max(1.0);
-        if let Some(codec) = experiment.codec_of(variant).filter(|_| plan.codec.is_some()) {
-            let work = self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
-            dilation = dilation.max(needed_dilation(&work, &codec.cost));
+        if needs_measuring(self, index) {
+            dilation = dilation.max(self.needed_dilation(index, experiment, cancel)?);
         }
         let pace = Pace {
             topology: experiment.topology.clone(),

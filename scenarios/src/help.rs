@@ -96,13 +96,20 @@ impl Problem {
             Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoForms { path } => Some(format!("leave `{path}` out")),
-            Self::FixedOrder { path, .. } => {
-                Some(format!("leave `{path}` out, or set `form = \"{}\"`", Form::Grouped.name()))
+            Self::FixedOrder { path, form } => {
+                let adds_up = Form::OF_REDUCTION.iter().any(|other| other.name() == *form);
+                let free = if adds_up { Form::AllToAll } else { Form::Grouped };
+                Some(format!("leave `{path}` out, or set `form = \"{}\"`", free.name()))
             }
             Self::PaddedValues { .. } => Some(format!(
                 "set `form = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
                 Form::Exact.name(),
                 list(Protocol::ALL.iter().filter(|protocol| protocol.is_coded()).map(|protocol| protocol.name()))
+            )),
+            Self::CodedSums { .. } => Some(format!(
+                "set `form = \"{}\"`, which is the default of protocols with frames, or `protocol = \"{}\"`",
+                Form::AllToAll.name(),
+                Protocol::Native.name()
             )),
             Self::Codec(error) => hint(&error.to_string()),
             Self::Recording(error) => hint(&error.to_string()),

@@ -430,6 +430,14 @@ pub enum Problem {
         /// The protocol.
         protocol: &'static str,
     },
+    /// Sums on the way for a protocol with frames.
+    #[error("form `{form}` adds up on the way, and frames of protocol `{protocol}` are decoded at their end")]
+    CodedSums {
+        /// The form.
+        form: &'static str,
+        /// The protocol.
+        protocol: &'static str,
+    },
     /// A recording that cannot be read.
     #[error("{}", first_line(.0))]
     Recording(#[source] TraceError),

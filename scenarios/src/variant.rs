@@ -198,7 +198,7 @@ pub(crate) fn schema() -> Schema {
     let keys = [
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
         optional("protocol", "how a collective travels; `native`, uncompressed, by default", names(Protocol::ALL.map(Protocol::name))),
-        optional("form", "how the blocks of an All-Gather or a broadcast travel; `exact` or `tree` by default", names(Form::ALL.map(Form::name))),
+        optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default", names(Form::ALL.map(Form::name))),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
@@ -224,21 +224,29 @@ pub(crate) fn schema() -> Schema {
 
 /// The form, if the workload's calls have several and one is named. Refuses what the form makes meaningless.
 fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option<Form>> {
-    let forms = job.segments.iter().map(|segment| segment.work.forms()).find(|forms| !forms.is_empty());
+    let work = job.segments.iter().map(|segment| &segment.work).find(|work| !work.forms().is_empty());
     let field = table.get("form");
-    let Some(forms) = forms else {
+    let Some(work) = work else {
         return match field {
             Some(field) => Err(field.error(Problem::NoForms { path: field.path.clone() })),
             None => Ok(None),
         };
     };
-    let form =
-        field.as_ref().map(|field| field.choice("form of this collective", forms, Form::name)).transpose()?;
+    let form = field
+        .as_ref()
+        .map(|field| field.choice("form of this collective", work.forms(), Form::name))
+        .transpose()?;
     if let (Some(field), Some(form @ Form::Padded), false) = (&field, form, protocol.is_coded()) {
         let problem = Problem::PaddedValues { form: form.name(), protocol: protocol.name() };
         return Err(field.error(problem));
     }
-    let travels = form.unwrap_or(forms[0]);
+    if let (Some(field), Some(form), true) = (&field, form, protocol.is_coded())
+        && !form.takes_frames()
+    {
+        let problem = Problem::CodedSums { form: form.name(), protocol: protocol.name() };
+        return Err(field.error(problem));
+    }
+    let travels = work.form(protocol, form).expect("it has several forms");
     let is_fixed = |key| table.get(key).filter(|_| !travels.takes_order());
     if let Some(field) = is_fixed("order").or_else(|| is_fixed("window")) {
         return Err(field.error(Problem::FixedOrder { path: field.path.clone(), form: travels.name() }));

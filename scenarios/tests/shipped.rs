@@ -131,7 +131,7 @@ fn smoke_scenarios_cover_the_language() {
         }
         for segment in &experiment.job.segments {
             for variant in &experiment.variants {
-                if let Some(form) = variant.form.or(segment.work.forms().first().copied()) {
+                if let Some(form) = segment.work.form(variant.protocol, variant.form) {
                     let (form, protocol) = (form.name(), variant.protocol.name());
                     covered.insert(format!("{} {form} {protocol}", segment.name));
                 }
@@ -146,6 +146,10 @@ fn smoke_scenarios_cover_the_language() {
                     bytes.contains(&0) && covered.insert("empty shard".to_owned())
                 }
                 Work::Broadcast { root, .. } => root.0 > 0 && covered.insert("another root".to_owned()),
+                Work::ReduceScatter { bytes, .. } => {
+                    bytes.contains(&0) && covered.insert("empty sum".to_owned())
+                }
+                Work::AllReduce { dtype, .. } => covered.insert(format!("all-reduce of {dtype}")),
                 Work::Transfers { pace, .. } => covered.insert(format!("{pace:?}")),
             };
         }
@@ -164,6 +168,14 @@ fn smoke_scenarios_cover_the_language() {
             wanted.extend(protocols.map(|protocol| format!("{name} {} {protocol}", form.name())));
         }
     }
+    for name in ["reduce-scatter", "all-reduce"] {
+        for form in Form::OF_REDUCTION {
+            let protocols =
+                Protocol::ALL.into_iter().filter(|protocol| !protocol.is_coded() || form.takes_frames());
+            wanted.extend(protocols.map(|protocol| format!("{name} {} {}", form.name(), protocol.name())));
+        }
+    }
+    wanted.extend(["empty sum", "all-reduce of BF16", "all-reduce of F32"].map(str::to_owned));
     wanted.extend(
         [
             "matrix = \"",

@@ -255,6 +255,7 @@ impl<'a> Iteration<'a> {
             }
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
+            OpKind::Reduce(reduce) => setup.host.reduce_s(reduce.bytes_read()),
             OpKind::Exchange(exchange) => {
                 if setup.capabilities.transfer_order == TransferOrder::Library {
                     let transfers = library_transfers(machine, op, exchange);
@@ -394,7 +395,7 @@ impl<'a> Iteration<'a> {
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
-            OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
+            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) => Vec::new(),
         };
         host.machine.handle(Input::Completed { op, sizes });
         host.ended[op.index()] = true;
