@@ -459,7 +459,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let blocks = ops.filter_map(|op| match &op.kind {
         OpKind::Encode(batch) => Some(&batch.blocks),
-        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Copy(_) | OpKind::Exchange(_) => None,
     });
     let (raw, fixed) = blocks
         .flatten()
@@ -485,6 +485,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         codec: experiment.codec.as_ref().map(|choice| choice.spec.clone()),
         selection: variant.selection,
         parts: variant.chunks,
+        dedup: variant.dedup,
         slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
     }
 }

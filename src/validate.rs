@@ -183,6 +183,7 @@ pub(crate) fn needed_dilation(work: &CodecWork, cost: &CodecCost) -> f64 {
         let speed = match coding {
             Coding::Encode => cost.encode_bytes_per_s,
             Coding::Decode => cost.decode_bytes_per_s,
+            Coding::Copy => cost.copy_bytes_per_s(),
         };
         let declared_s = cost.launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
         call.least_s.values().sum::<f64>() / cores() as f64 / declared_s / CODEC_SHARE

@@ -3,8 +3,8 @@
 //! Derived from the program alone: a chunk is filled by the compute op that writes its region, or before the
 //! iteration when nothing in the program does; a received chunk is checked before an op overwrites it, or after the
 //! iteration when nothing does. A rank fills only what it contributes itself, once, however many peers it goes to; what
-//! it hands on is what it received, so every receiver checks the whole path back to the origin. So a new protocol or
-//! form is verified without new code.
+//! it hands on is what it received, or rows of it, so every receiver checks the whole path back to the origin. So a new
+//! protocol or form is verified without new code.
 
 use std::collections::HashMap;
 
@@ -64,7 +64,7 @@ impl Chunks {
                 };
                 filled.push(chunk);
             }
-            for (chunk, region) in received(&op.kind) {
+            for (chunk, region) in op.kind.delivered(rank) {
                 let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
                 let consumer = (op.id.index() + 1..writes.len()).find(|&later| touches(later, &region));
                 match consumer {
@@ -96,18 +96,7 @@ fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
         OpKind::Exchange(Exchange { sends, .. }) => {
             sends.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
         }
-        OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
-    }
-}
-
-/// Values that an op gives to the model, and where it puts them.
-fn received(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
-    match kind {
-        OpKind::Decode(batch) => values(batch),
-        OpKind::Exchange(Exchange { receives, .. }) => {
-            receives.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
-        }
-        OpKind::Compute(_) | OpKind::Encode(_) => Vec::new(),
+        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Copy(_) => Vec::new(),
     }
 }
 

@@ -128,7 +128,7 @@ impl ProgramBuilder {
                     self.last_exclusive = Some(id);
                 }
             }
-            OpKind::Encode(_) | OpKind::Decode(_) => {}
+            OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Copy(_) => {}
         }
         deps.sort_unstable();
         deps.dedup();

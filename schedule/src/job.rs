@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::{Channel, Form, Rank};
+use crate::{Channel, Form, Rank, TokenMap};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +74,9 @@ pub enum Work {
         /// Bytes from source (row) to destination (column). The diagonal is ignored: a self-chunk aliases
         /// the input.
         bytes: Array2<u64>,
+        /// Whose rows the chunks are made of, if it is known: then [`Self::AllToAll::bytes`] are theirs, and what goes to
+        /// several ranks of a node need not cross the network several times.
+        tokens: Option<Arc<TokenMap>>,
         /// Buffer that holds the chunks to send, by destination.
         input: Slot,
         /// Buffer that receives the chunks, by source.
@@ -133,6 +136,17 @@ impl Work {
             | Self::Broadcast { input, output, .. }
             | Self::Transfers { input, output, .. } => Some([input, output]),
             Self::Compute { .. } => None,
+        }
+    }
+
+    /// Whose rows its chunks are made of, if it is known.
+    pub fn tokens(&self) -> Option<&Arc<TokenMap>> {
+        match self {
+            Self::AllToAll { tokens, .. } => tokens.as_ref(),
+            Self::AllGather { .. }
+            | Self::Broadcast { .. }
+            | Self::Compute { .. }
+            | Self::Transfers { .. } => None,
         }
     }
 

@@ -22,6 +22,7 @@ mod policy;
 mod sizes;
 mod slowdown;
 mod text;
+mod tokens;
 mod topology;
 mod validate;
 
@@ -39,6 +40,7 @@ pub use plan::Plan;
 pub use planner::{Choice, Selection, plan, plan_each};
 pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
 pub use slowdown::{Progress, Slowdown};
+pub use tokens::TokenMap;
 pub use topology::{
     CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
     Vertex,

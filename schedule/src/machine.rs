@@ -478,7 +478,7 @@ impl Machine {
     fn exchange(&self, op: OpId) -> &Exchange {
         match &self.op(op).kind {
             OpKind::Exchange(exchange) => exchange,
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => {
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Copy(_) => {
                 panic!("op {op} is not an exchange")
             }
         }
@@ -562,7 +562,7 @@ impl Open {
 fn orders(program: &Program) -> impl Iterator<Item = Order> {
     program.ops.iter().filter_map(|op| match &op.kind {
         OpKind::Exchange(exchange) => Some(exchange.order),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => None,
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Copy(_) => None,
     })
 }
 

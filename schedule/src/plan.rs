@@ -71,17 +71,40 @@ pub struct Chunk {
     pub part: u32,
     /// Its first byte in what the ranks have for each other.
     pub offset: u64,
+    /// Whether it goes straight from the origin to the destination.
+    pub leg: Leg,
+}
+
+/// Which part of the way from its origin a chunk is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Leg {
+    /// All of it.
+    #[default]
+    Direct,
+    /// To the rank that serves the origin in another node, which is the destination. The chunk holds each token that the
+    /// origin has for a rank of that node, once, in the order of the tokens.
+    ToGateway {
+        /// Ranks of a node.
+        ranks_per_node: u32,
+    },
+    /// From there, as what the origin has for the destination.
+    FromGateway,
 }
 
 impl Chunk {
     /// What one rank has for another in a collective.
     pub fn between(origin: Rank, destination: Rank) -> Self {
-        Self { origin, destination: Some(destination), flow: 0, part: 0, offset: 0 }
+        Self { origin, destination: Some(destination), flow: 0, part: 0, offset: 0, leg: Leg::Direct }
     }
 
     /// What one rank has for every other rank.
     pub fn for_all(origin: Rank) -> Self {
-        Self { origin, destination: None, flow: 0, part: 0, offset: 0 }
+        Self { origin, destination: None, flow: 0, part: 0, offset: 0, leg: Leg::Direct }
+    }
+
+    /// Whether it is what the model of some rank waits for; what gateways get is not.
+    pub fn is_delivered(&self) -> bool {
+        !matches!(self.leg, Leg::ToGateway { .. })
     }
 }
 
@@ -144,6 +167,8 @@ pub enum OpKind {
     Encode(Batch),
     /// Decodes frames into blocks.
     Decode(Batch),
+    /// Puts rows of received chunks together to others.
+    Copy(Copy),
     /// Moves bytes between ranks.
     Exchange(Exchange),
 }
@@ -185,6 +210,28 @@ pub struct Block {
     pub dynamic_section: Region,
     /// Live bytes of the dynamic section: defined by encode, read by decode.
     pub size: SizeId,
+}
+
+/// One gather of rows: a kernel of the device that the codec runs on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    /// What it makes.
+    pub gathers: Vec<Gather>,
+}
+
+/// A chunk that is made of rows of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gather {
+    /// What is made.
+    pub chunk: Chunk,
+    /// The rows to choose from.
+    pub from: Region,
+    /// The rows that are chosen.
+    pub to: Region,
+    /// For each row of [`Self::to`] its position in [`Self::from`].
+    pub rows: Arc<[u32]>,
+    /// Bytes of a row.
+    pub row_bytes: u64,
 }
 
 /// A set of transfers that are opened together.
@@ -304,7 +351,7 @@ impl OpKind {
     pub fn lane(&self) -> Lane {
         match self {
             Self::Compute(_) => Lane::Compute,
-            Self::Encode(_) | Self::Decode(_) => Lane::Codec,
+            Self::Encode(_) | Self::Decode(_) | Self::Copy(_) => Lane::Codec,
             Self::Exchange(exchange) => exchange.channel.lane(),
         }
     }
@@ -314,6 +361,7 @@ impl OpKind {
         match self {
             Self::Compute(_) => false,
             Self::Encode(batch) | Self::Decode(batch) => batch.blocks.is_empty(),
+            Self::Copy(copy) => copy.gathers.is_empty(),
             Self::Exchange(exchange) => exchange.sends.is_empty() && exchange.receives.is_empty(),
         }
     }
@@ -324,6 +372,7 @@ impl OpKind {
             Self::Compute(compute) => compute.name,
             Self::Encode(_) => "encode",
             Self::Decode(_) => "decode",
+            Self::Copy(_) => "copy",
             Self::Exchange(_) => "exchange",
         }
     }
@@ -334,6 +383,7 @@ impl OpKind {
             Self::Compute(compute) => compute.reads.clone(),
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
             Self::Decode(batch) => batch.frames().collect(),
+            Self::Copy(copy) => copy.gathers.iter().map(|gather| gather.from).collect(),
             Self::Exchange(exchange) => exchange.sends.iter().filter_map(|t| t.content.region()).collect(),
         }
     }
@@ -344,6 +394,7 @@ impl OpKind {
             Self::Compute(compute) => compute.writes.clone(),
             Self::Encode(batch) => batch.frames().collect(),
             Self::Decode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
+            Self::Copy(copy) => copy.gathers.iter().map(|gather| gather.to).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.region()).collect(),
         }
     }
@@ -353,7 +404,7 @@ impl OpKind {
         match self {
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.brings()).collect(),
-            Self::Compute(_) | Self::Decode(_) => Vec::new(),
+            Self::Compute(_) | Self::Decode(_) | Self::Copy(_) => Vec::new(),
         }
     }
 
@@ -366,7 +417,7 @@ impl OpKind {
                     exchange.sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
                 sent.chain(exchange.receives.iter().filter_map(|t| t.content.measured_by())).collect()
             }
-            Self::Compute(_) | Self::Encode(_) => Vec::new(),
+            Self::Compute(_) | Self::Encode(_) | Self::Copy(_) => Vec::new(),
         }
     }
 
@@ -377,7 +428,7 @@ impl OpKind {
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
                 transfers.filter_map(|t| t.content.measured_by()).collect()
             }
-            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) => Vec::new(),
+            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) | Self::Copy(_) => Vec::new(),
         }
     }
 }
@@ -402,14 +453,15 @@ const PART_SHIFT: u32 = 16;
 
 impl Transfer {
     /// Tells transfers of one stage between the same two ranks apart: the number of an explicit flow or, above the lowest 16
-    /// bits, of a part; and below these the origin of what goes to all, of which a rank hands on several.
+    /// bits, of a part; and below these the origin of what a rank hands on for several: what goes to all, or what a gateway
+    /// passes on.
     pub fn tag(&self) -> u32 {
-        let Chunk { origin, destination, flow, part, .. } = self.chunk;
+        let Chunk { origin, destination, flow, part, leg, .. } = self.chunk;
         let part = part << PART_SHIFT;
-        match destination {
+        match (destination, leg) {
             // Explicit flows are not cut into parts.
-            Some(_) => flow + part,
-            None => origin.0 + part,
+            (Some(_), Leg::Direct | Leg::ToGateway { .. }) => flow + part,
+            (Some(_), Leg::FromGateway) | (None, _) => origin.0 + part,
         }
     }
 }
@@ -422,6 +474,13 @@ impl Batch {
 
     fn frames(&self) -> impl Iterator<Item = Region> + '_ {
         self.blocks.iter().flat_map(|block| [block.static_section, block.dynamic_section])
+    }
+}
+
+impl Copy {
+    /// Bytes that it writes.
+    pub fn bytes(&self) -> u64 {
+        self.gathers.iter().map(|gather| gather.to.len).sum()
     }
 }
 
@@ -444,16 +503,36 @@ impl Plan {
     }
 
     /// Bytes of values that all ranks get in one iteration, uncompressed; what a rank has itself is excluded. On
-    /// whatever path it comes, a block counts once for each rank that gets it.
+    /// whatever path it comes, a block counts once for each rank that gets it, and not at gateways, which hand it on.
     pub fn bytes_raw(&self) -> u64 {
-        let ops = self.programs.iter().flat_map(|program| &program.ops);
-        ops.map(|op| match &op.kind {
-            OpKind::Decode(batch) => batch.bytes_raw(),
-            OpKind::Exchange(exchange) => {
-                exchange.receives.iter().filter_map(|t| t.content.values()).map(|region| region.len).sum()
+        self.programs.iter().flat_map(|program| program.delivered()).map(|(_, region)| region.len).sum()
+    }
+}
+
+impl Program {
+    /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
+    /// it got as a gateway.
+    pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
+        self.ops.iter().flat_map(|op| op.kind.delivered(self.rank))
+    }
+}
+
+impl OpKind {
+    /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
+    pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
+        let mut values: Vec<(Chunk, Region)> = match self {
+            Self::Decode(batch) => batch.blocks.iter().map(|block| (block.chunk, block.values)).collect(),
+            Self::Exchange(exchange) => {
+                let receives = exchange.receives.iter();
+                receives.filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
             }
-            OpKind::Compute(_) | OpKind::Encode(_) => 0,
-        })
-        .sum()
+            Self::Copy(copy) => {
+                let own = copy.gathers.iter().filter(|gather| gather.chunk.destination == Some(rank));
+                own.map(|gather| (gather.chunk, gather.to)).collect()
+            }
+            Self::Compute(_) | Self::Encode(_) => Vec::new(),
+        };
+        values.retain(|(chunk, _)| chunk.is_delivered());
+        values
     }
 }

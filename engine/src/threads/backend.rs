@@ -10,7 +10,7 @@ use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, TransferKey};
+use zipwire_schedule::plan::{Batch, Block, Content, Copy, Gather, Op, OpKind, Region, TransferKey};
 use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
 use zipwire_traces::Payload;
 
@@ -191,7 +191,7 @@ impl<'a> Rendezvous<'a> {
             let _span = tracing::info_span!("check").entered();
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
-        if matches!(kind, OpKind::Encode(_) | OpKind::Decode(_)) {
+        if kind.lane() == Lane::Codec {
             self.overlap.code(begin_s, true);
         }
         let begin_cpu_s = cpu_s();
@@ -215,6 +215,11 @@ impl<'a> Rendezvous<'a> {
                 self.decode(machine, op, batch)?;
                 let codec_s = |pace: &Pace| pace.codec_s(batch.bytes_raw(), |cost| cost.decode_bytes_per_s);
                 (Vec::new(), self.declared_s(codec_s), Some((Coding::Decode, batch.bytes_raw())))
+            }
+            OpKind::Copy(copy) => {
+                self.copy_rows(copy);
+                let copy_s = |pace: &Pace| pace.codec_s(copy.bytes(), |cost| cost.copy_bytes_per_s());
+                (Vec::new(), self.declared_s(copy_s), Some((Coding::Copy, copy.bytes())))
             }
             OpKind::Exchange(_) => {
                 self.opened_s.insert(op, begin_s);
@@ -270,6 +275,19 @@ impl<'a> Rendezvous<'a> {
                 failure(machine, Some(op), FailureKind::Corrupt, detail)
             })
         })
+    }
+
+    fn copy_rows(&self, copy: &Copy) {
+        let _span = tracing::info_span!("copy rows", bytes = copy.bytes()).entered();
+        for Gather { from, to, rows, row_bytes, .. } in &copy.gathers {
+            let (source, mut target) = self.lock(from, to);
+            let (source, target) = (&source[range(from)], &mut target[range(to)]);
+            let row_bytes = usize::try_from(*row_bytes).expect("rows fit into memory");
+            for (row, out) in rows.iter().zip(target.chunks_exact_mut(row_bytes)) {
+                out.copy_from_slice(&source[*row as usize * row_bytes..][..row_bytes]);
+            }
+            self.fabric.count_progress();
+        }
     }
 
     /// Lets something happen once the exchange that it belongs to has been launched.

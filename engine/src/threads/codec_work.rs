@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use zipwire_schedule::{Rank, SegmentId};
 
-/// One of the two directions.
+/// What an op of the codec's lane does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
     /// Values to frames.
     Encode,
     /// Frames to values.
     Decode,
+    /// Rows of values to others.
+    Copy,
 }
 
 /// The codec ops of one call, summed over ranks and iterations.

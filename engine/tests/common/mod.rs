@@ -18,6 +18,7 @@ pub(crate) fn job() -> Job {
     let all_to_all = |input, output| Work::AllToAll {
         dtype: DType::Bf16,
         bytes: bytes.clone(),
+        tokens: None,
         input: Slot(input),
         output: Slot(output),
     };

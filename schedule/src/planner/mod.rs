@@ -7,6 +7,7 @@ mod all_to_all;
 mod broadcast;
 mod call;
 mod choice;
+mod dedup;
 mod frames;
 mod in_band;
 mod native;
@@ -24,6 +25,7 @@ use zipwire_codec::Codec;
 pub use self::choice::{Choice, Selection};
 
 use self::call::{Call, Ends};
+use self::dedup::{Forward, GatewayBuffers};
 use self::frames::{FrameBuffers, Frames};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Compute, OpKind, Plan, Program, Region};
@@ -43,8 +45,8 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// # Panics
 /// If there are not as many choices as segments, if they have different codecs, if a coded protocol is chosen without a
 /// codec that supports the job's values, [`Protocol::Speculative`] without a slot, or a form that a collective of the job
-/// does not have ([`Work::forms`]; [`Form::Padded`](crate::Form::Padded) only with a coded protocol): resolve scenarios
-/// first.
+/// does not have ([`Work::forms`]; [`Form::Padded`](crate::Form::Padded) only with a coded protocol), or if tokens are not
+/// those that the bytes of a call count: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
     let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
@@ -56,6 +58,10 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let codec = spec.map(zipwire_codec::Spec::codec);
     let has_slots = |choice: &&Choice| choice.protocol != Protocol::Speculative || choice.slot.is_some();
     assert!(choices.iter().all(has_slots), "speculative collectives have slots");
+    assert!(
+        job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
+        "tokens have the bytes of chunks"
+    );
     let program = |rank| Arc::new(program(job, choices, codec.as_deref(), Rank(rank)));
     let protocol =
         |(segment, choice): (&Segment, &&Choice)| segment.work.is_collective().then_some(choice.protocol);
@@ -68,41 +74,61 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     }
 }
 
+/// Whether chunks have as many bytes as their tokens, where these are known.
+fn has_its_tokens(work: &Work) -> bool {
+    match work {
+        Work::AllToAll { bytes, tokens: Some(tokens), .. } => {
+            let counted = tokens.bytes();
+            bytes.dim() == counted.dim()
+                && bytes.indexed_iter().all(|((src, dst), &len)| src == dst || len == counted[[src, dst]])
+        }
+        Work::AllToAll { tokens: None, .. }
+        | Work::AllGather { .. }
+        | Work::Broadcast { .. }
+        | Work::Compute { .. }
+        | Work::Transfers { .. } => true,
+    }
+}
+
 /// A collective call on one rank, laid out in memory.
 struct Planned {
     call: Call,
     /// The parts in which it is coded; none if it is not.
     parts: Vec<(Call, Frames)>,
+    /// What gateways do with each part; none if it has no gateways.
+    forwards: Vec<Forward>,
+}
+
+/// Buffers of a rank that the model does not know, of one of the channels.
+#[derive(Clone, Copy)]
+struct Scratch {
+    frames: Option<FrameBuffers>,
+    gateway: Option<GatewayBuffers>,
+}
+
+impl Scratch {
+    fn buffers(self) -> impl Iterator<Item = BufferId> {
+        let frames = self.frames.map(|FrameBuffers { outgoing, incoming }| [outgoing, incoming]);
+        let gateway = self.gateway.map(|GatewayBuffers { outgoing, incoming }| [outgoing, incoming]);
+        [frames, gateway].into_iter().flatten().flatten()
+    }
 }
 
 fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank) -> Program {
     let mut builder = ProgramBuilder::new(rank);
     let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(name)).collect();
-    let is_coded = |background: bool| {
-        job.segments.iter().zip(choices).any(|(segment, choice)| {
-            segment.work.is_collective()
-                && choice.protocol.is_coded()
-                && segment.channel.is_background() == background
-        })
-    };
-    let main = is_coded(false).then(|| FrameBuffers {
-        outgoing: builder.buffer("frames-out"),
-        incoming: builder.buffer("frames-in"),
-    });
-    let background = is_coded(true).then(|| FrameBuffers {
-        outgoing: builder.buffer("background-frames-out"),
-        incoming: builder.buffer("background-frames-in"),
-    });
+    let main = scratch(&mut builder, job, choices, false);
+    let background = scratch(&mut builder, job, choices, true);
     // All memory is laid out before the first op, because compute phases claim whole buffers.
     let calls: Vec<Option<Planned>> = job
         .segments
         .iter()
         .zip(choices)
         .map(|(segment, choice)| {
-            let mut call = lay_out(&mut builder, job, choice, &segment.work, &slots)?;
+            let scratch = if segment.channel.is_background() { background } else { main };
+            let (mut call, forwards) = lay_out(&mut builder, job, choice, segment, &slots, scratch.gateway)?;
             call.channel = segment.channel;
-            let buffers = if segment.channel.is_background() { background } else { main };
-            let coding = choice.layout().zip(codec).zip(buffers);
+            let coding = choice.layout().zip(codec).zip(scratch.frames);
             let parts = coding.map_or_else(Vec::new, |((layout, codec), buffers)| {
                 call.select(rank, &choice.selection);
                 Frames::place_parts(
@@ -113,14 +139,14 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                     buffers,
                 )
             });
-            Some(Planned { call, parts })
+            Some(Planned { call, parts, forwards })
         })
         .collect();
     let exclusive = exclusive_slots(job);
     for (((segment, choice), planned), id) in job.segments.iter().zip(choices).zip(calls).zip(0..) {
         builder.begin(SegmentId(id));
-        if let Some(Planned { call, parts }) = planned {
-            build(&mut builder, choice.protocol, &call, parts);
+        if let Some(planned) = planned {
+            build(&mut builder, choice, planned);
             continue;
         }
         match &segment.work {
@@ -139,37 +165,75 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
 }
 
 /// Pushes the ops of one call. All parts are encoded before the first is waited for: while one travels, the next is coded.
-fn build(builder: &mut ProgramBuilder, protocol: Protocol, call: &Call, mut parts: Vec<(Call, Frames)>) {
-    let exchange = match protocol {
-        Protocol::Native => return native::build(builder, call),
+/// Where there are gateways, they hand on one part while the next travels.
+fn build(builder: &mut ProgramBuilder, choice: &Choice, planned: Planned) {
+    let Planned { call, mut parts, forwards } = planned;
+    let exchange = match choice.protocol {
+        Protocol::Native if forwards.is_empty() => return native::build(builder, &call),
+        Protocol::Native => {
+            for (part, forward) in call.cut(choice.parts).iter().zip(forwards) {
+                native::build(builder, part);
+                forward.build(builder);
+            }
+            return;
+        }
         Protocol::SizeFirst => size_first::exchange,
         Protocol::StaticFirst => static_first::exchange,
         Protocol::OverlapSizes => overlap_sizes::exchange,
         Protocol::InBand => in_band::exchange,
         Protocol::Speculative => speculative::exchange,
     };
-    native::build_uncoded(builder, call);
+    native::build_uncoded(builder, &call);
     for (_, frames) in &mut parts {
         let blocks = std::mem::take(&mut frames.encode.blocks);
         builder.push(OpKind::Encode(Batch { blocks, ..frames.encode }));
     }
+    let mut forwards = forwards.into_iter();
     for (part, frames) in parts {
         exchange(builder, &part, &frames);
         builder.push(OpKind::Decode(frames.decode));
+        if let Some(forward) = forwards.next() {
+            forward.build(builder);
+        }
     }
 }
 
-/// Reserves the slots that a segment uses. The call, if it is a collective.
+/// The buffers that the collectives of a channel need beside those of the model.
+fn scratch(builder: &mut ProgramBuilder, job: &Job, choices: &[&Choice], background: bool) -> Scratch {
+    let mut segments =
+        job.segments.iter().zip(choices).filter(|(segment, _)| {
+            segment.work.is_collective() && segment.channel.is_background() == background
+        });
+    let is_coded = segments.clone().any(|(_, choice)| choice.protocol.is_coded());
+    let has_gateways = segments.any(|(segment, choice)| choice.dedup.and(segment.work.tokens()).is_some());
+    let names = if background {
+        ["background-frames-out", "background-frames-in", "background-gateway-out", "background-gateway-in"]
+    } else {
+        ["frames-out", "frames-in", "gateway-out", "gateway-in"]
+    };
+    let [frames_out, frames_in, gateway_out, gateway_in] = names;
+    let frames = is_coded
+        .then(|| FrameBuffers { outgoing: builder.buffer(frames_out), incoming: builder.buffer(frames_in) });
+    let gateway = has_gateways.then(|| GatewayBuffers {
+        outgoing: builder.buffer(gateway_out),
+        incoming: builder.buffer(gateway_in),
+    });
+    Scratch { frames, gateway }
+}
+
+/// Reserves the slots that a segment uses. The call, if it is a collective, and what gateways do with each of its parts.
 fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
     choice: &Choice,
-    work: &Work,
+    segment: &Segment,
     slots: &[BufferId],
-) -> Option<Call> {
+    gateway: Option<GatewayBuffers>,
+) -> Option<(Call, Vec<Forward>)> {
     let ends =
         |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
-    match work {
+    let straight = |call: Call| Some((call, Vec::new()));
+    match &segment.work {
         Work::Compute { .. } => None,
         Work::Transfers { flows, input, output, .. } => {
             let Ends { input, output } = ends(input, output);
@@ -178,15 +242,22 @@ fn lay_out(
             builder.reserve(output, received);
             None
         }
-        Work::AllToAll { dtype, bytes, input, output } => {
-            Some(all_to_all::call(builder, choice, *dtype, bytes, ends(input, output)))
+        Work::AllToAll { dtype, bytes, tokens, input, output } => {
+            let ends = ends(input, output);
+            match choice.dedup.zip(tokens.as_deref()).zip(gateway) {
+                Some(((ranks_per_node, tokens), buffers)) => {
+                    let shape = (*dtype, segment.channel);
+                    Some(dedup::call(builder, choice, shape, (tokens, bytes, ranks_per_node), ends, buffers))
+                }
+                None => straight(all_to_all::call(builder, choice, *dtype, bytes, ends)),
+            }
         }
         Work::AllGather { dtype, bytes, input, output } => {
-            Some(all_gather::call(builder, choice, *dtype, bytes, ends(input, output)))
+            straight(all_gather::call(builder, choice, *dtype, bytes, ends(input, output)))
         }
         Work::Broadcast { dtype, bytes, root, input, output } => {
             let ends = ends(input, output);
-            Some(broadcast::call(builder, choice, job.rank_count, *dtype, *bytes, *root, ends))
+            straight(broadcast::call(builder, choice, job.rank_count, *dtype, *bytes, *root, ends))
         }
     }
 }
@@ -210,7 +281,7 @@ fn compute(
     slots: &[BufferId],
     (reads, writes): (&[Slot], &[Slot]),
     exclusive: &[bool],
-    frames: Option<FrameBuffers>,
+    scratch: Scratch,
 ) {
     let whole = |builder: &ProgramBuilder, list: &[Slot]| -> Vec<Region> {
         list.iter().map(|slot| builder.whole(slots[slot.index()])).collect()
@@ -218,8 +289,8 @@ fn compute(
     let (reads, mut regions) = (whole(builder, reads), whole(builder, writes));
     let is_claimed = |slot: usize| writes.iter().any(|write| write.index() == slot);
     let is_exclusive = exclusive.iter().enumerate().all(|(slot, must)| !must || is_claimed(slot));
-    if let (true, Some(FrameBuffers { outgoing, incoming })) = (is_exclusive, frames) {
-        regions.extend([outgoing, incoming].map(|buffer| builder.whole(buffer)));
+    if is_exclusive {
+        regions.extend(scratch.buffers().map(|buffer| builder.whole(buffer)));
     }
     builder.push(OpKind::Compute(Compute { name, reads, writes: regions, is_exclusive }));
 }
