@@ -56,8 +56,10 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let spec = specs.next();
     assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
     let codec = spec.map(zipwire_codec::Spec::codec);
-    let has_slots = |choice: &&Choice| choice.protocol != Protocol::Speculative || choice.slot.is_some();
-    assert!(choices.iter().all(has_slots), "speculative collectives have slots");
+    let lacks_slot = |(segment, choice): (&Segment, &&Choice)| {
+        segment.work.is_collective() && choice.protocol == Protocol::Speculative && choice.slot.is_none()
+    };
+    assert!(!job.segments.iter().zip(choices).any(lacks_slot), "speculative collectives have slots");
     assert!(
         job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
         "tokens have the bytes of chunks"
