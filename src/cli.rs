@@ -97,6 +97,9 @@ pub(crate) struct RunArgs {
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print what each rank does, too, and how uneven ranks are; not of a sweep.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) ranks: bool,
     /// Memory that the run may take, for instance `4 GiB`; a larger one is refused before it starts [default: what the
     /// system could give].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]

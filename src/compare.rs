@@ -68,10 +68,11 @@ pub fn compare<E: From<ExecuteError>>(
                 Err(error) => return Err(error.into()),
             };
             let planned = prepared.planned(index);
-            let metrics = tracing::info_span!("metrics", variant = %variant.name)
-                .in_scope(|| Metrics::of(&outcome.timeline, planned.plan.bytes_raw()));
+            let (metrics, by_rank) = tracing::info_span!("metrics", variant = %variant.name)
+                .in_scope(|| Metrics::with_ranks(&outcome.timeline, planned.plan.bytes_raw()));
             let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
             compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
+            compared.executors.insert_by_rank(name, &variant.name, by_rank);
             if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
                 compared.executors.insert_bandwidths(name, &variant.name, bandwidths);
             }

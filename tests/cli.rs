@@ -400,6 +400,54 @@ fn scenarios_are_listed_and_checked() {
 }
 
 #[test]
+fn what_each_rank_does_is_told() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let scenario = "scenarios/smoke/moe-zipf-1x4.toml";
+    let run = |args: &[&str]| {
+        let output = output(&[&["run", scenario, "--out", path, "--on", "sim,threads"], args].concat());
+        assert!(output.status.success(), "{}", text_of(&output.stderr));
+        text_of(&output.stdout)
+    };
+    let (plain, told) = (run(&[]), run(&["--ranks"]));
+    let rows = |text: &str| text.lines().filter(|line| line.starts_with("sim ")).count();
+    assert_eq!((rows(&plain), rows(&told)), (0, 3 * 4 + 3), "{told}");
+    assert!(told.contains("waiting max/mean") && told.contains("\nthreads   native"), "{told}");
+    // Times of threads differ from run to run; the title does not.
+    assert_eq!(plain.lines().next(), told.lines().next());
+
+    let summary: Value =
+        serde_json::from_slice(&fs::read(folder.path().join("summary.json")).unwrap()).unwrap();
+    for (executor, variants) in summary["executors"].as_object().unwrap() {
+        for (variant, result) in variants.as_object().unwrap() {
+            let context = format!("{variant} on {executor}");
+            let waits: Vec<f64> =
+                result["wait_s_by_rank"].as_array().unwrap().iter().map(|s| s.as_f64().unwrap()).collect();
+            let mean = waits.iter().sum::<f64>() / 4.0;
+            assert_eq!(waits.len(), 4, "{context}");
+            assert!((mean / result["wait_s"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{context}");
+            let most = waits.iter().copied().fold(0.0, f64::max);
+            let imbalance = &result["imbalance"];
+            assert!((imbalance["wait"]["max_over_mean"].as_f64().unwrap() - most / mean).abs() < 1e-9);
+            // Bytes are those of the plan, wherever it runs.
+            assert_eq!(
+                imbalance["received"], summary["executors"]["sim"][variant]["imbalance"]["received"],
+                "{context}"
+            );
+        }
+    }
+    // What the dispatch brings unevenly, the combine sends unevenly.
+    let check = output(&["scenario", "check", scenario, "--json"]);
+    let check: Value = serde_json::from_slice(&check.stdout).unwrap();
+    let [dispatch, combine] = [0, 1].map(|call| &check["traffic"][call]);
+    assert_eq!(dispatch["received_gini"], combine["sent_gini"]);
+    assert_eq!(dispatch["sent_gini"], combine["received_gini"]);
+    assert!(dispatch["received_gini"].as_f64().unwrap() > combine["received_gini"].as_f64().unwrap());
+    let refused = output(&["run", scenario, "--out", path, "--ranks", "--json"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn presets_are_listed_and_printed() {
     let listed = output(&["scenario", "presets", "--json"]);
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();

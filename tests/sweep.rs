@@ -138,9 +138,14 @@ fn rows_are_what_single_runs_give_in_the_order_of_the_sweep() {
     assert_eq!((&summary["scenario"], &summary["seed"]), (&json!("swept"), &json!(3)));
     let mut rows = summary["rows"].as_array().unwrap().iter();
     let mut lines = csv.lines();
-    assert!(lines.next().unwrap().starts_with(
+    let header = lines.next().unwrap();
+    assert!(header.starts_with(
         "point,cluster.nic_bandwidth,seed,variant.static-first.window,executor,variant,iteration_mean_s,"
     ));
+    let column = |line: &str, name: &str| {
+        let index = header.split(',').position(|column| column == name).unwrap();
+        line.split(',').nth(index).unwrap().to_owned()
+    };
     fs::write(case.path("single.toml"), SCENARIO).unwrap();
     let mut point = 0;
     for bandwidth in ["5 GB/s", "25 GB/s", "100 GB/s"] {
@@ -167,6 +172,13 @@ fn rows_are_what_single_runs_give_in_the_order_of_the_sweep() {
                     );
                     let line = lines.next().unwrap();
                     assert!(line.starts_with(&begin), "{line}\n{begin}");
+                    for amount in ["received", "compute", "wait"] {
+                        for key in ["max_over_mean", "gini"] {
+                            let number = &result["imbalance"][amount][key];
+                            assert!(number.is_number());
+                            assert_eq!(column(line, &format!("{amount}_{key}")), number.to_string());
+                        }
+                    }
                     assert!(line.ends_with(&format!(",{},", result["plan_digest"].as_str().unwrap())));
                 }
             }
@@ -379,6 +391,7 @@ fn bad_input_is_refused_before_anything_runs() {
     let sane = Case::new(SWEEP);
     expect(&sane.run(&["--variant", "fast"]), 2, "unknown variant `fast`");
     expect(&sane.run(&["--seed", "9"]), 2, "`--seed` has no effect");
+    expect(&sane.run(&["--ranks"]), 2, "`--ranks` has no effect");
     expect(&sane.run(&["--on", "threads", "--jobs", "2"]), 2, "one after the other");
     expect(&sane.run(&["--on", "mpi"]), 3, "`mpi` is not available here");
     let ratio = "[sweep]\n\"codec.ratio\" = [1.2, 1.3]\n";

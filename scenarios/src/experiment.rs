@@ -8,13 +8,14 @@ use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
+use crate::compute::Compute;
 use crate::document::{Document, Place};
 use crate::error::Result;
 use crate::files::Files;
 use crate::payload::{self, Rowset};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::schema::{Schema, integer, needed, optional, table, time};
+use crate::schema::{Schema, integer, needed, optional, table};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
@@ -71,7 +72,6 @@ const KEYS: &[&str] = &[
     "deadline",
     sweep::KEY,
 ];
-const COMPUTE_KEYS: &[&str] = &["expert"];
 
 const ITERATION_LIMIT: u32 = 1_000_000;
 /// Most iterations x ranks: durations are drawn in advance, up to 40 bytes each.
@@ -142,8 +142,8 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
 
     let workload_field = table.need("workload", "{ kind = \"moe\", ... }")?;
     let kind = Kind::read(&workload_field)?;
-    let expert_s = expert_seconds(&table, kind)?;
-    let context = workload::Context { files, seed, iterations, ranks, expert_s };
+    let compute = compute(&table, kind)?;
+    let context = workload::Context { files, seed, iterations, ranks, compute };
     let workload = workload::read(kind, &workload_field, &context)?;
 
     let codec = table.get("codec").map(|field| codec::read(&field)).transpose()?;
@@ -216,8 +216,6 @@ pub fn schema() -> Value {
 }
 
 fn root_schema() -> Schema {
-    let compute =
-        [optional("expert", "time of the expert computation at mean load; none by default", time())];
     #[rustfmt::skip]
     let keys = [
         needed("name", "name of the scenario; it names output files", Field::name_schema()),
@@ -225,7 +223,7 @@ fn root_schema() -> Schema {
         optional("iterations", "iterations, one after the other; 1 by default", integer(1..=ITERATION_LIMIT)),
         needed("cluster", "the hardware: equal nodes of equal GPUs", cluster::schema()),
         needed("workload", "what an iteration does", workload::schema()),
-        optional("compute", "how long the model computes; workload kind `moe` only", table(COMPUTE_KEYS, compute)),
+        optional("compute", "how long the model computes; workload kind `moe` only", Compute::schema()),
         optional("codec", "codec of the coded variants and its cost", codec::schema()),
         optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
         optional("fault", "what goes wrong; nothing by default", fault::schema()),
@@ -248,13 +246,13 @@ fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
     Ok(iterations)
 }
 
-/// `[compute] expert`, 0 without it.
-fn expert_seconds(table: &Reader<'_>, kind: Kind) -> Result<f64> {
-    let Some(field) = table.get("compute") else { return Ok(0.0) };
+/// `[compute]`, no time without it.
+fn compute(table: &Reader<'_>, kind: Kind) -> Result<Compute> {
+    let Some(field) = table.get("compute") else { return Ok(Compute::default()) };
     if kind != Kind::Moe {
         table.refuse("compute", "only workload kind `moe` computes")?;
     }
-    field.table(COMPUTE_KEYS)?.get("expert").map_or(Ok(0.0), |field| field.time())
+    Compute::read(&field)
 }
 
 /// The tokens that chunks of each segment are made of, where these are known.

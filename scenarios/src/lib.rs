@@ -31,15 +31,20 @@
 
 mod cluster;
 mod codec;
+mod compute;
 mod document;
 mod error;
 mod experiment;
+mod experts;
 mod fault;
 mod files;
 mod help;
+mod lognormal;
 mod model;
 mod nearest;
+mod noise;
 mod payload;
+mod placement;
 mod problem;
 mod quantity;
 mod reader;

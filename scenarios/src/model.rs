@@ -89,11 +89,6 @@ impl Model {
         u64::from(self.hidden) * VALUE_BYTES
     }
 
-    /// The rank that an expert lives on.
-    pub(crate) fn home(&self, expert: usize, ranks: u32) -> usize {
-        expert * ranks as usize / self.experts as usize
-    }
-
     fn check(&self, field: &Field<'_>, table: &Reader<'_>) -> Result<()> {
         if self.top_k > self.experts {
             let blamed = table.get("top_k").or_else(|| table.get("experts"));
@@ -118,17 +113,6 @@ fn preset(field: &Field<'_>) -> Result<Model> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn experts_are_placed_contiguously_and_evenly() {
-        let model = |experts| Model { experts, top_k: 1, hidden: 1, tokens_per_rank: 1 };
-        let homes = |experts: u32, ranks| -> Vec<usize> {
-            (0..experts as usize).map(|expert| model(experts).home(expert, ranks)).collect()
-        };
-        assert_eq!(homes(4, 4), [0, 1, 2, 3]);
-        assert_eq!(homes(6, 4), [0, 0, 1, 2, 2, 3]);
-        assert_eq!(homes(2, 4), [0, 2], "fewer experts than ranks leave ranks without");
-    }
 
     #[test]
     fn presets_send_what_zipccl_reports() {

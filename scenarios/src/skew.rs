@@ -2,24 +2,42 @@
 
 use std::ops::RangeInclusive;
 
+use rand::Rng;
 use rand_distr::{Distribution, Exp1};
 use zipwire_schedule::{Durations, Rank};
 use zipwire_traces::stream;
 
 use crate::error::Result;
-use crate::reader::Field;
-use crate::schema::{Schema, number, optional, table, time};
+use crate::lognormal;
+use crate::reader::{Field, Reader};
+use crate::schema::{Condition, Rule, Schema, names, number, optional, table, time};
 
-/// Delay before a compute phase, drawn per iteration and rank from an exponential distribution.
+/// Delay before a compute phase, drawn per iteration and rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Skew {
     base_s: f64,
     per_compute: f64,
+    distribution: Spread,
 }
 
-const KEYS: &[&str] = &["base", "per_compute"];
+/// How delays of mean 1 are distributed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Spread {
+    Exponential,
+    /// `sigma` is the standard deviation of their logarithm.
+    Lognormal {
+        sigma: f64,
+    },
+}
+
+const KEYS: &[&str] = &["base", "per_compute", "distribution", "sigma"];
 
 const PER_COMPUTE_LIMITS: RangeInclusive<f64> = 0.0..=100.0;
+/// At 2, four delays in a million are more than a thousand times the mean.
+const SIGMA_LIMITS: RangeInclusive<f64> = 0.0..=2.0;
+
+const EXPONENTIAL: &str = "exponential";
+const LOGNORMAL: &str = "lognormal";
 
 impl Skew {
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
@@ -27,7 +45,7 @@ impl Skew {
         let base_s = table.get("base").map_or(Ok(0.0), |field| field.time())?;
         let per_compute =
             table.get("per_compute").map_or(Ok(0.0), |field| field.number(PER_COMPUTE_LIMITS))?;
-        Ok(Self { base_s, per_compute })
+        Ok(Self { base_s, per_compute, distribution: Spread::read(&table)? })
     }
 
     /// What [`read`](Self::read) reads.
@@ -36,8 +54,13 @@ impl Skew {
         let keys = [
             optional("base", "mean delay before each call, drawn anew per rank and iteration; none by default", time()),
             optional("per_compute", "mean delay per second of computation before the call; 0 by default", number(PER_COMPUTE_LIMITS)),
+            optional("distribution", "how delays are distributed; `exponential` by default", names([EXPONENTIAL, LOGNORMAL])),
+            optional("sigma", "standard deviation of the logarithm of delays; `lognormal` needs it", number(SIGMA_LIMITS)),
         ];
+        let is_lognormal = || names([LOGNORMAL]);
         table(KEYS, keys)
+            .when(Condition::Is("distribution", is_lognormal()), Rule::Needs(&["sigma"]))
+            .when(Condition::IsNot("distribution", is_lognormal()), Rule::Refuses(&["sigma"]))
     }
 
     /// Draws the durations of a skew segment before a phase that computes for `compute_s`.
@@ -53,9 +76,30 @@ impl Skew {
         for iteration in 0..shape.iterations {
             for rank in 0..shape.ranks {
                 let keys = [u64::from(iteration), segment as u64, u64::from(rank)];
-                let unit: f64 = Exp1.sample(&mut stream(seed, "skew", keys));
+                let unit = self.distribution.draw(&mut stream(seed, "skew", keys));
                 durations.set(iteration, segment, Rank(rank), mean * unit);
             }
+        }
+    }
+}
+
+impl Spread {
+    fn read(table: &Reader<'_>) -> Result<Self> {
+        let name = table.get("distribution").map_or(Ok(EXPONENTIAL), |field| {
+            field.choice("distribution", &[EXPONENTIAL, LOGNORMAL], |name| name)
+        })?;
+        if name == EXPONENTIAL {
+            table.refuse("sigma", "only the distribution `lognormal` has one")?;
+            return Ok(Self::Exponential);
+        }
+        Ok(Self::Lognormal { sigma: table.need("sigma", "1.0")?.number(SIGMA_LIMITS)? })
+    }
+
+    /// A delay of mean 1.
+    fn draw(self, rng: &mut impl Rng) -> f64 {
+        match self {
+            Self::Exponential => Exp1.sample(rng),
+            Self::Lognormal { sigma } => lognormal::draw(sigma, rng),
         }
     }
 }
@@ -79,9 +123,13 @@ mod tests {
         (0..8000).map(at).collect()
     }
 
+    fn exponential(base_s: f64, per_compute: f64) -> Skew {
+        Skew { base_s, per_compute, distribution: Spread::Exponential }
+    }
+
     #[test]
     fn delays_have_the_mean_and_the_spread_of_an_exponential() {
-        let seconds = draw(Skew { base_s: 1e-3, per_compute: 0.25 }, 7);
+        let seconds = draw(exponential(1e-3, 0.25), 7);
         let mean = seconds.iter().sum::<f64>() / 8000.0;
         let variance = seconds.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / 8000.0;
         // The standard error of the mean is 1.1 %, that of the deviation 1.6 %.
@@ -92,14 +140,27 @@ mod tests {
 
     #[test]
     fn delays_are_the_same_on_every_machine() {
-        let seconds = draw(Skew { base_s: 1e-3, per_compute: 0.0 }, 7);
+        let seconds = draw(exponential(1e-3, 0.0), 7);
         insta::assert_snapshot!(format!("{:?}", &seconds[..3]), @r"[0.0006741618427765437, 0.0011960823586695307, 0.0015084371612963702]");
     }
 
     #[test]
     fn delays_depend_on_the_seed_alone() {
-        let skew = Skew { base_s: 1e-3, per_compute: 0.0 };
+        let skew = exponential(1e-3, 0.0);
         assert_eq!(draw(skew, 7), draw(skew, 7));
         assert_ne!(draw(skew, 7), draw(skew, 8));
+    }
+
+    #[test]
+    fn log_normal_delays_have_the_same_mean_and_another_spread() {
+        let skew = Skew { distribution: Spread::Lognormal { sigma: 0.5 }, ..exponential(1e-3, 0.25) };
+        let seconds = draw(skew, 7);
+        let mean = seconds.iter().sum::<f64>() / 8000.0;
+        let variance = seconds.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / 8000.0;
+        // sqrt(e^0.25 - 1) = 0.533; the standard error of the mean is 0.6 %, that of the deviation 2 %.
+        assert!((mean / 1.5e-3 - 1.0).abs() < 0.025, "mean {mean}");
+        assert!((variance.sqrt() / 1.5e-3 / 0.533 - 1.0).abs() < 0.08, "deviation {}", variance.sqrt());
+        // Hardly any delay is short: 3.3 % of exponential ones are below a thirtieth of the mean.
+        assert!(seconds.iter().all(|&s| s > 1.5e-3 / 30.0));
     }
 }

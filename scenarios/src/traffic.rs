@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use zipwire_schedule::{Job, Rank, Segment, TokenMap, Work};
+use zipwire_traces::Imbalance;
 
 /// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that
 /// contributes it: every path has the same traffic.
@@ -108,13 +109,13 @@ impl Traffic {
         self.sent.iter().sum()
     }
 
-    /// Largest bytes received by a rank over the mean; 1 is even, and so is nothing at all.
-    pub fn imbalance(&self) -> f64 {
-        let total = self.total();
-        if total == 0 {
-            return 1.0;
-        }
-        let max = self.received.iter().copied().max().unwrap_or(0);
-        max as f64 * self.received.len() as f64 / total as f64
+    /// How uneven the bytes are that ranks send; `None` if nothing is sent.
+    pub fn sent_imbalance(&self) -> Option<Imbalance> {
+        Imbalance::of_counts(&self.sent)
+    }
+
+    /// How uneven the bytes are that ranks receive; `None` if nothing is.
+    pub fn received_imbalance(&self) -> Option<Imbalance> {
+        Imbalance::of_counts(&self.received)
     }
 }

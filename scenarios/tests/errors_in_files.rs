@@ -251,7 +251,7 @@ fn names() {
     26 | protocol = "static-frist"
        |            ^^^^^^^^^^^^^^
        |
-       = help: did you mean `static-first`? it must be one of `native`, `size-first` and `static-first`
+       = help: did you mean `static-first`? it must be one of `native`, `size-first`, `static-first`, `overlap-sizes`, `in-band` and `speculative`
     "#);
     assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"smallest-first\""), &[]), @r#"
     error: unknown order `smallest-first`
@@ -454,6 +454,30 @@ fn choices_that_exclude_each_other() {
     14 | routing = { zipf = 1.0, layer = 2 }
        |                                 ^
     ");
+    assert_snapshot!(error(&valid_with("[codec]", "[compute]\nnoise = 0.1\n[codec]"), &[]), @r"
+    error: `compute.noise` has no effect: without `expert`, computation takes no time
+      --> test.toml:18:9
+       |
+    18 | noise = 0.1
+       |         ^^^
+    ");
+    let skew = |table: &str| valid_with("routing = ", &format!("skew = {table}\nrouting = "));
+    assert_snapshot!(error(&skew("{ base = \"1 ms\", sigma = 1.0 }"), &[]), @r#"
+    error: `workload.skew.sigma` has no effect: only the distribution `lognormal` has one
+      --> test.toml:14:33
+       |
+    14 | skew = { base = "1 ms", sigma = 1.0 }
+       |                                 ^^^
+    "#);
+    assert_snapshot!(error(&skew("{ distribution = \"lognormal\" }"), &[]), @r#"
+    error: missing key `sigma` in `workload.skew`
+      --> test.toml:14:8
+       |
+    14 | skew = { distribution = "lognormal" }
+       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: add `sigma = 1.0` to `workload.skew`
+    "#);
     let text = flat("kind = \"transfers\"\nflows = []\n[compute]\nexpert = \"1 ms\"");
     assert_snapshot!(error(&text, &[]), @r"
     error: `compute` has no effect: only workload kind `moe` computes
@@ -461,6 +485,38 @@ fn choices_that_exclude_each_other() {
        |
     10 | [compute]
        | ^^^^^^^^^
+    ");
+}
+
+#[test]
+fn experts() {
+    let experts = |table: &str| valid_with("routing = ", &format!("experts = {table}\nrouting = "));
+    assert_snapshot!(error(&experts("{ placement = \"round\" }"), &[]), @r#"
+    error: unknown placement `round`
+      --> test.toml:14:25
+       |
+    14 | experts = { placement = "round" }
+       |                         ^^^^^^^
+       |
+       = help: it must be one of `contiguous`, `round-robin` and `balanced`
+    "#);
+    assert_snapshot!(error(&experts("{ replicas = 25 }"), &[]), @r"
+    error: `workload.experts.replicas` is out of range: `25`
+      --> test.toml:14:24
+       |
+    14 | experts = { replicas = 25 }
+       |                        ^^
+       |
+       = help: it must be at most 24: experts x (ranks - 1), a copy on every rank
+    ");
+    assert_snapshot!(error(&experts("{ replicas = 5000 }"), &[]), @r"
+    error: `workload.experts.replicas` is out of range: `5000`
+      --> test.toml:14:24
+       |
+    14 | experts = { replicas = 5000 }
+       |                        ^^^^
+       |
+       = help: it must be an integer from 0 to 4096
     ");
 }
 

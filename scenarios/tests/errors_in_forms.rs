@@ -136,7 +136,7 @@ fn values_are_not_padded() {
     13 | form = "padded"
        |        ^^^^^^^^
        |
-       = help: set `form = "exact"`, in which each block has its own length, or a protocol with frames: `size-first` and `static-first`
+       = help: set `form = "exact"`, in which each block has its own length, or a protocol with frames: `size-first`, `static-first`, `overlap-sizes`, `in-band` and `speculative`
     "#);
 }
 
@@ -174,7 +174,7 @@ fn rings_and_trees_have_their_own_order() {
 #[test]
 fn only_frames_of_size_first_have_several_layouts() {
     assert_snapshot!(refused("all-to-all", "bytes_per_rank = \"1 KiB\"", "layout = \"split\""), @r#"
-    error: `variant.0.layout` has no effect: only frames of `size-first` can have several layouts
+    error: `variant.0.layout` has no effect: only frames of `size-first` and `speculative` can have several layouts
       --> test.toml:13:10
        |
     13 | layout = "split"

@@ -112,6 +112,57 @@ fn skew_comes_before_each_phase_and_is_drawn_anew() {
     assert_eq!(names, ["skew", "dispatch", "expert", "combine"]);
 }
 
+/// Who holds which expert shows in what a rank sends where: 128 copies, 8 to each share.
+#[test]
+fn experts_are_where_they_are_placed() {
+    let folder = Folder::new().with("r.jsonl", routing_record(10, 2, 4, "domain", &[5, 4, 1, 2, 1, 1, 1, 1]));
+    let text = valid_with("\"uniform\"", "{ matrix = \"r.jsonl\" }\nexperts = {}");
+    let sent = |sets: &[&str]| {
+        let job = folder.try_load(&text, sets).unwrap_or_else(|error| panic!("{}", error.render(false))).job;
+        assert_eq!(bytes(&job, "combine"), bytes(&job, "dispatch").t());
+        bytes(&job, "dispatch").mapv(|bytes| bytes / (8 * 512))
+    };
+    let rows = |row: [u64; 4]| Array2::from_shape_fn((4, 4), |(_, dst)| row[dst]);
+    assert_eq!(sent(&[]), rows([9, 3, 2, 2]));
+    assert_eq!(sent(&["workload.experts.placement=contiguous"]), rows([9, 3, 2, 2]));
+    assert_eq!(sent(&["workload.experts.placement=round-robin"]), rows([6, 5, 2, 3]));
+    // 5, 4, 2, 1 go to ranks 0 to 3; the four that are left, 1 each, to ranks 3, 2, 1 and 0, which they fill.
+    assert_eq!(sent(&["workload.experts.placement=balanced"]), rows([6, 5, 3, 2]));
+    // The copy of expert 0 goes to rank 2, the first of those with the least load, and takes 20 of 40 tokens.
+    let copied = folder.try_load(&text, &["workload.experts.replicas=1"]).unwrap().job;
+    let row = [9 * 8 - 20, 3 * 8, 2 * 8 + 20, 2 * 8].map(|tokens| tokens * 512);
+    assert_eq!(bytes(&copied, "dispatch"), rows(row));
+}
+
+#[test]
+fn expert_time_follows_the_replicas() {
+    let folder = Folder::new().with("t.csv", "step,layer,e0,e1,e2,e3,e4,e5,e6,e7\n0,0,4,0,0,0,0,0,0,0\n");
+    let text = valid_with("\"uniform\"", "{ trace = \"t.csv\" }\nexperts = { replicas = 3 }");
+    let experiment = folder.try_load(&text, &["compute.expert=1 ms"]).unwrap();
+    let seconds = [0, 1, 2, 3].map(|rank| experiment.durations.get(0, 1, Rank(rank)));
+    assert_eq!(seconds, [1e-3; 4], "a copy on every rank");
+}
+
+#[test]
+fn noise_is_on_computation_alone() {
+    let skewed = "workload.skew={ base = \"1 ms\" }";
+    let (quiet, noisy) = ["compute={ expert = \"4 ms\" }", "compute={ expert = \"4 ms\", noise = 0.05 }"]
+        .map(|compute| set(&[skewed, compute, "iterations=500"]))
+        .into();
+    assert_eq!(quiet.job, noisy.job, "plans do not know it");
+    let mut sum = 0.0;
+    for iteration in 0..500 {
+        for rank in (0..4).map(Rank) {
+            let at = |experiment: &Experiment, segment| experiment.durations.get(iteration, segment, rank);
+            assert_eq!([0, 2].map(|skew| at(&quiet, skew)), [0, 2].map(|skew| at(&noisy, skew)));
+            assert_ne!(at(&quiet, 3), at(&noisy, 3));
+            sum += at(&noisy, 3) / at(&quiet, 3);
+        }
+    }
+    // The standard error is 0.11 %.
+    assert!((sum / 2000.0 - 1.0).abs() < 0.005, "{}", sum / 2000.0);
+}
+
 #[test]
 fn the_seed_decides_everything_drawn() {
     let sets = ["workload.skew.base=1 ms", "workload.routing={ zipf = 1.0 }"];
@@ -246,6 +297,7 @@ fn one_node_needs_no_network_between_nodes() {
         window: None,
         selection: Selection::default(),
         chunks: 1,
+        dedup: None,
         slot: None,
     };
     assert_eq!(experiment.variants, [native]);
@@ -315,7 +367,11 @@ fn traffic_leaves_out_what_stays_at_home() {
     let traffic = &Folder::new().load(&flat(text)).traffic()[0];
     assert_eq!((&*traffic.segment, traffic.total(), traffic.transfers), ("all-to-all", 8, 2));
     assert_eq!((&traffic.sent[..], &traffic.received[..]), (&[6, 2, 0, 0][..], &[0, 6, 0, 2][..]));
-    assert_eq!(traffic.imbalance(), 3.0);
+    // Gini of received bytes: pairs differ by 6, 0, 2, 6, 4, 2, in sum 20; 20 / (4 x 8).
+    let received = traffic.received_imbalance().unwrap();
+    assert_eq!((received.max_over_mean, received.gini), (3.0, 0.625));
+    // 4, 6, 6, 2, 2, 0: 20 as well.
+    assert_eq!(traffic.sent_imbalance(), Some(received));
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn wrong_scenarios_are_refused() {
         let text = format!("{{ kind = \"collective\", collective = \"all-to-all\", {rest} }}");
         toml::from_str::<Value>(&format!("workload = {text}")).unwrap()["workload"].clone()
     };
-    let cases: [(&str, Value); 34] = [
+    let cases: [(&str, Value); 41] = [
         ("/title", json!("unknown key")),
         ("/cluster/nodse", json!(2)),
         ("/cluster/nodes", json!(0)),
@@ -111,6 +111,13 @@ fn wrong_scenarios_are_refused() {
         ("/workload/model", json!("gpt-2")),
         ("/workload/routing", json!({ "zipf": 1.2, "layer": 1 })),
         ("/workload/routing", json!({ "zipf": 1.2, "dirichlet": 1.0 })),
+        ("/workload/experts", json!({ "placement": "best" })),
+        ("/workload/experts", json!({ "replicas": -1 })),
+        ("/workload/skew", json!({ "distribution": "normal" })),
+        ("/workload/skew", json!({ "distribution": "lognormal" })),
+        ("/workload/skew", json!({ "sigma": 1.0 })),
+        ("/compute", json!({ "noise": 0.1 })),
+        ("/compute", json!({ "expert": "1 ms", "noise": 2 })),
         ("/workload/payload", json!({ "file": "a.safetensors", "dispatch": "a" })),
         ("/workload/payload", json!("white-noise")),
         ("/workload", collective("bytes_per_rank = 1024")),

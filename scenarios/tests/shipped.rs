@@ -96,6 +96,10 @@ fn smoke_scenarios_cover_the_language() {
             "gaussian = ",
             "\"noise\"",
             "skew = ",
+            "sigma = ",
+            "placement = ",
+            "replicas = ",
+            "noise = ",
             "\npreset = ",
         ] {
             if text.contains(routing) {
@@ -170,6 +174,10 @@ fn smoke_scenarios_cover_the_language() {
             "gaussian = ",
             "\"noise\"",
             "skew = ",
+            "sigma = ",
+            "placement = ",
+            "replicas = ",
+            "noise = ",
             "moe on 1 nodes",
             "moe on 2 nodes",
             "collective on 1 nodes",
@@ -265,6 +273,15 @@ fn the_reference_is_true() {
         ("workload.payload", "x"),
         ("workload", "{ kind = 'moe', model = 'mixtral-8x7b', routing = { x = 1 } }"),
         ("workload", "{ kind = 'moe', model = 'mixtral-8x7b', routing = 'uniform', skew = { x = 1 } }"),
+        (
+            "workload",
+            "{ kind = 'moe', model = 'mixtral-8x7b', routing = 'uniform', skew = { distribution = 'x' } }",
+        ),
+        ("workload", "{ kind = 'moe', model = 'mixtral-8x7b', routing = 'uniform', experts = { x = 1 } }"),
+        (
+            "workload",
+            "{ kind = 'moe', model = 'mixtral-8x7b', routing = 'uniform', experts = { placement = 'x' } }",
+        ),
     ] {
         let error = load(&example, &[format!("{path}={junk}")], None).unwrap_err();
         let help = error.problem().help().unwrap_or_default();

@@ -20,7 +20,9 @@ pub struct ProgramBuilder {
     readers: Accesses,
     /// The ops that define each size; for a maximum, those that define its operands.
     definers: Vec<Vec<OpId>>,
-    last_exchanges: [Option<OpId>; Channel::ALL.len()],
+    last_exchanges: [Exchanges; Channel::ALL.len()],
+    /// Which part of a call the next ops are of, and the channels on which it has exchanges already.
+    part: (u32, [bool; Channel::ALL.len()]),
     last_compute: Option<OpId>,
     /// The last exclusive compute phase.
     last_exclusive: Option<OpId>,
@@ -41,7 +43,8 @@ impl ProgramBuilder {
             writers: Accesses::default(),
             readers: Accesses::default(),
             definers: Vec::new(),
-            last_exchanges: [None; Channel::ALL.len()],
+            last_exchanges: Default::default(),
+            part: Default::default(),
             last_compute: None,
             last_exclusive: None,
         }
@@ -65,6 +68,20 @@ impl ProgramBuilder {
     /// Ops that are pushed from now on belong to `segment`.
     pub fn begin(&mut self, segment: SegmentId) {
         self.segment = segment;
+        self.begin_part(0);
+    }
+
+    /// Exchanges that are pushed from now on are of a part of a call that is cut into parts, counted from 0.
+    pub(crate) fn begin_part(&mut self, part: u32) {
+        self.part = (part, Default::default());
+    }
+
+    /// Whether the next exchange on a channel joins the one before ([`Exchange::joins_previous`](crate::plan::Exchange)):
+    /// the first exchange of a part does not wait for the last one of the part before.
+    pub(crate) fn joins_previous(&mut self, channel: Channel) -> bool {
+        let (part, used) = &mut self.part;
+        let is_first = !std::mem::replace(&mut used[channel as usize], true);
+        *part > 0 && is_first
     }
 
     /// A new buffer without capacity; [`Self::reserve`] gives it some.
@@ -118,7 +135,9 @@ impl ProgramBuilder {
         deps.extend(kind.uses().iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
-                deps.extend(self.last_exchanges[exchange.channel as usize].replace(id));
+                deps.extend(
+                    self.last_exchanges[exchange.channel as usize].follow(id, exchange.joins_previous),
+                );
                 let waits = exchange.stage == Stage::Sizes && !exchange.channel.is_background();
                 deps.extend(self.last_exclusive.filter(|_| waits));
             }
@@ -159,6 +178,25 @@ impl ProgramBuilder {
     /// The finished program.
     pub fn finish(self) -> Program {
         self.program
+    }
+}
+
+/// The exchanges of a channel that are open together at the end of a program.
+#[derive(Debug, Default)]
+struct Exchanges {
+    together: Vec<OpId>,
+    /// Those before.
+    before: Vec<OpId>,
+}
+
+impl Exchanges {
+    /// Adds an exchange; those that must have completed before it is opened.
+    fn follow(&mut self, id: OpId, joins_previous: bool) -> &[OpId] {
+        if !joins_previous {
+            self.before = std::mem::take(&mut self.together);
+        }
+        self.together.push(id);
+        &self.before
     }
 }
 

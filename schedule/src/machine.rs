@@ -15,6 +15,9 @@
 //! transfer rank it alike, as all [`Order`]s do: of the transfers that are left, the first comes next at both of its
 //! ends.
 //!
+//! Exchanges that are open together share a window. Their transfers are listed one exchange behind the other, alike at both
+//! ends, because an exchange that joins the one before is not opened before that is.
+//!
 //! Under [`Order::AnyReady`] receivers choose. A rank announces all sends of an exchange when it opens it
 //! ([`Step::Announce`]), which occupies no window. A machine with room offers the first receive, in listed order, that
 //! its sender has announced, and the first send that its receiver has on offer; it knows of both by
@@ -30,7 +33,7 @@ use std::sync::Arc;
 
 use crate::plan::{Exchange, Op, OpKind, Program, Transfer, TransferKey};
 use crate::sizes::Sizes;
-use crate::{Failure, Lane, OpId, Order, SizeId};
+use crate::{Channel, Failure, Lane, OpId, Order, SizeId};
 
 pub use self::standing::{Pending, Standing};
 
@@ -353,11 +356,25 @@ impl Machine {
         let allowed = |op: &&OpId| {
             let kind = &self.op(**op).kind;
             match self.capabilities.readiness {
-                Readiness::Completed => self.in_flight[kind.lane() as usize] == 0,
+                Readiness::Completed => match kind {
+                    OpKind::Exchange(exchange) if exchange.joins_previous => self.may_join(**op),
+                    _ => self.in_flight[kind.lane() as usize] == 0,
+                },
                 Readiness::Issued => kind.host_sizes().iter().all(|&size| self.size(size).is_some()),
             }
         };
         self.ready.iter().find(allowed).copied()
+    }
+
+    /// Whether an exchange can join the one before it on its channel: that is open, or has ended.
+    fn may_join(&self, op: OpId) -> bool {
+        let exchange = self.exchange(op);
+        let is_before = |other: &&Op| match &other.kind {
+            OpKind::Exchange(other) => other.channel == exchange.channel,
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Copy(_) => false,
+        };
+        let before = self.program.ops[..op.index()].iter().rev().find(is_before);
+        before.is_none_or(|before| self.states[before.id.index()] != State::Pending)
     }
 
     fn issue(&mut self, op: OpId) {
@@ -465,7 +482,9 @@ impl Machine {
             Direction::Send => (&open.sends, exchange.window.sends),
             Direction::Receive => (&open.receives, exchange.window.receives),
         };
-        if progress.open >= window || progress.next as usize == transfers.len() {
+        if self.open_together(exchange.channel, direction) >= window
+            || progress.next as usize == transfers.len()
+        {
             return Admitted::Nothing;
         }
         let next =
@@ -473,6 +492,16 @@ impl Machine {
         let Some(&next) = next else { return Admitted::Nothing };
         let begin_s = self.start_s + transfers[next as usize].not_before_s;
         if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
+    }
+
+    /// Transfers that are open in the exchanges of a channel, which share a window.
+    fn open_together(&self, channel: Channel, direction: Direction) -> u32 {
+        let together = self.exchanges.iter().filter(|open| self.exchange(open.op).channel == channel);
+        let open = together.map(|open| match direction {
+            Direction::Send => open.sends.open,
+            Direction::Receive => open.receives.open,
+        });
+        open.sum()
     }
 
     fn exchange(&self, op: OpId) -> &Exchange {

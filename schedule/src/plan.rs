@@ -239,6 +239,9 @@ pub struct Gather {
 pub struct Exchange {
     /// The exchanges that it waits for are those of the same channel.
     pub channel: Channel,
+    /// Whether it is opened as soon as the previous exchange of its channel is open, instead of when that has completed.
+    /// Both then share the window, and transfers of the earlier one come first.
+    pub joins_previous: bool,
     /// What it carries.
     pub stage: Stage,
     /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known

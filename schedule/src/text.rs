@@ -75,10 +75,13 @@ impl Display for Program {
 fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     write!(f, "  {} [{}] {}", op.id, op.segment.0, op.kind.name())?;
     match &op.kind {
-        OpKind::Exchange(Exchange { channel, stage, order, window, .. }) => {
+        OpKind::Exchange(Exchange { channel, joins_previous, stage, order, window, .. }) => {
             write!(f, " {}, {} window {}/{}", stage.name(), order.name(), window.sends, window.receives)?;
             if *channel != Channel::Main {
                 write!(f, ", {}", channel.lane().name())?;
+            }
+            if *joins_previous {
+                write!(f, ", joins")?;
             }
         }
         OpKind::Encode(batch) | OpKind::Decode(batch) => {

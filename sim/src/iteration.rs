@@ -33,7 +33,8 @@ struct Host {
     machine: Machine,
     /// Issued ops that have not started, by lane.
     waiting: [VecDeque<OpId>; Lane::ALL.len()],
-    busy: [bool; Lane::ALL.len()],
+    /// Ops that have started and not ended, by lane.
+    busy: [u32; Lane::ALL.len()],
     ended: Vec<bool>,
     /// When each op started, and, for an exchange, when its transfers may be offered.
     begin_s: Vec<f64>,
@@ -229,10 +230,12 @@ impl<'a> Iteration<'a> {
             let now_s = self.now_s;
             let host = self.host(rank);
             let Some(&op) = host.waiting[lane as usize].front() else { continue };
-            let free = !host.busy[lane as usize];
+            let joins =
+                matches!(&host.machine.op(op).kind, OpKind::Exchange(exchange) if exchange.joins_previous);
+            let free = host.busy[lane as usize] == 0 || joins;
             if free && host.machine.op(op).deps.iter().all(|dep| host.ended[dep.index()]) {
                 host.waiting[lane as usize].pop_front();
-                host.busy[lane as usize] = true;
+                host.busy[lane as usize] += 1;
                 host.begin_s[op.index()] = now_s;
                 self.start(rank, op);
             }
@@ -396,7 +399,7 @@ impl<'a> Iteration<'a> {
         host.machine.handle(Input::Completed { op, sizes });
         host.ended[op.index()] = true;
         let lane = host.machine.op(op).kind.lane();
-        host.busy[lane as usize] = false;
+        host.busy[lane as usize] -= 1;
         let span = Span::of_op(&host.machine, index, host.machine.op(op), host.begin_s[op.index()], now_s);
         self.spans.push(span);
         self.adapt_compute(rank);
@@ -455,7 +458,7 @@ impl Host {
         Self {
             machine,
             waiting: std::array::from_fn(|_| VecDeque::new()),
-            busy: [false; Lane::ALL.len()],
+            busy: [0; Lane::ALL.len()],
             ended: vec![false; op_count],
             begin_s: vec![f64::INFINITY; op_count],
             offers: HashMap::default(),

@@ -53,9 +53,11 @@ struct TrafficReport {
     segment: String,
     bytes: u64,
     transfers: u64,
-    /// Largest over mean of the bytes that a rank sends, and receives.
+    /// Largest over mean of the bytes that a rank sends, and receives; their Gini coefficients.
     sent_max_over_mean: Option<f64>,
     received_max_over_mean: Option<f64>,
+    sent_gini: Option<f64>,
+    received_gini: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     between_nodes: Option<TokensReport>,
 }
@@ -97,8 +99,10 @@ fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliErro
         )?;
     }
     writeln!(out)?;
-    let mut traffic =
-        table::new(&["segment", "raw bytes", "transfers", "sent max/mean", "received max/mean"], &[0]);
+    let mut traffic = table::new(
+        &["segment", "raw bytes", "transfers", "sent max/mean", "Gini", "received max/mean", "Gini"],
+        &[0],
+    );
     let share = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}"));
     for t in &report.traffic {
         traffic.add_row(vec![
@@ -106,7 +110,9 @@ fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliErro
             table::bytes(t.bytes as f64),
             t.transfers.to_string(),
             share(t.sent_max_over_mean),
+            share(t.sent_gini),
             share(t.received_max_over_mean),
+            share(t.received_gini),
         ]);
     }
     let tokens: Vec<String> = report.traffic.iter().filter_map(tokens_line).collect();
@@ -165,16 +171,15 @@ fn report(experiment: &Experiment, cancel: &Cancel) -> Result<Report, CliError> 
 }
 
 fn traffic_report(traffic: &Traffic) -> TrafficReport {
-    let imbalance = |bytes: &[u64]| {
-        let (max, sum) = (bytes.iter().max().copied().unwrap_or(0), bytes.iter().sum::<u64>());
-        (sum > 0).then(|| max as f64 * bytes.len() as f64 / sum as f64)
-    };
+    let (sent, received) = (traffic.sent_imbalance(), traffic.received_imbalance());
     TrafficReport {
         segment: traffic.segment.to_string(),
         bytes: traffic.sent.iter().sum(),
         transfers: traffic.transfers,
-        sent_max_over_mean: imbalance(&traffic.sent),
-        received_max_over_mean: imbalance(&traffic.received),
+        sent_max_over_mean: sent.map(|of| of.max_over_mean),
+        received_max_over_mean: received.map(|of| of.max_over_mean),
+        sent_gini: sent.map(|of| of.gini),
+        received_gini: received.map(|of| of.gini),
         between_nodes: traffic.between_nodes.map(|between| TokensReport {
             copies_bytes: between.copies,
             distinct_bytes: between.distinct,

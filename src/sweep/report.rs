@@ -9,7 +9,7 @@ use super::journal::Journal;
 use super::row::Run;
 
 /// Metrics: the column, which names the unit, and where `summary.json` has them.
-const COLUMNS: [(&str, &str); 17] = [
+const COLUMNS: [(&str, &str); 23] = [
     ("iteration_mean_s", "/iteration_s/mean"),
     ("iteration_sd_s", "/iteration_s/sd"),
     ("iteration_min_s", "/iteration_s/min"),
@@ -25,6 +25,12 @@ const COLUMNS: [(&str, &str); 17] = [
     ("algbw_gbps", "/algbw_gbps"),
     ("busbw_gbps", "/busbw_gbps"),
     ("effective_busbw_gbps", "/effective_busbw_gbps"),
+    ("received_max_over_mean", "/imbalance/received/max_over_mean"),
+    ("received_gini", "/imbalance/received/gini"),
+    ("compute_max_over_mean", "/imbalance/compute/max_over_mean"),
+    ("compute_gini", "/imbalance/compute/gini"),
+    ("wait_max_over_mean", "/imbalance/wait/max_over_mean"),
+    ("wait_gini", "/imbalance/wait/gini"),
     ("verified", "/verified"),
     ("plan_digest", "/plan_digest"),
 ];

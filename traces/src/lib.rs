@@ -1,7 +1,7 @@
 //! Timelines out, recordings in.
 //!
 //! Out: an executor writes [`Span`]s into a [`Timeline`]; [`write_chrome`] makes it a trace for Perfetto,
-//! [`Metrics::of`] the numbers that variants are compared by, [`Bandwidths::of`] those of a collective call, [`Summary`] the
+//! [`Metrics::of`] the numbers that variants are compared by, [`ByRank`] those of each rank, [`Bandwidths::of`] those of a collective call, [`Summary`] the
 //! file that holds them side by side. [`read_chrome`] reads a trace back; [`Diff::of`] holds two of them against each other,
 //! span by span; [`Deviation::largest`] says where two timelines of one plan differ most.
 //!
@@ -11,10 +11,12 @@
 //! Nothing here schedules, simulates or sends: it is what simulated and real runs have in common at their edges.
 
 mod bandwidth;
+mod by_rank;
 mod chrome;
 mod deviation;
 mod diff;
 mod error;
+mod imbalance;
 mod interval;
 mod link_usage;
 mod metrics;
@@ -31,10 +33,12 @@ mod tensor;
 mod transfers;
 
 pub use bandwidth::Bandwidths;
+pub use by_rank::{ByRank, Imbalances};
 pub use chrome::{Limit, Sampling, Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
 pub use deviation::Deviation;
 pub use diff::{Comparison, Diff, Group, Pair, Total};
 pub use error::TraceError;
+pub use imbalance::Imbalance;
 pub use link_usage::{Link, LinkUsage};
 pub use metrics::{Metrics, Spread};
 pub use payload::{ChunkId, Payload};

@@ -6,7 +6,7 @@ use serde::Serialize;
 use zipwire_schedule::{Channel, Lane};
 
 use crate::interval::Union;
-use crate::{IterationTime, Span, Timeline};
+use crate::{ByRank, Imbalance, Imbalances, IterationTime, Span, Timeline};
 
 /// The numbers of one variant on one executor. Times in seconds.
 ///
@@ -53,6 +53,14 @@ impl Metrics {
     /// # Panics
     /// If a span names an iteration or a rank that the timeline does not have.
     pub fn of(timeline: &Timeline, bytes_raw: u64) -> Self {
+        Self::with_ranks(timeline, bytes_raw).0
+    }
+
+    /// [`of`](Self::of), and the same of each rank.
+    ///
+    /// # Panics
+    /// If a span names an iteration or a rank that the timeline does not have.
+    pub fn with_ranks(timeline: &Timeline, bytes_raw: u64) -> (Self, ByRank) {
         let iterations = &timeline.iterations;
         let times_of =
             |(cell, spans): (usize, &Vec<&Span>)| Times::of(spans, iterations[cell / ranks(timeline)]);
@@ -63,7 +71,7 @@ impl Metrics {
         let sent =
             timeline.spans.iter().filter(|span| span.lane == Lane::Tx).map(|span| u128::from(span.bytes));
         let bytes_wire = rounded_mean(sent.sum(), iterations.len());
-        Self {
+        let metrics = Self {
             iteration_s: Spread::of(&lengths),
             comm_s: mean(|times| times.comm_s),
             wait_s: mean(|times| times.wait_s),
@@ -72,8 +80,36 @@ impl Metrics {
             bytes_raw,
             bytes_wire,
             ratio: (bytes_wire > 0).then(|| bytes_raw as f64 / bytes_wire as f64),
-        }
+        };
+        (metrics, by_rank(timeline, &times))
     }
+}
+
+/// Means over iterations; `times` are of every rank in every iteration, iterations first.
+fn by_rank(timeline: &Timeline, times: &[Times]) -> ByRank {
+    let mean = |of: fn(&Times) -> f64| -> Vec<f64> {
+        let of_rank = |rank| times.iter().skip(rank).step_by(ranks(timeline)).map(of).collect::<Vec<_>>();
+        (0..ranks(timeline)).map(|rank| Spread::of(&of_rank(rank)).mean).collect()
+    };
+    let mut received = vec![0_u128; ranks(timeline)];
+    for span in timeline.spans.iter().filter(|span| span.lane == Lane::Rx) {
+        received[span.rank.index()] += u128::from(span.bytes);
+    }
+    let received = received.into_iter().map(|sum| rounded_mean(sum, timeline.iterations.len()));
+    let mut by_rank = ByRank {
+        compute_s: mean(|times| times.compute_s),
+        comm_s: mean(|times| times.comm_s),
+        wait_s: mean(|times| times.wait_s),
+        codec_s: mean(|times| times.codec_s),
+        bytes_received: received.collect(),
+        imbalance: Imbalances::default(),
+    };
+    by_rank.imbalance = Imbalances {
+        received: Imbalance::of_counts(&by_rank.bytes_received),
+        compute: Imbalance::of(&by_rank.compute_s),
+        wait: Imbalance::of(&by_rank.wait_s),
+    };
+    by_rank
 }
 
 /// What each rank waits in some iterations together, as [`Metrics::wait_s`] defines it; seconds by rank.
@@ -224,6 +260,31 @@ mod tests {
     }
 
     #[test]
+    fn each_rank_has_its_own_mean_over_iterations() {
+        let at = |iteration, span| Span { iteration, ..span };
+        let spans = vec![
+            span(0, Lane::Compute, 0.0, 2.0),
+            span(0, Lane::Rx, 2.0, 3.0),
+            span(1, Lane::Codec, 0.0, 1.0),
+            at(1, span(0, Lane::Tx, 0.0, 1.0)),
+            at(1, Span { bytes: 22, ..span(1, Lane::Rx, 0.0, 4.0) }),
+        ];
+        let (metrics, ranks) = Metrics::with_ranks(&timeline(2, &[(0.0, 3.0), (5.0, 9.0)], spans), 0);
+        // Iteration and rank:   (0, 0)  (0, 1)  (1, 0)  (1, 1)
+        // waits                 0       2       3       0
+        assert_eq!(ranks.wait_s, [1.5, 1.0]);
+        assert_eq!(ranks.compute_s, [1.0, 0.0]);
+        assert_eq!(ranks.comm_s, [1.0, 2.0]);
+        assert_eq!(ranks.codec_s, [0.0, 0.5]);
+        assert_eq!(ranks.bytes_received, [4, 11], "3.5 rounded, 11");
+        assert_eq!(metrics.wait_s, 1.25, "the mean of both");
+        let of = |max_over_mean, gini| Some(Imbalance { max_over_mean, gini });
+        assert_eq!(ranks.imbalance.wait, of(1.2, 0.1));
+        assert_eq!(ranks.imbalance.compute, of(2.0, 0.5));
+        assert_eq!(ranks.imbalance.received, Imbalance::of_counts(&[4, 11]));
+    }
+
+    #[test]
     fn a_rank_without_spans_waits_all_the_time() {
         let metrics = Metrics::of(&timeline(2, &[(1.0, 4.0)], vec![span(0, Lane::Compute, 0.0, 3.0)]), 0);
         assert_eq!((metrics.compute_s, metrics.wait_s), (1.5, 1.5));
@@ -263,7 +324,10 @@ mod tests {
 
     #[test]
     fn no_iterations_is_all_zero() {
-        assert_eq!(Metrics::of(&timeline(4, &[], vec![]), 0), Metrics::default());
+        let (metrics, ranks) = Metrics::with_ranks(&timeline(4, &[], vec![]), 0);
+        assert_eq!(metrics, Metrics::default());
+        assert_eq!((ranks.wait_s, ranks.bytes_received), (vec![0.0; 4], vec![0; 4]));
+        assert_eq!(ranks.imbalance, Imbalances::default());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::{Bandwidths, Metrics};
+use crate::{Bandwidths, ByRank, Metrics};
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -52,6 +52,9 @@ pub struct VariantSummary {
     /// Whether every received byte was compared with what was sent and found equal; `None` in simulation, where there
     /// are no bytes.
     pub verified: Option<bool>,
+    /// The waiting of each rank, and how uneven ranks are.
+    #[serde(flatten)]
+    pub by_rank: Option<ByRank>,
     /// Bandwidths of a collective call; its keys are absent for other workloads and where the executor's times mean nothing.
     #[serde(flatten)]
     pub bandwidths: Option<Bandwidths>,
@@ -92,7 +95,8 @@ impl Executors {
         verified: Option<bool>,
     ) {
         let plan_digest = plan_digest.into();
-        let summary = VariantSummary { metrics, speedup: None, plan_digest, verified, bandwidths: None };
+        let summary =
+            VariantSummary { metrics, speedup: None, plan_digest, verified, by_rank: None, bandwidths: None };
         let found = self.executors.iter().position(|other| other.name == executor);
         let index = found.unwrap_or_else(|| {
             self.executors.push(Executor { name: executor.to_owned(), timed, variants: Vec::new() });
@@ -112,11 +116,25 @@ impl Executors {
     /// # Panics
     /// If it did not run there, or if the executor's times cannot be compared.
     pub fn insert_bandwidths(&mut self, executor: &str, variant: &str, bandwidths: Bandwidths) {
+        let (timed, summary) = self.inserted(executor, variant);
+        assert!(timed, "times of executor `{executor}` are no measure of bandwidth");
+        summary.bandwidths = Some(bandwidths);
+    }
+
+    /// Adds the numbers of each rank to what `variant` did on `executor`.
+    ///
+    /// # Panics
+    /// If it did not run there.
+    pub fn insert_by_rank(&mut self, executor: &str, variant: &str, by_rank: ByRank) {
+        self.inserted(executor, variant).1.by_rank = Some(by_rank);
+    }
+
+    /// What `variant` did on `executor`, and whether that is timed.
+    fn inserted(&mut self, executor: &str, variant: &str) -> (bool, &mut VariantSummary) {
         let executor = self.executors.iter_mut().find(|other| other.name == executor);
-        let executor = executor.expect("an executor has results before it has bandwidths");
-        assert!(executor.timed, "times of executor `{}` are no measure of bandwidth", executor.name);
+        let executor = executor.expect("an executor has results before anything is added");
         let summary = executor.variants.iter_mut().find(|(name, _)| name == variant);
-        summary.expect("a variant has results before it has bandwidths").1.bandwidths = Some(bandwidths);
+        (executor.timed, &mut summary.expect("a variant has results before anything is added").1)
     }
 
     /// What `variant` did on `executor`, if it ran.
@@ -170,7 +188,7 @@ impl Serialize for Variants<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Spread;
+    use crate::{Imbalance, Imbalances, Spread};
 
     fn metrics(mean: f64) -> Metrics {
         Metrics {
@@ -282,6 +300,45 @@ mod tests {
         let (_, end) = text.split_once("\"verified\": null,").unwrap();
         insta::assert_snapshot!(end, @r#"
 
+                "algbw_gbps": 4.0,
+                "busbw_gbps": 2.0,
+                "effective_busbw_gbps": 3.0
+              }
+            }
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    fn ranks_stand_between_verification_and_bandwidths() {
+        let mut executors = Executors::new("native");
+        executors.insert("sim", true, "native", metrics(2.0), "", None);
+        let bandwidths = Bandwidths { algbw_gbps: 4.0, busbw_gbps: 2.0, effective_busbw_gbps: 3.0 };
+        executors.insert_bandwidths("sim", "native", bandwidths);
+        let wait_s = vec![1.0, 0.0];
+        let received = Imbalance::of_counts(&[6, 2]);
+        let imbalance = Imbalances { wait: Imbalance::of(&wait_s), compute: None, received };
+        executors.insert_by_rank("sim", "native", ByRank { wait_s, imbalance, ..ByRank::default() });
+        let text = written(&Summary::new("quickstart", 7, executors));
+        let (_, end) = text.split_once("\"verified\": null,").unwrap();
+        insta::assert_snapshot!(end, @r#"
+
+                "wait_s_by_rank": [
+                  1.0,
+                  0.0
+                ],
+                "imbalance": {
+                  "received": {
+                    "max_over_mean": 1.5,
+                    "gini": 0.25
+                  },
+                  "compute": null,
+                  "wait": {
+                    "max_over_mean": 2.0,
+                    "gini": 0.5
+                  }
+                },
                 "algbw_gbps": 4.0,
                 "busbw_gbps": 2.0,
                 "effective_busbw_gbps": 3.0

@@ -1,11 +1,14 @@
 //! Which tokens the copies are: an assignment of a rank's token copies that has its counts, where routing gives counts only.
 
+use std::collections::VecDeque;
+
 use ndarray::{Array2, ArrayView1};
 use rand::Rng;
 use zipwire_schedule::TokenMap;
 use zipwire_traces::stream;
 
 use crate::model::Model;
+use crate::placement::Hosts;
 
 /// Places that are tried for a copy before its token keeps two for the same expert.
 const TRIES: u32 = 256;
@@ -14,26 +17,33 @@ const TRIES: u32 = 256;
 /// token one after the other; a token that holds an expert twice then swaps with random others. Where more copies go to one
 /// expert than there are tokens, some token has two.
 ///
-/// `layer` tells the dispatches of a job apart.
-pub(crate) fn assign(counts: &Array2<u64>, model: &Model, ranks: u32, layer: u64, seed: u64) -> TokenMap {
-    let of_rank = |(src, counts): (u64, ArrayView1<'_, u64>)| {
-        let mut rng = stream(seed, "tokens", [layer, src, 0]);
-        experts(counts, model.top_k as usize, &mut rng)
-    };
-    let home = |expert: u32| {
-        let rank = model.home(expert as usize, ranks);
-        u32::try_from(rank).expect("ranks are counted in 32 bits")
-    };
-    let destinations = (0..).zip(counts.rows()).flat_map(of_rank).map(home).collect();
+/// The copies for an expert that is on several ranks go to these in turn, to each as many as it gets ([`Hosts::split`]), in the
+/// order of the tokens. `layer` tells the dispatches of a job apart.
+pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Model, layer: u64, seed: u64) -> TokenMap {
+    let mut destinations = Vec::new();
+    for (src, counts) in counts.rows().into_iter().enumerate() {
+        let mut rng = stream(seed, "tokens", [layer, src as u64, 0]);
+        let experts = experts(counts, model.top_k as usize, &mut rng);
+        let split = |(expert, &count): (usize, &u64)| {
+            let parts = hosts.split(src, expert, count);
+            parts.flat_map(|(rank, count)| std::iter::repeat_n(rank, copies(count))).collect::<VecDeque<_>>()
+        };
+        let mut places: Vec<VecDeque<u32>> = counts.iter().enumerate().map(split).collect();
+        let place = |expert: u32| places[expert as usize].pop_front().expect("every copy has a place");
+        destinations.extend(experts.into_iter().map(place));
+    }
+    let ranks = u32::try_from(counts.nrows()).expect("ranks are counted in 32 bits");
     TokenMap::new(ranks, model.top_k, model.token_bytes(), destinations)
+}
+
+fn copies(count: u64) -> usize {
+    usize::try_from(count).expect("copies fit into memory")
 }
 
 /// The experts of the copies of one rank, `top_k` for each token.
 fn experts(counts: ArrayView1<'_, u64>, top_k: usize, rng: &mut impl Rng) -> Vec<u32> {
-    let copies = |(expert, &count): (u32, &u64)| {
-        std::iter::repeat_n(expert, usize::try_from(count).expect("copies fit into memory"))
-    };
-    let mut experts: Vec<u32> = (0..).zip(counts).flat_map(copies).collect();
+    let of_expert = |(expert, &count): (u32, &u64)| std::iter::repeat_n(expert, copies(count));
+    let mut experts: Vec<u32> = (0..).zip(counts).flat_map(of_expert).collect();
     // Fisher and Yates.
     for last in (1..experts.len()).rev() {
         experts.swap(last, below(last + 1, rng));
@@ -74,6 +84,7 @@ mod tests {
     use zipwire_schedule::Rank;
 
     use super::*;
+    use crate::placement::Placement;
 
     fn model(experts: u32, top_k: u32, tokens_per_rank: u64) -> Model {
         Model { experts, top_k, hidden: 8, tokens_per_rank }
@@ -127,15 +138,15 @@ mod tests {
         let mut rng = stream(3, "test", [0; 3]);
         let rows: Vec<u64> = (0..ranks).flat_map(|_| random_counts(10, 120, 36, &mut rng)).collect();
         let counts = Array2::from_shape_vec((4, 10), rows).unwrap();
-        let map = assign(&counts, &model, ranks, 0, 9);
-        let mut expected = Array2::zeros((4, 4));
-        for ((src, expert), count) in counts.indexed_iter() {
-            expected[[src, model.home(expert, ranks)]] += count * model.token_bytes();
+        let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
+        for (placement, replicas) in [(Placement::Contiguous, 0), (Placement::Balanced, 7)] {
+            let hosts = Hosts::new(&loads, ranks, placement, replicas);
+            let map = assign(&counts, &hosts, &model, 0, 9);
+            assert_eq!(map.bytes(), hosts.between_ranks(&counts).mapv(|count| count * model.token_bytes()));
+            assert_eq!(map, assign(&counts, &hosts, &model, 0, 9));
+            assert_ne!(map, assign(&counts, &hosts, &model, 1, 9), "layers differ");
+            assert_ne!(map, assign(&counts, &hosts, &model, 0, 8), "seeds differ");
         }
-        assert_eq!(map.bytes(), expected);
-        assert_eq!(map, assign(&counts, &model, ranks, 0, 9));
-        assert_ne!(map, assign(&counts, &model, ranks, 1, 9), "layers differ");
-        assert_ne!(map, assign(&counts, &model, ranks, 0, 8), "seeds differ");
     }
 
     /// C(n, k) as a float.
@@ -151,7 +162,9 @@ mod tests {
             let model = model(experts, top_k, tokens);
             let each = tokens * u64::from(top_k) / u64::from(experts);
             let counts = Array2::from_elem((ranks as usize, experts as usize), each);
-            let map = assign(&counts, &model, ranks, 0, 4);
+            let loads = vec![each; experts as usize];
+            let hosts = Hosts::new(&loads, ranks, Placement::Contiguous, 0);
+            let map = assign(&counts, &hosts, &model, 0, 4);
             let reached: u64 = (0..nodes).map(|node| map.distinct(Rank(0), &(2 * node..2 * node + 2))).sum();
             let mean = reached as f64 / tokens as f64;
             let miss = choose(experts - experts / nodes, top_k) / choose(experts, top_k);

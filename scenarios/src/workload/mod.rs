@@ -10,6 +10,7 @@ mod transfers;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Work};
 
+use crate::compute::Compute;
 use crate::error::Result;
 use crate::files::Files;
 use crate::payload::Rowset;
@@ -22,8 +23,7 @@ pub(crate) struct Context<'a> {
     pub(crate) seed: u64,
     pub(crate) iterations: u32,
     pub(crate) ranks: u32,
-    /// `[compute] expert` in seconds.
-    pub(crate) expert_s: f64,
+    pub(crate) compute: Compute,
 }
 
 /// A workload, resolved.

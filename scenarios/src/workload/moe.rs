@@ -8,15 +8,17 @@ use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, TokenMap, Work};
 
 use super::{Context, Kind, Workload};
 use crate::error::Result;
+use crate::experts::Experts;
 use crate::model::Model;
 use crate::payload::Rowset;
+use crate::placement::Hosts;
 use crate::problem::Problem;
 use crate::reader::Field;
 use crate::routing;
 use crate::schema::{Schema, names, needed, optional, table};
 use crate::skew::{Shape, Skew};
 
-const KEYS: &[&str] = &["kind", "model", "routing", "tokens", "skew", "payload"];
+const KEYS: &[&str] = &["kind", "model", "routing", "experts", "tokens", "skew", "payload"];
 
 const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gaussian"];
 const TENSORS: &[&str] = &["dispatch", "combine"];
@@ -62,16 +64,20 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
             copies_per_rank: model.copies_per_rank(),
         },
     )?;
-    let tokens = match table.get("tokens") {
-        Some(field) => shared_tokens(&field, &counts, &model, context)?,
-        None => None,
-    };
+    let experts = table
+        .get("experts")
+        .map_or(Ok(Experts::default()), |field| Experts::read(&field, model.experts, context.ranks))?;
     let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
     let rows = table
         .get("payload")
         .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
-    let copies = between_ranks(&counts, &model, context.ranks);
-    let (job, durations) = build(&copies, tokens, &model, skew, context);
+    let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
+    let hosts = experts.place(&loads, context.ranks);
+    let tokens = match table.get("tokens") {
+        Some(field) => shared_tokens(&field, &counts, &hosts, &model, context)?,
+        None => None,
+    };
+    let (job, durations) = build(&hosts.between_ranks(&counts), tokens, &model, skew, context);
     Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
 }
 
@@ -82,6 +88,7 @@ pub(super) fn schema() -> Schema {
         Kind::Moe.key(),
         needed("model", "sizes of the layer: a preset's name or a table", Model::schema()),
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
+        optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
         optional("tokens", "whether the copies of a token that dispatch sends are equal; `drawn`, they are not, by default", names(Tokens::ALL.map(Tokens::name))),
         optional("skew", "ranks begin at different times", Skew::schema()),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
@@ -93,6 +100,7 @@ pub(super) fn schema() -> Schema {
 fn shared_tokens(
     field: &Field<'_>,
     counts: &Array2<u64>,
+    hosts: &Hosts,
     model: &Model,
     context: &Context<'_>,
 ) -> Result<Option<Arc<TokenMap>>> {
@@ -105,18 +113,9 @@ fn shared_tokens(
                 let limits = format!("at most {COPIES_LIMIT} where copies of a token are equal");
                 return Err(field.error(Problem::OutOfRange { path, value: copies.to_string(), limits }));
             }
-            Ok(Some(Arc::new(routing::tokens::assign(counts, model, context.ranks, 0, context.seed))))
+            Ok(Some(Arc::new(routing::tokens::assign(counts, hosts, model, 0, context.seed))))
         }
     }
-}
-
-/// Token copies from source rank to expert, summed to source rank x destination rank.
-fn between_ranks(counts: &Array2<u64>, model: &Model, ranks: u32) -> Array2<u64> {
-    let mut tokens = Array2::zeros((ranks as usize, ranks as usize));
-    for ((src, expert), count) in counts.indexed_iter() {
-        tokens[(src, model.home(expert, ranks))] += count;
-    }
-    tokens
 }
 
 fn build(
@@ -143,9 +142,9 @@ fn build(
     };
     let start_skew = skew.map(|skew| (skew, push("skew", phase("skew")), 0.0));
     push("dispatch", all_to_all(bytes, tokens, TOKENS, EXPERT));
-    let expert_skew = skew.filter(|_| context.expert_s > 0.0);
+    let expert_skew = skew.filter(|_| context.compute.expert_s > 0.0);
     let expert_skew =
-        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), context.expert_s));
+        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), context.compute.expert_s));
     let expert = push("expert", phase("expert"));
     push("combine", all_to_all(combine_bytes, None, EXPERT, COMBINED));
 
@@ -159,6 +158,7 @@ fn build(
             durations.set(iteration, expert, Rank(rank), seconds);
         }
     }
+    context.compute.noise.apply(expert, context.seed, shape, &mut durations);
     let slots = vec!["tokens", "expert", "combined"];
     (Job { name: "moe", rank_count: context.ranks, slots, segments }, durations)
 }
@@ -166,5 +166,9 @@ fn build(
 /// The declared time scaled by each rank's tokens, its own included, over the mean.
 fn expert_seconds(copies: &Array2<u64>, context: &Context<'_>) -> Vec<f64> {
     let mean = copies.sum() as f64 / f64::from(context.ranks);
-    copies.columns().into_iter().map(|column| context.expert_s * (column.sum() as f64 / mean)).collect()
+    copies
+        .columns()
+        .into_iter()
+        .map(|column| context.compute.expert_s * (column.sum() as f64 / mean))
+        .collect()
 }

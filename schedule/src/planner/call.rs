@@ -114,8 +114,10 @@ impl Call {
             };
             hops.iter().filter_map(transfer).collect()
         };
+        let joins_previous = builder.joins_previous(channel);
         builder.push(OpKind::Exchange(Exchange {
             channel,
+            joins_previous,
             stage,
             order: step.order,
             window: step.window,

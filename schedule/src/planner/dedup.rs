@@ -38,7 +38,8 @@ pub(super) struct Forward {
 impl Forward {
     pub(super) fn build(self, builder: &mut ProgramBuilder) {
         builder.push(OpKind::Copy(self.copy));
-        builder.push(OpKind::Exchange(self.exchange));
+        let joins_previous = builder.joins_previous(self.exchange.channel);
+        builder.push(OpKind::Exchange(Exchange { joins_previous, ..self.exchange }));
     }
 }
 
@@ -101,6 +102,7 @@ pub(super) fn call(
         let most = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
         let exchange = Exchange {
             channel: channel.control(),
+            joins_previous: false,
             stage: Stage::Forward,
             order: Order::Rotation,
             window: choice.order.window(choice.window, most + 1),

@@ -10,5 +10,6 @@ use crate::plan::Content;
 pub(super) fn exchange(builder: &mut ProgramBuilder, call: &Call, frames: &Frames) {
     let announced = frames.contents(|frame| Some(Content::Announced(frame.fixed, frame.size?)));
     call.spread(builder, Stage::Static, &announced);
-    call.spread(builder, Stage::Dynamic, &frames.dynamic_sections);
+    // Beside the static sections of the next part, which wait for nothing.
+    call.spread_on(builder, call.channel.control(), Stage::Dynamic, &frames.dynamic_sections);
 }

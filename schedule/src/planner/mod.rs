@@ -56,10 +56,10 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     let spec = specs.next();
     assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
     let codec = spec.map(zipwire_codec::Spec::codec);
-    let lacks_slot = |(segment, choice): (&Segment, &&Choice)| {
+    let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
         segment.work.is_collective() && choice.protocol == Protocol::Speculative && choice.slot.is_none()
     };
-    assert!(!job.segments.iter().zip(choices).any(lacks_slot), "speculative collectives have slots");
+    assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
     assert!(
         job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
         "tokens have the bytes of chunks"
@@ -173,7 +173,8 @@ fn build(builder: &mut ProgramBuilder, choice: &Choice, planned: Planned) {
     let exchange = match choice.protocol {
         Protocol::Native if forwards.is_empty() => return native::build(builder, &call),
         Protocol::Native => {
-            for (part, forward) in call.cut(choice.parts).iter().zip(forwards) {
+            for ((part, forward), number) in call.cut(choice.parts).iter().zip(forwards).zip(0..) {
+                builder.begin_part(number);
                 native::build(builder, part);
                 forward.build(builder);
             }
@@ -191,7 +192,8 @@ fn build(builder: &mut ProgramBuilder, choice: &Choice, planned: Planned) {
         builder.push(OpKind::Encode(Batch { blocks, ..frames.encode }));
     }
     let mut forwards = forwards.into_iter();
-    for (part, frames) in parts {
+    for ((part, frames), number) in parts.into_iter().zip(0..) {
+        builder.begin_part(number);
         exchange(builder, &part, &frames);
         builder.push(OpKind::Decode(frames.decode));
         if let Some(forward) = forwards.next() {

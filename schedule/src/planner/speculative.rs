@@ -21,5 +21,6 @@ pub(super) fn exchange(builder: &mut ProgramBuilder, call: &Call, frames: &Frame
         Some(Content::Overflow { region, slot: frame.slot, size })
     });
     call.spread(builder, Stage::Slots, &slots);
-    call.spread(builder, Stage::Overflow, &overflow);
+    // Beside the slots of the next part: these need not wait until the host knows that there is nothing.
+    call.spread_on(builder, call.channel.control(), Stage::Overflow, &overflow);
 }

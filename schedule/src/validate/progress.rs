@@ -9,7 +9,7 @@ use super::transfers::Pair;
 use crate::machine::{Capabilities, Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
 use crate::plan::{OpKind, Plan, TransferKey};
 use crate::validate::PlanError;
-use crate::{OpId, Rank};
+use crate::{Channel, OpId, Rank};
 
 /// Every op begins after its dependencies have ended, and an exchange ends after it and the exchanges of its
 /// peers have begun. A cycle among these events would never end.
@@ -22,7 +22,14 @@ pub(super) fn find_cycle(plan: &Plan, transfers: &BTreeMap<TransferKey, Pair>) -
         begins.push(nodes());
         ends.push(nodes());
         let (begins, ends) = (&begins[program.rank.index()], &ends[program.rank.index()]);
+        let mut last = [None; Channel::ALL.len()];
         for op in &program.ops {
+            if let OpKind::Exchange(exchange) = &op.kind {
+                let before = last[exchange.channel as usize].replace(begins[op.id.index()]);
+                if let Some(before) = before.filter(|_| exchange.joins_previous) {
+                    graph.add_edge(before, begins[op.id.index()], ());
+                }
+            }
             graph.add_edge(begins[op.id.index()], ends[op.id.index()], ());
             for dep in &op.deps {
                 graph.add_edge(ends[dep.index()], begins[op.id.index()], ());

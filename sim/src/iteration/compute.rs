@@ -63,6 +63,6 @@ impl Iteration<'_> {
     fn compute_factor(&mut self, rank: Rank) -> f64 {
         let slowdown = self.setup.host.compute_slowdown;
         let host = self.host(rank);
-        slowdown.factor(host.busy[Lane::Codec as usize], host.moving > 0)
+        slowdown.factor(host.busy[Lane::Codec as usize] > 0, host.moving > 0)
     }
 }

@@ -1,5 +1,6 @@
 //! `zipwire run`: a scenario, or all points of its sweep, on one or more executors.
 
+mod ranks;
 mod single;
 mod sweep;
 mod table;
@@ -14,6 +15,12 @@ pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let executors = distinct(&args.on);
     let source = Source::read(&args.scenario.scenario)?;
     match load_sweep(&source, &args.scenario.set, args.scenario.seed)? {
+        Some(_) if args.ranks => {
+            let hint = "`summary.json` has the waiting of each rank at every point";
+            Err(CliError::Usage(format!(
+                "`--ranks` has no effect: the scenario has a `[sweep]`\nhelp: {hint}"
+            )))
+        }
         Some(sweep) => sweep::run(args, &sweep, &executors, cancel),
         None => {
             refuse_flags_of_sweeps(args)?;

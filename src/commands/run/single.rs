@@ -9,7 +9,7 @@ use zipwire::{
     Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, choose_layouts, compare, write_run,
 };
 
-use super::table::text;
+use super::{ranks, table::text};
 use crate::cli::RunArgs;
 use crate::commands::load_scenario;
 use crate::error::CliError;
@@ -57,6 +57,9 @@ pub(super) fn run(args: &RunArgs, executors: &[Executor], cancel: &Cancel) -> Re
         summary.write(&mut out)?;
     } else {
         write!(out, "{}", text(&experiment, &summary, executors))?;
+        if args.ranks {
+            write!(out, "\n{}", ranks::text(&summary))?;
+        }
     }
     out.flush()?;
     if !args.json {
