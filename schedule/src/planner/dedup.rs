@@ -86,26 +86,33 @@ pub(super) fn call(
         };
         Peer { chunk, values }
     };
-    let peers = || (0..rank_count).map(Rank);
-    let sends: Vec<Peer> = peers().map(send).collect();
-    let receives: Vec<Peer> = peers().map(receive).collect();
+    let ranks = || (0..rank_count).map(Rank);
+    let sends: Vec<Peer> = ranks().map(send).collect();
+    let receives: Vec<Peer> = ranks().map(receive).collect();
     let mut call = all_to_all::connect(rank, choice, dtype, &sends, &receives);
     (call.channel, call.part_align) = (channel, row_bytes);
+    // A rank has fewer peers than in other calls: with room for more, parts would travel together, and nothing of the first one
+    // could be handed on before almost all of the last one is here.
+    let peers = ranks_per_node - 1 + rank_count / ranks_per_node - 1;
+    let window = choice.order.window(choice.window, peers + 1);
+    call.steps.iter_mut().chain([&mut call.sizes]).for_each(|step| step.window = window);
 
     let handed_on = layout.handed_on(builder, buffers.outgoing);
     let memory = Memory { ranks_per_node, row_bytes, gathered, handed_on, delivered };
     let (made, received) = (layout.made_by(rank), layout.handed_to(rank));
     let count = choice.parts.max(1);
+    // Exchanges that are open together share a window, so it is the same for all parts, and no less than that of sections.
+    let most = u32::try_from(made.len().max(received.len())).expect("transfers are counted in 32 bits");
+    let window = choice.order.window(choice.window, most.max(peers) + 1);
     let forward = |part| {
         let (copy, sends) = memory.gather(rank, &made, (part, count));
         let receives = memory.receives(&received, (part, count));
-        let most = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
         let exchange = Exchange {
             channel: channel.control(),
             joins_previous: false,
             stage: Stage::Forward,
             order: Order::Rotation,
-            window: choice.order.window(choice.window, most + 1),
+            window,
             sends,
             receives,
         };
