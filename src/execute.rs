@@ -1,5 +1,6 @@
 //! Runs one variant of an experiment on one executor.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use zipwire_engine::{EngineError, threads};
@@ -188,8 +189,8 @@ impl Trouble<'_> {
 pub struct Prepared<'a> {
     pub(crate) experiment: &'a Experiment,
     planned: Vec<Planned>,
-    /// Lengths of frames, measured once for all variants and iterations.
-    sizes: SizeTable,
+    /// Lengths of frames by codec, measured once for all variants and iterations.
+    sizes: BTreeMap<String, SizeTable>,
     shared: Arc<Shared>,
     /// The GPUs, once they are needed: opening one takes a while.
     pub(crate) gpus: OnceLock<Vec<Device>>,
@@ -256,7 +257,7 @@ impl<'a> Prepared<'a> {
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
-        let sizes = SizeTable::default();
+        let sizes = BTreeMap::new();
         let prepared = Self { experiment, planned, sizes, shared, gpus: OnceLock::new() };
         let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
         match experiment.faults.iter().position(|fault| !hits(fault)) {
@@ -298,7 +299,7 @@ impl<'a> Prepared<'a> {
         if executor.is_real() && self.experiment.payload.is_none() {
             return Err(ExecuteError::NoPayload(variant.name.clone(), executor));
         }
-        let ratio = self.experiment.codec.as_ref().and_then(|choice| choice.ratio);
+        let ratio = self.experiment.codec_of(variant).and_then(|choice| choice.ratio);
         if let (Executor::Sim, Some(ratio), Some(limit)) = (executor, ratio, largest_ratio(plan))
             && ratio > limit
         {
@@ -353,15 +354,17 @@ impl<'a> Prepared<'a> {
         cancel: &Cancel,
     ) -> Result<Timeline, ExecuteError> {
         let (experiment, plan) = (self.experiment, &self.planned[index].plan);
-        let sizes = match (&plan.codec, &experiment.codec) {
+        let codec = experiment.codec_of(&experiment.variants[index]);
+        let sizes = match (&plan.codec, codec) {
             (Some(spec), Some(choice)) => match (choice.ratio, &experiment.payload) {
                 (Some(ratio), _) => FrameSizes::Ratio(ratio),
                 (None, Some(payload)) => {
                     let proceed = || !cancel.is_cancelled();
-                    if !self.sizes.measure(plan, spec, payload, &self.shared.sizes, proceed)? {
+                    let sizes = self.sizes.entry(spec.to_string()).or_default();
+                    if !sizes.measure(plan, spec, payload, &self.shared.sizes, proceed)? {
                         return Err(ExecuteError::Cancelled);
                     }
-                    FrameSizes::Measured(&self.sizes)
+                    FrameSizes::Measured(sizes)
                 }
                 (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
             },
@@ -372,7 +375,7 @@ impl<'a> Prepared<'a> {
             topology: &experiment.topology,
             model: experiment.model,
             host: experiment.host,
-            codec: experiment.codec.as_ref().map(|choice| choice.cost),
+            codec: codec.map(|choice| choice.cost),
             sizes,
             durations: &experiment.durations,
             iterations: 0..experiment.iterations,
@@ -482,7 +485,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         layout: variant.layout,
         order: variant.order,
         window: variant.window,
-        codec: experiment.codec.as_ref().map(|choice| choice.spec.clone()),
+        codec: experiment.codec_of(variant).map(|choice| choice.spec.clone()),
         selection: variant.selection,
         parts: variant.chunks,
         dedup: variant.dedup,

@@ -27,20 +27,20 @@ impl Prepared<'_> {
         let experiment = self.experiment;
         check_model(experiment)?;
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
-        let plan = &self.planned(index).plan;
+        let (variant, plan) = (&experiment.variants[index], &self.planned(index).plan);
         let predicted_s = Metrics::of(&expected, plan.bytes_raw()).iteration_s.mean;
         if predicted_s == 0.0 {
             return Err(ExecuteError::NoTime(experiment.variants[index].name.clone()));
         }
         let mut dilation = (SHORTEST_ITERATION_S / predicted_s).max(1.0);
-        if let Some(codec) = experiment.codec.as_ref().filter(|_| plan.codec.is_some()) {
+        if let Some(codec) = experiment.codec_of(variant).filter(|_| plan.codec.is_some()) {
             let work = self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
             dilation = dilation.max(needed_dilation(&work, &codec.cost));
         }
         let pace = Pace {
             topology: experiment.topology.clone(),
             host: experiment.host,
-            codec: experiment.codec.as_ref().map(|choice| choice.cost),
+            codec: experiment.codec_of(variant).map(|choice| choice.cost),
             durations: experiment.durations.clone(),
             dilation: dilation.ceil(),
         };

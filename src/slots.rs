@@ -11,7 +11,7 @@ const MARGIN: f64 = 1.005;
 pub(crate) fn slot(experiment: &Experiment, variant: &Variant, segment: usize) -> Option<f64> {
     let work = &experiment.job.segments[segment].work;
     let layout = Choice { layout: variant.layout, ..Choice::of(variant.protocol, None) }.layout()?;
-    let (codec, dtype) = (experiment.codec.as_ref()?, dtype(work)?);
+    let (codec, dtype) = (experiment.codec_of(variant)?, dtype(work)?);
     let predicted = match (variant.slot, codec.ratio, &experiment.payload) {
         (Some(slot), ..) => return Some(slot),
         (None, Some(ratio), _) => 1.0 / ratio,

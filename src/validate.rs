@@ -122,7 +122,7 @@ pub fn validate(
         }
         needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
         simulated.push((timeline, deadlines, predicted_s));
-        if let (true, Some(codec)) = (variant.protocol.is_coded(), &real.codec) {
+        if let (true, Some(codec)) = (variant.protocol.is_coded(), real.codec_of(&real.variants[index])) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
             let work = prepared.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
             needed = needed.max(needed_dilation(&work, &codec.cost));
@@ -132,16 +132,17 @@ pub fn validate(
     if let Some(asked) = dilation.filter(|&asked| asked < needed) {
         return Err(ExecuteError::Dilation { asked, needed });
     }
-    let pace = Pace {
+    let mut pace = Pace {
         topology: real.topology.clone(),
         host: real.host,
-        codec: real.codec.as_ref().map(|choice| choice.cost),
+        codec: None,
         durations: real.durations.clone(),
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
     let simulated = experiment.variants.iter().zip(simulated).enumerate();
     for (index, (variant, (simulated, deadlines, predicted_s))) in simulated {
+        pace.codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
         // Without faults a run may take whatever time it takes: it is a measurement.
         let deadlines = (!real.faults.is_empty()).then_some(&deadlines);

@@ -3,6 +3,7 @@
 use zipwire_codec::Layout;
 use zipwire_schedule::{Form, Job, Order, Protocol, Selection, Work};
 
+use crate::codec::{self, CodecChoice};
 use crate::document::Place;
 use crate::error::Result;
 use crate::problem::Problem;
@@ -35,6 +36,8 @@ pub struct Variant {
     pub dedup: Option<u32>,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
     pub slot: Option<f64>,
+    /// Its codec; `None` is that of the scenario.
+    pub codec: Option<CodecChoice>,
 }
 
 /// What a coded variant codes.
@@ -77,6 +80,8 @@ pub(crate) struct Placed {
     pub(crate) protocol: Place,
     /// What needs the speed of a codec, also where nothing is coded.
     pub(crate) dedup: Option<Place>,
+    /// The header of its own codec.
+    pub(crate) codec: Option<Place>,
 }
 
 const KEYS: &[&str] = &[
@@ -91,10 +96,11 @@ const KEYS: &[&str] = &[
     "chunks",
     "slot",
     "dedup",
+    "codec",
 ];
 
 /// Keys that say what a codec does with a call.
-const CODING_KEYS: [&str; 2] = ["compress", "raw_below"];
+const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "codec"];
 /// Cuts a call into parts, for a codec or for gateways.
 const PARTS_KEYS: [&str; 1] = ["chunks"];
 
@@ -148,6 +154,7 @@ pub(crate) fn default() -> Variant {
         chunks: 1,
         dedup: None,
         slot: None,
+        codec: None,
     }
 }
 
@@ -198,8 +205,11 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
     let (dedup, dedup_place) = dedup.unzip();
-    let variant = Variant { name, protocol, form, layout, order, window, selection, chunks, dedup, slot };
-    Ok((Placed { variant, protocol: blamed.place(), dedup: dedup_place }, name_field.place()))
+    let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
+    let variant =
+        Variant { name, protocol, form, layout, order, window, selection, chunks, dedup, slot, codec };
+    let placed = Placed { variant, protocol: blamed.place(), dedup: dedup_place, codec: header };
+    Ok((placed, name_field.place()))
 }
 
 /// Ranks of a node, if tokens cross the network once, and where that is said.
@@ -238,6 +248,7 @@ pub(crate) fn schema() -> Schema {
         optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
         optional("chunks", "in how many parts a call is coded or handed on, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
         optional("dedup", "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default", names(Dedup::ALL.map(Dedup::name))),
+        optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
     ];

@@ -235,14 +235,14 @@ fn one_rank_has_nobody_to_talk_to() {
 
 #[test]
 fn names() {
-    assert_snapshot!(error(&valid_with("kind = \"moe\"", "kind = \"fsdp\""), &[]), @r#"
-    error: unknown workload kind `fsdp`
+    assert_snapshot!(error(&valid_with("kind = \"moe\"", "kind = \"pipeline\""), &[]), @r#"
+    error: unknown workload kind `pipeline`
       --> test.toml:12:8
        |
-    12 | kind = "fsdp"
-       |        ^^^^^^
+    12 | kind = "pipeline"
+       |        ^^^^^^^^^^
        |
-       = help: it must be one of `moe`, `collective` and `transfers`
+       = help: it must be one of `moe`, `moe-training`, `fsdp`, `collective` and `transfers`
     "#);
     assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "protocol = \"static-frist\""), &[]), @r#"
     error: unknown protocol `static-frist`
@@ -480,7 +480,7 @@ fn choices_that_exclude_each_other() {
     "#);
     let text = flat("kind = \"transfers\"\nflows = []\n[compute]\nexpert = \"1 ms\"");
     assert_snapshot!(error(&text, &[]), @r"
-    error: `compute` has no effect: only workload kind `moe` computes
+    error: `compute` has no effect: the workload has no model that computes
       --> test.toml:10:1
        |
     10 | [compute]

@@ -16,7 +16,9 @@
 //! ends.
 //!
 //! Exchanges that are open together share a window. Their transfers are listed one exchange behind the other, alike at both
-//! ends, because an exchange that joins the one before is not opened before that is.
+//! ends, because an exchange that joins the one before is not opened before that is. Those with a peer of which another one is
+//! open are passed over until that has ended, which frees room for them; so the first of all that are left is on offer at
+//! both of its ends.
 //!
 //! Under [`Order::AnyReady`] receivers choose. A rank announces all sends of an exchange when it opens it
 //! ([`Step::Announce`]), which occupies no window. A machine with room offers the first receive, in listed order, that
@@ -33,7 +35,7 @@ use std::sync::Arc;
 
 use crate::plan::{Exchange, Op, OpKind, Program, Transfer, TransferKey};
 use crate::sizes::Sizes;
-use crate::{Channel, Failure, Lane, OpId, Order, SizeId};
+use crate::{Channel, Failure, Lane, OpId, Order, Rank, SizeId};
 
 pub use self::standing::{Pending, Standing};
 
@@ -187,6 +189,10 @@ pub struct Machine {
     /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     exchanges: Vec<Open>,
+    /// Peers with which a transfer is open, where exchanges of a channel are open together.
+    busy: BTreeSet<(Channel, Direction, Rank)>,
+    /// Whether any are.
+    has_joins: bool,
     /// Whether the order of any exchange does.
     follows_peers: bool,
     /// What peers have on offer in exchanges that this rank has not opened yet.
@@ -214,6 +220,7 @@ impl Machine {
             "messages are reordered only where the machine orders transfers"
         );
         let follows_peers = orders(&program).any(Order::follows_peers);
+        let has_joins = exchanges(&program).any(|exchange| exchange.joins_previous);
         let mut dependents = vec![Vec::new(); program.ops.len()];
         for op in &program.ops {
             for dep in &op.deps {
@@ -226,6 +233,8 @@ impl Machine {
             ready: program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id).collect(),
             in_flight: [0; Lane::ALL.len()],
             exchanges: Vec::new(),
+            busy: BTreeSet::new(),
+            has_joins,
             follows_peers,
             early: Vec::new(),
             sizes: Sizes::of(&program),
@@ -313,6 +322,10 @@ impl Machine {
                 let progress = open.expect("transfers belong to open exchanges").progress(transfer.direction);
                 progress.open -= 1;
                 progress.ended[transfer.index as usize] = true;
+                if self.has_joins {
+                    let busy = self.busy_by(transfer);
+                    self.busy.remove(&busy);
+                }
             }
             Input::PeerReady { key } => {
                 if self.follows_peers && !self.exchanges.iter_mut().any(|open| open.peer_ready(key)) {
@@ -424,7 +437,11 @@ impl Machine {
             match self.admitted(index, direction, now_s) {
                 Admitted::Now(transfer) => {
                     self.exchanges[index].progress(direction).offer(transfer);
-                    return Some(Step::Transfer(TransferId { op, direction, index: transfer }));
+                    let id = TransferId { op, direction, index: transfer };
+                    if self.has_joins {
+                        self.busy.insert(self.busy_by(id));
+                    }
+                    return Some(Step::Transfer(id));
                 }
                 Admitted::At(time_s) => wake_s = earliest(wake_s, Some(time_s)),
                 Admitted::Nothing => {}
@@ -487,11 +504,45 @@ impl Machine {
         {
             return Admitted::Nothing;
         }
-        let next =
-            if exchange.order.follows_peers() { progress.awaited.first() } else { Some(&progress.next) };
-        let Some(&next) = next else { return Admitted::Nothing };
+        let next = if exchange.order.follows_peers() {
+            progress.awaited.first().copied()
+        } else if self.has_joins {
+            self.next_of_idle_peer(exchange, direction, progress)
+        } else {
+            Some(progress.next)
+        };
+        let Some(next) = next else { return Admitted::Nothing };
         let begin_s = self.start_s + transfers[next as usize].not_before_s;
         if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
+    }
+
+    /// The first transfer that was not offered, moves something, and whose peer has no other one open on the channel: parts of
+    /// what two ranks have for each other move one behind the other.
+    fn next_of_idle_peer(
+        &self,
+        exchange: &Exchange,
+        direction: Direction,
+        progress: &Progress,
+    ) -> Option<u32> {
+        let transfers = list(exchange, direction);
+        let left = (progress.next..).zip(&transfers[progress.next as usize..]);
+        let mut idle = left.filter(|(index, transfer)| {
+            !progress.ahead.contains(index)
+                && !self.busy.contains(&(exchange.channel, direction, transfer.peer))
+                && self.transfer_bytes(transfer) > 0
+        });
+        idle.next().map(|(index, _)| index)
+    }
+
+    fn busy_by(&self, id: TransferId) -> (Channel, Direction, Rank) {
+        let (transfer, exchange) = self.transfer(id);
+        (exchange.channel, id.direction, transfer.peer)
+    }
+
+    /// Whether nothing moves in an exchange whose sizes are known: executors need not even begin it.
+    pub fn moves_nothing(&self, op: OpId) -> bool {
+        let exchange = self.exchange(op);
+        exchange.sends.iter().chain(&exchange.receives).all(|transfer| self.transfer_bytes(transfer) == 0)
     }
 
     /// Transfers that are open in the exchanges of a channel, which share a window.
@@ -589,8 +640,12 @@ impl Open {
 
 /// The order of each exchange.
 fn orders(program: &Program) -> impl Iterator<Item = Order> {
+    exchanges(program).map(|exchange| exchange.order)
+}
+
+fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
     program.ops.iter().filter_map(|op| match &op.kind {
-        OpKind::Exchange(exchange) => Some(exchange.order),
+        OpKind::Exchange(exchange) => Some(exchange),
         OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Copy(_) => None,
     })
 }

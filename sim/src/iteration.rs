@@ -377,7 +377,8 @@ impl<'a> Iteration<'a> {
         let (now_s, cost) = (self.now_s, self.setup.host);
         let host = self.host(rank);
         let known_s = host.sizes_s.remove(&op).map_or(now_s, |arrived_s| arrived_s + cost.sync_s);
-        let launched_s = host.begin_s[op.index()] + cost.launch_s;
+        let launch_s = if host.machine.moves_nothing(op) { 0.0 } else { cost.launch_s };
+        let launched_s = host.begin_s[op.index()] + launch_s;
         self.queue.push(now_s.max(launched_s).max(known_s), Event::Ended { rank, op });
     }
 

@@ -104,7 +104,9 @@ impl Backend for Rendezvous<'_> {
             Action::Transfer(transfer) => self.when_open(machine, transfer.op, Due::Offer(transfer)),
             Action::Close(op) => {
                 let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
-                let launched_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
+                let launch_s =
+                    if machine.moves_nothing(op) { 0.0 } else { self.declared_s(|pace| pace.host.launch_s) };
+                let launched_s = begin_s + launch_s;
                 let sync_s = self.declared_s(|pace| pace.host.sync_s);
                 let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);
                 self.complete_at(machine, launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);

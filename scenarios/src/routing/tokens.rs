@@ -7,7 +7,7 @@ use rand::Rng;
 use zipwire_schedule::TokenMap;
 use zipwire_traces::stream;
 
-use crate::model::Model;
+use crate::model::Layer;
 use crate::placement::Hosts;
 
 /// Places that are tried for a copy before its token keeps two for the same expert.
@@ -19,7 +19,7 @@ const TRIES: u32 = 256;
 ///
 /// The copies for an expert that is on several ranks go to these in turn, to each as many as it gets ([`Hosts::split`]), in the
 /// order of the tokens. `layer` tells the dispatches of a job apart.
-pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Model, layer: u64, seed: u64) -> TokenMap {
+pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Layer, layer: u64, seed: u64) -> TokenMap {
     let mut destinations = Vec::new();
     for (src, counts) in counts.rows().into_iter().enumerate() {
         let mut rng = stream(seed, "tokens", [layer, src as u64, 0]);
@@ -86,8 +86,8 @@ mod tests {
     use super::*;
     use crate::placement::Placement;
 
-    fn model(experts: u32, top_k: u32, tokens_per_rank: u64) -> Model {
-        Model { experts, top_k, hidden: 8, tokens_per_rank }
+    fn model(experts: u32, top_k: u32, tokens_per_rank: u64) -> Layer {
+        Layer { experts, top_k, hidden: 8, tokens_per_rank }
     }
 
     /// Tokens that hold an expert more than once.

@@ -7,7 +7,7 @@ mod broadcast;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
-use super::{Context, Kind, Workload};
+use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::payload::Rowset;
@@ -103,8 +103,9 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         Collective::Broadcast => broadcast::read(&table, dtype, context.ranks)?,
     };
     let start = table.get("start").map(|field| start(&field, context.ranks)).transpose()?;
-    let rows =
-        table.get("payload").map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, dtype, context.files));
+    let rows = table
+        .get("payload")
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &[dtype], context.files));
 
     let mut segments = Vec::new();
     if start.is_some() {
@@ -120,7 +121,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         }
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
-    Ok(Workload { job, durations, dtype, rows: rows.transpose()? })
+    let tensors = one_tensor_per_call(&job);
+    Ok(Workload { job, durations, dtypes: vec![dtype], rows: rows.transpose()?, tensors })
 }
 
 /// What [`read`] reads.

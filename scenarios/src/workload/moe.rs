@@ -6,10 +6,11 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, TokenMap, Work};
 
-use super::{Context, Kind, Workload};
+use super::{Context, Kind, Workload, one_tensor_per_call};
+use crate::compute::ExpertTime;
 use crate::error::Result;
 use crate::experts::Experts;
-use crate::model::Model;
+use crate::model::Layer;
 use crate::payload::Rowset;
 use crate::placement::Hosts;
 use crate::problem::Problem;
@@ -52,7 +53,7 @@ const COMBINED: Slot = Slot(2);
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     let table = field.table(KEYS)?;
-    let model = Model::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
+    let model = Layer::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
     let routing = table.need("routing", "\"uniform\"")?;
     let counts = routing::read(
         &routing,
@@ -62,6 +63,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
             ranks: context.ranks,
             experts: model.experts,
             copies_per_rank: model.copies_per_rank(),
+            place: routing::Place::Only,
         },
     )?;
     let experts = table
@@ -70,15 +72,18 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
     let rows = table
         .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &[DType::Bf16], context.files));
     let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
     let hosts = experts.place(&loads, context.ranks);
     let tokens = match table.get("tokens") {
         Some(field) => shared_tokens(&field, &counts, &hosts, &model, context)?,
         None => None,
     };
-    let (job, durations) = build(&hosts.between_ranks(&counts), tokens, &model, skew, context);
-    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
+    let compute = ExpertTime::read(context.compute.as_ref())?;
+    let copies = hosts.between_ranks(&counts);
+    let (job, durations) = build(&copies, tokens, &model, skew, compute, context);
+    let tensors = one_tensor_per_call(&job);
+    Ok(Workload { job, durations, dtypes: vec![DType::Bf16], rows: rows.transpose()?, tensors })
 }
 
 /// What [`read`] reads.
@@ -86,7 +91,7 @@ pub(super) fn schema() -> Schema {
     #[rustfmt::skip]
     let keys = [
         Kind::Moe.key(),
-        needed("model", "sizes of the layer: a preset's name or a table", Model::schema()),
+        needed("model", "sizes of the layer: a preset's name or a table", Layer::schema()),
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
         optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
         optional("tokens", "whether the copies of a token that dispatch sends are equal; `drawn`, they are not, by default", names(Tokens::ALL.map(Tokens::name))),
@@ -101,7 +106,7 @@ fn shared_tokens(
     field: &Field<'_>,
     counts: &Array2<u64>,
     hosts: &Hosts,
-    model: &Model,
+    model: &Layer,
     context: &Context<'_>,
 ) -> Result<Option<Arc<TokenMap>>> {
     match field.choice("relation of rows", &Tokens::ALL, Tokens::name)? {
@@ -121,8 +126,9 @@ fn shared_tokens(
 fn build(
     copies: &Array2<u64>,
     tokens: Option<Arc<TokenMap>>,
-    model: &Model,
+    model: &Layer,
     skew: Option<Skew>,
+    compute: ExpertTime,
     context: &Context<'_>,
 ) -> (Job, Durations) {
     let bytes = copies.mapv(|count| count * model.token_bytes());
@@ -142,9 +148,9 @@ fn build(
     };
     let start_skew = skew.map(|skew| (skew, push("skew", phase("skew")), 0.0));
     push("dispatch", all_to_all(bytes, tokens, TOKENS, EXPERT));
-    let expert_skew = skew.filter(|_| context.compute.expert_s > 0.0);
+    let expert_skew = skew.filter(|_| compute.expert_s > 0.0);
     let expert_skew =
-        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), context.compute.expert_s));
+        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), compute.expert_s));
     let expert = push("expert", phase("expert"));
     push("combine", all_to_all(combine_bytes, None, EXPERT, COMBINED));
 
@@ -153,22 +159,18 @@ fn build(
     for (skew, segment, compute_s) in [start_skew, expert_skew].into_iter().flatten() {
         skew.draw(compute_s, segment, context.seed, shape, &mut durations);
     }
-    for (rank, seconds) in (0..).zip(expert_seconds(copies, context)) {
+    for (rank, seconds) in (0..).zip(expert_seconds(copies, compute.expert_s)) {
         for iteration in 0..context.iterations {
             durations.set(iteration, expert, Rank(rank), seconds);
         }
     }
-    context.compute.noise.apply(expert, context.seed, shape, &mut durations);
+    compute.noise.apply(expert, context.seed, shape, &mut durations);
     let slots = vec!["tokens", "expert", "combined"];
     (Job { name: "moe", rank_count: context.ranks, slots, segments }, durations)
 }
 
 /// The declared time scaled by each rank's tokens, its own included, over the mean.
-fn expert_seconds(copies: &Array2<u64>, context: &Context<'_>) -> Vec<f64> {
-    let mean = copies.sum() as f64 / f64::from(context.ranks);
-    copies
-        .columns()
-        .into_iter()
-        .map(|column| context.compute.expert_s * (column.sum() as f64 / mean))
-        .collect()
+fn expert_seconds(copies: &Array2<u64>, mean_s: f64) -> Vec<f64> {
+    let mean = copies.sum() as f64 / copies.ncols() as f64;
+    copies.columns().into_iter().map(|column| mean_s * (column.sum() as f64 / mean)).collect()
 }
