@@ -206,7 +206,7 @@ impl<'a> Iteration<'a> {
 
     fn all_to_all(&mut self, name: String, tokens: Array2<u64>, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = tokens * token_bytes(self.settings);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, input, output };
+        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 }
