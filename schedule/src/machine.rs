@@ -16,9 +16,9 @@
 //! ends.
 //!
 //! Exchanges that are open together share a window. Their transfers are listed one exchange behind the other, alike at both
-//! ends, because an exchange that joins the one before is not opened before that is. Those with a peer of which another one is
-//! open are passed over until that has ended, which frees room for them; so the first of all that are left is on offer at
-//! both of its ends.
+//! ends, because an exchange that joins the one before is not opened before that is. Those with a peer for which an earlier
+//! exchange has something left are passed over until that has ended, which frees room for them; so the first of all that are
+//! left is on offer at both of its ends.
 //!
 //! Under [`Order::AnyReady`] receivers choose. A rank announces all sends of an exchange when it opens it
 //! ([`Step::Announce`]), which occupies no window. A machine with room offers the first receive, in listed order, that
@@ -28,6 +28,7 @@
 //! receivers and move; and where no receive is on offer, all windows have room for the next one that is announced.
 
 mod deadline;
+mod progress;
 mod standing;
 
 use std::collections::{BTreeSet, HashMap};
@@ -38,6 +39,8 @@ use crate::sizes::Sizes;
 use crate::{Channel, Failure, Lane, OpId, Order, Rank, SizeId};
 
 pub use self::standing::{Pending, Standing};
+
+use self::progress::{Open, Progress};
 
 /// When an op may be issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,37 +149,6 @@ enum State {
     Completed,
 }
 
-/// An exchange whose transfers are being offered, or that a library carries out.
-#[derive(Debug)]
-struct Open {
-    op: OpId,
-    sends: Progress,
-    receives: Progress,
-    /// Where each transfer is listed, if the order follows peers. Looked up, never iterated.
-    listed: HashMap<TransferKey, TransferId>,
-    /// Sends that were announced, or need not be: all of them if the order does not follow peers.
-    announced: u32,
-}
-
-/// How far one direction of an exchange is.
-#[derive(Debug)]
-struct Progress {
-    /// The first transfer that was not offered yet.
-    next: u32,
-    /// Later ones that were offered out of turn.
-    ahead: BTreeSet<u32>,
-    /// Not offered yet, and peers are ready for them.
-    awaited: BTreeSet<u32>,
-    /// Not offered yet, and their peers have no other transfer of the channel open; where exchanges are open together.
-    idle: BTreeSet<u32>,
-    /// The transfer with each peer, by peer; where exchanges are open together. Empty ones are left out.
-    of_peer: Vec<(Rank, u32)>,
-    /// Offered and not ended.
-    open: u32,
-    /// Whether each has ended.
-    ended: Vec<bool>,
-}
-
 /// Drives one program once. See the module documentation.
 #[derive(Debug)]
 pub struct Machine {
@@ -193,9 +165,7 @@ pub struct Machine {
     /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     exchanges: Vec<Open>,
-    /// Peers with which a transfer is open, where exchanges of a channel are open together.
-    busy: BTreeSet<(Channel, Direction, Rank)>,
-    /// Whether any are.
+    /// Whether exchanges of a channel are open together.
     has_joins: bool,
     /// Whether the order of any exchange does.
     follows_peers: bool,
@@ -237,7 +207,6 @@ impl Machine {
             ready: program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id).collect(),
             in_flight: [0; Lane::ALL.len()],
             exchanges: Vec::new(),
-            busy: BTreeSet::new(),
             has_joins,
             follows_peers,
             early: Vec::new(),
@@ -327,7 +296,7 @@ impl Machine {
                 progress.open -= 1;
                 progress.ended[transfer.index as usize] = true;
                 if self.has_joins {
-                    self.occupy(transfer, false);
+                    self.release(transfer);
                 }
             }
             Input::PeerReady { key } => {
@@ -431,8 +400,10 @@ impl Machine {
             for direction in [Direction::Send, Direction::Receive] {
                 let moving = (0..).zip(list(exchange, direction)).filter(|(_, t)| self.transfer_bytes(t) > 0);
                 let moving: Vec<(Rank, u32)> = moving.map(|(index, t)| (t.peer, index)).collect();
-                let is_busy = |peer| self.busy.contains(&(exchange.channel, direction, peer));
-                open.progress(direction).expect_from(moving, is_busy);
+                let earlier =
+                    self.exchanges.iter().filter(|open| self.exchange(open.op).channel == exchange.channel);
+                let is_busy = |peer| earlier.clone().any(|open| open.side(direction).has_left(peer));
+                open.progress(direction).expect_all(&moving, is_busy);
             }
         }
         self.early.retain(|&key| !open.peer_ready(key));
@@ -453,9 +424,6 @@ impl Machine {
                 Admitted::Now(transfer) => {
                     self.exchanges[index].progress(direction).offer(transfer);
                     let id = TransferId { op, direction, index: transfer };
-                    if self.has_joins {
-                        self.occupy(id, true);
-                    }
                     return Some(Step::Transfer(id));
                 }
                 Admitted::At(time_s) => wake_s = earliest(wake_s, Some(time_s)),
@@ -522,7 +490,7 @@ impl Machine {
         let next = if exchange.order.follows_peers() {
             progress.awaited.first().copied()
         } else if self.has_joins {
-            progress.idle.first().copied()
+            progress.free.first().copied()
         } else {
             Some(progress.next)
         };
@@ -531,23 +499,18 @@ impl Machine {
         if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
     }
 
-    /// A transfer with a peer is open on a channel, or no longer: parts of what two ranks have for each other move one behind
-    /// the other.
-    fn occupy(&mut self, id: TransferId, is_busy: bool) {
+    /// A transfer has ended. If it was the last one of its exchange with its peer, those of the next one can be offered: parts
+    /// of what two ranks have for each other move one behind the other.
+    fn release(&mut self, id: TransferId) {
         let (transfer, exchange) = self.transfer(id);
         let (peer, channel) = (transfer.peer, exchange.channel);
-        let busy = (channel, id.direction, peer);
-        if is_busy {
-            self.busy.insert(busy);
-        } else {
-            self.busy.remove(&busy);
-        }
-        let program = &self.program;
-        for open in &mut self.exchanges {
-            let OpKind::Exchange(exchange) = &program.ops[open.op.index()].kind else { continue };
-            if exchange.channel == channel {
-                open.progress(id.direction).occupy(peer, is_busy);
-            }
+        let program = Arc::clone(&self.program);
+        let mut together = self.exchanges.iter_mut().skip_while(|open| open.op != id.op).filter(|open| {
+            matches!(&program.ops[open.op.index()].kind, OpKind::Exchange(other) if other.channel == channel)
+        });
+        let is_last = together.next().is_some_and(|open| open.progress(id.direction).end(peer));
+        if is_last {
+            let _ = together.any(|open| open.progress(id.direction).free(peer));
         }
     }
 
@@ -560,11 +523,7 @@ impl Machine {
     /// Transfers that are open in the exchanges of a channel, which share a window.
     fn open_together(&self, channel: Channel, direction: Direction) -> u32 {
         let together = self.exchanges.iter().filter(|open| self.exchange(open.op).channel == channel);
-        let open = together.map(|open| match direction {
-            Direction::Send => open.sends.open,
-            Direction::Receive => open.receives.open,
-        });
-        open.sum()
+        together.map(|open| open.side(direction).open).sum()
     }
 
     fn exchange(&self, op: OpId) -> &Exchange {
@@ -599,80 +558,6 @@ enum Admitted {
     At(f64),
     /// None before a transfer ends.
     Nothing,
-}
-
-impl Progress {
-    fn new(transfers: &[Transfer]) -> Self {
-        Self {
-            next: 0,
-            ahead: BTreeSet::new(),
-            awaited: BTreeSet::new(),
-            idle: BTreeSet::new(),
-            of_peer: Vec::new(),
-            open: 0,
-            ended: vec![false; transfers.len()],
-        }
-    }
-
-    /// All at once, by a library.
-    fn all_offered(transfers: &[Transfer]) -> Self {
-        let count = u32::try_from(transfers.len()).expect("transfers are counted in 32 bits");
-        Self { next: count, open: count, ..Self::new(transfers) }
-    }
-
-    fn has_ended(&self, transfer: u32) -> bool {
-        self.ended[transfer as usize]
-    }
-
-    /// Whether it was offered, for transfers that move something.
-    fn has_offered(&self, transfer: u32) -> bool {
-        transfer < self.next || self.ahead.contains(&transfer)
-    }
-
-    /// Takes in which transfers there are, with one for each peer at the most.
-    fn expect_from(&mut self, mut transfers: Vec<(Rank, u32)>, is_busy: impl Fn(Rank) -> bool) {
-        self.idle = transfers.iter().filter(|(peer, _)| !is_busy(*peer)).map(|&(_, index)| index).collect();
-        transfers.sort_unstable();
-        self.of_peer = transfers;
-    }
-
-    /// The peer has another transfer of the channel open, or no longer has.
-    fn occupy(&mut self, peer: Rank, is_busy: bool) {
-        let Ok(place) = self.of_peer.binary_search_by_key(&peer, |&(peer, _)| peer) else { return };
-        let index = self.of_peer[place].1;
-        if is_busy {
-            self.idle.remove(&index);
-        } else if !self.has_offered(index) {
-            self.idle.insert(index);
-        }
-    }
-
-    fn offer(&mut self, transfer: u32) {
-        self.awaited.remove(&transfer);
-        self.idle.remove(&transfer);
-        if transfer == self.next {
-            self.next += 1;
-        } else {
-            self.ahead.insert(transfer);
-        }
-        self.open += 1;
-    }
-}
-
-impl Open {
-    /// Takes in that the peer is ready for a transfer; `false` if the transfer is not of this exchange.
-    fn peer_ready(&mut self, key: TransferKey) -> bool {
-        let Some(&TransferId { direction, index, .. }) = self.listed.get(&key) else { return false };
-        self.progress(direction).awaited.insert(index);
-        true
-    }
-
-    fn progress(&mut self, direction: Direction) -> &mut Progress {
-        match direction {
-            Direction::Send => &mut self.sends,
-            Direction::Receive => &mut self.receives,
-        }
-    }
 }
 
 /// The order of each exchange.
