@@ -21,6 +21,7 @@ mod planner;
 mod policy;
 mod sizes;
 mod slowdown;
+pub mod switcher;
 mod text;
 mod topology;
 mod validate;
