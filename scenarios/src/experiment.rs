@@ -1,13 +1,16 @@
 //! From text to a resolved experiment.
 
+use std::ops::Range;
+
 use serde_json::{Value, json};
-use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Protocol, Slack, Topology};
+use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Slack, Topology};
 use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
 use crate::compute::Compute;
 use crate::document::{Document, Place};
+use crate::drift::{self, Conditions, Drift};
 use crate::error::Result;
 use crate::files::Files;
 use crate::payload::{self, Rowset};
@@ -53,6 +56,8 @@ pub struct Experiment {
     pub faults: Vec<Fault>,
     /// How much later than expected ops may end, where there are deadlines.
     pub slack: Slack,
+    /// What becomes different in the course of the run, in order; only simulations can do that.
+    pub drifts: Vec<Drift>,
     /// Points of the scenario's `[sweep]`, which this experiment leaves out; 0 if it has none, or is one of them.
     pub points_left_out: usize,
 }
@@ -68,6 +73,7 @@ const KEYS: &[&str] = &[
     "variant",
     "fault",
     "deadline",
+    "drift",
     sweep::KEY,
 ];
 
@@ -158,6 +164,14 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         .get("deadline")
         .map_or_else(|| Ok(fault::default_slack()), |field| fault::read_slack(&field))?;
 
+    if !faults.as_ref().is_none_or(Vec::is_empty) {
+        table
+            .refuse("drift", "ranks with faults have deadlines, which a cluster that changes would break")?;
+    }
+    let ratio = codec.as_ref().and_then(|(choice, _)| choice.ratio);
+    let drifts =
+        table.get("drift").map(|field| drift::read(&field, iterations, &topology, ratio)).transpose()?;
+
     let communicates = workload.communicates();
     let experiment = Experiment {
         name,
@@ -174,6 +188,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         variants,
         faults: faults.unwrap_or_default(),
         slack,
+        drifts: drifts.unwrap_or_default(),
         points_left_out: 0,
     };
     Ok(Resolved { experiment, rows: workload.rows, communicates })
@@ -183,7 +198,7 @@ impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
         let Self { mut experiment, rows, communicates } = self;
-        let (seed, is_coded) = (experiment.seed, |variant: &Variant| variant.protocol.is_coded());
+        let (seed, is_coded) = (experiment.seed, Variant::is_coded);
         experiment.payload = match rows {
             Some(rows) => Some(rows.into_payload(&communicates, seed, files)),
             None if experiment.variants.iter().any(is_coded) => None,
@@ -224,6 +239,7 @@ fn root_schema() -> Schema {
         optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
         optional("fault", "what goes wrong; nothing by default", fault::schema()),
         optional("deadline", "how long ranks wait before they fail", fault::slack_schema()),
+        optional("drift", "what becomes different in the course of the run; simulations only", drift::schema()),
         optional(sweep::KEY, "paths, as `--set` takes them, and the values of each: `zipwire run` runs the cross product", sweep::schema()),
     ];
     table(KEYS, keys)
@@ -253,7 +269,7 @@ fn compute(table: &Reader<'_>, kind: Kind) -> Result<Compute> {
 
 /// Coded variants need a codec that knows the values, and something that says how well it does.
 fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, workload: &Workload) -> Result<()> {
-    let Some(first) = variants.iter().find(|placed| placed.variant.protocol.is_coded()) else {
+    let Some(first) = variants.iter().find(|placed| placed.variant.is_coded()) else {
         return Ok(());
     };
     let Some((choice, header)) = codec else {
@@ -294,12 +310,29 @@ impl Experiment {
         if !names.is_empty() {
             self.variants.retain(|variant| names.contains(&variant.name));
         }
-        let is_native = |variant: &Variant| variant.protocol == Protocol::Native;
-        if self.payload.is_none() && self.variants.iter().all(is_native) {
+        if self.payload.is_none() && !self.variants.iter().any(Variant::is_coded) {
             let files = Files::new(std::path::Path::new(""));
             self.payload = Some(payload::noise(self.job.segments.len(), self.seed, &files));
         }
         Ok(())
+    }
+
+    /// What an iteration finds.
+    pub fn conditions(&self, iteration: u32) -> Conditions {
+        let ratio = self.codec.as_ref().and_then(|choice| choice.ratio);
+        drift::conditions(&self.drifts, Conditions { topology: self.topology.clone(), ratio }, iteration)
+    }
+
+    /// The iterations as ranges within which conditions are the same.
+    pub fn phases(&self) -> Vec<Range<u32>> {
+        drift::phases(&self.drifts, self.iterations)
+    }
+
+    /// The largest ratio that is stated for any iteration.
+    pub fn largest_ratio(&self) -> Option<f64> {
+        let stated = self.codec.as_ref().and_then(|choice| choice.ratio);
+        let all = stated.into_iter().chain(self.drifts.iter().filter_map(|drift| drift.ratio));
+        all.reduce(f64::max)
     }
 
     /// What each communication segment moves in one iteration.

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::schema::{
-    Condition, Rule, Schema, array, bytes, count, integer, names, needed, number, optional, table,
+    Condition, Rule, Schema, array, bytes, count, integer, names, needed, number, optional, string, table,
 };
 
 /// One way to do the work.
@@ -33,7 +33,28 @@ pub struct Variant {
     pub chunks: u32,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
     pub slot: Option<f64>,
+    /// The variants between which it chooses for each call and iteration, at least two, none of them adaptive; none if it always
+    /// does the same. The rest of an adaptive variant is that of its first arm.
+    pub arms: Vec<Variant>,
 }
+
+impl Variant {
+    /// Whether it chooses anew in each iteration.
+    pub fn is_adaptive(&self) -> bool {
+        !self.arms.is_empty()
+    }
+
+    /// Whether a codec may code what it sends.
+    pub fn is_coded(&self) -> bool {
+        self.protocol.is_coded() || self.arms.iter().any(Self::is_coded)
+    }
+}
+
+/// The name that stands in the place of a protocol where there are several.
+const ADAPTIVE: &str = "adaptive";
+
+/// Most arms.
+const ARM_LIMIT: usize = 16;
 
 /// What a coded variant codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +78,27 @@ impl Compress {
 pub(crate) struct Placed {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
+    /// Names of the arms, and where they stand.
+    arms: Vec<(String, Place)>,
 }
 
-const KEYS: &[&str] =
-    &["name", "protocol", "form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot"];
+const KEYS: &[&str] = &[
+    "name",
+    "protocol",
+    "form",
+    "layout",
+    "order",
+    "window",
+    "compress",
+    "raw_below",
+    "chunks",
+    "slot",
+    "arms",
+];
+
+/// Keys that only fixed variants have.
+const FIXED_KEYS: [&str; 8] =
+    ["form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot"];
 
 /// Keys that say what a codec does with a call.
 const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "chunks"];
@@ -98,7 +136,40 @@ pub(crate) fn read(field: Option<&Field<'_>>, job: &Job, gpus_per_node: u32) -> 
         variants.push(placed);
         names.push(name);
     }
+    resolve_arms(&mut variants)?;
     Ok(variants)
+}
+
+/// Finds the arms of adaptive variants among the others.
+fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
+    let is_fixed = |placed: &&Placed| placed.arms.is_empty();
+    let fixed: Vec<Variant> = variants.iter().filter(is_fixed).map(|placed| placed.variant.clone()).collect();
+    for placed in variants.iter_mut().filter(|placed| !placed.arms.is_empty()) {
+        for (name, place) in &placed.arms {
+            let Some(arm) = fixed.iter().find(|variant| variant.name == *name) else {
+                let valid = fixed.iter().map(|variant| variant.name.clone()).collect();
+                let problem = Problem::UnknownName { what: "fixed variant", name: name.clone(), valid };
+                return Err(problem.at(place.clone()));
+            };
+            if placed.variant.arms.contains(arm) {
+                return Err(Problem::DuplicateVariant { name: name.clone() }.at(place.clone()));
+            }
+            placed.variant.arms.push(arm.clone());
+        }
+        let (name, arms) = (placed.variant.name.clone(), std::mem::take(&mut placed.variant.arms));
+        placed.variant = Variant { name, arms: arms.clone(), ..arms[0].clone() };
+    }
+    Ok(())
+}
+
+fn read_arms(field: &Field<'_>) -> Result<Vec<(String, Place)>> {
+    let items = field.array()?;
+    if !(2..=ARM_LIMIT).contains(&items.len()) {
+        let (path, value) = (format!("the number of `{}`", field.path), items.len().to_string());
+        let limits = format!("from 2 to {ARM_LIMIT} names of variants");
+        return Err(field.error(Problem::OutOfRange { path, value, limits }));
+    }
+    items.iter().map(|item| Ok((item.string()?.to_owned(), item.place()))).collect()
 }
 
 /// The variant of a scenario that names none.
@@ -114,6 +185,7 @@ pub(crate) fn default() -> Variant {
         selection: Selection::default(),
         chunks: 1,
         slot: None,
+        arms: Vec::new(),
     }
 }
 
@@ -121,8 +193,26 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let table = item.table(KEYS)?;
     let name = table.need("name", "\"native\"")?;
     let protocol_field = table.get("protocol");
+    if let Some(field) = protocol_field.as_ref().filter(|field| field.as_string() == Some(ADAPTIVE)) {
+        FIXED_KEYS
+            .iter()
+            .try_for_each(|key| table.refuse(key, "an adaptive variant does what its arms do"))?;
+        if !job.segments.iter().any(|segment| segment.work.is_collective()) {
+            return Err(field.error(Problem::CodedFlows { protocol: ADAPTIVE }));
+        }
+        let arms = read_arms(&table.need("arms", "[\"native\", \"static-first\"]")?)?;
+        let variant = Variant { name: name.name()?, ..default() };
+        return Ok((Placed { variant, protocol: field.place(), arms }, name.place()));
+    }
+    table.refuse("arms", "only `adaptive` variants have arms")?;
     let protocol = match &protocol_field {
-        Some(field) => field.choice("protocol", &Protocol::ALL, Protocol::name)?,
+        Some(field) => {
+            // Every protocol by its name, and the name that stands for several.
+            let all: Vec<Option<Protocol>> = Protocol::ALL.into_iter().map(Some).chain([None]).collect();
+            let chosen =
+                field.choice("protocol", &all, |protocol| protocol.map_or(ADAPTIVE, Protocol::name))?;
+            chosen.expect("adaptive variants are read above")
+        }
         None => Protocol::Native,
     };
     let blamed = protocol_field.as_ref().unwrap_or(item);
@@ -158,8 +248,9 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let selection = read_selection(&table, gpus_per_node)?;
     let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
-    let variant = Variant { name, protocol, form, layout, order, window, selection, chunks, slot };
-    Ok((Placed { variant, protocol: blamed.place() }, name_field.place()))
+    let variant =
+        Variant { name, protocol, form, layout, order, window, selection, chunks, slot, arms: Vec::new() };
+    Ok((Placed { variant, protocol: blamed.place(), arms: Vec::new() }, name_field.place()))
 }
 
 fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
@@ -179,7 +270,7 @@ pub(crate) fn schema() -> Schema {
     #[rustfmt::skip]
     let keys = [
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
-        optional("protocol", "how a collective travels; `native`, uncompressed, by default", names(Protocol::ALL.map(Protocol::name))),
+        optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
         optional("form", "how the blocks of an All-Gather or a broadcast travel; `exact` or `tree` by default", names(Form::ALL.map(Form::name))),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
@@ -187,13 +278,18 @@ pub(crate) fn schema() -> Schema {
         optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
         optional("chunks", "in how many parts a call is coded, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
+        optional("arms", "names of the variants between which an `adaptive` one chooses", array(string()).at_least(2).at_most(ARM_LIMIT)),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
     ];
     let one_open = Condition::Is("order", names([Order::ShiftedRounds.name()]));
     let those = |filter: fn(&Protocol) -> bool| {
         Condition::Is("protocol", names(Protocol::ALL.into_iter().filter(filter).map(Protocol::name)))
     };
+    let adaptive = || names([ADAPTIVE]);
     let table = table(KEYS, keys)
+        .when(Condition::Is("protocol", adaptive()), Rule::Needs(&["arms"]))
+        .when(Condition::Is("protocol", adaptive()), Rule::Refuses(&FIXED_KEYS))
+        .when(Condition::IsNot("protocol", adaptive()), Rule::Refuses(&["arms"]))
         .when(one_open, Rule::Refuses(&["window"]))
         .when(those(|protocol| !protocol.takes_layout()), Rule::Refuses(&["layout"]))
         .when(those(|protocol| !protocol.is_coded()), Rule::Refuses(&CODING_KEYS))

@@ -298,6 +298,7 @@ fn one_node_needs_no_network_between_nodes() {
         selection: Selection::default(),
         chunks: 1,
         slot: None,
+        arms: Vec::new(),
     };
     assert_eq!(experiment.variants, [native]);
     assert!(experiment.payload.is_some() && experiment.codec.is_none());
