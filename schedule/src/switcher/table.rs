@@ -137,8 +137,7 @@ impl CostTable {
         let ratio_changed = self.take_fraction(arm, observed);
         let error = observed.seconds / self.expected_s(arm, raw_bytes) - 1.0;
         let changed = error.abs() > CHANGE && error * error > 9.0 * self.noise;
-        let clipped = error.clamp(-0.5, 0.5);
-        self.noise += GAIN * (clipped * clipped - self.noise);
+        self.add_noise(error);
         let entry = &self.entries[arm];
         let now = entry.prior.beta_s_per_byte(raw_bytes, observed.seconds / entry.correction);
         let gain = if changed { 1.0 } else { GAIN };
@@ -160,6 +159,9 @@ impl CostTable {
         self.correct(arm, factor);
         let error = factor - 1.0;
         let changed = error.abs() > CHANGE && error * error > 9.0 * self.noise;
+        if self.entries[arm].count > 2 {
+            self.add_noise(error);
+        }
         let could_be_best = self.cost_s(arm) * (1.0 - 2.0 * self.uncertainty(arm)) < self.cost_s(self.used);
         let entry = &mut self.entries[arm];
         entry.interval = if changed || could_be_best {
@@ -169,6 +171,13 @@ impl CostTable {
         };
         entry.due = iteration + entry.interval;
         changed || ratio_changed
+    }
+
+    /// Takes an error into account as noise: one that is far from those before counts as twice as large as usual, so that a single
+    /// change is not taken for noise, and errors that stay large are.
+    fn add_noise(&mut self, error: f64) {
+        let most = 4.0 * self.noise.max(CHANGE * CHANGE);
+        self.noise += GAIN * ((error * error).min(most) - self.noise);
     }
 
     /// Measured over expected of a call of the arm in use.
