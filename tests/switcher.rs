@@ -101,7 +101,10 @@ fn drawn(number: u64) -> Scenario {
     // Between the limits on a logarithmic scale.
     let mut between = |low: f64, high: f64| low * (high / low).powf(rng.random_range(0.0..1.0));
     let nodes = [1, 2, 4, 8][number as usize % 4];
-    let gpus = if nodes == 8 { 2 } else { 4 };
+    let is_moe = number % 3 == 2;
+    // Iterations of `moe` differ from one another, so each is simulated.
+    let gpus = if nodes == 8 || is_moe { 2 } else { 4 };
+    let nodes = if is_moe { nodes.min(4) } else { nodes };
     let nic = between(5.0, 50.0);
     let gpu = between(20.0, 200.0).max(nic);
     let bytes = between(65_536.0, 67_108_864.0) as u64 / 4096 * 4096;
@@ -116,7 +119,6 @@ fn drawn(number: u64) -> Scenario {
     } else {
         &["native", "size-first", "speculative"]
     };
-    let is_moe = number % 3 == 2;
     let ranks = nodes * gpus;
     let workload = if is_moe {
         let tokens = (bytes / 16_384).max(16);

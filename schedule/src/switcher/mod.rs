@@ -19,9 +19,9 @@ use table::CostTable;
 use crate::SegmentId;
 
 /// Share of the elapsed time that probes may cost.
-const PROBING_SHARE: f64 = 0.004;
+const PROBING_SHARE: f64 = 0.0035;
 /// Share of the elapsed time that exchanges of statistics may cost.
-const STATISTICS_SHARE: f64 = 0.004;
+const STATISTICS_SHARE: f64 = 0.003;
 
 /// One way for calls to travel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +115,7 @@ pub struct Switcher {
     exchanging: Budget,
     /// The last iteration that was observed, and the time after warm-up until its end.
     observed: Option<(u32, f64)>,
+    /// Seconds that an iteration is expected to take without an exchange of statistics, and of the exchange.
     iteration_s: f64,
     exchange_s: f64,
     /// The probe of the current iteration by class: arm, and what it is expected to cost.
@@ -249,7 +250,11 @@ impl Switcher {
         let before_s = self.elapsed_s(iteration);
         let until_s = if is_warm_up { 0.0 } else { before_s + report.iteration_s };
         self.observed = Some((iteration, until_s));
-        (self.iteration_s, self.exchange_s) = (report.iteration_s, report.exchange_s);
+        // Of iterations that calibrate, the shortest is like those that follow.
+        let own_s = report.iteration_s - report.exchange_s;
+        let is_least = !is_warm_up || iteration == 0 || own_s < self.iteration_s;
+        self.iteration_s = if is_least { own_s } else { self.iteration_s };
+        self.exchange_s = report.exchange_s;
         if is_warm_up {
             for decision in round.decisions.iter().filter(|decision| decision.reason == Reason::Calibrate) {
                 let call = decision.segment.and_then(|segment| report.calls[segment.index()]);
@@ -257,15 +262,20 @@ impl Switcher {
                     self.tables[decision.class].calibrate(decision.arm, &call);
                 }
             }
-            for table in &mut self.tables {
-                table.used = table.best();
+            if iteration + 1 == self.warm_up() {
+                let start = self.best_for_all();
+                self.tables.iter_mut().for_each(|table| table.used = start);
             }
             return;
         }
         self.exchanging.spend(report.exchange_s);
+        let spills: Vec<Option<Spill>> =
+            (0..self.classes.len()).map(|class| self.spill(class, report)).collect();
+        let hit: Vec<SegmentId> = spills.iter().flatten().map(|spill| spill.segment).collect();
         let mut ratio_changed = false;
-        for class in 0..self.classes.len() {
-            ratio_changed |= self.observe_class(iteration, class, report);
+        for (class, spill) in spills.iter().enumerate() {
+            let extra_s = spill.as_ref().map_or(0.0, |spill| spill.seconds);
+            ratio_changed |= self.observe_class(iteration, class, report, extra_s, &hit);
         }
         if ratio_changed {
             // What changed in one class may have changed in all.
@@ -273,11 +283,45 @@ impl Switcher {
         }
     }
 
-    /// Whether what codes has changed.
-    fn observe_class(&mut self, iteration: u32, class: usize, report: &Report) -> bool {
+    /// The arm that costs least if all calls take it.
+    fn best_for_all(&self) -> usize {
+        let cost_s = |arm: usize| {
+            let classes = self.classes.iter().zip(&self.tables);
+            classes.map(|(class, table)| class.segments.len() as f64 * table.cost_s(arm)).sum::<f64>()
+        };
+        (1..self.arms.len()).fold(0, |best, arm| if cost_s(arm) < cost_s(best) { arm } else { best })
+    }
+
+    /// What the probe of a class did to the call that follows it.
+    fn spill(&self, class: usize, report: &Report) -> Option<Spill> {
+        let (probed, ..) = self.probes[class]?;
+        let is_probed =
+            |segment: SegmentId| self.probes.iter().flatten().any(|&(other, ..)| other == segment);
+        let calls = self
+            .classes
+            .iter()
+            .zip(&self.tables)
+            .flat_map(|(class, table)| class.segments.iter().map(move |&segment| (segment, table)));
+        let (segment, table) =
+            calls.filter(|&(segment, _)| segment > probed).min_by_key(|&(segment, _)| segment)?;
+        let call = report.calls[segment.index()].filter(|_| !is_probed(segment))?;
+        Some(Spill { segment, seconds: call.seconds - call.seconds / table.factor(&call) })
+    }
+
+    /// Learns from the calls of a class; `spill_s` is what its probe cost the call behind it, and the calls `hit` by such a thing
+    /// say nothing about their own arms. Whether what codes has changed.
+    fn observe_class(
+        &mut self,
+        iteration: u32,
+        class: usize,
+        report: &Report,
+        spill_s: f64,
+        hit: &[SegmentId],
+    ) -> bool {
         let (table, probe) = (&mut self.tables[class], self.probes[class].take());
         let probed = probe.map(|(segment, ..)| segment);
-        let segments = self.classes[class].segments.iter().filter(|&&segment| Some(segment) != probed);
+        let is_own = |segment: &&SegmentId| Some(**segment) != probed && !hit.contains(segment);
+        let segments = self.classes[class].segments.iter().filter(is_own);
         let calls: Vec<Observation> = segments.filter_map(|segment| report.calls[segment.index()]).collect();
         let (mut others, mut ratio_changed) = (1.0, false);
         if let Some(mean) = mean(&calls) {
@@ -290,11 +334,19 @@ impl Switcher {
         }
         let Some((segment, arm, expected_s)) = probe else { return ratio_changed };
         let Some(call) = report.calls[segment.index()] else { return ratio_changed };
-        let changed = table.learn(iteration, arm, &call, others);
+        // No call is cheaper than a twentieth of what it takes itself.
+        let seconds = (call.seconds + spill_s).max(0.05 * call.seconds);
+        let changed = table.learn(iteration, arm, &Observation { seconds, ..call }, others);
         let extra_s = (table.cost_s(arm) - table.cost_s(table.used)).max(0.0);
         self.probing.spend(extra_s - expected_s);
         ratio_changed || (changed && self.arms[arm].is_coded)
     }
+}
+
+/// What a probe did to the call behind it: ranks enter that one earlier or later, and not all by the same.
+struct Spill {
+    segment: SegmentId,
+    seconds: f64,
 }
 
 /// What calls took on average.

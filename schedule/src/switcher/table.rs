@@ -90,16 +90,16 @@ impl CostTable {
         (1..costs.len()).fold(0, |best, arm| if costs[arm] < costs[best] { arm } else { best })
     }
 
-    /// Another arm than the one in use if it is better by more than the hysteresis, and by more than can be told from noise.
-    pub(super) fn switch(&mut self) -> bool {
-        let best = self.best();
+    /// Uses another arm if it is better by more than the hysteresis, and by more than can be told from noise. What was measured
+    /// in the warm-up alone does not count: other calls used other arms then, and they act on one another.
+    pub(super) fn switch(&mut self) {
+        let known = (0..self.entries.len()).filter(|&arm| self.entries[arm].count > 1);
+        let Some(best) = known.min_by(|&a, &b| self.cost_s(a).total_cmp(&self.cost_s(b))) else { return };
         let (least_s, used_s) = (self.cost_s(best), self.cost_s(self.used));
-        let is_better = used_s - least_s > HYSTERESIS.max(self.uncertainty(best)) * least_s;
-        if is_better {
+        if used_s - least_s > HYSTERESIS.max(self.uncertainty(best)) * least_s {
             self.used = best;
             self.entries[best].interval = INTERVALS[0];
         }
-        is_better
     }
 
     /// What a probe of an arm is expected to cost beyond the arm in use; an arm that is due and could be the best after all comes
