@@ -1,6 +1,6 @@
 //! All variants of an experiment on some executors, side by side.
 
-use zipwire_scenarios::Experiment;
+use zipwire_scenarios::{Experiment, Variant};
 use zipwire_traces::{Bandwidths, Executors, Metrics, Timeline};
 
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
@@ -79,9 +79,19 @@ pub fn compare<E: From<ExecuteError>>(
             if let Some(switcher) = outcome.switcher {
                 compared.executors.insert_switcher(name, &variant.name, switcher);
             }
+            if let Some(algorithm) = algorithm(experiment, variant) {
+                compared.executors.insert_algorithm(name, &variant.name, algorithm);
+            }
             let timeline = outcome.timeline;
             keep(&Ran { experiment, executor, variant: &variant.name, planned, timeline })?;
         }
     }
     Ok(compared)
+}
+
+/// How the collective of a variant travels, form and protocol; `None` if none has several forms.
+fn algorithm(experiment: &Experiment, variant: &Variant) -> Option<String> {
+    let mut works = experiment.job.segments.iter().map(|segment| &segment.work);
+    let form = works.find_map(|work| work.form(variant.protocol, variant.form))?;
+    Some(format!("{}, {}", form.name(), variant.protocol.name()))
 }

@@ -1,5 +1,6 @@
 //! Runs one variant of an experiment on one executor.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use zipwire_engine::{EngineError, threads};
@@ -204,8 +205,8 @@ impl Trouble<'_> {
 pub struct Prepared<'a> {
     pub(crate) experiment: &'a Experiment,
     planned: Vec<Planned>,
-    /// Lengths of frames, measured once for all variants and iterations.
-    sizes: SizeTable,
+    /// Lengths of frames by codec, measured once for all variants and iterations.
+    sizes: BTreeMap<String, SizeTable>,
     shared: Arc<Shared>,
     /// The GPUs, once they are needed: opening one takes a while.
     pub(crate) gpus: OnceLock<Vec<Device>>,
@@ -272,7 +273,7 @@ impl<'a> Prepared<'a> {
         if cancel.is_cancelled() {
             return Err(ExecuteError::Cancelled);
         }
-        let sizes = SizeTable::default();
+        let sizes = BTreeMap::new();
         let prepared = Self { experiment, planned, sizes, shared, gpus: OnceLock::new() };
         let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
         match experiment.faults.iter().position(|fault| !hits(fault)) {
@@ -321,7 +322,7 @@ impl<'a> Prepared<'a> {
             return Err(ExecuteError::Adaptive(variant.name.clone()));
         }
         if executor == Executor::Sim {
-            check_ratio(self.experiment, &variant.name, plan)?;
+            check_ratio(self.experiment, variant, plan)?;
         }
         if executor == Executor::Cuda {
             self.check_gpus(index)?;
@@ -416,14 +417,15 @@ impl<'a> Prepared<'a> {
         ExecuteError::Run(self.experiment.variants[index].name.clone(), executor, failure)
     }
 
-    /// As many bytes were compared as the plan delivers.
+    /// As many bytes were compared as the plan delivers and adds up.
     pub(crate) fn check_verified(
         &self,
         index: usize,
         iterations: u32,
         bytes: u64,
     ) -> Result<(), ExecuteError> {
-        if bytes == self.planned[index].plan.bytes_raw() * u64::from(iterations) {
+        let plan = &self.planned[index].plan;
+        if bytes == (plan.bytes_raw() + plan.bytes_reduced()) * u64::from(iterations) {
             return Ok(());
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
@@ -452,7 +454,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let blocks = ops.filter_map(|op| match &op.kind {
         OpKind::Encode(batch) => Some(&batch.blocks),
-        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
     });
     let (raw, fixed) = blocks
         .flatten()
@@ -460,11 +462,15 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     (fixed > 0).then(|| raw as f64 / fixed as f64)
 }
 
-/// Whether frames of a plan can have the stated ratios.
-pub(crate) fn check_ratio(experiment: &Experiment, variant: &str, plan: &Plan) -> Result<(), ExecuteError> {
-    match (experiment.largest_ratio(), largest_ratio(plan)) {
+/// Whether frames of a plan can have the ratios that are stated for a variant.
+pub(crate) fn check_ratio(
+    experiment: &Experiment,
+    variant: &Variant,
+    plan: &Plan,
+) -> Result<(), ExecuteError> {
+    match (experiment.largest_ratio(variant), largest_ratio(plan)) {
         (Some(ratio), Some(limit)) if ratio > limit => {
-            Err(ExecuteError::Ratio { variant: variant.to_owned(), ratio, limit })
+            Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit })
         }
         _ => Ok(()),
     }
@@ -488,9 +494,10 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         layout: variant.layout,
         order: variant.order,
         window: variant.window,
-        codec: experiment.codec.as_ref().map(|choice| choice.spec.clone()),
+        codec: experiment.codec_of(variant).map(|choice| choice.spec.clone()),
         selection: variant.selection,
         parts: variant.chunks,
+        ranks_per_node: experiment.topology.gpus_per_node,
         slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
     }
 }

@@ -5,7 +5,7 @@ use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
 use zipwire_traces::{Metrics, Timeline};
 
 use crate::execute::{Outcome, Trouble};
-use crate::validate::{WARM_UPS, check_model, needed_dilation};
+use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared};
 
 /// Seconds of this machine that an iteration takes at the least: then a thread that wakes up late is not overdue.
@@ -32,20 +32,19 @@ impl Prepared<'_> {
         let experiment = self.experiment;
         check_model(experiment)?;
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
-        let plan = &self.planned(index).plan;
+        let (variant, plan) = (&experiment.variants[index], &self.planned(index).plan);
         let predicted_s = Metrics::of(&expected, plan.bytes_raw()).iteration_s.mean;
         if predicted_s == 0.0 {
             return Err(ExecuteError::NoTime(experiment.variants[index].name.clone()));
         }
         let mut dilation = (SHORTEST_ITERATION_S / predicted_s).max(1.0);
-        if let Some(codec) = experiment.codec.as_ref().filter(|_| plan.codec.is_some()) {
-            let work = self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
-            dilation = dilation.max(needed_dilation(&work, &codec.cost));
+        if needs_measuring(self, index) {
+            dilation = dilation.max(self.needed_dilation(index, experiment, cancel)?);
         }
         let pace = Pace {
             topology: experiment.topology.clone(),
             host: experiment.host,
-            codec: experiment.codec.as_ref().map(|choice| choice.cost),
+            codec: experiment.codec_of(variant).map(|choice| choice.cost),
             durations: experiment.durations.clone(),
             dilation: dilation.ceil(),
         };

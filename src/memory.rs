@@ -96,6 +96,9 @@ impl Footprint {
                 }
                 Work::AllGather { .. } => (ranks * (ranks - 1), stages),
                 Work::Broadcast { .. } => (ranks - 1, stages),
+                // Each rank has something for each other; of an All-Reduce, twice.
+                Work::ReduceScatter { .. } => (ranks * (ranks - 1), stages),
+                Work::AllReduce { .. } => (2 * ranks * (ranks - 1), stages),
                 Work::Transfers { flows, .. } => (flows.len() as u64, 1),
             };
             ends += 2 * transfers * stages;
@@ -112,7 +115,7 @@ impl Footprint {
 pub(crate) fn needed(plan: &Plan, iterations: u32, executor: Executor) -> u64 {
     let spans = |kind: &OpKind| match kind {
         OpKind::Exchange(exchange) => 1 + exchange.sends.len() as u64 + exchange.receives.len() as u64,
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => 1,
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => 1,
     };
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let timeline = ops.map(|op| spans(&op.kind)).sum::<u64>() * u64::from(iterations) * SPAN_BYTES;
@@ -149,7 +152,7 @@ mod tests {
                 match &op.kind {
                     OpKind::Exchange(exchange) => ends += exchange.sends.len() + exchange.receives.len(),
                     OpKind::Encode(batch) => blocks += batch.blocks.len(),
-                    OpKind::Compute(_) | OpKind::Decode(_) => {}
+                    OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) => {}
                 }
             }
             assert_eq!(plan as usize, ends * size_of::<Transfer>() + blocks * size_of::<Block>());

@@ -17,7 +17,10 @@ pub(crate) fn check(
 ) -> Result<(), ExecuteError> {
     let names =
         |experiment: &Experiment| experiment.variants.iter().map(|v| v.name.clone()).collect::<Vec<_>>();
-    let ratio = |experiment: &Experiment| experiment.codec.as_ref().and_then(|choice| choice.ratio);
+    let ratio = |experiment: &Experiment| {
+        let of = |variant| experiment.codec_of(variant).and_then(|choice| choice.ratio);
+        experiment.variants.iter().map(of).collect::<Vec<_>>()
+    };
     let shared = [
         ("name", simulated.name == real.name),
         ("seed", simulated.seed == real.seed),

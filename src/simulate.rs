@@ -1,8 +1,9 @@
 //! Simulates plans under the conditions of an experiment, which may change in the course of a run.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-use zipwire_scenarios::{Conditions, Experiment};
+use zipwire_scenarios::{Conditions, Experiment, Variant};
 use zipwire_schedule::Plan;
 use zipwire_sim::{FrameSizes, SimError, SizeCache, SizeTable};
 use zipwire_traces::Timeline;
@@ -13,8 +14,8 @@ use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 /// What all simulations of an experiment have in common.
 pub(crate) struct Simulator<'a> {
     pub(crate) experiment: &'a Experiment,
-    /// Lengths of frames that are known.
-    pub(crate) sizes: &'a mut SizeTable,
+    /// Lengths of frames that are known, by codec.
+    pub(crate) sizes: &'a mut BTreeMap<String, SizeTable>,
     pub(crate) cache: &'a SizeCache,
     pub(crate) cancel: &'a Cancel,
 }
@@ -23,22 +24,28 @@ impl Simulator<'_> {
     /// Runs a plan of `variant` for iterations that find the same conditions.
     pub(crate) fn run(
         &mut self,
-        variant: &str,
+        variant: &Variant,
         plan: &Plan,
         iterations: Range<u32>,
         conditions: &Conditions,
         trouble: Trouble<'_>,
     ) -> Result<Timeline, ExecuteError> {
         let (experiment, cancel) = (self.experiment, self.cancel);
+        let codec = experiment.codec_of(variant);
+        let ratio = match &variant.codec {
+            Some(own) => own.ratio,
+            None => conditions.ratio,
+        };
         let sizes = match &plan.codec {
-            Some(spec) => match (conditions.ratio, &experiment.payload) {
+            Some(spec) => match (ratio, &experiment.payload) {
                 (Some(ratio), _) => FrameSizes::Ratio(ratio),
                 (None, Some(payload)) => {
                     let proceed = || !cancel.is_cancelled();
-                    if !self.sizes.measure(plan, spec, payload, self.cache, proceed)? {
+                    let sizes = self.sizes.entry(spec.to_string()).or_default();
+                    if !sizes.measure(plan, spec, payload, self.cache, proceed)? {
                         return Err(ExecuteError::Cancelled);
                     }
-                    FrameSizes::Measured(self.sizes)
+                    FrameSizes::Measured(sizes)
                 }
                 (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
             },
@@ -49,7 +56,7 @@ impl Simulator<'_> {
             topology: &conditions.topology,
             model: experiment.model,
             host: experiment.host,
-            codec: experiment.codec.as_ref().map(|choice| choice.cost),
+            codec: codec.map(|choice| choice.cost),
             sizes,
             durations: &experiment.durations,
             iterations,
@@ -59,7 +66,7 @@ impl Simulator<'_> {
         };
         zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
             SimError::Cancelled => ExecuteError::Cancelled,
-            error => ExecuteError::Sim(variant.to_owned(), error),
+            error => ExecuteError::Sim(variant.name.clone(), error),
         })
     }
 }
@@ -77,8 +84,8 @@ impl Prepared<'_> {
         let mut timeline = Timeline::default();
         for phase in experiment.phases() {
             let (plan, conditions) = (&planned[index].plan, experiment.conditions(phase.start));
-            let name = &experiment.variants[index].name;
-            timeline.append(simulator.run(name, plan, phase, &conditions, trouble)?);
+            let variant = &experiment.variants[index];
+            timeline.append(simulator.run(variant, plan, phase, &conditions, trouble)?);
         }
         Ok(timeline)
     }

@@ -2,7 +2,7 @@
 
 use zipwire_codec::{DType, Layout, Spec};
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Choice, SegmentId, Work};
+use zipwire_schedule::{Choice, SegmentId, Work, sum};
 
 /// What slots have room for beyond the prediction, so that frames that are a little longer than the mean still fit.
 const MARGIN: f64 = 1.005;
@@ -11,13 +11,18 @@ const MARGIN: f64 = 1.005;
 pub(crate) fn slot(experiment: &Experiment, variant: &Variant, segment: usize) -> Option<f64> {
     let work = &experiment.job.segments[segment].work;
     let layout = Choice { layout: variant.layout, ..Choice::of(variant.protocol, None) }.layout()?;
-    let (codec, dtype) = (experiment.codec.as_ref()?, dtype(work)?);
+    let (codec, dtype) = (experiment.codec_of(variant)?, dtype(work)?);
     let predicted = match (variant.slot, codec.ratio, &experiment.payload) {
         (Some(slot), ..) => return Some(slot),
         (None, Some(ratio), _) => 1.0 / ratio,
         (None, None, Some(payload)) => {
             let id = SegmentId(u32::try_from(segment).expect("segments are counted in 32 bits"));
-            coded_fraction(&codec.spec, layout, dtype, payload.source(id).as_bytes())
+            let rows = payload.source(id).as_bytes();
+            if work.is_reduction() && dtype == DType::F32 {
+                coded_fraction(&codec.spec, layout, dtype, &widened(rows))
+            } else {
+                coded_fraction(&codec.spec, layout, dtype, rows)
+            }
         }
         (None, None, None) => return None,
     };
@@ -36,11 +41,21 @@ fn coded_fraction(spec: &Spec, layout: Layout, dtype: DType, rows: &[u8]) -> f64
     len.map_or(1.0, |len| (static_len + len) as f64 / rows.len().max(1) as f64)
 }
 
+/// Rows of BF16 values as FP32.
+fn widened(rows: &[u8]) -> Vec<u8> {
+    let count = rows.len() / DType::Bf16.width();
+    let mut values = vec![0.0; count];
+    sum::begin(&mut values, DType::Bf16, &rows[..count * DType::Bf16.width()]);
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
 fn dtype(work: &Work) -> Option<DType> {
     match *work {
-        Work::AllToAll { dtype, .. } | Work::AllGather { dtype, .. } | Work::Broadcast { dtype, .. } => {
-            Some(dtype)
-        }
+        Work::AllToAll { dtype, .. }
+        | Work::AllGather { dtype, .. }
+        | Work::Broadcast { dtype, .. }
+        | Work::ReduceScatter { dtype, .. }
+        | Work::AllReduce { dtype, .. } => Some(dtype),
         Work::Compute { .. } | Work::Transfers { .. } => None,
     }
 }

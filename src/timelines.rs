@@ -32,7 +32,9 @@ fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<Tra
             Work::Compute { .. }
             | Work::AllToAll { .. }
             | Work::AllGather { .. }
-            | Work::Broadcast { .. } => None,
+            | Work::Broadcast { .. }
+            | Work::ReduceScatter { .. }
+            | Work::AllReduce { .. } => None,
         })?;
     let row = |flow: &Flow| TransferRow {
         src: flow.src.0,

@@ -1,8 +1,8 @@
 //! Holds predictions against measurements: the same plans simulated and run on paced links.
 
-use zipwire_engine::threads::{CodecWork, Coding, Pace};
+use zipwire_engine::threads::{Coding, Pace};
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{CodecCost, NetworkModel};
+use zipwire_schedule::{Lane, NetworkModel};
 use zipwire_traces::{Deviation, Metrics, Timeline};
 
 use crate::execute::{Trouble, cores};
@@ -11,7 +11,7 @@ use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
 /// Unpaced iterations in which the codec of this machine is measured. Each op counts with its shortest: in the first one
 /// memory is touched for the first time, and in any of them other work may be in the way of caches and memory.
-pub(crate) const WARM_UPS: u32 = 3;
+const WARM_UPS: u32 = 3;
 
 /// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace. Half
 /// would do on a machine with nothing else to do; a third leaves room for other load.
@@ -122,26 +122,26 @@ pub fn validate(
         }
         needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
         simulated.push((timeline, deadlines, predicted_s));
-        if let (true, Some(codec)) = (variant.protocol.is_coded(), &real.codec) {
+        if needs_measuring(prepared, index) {
             begin(format!("{}: measuring the codec of this machine", variant.name));
-            let work = prepared.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
-            needed = needed.max(needed_dilation(&work, &codec.cost));
+            needed = needed.max(prepared.needed_dilation(index, real, cancel)?);
         }
     }
     let needed = needed.ceil();
     if let Some(asked) = dilation.filter(|&asked| asked < needed) {
         return Err(ExecuteError::Dilation { asked, needed });
     }
-    let pace = Pace {
+    let mut pace = Pace {
         topology: real.topology.clone(),
         host: real.host,
-        codec: real.codec.as_ref().map(|choice| choice.cost),
+        codec: None,
         durations: real.durations.clone(),
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
     let simulated = experiment.variants.iter().zip(simulated).enumerate();
     for (index, (variant, (simulated, deadlines, predicted_s))) in simulated {
+        pace.codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
         // Without faults a run may take whatever time it takes: it is a measurement.
         let deadlines = (!real.faults.is_empty()).then_some(&deadlines);
@@ -176,16 +176,33 @@ fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {
     Metrics::of(timeline, planned.plan.bytes_raw()).iteration_s.mean
 }
 
-/// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its
-/// share of the time that is declared for one of them.
-pub(crate) fn needed_dilation(work: &CodecWork, cost: &CodecCost) -> f64 {
-    let needed = work.calls.iter().map(|((_, coding), call)| {
-        let speed = match coding {
-            Coding::Encode => cost.encode_bytes_per_s,
-            Coding::Decode => cost.decode_bytes_per_s,
-        };
-        let declared_s = cost.launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
-        call.least_s.values().sum::<f64>() / cores() as f64 / declared_s / CODEC_SHARE
-    });
-    needed.fold(1.0, f64::max)
+/// Whether a variant has ops that do real work of which a cost is declared.
+pub(crate) fn needs_measuring(prepared: &Prepared<'_>, index: usize) -> bool {
+    let programs = &prepared.planned(index).plan.programs;
+    programs.iter().flat_map(|program| &program.ops).any(|op| op.kind.lane() == Lane::Codec)
+}
+
+impl Prepared<'_> {
+    /// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its
+    /// share of the time that `real` declares for one of them.
+    pub(crate) fn needed_dilation(
+        &self,
+        index: usize,
+        real: &Experiment,
+        cancel: &Cancel,
+    ) -> Result<f64, ExecuteError> {
+        let work = self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
+        let codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
+        let codec = || codec.expect("what codes has a codec");
+        let needed = work.calls.iter().map(|((_, coding), call)| {
+            let (launch_s, speed) = match coding {
+                Coding::Encode => (codec().launch_s, codec().encode_bytes_per_s),
+                Coding::Decode => (codec().launch_s, codec().decode_bytes_per_s),
+                Coding::Reduce => (real.host.launch_s, real.host.reduce_bytes_per_s),
+            };
+            let declared_s = launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
+            call.least_s.values().sum::<f64>() / cores() as f64 / declared_s / CODEC_SHARE
+        });
+        Ok(needed.fold(1.0, f64::max))
+    }
 }

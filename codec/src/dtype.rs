@@ -1,7 +1,7 @@
 //! Types of values, by their names in safetensors files.
 
 /// Type of the values of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DType {
     /// 1 sign, 8 exponent, 7 mantissa bits.
     Bf16,

@@ -3,13 +3,14 @@
 //! Derived from the program alone: a chunk is filled by the compute op that writes its region, or before the
 //! iteration when nothing in the program does; a received chunk is checked before an op overwrites it, or after the
 //! iteration when nothing does. A rank fills only what it contributes itself, once, however many peers it goes to; what
-//! it hands on is what it received, so every receiver checks the whole path back to the origin. So a new protocol or
+//! it hands on is what it received, so every receiver checks the whole path back to the origin. What a rank adds up is checked
+//! like what it receives, against the contributions of all origins in the order of the sum. So a new protocol or
 //! form is verified without new code.
 
 use std::collections::HashMap;
 
 use zipwire_schedule::OpId;
-use zipwire_schedule::plan::{self, Batch, Exchange, OpKind, Program, Region};
+use zipwire_schedule::plan::{self, Batch, Exchange, Op, OpKind, Program, Region};
 use zipwire_traces::ChunkId;
 
 /// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
@@ -29,11 +30,11 @@ pub(crate) struct Chunks {
     pub(crate) filled_before: Vec<Chunk>,
     /// To fill when a compute op runs.
     pub(crate) filled_by: HashMap<OpId, Vec<Chunk>>,
-    /// To check before an op overwrites them.
+    /// To check before an op overwrites them: what was received, and sums.
     pub(crate) checked_before: HashMap<OpId, Vec<Chunk>>,
     /// To check after the iteration.
     pub(crate) checked_at_end: Vec<Chunk>,
-    /// To poison before each iteration: all that peers or the codec fill.
+    /// To poison before each iteration: all that peers, the codec or sums fill.
     pub(crate) poisoned: Vec<Region>,
 }
 
@@ -52,6 +53,8 @@ impl Chunks {
                 let producer = (0..op.id.index()).rev().find(|&earlier| touches(earlier, &region));
                 let filled = match producer.map(|index| &program.ops[index]) {
                     None => &mut chunks.filled_before,
+                    // A sum of this rank, checked as one; so is its value.
+                    Some(Op { kind: OpKind::Reduce(_), .. }) if chunk.id.chunk.sum.is_some() => continue,
                     Some(producer) => {
                         let computed = matches!(producer.kind, OpKind::Compute(_));
                         assert!(
@@ -96,16 +99,23 @@ fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
         OpKind::Exchange(Exchange { sends, .. }) => {
             sends.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
         }
+        OpKind::Reduce(reduce) => {
+            let terms = reduce.additions.iter().flat_map(|addition| &addition.terms);
+            terms.map(|term| (term.chunk, term.values)).collect()
+        }
         OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
     }
 }
 
-/// Values that an op gives to the model, and where it puts them.
+/// Values that an op gives to the model or to a later op, and where it puts them.
 fn received(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
     match kind {
         OpKind::Decode(batch) => values(batch),
         OpKind::Exchange(Exchange { receives, .. }) => {
             receives.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
+        }
+        OpKind::Reduce(reduce) => {
+            reduce.additions.iter().map(|addition| (addition.chunk, addition.values)).collect()
         }
         OpKind::Compute(_) | OpKind::Encode(_) => Vec::new(),
     }

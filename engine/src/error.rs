@@ -34,6 +34,15 @@ pub enum EngineError {
         /// What the exchange carries.
         stage: Stage,
     },
+    /// Sums have no kernels.
+    #[error(
+        "segment {segment} adds values up, for which there are no GPU kernels yet\n\
+         hint: `sim` and `threads` run Reduce-Scatters and All-Reduces"
+    )]
+    Reduction {
+        /// The segment.
+        segment: u32,
+    },
     /// Faults have times of the cluster.
     #[error(
         "faults happen in the time of the cluster, which the streams of GPUs do not keep\n\

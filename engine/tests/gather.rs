@@ -91,7 +91,11 @@ fn failure(
             OpKind::Exchange(exchange) if matches!(exchange.stage.name(), "raw" | "dynamic") => {
                 Some(exchange)
             }
-            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => None,
+            OpKind::Exchange(_)
+            | OpKind::Compute(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_) => None,
         });
     change(exchanges.collect::<Vec<_>>().remove(nth));
     let error = run_plan(&plan).unwrap_err();

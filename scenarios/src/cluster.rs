@@ -40,6 +40,7 @@ const KEYS: &[&str] = &[
     "launch",
     "host_sync",
     "compute_slowdown",
+    "reduce",
     "links",
     "model",
 ];
@@ -99,7 +100,10 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
     let time = |key| table.get(key).map_or(Ok(0.0), |field| field.time());
     let compute_slowdown =
         table.get("compute_slowdown").map_or(Ok(Slowdown::default()), |field| slowdown::read(&field))?;
-    let host = HostCost { launch_s: time("launch")?, sync_s: time("host_sync")?, compute_slowdown };
+    let reduce_bytes_per_s =
+        table.get("reduce").map_or(Ok(HostCost::REDUCE_BYTES_PER_S), |field| field.bandwidth())?;
+    let (launch_s, sync_s) = (time("launch")?, time("host_sync")?);
+    let host = HostCost { launch_s, sync_s, compute_slowdown, reduce_bytes_per_s };
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -139,6 +143,7 @@ pub(crate) fn schema() -> Schema {
         optional("model", "how the rates of transfers follow from the links that they share; `max-min` by default", names(NetworkModel::ALL.map(NetworkModel::name))),
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
+        optional("reduce", "bytes per second that a GPU reads where it adds values up; `400 GB/s` by default", bandwidth()),
         optional("compute_slowdown", "how many times as long compute takes while other lanes of its rank are busy; 1 by default", slowdown::schema()),
     ];
     // With a preset or a file, only what they leave open is needed, and that is not in the scenario.

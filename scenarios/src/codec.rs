@@ -13,7 +13,7 @@ use crate::reader::Field;
 use crate::schema::{Schema, bandwidth, names, needed, number, one_of, optional, pattern, table, time};
 
 /// A codec, its declared cost and, if stated, its ratio.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CodecChoice {
     /// The codec, for real runs and for sizes.
     pub spec: Spec,

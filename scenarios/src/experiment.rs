@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use serde_json::{Value, json};
+use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Slack, Topology};
 use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
-use crate::compute::Compute;
 use crate::document::{Document, Place};
 use crate::drift::{self, Conditions, Drift};
 use crate::error::Result;
@@ -16,13 +16,13 @@ use crate::files::Files;
 use crate::payload::{self, Rowset};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::schema::{Schema, integer, needed, optional, table};
+use crate::schema::{Condition, Rule, Schema, integer, names, needed, optional, table};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
 use crate::variant::{self, Placed, Variant};
 use crate::workload::{self, Kind, Workload};
-use crate::{cluster, fault, set, sweep, tree};
+use crate::{cluster, compute, fault, set, sweep, tree};
 
 /// Everything that executors and reports need; nothing in it is left to look up.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Experiment {
     pub model: NetworkModel,
     /// The cluster's host costs.
     pub host: HostCost,
-    /// The codec of the coded variants; always there if a variant is coded.
+    /// The codec of coded variants that have none of their own ([`codec_of`](Self::codec_of)).
     pub codec: Option<CodecChoice>,
     /// What an iteration does.
     pub job: Job,
@@ -129,7 +129,7 @@ pub(crate) fn parse(
 pub(crate) struct Resolved {
     experiment: Experiment,
     rows: Option<Rowset>,
-    communicates: Vec<bool>,
+    tensors: Vec<Option<usize>>,
 }
 
 /// Resolves a tree without a sweep.
@@ -172,7 +172,6 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let drifts =
         table.get("drift").map(|field| drift::read(&field, iterations, &topology, ratio)).transpose()?;
 
-    let communicates = workload.communicates();
     let experiment = Experiment {
         name,
         description: source.description(),
@@ -191,18 +190,18 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         drifts: drifts.unwrap_or_default(),
         points_left_out: 0,
     };
-    Ok(Resolved { experiment, rows: workload.rows, communicates })
+    Ok(Resolved { experiment, rows: workload.rows, tensors: workload.tensors })
 }
 
 impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
-        let Self { mut experiment, rows, communicates } = self;
+        let Self { mut experiment, rows, tensors } = self;
         let (seed, is_coded) = (experiment.seed, Variant::is_coded);
         experiment.payload = match rows {
-            Some(rows) => Some(rows.into_payload(&communicates, seed, files)),
+            Some(rows) => Some(rows.into_payload(&tensors, seed, files)),
             None if experiment.variants.iter().any(is_coded) => None,
-            None => Some(payload::noise(communicates.len(), seed, files)),
+            None => Some(payload::noise(tensors.len(), seed, files)),
         };
         experiment
     }
@@ -234,7 +233,7 @@ fn root_schema() -> Schema {
         optional("iterations", "iterations, one after the other; 1 by default", integer(1..=ITERATION_LIMIT)),
         needed("cluster", "the hardware: equal nodes of equal GPUs", cluster::schema()),
         needed("workload", "what an iteration does", workload::schema()),
-        optional("compute", "how long the model computes; workload kind `moe` only", Compute::schema()),
+        optional("compute", "how long the model computes; workloads with a model only", compute::schema()),
         optional("codec", "codec of the coded variants and its cost", codec::schema()),
         optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
         optional("fault", "what goes wrong; nothing by default", fault::schema()),
@@ -242,7 +241,18 @@ fn root_schema() -> Schema {
         optional("drift", "what becomes different in the course of the run; simulations only", drift::schema()),
         optional(sweep::KEY, "paths, as `--set` takes them, and the values of each: `zipwire run` runs the cross product", sweep::schema()),
     ];
-    table(KEYS, keys)
+    // What `[compute]` may say, and whether it must be there, depends on the workload.
+    Kind::ALL.into_iter().fold(table(KEYS, keys), |table, kind| {
+        let is_kind = || Condition::Is("workload", Schema::with_key("kind", &names([kind.name()])));
+        let table = match kind.compute_schema() {
+            Some(schema) => table.when(is_kind(), Rule::Fits("compute", schema)),
+            None => table.when(is_kind(), Rule::Refuses(&["compute"])),
+        };
+        match kind.needed_compute() {
+            Some(_) => table.when(is_kind(), Rule::Needs(&["compute"])),
+            None => table,
+        }
+    })
 }
 
 fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
@@ -258,38 +268,54 @@ fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
     Ok(iterations)
 }
 
-/// `[compute]`, no time without it.
-fn compute(table: &Reader<'_>, kind: Kind) -> Result<Compute> {
-    let Some(field) = table.get("compute") else { return Ok(Compute::default()) };
-    if kind != Kind::Moe {
-        table.refuse("compute", "only workload kind `moe` computes")?;
+/// `[compute]`, if there is one, for kinds that know what to do with it.
+fn compute<'a>(table: &Reader<'a>, kind: Kind) -> Result<Option<Field<'a>>> {
+    if kind.compute_schema().is_none() {
+        table.refuse("compute", "the workload has no model that computes")?;
     }
-    Compute::read(&field)
+    match kind.needed_compute() {
+        Some(example) => table.need("compute", example).map(Some),
+        None => Ok(table.get("compute")),
+    }
 }
 
 /// Coded variants need a codec that knows the values, and something that says how well it does.
 fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, workload: &Workload) -> Result<()> {
-    let Some(first) = variants.iter().find(|placed| placed.variant.is_coded()) else {
-        return Ok(());
-    };
-    let Some((choice, header)) = codec else {
-        let protocol = first.variant.protocol.name();
-        return Err(Problem::NoCodec { protocol }.at(first.protocol.clone()));
-    };
-    if !choice.spec.codec().supports(workload.dtype) {
-        let (codec, dtype) = (choice.spec.to_string(), workload.dtype.name());
+    // Arms are checked as the variants that they are.
+    let fixed = variants.iter().filter(|placed| !placed.variant.is_adaptive());
+    let coded = fixed.filter(|placed| placed.variant.is_coded());
+    coded.into_iter().try_for_each(|placed| {
+        let own = placed.variant.codec.as_ref().zip(placed.codec.as_ref());
+        let Some((choice, header)) = own.or(codec.map(|(choice, header)| (choice, header))) else {
+            let protocol = placed.variant.protocol.name();
+            return Err(Problem::NoCodec { protocol }.at(placed.protocol.clone()));
+        };
+        check_codec(choice, header, placed, workload)
+    })
+}
+
+fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &Workload) -> Result<()> {
+    if let Some(dtype) = workload.dtypes.iter().find(|dtype| !choice.spec.codec().supports(**dtype)) {
+        let (codec, dtype) = (choice.spec.to_string(), dtype.name());
         return Err(Problem::CodecType { codec, dtype }
             .at(header.clone())
-            .with(first.protocol.clone(), "used here"));
+            .with(user.protocol.clone(), "used here"));
     }
     if workload.rows.is_none() && choice.ratio.is_none() {
-        let (codec, dtype) = (choice.spec.to_string(), workload.dtype.name());
+        // A payload is possible only if all values are BF16: name those that are not.
+        let other = workload.dtypes.iter().find(|dtype| **dtype != DType::Bf16);
+        let (codec, dtype) = (choice.spec.to_string(), other.unwrap_or(&DType::Bf16).name());
         return Err(Problem::NoPayload { codec, dtype }.at(header.clone()));
     }
     Ok(())
 }
 
 impl Experiment {
+    /// The codec of a variant and its cost: its own, or else that of the scenario.
+    pub fn codec_of<'a>(&'a self, variant: &'a Variant) -> Option<&'a CodecChoice> {
+        variant.codec.as_ref().or(self.codec.as_ref())
+    }
+
     /// Keeps only the variants of these names, in the scenario's order. No names keep all.
     ///
     /// # Errors
@@ -328,11 +354,11 @@ impl Experiment {
         drift::phases(&self.drifts, self.iterations)
     }
 
-    /// The largest ratio that is stated for any iteration.
-    pub fn largest_ratio(&self) -> Option<f64> {
-        let stated = self.codec.as_ref().and_then(|choice| choice.ratio);
-        let all = stated.into_iter().chain(self.drifts.iter().filter_map(|drift| drift.ratio));
-        all.reduce(f64::max)
+    /// The largest ratio that is stated for a variant in any iteration: drift is that of the scenario's codec.
+    pub fn largest_ratio(&self, variant: &Variant) -> Option<f64> {
+        let stated = self.codec_of(variant).and_then(|choice| choice.ratio);
+        let drifts = self.drifts.iter().filter(|_| variant.codec.is_none());
+        stated.into_iter().chain(drifts.filter_map(|drift| drift.ratio)).reduce(f64::max)
     }
 
     /// What each communication segment moves in one iteration.

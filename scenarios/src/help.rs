@@ -38,6 +38,7 @@ impl Problem {
                 "1 to 100 letters, digits, `-`, `_` and `.`, with a letter or digit first: it names output files"
                     .to_owned(),
             ),
+            Self::ArmCodecs { .. } => Some("a plan has one codec: choose arms that share theirs".to_owned()),
             Self::DuplicateVariant { .. } => Some("give each variant a name of its own".to_owned()),
             Self::UnknownLink { nearest, kinds, edges, .. } if kinds.is_empty() => {
                 Some(format!("{}there are {}", meant(nearest.as_deref()), shortened_names(edges)))
@@ -96,13 +97,20 @@ impl Problem {
             Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoForms { path } => Some(format!("leave `{path}` out")),
-            Self::FixedOrder { path, .. } => {
-                Some(format!("leave `{path}` out, or set `form = \"{}\"`", Form::Grouped.name()))
+            Self::FixedOrder { path, form } => {
+                let adds_up = Form::OF_REDUCTION.iter().any(|other| other.name() == *form);
+                let free = if adds_up { Form::AllToAll } else { Form::Grouped };
+                Some(format!("leave `{path}` out, or set `form = \"{}\"`", free.name()))
             }
             Self::PaddedValues { .. } => Some(format!(
                 "set `form = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
                 Form::Exact.name(),
                 list(Protocol::ALL.iter().filter(|protocol| protocol.is_coded()).map(|protocol| protocol.name()))
+            )),
+            Self::CodedSums { .. } => Some(format!(
+                "set `form = \"{}\"`, which is the default of protocols with frames, or `protocol = \"{}\"`",
+                Form::AllToAll.name(),
+                Protocol::Native.name()
             )),
             Self::Codec(error) => hint(&error.to_string()),
             Self::Recording(error) => hint(&error.to_string()),

@@ -20,7 +20,7 @@
 //!
 //! The way through the crate: [`Source`] is the text; `tree` parses it and keeps where everything was written;
 //! `set` applies `--set` and `--real-set` to the tree; `reader` gives typed values out of it and knows the limits of each; the
-//! modules named after tables (`cluster`, `model`, `routing`, `workload`, `codec`, `variant`) resolve them, and
+//! modules named after tables (`cluster`, `compute`, `model`, `routing`, `workload`, `codec`, `variant`) resolve them, and
 //! [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`] points at the text that is wrong. Each of these modules also
 //! describes what it reads; [`schema()`] is all of that as a JSON Schema.
 //!

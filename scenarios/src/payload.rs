@@ -13,7 +13,7 @@ use crate::schema::{Condition, Rule, Schema, names, number, one_of, optional, st
 
 /// Where the rows of the communication segments come from.
 pub(crate) enum Rowset {
-    /// Recorded rows, one source per segment in their order.
+    /// Recorded rows, by position of their tensor.
     Recorded(Vec<Arc<Rows>>),
     /// Normally distributed values, drawn when everything else is known to be right.
     Gaussian { std: f64 },
@@ -30,42 +30,47 @@ const SOURCES: &[&str] = &["file", "gaussian"];
 const STD_LIMITS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
 impl Rowset {
-    /// Reads `payload` with one of `keys` naming the tensor of each communication segment; `keys` are among
-    /// `valid`, with `file` and `gaussian`.
+    /// Reads `payload`, in which a file needs `tensors`, the keys that name what calls carry; they are among `valid`, with
+    /// `file` and `gaussian`. `dtypes` are those of the values that travel.
     pub(crate) fn read(
         field: &Field<'_>,
         valid: &'static [&'static str],
         tensors: &[&'static str],
-        dtype: DType,
+        dtypes: &[DType],
         files: &Files,
     ) -> Result<Self> {
         let table = match field.as_string() {
             Some(_) => field.choice("payload", &[NOISE], |name| name).map(|_| None),
             None => field.table(valid).map(Some),
         }?;
-        if dtype != DType::Bf16 {
+        if let Some(dtype) = dtypes.iter().find(|dtype| **dtype != DType::Bf16) {
             return Err(field.error(Problem::PayloadType { dtype: dtype.name() }));
         }
         let Some(table) = table else { return Ok(Self::Noise) };
         let (source, value) = table.one_of(SOURCES)?;
+        let is_tensor = |key: &&&str| !SOURCES.contains(key);
         if source == "file" {
+            for &key in valid.iter().filter(is_tensor).filter(|key| !tensors.contains(key)) {
+                table.refuse(key, "no call of the workload carries it")?;
+            }
             return Self::recorded(&table, &value, tensors, files);
         }
-        for &key in tensors {
+        for &key in valid.iter().filter(is_tensor) {
             table.refuse(key, "the payload is drawn, not read from a file")?;
         }
         Ok(Self::Gaussian { std: value.number(STD_LIMITS)? })
     }
 
-    /// What [`read`](Self::read) reads for the same `valid` and `tensors`.
-    pub(crate) fn schema(valid: &[&'static str], tensors: &'static [&'static str]) -> Schema {
+    /// What [`read`](Self::read) reads for the same `valid`, of which a file always needs `tensors`.
+    pub(crate) fn schema(valid: &'static [&'static str], tensors: &'static [&'static str]) -> Schema {
         let tensor = |&key| optional(key, "name of the tensor whose rows the call carries", string());
         #[rustfmt::skip]
         let keys = [
             optional("file", "a safetensors file of BF16 values", string()),
             optional("gaussian", "standard deviation of values that are drawn", number(STD_LIMITS)),
         ];
-        let table = table(valid, keys.into_iter().chain(tensors.iter().map(tensor)))
+        let all = valid.iter().filter(|key| !SOURCES.contains(key));
+        let table = table(valid, keys.into_iter().chain(all.map(tensor)))
             .with_one_of(SOURCES)
             .when(Condition::Has("file"), Rule::Needs(tensors))
             .when(Condition::Has("gaussian"), Rule::Refuses(tensors));
@@ -96,18 +101,15 @@ impl Rowset {
         Ok(Self::Recorded(tensors.iter().map(read).collect::<Result<_>>()?))
     }
 
-    /// One source per segment of the job; segments that do not communicate get one that is never used.
-    pub(crate) fn into_payload(self, communicates: &[bool], seed: u64, files: &Files) -> Payload {
+    /// One source per segment of the job, which carries the tensor of that position; segments that do not communicate get
+    /// one that is never used.
+    pub(crate) fn into_payload(self, tensors: &[Option<usize>], seed: u64, files: &Files) -> Payload {
         let sources = match self {
             Self::Recorded(rows) => {
-                let mut calls = rows.iter();
-                let unused = rows.first().expect("a workload communicates");
-                let next =
-                    |&yes: &bool| if yes { calls.next().expect("one source per call") } else { unused };
-                communicates.iter().map(next).map(Arc::clone).collect()
+                tensors.iter().map(|tensor| Arc::clone(&rows[tensor.unwrap_or(0)])).collect()
             }
-            Self::Gaussian { std } => shared(&files.gaussian(std, seed), communicates.len()),
-            Self::Noise => shared(&files.noise(seed), communicates.len()),
+            Self::Gaussian { std } => shared(&files.gaussian(std, seed), tensors.len()),
+            Self::Noise => shared(&files.noise(seed), tensors.len()),
         };
         Payload::new(seed, sources)
     }

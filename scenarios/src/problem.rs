@@ -388,6 +388,12 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
+    /// Arms with different codecs.
+    #[error("the arms of variant `{name}` have different codecs")]
+    ArmCodecs {
+        /// The adaptive variant.
+        name: String,
+    },
     /// Nothing to measure a compression ratio on.
     #[error("the compression ratio of codec `{codec}` is unknown: the workload has no payload")]
     NoPayload {
@@ -425,6 +431,14 @@ pub enum Problem {
     /// Padding for a protocol without frames.
     #[error("form `{form}` pads frames, and protocol `{protocol}` has none")]
     PaddedValues {
+        /// The form.
+        form: &'static str,
+        /// The protocol.
+        protocol: &'static str,
+    },
+    /// Sums on the way for a protocol with frames.
+    #[error("form `{form}` adds up on the way, and frames of protocol `{protocol}` are decoded at their end")]
+    CodedSums {
         /// The form.
         form: &'static str,
         /// The protocol.

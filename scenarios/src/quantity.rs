@@ -1,4 +1,4 @@
-//! Numbers with units: `25 GB/s`, `5 us`, `16 MiB`.
+//! Numbers with units: `25 GB/s`, `5 us`, `16 MiB`, `60 TFLOP/s`.
 
 /// What a quantity measures, and so which units it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub enum Dimension {
     Time,
     /// Bytes.
     Bytes,
+    /// Floating-point operations per second.
+    ComputeRate,
 }
 
 /// Value in the base unit = number x `multiply` / `divide`; both are exact, so that one rounding remains.
@@ -64,6 +66,9 @@ const BYTES: &[Unit] = &[
     unit("TiB", TIB, 1.0),
 ];
 
+const COMPUTE_RATE: &[Unit] =
+    &[unit("GFLOP/s", 1e9, 1.0), unit("TFLOP/s", 1e12, 1.0), unit("PFLOP/s", 1e15, 1.0)];
+
 impl Dimension {
     /// Name with an article, for messages.
     pub fn name(self) -> &'static str {
@@ -71,6 +76,7 @@ impl Dimension {
             Self::Bandwidth => "a bandwidth",
             Self::Time => "a time",
             Self::Bytes => "a number of bytes",
+            Self::ComputeRate => "a number of operations per second",
         }
     }
 
@@ -80,6 +86,7 @@ impl Dimension {
             Self::Bandwidth => "25 GB/s",
             Self::Time => "5 us",
             Self::Bytes => "16 MiB",
+            Self::ComputeRate => "60 TFLOP/s",
         }
     }
 
@@ -89,7 +96,7 @@ impl Dimension {
         self.table().iter().map(|unit| unit.name).filter(|&name| name != "\u{3bc}s")
     }
 
-    /// The value of a text in the base unit (bytes per second, seconds, bytes); `None` if it is no quantity. It may be
+    /// The value of a text in the base unit (bytes per second, seconds, bytes, operations per second); `None` if it is no quantity. It may be
     /// negative or infinite.
     pub fn parse(self, text: &str) -> Option<f64> {
         parse(text, self).ok()
@@ -107,6 +114,7 @@ impl Dimension {
             Self::Bandwidth => BANDWIDTH,
             Self::Time => TIME,
             Self::Bytes => BYTES,
+            Self::ComputeRate => COMPUTE_RATE,
         }
     }
 }
@@ -119,7 +127,7 @@ pub(crate) enum NotQuantity {
     UnknownUnit(String),
 }
 
-/// The value in the base unit (bytes per second, seconds, bytes). The sign and the range are the caller's
+/// The value in the base unit (bytes per second, seconds, bytes, operations per second). The sign and the range are the caller's
 /// matter; the value may be infinite.
 pub(crate) fn parse(text: &str, dimension: Dimension) -> Result<f64, NotQuantity> {
     let text = text.trim();
@@ -174,11 +182,16 @@ mod tests {
         let bytes = |text| parse(text, Dimension::Bytes).unwrap();
         assert_eq!(bytes("16 MiB"), 16_777_216.0);
         assert_eq!(bytes("1.5 KB"), 1500.0);
+        let rate = |text| parse(text, Dimension::ComputeRate).unwrap();
+        assert_eq!(rate("60 TFLOP/s"), 6e13);
+        assert_eq!(rate("989.5 TFLOP/s"), 9.895e14);
+        assert_eq!(rate("2PFLOP/s"), 2e15);
+        assert_eq!(rate("500 GFLOP/s"), 5e11);
     }
 
     #[test]
     fn units_are_unique_and_read_back() {
-        for dimension in [Dimension::Bandwidth, Dimension::Time, Dimension::Bytes] {
+        for dimension in [Dimension::Bandwidth, Dimension::Time, Dimension::Bytes, Dimension::ComputeRate] {
             let names: Vec<&str> = dimension.units().collect();
             for (index, name) in names.iter().enumerate() {
                 assert!(parse(&format!("3 {name}"), dimension).unwrap() > 0.0);

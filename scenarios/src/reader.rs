@@ -32,6 +32,8 @@ const TIME_LIMIT_S: f64 = 1e6;
 const BANDWIDTH_LIMITS: RangeInclusive<f64> = 1.0..=1e18;
 /// Most bytes of a transfer, or of a rank in one call, 1 TiB: sums over all ranks and flows then fit 64 bits.
 pub(crate) const BYTES_LIMIT: u64 = 1 << 40;
+/// From a billion operations per second to a trillion times as many.
+const COMPUTE_RATE_LIMITS: RangeInclusive<f64> = 1e9..=1e21;
 /// Longest name that becomes part of a file name.
 const NAME_LIMIT: usize = 100;
 
@@ -181,6 +183,15 @@ impl<'a> Field<'a> {
             return Ok(value);
         }
         self.out_of_range(&self.string()?, "from 1 B/s to 1e6 TB/s".to_owned())
+    }
+
+    /// Floating-point operations per second.
+    pub(crate) fn compute_rate(&self) -> Result<f64> {
+        let value = self.quantity(Dimension::ComputeRate)?;
+        if COMPUTE_RATE_LIMITS.contains(&value) {
+            return Ok(value);
+        }
+        self.out_of_range(&self.string()?, "from 1 GFLOP/s to 1e6 PFLOP/s".to_owned())
     }
 
     /// Seconds.

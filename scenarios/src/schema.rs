@@ -38,12 +38,14 @@ pub(crate) enum Condition {
 }
 
 /// What a rule of a table says.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Rule {
     /// These keys must be there.
     Needs(&'static [&'static str]),
     /// These keys must not be there.
     Refuses(&'static [&'static str]),
+    /// The key, if it is there, fits.
+    Fits(&'static str, Schema),
 }
 
 /// A key that must be there.
@@ -108,6 +110,11 @@ pub(crate) fn time() -> Schema {
 /// Bytes per second.
 pub(crate) fn bandwidth() -> Schema {
     quantity(Dimension::Bandwidth)
+}
+
+/// Floating-point operations per second.
+pub(crate) fn compute_rate() -> Schema {
+    quantity(Dimension::ComputeRate)
 }
 
 /// Bytes.
@@ -198,28 +205,43 @@ impl Schema {
     /// A table of which exactly one of these keys is there.
     pub(crate) fn with_one_of(mut self, keys: &[&'static str]) -> Self {
         keys.iter().for_each(|key| self.expect_key(key));
-        self.0["oneOf"] = keys.iter().map(|key| json!({ "required": [key] })).collect();
+        let choices: Value = keys.iter().map(|key| json!({ "required": [key] })).collect();
+        if self.0.get("oneOf").is_some() {
+            self.require(json!({ "oneOf": choices }));
+        } else {
+            self.0["oneOf"] = choices;
+        }
         self
     }
 
     /// A table with a rule about its keys.
     pub(crate) fn when(mut self, condition: Condition, rule: Rule) -> Self {
         let condition = self.condition(condition);
-        let (Rule::Needs(keys) | Rule::Refuses(keys)) = rule;
-        keys.iter().for_each(|key| self.expect_key(key));
         let rule = match rule {
-            Rule::Needs(keys) => json!({ "required": keys }),
+            Rule::Needs(keys) => {
+                keys.iter().for_each(|key| self.expect_key(key));
+                json!({ "required": keys })
+            }
             Rule::Refuses(keys) => {
+                keys.iter().for_each(|key| self.expect_key(key));
                 let refused = keys.iter().map(|&key| (key.to_owned(), Value::Bool(false)));
                 json!({ "properties": refused.collect::<Map<_, _>>() })
             }
+            Rule::Fits(key, schema) => {
+                self.expect_key(key);
+                json!({ "properties": { key: schema.0 } })
+            }
         };
-        let rule = json!({ "if": condition, "then": rule });
+        self.require(json!({ "if": condition, "then": rule }));
+        self
+    }
+
+    /// Adds something else that must hold.
+    fn require(&mut self, rule: Value) {
         match self.0.get_mut("allOf").and_then(Value::as_array_mut) {
             Some(rules) => rules.push(rule),
             None => self.0["allOf"] = json!([rule]),
         }
-        self
     }
 
     fn condition(&self, condition: Condition) -> Value {

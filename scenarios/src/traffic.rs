@@ -29,7 +29,7 @@ impl Traffic {
     fn of_work(segment: &Arc<str>, work: &Work, ranks: u32) -> Option<Self> {
         let zeros = vec![0; ranks as usize];
         let mut traffic =
-            Self { segment: Arc::clone(segment), sent: zeros.clone(), received: zeros, transfers: 0 };
+            Self { segment: Arc::clone(segment), sent: zeros.clone(), received: zeros.clone(), transfers: 0 };
         match work {
             Work::Compute { .. } => return None,
             Work::AllToAll { bytes, .. } => {
@@ -43,6 +43,16 @@ impl Traffic {
                 bytes.iter().enumerate().for_each(|(src, &bytes)| traffic.add_to_all(src, bytes));
             }
             &Work::Broadcast { bytes, root, .. } => traffic.add_to_all(root.index(), bytes),
+            Work::ReduceScatter { .. } | Work::AllReduce { .. } => {
+                for (shard, &bytes) in work.shards(ranks).iter().enumerate() {
+                    (0..zeros.len())
+                        .filter(|&src| src != shard)
+                        .for_each(|src| traffic.add(src, shard, bytes));
+                    if matches!(work, Work::AllReduce { .. }) {
+                        traffic.add_to_all(shard, bytes);
+                    }
+                }
+            }
             Work::Transfers { flows, .. } => {
                 for flow in flows {
                     traffic.add(flow.src.index(), flow.dst.index(), flow.bytes);

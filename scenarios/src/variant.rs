@@ -3,6 +3,7 @@
 use zipwire_codec::Layout;
 use zipwire_schedule::{Form, Job, Order, Protocol, Selection, Work};
 
+use crate::codec::{self, CodecChoice};
 use crate::document::Place;
 use crate::error::Result;
 use crate::problem::Problem;
@@ -33,6 +34,8 @@ pub struct Variant {
     pub chunks: u32,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
     pub slot: Option<f64>,
+    /// Its codec; `None` is that of the scenario.
+    pub codec: Option<CodecChoice>,
     /// The variants between which it chooses for each call and iteration, at least two, none of them adaptive; none if it always
     /// does the same. The rest of an adaptive variant is that of its first arm.
     pub arms: Vec<Variant>,
@@ -78,6 +81,8 @@ impl Compress {
 pub(crate) struct Placed {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
+    /// The header of its own codec.
+    pub(crate) codec: Option<Place>,
     /// Names of the arms, and where they stand.
     arms: Vec<(String, Place)>,
 }
@@ -93,15 +98,16 @@ const KEYS: &[&str] = &[
     "raw_below",
     "chunks",
     "slot",
+    "codec",
     "arms",
 ];
 
 /// Keys that only fixed variants have.
-const FIXED_KEYS: [&str; 8] =
-    ["form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot"];
+const FIXED_KEYS: [&str; 9] =
+    ["form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot", "codec"];
 
 /// Keys that say what a codec does with a call.
-const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "chunks"];
+const CODING_KEYS: [&str; 4] = ["compress", "raw_below", "chunks", "codec"];
 
 /// Most parts of a call.
 const CHUNK_LIMIT: u32 = 64;
@@ -157,7 +163,12 @@ fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
             placed.variant.arms.push(arm.clone());
         }
         let (name, arms) = (placed.variant.name.clone(), std::mem::take(&mut placed.variant.arms));
-        placed.variant = Variant { name, arms: arms.clone(), ..arms[0].clone() };
+        let mut coded = arms.iter().filter(|arm| arm.protocol.is_coded());
+        let codec = coded.next().and_then(|arm| arm.codec.clone());
+        if coded.any(|arm| arm.codec != codec) {
+            return Err(Problem::ArmCodecs { name }.at(placed.protocol.clone()));
+        }
+        placed.variant = Variant { name, codec, arms: arms.clone(), ..arms[0].clone() };
     }
     Ok(())
 }
@@ -185,6 +196,7 @@ pub(crate) fn default() -> Variant {
         selection: Selection::default(),
         chunks: 1,
         slot: None,
+        codec: None,
         arms: Vec::new(),
     }
 }
@@ -202,7 +214,8 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
         }
         let arms = read_arms(&table.need("arms", "[\"native\", \"static-first\"]")?)?;
         let variant = Variant { name: name.name()?, ..default() };
-        return Ok((Placed { variant, protocol: field.place(), arms }, name.place()));
+        let placed = Placed { variant, protocol: field.place(), codec: None, arms };
+        return Ok((placed, name.place()));
     }
     table.refuse("arms", "only `adaptive` variants have arms")?;
     let protocol = match &protocol_field {
@@ -248,9 +261,12 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let selection = read_selection(&table, gpus_per_node)?;
     let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
+    let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
+    let arms = Vec::new();
     let variant =
-        Variant { name, protocol, form, layout, order, window, selection, chunks, slot, arms: Vec::new() };
-    Ok((Placed { variant, protocol: blamed.place(), arms: Vec::new() }, name_field.place()))
+        Variant { name, protocol, form, layout, order, window, selection, chunks, slot, codec, arms };
+    let placed = Placed { variant, protocol: blamed.place(), codec: header, arms: Vec::new() };
+    Ok((placed, name_field.place()))
 }
 
 fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
@@ -271,12 +287,13 @@ pub(crate) fn schema() -> Schema {
     let keys = [
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
         optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
-        optional("form", "how the blocks of an All-Gather or a broadcast travel; `exact` or `tree` by default", names(Form::ALL.map(Form::name))),
+        optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default", names(Form::ALL.map(Form::name))),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
         optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
         optional("chunks", "in how many parts a call is coded, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
+        optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
         optional("arms", "names of the variants between which an `adaptive` one chooses", array(string()).at_least(2).at_most(ARM_LIMIT)),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
@@ -301,21 +318,29 @@ pub(crate) fn schema() -> Schema {
 
 /// The form, if the workload's calls have several and one is named. Refuses what the form makes meaningless.
 fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option<Form>> {
-    let forms = job.segments.iter().map(|segment| segment.work.forms()).find(|forms| !forms.is_empty());
+    let work = job.segments.iter().map(|segment| &segment.work).find(|work| !work.forms().is_empty());
     let field = table.get("form");
-    let Some(forms) = forms else {
+    let Some(work) = work else {
         return match field {
             Some(field) => Err(field.error(Problem::NoForms { path: field.path.clone() })),
             None => Ok(None),
         };
     };
-    let form =
-        field.as_ref().map(|field| field.choice("form of this collective", forms, Form::name)).transpose()?;
+    let form = field
+        .as_ref()
+        .map(|field| field.choice("form of this collective", work.forms(), Form::name))
+        .transpose()?;
     if let (Some(field), Some(form @ Form::Padded), false) = (&field, form, protocol.is_coded()) {
         let problem = Problem::PaddedValues { form: form.name(), protocol: protocol.name() };
         return Err(field.error(problem));
     }
-    let travels = form.unwrap_or(forms[0]);
+    if let (Some(field), Some(form), true) = (&field, form, protocol.is_coded())
+        && !form.takes_frames()
+    {
+        let problem = Problem::CodedSums { form: form.name(), protocol: protocol.name() };
+        return Err(field.error(problem));
+    }
+    let travels = work.form(protocol, form).expect("it has several forms");
     let is_fixed = |key| table.get(key).filter(|_| !travels.takes_order());
     if let Some(field) = is_fixed("order").or_else(|| is_fixed("window")) {
         return Err(field.error(Problem::FixedOrder { path: field.path.clone(), form: travels.name() }));

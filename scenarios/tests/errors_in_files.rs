@@ -39,7 +39,7 @@ fn unknown_keys() {
     7 | nic_bandwith = "25 GB/s"
       | ^^^^^^^^^^^^
       |
-      = help: did you mean `nic_bandwidth`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `links` and `model`
+      = help: did you mean `nic_bandwidth`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `links` and `model`
     "#);
     assert_snapshot!(error(&valid_with("[workload]", "[work]"), &[]), @r"
     error: unknown key `work`
@@ -235,14 +235,14 @@ fn one_rank_has_nobody_to_talk_to() {
 
 #[test]
 fn names() {
-    assert_snapshot!(error(&valid_with("kind = \"moe\"", "kind = \"fsdp\""), &[]), @r#"
-    error: unknown workload kind `fsdp`
+    assert_snapshot!(error(&valid_with("kind = \"moe\"", "kind = \"pipeline\""), &[]), @r#"
+    error: unknown workload kind `pipeline`
       --> test.toml:12:8
        |
-    12 | kind = "fsdp"
-       |        ^^^^^^
+    12 | kind = "pipeline"
+       |        ^^^^^^^^^^
        |
-       = help: it must be one of `moe`, `collective` and `transfers`
+       = help: it must be one of `moe`, `moe-training`, `fsdp`, `collective` and `transfers`
     "#);
     assert_snapshot!(error(&valid_with("protocol = \"static-first\"", "protocol = \"static-frist\""), &[]), @r#"
     error: unknown protocol `static-frist`
@@ -480,7 +480,7 @@ fn choices_that_exclude_each_other() {
     "#);
     let text = flat("kind = \"transfers\"\nflows = []\n[compute]\nexpert = \"1 ms\"");
     assert_snapshot!(error(&text, &[]), @r"
-    error: `compute` has no effect: only workload kind `moe` computes
+    error: `compute` has no effect: the workload has no model that computes
       --> test.toml:10:1
        |
     10 | [compute]

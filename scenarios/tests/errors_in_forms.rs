@@ -181,3 +181,61 @@ fn only_frames_of_size_first_have_several_layouts() {
        |          ^^^^^^^
     "#);
 }
+
+#[test]
+fn what_adds_up_on_the_way_is_not_coded() {
+    assert_snapshot!(refused("reduce-scatter", "bytes_per_rank = \"1 KiB\"", "protocol = \"size-first\"\nform = \"ring\""), @r#"
+    error: form `ring` adds up on the way, and frames of protocol `size-first` are decoded at their end
+      --> test.toml:14:8
+       |
+    14 | form = "ring"
+       |        ^^^^^^
+       |
+       = help: set `form = "all-to-all"`, which is the default of protocols with frames, or `protocol = "native"`
+    "#);
+    assert_snapshot!(refused("all-reduce", "bytes_per_rank = \"1 KiB\"", "order = \"any-ready\""), @r#"
+    error: `variant.0.order` has no effect: the form `ring` says itself which transfer comes next
+      --> test.toml:13:9
+       |
+    13 | order = "any-ready"
+       |         ^^^^^^^^^^^
+       |
+       = help: leave `variant.0.order` out, or set `form = "all-to-all"`
+    "#);
+    assert_snapshot!(refused("all-reduce", "bytes_per_rank = \"1 KiB\"", "form = \"grouped\""), @r#"
+    error: unknown form of this collective `grouped`
+      --> test.toml:13:8
+       |
+    13 | form = "grouped"
+       |        ^^^^^^^^^
+       |
+       = help: it must be one of `ring`, `all-to-all` and `hierarchical`
+    "#);
+}
+
+#[test]
+fn only_some_types_are_added_up() {
+    assert_snapshot!(refused("all-reduce", "bytes_per_rank = \"1 KiB\"\ndtype = \"F8_E5M2\"", ""), @r#"
+    error: unknown dtype `F8_E5M2`
+      --> test.toml:11:9
+       |
+    11 | dtype = "F8_E5M2"
+       |         ^^^^^^^^^
+       |
+       = help: it must be one of `BF16` and `F32`
+    "#);
+    assert_snapshot!(refused("reduce-scatter", "bytes = [2, 2, 2, 3]", ""), @r"
+    error: `3` bytes are no whole number of BF16 values of 2 bytes
+      --> test.toml:10:19
+       |
+    10 | bytes = [2, 2, 2, 3]
+       |                   ^
+    ");
+    assert_snapshot!(refused("all-reduce", "bytes_per_rank = \"1026 B\"\ndtype = \"F32\"", ""), @r#"
+    error: `1026` bytes are no whole number of F32 values of 4 bytes
+      --> test.toml:10:18
+       |
+    10 | bytes_per_rank = "1026 B"
+       |                  ^^^^^^^^
+    "#);
+}

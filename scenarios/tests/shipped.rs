@@ -29,7 +29,7 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = ["", "smoke", "validate", "sweeps"].map(scenarios).concat();
+    let files = ["", "smoke", "validate", "sweeps", "training"].map(scenarios).concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {
@@ -131,7 +131,7 @@ fn smoke_scenarios_cover_the_language() {
         }
         for segment in &experiment.job.segments {
             for variant in &experiment.variants {
-                if let Some(form) = variant.form.or(segment.work.forms().first().copied()) {
+                if let Some(form) = segment.work.form(variant.protocol, variant.form) {
                     let (form, protocol) = (form.name(), variant.protocol.name());
                     covered.insert(format!("{} {form} {protocol}", segment.name));
                 }
@@ -146,6 +146,10 @@ fn smoke_scenarios_cover_the_language() {
                     bytes.contains(&0) && covered.insert("empty shard".to_owned())
                 }
                 Work::Broadcast { root, .. } => root.0 > 0 && covered.insert("another root".to_owned()),
+                Work::ReduceScatter { bytes, .. } => {
+                    bytes.contains(&0) && covered.insert("empty sum".to_owned())
+                }
+                Work::AllReduce { dtype, .. } => covered.insert(format!("all-reduce of {dtype}")),
                 Work::Transfers { pace, .. } => covered.insert(format!("{pace:?}")),
             };
         }
@@ -164,6 +168,14 @@ fn smoke_scenarios_cover_the_language() {
             wanted.extend(protocols.map(|protocol| format!("{name} {} {protocol}", form.name())));
         }
     }
+    for name in ["reduce-scatter", "all-reduce"] {
+        for form in Form::OF_REDUCTION {
+            let protocols =
+                Protocol::ALL.into_iter().filter(|protocol| !protocol.is_coded() || form.takes_frames());
+            wanted.extend(protocols.map(|protocol| format!("{name} {} {}", form.name(), protocol.name())));
+        }
+    }
+    wanted.extend(["empty sum", "all-reduce of BF16", "all-reduce of F32"].map(str::to_owned));
     wanted.extend(
         [
             "matrix = \"",
@@ -182,6 +194,8 @@ fn smoke_scenarios_cover_the_language() {
             "moe on 2 nodes",
             "collective on 1 nodes",
             "collective on 2 nodes",
+            "moe-training on 2 nodes",
+            "fsdp on 2 nodes",
             "transfers on 1 nodes",
             "transfers on 2 nodes",
             "flat",
@@ -200,6 +214,10 @@ fn smoke_scenarios_cover_the_language() {
             "expert-skew",
             "expert",
             "start",
+            "L1 shared experts backward",
+            "M1 L0 gate",
+            "L2 forward skew",
+            "head",
         ]
         .map(str::to_owned),
     );
@@ -239,10 +257,7 @@ fn the_reference_is_true() {
     assert!(load(&example, &[], None).is_ok());
     let error = load(&example, &["cluster.nodse=4".to_owned()], None).unwrap_err();
     assert!(text.contains(&error.render(false)), "{}", error.render(false));
-    // Every name that an error can list is in the reference, as code.
-    let is_sign = |c: char| !c.is_alphanumeric() && !"_-/".contains(c);
-    let documented: BTreeSet<&str> =
-        text.split('`').skip(1).step_by(2).flat_map(|code| code.split(is_sign)).collect();
+    let documented = documented(&text);
     for form in Form::ALL {
         assert!(documented.contains(form.name()), "{form:?}");
     }
@@ -283,13 +298,44 @@ fn the_reference_is_true() {
             "{ kind = 'moe', model = 'mixtral-8x7b', routing = 'uniform', experts = { placement = 'x' } }",
         ),
     ] {
-        let error = load(&example, &[format!("{path}={junk}")], None).unwrap_err();
-        let help = error.problem().help().unwrap_or_default();
-        let names: Vec<&str> =
-            help.split('`').skip(1).step_by(2).filter(|name| !name.starts_with('"')).collect();
-        assert!(!names.is_empty(), "{path}={junk}: {}", error.render(false));
-        for name in names {
-            assert!(documented.contains(name), "`{name}` is not in the reference");
-        }
+        names_are_documented(&example, path, junk, &documented);
+    }
+}
+
+#[test]
+fn training_is_in_the_reference() {
+    let text = fs::read_to_string(folder("../docs/scenarios.md")).unwrap();
+    let documented = documented(&text);
+    let smoke = |name: &str| Source::read(&folder("smoke").join(name)).unwrap();
+    for (name, path, junk) in [
+        ("moe-training-2x2.toml", "workload.x", "1"),
+        ("moe-training-2x2.toml", "workload.model", "x"),
+        ("moe-training-2x2.toml", "workload.model", "{ x = 1 }"),
+        ("moe-training-2x2.toml", "workload.payload", "{ x = 1 }"),
+        ("moe-training-2x2.toml", "compute.x", "1"),
+        ("moe-training-2x2.toml", "compute.dense", "5"),
+        ("fsdp-2x2.toml", "workload.x", "1"),
+        ("fsdp-2x2.toml", "workload.model", "x"),
+        ("fsdp-2x2.toml", "workload.payload", "{ x = 1 }"),
+        ("fsdp-2x2.toml", "compute.x", "1"),
+    ] {
+        names_are_documented(&smoke(name), path, junk, &documented);
+    }
+}
+
+/// Everything that is in a text as code: every name that an error can list should be.
+fn documented(text: &str) -> BTreeSet<&str> {
+    let is_sign = |c: char| !c.is_alphanumeric() && !"_-/".contains(c);
+    text.split('`').skip(1).step_by(2).flat_map(|code| code.split(is_sign)).collect()
+}
+
+/// Every name that the error of a wrong value lists is among `documented`.
+fn names_are_documented(source: &Source, path: &str, junk: &str, documented: &BTreeSet<&str>) {
+    let error = load(source, &[format!("{path}={junk}")], None).unwrap_err();
+    let help = error.problem().help().unwrap_or_default();
+    let names: Vec<&str> = help.split('`').skip(1).step_by(2).filter(|name| !name.starts_with('"')).collect();
+    assert!(!names.is_empty(), "{path}={junk}: {}", error.render(false));
+    for name in names {
+        assert!(documented.contains(name), "`{name}` is not in the reference");
     }
 }

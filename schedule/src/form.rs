@@ -1,6 +1,7 @@
-//! Forms of a collective in which a block goes to many ranks: along which edges one stage of it travels.
+//! Forms of a collective that has several: along which edges it travels, and where reductions add up.
 
-/// How the blocks of an All-Gather or a broadcast travel. Sizes always go straight from the origin to every rank.
+/// How the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction. Sizes always go straight from the
+/// origin to every rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// All-Gather around a ring in rank order: ranks - 1 steps, in each of which every rank hands the block that it got
@@ -13,17 +14,37 @@ pub enum Form {
     Grouped,
     /// Broadcast along a binomial tree: ceil(log2 ranks) rounds, each of which doubles the ranks that have the block.
     Tree,
+    /// Reduction around a ring in rank order: ranks - 1 steps, in each of which every rank hands on a partial sum in FP32, to which
+    /// the next rank adds what it contributes. The sum of shard d begins with rank d + 1 and ends with rank d. For values
+    /// only: a frame would have to be decoded before each addition (ZipCCL sec. 3.3).
+    Ring,
+    /// Reduction by an All-to-All of what is contributed, and a sum at its end, over the ranks from 0 on (ZipCCL sec. 3.3).
+    AllToAll,
+    /// Reduction by two All-to-Alls, each with a sum at its end: within each node, of what is contributed; then between nodes, among
+    /// the ranks of equal place in them, of the sums of nodes, in FP32. Each node sends what one rank of another form would.
+    Hierarchical,
 }
 
 impl Form {
     /// All forms.
-    pub const ALL: [Self; 4] = [Self::Exact, Self::Padded, Self::Grouped, Self::Tree];
+    pub const ALL: [Self; 7] = [
+        Self::Exact,
+        Self::Padded,
+        Self::Grouped,
+        Self::Tree,
+        Self::Ring,
+        Self::AllToAll,
+        Self::Hierarchical,
+    ];
 
     /// Forms of an All-Gather, the default first.
     pub const OF_ALL_GATHER: &'static [Self] = &[Self::Exact, Self::Padded, Self::Grouped];
 
     /// Forms of a broadcast, the default first.
     pub const OF_BROADCAST: &'static [Self] = &[Self::Tree, Self::Grouped];
+
+    /// Forms of a reduction, the default of native ones first.
+    pub const OF_REDUCTION: &'static [Self] = &[Self::Ring, Self::AllToAll, Self::Hierarchical];
 
     /// Name in scenarios.
     pub fn name(self) -> &'static str {
@@ -32,11 +53,19 @@ impl Form {
             Self::Padded => "padded",
             Self::Grouped => "grouped",
             Self::Tree => "tree",
+            Self::Ring => "ring",
+            Self::AllToAll => "all-to-all",
+            Self::Hierarchical => "hierarchical",
         }
     }
 
     /// Whether order and window of its transfers are up to the variant. Rings and trees say themselves what comes next.
     pub fn takes_order(self) -> bool {
-        self == Self::Grouped
+        matches!(self, Self::Grouped | Self::AllToAll)
+    }
+
+    /// Whether coded protocols can travel so.
+    pub fn takes_frames(self) -> bool {
+        self != Self::Ring
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::{Channel, Form, Rank};
+use crate::{Channel, Form, Protocol, Rank};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +103,30 @@ pub enum Work {
         /// Buffer that receives it at all other ranks.
         output: Slot,
     },
+    /// Reduce-Scatter with a length of its own for each shard: every rank contributes values to all shards, and gets the sum of
+    /// its own, in FP32.
+    ReduceScatter {
+        /// Type of the contributions: BF16 or FP32.
+        dtype: DType,
+        /// Bytes of each rank's shard, as contributions.
+        bytes: Vec<u64>,
+        /// Buffer that holds what the rank contributes, by shard.
+        input: Slot,
+        /// Buffer that receives the sum of the rank's shard.
+        output: Slot,
+    },
+    /// All-Reduce: every rank gets the sum of what all contribute, in the type of the contributions: added up in FP32, and
+    /// rounded to it once.
+    AllReduce {
+        /// Type of the contributions and of the sums: BF16 or FP32.
+        dtype: DType,
+        /// Bytes that each rank contributes.
+        bytes: u64,
+        /// Buffer that holds what the rank contributes, by shard.
+        input: Slot,
+        /// Buffer that receives the sums, by shard.
+        output: Slot,
+    },
     /// Explicit flows.
     Transfers {
         /// The flows, in issue order.
@@ -120,7 +144,11 @@ impl Work {
     /// Whether it is a collective call: a protocol says how it travels.
     pub fn is_collective(&self) -> bool {
         match self {
-            Self::AllToAll { .. } | Self::AllGather { .. } | Self::Broadcast { .. } => true,
+            Self::AllToAll { .. }
+            | Self::AllGather { .. }
+            | Self::Broadcast { .. }
+            | Self::ReduceScatter { .. }
+            | Self::AllReduce { .. } => true,
             Self::Compute { .. } | Self::Transfers { .. } => false,
         }
     }
@@ -131,9 +159,48 @@ impl Work {
             Self::AllToAll { input, output, .. }
             | Self::AllGather { input, output, .. }
             | Self::Broadcast { input, output, .. }
+            | Self::ReduceScatter { input, output, .. }
+            | Self::AllReduce { input, output, .. }
             | Self::Transfers { input, output, .. } => Some([input, output]),
             Self::Compute { .. } => None,
         }
+    }
+
+    /// Whether it adds values up.
+    pub fn is_reduction(&self) -> bool {
+        match self {
+            Self::ReduceScatter { .. } | Self::AllReduce { .. } => true,
+            Self::Compute { .. }
+            | Self::AllToAll { .. }
+            | Self::AllGather { .. }
+            | Self::Broadcast { .. }
+            | Self::Transfers { .. } => false,
+        }
+    }
+
+    /// Bytes of each shard of a reduction, by rank and as contributions; none of other work.
+    pub fn shards(&self, rank_count: u32) -> Vec<u64> {
+        match self {
+            Self::ReduceScatter { bytes, .. } => bytes.clone(),
+            &Self::AllReduce { dtype, bytes, .. } => {
+                let (ranks, width) = (u64::from(rank_count), dtype.width() as u64);
+                let (each, left) = (bytes / width / ranks, bytes / width % ranks);
+                (0..ranks).map(|rank| (each + u64::from(rank < left)) * width).collect()
+            }
+            Self::Compute { .. }
+            | Self::AllToAll { .. }
+            | Self::AllGather { .. }
+            | Self::Broadcast { .. }
+            | Self::Transfers { .. } => Vec::new(),
+        }
+    }
+
+    /// The form in which it travels, if it has several: the chosen one, or its default.
+    pub fn form(&self, protocol: Protocol, chosen: Option<Form>) -> Option<Form> {
+        let has = |form: &Form| self.forms().contains(form);
+        // What is added up on the way would have to be decoded first.
+        let default = self.forms().iter().find(|form| !protocol.is_coded() || form.takes_frames());
+        chosen.filter(has).or(default.copied())
     }
 
     /// The forms that it can take, the default first; none where there is only one way.
@@ -141,6 +208,7 @@ impl Work {
         match self {
             Self::AllGather { .. } => Form::OF_ALL_GATHER,
             Self::Broadcast { .. } => Form::OF_BROADCAST,
+            Self::ReduceScatter { .. } | Self::AllReduce { .. } => Form::OF_REDUCTION,
             Self::Compute { .. } | Self::AllToAll { .. } | Self::Transfers { .. } => &[],
         }
     }

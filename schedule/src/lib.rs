@@ -19,8 +19,10 @@ mod network_model;
 pub mod plan;
 mod planner;
 mod policy;
+mod reduce_cost;
 mod sizes;
 mod slowdown;
+pub mod sum;
 pub mod switcher;
 mod text;
 mod topology;
@@ -39,9 +41,12 @@ pub use network_model::NetworkModel;
 pub use plan::Plan;
 pub use planner::{Choice, Selection, plan, plan_each};
 pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
+pub use reduce_cost::{NativeCost, ZippedCost};
 pub use slowdown::{Progress, Slowdown};
+pub use sum::Sum;
 pub use topology::{
     CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
     Vertex,
 };
 pub use validate::PlanError;
+pub use zipwire_codec::DType;

@@ -16,7 +16,9 @@
 //! ends.
 //!
 //! Exchanges that are open together share a window. Their transfers are listed one exchange behind the other, alike at both
-//! ends, because an exchange that joins the one before is not opened before that is.
+//! ends, because an exchange that joins the one before is not opened before that is. Those with a peer of which another one is
+//! open are passed over until that has ended, which frees room for them; so the first of all that are left is on offer at
+//! both of its ends.
 //!
 //! Under [`Order::AnyReady`] receivers choose. A rank announces all sends of an exchange when it opens it
 //! ([`Step::Announce`]), which occupies no window. A machine with room offers the first receive, in listed order, that
@@ -33,7 +35,7 @@ use std::sync::Arc;
 
 use crate::plan::{Exchange, Op, OpKind, Program, Transfer, TransferKey};
 use crate::sizes::Sizes;
-use crate::{Channel, Failure, Lane, OpId, Order, SizeId};
+use crate::{Channel, Failure, Lane, OpId, Order, Rank, SizeId};
 
 pub use self::standing::{Pending, Standing};
 
@@ -165,6 +167,10 @@ struct Progress {
     ahead: BTreeSet<u32>,
     /// Not offered yet, and peers are ready for them.
     awaited: BTreeSet<u32>,
+    /// Not offered yet, and their peers have no other transfer of the channel open; where exchanges are open together.
+    idle: BTreeSet<u32>,
+    /// The transfer with each peer, by peer; where exchanges are open together. Empty ones are left out.
+    of_peer: Vec<(Rank, u32)>,
     /// Offered and not ended.
     open: u32,
     /// Whether each has ended.
@@ -187,6 +193,10 @@ pub struct Machine {
     /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
     exchanges: Vec<Open>,
+    /// Peers with which a transfer is open, where exchanges of a channel are open together.
+    busy: BTreeSet<(Channel, Direction, Rank)>,
+    /// Whether any are.
+    has_joins: bool,
     /// Whether the order of any exchange does.
     follows_peers: bool,
     /// What peers have on offer in exchanges that this rank has not opened yet.
@@ -214,6 +224,7 @@ impl Machine {
             "messages are reordered only where the machine orders transfers"
         );
         let follows_peers = orders(&program).any(Order::follows_peers);
+        let has_joins = exchanges(&program).any(|exchange| exchange.joins_previous);
         let mut dependents = vec![Vec::new(); program.ops.len()];
         for op in &program.ops {
             for dep in &op.deps {
@@ -226,6 +237,8 @@ impl Machine {
             ready: program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id).collect(),
             in_flight: [0; Lane::ALL.len()],
             exchanges: Vec::new(),
+            busy: BTreeSet::new(),
+            has_joins,
             follows_peers,
             early: Vec::new(),
             sizes: Sizes::of(&program),
@@ -313,6 +326,9 @@ impl Machine {
                 let progress = open.expect("transfers belong to open exchanges").progress(transfer.direction);
                 progress.open -= 1;
                 progress.ended[transfer.index as usize] = true;
+                if self.has_joins {
+                    self.occupy(transfer, false);
+                }
             }
             Input::PeerReady { key } => {
                 if self.follows_peers && !self.exchanges.iter_mut().any(|open| open.peer_ready(key)) {
@@ -371,7 +387,7 @@ impl Machine {
         let exchange = self.exchange(op);
         let is_before = |other: &&Op| match &other.kind {
             OpKind::Exchange(other) => other.channel == exchange.channel,
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => false,
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => false,
         };
         let before = self.program.ops[..op.index()].iter().rev().find(is_before);
         before.is_none_or(|before| self.states[before.id.index()] != State::Pending)
@@ -407,6 +423,14 @@ impl Machine {
             let ids = ids(Direction::Send).chain(ids(Direction::Receive));
             open.listed = ids.map(|id| (self.key(id), id)).collect();
         }
+        if self.has_joins {
+            for direction in [Direction::Send, Direction::Receive] {
+                let moving = (0..).zip(list(exchange, direction)).filter(|(_, t)| self.transfer_bytes(t) > 0);
+                let moving: Vec<(Rank, u32)> = moving.map(|(index, t)| (t.peer, index)).collect();
+                let is_busy = |peer| self.busy.contains(&(exchange.channel, direction, peer));
+                open.progress(direction).expect_from(moving, is_busy);
+            }
+        }
         self.early.retain(|&key| !open.peer_ready(key));
         self.exchanges.push(open);
     }
@@ -424,7 +448,11 @@ impl Machine {
             match self.admitted(index, direction, now_s) {
                 Admitted::Now(transfer) => {
                     self.exchanges[index].progress(direction).offer(transfer);
-                    return Some(Step::Transfer(TransferId { op, direction, index: transfer }));
+                    let id = TransferId { op, direction, index: transfer };
+                    if self.has_joins {
+                        self.occupy(id, true);
+                    }
+                    return Some(Step::Transfer(id));
                 }
                 Admitted::At(time_s) => wake_s = earliest(wake_s, Some(time_s)),
                 Admitted::Nothing => {}
@@ -487,11 +515,42 @@ impl Machine {
         {
             return Admitted::Nothing;
         }
-        let next =
-            if exchange.order.follows_peers() { progress.awaited.first() } else { Some(&progress.next) };
-        let Some(&next) = next else { return Admitted::Nothing };
+        let next = if exchange.order.follows_peers() {
+            progress.awaited.first().copied()
+        } else if self.has_joins {
+            progress.idle.first().copied()
+        } else {
+            Some(progress.next)
+        };
+        let Some(next) = next else { return Admitted::Nothing };
         let begin_s = self.start_s + transfers[next as usize].not_before_s;
         if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
+    }
+
+    /// A transfer with a peer is open on a channel, or no longer: parts of what two ranks have for each other move one behind
+    /// the other.
+    fn occupy(&mut self, id: TransferId, is_busy: bool) {
+        let (transfer, exchange) = self.transfer(id);
+        let (peer, channel) = (transfer.peer, exchange.channel);
+        let busy = (channel, id.direction, peer);
+        if is_busy {
+            self.busy.insert(busy);
+        } else {
+            self.busy.remove(&busy);
+        }
+        let program = &self.program;
+        for open in &mut self.exchanges {
+            let OpKind::Exchange(exchange) = &program.ops[open.op.index()].kind else { continue };
+            if exchange.channel == channel {
+                open.progress(id.direction).occupy(peer, is_busy);
+            }
+        }
+    }
+
+    /// Whether nothing moves in an exchange whose sizes are known: executors need not even begin it.
+    pub fn moves_nothing(&self, op: OpId) -> bool {
+        let exchange = self.exchange(op);
+        exchange.sends.iter().chain(&exchange.receives).all(|transfer| self.transfer_bytes(transfer) == 0)
     }
 
     /// Transfers that are open in the exchanges of a channel, which share a window.
@@ -507,7 +566,7 @@ impl Machine {
     fn exchange(&self, op: OpId) -> &Exchange {
         match &self.op(op).kind {
             OpKind::Exchange(exchange) => exchange,
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => {
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => {
                 panic!("op {op} is not an exchange")
             }
         }
@@ -540,6 +599,8 @@ impl Progress {
             next: 0,
             ahead: BTreeSet::new(),
             awaited: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            of_peer: Vec::new(),
             open: 0,
             ended: vec![false; transfers.len()],
         }
@@ -560,8 +621,27 @@ impl Progress {
         transfer < self.next || self.ahead.contains(&transfer)
     }
 
+    /// Takes in which transfers there are, with one for each peer at the most.
+    fn expect_from(&mut self, mut transfers: Vec<(Rank, u32)>, is_busy: impl Fn(Rank) -> bool) {
+        self.idle = transfers.iter().filter(|(peer, _)| !is_busy(*peer)).map(|&(_, index)| index).collect();
+        transfers.sort_unstable();
+        self.of_peer = transfers;
+    }
+
+    /// The peer has another transfer of the channel open, or no longer has.
+    fn occupy(&mut self, peer: Rank, is_busy: bool) {
+        let Ok(place) = self.of_peer.binary_search_by_key(&peer, |&(peer, _)| peer) else { return };
+        let index = self.of_peer[place].1;
+        if is_busy {
+            self.idle.remove(&index);
+        } else if !self.has_offered(index) {
+            self.idle.insert(index);
+        }
+    }
+
     fn offer(&mut self, transfer: u32) {
         self.awaited.remove(&transfer);
+        self.idle.remove(&transfer);
         if transfer == self.next {
             self.next += 1;
         } else {
@@ -589,9 +669,13 @@ impl Open {
 
 /// The order of each exchange.
 fn orders(program: &Program) -> impl Iterator<Item = Order> {
+    exchanges(program).map(|exchange| exchange.order)
+}
+
+fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
     program.ops.iter().filter_map(|op| match &op.kind {
-        OpKind::Exchange(exchange) => Some(exchange.order),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => None,
+        OpKind::Exchange(exchange) => Some(exchange),
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => None,
     })
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use zipwire_codec::{DType, Layout, Spec};
 
-use crate::{BufferId, Channel, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stage, Window};
+use crate::{BufferId, Channel, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stage, Sum, Window};
 
 /// What all ranks do in one iteration.
 #[derive(Clone, Debug)]
@@ -71,17 +71,31 @@ pub struct Chunk {
     pub part: u32,
     /// Its first byte in what the ranks have for each other.
     pub offset: u64,
+    /// Whose contributions are added up in it, in reductions: the origin is then who did that, and the destination, or
+    /// the origin if it is for all, whose shard it is. `None` where nothing is added up.
+    pub sum: Option<Sum>,
 }
 
 impl Chunk {
     /// What one rank has for another in a collective.
     pub fn between(origin: Rank, destination: Rank) -> Self {
-        Self { origin, destination: Some(destination), flow: 0, part: 0, offset: 0 }
+        Self { origin, destination: Some(destination), flow: 0, part: 0, offset: 0, sum: None }
     }
 
     /// What one rank has for every other rank.
     pub fn for_all(origin: Rank) -> Self {
-        Self { origin, destination: None, flow: 0, part: 0, offset: 0 }
+        Self { origin, destination: None, flow: 0, part: 0, offset: 0, sum: None }
+    }
+
+    /// The same, with what is added up in it.
+    #[must_use]
+    pub fn with_sum(self, sum: Sum) -> Self {
+        Self { sum: Some(sum), ..self }
+    }
+
+    /// The rank whose shard it is, in reductions.
+    pub fn shard(&self) -> Rank {
+        self.destination.unwrap_or(self.origin)
     }
 }
 
@@ -146,6 +160,8 @@ pub enum OpKind {
     Decode(Batch),
     /// Moves bytes between ranks.
     Exchange(Exchange),
+    /// Adds up values.
+    Reduce(Reduce),
 }
 
 /// A compute phase.
@@ -185,6 +201,45 @@ pub struct Block {
     pub dynamic_section: Region,
     /// Live bytes of the dynamic section: defined by encode, read by decode.
     pub size: SizeId,
+}
+
+/// The sums of one call, each in FP32 and in the order of its terms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduce {
+    /// What is added up; no sum reads what another one writes.
+    pub additions: Vec<Addition>,
+}
+
+/// One sum.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Addition {
+    /// What is added, in order; at least one.
+    pub terms: Vec<Term>,
+    /// What the sum is.
+    pub chunk: Chunk,
+    /// Where it goes: as many values as each term has, of the type that the chunk's sum says.
+    pub values: Region,
+}
+
+/// Values that are added to others. Their type is in the chunk's sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// What they are.
+    pub chunk: Chunk,
+    /// The values.
+    pub values: Region,
+}
+
+impl Reduce {
+    /// Bytes that are read: what the cost of a sum is proportional to.
+    pub fn bytes_read(&self) -> u64 {
+        self.additions.iter().flat_map(|addition| &addition.terms).map(|term| term.values.len).sum()
+    }
+
+    /// Bytes that are written.
+    pub fn bytes_written(&self) -> u64 {
+        self.additions.iter().map(|addition| addition.values.len).sum()
+    }
 }
 
 /// A set of transfers that are opened together.
@@ -307,7 +362,7 @@ impl OpKind {
     pub fn lane(&self) -> Lane {
         match self {
             Self::Compute(_) => Lane::Compute,
-            Self::Encode(_) | Self::Decode(_) => Lane::Codec,
+            Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) => Lane::Codec,
             Self::Exchange(exchange) => exchange.channel.lane(),
         }
     }
@@ -318,6 +373,7 @@ impl OpKind {
             Self::Compute(_) => false,
             Self::Encode(batch) | Self::Decode(batch) => batch.blocks.is_empty(),
             Self::Exchange(exchange) => exchange.sends.is_empty() && exchange.receives.is_empty(),
+            Self::Reduce(reduce) => reduce.additions.is_empty(),
         }
     }
 
@@ -328,6 +384,7 @@ impl OpKind {
             Self::Encode(_) => "encode",
             Self::Decode(_) => "decode",
             Self::Exchange(_) => "exchange",
+            Self::Reduce(_) => "reduce",
         }
     }
 
@@ -338,6 +395,10 @@ impl OpKind {
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
             Self::Decode(batch) => batch.frames().collect(),
             Self::Exchange(exchange) => exchange.sends.iter().filter_map(|t| t.content.region()).collect(),
+            Self::Reduce(reduce) => {
+                let terms = reduce.additions.iter().flat_map(|addition| &addition.terms);
+                terms.map(|term| term.values).collect()
+            }
         }
     }
 
@@ -348,6 +409,7 @@ impl OpKind {
             Self::Encode(batch) => batch.frames().collect(),
             Self::Decode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.region()).collect(),
+            Self::Reduce(reduce) => reduce.additions.iter().map(|addition| addition.values).collect(),
         }
     }
 
@@ -356,7 +418,7 @@ impl OpKind {
         match self {
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.brings()).collect(),
-            Self::Compute(_) | Self::Decode(_) => Vec::new(),
+            Self::Compute(_) | Self::Decode(_) | Self::Reduce(_) => Vec::new(),
         }
     }
 
@@ -369,7 +431,7 @@ impl OpKind {
                     exchange.sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
                 sent.chain(exchange.receives.iter().filter_map(|t| t.content.measured_by())).collect()
             }
-            Self::Compute(_) | Self::Encode(_) => Vec::new(),
+            Self::Compute(_) | Self::Encode(_) | Self::Reduce(_) => Vec::new(),
         }
     }
 
@@ -380,7 +442,7 @@ impl OpKind {
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
                 transfers.filter_map(|t| t.content.measured_by()).collect()
             }
-            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) => Vec::new(),
+            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) => Vec::new(),
         }
     }
 }
@@ -402,13 +464,21 @@ pub struct TransferKey {
 
 /// Lower bits of a tag, which parts leave to origins.
 const PART_SHIFT: u32 = 16;
+/// Of these, what tells sums from other chunks, and sums for all from sums for one rank. Below it are ranks.
+const SUM: u32 = 1 << 15;
+const SUM_FOR_ALL: u32 = SUM | 1 << 14;
 
 impl Transfer {
     /// Tells transfers of one stage between the same two ranks apart: the number of an explicit flow or, above the lowest 16
-    /// bits, of a part; and below these the origin of what goes to all, of which a rank hands on several.
+    /// bits, of a part; and below these the origin of what goes to all, of which a rank hands on several. In reductions, whose
+    /// shard it is, because a rank gets sums that are not for it, and whether it goes to all.
     pub fn tag(&self) -> u32 {
-        let Chunk { origin, destination, flow, part, .. } = self.chunk;
+        let Chunk { origin, destination, flow, part, sum, .. } = self.chunk;
         let part = part << PART_SHIFT;
+        if sum.is_some() {
+            let kind = if destination.is_some() { SUM } else { SUM_FOR_ALL };
+            return kind | self.chunk.shard().0 | part;
+        }
         match destination {
             // Explicit flows are not cut into parts.
             Some(_) => flow + part,
@@ -447,7 +517,8 @@ impl Plan {
     }
 
     /// Bytes of values that all ranks get in one iteration, uncompressed; what a rank has itself is excluded. On
-    /// whatever path it comes, a block counts once for each rank that gets it.
+    /// whatever path it comes, a block counts once for each rank that gets it. In reductions this is what ranks get to add up,
+    /// and sums that they get from others.
     pub fn bytes_raw(&self) -> u64 {
         let ops = self.programs.iter().flat_map(|program| &program.ops);
         ops.map(|op| match &op.kind {
@@ -455,7 +526,17 @@ impl Plan {
             OpKind::Exchange(exchange) => {
                 exchange.receives.iter().filter_map(|t| t.content.values()).map(|region| region.len).sum()
             }
-            OpKind::Compute(_) | OpKind::Encode(_) => 0,
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Reduce(_) => 0,
+        })
+        .sum()
+    }
+
+    /// Bytes of sums that all ranks compute in one iteration.
+    pub fn bytes_reduced(&self) -> u64 {
+        let ops = self.programs.iter().flat_map(|program| &program.ops);
+        ops.map(|op| match &op.kind {
+            OpKind::Reduce(reduce) => reduce.bytes_written(),
+            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Exchange(_) => 0,
         })
         .sum()
     }

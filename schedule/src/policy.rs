@@ -169,13 +169,37 @@ pub struct CodecCost {
     pub launch_s: f64,
 }
 
-/// What an op of a cluster costs besides its own work.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What an op of a cluster costs besides its own work, and what adding up costs.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostCost {
-    /// Seconds from issuing a compute op or an exchange until it begins.
+    /// Seconds from issuing a compute op, an exchange or a sum until it begins.
     pub launch_s: f64,
     /// Seconds from the arrival of the last size of an exchange until the host knows it.
     pub sync_s: f64,
     /// What compute loses while other lanes of its rank are busy.
     pub compute_slowdown: Slowdown,
+    /// Bytes that a GPU reads per second where it adds values up.
+    pub reduce_bytes_per_s: f64,
+}
+
+impl HostCost {
+    /// Bytes per second of adding up where nothing is said: of the order of what the memory of a GPU of 2020 gives.
+    pub const REDUCE_BYTES_PER_S: f64 = 400e9;
+
+    /// Seconds of a sum that reads so many bytes.
+    pub fn reduce_s(&self, bytes_read: u64) -> f64 {
+        self.launch_s + bytes_read as f64 / self.reduce_bytes_per_s
+    }
+}
+
+impl Default for HostCost {
+    /// Nothing costs anything but sums.
+    fn default() -> Self {
+        Self {
+            launch_s: 0.0,
+            sync_s: 0.0,
+            compute_slowdown: Slowdown::default(),
+            reduce_bytes_per_s: Self::REDUCE_BYTES_PER_S,
+        }
+    }
 }

@@ -4,7 +4,9 @@ use std::fmt::{self, Display, Write};
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::plan::{Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Plan, Program, Region, Transfer};
+use crate::plan::{
+    Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Plan, Program, Reduce, Region, Transfer,
+};
 use crate::{Channel, Protocol, Rank};
 
 impl Plan {
@@ -85,6 +87,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
         OpKind::Encode(batch) | OpKind::Decode(batch) => {
             write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
         }
+        OpKind::Reduce(_) => {}
         OpKind::Compute(compute) => write!(f, "{}", if compute.is_exclusive { ", exclusive" } else { "" })?,
     }
     for (index, dep) in op.deps.iter().enumerate() {
@@ -101,6 +104,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
             None => "to all".to_owned(),
         }),
         OpKind::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
+        OpKind::Reduce(reduce) => write_reduce(f, reduce),
         OpKind::Exchange(exchange) => {
             let sends = exchange.sends.iter().map(|t| ("to", t, Chunk::between(rank, t.peer)));
             let receives = exchange.receives.iter().map(|t| ("from", t, Chunk::between(t.peer, rank)));
@@ -118,9 +122,28 @@ fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk)
         if block.static_section.len > 0 {
             write!(f, " static {}", block.static_section)?;
         }
-        writeln!(f, " dynamic {} {}", block.dynamic_section, block.size)?;
+        write!(f, " dynamic {} {}", block.dynamic_section, block.size)?;
+        write_sum(f, &block.chunk)?;
+        writeln!(f)?;
     }
     Ok(())
+}
+
+fn write_reduce(f: &mut fmt::Formatter<'_>, reduce: &Reduce) -> fmt::Result {
+    for addition in &reduce.additions {
+        write!(f, "    {}", addition.values)?;
+        for (index, term) in addition.terms.iter().enumerate() {
+            write!(f, " {} {}", if index == 0 { '=' } else { '+' }, term.values)?;
+        }
+        write_sum(f, &addition.chunk)?;
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+/// What is added up in a chunk, if anything is.
+fn write_sum(f: &mut fmt::Formatter<'_>, chunk: &Chunk) -> fmt::Result {
+    chunk.sum.map_or(Ok(()), |sum| write!(f, ", shard {}, {sum}", chunk.shard()))
 }
 
 /// `direct` is what the sender has for the receiver: the chunk is named where it is another one.
@@ -143,6 +166,7 @@ fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, d
     if chunk.part > 0 {
         write!(f, " part {} at {}", chunk.part, chunk.offset)?;
     }
+    write_sum(f, chunk)?;
     if chunk.flow > 0 {
         write!(f, " tag {}", chunk.flow)?;
     }

@@ -255,6 +255,7 @@ impl<'a> Iteration<'a> {
             }
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
+            OpKind::Reduce(reduce) => setup.host.reduce_s(reduce.bytes_read()),
             OpKind::Exchange(exchange) => {
                 if setup.capabilities.transfer_order == TransferOrder::Library {
                     let transfers = library_transfers(machine, op, exchange);
@@ -376,7 +377,8 @@ impl<'a> Iteration<'a> {
         let (now_s, cost) = (self.now_s, self.setup.host);
         let host = self.host(rank);
         let known_s = host.sizes_s.remove(&op).map_or(now_s, |arrived_s| arrived_s + cost.sync_s);
-        let launched_s = host.begin_s[op.index()] + cost.launch_s;
+        let launch_s = if host.machine.moves_nothing(op) { 0.0 } else { cost.launch_s };
+        let launched_s = host.begin_s[op.index()] + launch_s;
         self.queue.push(now_s.max(launched_s).max(known_s), Event::Ended { rank, op });
     }
 
@@ -393,7 +395,7 @@ impl<'a> Iteration<'a> {
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
-            OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
+            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) => Vec::new(),
         };
         host.machine.handle(Input::Completed { op, sizes });
         host.ended[op.index()] = true;

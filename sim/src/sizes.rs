@@ -112,7 +112,7 @@ fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
                 dtype: batch.dtype,
                 blocks: &batch.blocks,
             }),
-            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
         })
     })
 }
@@ -140,6 +140,9 @@ fn digest(key: (SegmentId, Layout), tasks: &[Task<'_>], spec: &Spec, payload: &P
             let (origin, flow) = (u64::from(chunk.origin.0), u64::from(chunk.flow));
             let numbers = [origin, destination, flow, chunk.offset, values.len];
             digest.add(task.dtype.name(), numbers);
+            if let Some(sum) = chunk.sum {
+                digest.add(&sum.to_string(), numbers);
+            }
         }
     }
     digest.finish()

@@ -35,7 +35,7 @@ struct Load {
     exchanges: u32,
     /// Most codec ops of a rank.
     codec_ops: u32,
-    /// Seconds that the codec of the busiest rank takes.
+    /// Seconds that coding and reducing take the busiest rank.
     codec_s: f64,
     /// Seconds that the busiest link takes.
     network_s: f64,
@@ -52,7 +52,7 @@ impl<'a> Arms<'a> {
         let choices = variant.arms.iter().map(of_arm).collect();
         let native = Choice::of(Protocol::Native, None);
         let plain = zipwire_schedule::plan(job, &native);
-        let raw = loads(experiment, &plain);
+        let raw = loads(experiment, variant, &plain);
         let raw_bytes: Vec<u64> = raw.iter().map(|load| load.raw_bytes).collect();
         let mut arms = Self {
             experiment,
@@ -66,7 +66,7 @@ impl<'a> Arms<'a> {
         let bytes = STATISTICS_BYTES * found.len() as u64;
         arms.jobs = [bytes, 0].map(|bytes| with_statistics(job, bytes));
         let by_arm: Vec<Vec<Load>> = (0..variant.arms.len())
-            .map(|arm| loads(experiment, &arms.plan(&vec![arm; job.segments.len()], false)))
+            .map(|arm| loads(experiment, variant, &arms.plan(&vec![arm; job.segments.len()], false)))
             .collect();
         arms.models = found
             .into_iter()
@@ -85,7 +85,8 @@ impl<'a> Arms<'a> {
     fn prior(&self, arm: &Variant, raw: &Load, load: &Load) -> Prior {
         let (topology, host) = (&self.experiment.topology, self.experiment.host);
         let latency_s = if topology.nodes > 1 { topology.latency_inter_s } else { topology.latency_intra_s };
-        let codec_launch_s = self.experiment.codec.as_ref().map_or(0.0, |choice| choice.cost.launch_s);
+        let codec_launch_s =
+            self.experiment.codec_of(self.variant).map_or(0.0, |choice| choice.cost.launch_s);
         let model = LinearModel {
             alpha_s: latency_s + host.launch_s,
             beta_s_per_byte: raw.network_s / raw.raw_bytes as f64,
@@ -93,8 +94,12 @@ impl<'a> Arms<'a> {
             coded_s: codec_launch_s * f64::from(load.codec_ops) + host.sync_s,
         };
         // Where no ratio is stated nothing is known before the first call: as if nothing were saved.
-        let stated = self.experiment.codec.as_ref().and_then(|choice| choice.ratio).unwrap_or(1.0);
-        if arm.is_coded() { model.coded(load.exchanges, 1.0 / stated) } else { model.native(load.exchanges) }
+        let stated = self.experiment.codec_of(self.variant).and_then(|choice| choice.ratio).unwrap_or(1.0);
+        if arm.is_coded() {
+            return model.coded(load.exchanges, 1.0 / stated);
+        }
+        // Uncompressed reductions add up, too.
+        Prior { codec_s_per_byte: model.gamma_s_per_byte, ..model.native(load.exchanges) }
     }
 
     /// A switcher that knows nothing but the model.
@@ -136,7 +141,7 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
 }
 
 /// What a plan does, by segment.
-fn loads(experiment: &Experiment, plan: &Plan) -> Vec<Load> {
+fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
     let (topology, count) = (&experiment.topology, experiment.job.segments.len());
     let capacities = topology.capacities();
     let mut links = vec![vec![0_u64; capacities.len()]; count];
@@ -158,14 +163,17 @@ fn loads(experiment: &Experiment, plan: &Plan) -> Vec<Load> {
                 }
                 OpKind::Encode(batch) | OpKind::Decode(batch) => {
                     load.codec_ops += 1;
-                    if let Some(choice) = &experiment.codec {
+                    if let Some(choice) = experiment.codec_of(variant) {
                         let is_encode = matches!(op.kind, OpKind::Encode(_));
                         let cost = choice.cost;
                         let speed = if is_encode { cost.encode_bytes_per_s } else { cost.decode_bytes_per_s };
                         load.codec_s += batch.bytes_raw() as f64 / speed;
                     }
                 }
-                _ => {}
+                OpKind::Reduce(reduce) => {
+                    load.codec_s += reduce.bytes_read() as f64 / experiment.host.reduce_bytes_per_s;
+                }
+                OpKind::Compute(_) => {}
             }
         }
         for (load, own) in loads.iter_mut().zip(own) {

@@ -52,7 +52,7 @@ impl<'a, 'e> Runs<'a, 'e> {
             None => {
                 let plan = self.arms.plan(&key.0, key.1);
                 plan.validate().map_err(|error| ExecuteError::Plan(self.variant.name.clone(), error))?;
-                check_ratio(self.simulator.experiment, &self.variant.name, &plan)?;
+                check_ratio(self.simulator.experiment, self.variant, &plan)?;
                 (key.clone(), Rc::new(plan))
             }
         };
@@ -68,9 +68,8 @@ impl<'a, 'e> Runs<'a, 'e> {
     pub(super) fn run(&mut self, iteration: u32, key: &Key) -> Result<Timeline, ExecuteError> {
         let plan = self.plan(key)?;
         let conditions = self.simulator.experiment.conditions(iteration);
-        let name = &self.variant.name;
         let timeline =
-            self.simulator.run(name, &plan, iteration..iteration + 1, &conditions, Trouble::NONE)?;
+            self.simulator.run(self.variant, &plan, iteration..iteration + 1, &conditions, Trouble::NONE)?;
         let found = self.found(iteration);
         self.lengths_s.insert((key.clone(), found.0, found.1), timeline.end_s());
         Ok(timeline)

@@ -41,8 +41,13 @@ impl Case {
 
 /// Smoke scenarios that together have every collective in every form under every protocol, so both layouts, and the
 /// worst payload: these run with every codec.
-const FOR_EVERY_CODEC: [&str; 4] =
-    ["all-to-all-sparse-2x3", "all-gather-forms-2x3", "broadcast-forms-2x3", "all-to-all-noise-2x2"];
+const FOR_EVERY_CODEC: [&str; 5] = [
+    "all-to-all-sparse-2x3",
+    "all-gather-forms-2x3",
+    "broadcast-forms-2x3",
+    "reduce-scatter-forms-2x3",
+    "all-to-all-noise-2x2",
+];
 
 /// With rows in front of a codec as long as drawn payloads have them.
 const DEDUP: &str = "dedup:row=256+tiered";

@@ -23,14 +23,26 @@ impl Bandwidths {
     pub fn of(job: &Job, metrics: &Metrics) -> Option<Self> {
         let mut calls = job.segments.iter().filter(|segment| !matches!(segment.work, Work::Compute { .. }));
         let (Some(call), None) = (calls.next(), calls.next()) else { return None };
-        let factor = bus_factor(&call.work, f64::from(job.rank_count))?;
+        let ranks = f64::from(job.rank_count);
+        let factor = bus_factor(&call.work, ranks)?;
         let time_s = metrics.iteration_s.mean;
         if time_s <= 0.0 || metrics.bytes_raw == 0 {
             return None;
         }
-        let algbw = buffer_bytes(metrics.bytes_raw, job.rank_count) / time_s / 1e9;
+        let shards = call.work.shards(job.rank_count);
+        let buffer = if call.work.is_reduction() {
+            // Partial sums have another type than what is contributed.
+            shards.iter().sum::<u64>() as f64
+        } else {
+            buffer_bytes(metrics.bytes_raw, job.rank_count)
+        };
+        let algbw = buffer / time_s / 1e9;
         let effective_busbw = algbw * factor;
-        let wire_over_raw = metrics.bytes_wire as f64 / metrics.bytes_raw as f64;
+        let wire_over_raw = if call.work.is_reduction() {
+            metrics.bytes_wire as f64 / (buffer * factor * ranks)
+        } else {
+            metrics.bytes_wire as f64 / metrics.bytes_raw as f64
+        };
         Some(Self {
             algbw_gbps: algbw,
             busbw_gbps: effective_busbw * wire_over_raw,
@@ -43,7 +55,8 @@ impl Bandwidths {
 /// collective.
 fn bus_factor(work: &Work, n: f64) -> Option<f64> {
     match work {
-        Work::AllToAll { .. } | Work::AllGather { .. } => Some((n - 1.0) / n),
+        Work::AllToAll { .. } | Work::AllGather { .. } | Work::ReduceScatter { .. } => Some((n - 1.0) / n),
+        Work::AllReduce { .. } => Some(2.0 * (n - 1.0) / n),
         Work::Broadcast { .. } => Some(1.0),
         Work::Compute { .. } | Work::Transfers { .. } => None,
     }

@@ -12,6 +12,8 @@ use zipwire_schedule::{Rank, SegmentId};
 
 use crate::{Rows, stream};
 
+mod reduction;
+
 /// A chunk of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkId {
@@ -36,6 +38,9 @@ const EVERY_RANK: u64 = 1 << 32;
 /// Row k of a chunk is the row that the k-th draw of `stream(seed, "payload", [segment + 2^32 flow, origin, destination])`
 /// selects from the segment's source, where a chunk for all has the destination 2^32; the last row is cut. Two different chunks of k rows from a source of n distinct rows
 /// are equal with a chance of n^-k, so a misrouted or stale chunk does not pass for the right one.
+///
+/// In reductions rows are BF16 values. What a rank contributes to a shard is the chunk from it to the shard's rank, and a chunk that
+/// is a sum holds the sum of these, in the order and the type that it says.
 ///
 /// Cheap to clone: the sources are shared.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,8 +67,16 @@ impl Payload {
     /// is the beginning of a longer one.
     ///
     /// # Panics
-    /// If the segment has no source.
+    /// If the segment has no source, or the length of a sum is not one of whole values.
     pub fn fill(&self, chunk: ChunkId, out: &mut [u8]) {
+        match chunk.chunk.sum {
+            None => self.fill_rows(chunk, out),
+            Some(sum) => reduction::fill(self, chunk, sum, out),
+        }
+    }
+
+    /// Writes recorded rows.
+    fn fill_rows(&self, chunk: ChunkId, out: &mut [u8]) {
         let mut draws = self.draws(chunk);
         let mut left = out;
         while !left.is_empty() {
@@ -74,11 +87,16 @@ impl Payload {
     }
 
     /// Offset in bytes of the first difference between `received` and the chunk that was sent, or `None` if they are
-    /// equal. Compares with the source in place, without a copy.
+    /// equal. Compares with the source in place, without a copy, but for sums, which are added up once more.
     ///
     /// # Panics
-    /// If the segment has no source.
+    /// As [`fill`](Self::fill).
     pub fn mismatch(&self, chunk: ChunkId, received: &[u8]) -> Option<u64> {
+        if let Some(sum) = chunk.chunk.sum {
+            let mut expected = vec![0; received.len()];
+            reduction::fill(self, chunk, sum, &mut expected);
+            return received.iter().zip(&expected).position(|(a, b)| a != b).map(|offset| offset as u64);
+        }
         let mut draws = self.draws(chunk);
         let mut left = received;
         while !left.is_empty() {
@@ -105,7 +123,7 @@ impl Payload {
     }
 
     fn draws(&self, chunk: ChunkId) -> Draws<'_, impl Rng> {
-        let ChunkId { segment, chunk: Chunk { origin, destination, flow, part: _, offset } } = chunk;
+        let ChunkId { segment, chunk: Chunk { origin, destination, flow, offset, .. } } = chunk;
         let destination = destination.map_or(EVERY_RANK, |rank| u64::from(rank.0));
         let keys = [u64::from(segment.0) | u64::from(flow) << 32, u64::from(origin.0), destination];
         let source = &*self.sources[segment.index()];

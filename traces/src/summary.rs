@@ -49,6 +49,10 @@ pub struct VariantSummary {
     pub speedup: Option<f64>,
     /// Digest of the plan that ran.
     pub plan_digest: String,
+    /// How its collective travelled where it has several forms, form and protocol: `all-to-all, static-first`; the key is absent
+    /// where it has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
     /// Whether every received byte was compared with what was sent and found equal; `None` in simulation, where there
     /// are no bytes.
     pub verified: Option<bool>,
@@ -102,6 +106,7 @@ impl Executors {
             metrics,
             speedup: None,
             plan_digest,
+            algorithm: None,
             verified,
             by_rank: None,
             bandwidths: None,
@@ -145,6 +150,14 @@ impl Executors {
     /// If it did not run there.
     pub fn insert_switcher(&mut self, executor: &str, variant: &str, switcher: SwitcherSummary) {
         self.inserted(executor, variant).1.switcher = Some(switcher);
+    }
+
+    /// Says how the collective of `variant` travelled on `executor`.
+    ///
+    /// # Panics
+    /// If it did not run there.
+    pub fn insert_algorithm(&mut self, executor: &str, variant: &str, algorithm: String) {
+        self.inserted(executor, variant).1.algorithm = Some(algorithm);
     }
 
     /// What `variant` did on `executor`, and whether that is timed.

@@ -10,8 +10,10 @@ use std::time::Duration;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Batch, Block, Content, Op, OpKind, Region, TransferKey};
-use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId};
+use zipwire_schedule::plan::{
+    self, Addition, Batch, Block, Content, Op, OpKind, Reduce, Region, TransferKey,
+};
+use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId, sum};
 use zipwire_traces::Payload;
 
 use super::codec_work::{CodecOp, CodecWork, Coding};
@@ -104,7 +106,9 @@ impl Backend for Rendezvous<'_> {
             Action::Transfer(transfer) => self.when_open(machine, transfer.op, Due::Offer(transfer)),
             Action::Close(op) => {
                 let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
-                let launched_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
+                let launch_s =
+                    if machine.moves_nothing(op) { 0.0 } else { self.declared_s(|pace| pace.host.launch_s) };
+                let launched_s = begin_s + launch_s;
                 let sync_s = self.declared_s(|pace| pace.host.sync_s);
                 let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);
                 self.complete_at(machine, launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);
@@ -191,7 +195,7 @@ impl<'a> Rendezvous<'a> {
             let _span = tracing::info_span!("check").entered();
             chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))?;
         }
-        if matches!(kind, OpKind::Encode(_) | OpKind::Decode(_)) {
+        if kind.lane() == Lane::Codec {
             self.overlap.code(begin_s, true);
         }
         let begin_cpu_s = cpu_s();
@@ -215,6 +219,12 @@ impl<'a> Rendezvous<'a> {
                 self.decode(machine, op, batch)?;
                 let codec_s = |pace: &Pace| pace.codec_s(batch.bytes_raw(), |cost| cost.decode_bytes_per_s);
                 (Vec::new(), self.declared_s(codec_s), Some((Coding::Decode, batch.bytes_raw())))
+            }
+            OpKind::Reduce(reduce) => {
+                self.reduce(reduce);
+                let bytes = reduce.bytes_read();
+                let reduce_s = |pace: &Pace| pace.host.reduce_s(bytes);
+                (Vec::new(), self.declared_s(reduce_s), Some((Coding::Reduce, bytes)))
             }
             OpKind::Exchange(_) => {
                 self.opened_s.insert(op, begin_s);
@@ -270,6 +280,23 @@ impl<'a> Rendezvous<'a> {
                 failure(machine, Some(op), FailureKind::Corrupt, detail)
             })
         })
+    }
+
+    /// Terms are in several buffers, of which one may be that of the sum: each is read before the sum is written.
+    fn reduce(&self, reduce: &Reduce) {
+        let _span = tracing::info_span!("reduce", bytes = reduce.bytes_read()).entered();
+        for Addition { terms, chunk, values } in &reduce.additions {
+            let dtype =
+                |chunk: &plan::Chunk| chunk.sum.expect("sums and their terms say what they are").dtype();
+            let mut sums = vec![0.0; range(values).len() / dtype(chunk).width()];
+            for (index, term) in terms.iter().enumerate() {
+                let combine = if index == 0 { sum::begin } else { sum::add };
+                let buffer = self.memory().read(term.values.buffer);
+                combine(&mut sums, dtype(&term.chunk), &buffer[range(&term.values)]);
+            }
+            sum::store(&sums, dtype(chunk), &mut self.memory().write(values.buffer)[range(values)]);
+            self.fabric.count_progress();
+        }
     }
 
     /// Lets something happen once the exchange that it belongs to has been launched.

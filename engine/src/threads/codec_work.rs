@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use zipwire_schedule::{Rank, SegmentId};
 
-/// One of the two directions.
+/// What an op of the codec's lane does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
     /// Values to frames.
     Encode,
     /// Frames to values.
     Decode,
+    /// Values to their sum: no codec's work, and of the same lane.
+    Reduce,
 }
 
 /// The codec ops of one call, summed over ranks and iterations.
@@ -18,7 +20,7 @@ pub enum Coding {
 pub struct CallWork {
     /// Ops.
     pub ops: u64,
-    /// Raw bytes.
+    /// Raw bytes; of sums, those that they read.
     pub bytes_raw: u64,
     /// Seconds for which the codec had a core of this machine.
     pub work_s: f64,

@@ -22,6 +22,17 @@ pub(crate) struct Context<'a> {
     pub(crate) experts: u32,
     /// Token copies that each rank sends, its own included: tokens x top-k.
     pub(crate) copies_per_rank: u64,
+    pub(crate) place: Place,
+}
+
+/// Which of the routings of an iteration is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The only one.
+    Only,
+    /// That of a layer, counted from 0, in one micro-batch. Synthetic popularity belongs to the layer, and what is drawn from
+    /// it to the micro-batch, too. Recordings are of steps: their layers follow one another and begin again behind the last.
+    Layer { layer: u32, micro_batch: u32 },
 }
 
 const SOURCES: &[&str] = &["matrix", "trace", "dirichlet", "zipf"];

@@ -1,9 +1,11 @@
 //! Routing from recordings: their shares, scaled to the model's token count without randomness.
 
+use std::collections::BTreeSet;
+
 use ndarray::Array2;
 use zipwire_traces::{RoutingMatrix, RoutingStep};
 
-use super::Context;
+use super::{Context, Place};
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
@@ -28,6 +30,13 @@ impl<'a> Selection<'a> {
         })
     }
 
+    /// Without a layer, that of the iteration: recorded layers follow one another and begin again behind the last.
+    fn choose_layer(&mut self, place: Place, recorded: &BTreeSet<u32>) {
+        if let (None, Place::Layer { layer, .. }) = (self.layer, place) {
+            self.layer = recorded.iter().copied().nth(layer as usize % recorded.len().max(1));
+        }
+    }
+
     fn accepts(&self, ranks: Option<u32>, step: u64, layer: u32, sharding: Option<&str>) -> bool {
         (self.ranks.is_none() || self.ranks == ranks)
             && self.step.is_none_or(|wanted| wanted == step)
@@ -50,12 +59,16 @@ fn describe(ranks: Option<u32>, step: Option<u64>, layer: Option<u32>, sharding:
 
 /// One recorded source rank x expert matrix: every source rank has shares of its own.
 pub(super) fn matrix(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>) -> Result<Array2<u64>> {
-    let selection = Selection::read(table, Some(context.ranks))?;
+    let mut selection = Selection::read(table, Some(context.ranks))?;
     let records = context.files.matrices(file.string()?);
     let records = records.map_err(|error| file.error(Problem::Recording(error)))?;
-    let fits = |record: &&RoutingMatrix| {
+    let accepts = |selection: &Selection<'_>, record: &RoutingMatrix| {
         selection.accepts(Some(record.rank_count), record.step, record.layer, Some(&record.sharding))
     };
+    let candidates = records.iter().filter(|record| accepts(&selection, record)).map(|record| record.layer);
+    let layers = candidates.collect();
+    selection.choose_layer(context.place, &layers);
+    let fits = |record: &&RoutingMatrix| accepts(&selection, record);
     let names = |record: &RoutingMatrix| {
         let (step, layer) = (Some(record.step), Some(record.layer));
         describe(Some(record.rank_count), step, layer, Some(&record.sharding))
@@ -72,10 +85,16 @@ pub(super) fn matrix(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>
 
 /// One record of tokens per expert: the same shares for every source rank.
 pub(super) fn trace(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>) -> Result<Array2<u64>> {
-    let selection = Selection::read(table, None)?;
+    let mut selection = Selection::read(table, None)?;
     let records = context.files.trace(file.string()?);
     let records = records.map_err(|error| file.error(Problem::Recording(error)))?;
-    let fits = |record: &&RoutingStep| selection.accepts(None, record.step, record.layer, None);
+    let accepts = |selection: &Selection<'_>, record: &RoutingStep| {
+        selection.accepts(None, record.step, record.layer, None)
+    };
+    let candidates = records.iter().filter(|record| accepts(&selection, record)).map(|record| record.layer);
+    let layers = candidates.collect();
+    selection.choose_layer(context.place, &layers);
+    let fits = |record: &&RoutingStep| accepts(&selection, record);
     let names = |record: &RoutingStep| describe(None, Some(record.step), Some(record.layer), None);
     let record = only(&records, fits, names, &selection, file)?;
     check_experts(record.tokens.len(), file, context)?;

@@ -6,7 +6,7 @@ use rand_distr::multi::{Dirichlet, MultiDistribution};
 use rand_distr::{Binomial, Distribution};
 use zipwire_traces::stream;
 
-use super::Context;
+use super::{Context, Place};
 
 /// How popular the experts are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,10 +21,14 @@ pub(super) enum Popularity {
 
 /// Source rank x expert; every row sums to `copies_per_rank`.
 pub(super) fn draw(popularity: Popularity, context: &Context<'_>) -> Array2<u64> {
-    let weights = weights(popularity, context.experts as usize, context.seed);
+    let (layer, micro_batch) = match context.place {
+        Place::Only => (0, 0),
+        Place::Layer { layer, micro_batch } => (u64::from(layer), u64::from(micro_batch)),
+    };
+    let weights = weights(popularity, context.experts as usize, context.seed, layer);
     let mut counts = Array2::zeros((context.ranks as usize, weights.len()));
     for (rank, mut row) in (0..).zip(counts.rows_mut()) {
-        let mut rng = stream(context.seed, "routing tokens", [rank, 0, 0]);
+        let mut rng = stream(context.seed, "routing tokens", [rank, layer, micro_batch]);
         let drawn = multinomial(&weights, context.copies_per_rank, &mut rng);
         row.assign(&ndarray::Array1::from(drawn));
     }
@@ -32,8 +36,8 @@ pub(super) fn draw(popularity: Popularity, context: &Context<'_>) -> Array2<u64>
 }
 
 /// Non-negative weights with a positive sum; they need not sum to 1.
-fn weights(popularity: Popularity, experts: usize, seed: u64) -> Vec<f64> {
-    let mut rng = stream(seed, "routing popularity", [0; 3]);
+fn weights(popularity: Popularity, experts: usize, seed: u64, layer: u64) -> Vec<f64> {
+    let mut rng = stream(seed, "routing popularity", [layer, 0, 0]);
     match popularity {
         Popularity::Uniform => vec![1.0; experts],
         // The distribution needs two categories at least.
@@ -83,7 +87,11 @@ mod tests {
     static FILES: LazyLock<Files> = LazyLock::new(|| Files::new(Path::new("")));
 
     fn context(seed: u64, experts: u32) -> Context<'static> {
-        Context { files: &FILES, seed, ranks: 5, experts, copies_per_rank: 1000 }
+        Context { files: &FILES, seed, ranks: 5, experts, copies_per_rank: 1000, place: Place::Only }
+    }
+
+    fn at(layer: u32, micro_batch: u32) -> Context<'static> {
+        Context { place: Place::Layer { layer, micro_batch }, ..context(3, 16) }
     }
 
     fn all() -> Vec<Popularity> {
@@ -137,6 +145,25 @@ mod tests {
     }
 
     #[test]
+    fn layers_and_micro_batches_have_draws_of_their_own() {
+        let zipf = Popularity::Zipf { exponent: 2.0 };
+        let first = draw(zipf, &at(0, 0));
+        assert_eq!(first, draw(zipf, &context(3, 16)), "the first layer is that of a workload with one");
+        assert_ne!(first, draw(zipf, &at(0, 1)));
+        assert_ne!(first, draw(zipf, &at(1, 0)));
+        assert_ne!(draw(zipf, &at(1, 0)), draw(zipf, &at(0, 1)));
+        // Every layer has hot experts of its own, and keeps them.
+        let hottest = |counts: &Array2<u64>| {
+            let sums: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
+            (0..16).max_by_key(|&expert| sums[expert]).unwrap()
+        };
+        let of_layers: Vec<usize> = (0..12).map(|layer| hottest(&draw(zipf, &at(layer, 0)))).collect();
+        let again: Vec<usize> = (0..12).map(|layer| hottest(&draw(zipf, &at(layer, 5)))).collect();
+        assert_eq!(of_layers, again);
+        assert!(of_layers.iter().any(|&expert| expert != of_layers[0]), "{of_layers:?}");
+    }
+
+    #[test]
     fn counts_follow_the_weights() {
         let mut rng = stream(1, "test", [0; 3]);
         let counts = multinomial(&[1.0, 2.0, 0.0, 5.0], 800_000, &mut rng);
@@ -149,7 +176,7 @@ mod tests {
     #[test]
     fn zipf_hot_experts_are_anywhere() {
         let hottest = |seed| {
-            let weights = weights(Popularity::Zipf { exponent: 1.0 }, 16, seed);
+            let weights = weights(Popularity::Zipf { exponent: 1.0 }, 16, seed, 0);
             weights.iter().position(|&weight| weight == 1.0).unwrap()
         };
         let mut places: Vec<usize> = (0..40).map(hottest).collect();

@@ -3,11 +3,12 @@
 mod all_gather;
 mod all_to_all;
 mod broadcast;
+mod reduction;
 
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
-use super::{Context, Kind, Workload};
+use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::payload::Rowset;
@@ -21,10 +22,13 @@ enum Collective {
     AllToAll,
     AllGather,
     Broadcast,
+    ReduceScatter,
+    AllReduce,
 }
 
 impl Collective {
-    const ALL: [Self; 3] = [Self::AllToAll, Self::AllGather, Self::Broadcast];
+    const ALL: [Self; 5] =
+        [Self::AllToAll, Self::AllGather, Self::Broadcast, Self::ReduceScatter, Self::AllReduce];
 
     /// Name in scenarios, and of the segment.
     fn name(self) -> &'static str {
@@ -32,6 +36,24 @@ impl Collective {
             Self::AllToAll => "all-to-all",
             Self::AllGather => "all-gather",
             Self::Broadcast => "broadcast",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::AllReduce => "all-reduce",
+        }
+    }
+
+    /// Types that it takes.
+    fn dtypes(self) -> &'static [DType] {
+        match self {
+            Self::AllToAll | Self::AllGather | Self::Broadcast => &DType::ALL,
+            Self::ReduceScatter | Self::AllReduce => &[DType::Bf16, DType::F32],
+        }
+    }
+
+    /// Type of the payload that chunks of `dtype` are made of: FP32 contributions are BF16 values, widened.
+    fn payload_dtype(self, dtype: DType) -> DType {
+        match self {
+            Self::AllToAll | Self::AllGather | Self::Broadcast => dtype,
+            Self::ReduceScatter | Self::AllReduce => DType::Bf16,
         }
     }
 
@@ -40,6 +62,8 @@ impl Collective {
             Self::AllToAll => ALL_TO_ALL_KEYS,
             Self::AllGather => ALL_GATHER_KEYS,
             Self::Broadcast => BROADCAST_KEYS,
+            Self::ReduceScatter => REDUCE_SCATTER_KEYS,
+            Self::AllReduce => ALL_REDUCE_KEYS,
         }
     }
 
@@ -48,20 +72,23 @@ impl Collective {
             Self::AllToAll => all_to_all::own_keys(),
             Self::AllGather => all_gather::own_keys(),
             Self::Broadcast => broadcast::own_keys(),
+            Self::ReduceScatter => reduction::reduce_scatter_keys(),
+            Self::AllReduce => reduction::all_reduce_keys(),
         };
         #[rustfmt::skip]
         let shared = [
             Kind::Collective.key(),
             needed("collective", "the call", names([self.name()])),
-            optional("dtype", "type of the values; `BF16` by default", names(DType::ALL.map(DType::name))),
+            optional("dtype", "type of the values; `BF16` by default", names(self.dtypes().iter().map(|dtype| dtype.name()))),
             optional("start", "how late each rank enters the call; all at once by default", per_rank(time())),
-            optional("payload", "what is sent; BF16 only", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
+            optional("payload", "what is sent, BF16; reductions widen it", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
         ];
         let table = table(self.keys(), shared.into_iter().chain(own));
         match self {
             Self::AllToAll => table.with_one_of(all_to_all::SIZES),
             Self::AllGather => table.with_one_of(all_gather::SIZES),
-            Self::Broadcast => table,
+            Self::ReduceScatter => table.with_one_of(reduction::SIZES),
+            Self::Broadcast | Self::AllReduce => table,
         }
     }
 }
@@ -76,6 +103,10 @@ const ALL_TO_ALL_KEYS: &[&str] =
 const ALL_GATHER_KEYS: &[&str] =
     &["kind", "collective", "dtype", "bytes_per_rank", "bytes", "start", "payload"];
 const BROADCAST_KEYS: &[&str] = &["kind", "collective", "dtype", "bytes", "root", "start", "payload"];
+
+const REDUCE_SCATTER_KEYS: &[&str] =
+    &["kind", "collective", "dtype", "bytes_per_rank", "bytes", "start", "payload"];
+const ALL_REDUCE_KEYS: &[&str] = &["kind", "collective", "dtype", "bytes_per_rank", "start", "payload"];
 
 const PAYLOAD_KEYS: &[&str] = &["file", "tensor", "gaussian"];
 const TENSORS: &[&str] = &["tensor"];
@@ -94,17 +125,21 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     };
     let table = field.table(collective.keys())?;
     let dtype = match table.get("dtype") {
-        Some(field) => field.choice("dtype", &DType::ALL, DType::name)?,
+        Some(field) => field.choice("dtype", collective.dtypes(), DType::name)?,
         None => DType::Bf16,
     };
     let work = match collective {
         Collective::AllToAll => all_to_all::read(&table, dtype, context)?,
         Collective::AllGather => all_gather::read(&table, dtype, context.ranks)?,
         Collective::Broadcast => broadcast::read(&table, dtype, context.ranks)?,
+        Collective::ReduceScatter => reduction::reduce_scatter(&table, dtype, context.ranks)?,
+        Collective::AllReduce => reduction::all_reduce(&table, dtype)?,
     };
     let start = table.get("start").map(|field| start(&field, context.ranks)).transpose()?;
-    let rows =
-        table.get("payload").map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, dtype, context.files));
+    let of_rows = [collective.payload_dtype(dtype)];
+    let rows = table
+        .get("payload")
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &of_rows, context.files));
 
     let mut segments = Vec::new();
     if start.is_some() {
@@ -120,7 +155,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         }
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
-    Ok(Workload { job, durations, dtype, rows: rows.transpose()? })
+    let tensors = one_tensor_per_call(&job);
+    Ok(Workload { job, durations, dtypes: vec![dtype], rows: rows.transpose()?, tensors })
 }
 
 /// What [`read`] reads.

@@ -5,12 +5,13 @@ mod flows_file;
 mod matrix_file;
 mod moe;
 mod table_file;
+mod training;
 mod transfers;
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Job, Work};
+use zipwire_schedule::{Durations, Job, Segment, Work};
 
-use crate::compute::Compute;
+use crate::compute::{Compute, ExpertTime};
 use crate::error::Result;
 use crate::files::Files;
 use crate::payload::Rowset;
@@ -23,39 +24,66 @@ pub(crate) struct Context<'a> {
     pub(crate) seed: u64,
     pub(crate) iterations: u32,
     pub(crate) ranks: u32,
-    pub(crate) compute: Compute,
+    /// `[compute]`; always there for kinds that need it.
+    pub(crate) compute: Option<Field<'a>>,
 }
 
 /// A workload, resolved.
 pub(crate) struct Workload {
     pub(crate) job: Job,
     pub(crate) durations: Durations,
-    /// Type of the values that travel.
-    pub(crate) dtype: DType,
+    /// Types of the values that travel.
+    pub(crate) dtypes: Vec<DType>,
     pub(crate) rows: Option<Rowset>,
+    /// Which tensor of the payload each segment of the job carries; `None` if it does not communicate.
+    pub(crate) tensors: Vec<Option<usize>>,
 }
 
-impl Workload {
-    /// Whether each segment of the job communicates.
-    pub(crate) fn communicates(&self) -> Vec<bool> {
-        self.job.segments.iter().map(|segment| !matches!(segment.work, Work::Compute { .. })).collect()
-    }
+/// Every call carries a tensor of its own, in their order.
+fn one_tensor_per_call(job: &Job) -> Vec<Option<usize>> {
+    let mut calls = 0..;
+    let is_call = |segment: &&Segment| !matches!(segment.work, Work::Compute { .. });
+    job.segments.iter().map(|segment| Some(segment).filter(is_call).and_then(|_| calls.next())).collect()
 }
 
 /// Kinds of workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Moe,
+    MoeTraining,
+    Fsdp,
     Collective,
     Transfers,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Moe, Self::Collective, Self::Transfers];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Moe, Self::MoeTraining, Self::Fsdp, Self::Collective, Self::Transfers];
 
-    fn name(self) -> &'static str {
+    /// What `[compute]` may say; `None` if it means nothing.
+    pub(crate) fn compute_schema(self) -> Option<Schema> {
+        match self {
+            Self::Moe => Some(ExpertTime::schema()),
+            Self::MoeTraining => Some(Compute::schema_of_experts()),
+            Self::Fsdp => Some(Compute::schema_of_layers()),
+            Self::Collective | Self::Transfers => None,
+        }
+    }
+
+    /// A table `[compute]` that it could have, as TOML, if it cannot do without one.
+    pub(crate) fn needed_compute(self) -> Option<&'static str> {
+        match self {
+            Self::MoeTraining => Some("{ dense = \"60 TFLOP/s\", expert_gemm = \"45 TFLOP/s\" }"),
+            Self::Fsdp => Some("{ dense = \"60 TFLOP/s\" }"),
+            Self::Moe | Self::Collective | Self::Transfers => None,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Moe => "moe",
+            Self::MoeTraining => "moe-training",
+            Self::Fsdp => "fsdp",
             Self::Collective => "collective",
             Self::Transfers => "transfers",
         }
@@ -83,6 +111,7 @@ impl Kind {
 pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     match kind {
         Kind::Moe => moe::read(field, context),
+        Kind::MoeTraining | Kind::Fsdp => training::read(kind, field, context),
         Kind::Collective => collective::read(field, context),
         Kind::Transfers => transfers::read(field, context),
     }
@@ -92,6 +121,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
         Kind::Moe => moe::schema(),
+        Kind::MoeTraining | Kind::Fsdp => training::schema(kind),
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),
     }))

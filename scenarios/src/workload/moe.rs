@@ -4,10 +4,11 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, Work};
 
-use super::{Context, Kind, Workload};
+use super::{Context, Kind, Workload, one_tensor_per_call};
+use crate::compute::ExpertTime;
 use crate::error::Result;
 use crate::experts::Experts;
-use crate::model::Model;
+use crate::model::Layer;
 use crate::payload::Rowset;
 use crate::reader::Field;
 use crate::routing;
@@ -25,7 +26,7 @@ const COMBINED: Slot = Slot(2);
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     let table = field.table(KEYS)?;
-    let model = Model::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
+    let model = Layer::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
     let routing = table.need("routing", "\"uniform\"")?;
     let counts = routing::read(
         &routing,
@@ -35,6 +36,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
             ranks: context.ranks,
             experts: model.experts,
             copies_per_rank: model.copies_per_rank(),
+            place: routing::Place::Only,
         },
     )?;
     let experts = table
@@ -43,11 +45,13 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
     let rows = table
         .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &[DType::Bf16], context.files));
     let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
     let tokens = experts.place(&loads, context.ranks).between_ranks(&counts);
-    let (job, durations) = build(&tokens, &model, skew, context);
-    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
+    let compute = ExpertTime::read(context.compute.as_ref())?;
+    let (job, durations) = build(&tokens, &model, skew, compute, context);
+    let tensors = one_tensor_per_call(&job);
+    Ok(Workload { job, durations, dtypes: vec![DType::Bf16], rows: rows.transpose()?, tensors })
 }
 
 /// What [`read`] reads.
@@ -55,7 +59,7 @@ pub(super) fn schema() -> Schema {
     #[rustfmt::skip]
     let keys = [
         Kind::Moe.key(),
-        needed("model", "sizes of the layer: a preset's name or a table", Model::schema()),
+        needed("model", "sizes of the layer: a preset's name or a table", Layer::schema()),
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
         optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
         optional("skew", "ranks begin at different times", Skew::schema()),
@@ -64,7 +68,13 @@ pub(super) fn schema() -> Schema {
     table(KEYS, keys)
 }
 
-fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Context<'_>) -> (Job, Durations) {
+fn build(
+    tokens: &Array2<u64>,
+    model: &Layer,
+    skew: Option<Skew>,
+    compute: ExpertTime,
+    context: &Context<'_>,
+) -> (Job, Durations) {
     let bytes = tokens.mapv(|count| count * model.token_bytes());
     let combine_bytes = bytes.t().as_standard_layout().into_owned();
     let all_to_all = |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, input, output };
@@ -79,9 +89,9 @@ fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Cont
     };
     let start_skew = skew.map(|skew| (skew, push("skew", phase("skew")), 0.0));
     push("dispatch", all_to_all(bytes, TOKENS, EXPERT));
-    let expert_skew = skew.filter(|_| context.compute.expert_s > 0.0);
+    let expert_skew = skew.filter(|_| compute.expert_s > 0.0);
     let expert_skew =
-        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), context.compute.expert_s));
+        expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), compute.expert_s));
     let expert = push("expert", phase("expert"));
     push("combine", all_to_all(combine_bytes, EXPERT, COMBINED));
 
@@ -90,22 +100,18 @@ fn build(tokens: &Array2<u64>, model: &Model, skew: Option<Skew>, context: &Cont
     for (skew, segment, compute_s) in [start_skew, expert_skew].into_iter().flatten() {
         skew.draw(compute_s, segment, context.seed, shape, &mut durations);
     }
-    for (rank, seconds) in (0..).zip(expert_seconds(tokens, context)) {
+    for (rank, seconds) in (0..).zip(expert_seconds(tokens, compute.expert_s)) {
         for iteration in 0..context.iterations {
             durations.set(iteration, expert, Rank(rank), seconds);
         }
     }
-    context.compute.noise.apply(expert, context.seed, shape, &mut durations);
+    compute.noise.apply(expert, context.seed, shape, &mut durations);
     let slots = vec!["tokens", "expert", "combined"];
     (Job { name: "moe", rank_count: context.ranks, slots, segments }, durations)
 }
 
 /// The declared time scaled by each rank's tokens, its own included, over the mean.
-fn expert_seconds(tokens: &Array2<u64>, context: &Context<'_>) -> Vec<f64> {
-    let mean = tokens.sum() as f64 / f64::from(context.ranks);
-    tokens
-        .columns()
-        .into_iter()
-        .map(|column| context.compute.expert_s * (column.sum() as f64 / mean))
-        .collect()
+fn expert_seconds(tokens: &Array2<u64>, mean_s: f64) -> Vec<f64> {
+    let mean = tokens.sum() as f64 / tokens.ncols() as f64;
+    tokens.columns().into_iter().map(|column| mean_s * (column.sum() as f64 / mean)).collect()
 }

@@ -3,7 +3,7 @@
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Flow, Job, Pace, Rank, Segment, Slot, Work};
 
-use super::{Context, Kind, Workload, flows_file};
+use super::{Context, Kind, Workload, flows_file, one_tensor_per_call};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::payload::Rowset;
@@ -55,13 +55,14 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     starts.apply(&mut flows);
     let rows = table
         .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, DType::Bf16, context.files));
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &[DType::Bf16], context.files));
 
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];
     let durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     let job = Job { name: "transfers", rank_count: context.ranks, slots: vec!["input", "output"], segments };
-    Ok(Workload { job, durations, dtype: DType::Bf16, rows: rows.transpose()? })
+    let tensors = one_tensor_per_call(&job);
+    Ok(Workload { job, durations, dtypes: vec![DType::Bf16], rows: rows.transpose()?, tensors })
 }
 
 /// What [`read`] reads.

@@ -6,8 +6,14 @@
 use zipwire_codec::{CHUNK_ALIGN, DType};
 
 use crate::builder::ProgramBuilder;
-use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
+use crate::plan::{Chunk, Content, Exchange, OpKind, Reduce, Region, Transfer};
 use crate::{BufferId, Channel, Order, Rank, Stage, Window};
+
+/// What a collective is made of, one after the other.
+pub(super) enum Phase {
+    Call(Call),
+    Reduce(Reduce),
+}
 
 /// One collective call of one rank.
 pub(super) struct Call {

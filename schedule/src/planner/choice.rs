@@ -26,6 +26,8 @@ pub struct Choice {
     /// In how many parts a coded protocol cuts what ranks have for each other: while one part travels, the next is coded.
     /// At least 1.
     pub parts: u32,
+    /// Ranks of a node, for [`Form::Hierarchical`]: they divide the ranks.
+    pub ranks_per_node: u32,
     /// Bytes of a frame that its slot holds, over those of its values: for [`Protocol::Speculative`], which needs it.
     pub slot: Option<f64>,
 }
@@ -42,6 +44,7 @@ impl Choice {
             codec,
             selection: Selection::default(),
             parts: 1,
+            ranks_per_node: 1,
             slot: None,
         }
     }
@@ -63,10 +66,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether a piece of `len` bytes between two ranks is coded.
-    pub(super) fn includes(&self, origin: Rank, destination: Option<Rank>, len: u64) -> bool {
-        let is_near = |ranks: u32, other: Rank| origin.0 / ranks == other.0 / ranks;
-        let stays = self.ranks_per_node.zip(destination).is_some_and(|(ranks, other)| is_near(ranks, other));
+    /// Whether a piece of `len` bytes between two ranks is coded; no peer, if it is for all.
+    pub(super) fn includes(&self, rank: Rank, peer: Option<Rank>, len: u64) -> bool {
+        let is_near = |ranks: u32, other: Rank| rank.0 / ranks == other.0 / ranks;
+        let stays = self.ranks_per_node.zip(peer).is_some_and(|(ranks, other)| is_near(ranks, other));
         len >= self.least_bytes && !stays
     }
 }

@@ -12,6 +12,7 @@ mod in_band;
 mod native;
 mod overlap_sizes;
 mod parts;
+mod reduction;
 mod size_first;
 mod speculative;
 mod static_first;
@@ -23,10 +24,11 @@ use zipwire_codec::Codec;
 
 pub use self::choice::{Choice, Selection};
 
-use self::call::{Call, Ends};
+use self::call::{Call, Ends, Phase};
 use self::frames::{FrameBuffers, Frames};
+use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Compute, OpKind, Plan, Program, Region};
+use crate::plan::{Batch, Compute, OpKind, Plan, Program, Reduce, Region};
 use crate::{BufferId, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
@@ -70,59 +72,85 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     }
 }
 
-/// A collective call on one rank, laid out in memory.
-struct Planned {
-    call: Call,
-    /// The parts in which it is coded; none if it is not.
-    parts: Vec<(Call, Frames)>,
+/// A phase of a collective on one rank, laid out in memory.
+enum Planned {
+    Call {
+        call: Call,
+        /// The parts in which it is coded; none if it is not.
+        parts: Vec<(Call, Frames)>,
+    },
+    Reduce(Reduce),
+}
+
+/// Buffers of a rank beside those of the model: shared by all calls of the main channel, or by all of the background channel.
+#[derive(Clone, Copy)]
+struct OwnBuffers {
+    /// None if nothing is coded.
+    frames: Option<FrameBuffers>,
+    /// For what others contribute to reductions; none without reductions.
+    summands: Option<BufferId>,
+}
+
+impl OwnBuffers {
+    fn new(builder: &mut ProgramBuilder, job: &Job, choices: &[&Choice], background: bool) -> Self {
+        let calls = || {
+            let segments = job.segments.iter().zip(choices);
+            segments.filter(move |(segment, _)| {
+                segment.work.is_collective() && segment.channel.is_background() == background
+            })
+        };
+        let [outgoing, incoming, summands] = if background {
+            ["background-frames-out", "background-frames-in", "background-summands"]
+        } else {
+            ["frames-out", "frames-in", "summands"]
+        };
+        let is_coded = calls().any(|(_, choice)| choice.protocol.is_coded());
+        let frames = is_coded
+            .then(|| FrameBuffers { outgoing: builder.buffer(outgoing), incoming: builder.buffer(incoming) });
+        let adds_up = calls().any(|(segment, _)| segment.work.is_reduction());
+        Self { frames, summands: adds_up.then(|| builder.buffer(summands)) }
+    }
 }
 
 fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank) -> Program {
     let mut builder = ProgramBuilder::new(rank);
     let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(name)).collect();
-    let is_coded = |background: bool| {
-        job.segments.iter().zip(choices).any(|(segment, choice)| {
-            segment.work.is_collective()
-                && choice.protocol.is_coded()
-                && segment.channel.is_background() == background
-        })
-    };
-    let main = is_coded(false).then(|| FrameBuffers {
-        outgoing: builder.buffer("frames-out"),
-        incoming: builder.buffer("frames-in"),
-    });
-    let background = is_coded(true).then(|| FrameBuffers {
-        outgoing: builder.buffer("background-frames-out"),
-        incoming: builder.buffer("background-frames-in"),
-    });
+    let main = OwnBuffers::new(&mut builder, job, choices, false);
+    let background = OwnBuffers::new(&mut builder, job, choices, true);
     // All memory is laid out before the first op, because compute phases claim whole buffers.
-    let calls: Vec<Option<Planned>> = job
+    let calls: Vec<Option<Vec<Planned>>> = job
         .segments
         .iter()
         .zip(choices)
         .map(|(segment, choice)| {
-            let mut call = lay_out(&mut builder, job, choice, &segment.work, &slots)?;
-            call.channel = segment.channel;
             let buffers = if segment.channel.is_background() { background } else { main };
-            let coding = choice.layout().zip(codec).zip(buffers);
-            let parts = coding.map_or_else(Vec::new, |((layout, codec), buffers)| {
-                call.select(rank, &choice.selection);
-                Frames::place_parts(
-                    &mut builder,
-                    call.cut(choice.parts),
-                    codec,
-                    (layout, choice.slot),
-                    buffers,
-                )
-            });
-            Some(Planned { call, parts })
+            let phases = lay_out(&mut builder, job, choice, &segment.work, &slots, buffers.summands)?;
+            let phase = |phase: Phase| match phase {
+                Phase::Reduce(reduce) => Planned::Reduce(reduce),
+                Phase::Call(mut call) => {
+                    call.channel = segment.channel;
+                    let coding = choice.layout().zip(codec).zip(buffers.frames);
+                    let parts = coding.map_or_else(Vec::new, |((layout, codec), frames)| {
+                        call.select(rank, &choice.selection, codec.supports(call.dtype));
+                        let parts = call.cut(choice.parts);
+                        Frames::place_parts(&mut builder, parts, codec, (layout, choice.slot), frames)
+                    });
+                    Planned::Call { call, parts }
+                }
+            };
+            Some(phases.into_iter().map(phase).collect())
         })
         .collect();
     let exclusive = exclusive_slots(job);
     for (((segment, choice), planned), id) in job.segments.iter().zip(choices).zip(calls).zip(0..) {
         builder.begin(SegmentId(id));
-        if let Some(Planned { call, parts }) = planned {
-            build(&mut builder, choice.protocol, &call, parts);
+        if let Some(phases) = planned {
+            for phase in phases {
+                match phase {
+                    Planned::Call { call, parts } => build(&mut builder, choice.protocol, &call, parts),
+                    Planned::Reduce(reduce) => builder.push(OpKind::Reduce(reduce)),
+                }
+            }
             continue;
         }
         match &segment.work {
@@ -132,9 +160,11 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
             Work::Transfers { flows, pace, input, output } => {
                 transfers::build(&mut builder, flows, *pace, slots[input.index()], slots[output.index()]);
             }
-            Work::AllToAll { .. } | Work::AllGather { .. } | Work::Broadcast { .. } => {
-                unreachable!("every collective is a call")
-            }
+            Work::AllToAll { .. }
+            | Work::AllGather { .. }
+            | Work::Broadcast { .. }
+            | Work::ReduceScatter { .. }
+            | Work::AllReduce { .. } => unreachable!("every collective is laid out"),
         }
     }
     builder.finish()
@@ -150,6 +180,8 @@ fn build(builder: &mut ProgramBuilder, protocol: Protocol, call: &Call, mut part
         Protocol::InBand => in_band::exchange,
         Protocol::Speculative => speculative::exchange,
     };
+    // A segment may have several calls: none is a part of the one before.
+    builder.begin_part(0);
     native::build_uncoded(builder, call);
     for (_, frames) in &mut parts {
         let blocks = std::mem::take(&mut frames.encode.blocks);
@@ -162,36 +194,54 @@ fn build(builder: &mut ProgramBuilder, protocol: Protocol, call: &Call, mut part
     }
 }
 
-/// Reserves the slots that a segment uses. The call, if it is a collective.
+/// Reserves the slots that a segment uses. What it is made of, if it is a collective.
 fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
     choice: &Choice,
     work: &Work,
     slots: &[BufferId],
-) -> Option<Call> {
+    summands: Option<BufferId>,
+) -> Option<Vec<Phase>> {
     let ends =
         |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
-    match work {
-        Work::Compute { .. } => None,
+    let operands = |dtype, ends| Operands {
+        dtype,
+        shards: work.shards(job.rank_count),
+        ends,
+        summands: summands.expect("reductions have room for summands"),
+        form: work.form(choice.protocol, choice.form).expect("reductions have forms"),
+        ranks_per_node: choice.ranks_per_node,
+    };
+    let call = match work {
+        Work::Compute { .. } => return None,
         Work::Transfers { flows, input, output, .. } => {
             let Ends { input, output } = ends(input, output);
             let (sent, received) = transfers::capacities(flows, builder.rank());
             builder.reserve(input, sent);
             builder.reserve(output, received);
-            None
+            return None;
         }
         Work::AllToAll { dtype, bytes, input, output } => {
-            Some(all_to_all::call(builder, choice, *dtype, bytes, ends(input, output)))
+            all_to_all::call(builder, choice, *dtype, bytes, ends(input, output))
         }
         Work::AllGather { dtype, bytes, input, output } => {
-            Some(all_gather::call(builder, choice, *dtype, bytes, ends(input, output)))
+            all_gather::call(builder, choice, *dtype, bytes, ends(input, output))
         }
         Work::Broadcast { dtype, bytes, root, input, output } => {
             let ends = ends(input, output);
-            Some(broadcast::call(builder, choice, job.rank_count, *dtype, *bytes, *root, ends))
+            broadcast::call(builder, choice, job.rank_count, *dtype, *bytes, *root, ends)
         }
-    }
+        Work::ReduceScatter { dtype, input, output, .. } => {
+            let operands = operands(*dtype, ends(input, output));
+            return Some(reduction::reduce_scatter(builder, choice, &operands));
+        }
+        Work::AllReduce { dtype, input, output, .. } => {
+            let operands = operands(*dtype, ends(input, output));
+            return Some(reduction::all_reduce(builder, choice, &operands));
+        }
+    };
+    Some(vec![Phase::Call(call)])
 }
 
 /// The slots that a compute phase must claim to be one that no collective of the main channel overlaps: all but those that
@@ -205,7 +255,7 @@ fn exclusive_slots(job: &Job) -> Vec<bool> {
     slots.map(|slot| is_used(slot, false) || !is_used(slot, true)).collect()
 }
 
-/// A phase that claims every slot of the main channel is one that no collective there overlaps: it claims the frames, too.
+/// A phase that claims every slot of the main channel is one that no collective there overlaps: it claims the frames and summands, too.
 /// Otherwise a rank that is late would receive and hand on frames, and only not decode them.
 fn compute(
     builder: &mut ProgramBuilder,
@@ -213,7 +263,7 @@ fn compute(
     slots: &[BufferId],
     (reads, writes): (&[Slot], &[Slot]),
     exclusive: &[bool],
-    frames: Option<FrameBuffers>,
+    own: OwnBuffers,
 ) {
     let whole = |builder: &ProgramBuilder, list: &[Slot]| -> Vec<Region> {
         list.iter().map(|slot| builder.whole(slots[slot.index()])).collect()
@@ -221,8 +271,9 @@ fn compute(
     let (reads, mut regions) = (whole(builder, reads), whole(builder, writes));
     let is_claimed = |slot: usize| writes.iter().any(|write| write.index() == slot);
     let is_exclusive = exclusive.iter().enumerate().all(|(slot, must)| !must || is_claimed(slot));
-    if let (true, Some(FrameBuffers { outgoing, incoming })) = (is_exclusive, frames) {
-        regions.extend([outgoing, incoming].map(|buffer| builder.whole(buffer)));
+    if is_exclusive {
+        let frames = own.frames.iter().flat_map(|frames| [frames.outgoing, frames.incoming]);
+        regions.extend(frames.chain(own.summands).map(|buffer| builder.whole(buffer)));
     }
     builder.push(OpKind::Compute(Compute { name, reads, writes: regions, is_exclusive }));
 }

@@ -9,17 +9,20 @@ use crate::plan::{Chunk, Region};
 const PART_ALIGN: u64 = 16 * 1024;
 
 impl Call {
-    /// Marks the pieces that are not to be coded.
-    pub(super) fn select(&mut self, rank: Rank, selection: &Selection) {
-        for piece in &mut self.pieces {
+    /// Marks the pieces that are not to be coded: those that are not selected, and all if the codec does not know their type.
+    pub(super) fn select(&mut self, rank: Rank, selection: &Selection, is_supported: bool) {
+        let mut peers = vec![None; self.pieces.len()];
+        for hop in self.steps.iter().flat_map(|step| step.sends.iter().chain(&step.receives)) {
+            peers[hop.piece] = Some(hop.peer);
+        }
+        for (piece, peer) in self.pieces.iter_mut().zip(peers) {
             // Padding makes all pieces equal: either all are coded or none.
             let len = match &self.padded_to {
                 Some(lens) => lens.iter().copied().max().unwrap_or(0),
                 None => piece.values.len,
             };
-            let Chunk { origin, destination, .. } = piece.chunk;
-            debug_assert!(origin == rank || destination.is_none_or(|destination| destination == rank));
-            piece.is_coded = selection.includes(origin, destination, len);
+            let peer = peer.filter(|_| piece.chunk.destination.is_some());
+            piece.is_coded = is_supported && selection.includes(rank, peer, len);
         }
     }
 

@@ -53,6 +53,14 @@ pub enum PlanError {
         /// The op.
         op: OpId,
     },
+    /// A sum that is not that of its terms.
+    #[error("op `{op}` of rank {rank} does not add up what its sum says, in that order and of that length")]
+    BadSum {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+    },
     /// The dependencies of an op are not those that its hazards demand.
     #[error("op `{op}` of rank {rank} has the dependencies {found:?}, its hazards demand {expected:?}")]
     Dependencies {

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Program, Region, Transfer};
+use crate::plan::{
+    Addition, Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Program, Region, Term, Transfer,
+};
 use crate::validate::PlanError;
-use crate::{Rank, SegmentId, SizeId, Stage};
+use crate::{Rank, SegmentId, SizeId, Stage, Sum};
 
 pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
     let rank = program.rank;
@@ -54,13 +56,32 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
         {
             Err(PlanError::SplitFrame { rank, op: op_id })
         }
-        OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Compute(_) | OpKind::Exchange(_) => Ok(()),
+        OpKind::Reduce(reduce) if !reduce.additions.iter().all(is_sum) => {
+            Err(PlanError::BadSum { rank, op: op_id })
+        }
+        OpKind::Encode(_)
+        | OpKind::Decode(_)
+        | OpKind::Compute(_)
+        | OpKind::Exchange(_)
+        | OpKind::Reduce(_) => Ok(()),
     }
+}
+
+/// Whether the terms are what the sum says, for the same shard, and as many values each.
+fn is_sum(Addition { terms, chunk, values }: &Addition) -> bool {
+    let count = |chunk: &Chunk, values: &Region| Some(values.len / chunk.sum?.dtype().width() as u64);
+    let fits = |term: &Term| {
+        (term.chunk.shard(), term.chunk.part, term.chunk.flow) == (chunk.shard(), chunk.part, chunk.flow)
+            && count(&term.chunk, &term.values) == count(chunk, values)
+    };
+    let sums: Option<Vec<Sum>> = terms.iter().map(|term| term.chunk.sum).collect();
+    let is_of = chunk.sum.zip(sums).is_some_and(|(sum, terms)| sum.is_of(&terms));
+    is_of && terms.iter().all(fits)
 }
 
 fn peers(kind: &OpKind) -> Vec<Rank> {
     match kind {
-        OpKind::Compute(_) => Vec::new(),
+        OpKind::Compute(_) | OpKind::Reduce(_) => Vec::new(),
         OpKind::Encode(batch) => batch.blocks.iter().filter_map(|block| block.chunk.destination).collect(),
         OpKind::Decode(batch) => batch.blocks.iter().map(|block| block.chunk.origin).collect(),
         OpKind::Exchange(exchange) => {
@@ -107,7 +128,7 @@ fn check_sizes(program: &Program) -> Result<(), PlanError> {
 fn check_forwards(program: &Program) -> Result<(), PlanError> {
     let sends = program.ops.iter().flat_map(|op| match &op.kind {
         OpKind::Exchange(exchange) => &exchange.sends[..],
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) => &[],
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => &[],
     });
     if sends.into_iter().all(|t| t.chunk.origin == program.rank) {
         return Ok(());

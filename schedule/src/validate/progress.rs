@@ -72,7 +72,10 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
             match machines[rank].poll(0.0) {
                 Step::Issue(op) => match &machines[rank].op(op).kind {
                     OpKind::Exchange(_) => open[rank] = Some(op),
-                    kind @ (OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_)) => {
+                    kind @ (OpKind::Compute(_)
+                    | OpKind::Encode(_)
+                    | OpKind::Decode(_)
+                    | OpKind::Reduce(_)) => {
                         let sizes = kind.defines().into_iter().map(|size| (size, 1)).collect();
                         machines[rank].handle(Input::Completed { op, sizes });
                     }

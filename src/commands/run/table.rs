@@ -18,6 +18,11 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Exec
         .executors
         .iter()
         .any(|(executor, _, result)| executor == first.name() && result.bandwidths.is_some());
+    let mut results = summary.executors.iter();
+    let has_forms = results.any(|(_, _, result)| result.algorithm.is_some());
+    if has_forms {
+        header.insert(1, "algorithm".to_owned());
+    }
     if has_bandwidths {
         header.extend(["algbw", "busbw", "effective busbw"].map(String::from));
     }
@@ -42,6 +47,9 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Exec
         let (metrics, speedup) = (&result(first).metrics, result(first).speedup);
         let times = [metrics.comm_s, metrics.wait_s, metrics.codec_s].map(table::seconds);
         let mut row = vec![variant.name.clone(), table::seconds(metrics.iteration_s.mean), factor(speedup)];
+        if has_forms {
+            row.insert(1, result(first).algorithm.clone().unwrap_or_else(|| "-".to_owned()));
+        }
         row.extend(times);
         row.extend([
             table::bytes(metrics.bytes_raw as f64),

@@ -1,5 +1,7 @@
-//! `model`: the sizes of one mixture-of-experts layer.
+//! The sizes of one mixture-of-experts layer.
 
+use super::presets::{find, names as presets};
+use super::{EXPERT_LIMIT, HIDDEN_LIMIT, TOKEN_LIMIT, VALUE_BYTES};
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{BYTES_LIMIT, Field, Reader};
@@ -7,7 +9,7 @@ use crate::schema::{Condition, Rule, Schema, integer, names, one_of, optional, t
 
 /// One mixture-of-experts layer, as far as its All-to-Alls are concerned. Values are BF16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Model {
+pub(crate) struct Layer {
     pub(crate) experts: u32,
     /// Experts that each token goes to.
     pub(crate) top_k: u32,
@@ -16,24 +18,12 @@ pub(crate) struct Model {
     pub(crate) tokens_per_rank: u64,
 }
 
-/// Bytes of a BF16 value.
-const VALUE_BYTES: u64 = 2;
-/// Most experts: counts are kept for each pair of rank and expert, 512 MiB at this size and the most ranks.
-const EXPERT_LIMIT: u32 = 4096;
-/// Most values per token.
-const HIDDEN_LIMIT: u32 = 1 << 20;
-/// Most tokens per rank.
-const TOKEN_LIMIT: u64 = 1 << 24;
 /// Tokens per rank of a preset: sequence length 1024, micro-batch 1 (ZipCCL, sec. 6).
 const PRESET_TOKENS: u64 = 1024;
 
-/// Published sizes: experts (routed ones), top-k, hidden.
-const PRESETS: [(&str, u32, u32, u32); 3] =
-    [("deepseek-v3", 256, 8, 7168), ("qwen3-235b-a22b", 128, 8, 4096), ("mixtral-8x7b", 8, 2, 4096)];
-
 const KEYS: &[&str] = &["preset", "experts", "top_k", "hidden", "tokens_per_rank"];
 
-impl Model {
+impl Layer {
     /// Reads a preset's name or a table.
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
         if field.as_string().is_some() {
@@ -66,7 +56,7 @@ impl Model {
 
     /// What [`read`](Self::read) reads.
     pub(crate) fn schema() -> Schema {
-        let preset = || names(PRESETS.map(|preset| preset.0));
+        let preset = || names(presets(true));
         #[rustfmt::skip]
         let keys = [
             optional("preset", "published sizes, for the keys that are left out", preset()),
@@ -105,9 +95,18 @@ impl Model {
     }
 }
 
-fn preset(field: &Field<'_>) -> Result<Model> {
-    let (_, experts, top_k, hidden) = field.choice("model", &PRESETS, |preset| preset.0)?;
-    Ok(Model { experts, top_k, hidden, tokens_per_rank: PRESET_TOKENS })
+fn preset(field: &Field<'_>) -> Result<Layer> {
+    let known: Vec<&str> = presets(true).collect();
+    let name = field.choice("model", &known, |name| name)?;
+    Ok(published(name).expect("the names are those of presets with experts"))
+}
+
+/// One of the layers with experts of a preset.
+fn published(name: &str) -> Option<Layer> {
+    let model = find(name)?;
+    let experts = model.experts?;
+    let (experts, top_k) = (experts.count, experts.top_k);
+    Some(Layer { experts, top_k, hidden: model.hidden, tokens_per_rank: PRESET_TOKENS })
 }
 
 #[cfg(test)]
@@ -117,8 +116,7 @@ mod tests {
     #[test]
     fn presets_send_what_zipccl_reports() {
         let megabytes = |name: &str| {
-            let &(_, experts, top_k, hidden) = PRESETS.iter().find(|preset| preset.0 == name).unwrap();
-            let model = Model { experts, top_k, hidden, tokens_per_rank: PRESET_TOKENS };
+            let model = published(name).unwrap();
             model.copies_per_rank() as f64 * model.token_bytes() as f64 / 1e6
         };
         assert!((megabytes("deepseek-v3") - 117.4).abs() < 0.05);

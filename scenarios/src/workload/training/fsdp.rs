@@ -1,0 +1,202 @@
+//! Kind `fsdp`: every rank has a shard of all parameters, gradients and optimizer state, and a micro-batch of its own.
+//!
+//! A layer is gathered before its forward pass and again before its backward pass, `prefetch` layers ahead of the one that
+//! computes: gathered layers live in `prefetch` + 1 buffers that take turns. Gradients are not summed here. Embedding, final norm and head are one unit, gathered at the start
+//! of the iteration and kept (PyTorch FSDP, arXiv:2304.11277, sec. 3.3 and 4.3).
+
+use zipwire_codec::DType;
+use zipwire_schedule::{Channel, Slot, Work};
+
+use super::super::{Context, Kind, Workload};
+use super::builder::{Builder, Uses, check_call};
+use super::settings::Settings;
+use crate::compute::Pass;
+use crate::error::Result;
+use crate::payload::Rowset;
+use crate::reader::Field;
+use crate::schema::{Schema, integer, optional, table};
+
+const KEYS: &[&str] =
+    &["kind", "model", "sequence", "micro_batch", "micro_batches", "prefetch", "skew", "payload"];
+
+const PAYLOAD_KEYS: &[&str] = &["file", "parameters", "gaussian"];
+const TENSORS: &[&str] = &["parameters"];
+
+/// Position in the tensors.
+const PARAMETERS: usize = 0;
+
+/// Most layers that are gathered ahead.
+const PREFETCH_LIMIT: u32 = 1024;
+
+pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
+    let table = field.table(KEYS)?;
+    let settings = Settings::read(&table, Kind::Fsdp, context)?;
+    let prefetch = table.get("prefetch").map_or(Ok(1), |field| field.integer_u32(0..=PREFETCH_LIMIT))?;
+    let dtypes = vec![DType::Bf16];
+    let rows = table
+        .get("payload")
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &dtypes, context.files))
+        .transpose()?;
+    let largest = (0..settings.model.layers).map(|layer| settings.model.layer_parameters(layer).total());
+    let largest = largest.chain([root_values(&settings)]).max().unwrap_or(0);
+    check_call(largest * DType::Bf16.width() as u64, field)?;
+
+    let mut iteration = Iteration::new(&settings, prefetch, context);
+    iteration.build();
+    iteration.builder.finish(Kind::Fsdp.name(), field, dtypes, rows)
+}
+
+/// What [`read`] reads.
+pub(super) fn schema() -> Schema {
+    #[rustfmt::skip]
+    let own = [
+        optional("prefetch", "layers that are gathered ahead of the one that computes; 1 by default", integer(0..=PREFETCH_LIMIT)),
+        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
+    ];
+    table(KEYS, Settings::keys(Kind::Fsdp).into_iter().chain(own))
+}
+
+/// Embedding, final norm and head; 0 if they are left out.
+fn root_values(settings: &Settings) -> u64 {
+    let vocabulary = settings.model.vocabulary_parameters();
+    if vocabulary == 0 { 0 } else { 2 * vocabulary + u64::from(settings.model.hidden) }
+}
+
+/// A pass over a layer, which needs its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Use {
+    micro_batch: u32,
+    layer: u32,
+    is_backward: bool,
+}
+
+/// Where gathered parameters are: the rank's own shard, and those of the others.
+#[derive(Clone, Copy, Debug)]
+struct Gathered {
+    own: Slot,
+    others: Slot,
+}
+
+struct Iteration<'a> {
+    settings: &'a Settings,
+    ranks: u32,
+    builder: Builder<'a>,
+    /// All passes over layers, in order.
+    uses: Vec<Use>,
+    /// What has been gathered, by pass.
+    gathered: Vec<Gathered>,
+    root: Option<Gathered>,
+    /// Buffers of gathered layers, used in turn.
+    parameters: Vec<Slot>,
+}
+
+impl<'a> Iteration<'a> {
+    fn new(settings: &'a Settings, prefetch: u32, context: &'a Context<'a>) -> Self {
+        let mut builder = Builder::new(context, settings);
+        let layers = settings.model.layers;
+        let pass = |micro_batch| {
+            let forward = (0..layers).map(|layer| (layer, false));
+            let passes = forward.chain((0..layers).rev().map(|layer| (layer, true)));
+            passes.map(move |(layer, is_backward)| Use { micro_batch, layer, is_backward })
+        };
+        let uses: Vec<Use> = (0..settings.micro_batches).flat_map(pass).collect();
+        // More buffers than passes would stay empty.
+        let buffers = (prefetch as usize + 1).min(uses.len());
+        Self {
+            settings,
+            ranks: context.ranks,
+            uses,
+            gathered: Vec::new(),
+            root: None,
+            parameters: (0..buffers).map(|_| builder.slot("parameters")).collect(),
+            builder,
+        }
+    }
+
+    fn build(&mut self) {
+        let root = root_values(self.settings);
+        if root > 0 {
+            let others = self.builder.slot("root parameters");
+            self.root = Some(self.gather("root all-gather", root, others));
+        }
+        (0..self.parameters.len()).for_each(|index| self.gather_layer(index));
+        for index in 0..self.uses.len() {
+            self.compute(index);
+            let ahead = index + self.parameters.len();
+            if ahead < self.uses.len() {
+                self.gather_layer(ahead);
+            }
+        }
+    }
+
+    /// Gathers the layer of a pass, into the buffer whose turn it is.
+    fn gather_layer(&mut self, index: usize) {
+        let (Use { layer, .. }, name) = (self.uses[index], self.name(index));
+        let values = self.settings.model.layer_parameters(layer).total();
+        let others = self.parameters[index % self.parameters.len()];
+        let what = if self.uses[index].is_backward { "all-gather backward" } else { "all-gather" };
+        let gathered = self.gather(&format!("{name} {what}"), values, others);
+        self.gathered.push(gathered);
+    }
+
+    fn gather(&mut self, name: &str, values: u64, others: Slot) -> Gathered {
+        // Each call has a shard of its own to send, because payloads are drawn by call.
+        let own = self.builder.slot("shard");
+        let bytes = shards(values, self.ranks, DType::Bf16);
+        let work = Work::AllGather { dtype: DType::Bf16, bytes, input: own, output: others };
+        self.builder.call(name, work, Channel::Main, PARAMETERS);
+        Gathered { own, others }
+    }
+
+    /// A pass over a layer, and what follows from it.
+    fn compute(&mut self, index: usize) {
+        let Use { micro_batch, layer, is_backward } = self.uses[index];
+        let (settings, name) = (self.settings, self.name(index));
+        if is_backward && layer + 1 == settings.model.layers {
+            self.head(micro_batch);
+        }
+        let passes = settings.compute.dense(settings.model.layer_flops(layer, settings.tokens).total());
+        let Gathered { own, others } = self.gathered[index];
+        let mut reads = vec![own, others];
+        reads.extend(self.root.filter(|_| layer == 0).into_iter().flat_map(|root| [root.own, root.others]));
+        let (pass, phase) =
+            if is_backward { (Pass::Backward, "backward") } else { (Pass::Forward, "forward") };
+        let uses = Uses { reads: &reads, writes: &[] };
+        self.builder.phase(&format!("{name} {phase}"), phase, passes.seconds(pass), uses);
+    }
+
+    fn head(&mut self, micro_batch: u32) {
+        let Settings { model, tokens, compute, .. } = self.settings;
+        let seconds = compute.head_s(model.head_flops(*tokens));
+        let reads: Vec<Slot> = self.root.into_iter().flat_map(|root| [root.own, root.others]).collect();
+        if seconds > 0.0 {
+            let name = format!("{}head", self.settings.prefix(micro_batch));
+            self.builder.phase(&name, "head", seconds, Uses { reads: &reads, writes: &[] });
+        }
+    }
+
+    fn name(&self, index: usize) -> String {
+        let Use { micro_batch, layer, .. } = self.uses[index];
+        format!("{}L{layer}", self.settings.prefix(micro_batch))
+    }
+}
+
+/// Bytes of each rank's part of so many values: as equal as whole values can be.
+fn shards(values: u64, ranks: u32, dtype: DType) -> Vec<u64> {
+    let (each, more) = (values / u64::from(ranks), values % u64::from(ranks));
+    let values = (0..u64::from(ranks)).map(|rank| each + u64::from(rank < more));
+    values.map(|values| values * dtype.width() as u64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_whole_values_and_as_equal_as_can_be() {
+        assert_eq!(shards(10, 4, DType::F32), [12, 12, 8, 8]);
+        assert_eq!(shards(2, 4, DType::Bf16), [2, 2, 0, 0]);
+        // ZipCCL's Llama 3 8B layer on 64 GPUs.
+        assert_eq!(shards(218_112_000, 64, DType::Bf16), [6_816_000; 64]);
+    }
+}

@@ -1,0 +1,33 @@
+//! Workloads that are a whole training iteration: forward and backward pass of every layer of a model, and the collective
+//! calls of one way to train it in parallel.
+//!
+//! Kinds differ in what ranks share: experts (`moe`) or parameters (`fsdp`). All are sequences of segments that [`Builder`](builder::Builder) collects; what waits for what follows from the
+//! slots that segments use. There is no pipeline parallelism, no recomputation of activations and no optimizer step.
+
+mod builder;
+mod fsdp;
+mod moe;
+mod settings;
+
+use super::{Context, Kind, Workload};
+use crate::error::Result;
+use crate::reader::Field;
+use crate::schema::Schema;
+
+/// Reads the table of a kind that trains.
+pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
+    match kind {
+        Kind::MoeTraining => moe::read(field, context),
+        Kind::Fsdp => fsdp::read(field, context),
+        Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
+    }
+}
+
+/// What [`read`] reads.
+pub(super) fn schema(kind: Kind) -> Schema {
+    match kind {
+        Kind::MoeTraining => moe::schema(),
+        Kind::Fsdp => fsdp::schema(),
+        Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
+    }
+}
