@@ -120,11 +120,12 @@ fn a_better_ratio_is_found_by_one_probe_and_holds_for_all_coded_arms() {
     let better = World { ratio: 1.42, ..WORLD };
     let first =
         (50..400).find(|&iteration| !probes(&step(&mut switcher, iteration, better)).is_empty()).unwrap();
-    // The probe was of one coded arm; the other one is known to have changed, too.
+    // The probe was of one coded arm; the other one is known to have changed, too: without that it would be 19 % off. The model
+    // thinks that half of the codec's time is the network's, so it is not exact.
     let round = step(&mut switcher, first + 1, better);
     for arm in 1..3 {
         let error = round.decisions[0].costs_s[arm] / better.call(arm).seconds - 1.0;
-        assert!(error.abs() < 0.02, "arm {arm}: {error}");
+        assert!(error.abs() < 0.05, "arm {arm}: {error}");
     }
     let soon = (first + 2..first + 8).any(|iteration| used(&step(&mut switcher, iteration, better)) == 1);
     assert!(used(&round) == 1 || soon, "coding pays now");
@@ -141,7 +142,8 @@ fn a_slower_network_is_noticed_without_a_probe() {
         (50..60).map(|iteration| step(&mut switcher, iteration, slower)).find(|round| used(round) != 0);
     let round = round.expect("coding pays on a slow network");
     let error = round.decisions[0].costs_s[1] / slower.call(1).seconds - 1.0;
-    assert!(error.abs() < 0.03, "{error}");
+    // Three times as slow, and no more off than the model's idea of the codec.
+    assert!(error.abs() < 0.05, "{error}");
 }
 
 #[test]
