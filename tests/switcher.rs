@@ -99,7 +99,7 @@ fn variants(arms: &[&str]) -> String {
 fn drawn(number: u64) -> Scenario {
     let mut rng = stream(7, "switcher scenarios", [number, 0, 0]);
     // Between the limits on a logarithmic scale.
-    let mut between = |low: f64, high: f64| low * (high / low).powf(rng.random_range(0.0..1.0));
+    let mut between = |low: f64, high: f64| low * libm::pow(high / low, rng.random_range(0.0..1.0));
     let nodes = [1, 2, 4, 8][number as usize % 4];
     let is_moe = number % 3 == 2;
     // Iterations of `moe` differ from one another, so each is simulated.
@@ -129,7 +129,7 @@ fn drawn(number: u64) -> Scenario {
     } else {
         let start: Vec<String> =
             (0..ranks).map(|_| format!("{:.3} us", between(0.1, skew.max(0.2)))).collect();
-        let collective = if number % 3 == 0 { "all-to-all" } else { "all-gather" };
+        let collective = if number.is_multiple_of(3) { "all-to-all" } else { "all-gather" };
         format!(
             "kind = \"collective\"\ncollective = \"{collective}\"\nbytes_per_rank = \"{bytes} B\"\nstart = {start:?}\n"
         )
