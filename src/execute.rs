@@ -454,7 +454,11 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let blocks = ops.filter_map(|op| match &op.kind {
         OpKind::Encode(batch) => Some(&batch.blocks),
-        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
+        OpKind::Compute(_)
+        | OpKind::Decode(_)
+        | OpKind::Exchange(_)
+        | OpKind::Reduce(_)
+        | OpKind::Copy(_) => None,
     });
     let (raw, fixed) = blocks
         .flatten()
@@ -498,6 +502,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         selection: variant.selection,
         parts: variant.chunks,
         ranks_per_node: experiment.topology.gpus_per_node,
+        dedup: variant.dedup,
         slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
     }
 }

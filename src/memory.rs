@@ -4,7 +4,7 @@ use std::fmt;
 
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::{Block, OpKind, Plan, Transfer};
-use zipwire_schedule::{Protocol, Work};
+use zipwire_schedule::{Protocol, TokenMap, Work};
 
 use crate::Executor;
 
@@ -88,6 +88,12 @@ impl Footprint {
         let ranks = u64::from(experiment.job.rank_count);
         let (mut ends, mut blocks) = (0, 0);
         for segment in &experiment.job.segments {
+            if let (Some(ranks_per_node), Some(tokens)) = (variant.dedup, segment.work.tokens()) {
+                let (first, second) = legs(tokens, ranks_per_node);
+                ends += 2 * (first * stages + second);
+                blocks += if stages > 1 { first } else { 0 };
+                continue;
+            }
             let (transfers, stages) = match &segment.work {
                 Work::Compute { .. } => (0, 1),
                 Work::AllToAll { bytes, .. } => {
@@ -111,11 +117,31 @@ impl Footprint {
     }
 }
 
+/// Transfers of each leg where gateways hand on what several ranks of a node want.
+fn legs(tokens: &TokenMap, ranks_per_node: u32) -> (u64, u64) {
+    let ranks = tokens.rank_count();
+    let node = |rank: u32| rank / ranks_per_node;
+    let bytes = tokens.bytes();
+    let (mut first, mut second) = (0, 0);
+    for src in 0..ranks {
+        let wants = |dst: &u32| bytes[[src as usize, *dst as usize]] > 0;
+        let near = (0..ranks).filter(|&dst| dst != src && node(dst) == node(src)).filter(wants);
+        first += near.count() as u64;
+        let other = (0..ranks / ranks_per_node).filter(|&other| other != node(src));
+        for ranks_of_node in other.map(|node| node * ranks_per_node..(node + 1) * ranks_per_node) {
+            let gateway = ranks_of_node.start + src % ranks_per_node;
+            first += u64::from(ranks_of_node.clone().any(|dst| wants(&dst)));
+            second += ranks_of_node.filter(|&dst| dst != gateway).filter(wants).count() as u64;
+        }
+    }
+    (first, second)
+}
+
 /// Bytes that running `plan` takes at the least: the buffers of all ranks where they are here, and all spans.
 pub(crate) fn needed(plan: &Plan, iterations: u32, executor: Executor) -> u64 {
     let spans = |kind: &OpKind| match kind {
         OpKind::Exchange(exchange) => 1 + exchange.sends.len() as u64 + exchange.receives.len() as u64,
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => 1,
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => 1,
     };
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let timeline = ops.map(|op| spans(&op.kind)).sum::<u64>() * u64::from(iterations) * SPAN_BYTES;
@@ -152,7 +178,7 @@ mod tests {
                 match &op.kind {
                     OpKind::Exchange(exchange) => ends += exchange.sends.len() + exchange.receives.len(),
                     OpKind::Encode(batch) => blocks += batch.blocks.len(),
-                    OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) => {}
+                    OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {}
                 }
             }
             assert_eq!(plan as usize, ends * size_of::<Transfer>() + blocks * size_of::<Block>());

@@ -198,6 +198,7 @@ impl Prepared<'_> {
             let (launch_s, speed) = match coding {
                 Coding::Encode => (codec().launch_s, codec().encode_bytes_per_s),
                 Coding::Decode => (codec().launch_s, codec().decode_bytes_per_s),
+                Coding::Copy => (codec().launch_s, codec().copy_bytes_per_s()),
                 Coding::Reduce => (real.host.launch_s, real.host.reduce_bytes_per_s),
             };
             let declared_s = launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;

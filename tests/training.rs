@@ -20,6 +20,7 @@ kind = "fsdp"
 model = {{ layers = {LAYERS}, hidden = 128, heads = 4, intermediate = 512 }}
 sequence = 16
 prefetch = {prefetch}
+gradients = "none"
 [compute]
 layer = "{layer_us} us"
 "#
@@ -74,6 +75,7 @@ kind = "moe-training"
 model = { layers = 3, hidden = 256, heads = 4, experts = 2, top_k = 2, expert_intermediate = 64 }
 sequence = 100
 micro_batches = 2
+gradients = "none"
 routing = { trace = "trace.csv" }
 [compute]
 attention = "30 us"

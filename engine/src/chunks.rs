@@ -3,14 +3,14 @@
 //! Derived from the program alone: a chunk is filled by the compute op that writes its region, or before the
 //! iteration when nothing in the program does; a received chunk is checked before an op overwrites it, or after the
 //! iteration when nothing does. A rank fills only what it contributes itself, once, however many peers it goes to; what
-//! it hands on is what it received, so every receiver checks the whole path back to the origin. What a rank adds up is checked
-//! like what it receives, against the contributions of all origins in the order of the sum. So a new protocol or
+//! it hands on is what it received, or rows of it, so every receiver checks the whole path back to the origin. What a rank adds
+//! up is checked like what it receives, against the contributions of all origins in the order of the sum. So a new protocol or
 //! form is verified without new code.
 
 use std::collections::HashMap;
 
-use zipwire_schedule::OpId;
 use zipwire_schedule::plan::{self, Batch, Exchange, Op, OpKind, Program, Region};
+use zipwire_schedule::{OpId, Rank};
 use zipwire_traces::ChunkId;
 
 /// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
@@ -67,7 +67,7 @@ impl Chunks {
                 };
                 filled.push(chunk);
             }
-            for (chunk, region) in received(&op.kind) {
+            for (chunk, region) in received(&op.kind, rank) {
                 let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
                 let consumer = (op.id.index() + 1..writes.len()).find(|&later| touches(later, &region));
                 match consumer {
@@ -103,21 +103,17 @@ fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
             let terms = reduce.additions.iter().flat_map(|addition| &addition.terms);
             terms.map(|term| (term.chunk, term.values)).collect()
         }
-        OpKind::Compute(_) | OpKind::Decode(_) => Vec::new(),
+        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Copy(_) => Vec::new(),
     }
 }
 
 /// Values that an op gives to the model or to a later op, and where it puts them.
-fn received(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
+fn received(kind: &OpKind, rank: Rank) -> Vec<(plan::Chunk, Region)> {
     match kind {
-        OpKind::Decode(batch) => values(batch),
-        OpKind::Exchange(Exchange { receives, .. }) => {
-            receives.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
-        }
         OpKind::Reduce(reduce) => {
             reduce.additions.iter().map(|addition| (addition.chunk, addition.values)).collect()
         }
-        OpKind::Compute(_) | OpKind::Encode(_) => Vec::new(),
+        other => other.delivered(rank),
     }
 }
 

@@ -43,6 +43,15 @@ pub enum EngineError {
         /// The segment.
         segment: u32,
     },
+    /// A kernel that gathers rows.
+    #[error(
+        "rows are put together in segment {segment}, and this executor has no kernel for that yet\n\
+         hint: leave out `dedup`, or run on `threads`"
+    )]
+    Copy {
+        /// The segment.
+        segment: u32,
+    },
     /// Faults have times of the cluster.
     #[error(
         "faults happen in the time of the cluster, which the streams of GPUs do not keep\n\

@@ -95,7 +95,8 @@ fn failure(
             | OpKind::Compute(_)
             | OpKind::Encode(_)
             | OpKind::Decode(_)
-            | OpKind::Reduce(_) => None,
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => None,
         });
     change(exchanges.collect::<Vec<_>>().remove(nth));
     let error = run_plan(&plan).unwrap_err();

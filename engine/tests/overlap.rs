@@ -18,7 +18,7 @@ use zipwire_traces::{Payload, Rows, Timeline};
 /// take 30 ms each.
 fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let bytes = Array2::from_elem((2, 2), 400_000);
-    let call = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+    let call = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
     let work = Work::Compute { phase: "work", reads: Vec::new(), writes: vec![Slot(2)] };
     let segments = vec![Segment::new("work", work), Segment::new("call", call)];
     let job = Job { name: "beside", rank_count: 2, slots: vec!["in", "out", "own"], segments };

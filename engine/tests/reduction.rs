@@ -112,7 +112,11 @@ fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
     let ops = Arc::make_mut(&mut plan.programs[rank]).ops.iter_mut();
     let of_segment = ops.filter(|op| op.segment.0 == segment).filter_map(|op| match &mut op.kind {
         OpKind::Reduce(reduce) => Some(&mut reduce.additions),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+        OpKind::Compute(_)
+        | OpKind::Copy(_)
+        | OpKind::Encode(_)
+        | OpKind::Decode(_)
+        | OpKind::Exchange(_) => None,
     });
     of_segment.flatten().collect()
 }

@@ -198,7 +198,7 @@ fn keys(valid: &[&'static str]) -> Vec<Key> {
     let all = [
         ("expert", "time of the expert computation of a layer at mean load, forward; `moe` and `moe-training`", time()),
         ("attention", "time of the rest of a layer, forward; `moe-training`", time()),
-        ("layer", "time of a layer, forward; `fsdp`", time()),
+        ("layer", "time of a layer, forward; `fsdp`, `dp` and `tp`", time()),
         ("dense", "speed of everything but the routed experts; training only", compute_rate()),
         ("expert_gemm", "speed of the routed experts; `moe-training`", compute_rate()),
         ("floor_forward", "least time of a layer without its routed experts, forward; none by default", time()),

@@ -1,10 +1,11 @@
 //! From text to a resolved experiment.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Slack, Topology};
+use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Slack, TokenMap, Topology};
 use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
@@ -203,6 +204,8 @@ impl Resolved {
             None if experiment.variants.iter().any(is_coded) => None,
             None => Some(payload::noise(tensors.len(), seed, files)),
         };
+        let tokens = tokens(&experiment.job);
+        experiment.payload = experiment.payload.map(|payload| payload.with_tokens(tokens));
         experiment
     }
 }
@@ -279,8 +282,18 @@ fn compute<'a>(table: &Reader<'a>, kind: Kind) -> Result<Option<Field<'a>>> {
     }
 }
 
-/// Coded variants need a codec that knows the values, and something that says how well it does.
+/// The tokens that chunks of each segment are made of, where these are known.
+fn tokens(job: &Job) -> Vec<Option<Arc<TokenMap>>> {
+    job.segments.iter().map(|segment| segment.work.tokens().cloned()).collect()
+}
+
+/// Coded variants need a codec that knows the values, and something that says how well it does; what is put together needs
+/// its speed.
 fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, workload: &Workload) -> Result<()> {
+    let lacks_speed = |placed: &&Placed| placed.variant.codec.is_none() && codec.is_none();
+    if let Some(place) = variants.iter().filter(lacks_speed).find_map(|placed| placed.dedup.as_ref()) {
+        return Err(Problem::NoCopySpeed.at(place.clone()));
+    }
     // Arms are checked as the variants that they are.
     let fixed = variants.iter().filter(|placed| !placed.variant.is_adaptive());
     let coded = fixed.filter(|placed| placed.variant.is_coded());
@@ -338,7 +351,8 @@ impl Experiment {
         }
         if self.payload.is_none() && !self.variants.iter().any(Variant::is_coded) {
             let files = Files::new(std::path::Path::new(""));
-            self.payload = Some(payload::noise(self.job.segments.len(), self.seed, &files));
+            let payload = payload::noise(self.job.segments.len(), self.seed, &files);
+            self.payload = Some(payload.with_tokens(tokens(&self.job)));
         }
         Ok(())
     }
@@ -363,6 +377,6 @@ impl Experiment {
 
     /// What each communication segment moves in one iteration.
     pub fn traffic(&self) -> Vec<Traffic> {
-        Traffic::of(&self.job)
+        Traffic::of(&self.job, self.topology.gpus_per_node)
     }
 }

@@ -81,7 +81,7 @@ impl Problem {
             Self::AtPoint { problem, .. } => problem.help(),
             Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
             Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
-            Self::NoCodec { .. } => {
+            Self::NoCodec { .. } | Self::NoCopySpeed => {
                 let speed = "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }";
                 Some(format!("add a table `[codec]` with `id = \"window7\"` and `speed = {speed}`"))
             }

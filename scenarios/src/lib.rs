@@ -71,5 +71,5 @@ pub use problem::Problem;
 pub use quantity::Dimension;
 pub use source::Source;
 pub use sweep::{Sweep, load_sweep};
-pub use traffic::Traffic;
+pub use traffic::{BetweenNodes, Traffic};
 pub use variant::Variant;

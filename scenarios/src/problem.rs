@@ -380,6 +380,9 @@ pub enum Problem {
         /// The protocol.
         protocol: &'static str,
     },
+    /// Rows that are put together in a scenario without codec.
+    #[error("`dedup` puts rows together at the decode speed of a codec, and the scenario has none")]
+    NoCopySpeed,
     /// The codec cannot code the workload's values.
     #[error("codec `{codec}` does not code {dtype} values")]
     CodecType {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zipwire_schedule::{Job, Work};
+use zipwire_schedule::{Job, Rank, Segment, TokenMap, Work};
 use zipwire_traces::Imbalance;
 
 /// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that
@@ -17,19 +17,61 @@ pub struct Traffic {
     pub received: Vec<u64>,
     /// Pairs of ranks, and explicit flows, of which the first has something for the second.
     pub transfers: u64,
+    /// Bytes that cross from node to node, where it is known which tokens they are.
+    pub between_nodes: Option<BetweenNodes>,
+}
+
+/// What crosses from node to node if every copy of a token does, and if of those for one node only one does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BetweenNodes {
+    /// Bytes of all copies.
+    pub copies: u64,
+    /// Bytes of each token once for each node.
+    pub distinct: u64,
+}
+
+impl BetweenNodes {
+    fn of(tokens: &TokenMap, ranks_per_node: u32) -> Self {
+        let mut rows = Self::default();
+        let nodes = tokens.rank_count() / ranks_per_node;
+        for src in (0..tokens.rank_count()).map(Rank) {
+            for node in (0..nodes).filter(|node| src.0 / ranks_per_node != *node) {
+                let ranks = node * ranks_per_node..(node + 1) * ranks_per_node;
+                rows.copies += tokens.copies(src, &ranks);
+                rows.distinct += tokens.distinct(src, &ranks);
+            }
+        }
+        let bytes = tokens.row_bytes();
+        Self { copies: rows.copies * bytes, distinct: rows.distinct * bytes }
+    }
+
+    /// Bytes of all copies over those of each token once; 1 if nothing crosses.
+    pub fn factor(&self) -> f64 {
+        if self.distinct == 0 { 1.0 } else { self.copies as f64 / self.distinct as f64 }
+    }
 }
 
 impl Traffic {
     /// One entry per communication segment of a job, in order.
-    pub fn of(job: &Job) -> Vec<Self> {
-        let segments = job.segments.iter();
-        segments.filter_map(|segment| Self::of_work(&segment.name, &segment.work, job.rank_count)).collect()
+    pub fn of(job: &Job, ranks_per_node: u32) -> Vec<Self> {
+        let of_segment = |segment: &Segment| {
+            let traffic = Self::of_work(&segment.name, &segment.work, job.rank_count)?;
+            let tokens = segment.work.tokens();
+            let between_nodes = tokens.map(|tokens| BetweenNodes::of(tokens, ranks_per_node));
+            Some(Self { between_nodes, ..traffic })
+        };
+        job.segments.iter().filter_map(of_segment).collect()
     }
 
     fn of_work(segment: &Arc<str>, work: &Work, ranks: u32) -> Option<Self> {
         let zeros = vec![0; ranks as usize];
-        let mut traffic =
-            Self { segment: Arc::clone(segment), sent: zeros.clone(), received: zeros.clone(), transfers: 0 };
+        let mut traffic = Self {
+            segment: Arc::clone(segment),
+            sent: zeros.clone(),
+            received: zeros.clone(),
+            transfers: 0,
+            between_nodes: None,
+        };
         match work {
             Work::Compute { .. } => return None,
             Work::AllToAll { bytes, .. } => {

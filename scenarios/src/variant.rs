@@ -32,6 +32,8 @@ pub struct Variant {
     pub selection: Selection,
     /// In how many parts a call is coded, at least 1.
     pub chunks: u32,
+    /// Ranks of a node, if tokens that several ranks of a node want cross the network once.
+    pub dedup: Option<u32>,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
     pub slot: Option<f64>,
     /// Its codec; `None` is that of the scenario.
@@ -77,10 +79,28 @@ impl Compress {
     }
 }
 
+/// Among whom tokens cross the network once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dedup {
+    Node,
+}
+
+impl Dedup {
+    const ALL: [Self; 1] = [Self::Node];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+        }
+    }
+}
+
 /// A variant and what errors about it point at.
 pub(crate) struct Placed {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
+    /// What needs the speed of a codec, also where nothing is coded.
+    pub(crate) dedup: Option<Place>,
     /// The header of its own codec.
     pub(crate) codec: Option<Place>,
     /// Names of the arms, and where they stand.
@@ -98,16 +118,19 @@ const KEYS: &[&str] = &[
     "raw_below",
     "chunks",
     "slot",
+    "dedup",
     "codec",
     "arms",
 ];
 
 /// Keys that only fixed variants have.
-const FIXED_KEYS: [&str; 9] =
-    ["form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot", "codec"];
+const FIXED_KEYS: [&str; 10] =
+    ["form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot", "codec", "dedup"];
 
 /// Keys that say what a codec does with a call.
-const CODING_KEYS: [&str; 4] = ["compress", "raw_below", "chunks", "codec"];
+const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "codec"];
+/// Cuts a call into parts, for a codec or for gateways.
+const PARTS_KEYS: [&str; 1] = ["chunks"];
 
 /// Most parts of a call.
 const CHUNK_LIMIT: u32 = 64;
@@ -195,6 +218,7 @@ pub(crate) fn default() -> Variant {
         window: None,
         selection: Selection::default(),
         chunks: 1,
+        dedup: None,
         slot: None,
         codec: None,
         arms: Vec::new(),
@@ -214,7 +238,7 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
         }
         let arms = read_arms(&table.need("arms", "[\"native\", \"static-first\"]")?)?;
         let variant = Variant { name: name.name()?, ..default() };
-        let placed = Placed { variant, protocol: field.place(), codec: None, arms };
+        let placed = Placed { variant, protocol: field.place(), dedup: None, codec: None, arms };
         return Ok((placed, name.place()));
     }
     table.refuse("arms", "only `adaptive` variants have arms")?;
@@ -244,6 +268,11 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     if !protocol.is_coded() {
         CODING_KEYS.iter().try_for_each(|key| table.refuse(key, "`native` codes nothing"))?;
     }
+    let dedup = read_dedup(&table, job, gpus_per_node)?;
+    if !protocol.is_coded() && dedup.is_none() {
+        let reason = "`native` codes nothing, and without `dedup` nothing is handed on";
+        PARTS_KEYS.iter().try_for_each(|key| table.refuse(key, reason))?;
+    }
     if protocol != Protocol::Speculative {
         table.refuse("slot", "only `speculative` has slots")?;
     }
@@ -261,12 +290,25 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let selection = read_selection(&table, gpus_per_node)?;
     let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
+    let (dedup, dedup_place) = dedup.unzip();
     let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
     let arms = Vec::new();
     let variant =
-        Variant { name, protocol, form, layout, order, window, selection, chunks, slot, codec, arms };
-    let placed = Placed { variant, protocol: blamed.place(), codec: header, arms: Vec::new() };
+        Variant { name, protocol, form, layout, order, window, selection, chunks, dedup, slot, codec, arms };
+    let (protocol, arms) = (blamed.place(), Vec::new());
+    let placed = Placed { variant, protocol, dedup: dedup_place, codec: header, arms };
     Ok((placed, name_field.place()))
+}
+
+/// Ranks of a node, if tokens cross the network once, and where that is said.
+fn read_dedup(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<Option<(u32, Place)>> {
+    let Some(field) = table.get("dedup") else { return Ok(None) };
+    let Dedup::Node = field.choice("group of ranks", &Dedup::ALL, Dedup::name)?;
+    if job.segments.iter().all(|segment| segment.work.tokens().is_none()) {
+        table
+            .refuse("dedup", "the workload does not say which tokens its rows are (`tokens = \"shared\"`)")?;
+    }
+    Ok(Some((gpus_per_node, field.place())))
 }
 
 fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
@@ -292,7 +334,8 @@ pub(crate) fn schema() -> Schema {
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
         optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
-        optional("chunks", "in how many parts a call is coded, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
+        optional("chunks", "in how many parts a call is coded or handed on, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
+        optional("dedup", "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default", names(Dedup::ALL.map(Dedup::name))),
         optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
         optional("arms", "names of the variants between which an `adaptive` one chooses", array(string()).at_least(2).at_most(ARM_LIMIT)),
@@ -312,7 +355,15 @@ pub(crate) fn schema() -> Schema {
         .when(those(|protocol| !protocol.is_coded()), Rule::Refuses(&CODING_KEYS))
         .when(those(|protocol| *protocol != Protocol::Speculative), Rule::Refuses(&["slot"]))
         .when(Condition::Lacks("protocol"), Rule::Refuses(&["layout", "slot"]))
-        .when(Condition::Lacks("protocol"), Rule::Refuses(&CODING_KEYS));
+        .when(Condition::Lacks("protocol"), Rule::Refuses(&CODING_KEYS))
+        .when(
+            Condition::All(vec![those(|protocol| !protocol.is_coded()), Condition::Lacks("dedup")]),
+            Rule::Refuses(&PARTS_KEYS),
+        )
+        .when(
+            Condition::All(vec![Condition::Lacks("protocol"), Condition::Lacks("dedup")]),
+            Rule::Refuses(&PARTS_KEYS),
+        );
     array(table).at_most(LIMIT)
 }
 

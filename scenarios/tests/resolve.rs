@@ -297,6 +297,7 @@ fn one_node_needs_no_network_between_nodes() {
         window: None,
         selection: Selection::default(),
         chunks: 1,
+        dedup: None,
         slot: None,
         arms: Vec::new(),
         codec: None,

@@ -9,7 +9,7 @@ use std::path::Path;
 use common::{Folder, error, routing_record};
 use ndarray::Array2;
 use zipwire_scenarios::{Experiment, Source, load};
-use zipwire_schedule::{Rank, Slot, Work};
+use zipwire_schedule::{Channel, Rank, Slot, Work};
 
 /// Four ranks that train a small model; `workload` and `compute` are the rest of their tables.
 fn training(kind: &str, workload: &str, compute: &str) -> String {
@@ -37,8 +37,9 @@ const MODEL: &str =
     "model = { layers = 2, hidden = 64, heads = 4, experts = 8, top_k = 2, expert_intermediate = 96 }";
 const TIMES: &str = "attention = \"50 us\"\nexpert = \"80 us\"";
 
+/// Without sums of gradients.
 fn moe(workload: &str) -> String {
-    training("moe-training", &format!("{MODEL}\n{workload}"), TIMES)
+    training("moe-training", &format!("{MODEL}\ngradients = \"none\"\n{workload}"), TIMES)
 }
 
 fn shipped(name: &str) -> Experiment {
@@ -124,7 +125,8 @@ fn recorded() -> Folder {
 fn recorded_layers_follow_one_another_and_begin_again() {
     let model = MODEL.replace("layers = 2", "layers = 3");
     for routing in ["{ matrix = \"matrix.jsonl\", step = 2 }", "{ trace = \"trace.csv\" }"] {
-        let text = training("moe-training", &format!("{model}\nrouting = {routing}"), TIMES);
+        let text =
+            training("moe-training", &format!("{model}\ngradients = \"none\"\nrouting = {routing}"), TIMES);
         let experiment = recorded().load(&text);
         // Expert 0 is on rank 0, experts 4 and 5 are on rank 2.
         for (layer, host) in [("L0", 0), ("L1", 2), ("L2", 0)] {
@@ -285,9 +287,12 @@ fn layers_are_gathered_ahead_into_buffers_that_take_turns() {
         "L2 forward",
         "L1 all-gather backward",
         "L2 backward",
+        "L2 reduce-scatter",
         "L0 all-gather backward",
         "L1 backward",
+        "L1 reduce-scatter",
         "L0 backward",
+        "L0 reduce-scatter",
     ];
     assert_eq!(names(&experiment), expected);
     assert_eq!(slots(&experiment, "L0 all-gather"), slots(&experiment, "L2 all-gather"));
@@ -298,7 +303,7 @@ fn layers_are_gathered_ahead_into_buffers_that_take_turns() {
     assert_near(seconds(&experiment, "L2 forward", 0), 10e-6);
     assert_near(seconds(&experiment, "L2 backward", 0), 20e-6);
 
-    let none_ahead = fsdp("prefetch = 0");
+    let none_ahead = fsdp("prefetch = 0\ngradients = \"none\"");
     assert_eq!(names(&none_ahead)[..3], ["L0 all-gather", "L0 forward", "L1 all-gather"]);
     assert_eq!(slots(&none_ahead, "L0 all-gather"), slots(&none_ahead, "L1 all-gather"));
     let all_ahead = fsdp("prefetch = 100");
@@ -318,10 +323,14 @@ fn what_is_not_in_a_layer_is_gathered_once() {
         "M1 L0 all-gather",
         "M0 head",
         "M0 L0 backward",
+        "M0 L0 reduce-scatter",
+        "M0 root reduce-scatter",
         "M1 L0 all-gather backward",
         "M1 L0 forward",
         "M1 head",
         "M1 L0 backward",
+        "M1 L0 reduce-scatter",
+        "M1 root reduce-scatter",
     ];
     assert_eq!(names(&experiment), expected);
     let Work::AllGather { bytes, .. } = &experiment.job.segments[0].work else { panic!() };
@@ -397,4 +406,138 @@ fn wrong_iterations_are_refused() {
     ] {
         assert_eq!(message(&text), expected);
     }
+}
+
+/// Name, bytes and slot of what is summed, in order; all of it beside the rest.
+fn sums(experiment: &Experiment) -> Vec<(&str, u64, Slot)> {
+    let sum = |segment: &'_ zipwire_schedule::Segment| match segment.work {
+        Work::AllReduce { bytes, input, .. } => Some((bytes, input)),
+        _ => None,
+    };
+    let segments = experiment.job.segments.iter();
+    let sums = segments.filter_map(|segment| {
+        let (bytes, input) = sum(segment)?;
+        assert_eq!(segment.channel, Channel::Background, "{}", segment.name);
+        Some((&*segment.name, bytes, input))
+    });
+    sums.collect()
+}
+
+fn writes<'a>(experiment: &'a Experiment, phase: &str) -> &'a [Slot] {
+    match &experiment.job.segments[position(experiment, phase)].work {
+        Work::Compute { writes, .. } => writes,
+        other => panic!("{other:?} is no phase"),
+    }
+}
+
+#[test]
+fn gradients_of_what_all_ranks_have_are_summed() {
+    let model = MODEL.replace("top_k", "vocabulary = 100, top_k");
+    let workload = format!("{model}\nrouting = \"uniform\"\nmicro_batches = 2\ngradient_dtype = \"F32\"");
+    let load = |workload: &str| Folder::new().load(&training("moe-training", workload, TIMES));
+    let overlapped = load(&workload);
+    // Four projections of 64 x 64, two norms and the gate.
+    let layer = 4 * (4 * 64 * 64 + 2 * 64 + 64 * 8);
+    let vocabulary = 4 * 100 * 64;
+    let found: Vec<(&str, u64)> = sums(&overlapped).iter().map(|&(name, bytes, _)| (name, bytes)).collect();
+    let expected = [
+        ("M1 head gradients", vocabulary),
+        ("M1 L1 gradients", layer),
+        ("M1 L0 gradients", layer),
+        ("M1 embedding gradients", vocabulary),
+    ];
+    assert_eq!(found, expected);
+    for (name, phase) in [("M1 head gradients", "M1 head"), ("M1 L1 gradients", "M1 L1 attention backward")] {
+        let (_, _, slot) = sums(&overlapped).into_iter().find(|sum| sum.0 == name).unwrap();
+        assert_eq!(position(&overlapped, name), position(&overlapped, phase) + 1);
+        assert!(writes(&overlapped, phase).contains(&slot));
+        assert!(!writes(&overlapped, "M1 L0 attention backward").contains(&slot), "nothing waits for {name}");
+    }
+
+    let exposed = load(&format!("{workload}\ngradients = \"exposed\""));
+    let last = writes(&exposed, "M1 L0 attention backward");
+    assert_eq!(sums(&exposed).len(), 4);
+    assert!(sums(&exposed).iter().all(|(_, _, slot)| last.contains(slot)), "all wait for the last phase");
+    assert_eq!(position(&exposed, "M1 head gradients"), names(&exposed).len() - 4);
+}
+
+#[test]
+fn buckets_are_summed_when_they_are_full() {
+    // Layers of 4 x 64 x 64 + 3 x 64 x 32 + 128 values, and 10 x 64 of embedding and head each.
+    let model = "model = { layers = 3, hidden = 64, heads = 4, intermediate = 32, vocabulary = 10 }\nbucket = \"40 KB\"";
+    let experiment = Folder::new().load(&training("dp", model, "layer = \"10 us\""));
+    let (layer, vocabulary) = (2 * 22_656, 2 * 640);
+    let total = 3 * layer + 2 * vocabulary;
+    let found = sums(&experiment);
+    assert_eq!(found.iter().map(|sum| sum.1).sum::<u64>(), total);
+    assert_eq!(found.len() as u64, total.div_ceil(40_000));
+    for (index, (name, bytes, slot)) in (0..).zip(found) {
+        assert_eq!(name, format!("bucket {index} all-reduce"));
+        let end = (index * 40_000 + 40_000).min(total);
+        assert_eq!(bytes, end - index * 40_000);
+        // The phase behind which the last gradient of the bucket is there.
+        let full = (0..3).find(|back| vocabulary + (back + 1) * layer >= end).unwrap_or(2);
+        let phase = format!("L{} backward", 2 - full);
+        assert!(writes(&experiment, &phase).contains(&slot), "{name} {phase}");
+        let before = position(&experiment, name);
+        assert!(position(&experiment, &phase) < before);
+        let names = names(&experiment);
+        let behind = names[before..].iter().find(|name| name.ends_with("backward"));
+        let expected = (full < 2).then(|| format!("L{} backward", 1 - full));
+        assert_eq!(behind.map(|name| (*name).to_owned()), expected, "{name}");
+    }
+}
+
+#[test]
+fn split_layers_sum_twice_in_each_pass() {
+    let model = "model = { layers = 2, hidden = 64, heads = 4, intermediate = 160 }\nmicro_batch = 2";
+    let experiment = Folder::new().load(&training("tp", model, "dense = \"1 TFLOP/s\""));
+    let expected = [
+        "L0 attention",
+        "L0 attention all-reduce",
+        "L0 mlp",
+        "L0 mlp all-reduce",
+        "L1 attention",
+        "L1 attention all-reduce",
+        "L1 mlp",
+        "L1 mlp all-reduce",
+        "L1 mlp backward",
+        "L1 mlp backward all-reduce",
+        "L1 attention backward",
+        "L1 attention backward all-reduce",
+        "L0 mlp backward",
+        "L0 mlp backward all-reduce",
+        "L0 attention backward",
+        "L0 attention backward all-reduce",
+    ];
+    assert_eq!(names(&experiment), expected);
+    for segment in &experiment.job.segments {
+        if let Work::AllReduce { bytes, .. } = segment.work {
+            assert_eq!((bytes, segment.channel), (2 * 32 * 64 * 2, Channel::Main));
+        }
+    }
+    // A quarter of 2 x 64 tokens x three matrices, twice as much backward.
+    let mlp = 2.0 * 64.0 * 3.0 * 64.0 * 160.0 / 4.0 / 1e12;
+    assert_near(seconds(&experiment, "L1 mlp", 2), mlp);
+    assert_near(seconds(&experiment, "L1 mlp backward", 2), 2.0 * mlp);
+}
+
+#[test]
+fn shards_of_gradients_are_scattered_in_turn() {
+    let experiment = fsdp("gradient_dtype = \"F32\"");
+    let scattered = |layer: &str| match &experiment.job.segments
+        [position(&experiment, &format!("{layer} reduce-scatter"))]
+    .work
+    {
+        Work::ReduceScatter { bytes, input, .. } => (bytes.iter().sum::<u64>(), *input),
+        other => panic!("{other:?}"),
+    };
+    let values = 4 * 66 * 66 + 3 * 66 * 170 + 2 * 66;
+    for layer in ["L0", "L1", "L2"] {
+        let (bytes, slot) = scattered(layer);
+        assert_eq!(bytes, 4 * values);
+        assert!(writes(&experiment, &format!("{layer} backward")).contains(&slot));
+    }
+    assert_eq!(scattered("L0").1, scattered("L2").1);
+    assert_ne!(scattered("L0").1, scattered("L1").1);
 }

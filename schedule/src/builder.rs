@@ -147,7 +147,7 @@ impl ProgramBuilder {
                     self.last_exclusive = Some(id);
                 }
             }
-            OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => {}
+            OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {}
         }
         deps.sort_unstable();
         deps.dedup();

@@ -162,12 +162,14 @@ pub enum Stage {
     Slots,
     /// What of dynamic sections the slots could not hold.
     Overflow,
+    /// Values that a gateway hands on within its node.
+    Forward,
 }
 
 impl Stage {
     /// All stages.
-    pub const ALL: [Self; 6] =
-        [Self::Raw, Self::Sizes, Self::Static, Self::Dynamic, Self::Slots, Self::Overflow];
+    pub const ALL: [Self; 7] =
+        [Self::Raw, Self::Sizes, Self::Static, Self::Dynamic, Self::Slots, Self::Overflow, Self::Forward];
 
     /// Lower-case name, as timelines and files show it.
     pub fn name(self) -> &'static str {
@@ -178,6 +180,7 @@ impl Stage {
             Self::Dynamic => "dynamic",
             Self::Slots => "slots",
             Self::Overflow => "overflow",
+            Self::Forward => "forward",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::{Channel, Form, Protocol, Rank};
+use crate::{Channel, Form, Protocol, Rank, TokenMap};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +74,9 @@ pub enum Work {
         /// Bytes from source (row) to destination (column). The diagonal is ignored: a self-chunk aliases
         /// the input.
         bytes: Array2<u64>,
+        /// Whose rows the chunks are made of, if it is known: then [`Self::AllToAll::bytes`] are theirs, and what goes to
+        /// several ranks of a node need not cross the network several times.
+        tokens: Option<Arc<TokenMap>>,
         /// Buffer that holds the chunks to send, by destination.
         input: Slot,
         /// Buffer that receives the chunks, by source.
@@ -201,6 +204,19 @@ impl Work {
         // What is added up on the way would have to be decoded first.
         let default = self.forms().iter().find(|form| !protocol.is_coded() || form.takes_frames());
         chosen.filter(has).or(default.copied())
+    }
+
+    /// Whose rows its chunks are made of, if it is known.
+    pub fn tokens(&self) -> Option<&Arc<TokenMap>> {
+        match self {
+            Self::AllToAll { tokens, .. } => tokens.as_ref(),
+            Self::AllGather { .. }
+            | Self::ReduceScatter { .. }
+            | Self::AllReduce { .. }
+            | Self::Broadcast { .. }
+            | Self::Compute { .. }
+            | Self::Transfers { .. } => None,
+        }
     }
 
     /// The forms that it can take, the default first; none where there is only one way.

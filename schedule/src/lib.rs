@@ -25,6 +25,7 @@ mod slowdown;
 pub mod sum;
 pub mod switcher;
 mod text;
+mod tokens;
 mod topology;
 mod validate;
 
@@ -44,6 +45,7 @@ pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
 pub use reduce_cost::{NativeCost, ZippedCost};
 pub use slowdown::{Progress, Slowdown};
 pub use sum::Sum;
+pub use tokens::TokenMap;
 pub use topology::{
     CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
     Vertex,

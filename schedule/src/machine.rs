@@ -387,7 +387,11 @@ impl Machine {
         let exchange = self.exchange(op);
         let is_before = |other: &&Op| match &other.kind {
             OpKind::Exchange(other) => other.channel == exchange.channel,
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => false,
+            OpKind::Compute(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => false,
         };
         let before = self.program.ops[..op.index()].iter().rev().find(is_before);
         before.is_none_or(|before| self.states[before.id.index()] != State::Pending)
@@ -566,7 +570,11 @@ impl Machine {
     fn exchange(&self, op: OpId) -> &Exchange {
         match &self.op(op).kind {
             OpKind::Exchange(exchange) => exchange,
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => {
+            OpKind::Compute(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => {
                 panic!("op {op} is not an exchange")
             }
         }
@@ -675,7 +683,9 @@ fn orders(program: &Program) -> impl Iterator<Item = Order> {
 fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
     program.ops.iter().filter_map(|op| match &op.kind {
         OpKind::Exchange(exchange) => Some(exchange),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => None,
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
+            None
+        }
     })
 }
 

@@ -74,17 +74,43 @@ pub struct Chunk {
     /// Whose contributions are added up in it, in reductions: the origin is then who did that, and the destination, or
     /// the origin if it is for all, whose shard it is. `None` where nothing is added up.
     pub sum: Option<Sum>,
+    /// Whether it goes straight from the origin to the destination.
+    pub leg: Leg,
+}
+
+/// Which part of the way from its origin a chunk is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Leg {
+    /// All of it.
+    #[default]
+    Direct,
+    /// To the rank that serves the origin in another node, which is the destination. The chunk holds each token that the
+    /// origin has for a rank of that node, once, in the order of the tokens.
+    ToGateway {
+        /// Ranks of a node.
+        ranks_per_node: u32,
+    },
+    /// From there, as what the origin has for the destination.
+    FromGateway,
 }
 
 impl Chunk {
     /// What one rank has for another in a collective.
     pub fn between(origin: Rank, destination: Rank) -> Self {
-        Self { origin, destination: Some(destination), flow: 0, part: 0, offset: 0, sum: None }
+        Self {
+            origin,
+            destination: Some(destination),
+            flow: 0,
+            part: 0,
+            offset: 0,
+            sum: None,
+            leg: Leg::Direct,
+        }
     }
 
     /// What one rank has for every other rank.
     pub fn for_all(origin: Rank) -> Self {
-        Self { origin, destination: None, flow: 0, part: 0, offset: 0, sum: None }
+        Self { origin, destination: None, flow: 0, part: 0, offset: 0, sum: None, leg: Leg::Direct }
     }
 
     /// The same, with what is added up in it.
@@ -96,6 +122,11 @@ impl Chunk {
     /// The rank whose shard it is, in reductions.
     pub fn shard(&self) -> Rank {
         self.destination.unwrap_or(self.origin)
+    }
+
+    /// Whether it is what the model of some rank waits for; what gateways get is not.
+    pub fn is_delivered(&self) -> bool {
+        !matches!(self.leg, Leg::ToGateway { .. })
     }
 }
 
@@ -158,6 +189,8 @@ pub enum OpKind {
     Encode(Batch),
     /// Decodes frames into blocks.
     Decode(Batch),
+    /// Puts rows of received chunks together to others.
+    Copy(Copy),
     /// Moves bytes between ranks.
     Exchange(Exchange),
     /// Adds up values.
@@ -240,6 +273,28 @@ impl Reduce {
     pub fn bytes_written(&self) -> u64 {
         self.additions.iter().map(|addition| addition.values.len).sum()
     }
+}
+
+/// One gather of rows: a kernel of the device that the codec runs on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Copy {
+    /// What it makes.
+    pub gathers: Vec<Gather>,
+}
+
+/// A chunk that is made of rows of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gather {
+    /// What is made.
+    pub chunk: Chunk,
+    /// The rows to choose from.
+    pub from: Region,
+    /// The rows that are chosen.
+    pub to: Region,
+    /// For each row of [`Self::to`] its position in [`Self::from`].
+    pub rows: Arc<[u32]>,
+    /// Bytes of a row.
+    pub row_bytes: u64,
 }
 
 /// A set of transfers that are opened together.
@@ -362,7 +417,7 @@ impl OpKind {
     pub fn lane(&self) -> Lane {
         match self {
             Self::Compute(_) => Lane::Compute,
-            Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) => Lane::Codec,
+            Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => Lane::Codec,
             Self::Exchange(exchange) => exchange.channel.lane(),
         }
     }
@@ -372,6 +427,7 @@ impl OpKind {
         match self {
             Self::Compute(_) => false,
             Self::Encode(batch) | Self::Decode(batch) => batch.blocks.is_empty(),
+            Self::Copy(copy) => copy.gathers.is_empty(),
             Self::Exchange(exchange) => exchange.sends.is_empty() && exchange.receives.is_empty(),
             Self::Reduce(reduce) => reduce.additions.is_empty(),
         }
@@ -383,6 +439,7 @@ impl OpKind {
             Self::Compute(compute) => compute.name,
             Self::Encode(_) => "encode",
             Self::Decode(_) => "decode",
+            Self::Copy(_) => "copy",
             Self::Exchange(_) => "exchange",
             Self::Reduce(_) => "reduce",
         }
@@ -394,6 +451,7 @@ impl OpKind {
             Self::Compute(compute) => compute.reads.clone(),
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
             Self::Decode(batch) => batch.frames().collect(),
+            Self::Copy(copy) => copy.gathers.iter().map(|gather| gather.from).collect(),
             Self::Exchange(exchange) => exchange.sends.iter().filter_map(|t| t.content.region()).collect(),
             Self::Reduce(reduce) => {
                 let terms = reduce.additions.iter().flat_map(|addition| &addition.terms);
@@ -408,6 +466,7 @@ impl OpKind {
             Self::Compute(compute) => compute.writes.clone(),
             Self::Encode(batch) => batch.frames().collect(),
             Self::Decode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
+            Self::Copy(copy) => copy.gathers.iter().map(|gather| gather.to).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.region()).collect(),
             Self::Reduce(reduce) => reduce.additions.iter().map(|addition| addition.values).collect(),
         }
@@ -418,7 +477,7 @@ impl OpKind {
         match self {
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.brings()).collect(),
-            Self::Compute(_) | Self::Decode(_) | Self::Reduce(_) => Vec::new(),
+            Self::Compute(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => Vec::new(),
         }
     }
 
@@ -431,7 +490,7 @@ impl OpKind {
                     exchange.sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
                 sent.chain(exchange.receives.iter().filter_map(|t| t.content.measured_by())).collect()
             }
-            Self::Compute(_) | Self::Encode(_) | Self::Reduce(_) => Vec::new(),
+            Self::Compute(_) | Self::Encode(_) | Self::Reduce(_) | Self::Copy(_) => Vec::new(),
         }
     }
 
@@ -442,7 +501,9 @@ impl OpKind {
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
                 transfers.filter_map(|t| t.content.measured_by()).collect()
             }
-            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) => Vec::new(),
+            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => {
+                Vec::new()
+            }
         }
     }
 }
@@ -470,19 +531,19 @@ const SUM_FOR_ALL: u32 = SUM | 1 << 14;
 
 impl Transfer {
     /// Tells transfers of one stage between the same two ranks apart: the number of an explicit flow or, above the lowest 16
-    /// bits, of a part; and below these the origin of what goes to all, of which a rank hands on several. In reductions, whose
-    /// shard it is, because a rank gets sums that are not for it, and whether it goes to all.
+    /// bits, of a part; and below these the origin of what a rank hands on for several: what goes to all, or what a gateway
+    /// passes on. In reductions, whose shard it is, because a rank gets sums that are not for it, and whether it goes to all.
     pub fn tag(&self) -> u32 {
-        let Chunk { origin, destination, flow, part, sum, .. } = self.chunk;
+        let Chunk { origin, destination, flow, part, sum, leg, .. } = self.chunk;
         let part = part << PART_SHIFT;
         if sum.is_some() {
             let kind = if destination.is_some() { SUM } else { SUM_FOR_ALL };
             return kind | self.chunk.shard().0 | part;
         }
-        match destination {
+        match (destination, leg) {
             // Explicit flows are not cut into parts.
-            Some(_) => flow + part,
-            None => origin.0 + part,
+            (Some(_), Leg::Direct | Leg::ToGateway { .. }) => flow + part,
+            (Some(_), Leg::FromGateway) | (None, _) => origin.0 + part,
         }
     }
 }
@@ -495,6 +556,13 @@ impl Batch {
 
     fn frames(&self) -> impl Iterator<Item = Region> + '_ {
         self.blocks.iter().flat_map(|block| [block.static_section, block.dynamic_section])
+    }
+}
+
+impl Copy {
+    /// Bytes that it writes.
+    pub fn bytes(&self) -> u64 {
+        self.gathers.iter().map(|gather| gather.to.len).sum()
     }
 }
 
@@ -517,18 +585,10 @@ impl Plan {
     }
 
     /// Bytes of values that all ranks get in one iteration, uncompressed; what a rank has itself is excluded. On
-    /// whatever path it comes, a block counts once for each rank that gets it. In reductions this is what ranks get to add up,
-    /// and sums that they get from others.
+    /// whatever path it comes, a block counts once for each rank that gets it, and not at gateways, which hand it on.
+    /// In reductions this is what ranks get to add up, and sums that they get from others.
     pub fn bytes_raw(&self) -> u64 {
-        let ops = self.programs.iter().flat_map(|program| &program.ops);
-        ops.map(|op| match &op.kind {
-            OpKind::Decode(batch) => batch.bytes_raw(),
-            OpKind::Exchange(exchange) => {
-                exchange.receives.iter().filter_map(|t| t.content.values()).map(|region| region.len).sum()
-            }
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Reduce(_) => 0,
-        })
-        .sum()
+        self.programs.iter().flat_map(|program| program.delivered()).map(|(_, region)| region.len).sum()
     }
 
     /// Bytes of sums that all ranks compute in one iteration.
@@ -536,8 +596,40 @@ impl Plan {
         let ops = self.programs.iter().flat_map(|program| &program.ops);
         ops.map(|op| match &op.kind {
             OpKind::Reduce(reduce) => reduce.bytes_written(),
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Exchange(_) => 0,
+            OpKind::Compute(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Exchange(_)
+            | OpKind::Copy(_) => 0,
         })
         .sum()
+    }
+}
+
+impl Program {
+    /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
+    /// it got as a gateway.
+    pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
+        self.ops.iter().flat_map(|op| op.kind.delivered(self.rank))
+    }
+}
+
+impl OpKind {
+    /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
+    pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
+        let mut values: Vec<(Chunk, Region)> = match self {
+            Self::Decode(batch) => batch.blocks.iter().map(|block| (block.chunk, block.values)).collect(),
+            Self::Exchange(exchange) => {
+                let receives = exchange.receives.iter();
+                receives.filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
+            }
+            Self::Copy(copy) => {
+                let own = copy.gathers.iter().filter(|gather| gather.chunk.destination == Some(rank));
+                own.map(|gather| (gather.chunk, gather.to)).collect()
+            }
+            Self::Compute(_) | Self::Encode(_) | Self::Reduce(_) => Vec::new(),
+        };
+        values.retain(|(chunk, _)| chunk.is_delivered());
+        values
     }
 }

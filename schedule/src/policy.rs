@@ -158,7 +158,7 @@ impl Window {
     }
 }
 
-/// Declared cost of encode and decode ops: `launch_s + raw bytes / speed`.
+/// Declared cost of encode, decode and copy ops: `launch_s + raw bytes / speed`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CodecCost {
     /// Raw bytes per second of encoding.
@@ -167,6 +167,14 @@ pub struct CodecCost {
     pub decode_bytes_per_s: f64,
     /// Seconds per op.
     pub launch_s: f64,
+}
+
+impl CodecCost {
+    /// Bytes per second at which rows are put together: as fast as values are decoded, which also ends in writing each of them
+    /// once, and which no copy is slower than.
+    pub fn copy_bytes_per_s(&self) -> f64 {
+        self.decode_bytes_per_s
+    }
 }
 
 /// What an op of a cluster costs besides its own work, and what adding up costs.

@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::plan::{
-    Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Plan, Program, Reduce, Region, Transfer,
+    Batch, Chunk, Content, Exchange, Gather, Leg, Maximum, Op, OpKind, Plan, Program, Reduce, Region,
+    Transfer,
 };
 use crate::{Channel, Protocol, Rank};
 
@@ -87,7 +88,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
         OpKind::Encode(batch) | OpKind::Decode(batch) => {
             write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
         }
-        OpKind::Reduce(_) => {}
+        OpKind::Reduce(_) | OpKind::Copy(_) => {}
         OpKind::Compute(compute) => write!(f, "{}", if compute.is_exclusive { ", exclusive" } else { "" })?,
     }
     for (index, dep) in op.deps.iter().enumerate() {
@@ -105,6 +106,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
         }),
         OpKind::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
         OpKind::Reduce(reduce) => write_reduce(f, reduce),
+        OpKind::Copy(copy) => copy.gathers.iter().try_for_each(|gather| write_gather(f, gather)),
         OpKind::Exchange(exchange) => {
             let sends = exchange.sends.iter().map(|t| ("to", t, Chunk::between(rank, t.peer)));
             let receives = exchange.receives.iter().map(|t| ("from", t, Chunk::between(t.peer, rank)));
@@ -115,7 +117,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
 
 fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk) -> String) -> fmt::Result {
     for block in &batch.blocks {
-        write!(f, "    {}: values {}", chunk(&block.chunk), block.values)?;
+        write!(f, "    {}: values {}{}", chunk(&block.chunk), block.values, leg(&block.chunk))?;
         if block.chunk.part > 0 {
             write!(f, " part {} at {}", block.chunk.part, block.chunk.offset)?;
         }
@@ -146,6 +148,34 @@ fn write_sum(f: &mut fmt::Formatter<'_>, chunk: &Chunk) -> fmt::Result {
     chunk.sum.map_or(Ok(()), |sum| write!(f, ", shard {}, {sum}", chunk.shard()))
 }
 
+/// Rows as runs of consecutive ones.
+fn write_gather(f: &mut fmt::Formatter<'_>, gather: &Gather) -> fmt::Result {
+    let Gather { chunk, from, to, rows, row_bytes } = gather;
+    let destination = chunk.destination.map_or_else(|| "all".to_owned(), |rank| rank.to_string());
+    write!(f, "    of {} for {destination} to {to}: rows of {row_bytes} bytes of {from}", chunk.origin)?;
+    let mut left = &rows[..];
+    while let Some(&first) = left.first() {
+        let run = (0..).zip(left).take_while(|&(step, &row)| row == first + step).count();
+        left = &left[run..];
+        match run {
+            1 => write!(f, " {first}")?,
+            _ => write!(f, " {first}+{run}")?,
+        }
+    }
+    if chunk.part > 0 {
+        write!(f, " part {} at {}", chunk.part, chunk.offset)?;
+    }
+    writeln!(f)
+}
+
+/// What kind of rows a chunk holds, if they are not simply those for its destination.
+fn leg(chunk: &Chunk) -> &'static str {
+    match chunk.leg {
+        Leg::Direct | Leg::FromGateway => "",
+        Leg::ToGateway { .. } => ", each row once",
+    }
+}
+
 /// `direct` is what the sender has for the receiver: the chunk is named where it is another one.
 fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, direct: Chunk) -> fmt::Result {
     let Transfer { peer, chunk, content, .. } = transfer;
@@ -157,6 +187,7 @@ fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, d
         Content::Announced(region, size) => write!(f, "{region} with size {size}")?,
         Content::Overflow { region, slot, size } => write!(f, "{size} - {slot} bytes of {region}")?,
     }
+    write!(f, "{}", leg(chunk))?;
     if (chunk.origin, chunk.destination) != (direct.origin, direct.destination) {
         write!(f, " of rank {}", chunk.origin)?;
         if let Some(destination) = chunk.destination {

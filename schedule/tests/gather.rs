@@ -44,7 +44,9 @@ fn protocols(form: Form) -> impl Iterator<Item = Protocol> {
 fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
     program.ops.iter().filter_map(|op| match &op.kind {
         OpKind::Exchange(exchange) => Some(exchange),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => None,
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
+            None
+        }
     })
 }
 
@@ -223,9 +225,11 @@ fn frames_are_coded_once_and_never_copied() {
     let shapes = |plan: &Plan| -> Vec<Vec<String>> {
         let name = |op: &Op| match &op.kind {
             OpKind::Exchange(exchange) => exchange.stage.name().to_owned(),
-            kind @ (OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_)) => {
-                kind.name().to_owned()
-            }
+            kind @ (OpKind::Compute(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_)) => kind.name().to_owned(),
         };
         plan.programs.iter().map(|program| program.ops.iter().map(name).collect()).collect()
     };
@@ -270,7 +274,7 @@ fn network_bytes(plan: &Plan, gpus_per_node: usize, frames: &[u64]) -> Vec<u64> 
             .iter()
             .filter_map(|op| match &op.kind {
                 OpKind::Encode(batch) | OpKind::Decode(batch) => Some(&batch.blocks),
-                OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
+                OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Reduce(_) | OpKind::Copy(_) => None,
             })
             .flatten()
             .map(|block| (block.size, frames[block.chunk.origin.index()]))

@@ -16,7 +16,7 @@ use zipwire_schedule::{
 fn shape(ops: &[Op]) -> Vec<String> {
     let describe = |op: &Op| match &op.kind {
         OpKind::Exchange(exchange) => format!("exchange {}", exchange.stage.name()),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => {
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
             op.kind.name().to_owned()
         }
     };

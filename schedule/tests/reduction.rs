@@ -42,9 +42,11 @@ fn planned(rank_count: u32, work: Work, protocol: Protocol, form: Form) -> Plan 
 fn ops(plan: &Plan, rank: usize) -> String {
     let ops = plan.programs[rank].ops.iter().map(|op| match &op.kind {
         OpKind::Exchange(exchange) => exchange.stage.name(),
-        kind @ (OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_)) => {
-            kind.name()
-        }
+        kind @ (OpKind::Compute(_)
+        | OpKind::Copy(_)
+        | OpKind::Encode(_)
+        | OpKind::Decode(_)
+        | OpKind::Reduce(_)) => kind.name(),
     });
     ops.collect::<Vec<_>>().join(" ")
 }
@@ -53,7 +55,11 @@ fn additions(plan: &Plan, rank: usize) -> Vec<&Addition> {
     let ops = plan.programs[rank].ops.iter();
     let reductions = ops.filter_map(|op| match &op.kind {
         OpKind::Reduce(reduce) => Some(&reduce.additions),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Exchange(_) => None,
+        OpKind::Compute(_)
+        | OpKind::Copy(_)
+        | OpKind::Encode(_)
+        | OpKind::Decode(_)
+        | OpKind::Exchange(_) => None,
     });
     reductions.flatten().collect()
 }
@@ -97,7 +103,11 @@ fn two_levels_add_up_twice_and_each_node_sends_its_sums_only() {
         let receives = plan.programs.iter().flat_map(|program| {
             let exchanges = program.ops.iter().filter_map(|op| match &op.kind {
                 OpKind::Exchange(exchange) => Some(&exchange.receives),
-                OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => None,
+                OpKind::Compute(_)
+                | OpKind::Copy(_)
+                | OpKind::Encode(_)
+                | OpKind::Decode(_)
+                | OpKind::Reduce(_) => None,
             });
             exchanges.flatten().filter(|t| t.peer.0 / 2 != program.rank.0 / 2)
         });

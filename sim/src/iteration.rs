@@ -246,7 +246,7 @@ impl<'a> Iteration<'a> {
         let (setup, iteration, now_s) = (self.setup, self.index, self.now_s);
         let machine = &self.host(rank).machine;
         let Op { segment, kind, .. } = machine.op(op);
-        let codec = || setup.codec.expect("coded plans come with codec costs");
+        let codec = || setup.codec.expect("plans that code or copy come with codec costs");
         let seconds = match kind {
             OpKind::Compute(_) => {
                 let seconds = setup.durations.get(iteration, segment.index(), rank);
@@ -256,6 +256,7 @@ impl<'a> Iteration<'a> {
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
             OpKind::Reduce(reduce) => setup.host.reduce_s(reduce.bytes_read()),
+            OpKind::Copy(copy) => codec().launch_s + copy.bytes() as f64 / codec().copy_bytes_per_s(),
             OpKind::Exchange(exchange) => {
                 if setup.capabilities.transfer_order == TransferOrder::Library {
                     let transfers = library_transfers(machine, op, exchange);
@@ -395,7 +396,7 @@ impl<'a> Iteration<'a> {
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
-            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) => Vec::new(),
+            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => Vec::new(),
         };
         host.machine.handle(Input::Completed { op, sizes });
         host.ended[op.index()] = true;

@@ -40,7 +40,7 @@ impl Digest {
     }
 
     /// Adds one chunk of values of a type.
-    pub(crate) fn add(&mut self, dtype: &str, numbers: [u64; 5]) {
+    pub(crate) fn add(&mut self, dtype: &str, numbers: [u64; 6]) {
         self.0.update(dtype.as_bytes());
         numbers.iter().for_each(|number| self.0.update(&number.to_le_bytes()));
     }
@@ -111,7 +111,7 @@ mod tests {
 
     fn digest(len: u64) -> u128 {
         let mut digest = Digest::new("window7 split", 1);
-        digest.add("BF16", [0, 1, 0, 0, len]);
+        digest.add("BF16", [0, 1, 0, 0, 0, len]);
         digest.finish()
     }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 use zipwire_codec::{Codec, DType, Layout, Spec};
 use zipwire_schedule::SegmentId;
-use zipwire_schedule::plan::{Block, Chunk, OpKind, Plan};
+use zipwire_schedule::plan::{Block, Chunk, Leg, OpKind, Plan};
 use zipwire_traces::{ChunkId, Payload};
 
 use crate::size_cache::{Digest, SizeCache};
@@ -112,7 +112,11 @@ fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
                 dtype: batch.dtype,
                 blocks: &batch.blocks,
             }),
-            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
+            OpKind::Compute(_)
+            | OpKind::Decode(_)
+            | OpKind::Exchange(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => None,
         })
     })
 }
@@ -138,7 +142,12 @@ fn digest(key: (SegmentId, Layout), tasks: &[Task<'_>], spec: &Spec, payload: &P
         for Block { chunk, values, .. } in task.blocks {
             let destination = chunk.destination.map_or(u64::MAX, |rank| u64::from(rank.0));
             let (origin, flow) = (u64::from(chunk.origin.0), u64::from(chunk.flow));
-            let numbers = [origin, destination, flow, chunk.offset, values.len];
+            // What gateways hand on is the same as what goes straight.
+            let ranks_per_node = match chunk.leg {
+                Leg::Direct | Leg::FromGateway => 0,
+                Leg::ToGateway { ranks_per_node } => u64::from(ranks_per_node),
+            };
+            let numbers = [origin, destination, flow, ranks_per_node, chunk.offset, values.len];
             digest.add(task.dtype.name(), numbers);
             if let Some(sum) = chunk.sum {
                 digest.add(&sum.to_string(), numbers);

@@ -35,7 +35,10 @@ struct Case {
 
 impl Case {
     fn native(topology: Topology, bytes: Array2<u64>) -> Self {
-        Self::of(topology, Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) })
+        Self::of(
+            topology,
+            Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) },
+        )
     }
 
     fn of(topology: Topology, work: Work) -> Self {

@@ -27,8 +27,13 @@ struct Case {
 
 impl Case {
     fn timeline(&self, order: Order, window: Option<u32>) -> Timeline {
-        let work =
-            Work::AllToAll { dtype: DType::Bf16, bytes: self.bytes.clone(), input: Slot(0), output: Slot(1) };
+        let work = Work::AllToAll {
+            dtype: DType::Bf16,
+            bytes: self.bytes.clone(),
+            tokens: None,
+            input: Slot(0),
+            output: Slot(1),
+        };
         let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0)] };
         let job = Job {
             name: "case",

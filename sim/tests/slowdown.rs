@@ -44,7 +44,7 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let mut segments: Vec<Segment> = case.compute_s.iter().map(compute).collect();
     for (call, bytes) in (0..).zip(&case.bytes) {
         let (input, output) = (Slot(2 * call), Slot(2 * call + 1));
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), input, output };
+        let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), tokens: None, input, output };
         segments.push(Segment::new("call", work));
     }
     let mut durations = Durations::zeros(1, segments.len(), ranks);

@@ -44,7 +44,7 @@ fn seconds(topology: &Topology, bytes: impl Fn(u32, u32) -> u64) -> f64 {
     let ranks = topology.ranks();
     let bytes =
         Array2::from_shape_fn((ranks as usize, ranks as usize), |(src, dst)| bytes(src as u32, dst as u32));
-    let work = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+    let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("exchange", work)];
     let job = Job { name: "case", rank_count: ranks, slots: vec!["in", "out"], segments };
     let plan = plan(&job, &Choice::of(Protocol::Native, None));

@@ -58,6 +58,17 @@ struct TrafficReport {
     received_max_over_mean: Option<f64>,
     sent_gini: Option<f64>,
     received_gini: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    between_nodes: Option<TokensReport>,
+}
+
+/// What crosses from node to node, with all copies of a token and with one for each node.
+#[derive(Serialize)]
+struct TokensReport {
+    copies_bytes: u64,
+    distinct_bytes: u64,
+    /// Of copies over distinct.
+    factor: f64,
 }
 
 #[derive(Serialize)]
@@ -104,12 +115,28 @@ fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliErro
             share(t.received_gini),
         ]);
     }
+    let tokens: Vec<String> = report.traffic.iter().filter_map(tokens_line).collect();
     let mut variants = table::new(&["variant", "plan digest", "buffers of all ranks"], &[0, 1]);
     for v in &report.variants {
         variants.add_row(vec![v.name.clone(), v.plan_digest.clone(), table::bytes(v.buffer_bytes as f64)]);
     }
-    writeln!(out, "{}\n\n{}", table::text(&traffic), table::text(&variants))?;
+    writeln!(out, "{}\n", table::text(&traffic))?;
+    if !tokens.is_empty() {
+        writeln!(out, "{}\n", tokens.join("\n"))?;
+    }
+    writeln!(out, "{}", table::text(&variants))?;
     Ok(())
+}
+
+/// What de-duplication would spare between nodes, where it is known which tokens a segment sends.
+fn tokens_line(traffic: &TrafficReport) -> Option<String> {
+    let TokensReport { copies_bytes, distinct_bytes, factor } = traffic.between_nodes.as_ref()?;
+    Some(format!(
+        "{}: from node to node {} in copies, {} with each token once per node: a factor of {factor:.2}",
+        traffic.segment,
+        table::bytes(*copies_bytes as f64),
+        table::bytes(*distinct_bytes as f64),
+    ))
 }
 
 /// Resolves all points; planning them is left to a run.
@@ -153,6 +180,11 @@ fn traffic_report(traffic: &Traffic) -> TrafficReport {
         received_max_over_mean: received.map(|of| of.max_over_mean),
         sent_gini: sent.map(|of| of.gini),
         received_gini: received.map(|of| of.gini),
+        between_nodes: traffic.between_nodes.map(|between| TokensReport {
+            copies_bytes: between.copies,
+            distinct_bytes: between.distinct,
+            factor: between.factor(),
+        }),
     }
 }
 

@@ -81,7 +81,7 @@ mod tests {
     use crate::Spread;
 
     fn all_to_all(bytes: Array2<u64>) -> Work {
-        Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) }
+        Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) }
     }
 
     fn job(rank_count: u32, works: Vec<Work>) -> Job {

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use rand::Rng;
+use rand_chacha::ChaCha8Rng;
 use xxhash_rust::xxh3::xxh3_128;
 use zipwire_schedule::plan::Chunk;
-use zipwire_schedule::{Rank, SegmentId};
+use zipwire_schedule::{Rank, SegmentId, TokenMap};
 
 use crate::{Rows, stream};
 
@@ -42,17 +43,29 @@ const EVERY_RANK: u64 = 1 << 32;
 /// In reductions rows are BF16 values. What a rank contributes to a shard is the chunk from it to the shard's rank, and a chunk that
 /// is a sum holds the sum of these, in the order and the type that it says.
 ///
+/// Where it is known which tokens the rows of a chunk are, all copies of a token are the same bytes, whatever their
+/// destination: token t is n rows of the source one behind the other, the last one cut, which the draws n t to n t + n - 1 of
+/// `stream(seed, "payload token", [segment, origin, 0])` select.
+///
 /// Cheap to clone: the sources are shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Payload {
     seed: u64,
     sources: Arc<[Arc<Rows>]>,
+    /// By segment; segments behind the last one have none.
+    tokens: Arc<[Option<Arc<TokenMap>>]>,
 }
 
 impl Payload {
     /// A payload with one source per segment, by [`SegmentId`].
     pub fn new(seed: u64, sources: Vec<Arc<Rows>>) -> Self {
-        Self { seed, sources: sources.into() }
+        Self { seed, sources: sources.into(), tokens: Arc::default() }
+    }
+
+    /// The same for chunks that are made of tokens, by [`SegmentId`], where it is known of which.
+    #[must_use]
+    pub fn with_tokens(self, tokens: Vec<Option<Arc<TokenMap>>>) -> Self {
+        Self { tokens: tokens.into(), ..self }
     }
 
     /// The rows that chunks of `segment` are drawn from.
@@ -118,11 +131,32 @@ impl Payload {
     /// If the segment has no source.
     pub fn digest(&self, segment: SegmentId) -> u128 {
         let rows = self.sources[segment.index()].digest().to_le_bytes();
-        let parts: [&[u8]; 3] = [&self.seed.to_le_bytes(), &segment.0.to_le_bytes(), &rows];
+        let tokens = self.tokens(segment).map_or(0, |tokens| tokens.digest()).to_le_bytes();
+        let parts: [&[u8]; 4] = [&self.seed.to_le_bytes(), &segment.0.to_le_bytes(), &rows, &tokens];
         xxh3_128(&parts.concat())
     }
 
-    fn draws(&self, chunk: ChunkId) -> Draws<'_, impl Rng> {
+    fn tokens(&self, segment: SegmentId) -> Option<&TokenMap> {
+        self.tokens.get(segment.index())?.as_deref()
+    }
+
+    fn draws(&self, chunk: ChunkId) -> Draws<'_> {
+        match self.tokens(chunk.segment) {
+            Some(tokens) => Draws::Tokens(self.draws_of_tokens(tokens, chunk)),
+            None => Draws::Rows(self.draws_of_rows(chunk)),
+        }
+    }
+
+    fn draws_of_tokens(&self, map: &TokenMap, ChunkId { segment, chunk }: ChunkId) -> TokenDraws<'_> {
+        let source = &*self.sources[segment.index()];
+        let keys = [u64::from(segment.0), u64::from(chunk.origin.0), 0];
+        let (rng, tokens) = (stream(self.seed, "payload token", keys), map.tokens(&chunk));
+        let token_bytes = usize::try_from(map.row_bytes()).expect("tokens fit into memory");
+        let offset = usize::try_from(chunk.offset).expect("chunks fit into memory");
+        TokenDraws { source, rng, tokens, token_bytes, offset }
+    }
+
+    fn draws_of_rows(&self, chunk: ChunkId) -> RowDraws<'_, ChaCha8Rng> {
         let ChunkId { segment, chunk: Chunk { origin, destination, flow, offset, .. } } = chunk;
         let destination = destination.map_or(EVERY_RANK, |rank| u64::from(rank.0));
         let keys = [u64::from(segment.0) | u64::from(flow) << 32, u64::from(origin.0), destination];
@@ -134,19 +168,81 @@ impl Payload {
             rng.next_u32();
         });
         let skipped = usize::try_from(offset % row_bytes).expect("it is below the bytes of a row");
-        Draws { source, rng, skipped }
+        RowDraws { source, rng, skipped }
     }
 }
 
+/// What a chunk is made of, piece by piece.
+enum Draws<'a> {
+    Rows(RowDraws<'a, ChaCha8Rng>),
+    Tokens(TokenDraws<'a>),
+}
+
+impl<'a> Draws<'a> {
+    /// Bytes that [`next`](Self::next) gives.
+    fn next_len(&self) -> usize {
+        match self {
+            Self::Rows(draws) => draws.next_len(),
+            Self::Tokens(draws) => draws.next_len(),
+        }
+    }
+
+    fn next(&mut self) -> &'a [u8] {
+        match self {
+            Self::Rows(draws) => draws.next(),
+            Self::Tokens(draws) => draws.next(),
+        }
+    }
+}
+
+/// The tokens of one chunk, one after the other, each of them in as many pieces as it takes rows of the source.
+struct TokenDraws<'a> {
+    source: &'a Rows,
+    rng: ChaCha8Rng,
+    /// Those of the whole chunk.
+    tokens: Vec<u32>,
+    token_bytes: usize,
+    /// First byte of the next piece, in the whole chunk.
+    offset: usize,
+}
+
+impl<'a> TokenDraws<'a> {
+    /// Bytes of the token that are drawn already.
+    fn drawn(&self) -> usize {
+        self.offset % self.token_bytes
+    }
+
+    fn next_len(&self) -> usize {
+        let row_bytes = self.source.row_bytes();
+        (row_bytes - self.drawn() % row_bytes).min(self.token_bytes - self.drawn())
+    }
+
+    fn next(&mut self) -> &'a [u8] {
+        let (drawn, len, row_bytes) = (self.drawn(), self.next_len(), self.source.row_bytes());
+        let token = self.tokens[self.offset / self.token_bytes];
+        let per_token = self.token_bytes.div_ceil(row_bytes) as u128;
+        self.rng.set_word_pos(u128::from(token) * per_token + (drawn / row_bytes) as u128);
+        self.offset += len;
+        &draw(self.source, &mut self.rng)[drawn % row_bytes..][..len]
+    }
+}
+
+/// The row that the next draw selects. Multiply and shift instead of rejection: one draw per row, with a bias of at most
+/// rows / 2^32.
+fn draw<'a>(source: &'a Rows, rng: &mut impl Rng) -> &'a [u8] {
+    let scaled = u64::from(rng.next_u32()) * source.row_count() as u64;
+    source.row((scaled >> 32) as usize)
+}
+
 /// The rows of one chunk, one after the other.
-struct Draws<'a, R> {
+struct RowDraws<'a, R> {
     source: &'a Rows,
     rng: R,
     /// Bytes of the next row that are left out.
     skipped: usize,
 }
 
-impl<'a, R: Rng> Draws<'a, R> {
+impl<'a, R: Rng> RowDraws<'a, R> {
     /// Bytes that [`next`](Self::next) gives.
     fn next_len(&self) -> usize {
         self.source.row_bytes() - self.skipped
@@ -154,14 +250,14 @@ impl<'a, R: Rng> Draws<'a, R> {
 
     /// The next row; of the first one, what is not left out.
     fn next(&mut self) -> &'a [u8] {
-        // Multiply and shift instead of rejection: one draw per row, with a bias of at most rows / 2^32.
-        let scaled = u64::from(self.rng.next_u32()) * self.source.row_count() as u64;
-        &self.source.row((scaled >> 32) as usize)[std::mem::take(&mut self.skipped)..]
+        &draw(self.source, &mut self.rng)[std::mem::take(&mut self.skipped)..]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use zipwire_schedule::plan::Leg;
+
     use super::*;
 
     const DISPATCH: SegmentId = SegmentId(0);
@@ -240,6 +336,47 @@ mod tests {
             out[last] ^= 1;
             assert_eq!(payload.mismatch(part, &out), Some(last as u64));
         }
+    }
+
+    /// Four ranks in two nodes, each with three tokens of 700 bytes and two copies.
+    fn shared() -> (Payload, Arc<TokenMap>) {
+        let destinations = (0..24).map(|copy| (copy * 7 + copy / 5) % 4).collect();
+        let map = Arc::new(TokenMap::new(4, 2, 700, destinations));
+        (payload().with_tokens(vec![Some(Arc::clone(&map))]), map)
+    }
+
+    #[test]
+    fn copies_of_a_token_are_equal_wherever_they_go() {
+        let (payload, map) = shared();
+        let mut known: std::collections::HashMap<(u32, u32), Vec<u8>> = std::collections::HashMap::new();
+        let legs = [Leg::Direct, Leg::FromGateway, Leg::ToGateway { ranks_per_node: 2 }];
+        for (src, dst, leg) in (0..4).flat_map(|s| (0..4).flat_map(move |d| legs.map(|leg| (s, d, leg)))) {
+            let chunk = Chunk { leg, ..Chunk::between(Rank(src), Rank(dst)) };
+            let tokens = map.tokens(&chunk);
+            let id = ChunkId { segment: DISPATCH, chunk };
+            let mut out = vec![0; tokens.len() * 700];
+            payload.fill(id, &mut out);
+            assert_eq!(payload.mismatch(id, &out), None);
+            for (token, row) in tokens.iter().zip(out.chunks_exact(700)) {
+                let first = known.entry((src, *token)).or_insert_with(|| row.to_vec());
+                assert_eq!(first, row, "token {token} of rank {src} for rank {dst}");
+            }
+            for offset in [0, 100, 512, 700, 1300].into_iter().filter(|&offset| offset < out.len()) {
+                let part = ChunkId { chunk: Chunk { offset: offset as u64, part: 1, ..chunk }, ..id };
+                assert_eq!(payload.mismatch(part, &out[offset..]), None, "a part from byte {offset}");
+            }
+        }
+        let different: std::collections::HashSet<_> = known.values().collect();
+        assert_eq!(different.len(), 12, "no two tokens are alike");
+    }
+
+    #[test]
+    fn segments_without_tokens_are_drawn_as_ever() {
+        let (shared, _) = shared();
+        let drawn = payload();
+        assert_eq!(chunk(&shared, COMBINE, 0, 1, 3000), chunk(&drawn, COMBINE, 0, 1, 3000));
+        assert_eq!(shared.digest(COMBINE), drawn.digest(COMBINE));
+        assert_ne!(shared.digest(DISPATCH), drawn.digest(DISPATCH));
     }
 
     #[test]

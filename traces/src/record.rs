@@ -19,6 +19,7 @@ impl Span {
                 (batch.bytes_raw(), Some(coded.sum()))
             }
             OpKind::Reduce(reduce) => (reduce.bytes_read(), None),
+            OpKind::Copy(copy) => (copy.bytes(), None),
             OpKind::Exchange(exchange) => {
                 (exchange.sends.iter().map(|transfer| machine.transfer_bytes(transfer)).sum(), None)
             }
@@ -31,7 +32,11 @@ impl Span {
             op: op.id,
             stage: match &op.kind {
                 OpKind::Exchange(exchange) => Some(exchange.stage),
-                OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => None,
+                OpKind::Compute(_)
+                | OpKind::Encode(_)
+                | OpKind::Decode(_)
+                | OpKind::Reduce(_)
+                | OpKind::Copy(_) => None,
             },
             peer: None,
             tag: 0,

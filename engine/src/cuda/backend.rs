@@ -157,9 +157,11 @@ impl CudaBackend<'_> {
         begin().map_err(|error| self.broken(Some(op), &error))?;
         match kind {
             OpKind::Exchange(_) => self.open(machine, op),
-            OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => {
-                self.end_queue(machine, op)
-            }
+            OpKind::Compute(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => self.end_queue(machine, op),
         }
     }
 

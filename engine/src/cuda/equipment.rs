@@ -227,7 +227,7 @@ fn prepare(
         OpKind::Encode(batch) => Launch::Encode(coders[&batch.dtype].encoder(blocks(batch))?),
         OpKind::Decode(batch) => Launch::Decode(coders[&batch.dtype].decoder(blocks(batch))?),
         OpKind::Compute(_) | OpKind::Exchange(_) => Launch::None,
-        OpKind::Reduce(_) => unreachable!("refused by the check"),
+        OpKind::Reduce(_) | OpKind::Copy(_) => unreachable!("refused by the check"),
     };
     let report = |from: DeviceRegion, first| -> Result<Report, GpuError> {
         Ok(Report { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
@@ -245,7 +245,7 @@ fn prepare(
     };
     let receives = match kind {
         OpKind::Exchange(exchange) => exchange.receives.len(),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => 0,
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => 0,
     };
     let interval = |_| -> Result<Interval, GpuError> {
         Ok(Interval { begin: Arc::new(Event::new(device)?), end: Arc::new(Event::new(device)?) })

@@ -160,7 +160,7 @@ fn abandon_if_busy(equipment: &mut Vec<Equipment>) {
 fn dtypes(program: &Program) -> impl Iterator<Item = DType> {
     program.ops.iter().filter_map(|op| match &op.kind {
         OpKind::Encode(batch) | OpKind::Decode(batch) => Some(batch.dtype),
-        OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Reduce(_) => None,
+        OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Reduce(_) | OpKind::Copy(_) => None,
     })
 }
 

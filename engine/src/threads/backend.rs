@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{
-    self, Addition, Batch, Block, Content, Op, OpKind, Reduce, Region, TransferKey,
+    self, Addition, Batch, Block, Content, Copy, Gather, Op, OpKind, Reduce, Region, TransferKey,
 };
 use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId, sum};
 use zipwire_traces::Payload;
@@ -226,6 +226,11 @@ impl<'a> Rendezvous<'a> {
                 let reduce_s = |pace: &Pace| pace.host.reduce_s(bytes);
                 (Vec::new(), self.declared_s(reduce_s), Some((Coding::Reduce, bytes)))
             }
+            OpKind::Copy(copy) => {
+                self.copy_rows(copy);
+                let copy_s = |pace: &Pace| pace.codec_s(copy.bytes(), |cost| cost.copy_bytes_per_s());
+                (Vec::new(), self.declared_s(copy_s), Some((Coding::Copy, copy.bytes())))
+            }
             OpKind::Exchange(_) => {
                 self.opened_s.insert(op, begin_s);
                 return Ok(());
@@ -295,6 +300,18 @@ impl<'a> Rendezvous<'a> {
                 combine(&mut sums, dtype(&term.chunk), &buffer[range(&term.values)]);
             }
             sum::store(&sums, dtype(chunk), &mut self.memory().write(values.buffer)[range(values)]);
+        }
+    }
+
+    fn copy_rows(&self, copy: &Copy) {
+        let _span = tracing::info_span!("copy rows", bytes = copy.bytes()).entered();
+        for Gather { from, to, rows, row_bytes, .. } in &copy.gathers {
+            let (source, mut target) = self.lock(from, to);
+            let (source, target) = (&source[range(from)], &mut target[range(to)]);
+            let row_bytes = usize::try_from(*row_bytes).expect("rows fit into memory");
+            for (row, out) in rows.iter().zip(target.chunks_exact_mut(row_bytes)) {
+                out.copy_from_slice(&source[*row as usize * row_bytes..][..row_bytes]);
+            }
             self.fabric.count_progress();
         }
     }

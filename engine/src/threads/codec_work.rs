@@ -13,6 +13,8 @@ pub enum Coding {
     Decode,
     /// Values to their sum: no codec's work, and of the same lane.
     Reduce,
+    /// Rows of values to others.
+    Copy,
 }
 
 /// The codec ops of one call, summed over ranks and iterations.

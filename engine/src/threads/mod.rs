@@ -230,7 +230,8 @@ mod tests {
     #[test]
     fn ranks_that_are_to_run_different_plans_run_nothing() {
         let bytes = ndarray::Array2::from_elem((3, 3), 64);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+        let work =
+            Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
         let segments = vec![Segment::new("call", work)];
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
         let plan = plan(&job, &Choice::of(Protocol::Native, None));

@@ -1,4 +1,5 @@
 //! What tests of several executors share: a small layer, its payload, and plans that are changed behind the planner's back.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ pub(crate) fn job() -> Job {
     let all_to_all = |input, output| Work::AllToAll {
         dtype: DType::Bf16,
         bytes: bytes.clone(),
+        tokens: None,
         input: Slot(input),
         output: Slot(output),
     };

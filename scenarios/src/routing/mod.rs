@@ -2,6 +2,7 @@
 
 mod recorded;
 mod synthetic;
+pub(crate) mod tokens;
 
 use std::ops::RangeInclusive;
 

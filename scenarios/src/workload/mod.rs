@@ -52,20 +52,22 @@ pub(crate) enum Kind {
     Moe,
     MoeTraining,
     Fsdp,
+    Dp,
+    Tp,
     Collective,
     Transfers,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Moe, Self::MoeTraining, Self::Fsdp, Self::Collective, Self::Transfers];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Moe, Self::MoeTraining, Self::Fsdp, Self::Dp, Self::Tp, Self::Collective, Self::Transfers];
 
     /// What `[compute]` may say; `None` if it means nothing.
     pub(crate) fn compute_schema(self) -> Option<Schema> {
         match self {
             Self::Moe => Some(ExpertTime::schema()),
             Self::MoeTraining => Some(Compute::schema_of_experts()),
-            Self::Fsdp => Some(Compute::schema_of_layers()),
+            Self::Fsdp | Self::Dp | Self::Tp => Some(Compute::schema_of_layers()),
             Self::Collective | Self::Transfers => None,
         }
     }
@@ -74,7 +76,7 @@ impl Kind {
     pub(crate) fn needed_compute(self) -> Option<&'static str> {
         match self {
             Self::MoeTraining => Some("{ dense = \"60 TFLOP/s\", expert_gemm = \"45 TFLOP/s\" }"),
-            Self::Fsdp => Some("{ dense = \"60 TFLOP/s\" }"),
+            Self::Fsdp | Self::Dp | Self::Tp => Some("{ dense = \"60 TFLOP/s\" }"),
             Self::Moe | Self::Collective | Self::Transfers => None,
         }
     }
@@ -84,6 +86,8 @@ impl Kind {
             Self::Moe => "moe",
             Self::MoeTraining => "moe-training",
             Self::Fsdp => "fsdp",
+            Self::Dp => "dp",
+            Self::Tp => "tp",
             Self::Collective => "collective",
             Self::Transfers => "transfers",
         }
@@ -111,7 +115,7 @@ impl Kind {
 pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     match kind {
         Kind::Moe => moe::read(field, context),
-        Kind::MoeTraining | Kind::Fsdp => training::read(kind, field, context),
+        Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::read(kind, field, context),
         Kind::Collective => collective::read(field, context),
         Kind::Transfers => transfers::read(field, context),
     }
@@ -121,7 +125,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
         Kind::Moe => moe::schema(),
-        Kind::MoeTraining | Kind::Fsdp => training::schema(kind),
+        Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::schema(kind),
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),
     }))

@@ -5,6 +5,7 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step, place};
+use super::parts::PART_ALIGN;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
 use crate::{Channel, Form, Order, Rank, Window};
@@ -97,5 +98,6 @@ pub(super) fn among(
         (1..rank_count).map(step).collect()
     };
     let channel = Channel::Main;
-    Call { dtype, channel, pieces, steps, sizes: straight, padded_to: padded.then(|| bytes.to_vec()) }
+    let padded_to = padded.then(|| bytes.to_vec());
+    Call { dtype, channel, pieces, steps, sizes: straight, padded_to, part_align: PART_ALIGN }
 }

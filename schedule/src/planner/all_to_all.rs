@@ -5,9 +5,18 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step, place};
+use super::parts::PART_ALIGN;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
 use crate::{Channel, Rank};
+
+/// What a rank has for a peer or gets from it.
+#[derive(Clone, Copy)]
+pub(super) struct Peer {
+    pub(super) chunk: Chunk,
+    /// Empty if there is nothing.
+    pub(super) values: Region,
+}
 
 pub(super) fn call(
     builder: &mut ProgramBuilder,
@@ -16,28 +25,51 @@ pub(super) fn call(
     bytes: &Array2<u64>,
     Ends { input, output }: Ends,
 ) -> Call {
-    let (rank, order) = (builder.rank(), choice.order);
+    let rank = builder.rank();
     let rank_count = u32::try_from(bytes.nrows()).expect("ranks are counted in 32 bits");
-    let sent = |peer: Rank| bytes[[rank.index(), peer.index()]];
-    let received = |peer: Rank| bytes[[peer.index(), rank.index()]];
-    let (outgoing, end) = place(rank, rank_count, input, sent);
+    let (outgoing, end) = place(rank, rank_count, input, |peer| bytes[[rank.index(), peer.index()]]);
     builder.reserve(input, end);
-    let (incoming, end) = place(rank, rank_count, output, received);
+    let (incoming, end) = place(rank, rank_count, output, |peer| bytes[[peer.index(), rank.index()]]);
     builder.reserve(output, end);
+    let peers = |regions: &[Region], chunk: &dyn Fn(Rank) -> Chunk| -> Vec<Peer> {
+        let peers = (0..rank_count).map(Rank);
+        peers.zip(regions).map(|(peer, &values)| Peer { chunk: chunk(peer), values }).collect()
+    };
+    let sends = peers(&outgoing, &|peer| Chunk::between(rank, peer));
+    let receives = peers(&incoming, &|peer| Chunk::between(peer, rank));
+    connect(rank, choice, dtype, &sends, &receives)
+}
 
+/// The call of a rank that has `outgoing` for its peers and gets `incoming`, both by peer.
+pub(super) fn connect(
+    rank: Rank,
+    choice: &Choice,
+    dtype: DType,
+    outgoing: &[Peer],
+    incoming: &[Peer],
+) -> Call {
+    let order = choice.order;
+    let rank_count = u32::try_from(outgoing.len()).expect("ranks are counted in 32 bits");
     let mut pieces = Vec::new();
-    let mut hop = |peer: Rank, chunk, values: &[Region]| {
-        let values = values[peer.index()];
+    let mut hop = |peer: Rank, peers: &[Peer]| {
+        let Peer { chunk, values } = peers[peer.index()];
         (values.len > 0).then(|| {
             pieces.push(Piece::new(chunk, values));
             Hop { peer, piece: pieces.len() - 1 }
         })
     };
-    let sends = order.sends(rank, rank_count, sent).into_iter();
-    let sends = sends.filter_map(|peer| hop(peer, Chunk::between(rank, peer), &outgoing)).collect();
-    let receives = order.receives(rank, rank_count, received).into_iter();
-    let receives = receives.filter_map(|peer| hop(peer, Chunk::between(peer, rank), &incoming)).collect();
+    let sends = order.sends(rank, rank_count, |peer| outgoing[peer.index()].values.len).into_iter();
+    let sends = sends.filter_map(|peer| hop(peer, outgoing)).collect();
+    let receives = order.receives(rank, rank_count, |peer| incoming[peer.index()].values.len).into_iter();
+    let receives = receives.filter_map(|peer| hop(peer, incoming)).collect();
     let step = Step { order, window: order.window(choice.window, rank_count), sends, receives };
-    let channel = Channel::Main;
-    Call { dtype, channel, pieces, steps: vec![step.clone()], sizes: step, padded_to: None }
+    Call {
+        dtype,
+        channel: Channel::Main,
+        pieces,
+        steps: vec![step.clone()],
+        sizes: step,
+        padded_to: None,
+        part_align: PART_ALIGN,
+    }
 }

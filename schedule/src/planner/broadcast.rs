@@ -4,6 +4,7 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step};
+use super::parts::PART_ALIGN;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
 use crate::{Channel, Form, Order, Rank};
@@ -47,7 +48,7 @@ pub(super) fn call(
         receive.into_iter().chain(sends).collect()
     };
     let channel = Channel::Main;
-    Call { dtype, channel, pieces, steps, sizes: straight, padded_to: None }
+    Call { dtype, channel, pieces, steps, sizes: straight, padded_to: None, part_align: PART_ALIGN }
 }
 
 /// A rank's neighbours in the binomial tree.

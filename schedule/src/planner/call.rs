@@ -27,6 +27,8 @@ pub(super) struct Call {
     pub(super) sizes: Step,
     /// Whether each stage moves every piece at the length of the longest of these blocks, in bytes.
     pub(super) padded_to: Option<Vec<u64>>,
+    /// Parts begin at multiples of this, in bytes.
+    pub(super) part_align: u64,
 }
 
 /// Values that a rank has or gets. Empty ones travel only as padding.

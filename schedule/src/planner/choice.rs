@@ -24,10 +24,13 @@ pub struct Choice {
     /// Which pieces a coded protocol codes.
     pub selection: Selection,
     /// In how many parts a coded protocol cuts what ranks have for each other: while one part travels, the next is coded.
-    /// At least 1.
+    /// At least 1. With [`Self::dedup`] for every protocol: while one part travels, another is handed on.
     pub parts: u32,
     /// Ranks of a node, for [`Form::Hierarchical`]: they divide the ranks.
     pub ranks_per_node: u32,
+    /// Ranks of a node, if what several ranks of a node want of another one crosses the network once. Asked where it is known
+    /// which tokens these are ([`Work::tokens`](crate::Work::tokens)).
+    pub dedup: Option<u32>,
     /// Bytes of a frame that its slot holds, over those of its values: for [`Protocol::Speculative`], which needs it.
     pub slot: Option<f64>,
 }
@@ -45,6 +48,7 @@ impl Choice {
             selection: Selection::default(),
             parts: 1,
             ranks_per_node: 1,
+            dedup: None,
             slot: None,
         }
     }

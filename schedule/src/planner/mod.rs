@@ -7,6 +7,7 @@ mod all_to_all;
 mod broadcast;
 mod call;
 mod choice;
+mod dedup;
 mod frames;
 mod in_band;
 mod native;
@@ -25,6 +26,7 @@ use zipwire_codec::Codec;
 pub use self::choice::{Choice, Selection};
 
 use self::call::{Call, Ends, Phase};
+use self::dedup::{Forward, GatewayBuffers};
 use self::frames::{FrameBuffers, Frames};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
@@ -45,8 +47,8 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// # Panics
 /// If there are not as many choices as segments, if they have different codecs, if a coded protocol is chosen without a
 /// codec that supports the job's values, [`Protocol::Speculative`] without a slot, or a form that a collective of the job
-/// does not have ([`Work::forms`]; [`Form::Padded`](crate::Form::Padded) only with a coded protocol): resolve scenarios
-/// first.
+/// does not have ([`Work::forms`]; [`Form::Padded`](crate::Form::Padded) only with a coded protocol), or if tokens are not
+/// those that the bytes of a call count: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
     let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
@@ -60,6 +62,10 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
         segment.work.is_collective() && choice.protocol == Protocol::Speculative && choice.slot.is_none()
     };
     assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
+    assert!(
+        job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
+        "tokens have the bytes of chunks"
+    );
     let program = |rank| Arc::new(program(job, choices, codec.as_deref(), Rank(rank)));
     let protocol =
         |(segment, choice): (&Segment, &&Choice)| segment.work.is_collective().then_some(choice.protocol);
@@ -72,12 +78,32 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     }
 }
 
+/// Whether chunks have as many bytes as their tokens, where these are known.
+fn has_its_tokens(work: &Work) -> bool {
+    match work {
+        Work::AllToAll { bytes, tokens: Some(tokens), .. } => {
+            let counted = tokens.bytes();
+            bytes.dim() == counted.dim()
+                && bytes.indexed_iter().all(|((src, dst), &len)| src == dst || len == counted[[src, dst]])
+        }
+        Work::AllToAll { tokens: None, .. }
+        | Work::AllGather { .. }
+        | Work::Broadcast { .. }
+        | Work::ReduceScatter { .. }
+        | Work::AllReduce { .. }
+        | Work::Compute { .. }
+        | Work::Transfers { .. } => true,
+    }
+}
+
 /// A phase of a collective on one rank, laid out in memory.
 enum Planned {
     Call {
         call: Call,
         /// The parts in which it is coded; none if it is not.
         parts: Vec<(Call, Frames)>,
+        /// What gateways do with each part; none if it has no gateways.
+        forwards: Vec<Forward>,
     },
     Reduce(Reduce),
 }
@@ -89,6 +115,8 @@ struct OwnBuffers {
     frames: Option<FrameBuffers>,
     /// For what others contribute to reductions; none without reductions.
     summands: Option<BufferId>,
+    /// For what gateways get and hand on; none without gateways.
+    gateway: Option<GatewayBuffers>,
 }
 
 impl OwnBuffers {
@@ -99,16 +127,36 @@ impl OwnBuffers {
                 segment.work.is_collective() && segment.channel.is_background() == background
             })
         };
-        let [outgoing, incoming, summands] = if background {
-            ["background-frames-out", "background-frames-in", "background-summands"]
+        let [frames_out, frames_in, summands, gateway_out, gateway_in] = if background {
+            [
+                "background-frames-out",
+                "background-frames-in",
+                "background-summands",
+                "background-gateway-out",
+                "background-gateway-in",
+            ]
         } else {
-            ["frames-out", "frames-in", "summands"]
+            ["frames-out", "frames-in", "summands", "gateway-out", "gateway-in"]
         };
         let is_coded = calls().any(|(_, choice)| choice.protocol.is_coded());
-        let frames = is_coded
-            .then(|| FrameBuffers { outgoing: builder.buffer(outgoing), incoming: builder.buffer(incoming) });
+        let frames = is_coded.then(|| FrameBuffers {
+            outgoing: builder.buffer(frames_out),
+            incoming: builder.buffer(frames_in),
+        });
         let adds_up = calls().any(|(segment, _)| segment.work.is_reduction());
-        Self { frames, summands: adds_up.then(|| builder.buffer(summands)) }
+        let summands = adds_up.then(|| builder.buffer(summands));
+        let has_gateways = calls().any(|(segment, choice)| choice.dedup.and(segment.work.tokens()).is_some());
+        let gateway = has_gateways.then(|| GatewayBuffers {
+            outgoing: builder.buffer(gateway_out),
+            incoming: builder.buffer(gateway_in),
+        });
+        Self { frames, summands, gateway }
+    }
+
+    fn all(self) -> impl Iterator<Item = BufferId> {
+        let frames = self.frames.map(|FrameBuffers { outgoing, incoming }| [outgoing, incoming]);
+        let gateway = self.gateway.map(|GatewayBuffers { outgoing, incoming }| [outgoing, incoming]);
+        [frames, gateway].into_iter().flatten().flatten().chain(self.summands)
     }
 }
 
@@ -124,8 +172,8 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
         .zip(choices)
         .map(|(segment, choice)| {
             let buffers = if segment.channel.is_background() { background } else { main };
-            let phases = lay_out(&mut builder, job, choice, &segment.work, &slots, buffers.summands)?;
-            let phase = |phase: Phase| match phase {
+            let phases = lay_out(&mut builder, job, choice, segment, &slots, buffers)?;
+            let phase = |(phase, forwards): (Phase, Vec<Forward>)| match phase {
                 Phase::Reduce(reduce) => Planned::Reduce(reduce),
                 Phase::Call(mut call) => {
                     call.channel = segment.channel;
@@ -135,7 +183,7 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                         let parts = call.cut(choice.parts);
                         Frames::place_parts(&mut builder, parts, codec, (layout, choice.slot), frames)
                     });
-                    Planned::Call { call, parts }
+                    Planned::Call { call, parts, forwards }
                 }
             };
             Some(phases.into_iter().map(phase).collect())
@@ -147,7 +195,9 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
         if let Some(phases) = planned {
             for phase in phases {
                 match phase {
-                    Planned::Call { call, parts } => build(&mut builder, choice.protocol, &call, parts),
+                    Planned::Call { call, parts, forwards } => {
+                        build(&mut builder, choice, &call, parts, forwards);
+                    }
                     Planned::Reduce(reduce) => builder.push(OpKind::Reduce(reduce)),
                 }
             }
@@ -171,45 +221,65 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
 }
 
 /// Pushes the ops of one call. All parts are encoded before the first is waited for: while one travels, the next is coded.
-fn build(builder: &mut ProgramBuilder, protocol: Protocol, call: &Call, mut parts: Vec<(Call, Frames)>) {
-    let exchange = match protocol {
-        Protocol::Native => return native::build(builder, call),
+/// Where there are gateways, they hand on one part while the next travels.
+fn build(
+    builder: &mut ProgramBuilder,
+    choice: &Choice,
+    call: &Call,
+    mut parts: Vec<(Call, Frames)>,
+    forwards: Vec<Forward>,
+) {
+    // A segment may have several calls: none is a part of the one before.
+    builder.begin_part(0);
+    let exchange = match choice.protocol {
+        Protocol::Native if forwards.is_empty() => return native::build(builder, call),
+        Protocol::Native => {
+            for ((part, forward), number) in call.cut(choice.parts).iter().zip(forwards).zip(0..) {
+                builder.begin_part(number);
+                native::build(builder, part);
+                forward.build(builder);
+            }
+            return;
+        }
         Protocol::SizeFirst => size_first::exchange,
         Protocol::StaticFirst => static_first::exchange,
         Protocol::OverlapSizes => overlap_sizes::exchange,
         Protocol::InBand => in_band::exchange,
         Protocol::Speculative => speculative::exchange,
     };
-    // A segment may have several calls: none is a part of the one before.
-    builder.begin_part(0);
     native::build_uncoded(builder, call);
     for (_, frames) in &mut parts {
         let blocks = std::mem::take(&mut frames.encode.blocks);
         builder.push(OpKind::Encode(Batch { blocks, ..frames.encode }));
     }
+    let mut forwards = forwards.into_iter();
     for ((part, frames), number) in parts.into_iter().zip(0..) {
         builder.begin_part(number);
         exchange(builder, &part, &frames);
         builder.push(OpKind::Decode(frames.decode));
+        if let Some(forward) = forwards.next() {
+            forward.build(builder);
+        }
     }
 }
 
-/// Reserves the slots that a segment uses. What it is made of, if it is a collective.
+/// Reserves the slots that a segment uses. What it is made of, if it is a collective, and what gateways do with its parts.
 fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
     choice: &Choice,
-    work: &Work,
+    segment: &Segment,
     slots: &[BufferId],
-    summands: Option<BufferId>,
-) -> Option<Vec<Phase>> {
+    buffers: OwnBuffers,
+) -> Option<Vec<(Phase, Vec<Forward>)>> {
     let ends =
         |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
+    let work = &segment.work;
     let operands = |dtype, ends| Operands {
         dtype,
         shards: work.shards(job.rank_count),
         ends,
-        summands: summands.expect("reductions have room for summands"),
+        summands: buffers.summands.expect("reductions have room for summands"),
         form: work.form(choice.protocol, choice.form).expect("reductions have forms"),
         ranks_per_node: choice.ranks_per_node,
     };
@@ -222,8 +292,17 @@ fn lay_out(
             builder.reserve(output, received);
             return None;
         }
-        Work::AllToAll { dtype, bytes, input, output } => {
-            all_to_all::call(builder, choice, *dtype, bytes, ends(input, output))
+        Work::AllToAll { dtype, bytes, tokens, input, output } => {
+            let ends = ends(input, output);
+            if let Some(((ranks_per_node, tokens), buffers)) =
+                choice.dedup.zip(tokens.as_deref()).zip(buffers.gateway)
+            {
+                let shape = (*dtype, segment.channel);
+                let (call, forwards) =
+                    dedup::call(builder, choice, shape, (tokens, bytes, ranks_per_node), ends, buffers);
+                return Some(vec![(Phase::Call(call), forwards)]);
+            }
+            all_to_all::call(builder, choice, *dtype, bytes, ends)
         }
         Work::AllGather { dtype, bytes, input, output } => {
             all_gather::call(builder, choice, *dtype, bytes, ends(input, output))
@@ -234,14 +313,19 @@ fn lay_out(
         }
         Work::ReduceScatter { dtype, input, output, .. } => {
             let operands = operands(*dtype, ends(input, output));
-            return Some(reduction::reduce_scatter(builder, choice, &operands));
+            return Some(straight(reduction::reduce_scatter(builder, choice, &operands)));
         }
         Work::AllReduce { dtype, input, output, .. } => {
             let operands = operands(*dtype, ends(input, output));
-            return Some(reduction::all_reduce(builder, choice, &operands));
+            return Some(straight(reduction::all_reduce(builder, choice, &operands)));
         }
     };
-    Some(vec![Phase::Call(call)])
+    Some(straight(vec![Phase::Call(call)]))
+}
+
+/// Phases without gateways.
+fn straight(phases: Vec<Phase>) -> Vec<(Phase, Vec<Forward>)> {
+    phases.into_iter().map(|phase| (phase, Vec::new())).collect()
 }
 
 /// The slots that a compute phase must claim to be one that no collective of the main channel overlaps: all but those that
@@ -272,8 +356,7 @@ fn compute(
     let is_claimed = |slot: usize| writes.iter().any(|write| write.index() == slot);
     let is_exclusive = exclusive.iter().enumerate().all(|(slot, must)| !must || is_claimed(slot));
     if is_exclusive {
-        let frames = own.frames.iter().flat_map(|frames| [frames.outgoing, frames.incoming]);
-        regions.extend(frames.chain(own.summands).map(|buffer| builder.whole(buffer)));
+        regions.extend(own.all().map(|buffer| builder.whole(buffer)));
     }
     builder.push(OpKind::Compute(Compute { name, reads, writes: regions, is_exclusive }));
 }

@@ -6,7 +6,7 @@ use crate::Rank;
 use crate::plan::{Chunk, Region};
 
 /// Parts begin at multiples of this, in bytes: a tile of values of two bytes.
-const PART_ALIGN: u64 = 16 * 1024;
+pub(super) const PART_ALIGN: u64 = 16 * 1024;
 
 impl Call {
     /// Marks the pieces that are not to be coded: those that are not selected, and all if the codec does not know their type.
@@ -33,14 +33,14 @@ impl Call {
 
     fn part(&self, part: u32, count: u32) -> Self {
         let cut = |piece: &Piece| {
-            let (begin, end) = range(piece.values.len, part, count);
+            let (begin, end) = range(piece.values.len, part, count, self.part_align);
             let Region { buffer, offset, .. } = piece.values;
             let values = Region { buffer, offset: offset + begin, len: end - begin };
             Piece { chunk: Chunk { part, offset: begin, ..piece.chunk }, values, ..*piece }
         };
         let padded_to = self.padded_to.as_ref().map(|lens| {
             let len = |&len: &u64| {
-                let (begin, end) = range(len, part, count);
+                let (begin, end) = range(len, part, count, self.part_align);
                 end - begin
             };
             lens.iter().map(len).collect()
@@ -52,13 +52,14 @@ impl Call {
             steps: self.steps.clone(),
             sizes: self.sizes.clone(),
             padded_to,
+            part_align: self.part_align,
         }
     }
 }
 
 /// First byte of a part and the first one behind it, in a piece of `len` bytes.
-fn range(len: u64, part: u32, count: u32) -> (u64, u64) {
-    let step = len.div_ceil(u64::from(count)).next_multiple_of(PART_ALIGN);
+pub(super) fn range(len: u64, part: u32, count: u32, part_align: u64) -> (u64, u64) {
+    let step = len.div_ceil(u64::from(count)).next_multiple_of(part_align);
     let begin = (step * u64::from(part)).min(len);
     (begin, (begin + step).min(len))
 }
@@ -73,7 +74,7 @@ mod tests {
             for count in 1..9 {
                 let mut end = 0;
                 for part in 0..count {
-                    let (begin, after) = range(len, part, count);
+                    let (begin, after) = range(len, part, count, PART_ALIGN);
                     assert_eq!(begin, end, "{len} bytes, part {part} of {count}");
                     assert!(begin == len || begin % PART_ALIGN == 0);
                     end = after;

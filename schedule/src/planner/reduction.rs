@@ -5,6 +5,7 @@
 use zipwire_codec::DType;
 
 use super::call::{Call, Ends, Hop, Phase, Piece, Step, align};
+use super::parts::PART_ALIGN;
 use super::{Choice, all_gather};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Addition, Chunk, Reduce, Region, Term};
@@ -165,6 +166,7 @@ impl<'a> Scatter<'a> {
             steps: vec![Step::single(hop(0), hop(1))],
             sizes: Step::single(None, None),
             padded_to: None,
+            part_align: PART_ALIGN,
         }
     }
 
@@ -193,7 +195,15 @@ impl<'a> Scatter<'a> {
         let receives = senders.iter().filter_map(|&peer| hop(peer, terms[peer.index()])).collect();
         let step = Step { order, window: order.window(choice.window, rank_count), sends, receives };
         let (dtype, channel) = (self.operands.dtype, Channel::Main);
-        let call = Call { dtype, channel, pieces, steps: vec![step.clone()], sizes: step, padded_to: None };
+        let call = Call {
+            dtype,
+            channel,
+            pieces,
+            steps: vec![step.clone()],
+            sizes: step,
+            padded_to: None,
+            part_align: PART_ALIGN,
+        };
         let chunk = Chunk::between(rank, rank).with_sum(self.operands.total(rank, self.sum_dtype));
         let sum = reduce(vec![Addition { terms, chunk, values: self.output }]);
         [Phase::Call(call)].into_iter().chain(sum).collect()
@@ -294,7 +304,7 @@ fn straight(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> 
     let transfers = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
     let step = Step { order: Order::Rotation, window: Window::both(transfers.max(1)), sends, receives };
     let (channel, steps) = (Channel::Main, vec![step.clone()]);
-    Call { dtype, channel, pieces, steps, sizes: step, padded_to: None }
+    Call { dtype, channel, pieces, steps, sizes: step, padded_to: None, part_align: PART_ALIGN }
 }
 
 /// The sums of shards that are not empty, if there are any.

@@ -61,6 +61,14 @@ pub enum PlanError {
         /// The op.
         op: OpId,
     },
+    /// A gather of rows that its source does not have, or of more or fewer than there is room for.
+    #[error("op `{op}` of rank {rank} copies rows that its source does not have, or has no room for them")]
+    BadRows {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+    },
     /// The dependencies of an op are not those that its hazards demand.
     #[error("op `{op}` of rank {rank} has the dependencies {found:?}, its hazards demand {expected:?}")]
     Dependencies {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::builder::ProgramBuilder;
 use crate::plan::{
-    Addition, Batch, Chunk, Content, Exchange, Maximum, Op, OpKind, Program, Region, Term, Transfer,
+    Addition, Batch, Chunk, Content, Exchange, Gather, Maximum, Op, OpKind, Program, Region, Term, Transfer,
 };
 use crate::validate::PlanError;
 use crate::{Rank, SegmentId, SizeId, Stage, Sum};
@@ -59,11 +59,15 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
         OpKind::Reduce(reduce) if !reduce.additions.iter().all(is_sum) => {
             Err(PlanError::BadSum { rank, op: op_id })
         }
+        OpKind::Copy(copy) if !copy.gathers.iter().all(has_its_rows) => {
+            Err(PlanError::BadRows { rank, op: op_id })
+        }
         OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Compute(_)
         | OpKind::Exchange(_)
-        | OpKind::Reduce(_) => Ok(()),
+        | OpKind::Reduce(_)
+        | OpKind::Copy(_) => Ok(()),
     }
 }
 
@@ -79,9 +83,16 @@ fn is_sum(Addition { terms, chunk, values }: &Addition) -> bool {
     is_of && terms.iter().all(fits)
 }
 
+/// A gather reads rows of its source, and as many as there is room for.
+fn has_its_rows(gather: &Gather) -> bool {
+    let Gather { from, to, rows, row_bytes, .. } = gather;
+    let is_inside = |&row: &u32| (u64::from(row) + 1) * row_bytes <= from.len;
+    *row_bytes > 0 && to.len == rows.len() as u64 * row_bytes && rows.iter().all(is_inside)
+}
+
 fn peers(kind: &OpKind) -> Vec<Rank> {
     match kind {
-        OpKind::Compute(_) | OpKind::Reduce(_) => Vec::new(),
+        OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) => Vec::new(),
         OpKind::Encode(batch) => batch.blocks.iter().filter_map(|block| block.chunk.destination).collect(),
         OpKind::Decode(batch) => batch.blocks.iter().map(|block| block.chunk.origin).collect(),
         OpKind::Exchange(exchange) => {
@@ -124,17 +135,26 @@ fn check_sizes(program: &Program) -> Result<(), PlanError> {
     }
 }
 
-/// A rank sends what is its own, or hands on what it received in the same stage, as it received it.
+/// A rank sends what is its own, or hands on what it received in the same stage, as it received it, or what it has put
+/// together as a gateway.
 fn check_forwards(program: &Program) -> Result<(), PlanError> {
     let sends = program.ops.iter().flat_map(|op| match &op.kind {
         OpKind::Exchange(exchange) => &exchange.sends[..],
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => &[],
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
+            &[]
+        }
     });
     if sends.into_iter().all(|t| t.chunk.origin == program.rank) {
         return Ok(());
     }
     let mut received: HashMap<(SegmentId, Stage, Chunk), Content> = HashMap::new();
     for op in &program.ops {
+        if let OpKind::Copy(copy) = &op.kind {
+            let made = copy.gathers.iter();
+            received.extend(
+                made.map(|made| ((op.segment, Stage::Forward, made.chunk), Content::Values(made.to))),
+            );
+        }
         let OpKind::Exchange(exchange) = &op.kind else { continue };
         let key = |t: &Transfer| (op.segment, exchange.stage, t.chunk);
         let is_missing = |t: &&Transfer| {

@@ -75,7 +75,8 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
                     kind @ (OpKind::Compute(_)
                     | OpKind::Encode(_)
                     | OpKind::Decode(_)
-                    | OpKind::Reduce(_)) => {
+                    | OpKind::Reduce(_)
+                    | OpKind::Copy(_)) => {
                         let sizes = kind.defines().into_iter().map(|size| (size, 1)).collect();
                         machines[rank].handle(Input::Completed { op, sizes });
                     }

@@ -9,7 +9,8 @@ use zipwire_schedule::{Choice, Job, Protocol, Segment, Slot, Work};
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
 pub(crate) fn layer(bytes: Array2<u64>) -> Job {
     let rank_count = u32::try_from(bytes.nrows()).unwrap();
-    let all_to_all = |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, input, output };
+    let all_to_all =
+        |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
     let combined = bytes.t().to_owned();
     Job {
         name: "layer",

@@ -156,7 +156,13 @@ fn all_to_all(random: &mut ChaCha8Rng) -> Case {
         HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() };
 
     let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
-    let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), input: Slot(0), output: Slot(1) };
+    let work = Work::AllToAll {
+        dtype: DType::Bf16,
+        bytes: bytes.clone(),
+        tokens: None,
+        input: Slot(0),
+        output: Slot(1),
+    };
     let segments = vec![Segment::new("start", start), Segment::new("exchange", work)];
     let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };
 

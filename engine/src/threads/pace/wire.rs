@@ -142,7 +142,9 @@ fn quantum(plan: &Plan) -> u64 {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let sends = ops.flat_map(|op| match &op.kind {
         OpKind::Exchange(exchange) => exchange.sends.as_slice(),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) => &[],
+        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
+            &[]
+        }
     });
     let regions = sends.filter_map(|transfer| transfer.content.region());
     let (bytes, count) = regions.fold((0, 0), |(bytes, count), region| (bytes + region.len, count + 1));

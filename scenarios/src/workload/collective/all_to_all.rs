@@ -33,7 +33,7 @@ pub(super) fn read(table: &Reader<'_>, dtype: DType, context: &Context<'_>) -> R
         }
         (_, field) => equal_chunks(&field, dtype, context.ranks)?,
     };
-    Ok(Work::AllToAll { dtype, bytes, input: Slot(0), output: Slot(1) })
+    Ok(Work::AllToAll { dtype, bytes, tokens: None, input: Slot(0), output: Slot(1) })
 }
 
 /// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.

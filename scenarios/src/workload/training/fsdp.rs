@@ -1,7 +1,8 @@
 //! Kind `fsdp`: every rank has a shard of all parameters, gradients and optimizer state, and a micro-batch of its own.
 //!
 //! A layer is gathered before its forward pass and again before its backward pass, `prefetch` layers ahead of the one that
-//! computes: gathered layers live in `prefetch` + 1 buffers that take turns. Gradients are not summed here. Embedding, final norm and head are one unit, gathered at the start
+//! computes: gathered layers live in `prefetch` + 1 buffers that take turns. Gradients of a layer are scattered behind its
+//! backward pass, beside those of the layers before it. Embedding, final norm and head are one unit, gathered at the start
 //! of the iteration and kept (PyTorch FSDP, arXiv:2304.11277, sec. 3.3 and 4.3).
 
 use zipwire_codec::DType;
@@ -9,6 +10,7 @@ use zipwire_schedule::{Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Uses, check_call};
+use super::gradients::{When, dtype_key, read_dtype, read_when, when_key};
 use super::settings::Settings;
 use crate::compute::Pass;
 use crate::error::Result;
@@ -16,14 +18,28 @@ use crate::payload::Rowset;
 use crate::reader::Field;
 use crate::schema::{Schema, integer, optional, table};
 
-const KEYS: &[&str] =
-    &["kind", "model", "sequence", "micro_batch", "micro_batches", "prefetch", "skew", "payload"];
+const KEYS: &[&str] = &[
+    "kind",
+    "model",
+    "sequence",
+    "micro_batch",
+    "micro_batches",
+    "prefetch",
+    "gradients",
+    "gradient_dtype",
+    "skew",
+    "payload",
+];
 
-const PAYLOAD_KEYS: &[&str] = &["file", "parameters", "gaussian"];
-const TENSORS: &[&str] = &["parameters"];
+const PAYLOAD_KEYS: &[&str] = &["file", "parameters", "gradients", "gaussian"];
+const TENSORS: &[&str] = &["parameters", "gradients"];
 
-/// Position in the tensors.
+/// Positions in the tensors.
 const PARAMETERS: usize = 0;
+const GRADIENTS: usize = 1;
+
+/// When gradients can be summed.
+const WHEN: &[When] = &[When::Overlapped, When::None];
 
 /// Most layers that are gathered ahead.
 const PREFETCH_LIMIT: u32 = 1024;
@@ -32,16 +48,24 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let table = field.table(KEYS)?;
     let settings = Settings::read(&table, Kind::Fsdp, context)?;
     let prefetch = table.get("prefetch").map_or(Ok(1), |field| field.integer_u32(0..=PREFETCH_LIMIT))?;
-    let dtypes = vec![DType::Bf16];
+    let when = read_when(&table, WHEN)?;
+    if when == When::None {
+        table.refuse("gradient_dtype", "no gradient travels")?;
+    }
+    let dtype = read_dtype(&table)?;
+    let dtypes = vec![DType::Bf16, dtype];
     let rows = table
         .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &dtypes, context.files))
+        .map(|field| {
+            let tensors = if when == When::None { &TENSORS[..1] } else { TENSORS };
+            Rowset::read(&field, PAYLOAD_KEYS, tensors, &[DType::Bf16], context.files)
+        })
         .transpose()?;
     let largest = (0..settings.model.layers).map(|layer| settings.model.layer_parameters(layer).total());
     let largest = largest.chain([root_values(&settings)]).max().unwrap_or(0);
-    check_call(largest * DType::Bf16.width() as u64, field)?;
+    check_call(largest * dtype.width().max(DType::Bf16.width()) as u64, field)?;
 
-    let mut iteration = Iteration::new(&settings, prefetch, context);
+    let mut iteration = Iteration::new(&settings, prefetch, (when, dtype), context);
     iteration.build();
     iteration.builder.finish(Kind::Fsdp.name(), field, dtypes, rows)
 }
@@ -51,7 +75,9 @@ pub(super) fn schema() -> Schema {
     #[rustfmt::skip]
     let own = [
         optional("prefetch", "layers that are gathered ahead of the one that computes; 1 by default", integer(0..=PREFETCH_LIMIT)),
-        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
+        when_key(WHEN),
+        dtype_key(),
+        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, &TENSORS[..1])),
     ];
     table(KEYS, Settings::keys(Kind::Fsdp).into_iter().chain(own))
 }
@@ -81,6 +107,8 @@ struct Iteration<'a> {
     settings: &'a Settings,
     ranks: u32,
     builder: Builder<'a>,
+    dtype: DType,
+    scatters: bool,
     /// All passes over layers, in order.
     uses: Vec<Use>,
     /// What has been gathered, by pass.
@@ -88,10 +116,20 @@ struct Iteration<'a> {
     root: Option<Gathered>,
     /// Buffers of gathered layers, used in turn.
     parameters: Vec<Slot>,
+    /// Buffers of a layer's gradients, used in turn.
+    gradients: [Slot; 2],
+    root_gradients: Slot,
+    /// Where the rank's own part of the sums is put; nothing reads it before the end of the iteration.
+    sums: Slot,
 }
 
 impl<'a> Iteration<'a> {
-    fn new(settings: &'a Settings, prefetch: u32, context: &'a Context<'a>) -> Self {
+    fn new(
+        settings: &'a Settings,
+        prefetch: u32,
+        (when, dtype): (When, DType),
+        context: &'a Context<'a>,
+    ) -> Self {
         let mut builder = Builder::new(context, settings);
         let layers = settings.model.layers;
         let pass = |micro_batch| {
@@ -105,10 +143,15 @@ impl<'a> Iteration<'a> {
         Self {
             settings,
             ranks: context.ranks,
+            dtype,
+            scatters: when == When::Overlapped,
             uses,
             gathered: Vec::new(),
             root: None,
             parameters: (0..buffers).map(|_| builder.slot("parameters")).collect(),
+            gradients: [(); 2].map(|()| builder.slot("gradients")),
+            root_gradients: builder.slot("root gradients"),
+            sums: builder.slot("sums"),
             builder,
         }
     }
@@ -161,8 +204,22 @@ impl<'a> Iteration<'a> {
         reads.extend(self.root.filter(|_| layer == 0).into_iter().flat_map(|root| [root.own, root.others]));
         let (pass, phase) =
             if is_backward { (Pass::Backward, "backward") } else { (Pass::Forward, "forward") };
-        let uses = Uses { reads: &reads, writes: &[] };
+        let leaves_gradients = is_backward && self.scatters;
+        let mut writes = Vec::new();
+        if leaves_gradients {
+            writes.push(self.gradients[index % 2]);
+            writes.extend(self.root.filter(|_| layer == 0).map(|_| self.root_gradients));
+        }
+        let uses = Uses { reads: &reads, writes: &writes };
         self.builder.phase(&format!("{name} {phase}"), phase, passes.seconds(pass), uses);
+        if leaves_gradients {
+            let values = settings.model.layer_parameters(layer).total();
+            self.scatter(&format!("{name} reduce-scatter"), values, self.gradients[index % 2]);
+            if layer == 0 && self.root.is_some() {
+                let name = format!("{}root reduce-scatter", settings.prefix(micro_batch));
+                self.scatter(&name, root_values(settings), self.root_gradients);
+            }
+        }
     }
 
     fn head(&mut self, micro_batch: u32) {
@@ -173,6 +230,13 @@ impl<'a> Iteration<'a> {
             let name = format!("{}head", self.settings.prefix(micro_batch));
             self.builder.phase(&name, "head", seconds, Uses { reads: &reads, writes: &[] });
         }
+    }
+
+    /// Sums gradients up; each rank gets the part that it has the parameters of.
+    fn scatter(&mut self, name: &str, values: u64, input: Slot) {
+        let bytes = shards(values, self.ranks, self.dtype);
+        let work = Work::ReduceScatter { dtype: self.dtype, bytes, input, output: self.sums };
+        self.builder.call(name, work, Channel::Background, GRADIENTS);
     }
 
     fn name(&self, index: usize) -> String {

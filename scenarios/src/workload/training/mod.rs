@@ -1,13 +1,17 @@
 //! Workloads that are a whole training iteration: forward and backward pass of every layer of a model, and the collective
 //! calls of one way to train it in parallel.
 //!
-//! Kinds differ in what ranks share: experts (`moe`) or parameters (`fsdp`). All are sequences of segments that [`Builder`](builder::Builder) collects; what waits for what follows from the
+//! Kinds differ in what ranks share: experts (`moe`), parameters (`fsdp`), nothing but gradients (`dp`), or every layer
+//! (`tp`). All are sequences of segments that [`Builder`](builder::Builder) collects; what waits for what follows from the
 //! slots that segments use. There is no pipeline parallelism, no recomputation of activations and no optimizer step.
 
 mod builder;
+mod dp;
 mod fsdp;
+mod gradients;
 mod moe;
 mod settings;
+mod tp;
 
 use super::{Context, Kind, Workload};
 use crate::error::Result;
@@ -19,6 +23,8 @@ pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
     match kind {
         Kind::MoeTraining => moe::read(field, context),
         Kind::Fsdp => fsdp::read(field, context),
+        Kind::Dp => dp::read(field, context),
+        Kind::Tp => tp::read(field, context),
         Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
     }
 }
@@ -28,6 +34,8 @@ pub(super) fn schema(kind: Kind) -> Schema {
     match kind {
         Kind::MoeTraining => moe::schema(),
         Kind::Fsdp => fsdp::schema(),
+        Kind::Dp => dp::schema(),
+        Kind::Tp => tp::schema(),
         Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
     }
 }

@@ -3,7 +3,7 @@
 //! Forward, a layer computes attention and gate, sends each token to the ranks of its experts (dispatch), computes the
 //! experts, and sends the results back (combine). Backward, the calls come in reverse: gradients of what combine brought go
 //! to the experts, with dispatch's bytes, and those of what dispatch brought go back, with combine's. Gradients of
-//! parameters are not summed here.
+//! parameters that all ranks have are summed over the ranks; experts live on one rank and keep theirs.
 
 use ndarray::Array2;
 use zipwire_codec::DType;
@@ -11,6 +11,7 @@ use zipwire_schedule::{Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Time, Uses, check, check_call};
+use super::gradients::{Sums, Unit, When, dtype_key, read_dtype, read_when, when_key};
 use super::settings::{Phase, Settings};
 use crate::compute::Pass;
 use crate::error::Result;
@@ -21,15 +22,28 @@ use crate::reader::Field;
 use crate::routing::{self, Place};
 use crate::schema::{Schema, needed, optional, table};
 
-const KEYS: &[&str] =
-    &["kind", "model", "sequence", "micro_batch", "micro_batches", "routing", "experts", "skew", "payload"];
+const KEYS: &[&str] = &[
+    "kind",
+    "model",
+    "sequence",
+    "micro_batch",
+    "micro_batches",
+    "routing",
+    "experts",
+    "gradients",
+    "gradient_dtype",
+    "skew",
+    "payload",
+];
 
-const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gaussian"];
+const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gradients", "gaussian"];
 const TENSORS: &[&str] = &["dispatch", "combine"];
+const ALL_TENSORS: &[&str] = &["dispatch", "combine", "gradients"];
 
 /// Positions in the tensors.
 const DISPATCH: usize = 0;
 const COMBINE: usize = 1;
+const GRADIENTS: usize = 2;
 
 /// Most entries of the matrices of one call of each layer: those of all four are 4 GiB then.
 const MATRIX_LIMIT: u64 = 1 << 27;
@@ -37,22 +51,30 @@ const MATRIX_LIMIT: u64 = 1 << 27;
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     let table = field.table(KEYS)?;
     let settings = Settings::read(&table, Kind::MoeTraining, context)?;
+    let when = read_when(&table, &When::ALL)?;
+    if when == When::None {
+        table.refuse("gradient_dtype", "no gradient travels")?;
+    }
+    let dtype = read_dtype(&table)?;
     let ranks = context.ranks;
     let experts = table
         .get("experts")
         .map_or(Ok(Experts::default()), |field| Experts::read(&field, sizes(&settings).count, ranks))?;
     let tokens = routed(&table.need("routing", "\"uniform\"")?, experts, &settings, context)?;
-    let dtypes = vec![DType::Bf16];
+    let (tensors, dtypes) = match when {
+        When::None => (TENSORS, vec![DType::Bf16]),
+        When::Overlapped | When::Exposed => (ALL_TENSORS, vec![DType::Bf16, dtype]),
+    };
     let rows = table
         .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &dtypes, context.files))
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, tensors, &[DType::Bf16], context.files))
         .transpose()?;
 
-    let mut iteration = Iteration::new(&settings, Builder::new(context, &settings));
+    let mut iteration = Iteration::new(&settings, (when, dtype), Builder::new(context, &settings));
     for (micro_batch, tokens) in (0..).zip(&tokens) {
         iteration.micro_batch(micro_batch, tokens);
     }
-    iteration.builder.finish(Kind::MoeTraining.name(), field, dtypes, rows)
+    iteration.finish(field, dtypes, rows)
 }
 
 /// What [`read`] reads.
@@ -61,6 +83,8 @@ pub(super) fn schema() -> Schema {
     let own = [
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
         optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
+        when_key(&When::ALL),
+        dtype_key(),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
     ];
     table(KEYS, Settings::keys(Kind::MoeTraining).into_iter().chain(own))
@@ -113,6 +137,7 @@ fn token_bytes(settings: &Settings) -> u64 {
 struct Iteration<'a> {
     settings: &'a Settings,
     builder: Builder<'a>,
+    sums: Option<Sums>,
     /// What a layer sends to the experts, and gets back backward.
     tokens: Slot,
     /// What experts get and give.
@@ -122,28 +147,30 @@ struct Iteration<'a> {
 }
 
 impl<'a> Iteration<'a> {
-    fn new(settings: &'a Settings, mut builder: Builder<'a>) -> Self {
+    fn new(settings: &'a Settings, (when, dtype): (When, DType), mut builder: Builder<'a>) -> Self {
         let [tokens, expert, combined] = ["tokens", "expert", "combined"].map(|name| builder.slot(name));
-        Self { settings, builder, tokens, expert, combined }
+        let sums = Sums::new(&mut builder, when, dtype, GRADIENTS);
+        Self { settings, builder, sums, tokens, expert, combined }
     }
 
     /// Forward and backward pass of one micro-batch; `tokens` are those of the layers with experts.
     fn micro_batch(&mut self, micro_batch: u32, tokens: &[Array2<u64>]) {
-        let model = &self.settings.model;
+        let Settings { model, micro_batches, .. } = self.settings;
         let prefix = self.settings.prefix(micro_batch);
+        let is_last = micro_batch + 1 == *micro_batches;
         let routed = |layer: u32| layer.checked_sub(model.dense_layers).map(|index| &tokens[index as usize]);
         for layer in 0..model.layers {
             self.forward(&format!("{prefix}L{layer}"), layer, routed(layer));
         }
-        self.head(&prefix);
+        self.head(&prefix, is_last);
         for layer in (0..model.layers).rev() {
-            self.backward(&format!("{prefix}L{layer}"), layer, routed(layer));
+            self.backward(&prefix, layer, routed(layer), is_last);
         }
     }
 
     fn forward(&mut self, name: &str, layer: u32, tokens: Option<&Array2<u64>>) {
         let phases = self.settings.dense_phases(layer, Pass::Forward);
-        self.stretch(name, &phases, self.combined);
+        self.stretch(name, &phases, self.combined, &[]);
         if let Some(tokens) = tokens {
             self.all_to_all(format!("{name} dispatch"), tokens.clone(), [self.tokens, self.expert], DISPATCH);
             self.experts(name, layer, tokens, Pass::Forward);
@@ -153,34 +180,53 @@ impl<'a> Iteration<'a> {
 
     /// Embedding, head and loss, where the passes meet. A phase even if it takes no time: the gradients that the last layer
     /// sends back begin here.
-    fn head(&mut self, prefix: &str) {
+    fn head(&mut self, prefix: &str, is_last: bool) {
         let Settings { model, tokens, compute, .. } = self.settings;
         let phase = Phase { name: "head", seconds: compute.head_s(model.head_flops(*tokens)) };
-        self.stretch(prefix.trim_end(), &[phase], self.combined);
+        let gradients = vec![(format!("{prefix}head gradients"), model.vocabulary_parameters())];
+        let units = self.units(is_last, gradients);
+        self.stretch(prefix.trim_end(), &[phase], self.combined, &units);
+        self.sum(units);
     }
 
-    fn backward(&mut self, name: &str, layer: u32, tokens: Option<&Array2<u64>>) {
+    fn backward(&mut self, prefix: &str, layer: u32, tokens: Option<&Array2<u64>>, is_last: bool) {
+        let (model, name) = (&self.settings.model, format!("{prefix}L{layer}"));
         if let Some(tokens) = tokens {
             let call = |what| format!("{name} {what} backward");
             self.all_to_all(call("combine"), tokens.clone(), [self.combined, self.expert], COMBINE);
-            self.experts(name, layer, tokens, Pass::Backward);
+            self.experts(&name, layer, tokens, Pass::Backward);
             self.all_to_all(call("dispatch"), back(tokens), [self.expert, self.tokens], DISPATCH);
         }
+        let mut gradients = vec![(format!("{name} gradients"), model.layer_parameters(layer).dense())];
+        if layer == 0 {
+            gradients.push((format!("{prefix}embedding gradients"), model.vocabulary_parameters()));
+        }
+        let units = self.units(is_last, gradients);
         let phases = self.settings.dense_phases(layer, Pass::Backward);
-        self.stretch(name, &phases, self.tokens);
+        self.stretch(&name, &phases, self.tokens, &units);
+        self.sum(units);
     }
 
-    /// Phases without a call in between: ranks are late once, in front of them.
-    fn stretch(&mut self, layer: &str, phases: &[Phase], reads: Slot) {
+    /// Phases without a call in between: ranks are late once, in front of them. The last one leaves gradients.
+    fn stretch(&mut self, layer: &str, phases: &[Phase], reads: Slot, units: &[Unit]) {
         let claimed = self.claimed();
+        let kept = self.sums.as_ref().map(Sums::kept).unwrap_or_default();
+        let gradients = units.iter().map(|unit| unit.slot).chain(kept);
+        let all: Vec<Slot> = claimed.into_iter().chain(gradients).collect();
         let name = |phase: &Phase| format!("{layer} {}", phase.name).trim_start().to_owned();
         let total_s = phases.iter().map(|phase| phase.seconds).sum();
         let uses = Uses { reads: &[reads], writes: &claimed };
         if let Some(first) = phases.first() {
             self.builder.skew(name(first), total_s, uses);
         }
-        for phase in phases {
-            self.builder.compute(name(phase), phase.name, Time::Equal(phase.seconds), uses);
+        for (index, phase) in phases.iter().enumerate() {
+            let writes: &[Slot] = if index + 1 == phases.len() { &all } else { &claimed };
+            self.builder.compute(
+                name(phase),
+                phase.name,
+                Time::Equal(phase.seconds),
+                Uses { writes, ..uses },
+            );
         }
     }
 
@@ -206,8 +252,32 @@ impl<'a> Iteration<'a> {
 
     fn all_to_all(&mut self, name: String, tokens: Array2<u64>, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = tokens * token_bytes(self.settings);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, input, output };
+        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
         self.builder.call(name, work, Channel::Main, tensor);
+    }
+
+    /// Slots for gradients that are there at the end of the next phase, if the ranks sum them then.
+    fn units(&mut self, is_last: bool, gradients: Vec<(String, u64)>) -> Vec<Unit> {
+        if !is_last || self.sums.is_none() {
+            return Vec::new();
+        }
+        let gradients = gradients.into_iter().filter(|(_, values)| *values > 0);
+        let builder = &mut self.builder;
+        gradients.map(|(name, values)| Unit { name, values, slot: builder.slot("gradients") }).collect()
+    }
+
+    fn sum(&mut self, units: Vec<Unit>) {
+        if let Some(sums) = &mut self.sums {
+            sums.take(&mut self.builder, units);
+        }
+    }
+
+    fn finish(self, field: &Field<'_>, dtypes: Vec<DType>, rows: Option<Rowset>) -> Result<Workload> {
+        let Self { mut builder, sums, .. } = self;
+        if let Some(sums) = sums {
+            sums.finish(&mut builder);
+        }
+        builder.finish(Kind::MoeTraining.name(), field, dtypes, rows)
     }
 }
 

@@ -1,0 +1,128 @@
+//! Gradients that all ranks sum up: when, and as values of which type.
+
+use zipwire_codec::DType;
+use zipwire_schedule::{Channel, Slot, Work};
+
+use super::builder::Builder;
+use crate::error::Result;
+use crate::reader::Reader;
+use crate::schema::{Key, names, optional};
+
+/// When gradients are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// As soon as they are there, beside the rest of the backward pass; only the end of the iteration waits for them.
+    Overlapped,
+    /// Behind the last backward pass.
+    Exposed,
+    /// Not at all: what the rest of the iteration takes without them.
+    None,
+}
+
+impl When {
+    pub(super) const ALL: [Self; 3] = [Self::Overlapped, Self::Exposed, Self::None];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Overlapped => "overlapped",
+            Self::Exposed => "exposed",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Types that gradients have.
+const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
+
+/// Reads `gradients`, one of `all`.
+pub(super) fn read_when(table: &Reader<'_>, all: &[When]) -> Result<When> {
+    match table.get("gradients") {
+        Some(field) => field.choice("time of gradients", all, When::name),
+        None => Ok(When::Overlapped),
+    }
+}
+
+/// The schema of [`read_when`].
+pub(super) fn when_key(all: &[When]) -> Key {
+    optional(
+        "gradients",
+        "when gradients are summed over the ranks: beside the backward pass (the default), not at all, or behind it",
+        names(all.iter().map(|when| when.name())),
+    )
+}
+
+/// Reads `gradient_dtype`.
+pub(super) fn read_dtype(table: &Reader<'_>) -> Result<DType> {
+    match table.get("gradient_dtype") {
+        Some(field) => field.choice("type of gradients", &DTYPES, DType::name),
+        None => Ok(DType::Bf16),
+    }
+}
+
+/// The schema of [`read_dtype`].
+pub(super) fn dtype_key() -> Key {
+    optional(
+        "gradient_dtype",
+        "type of gradients that travel; `BF16` by default",
+        names(DTYPES.map(DType::name)),
+    )
+}
+
+/// Gradients that one call sums.
+pub(super) struct Unit {
+    /// Name of the call.
+    pub(super) name: String,
+    /// How many there are.
+    pub(super) values: u64,
+    /// Where the backward pass leaves them.
+    pub(super) slot: Slot,
+}
+
+/// Sums units up, each on all ranks, beside everything else.
+pub(super) struct Sums {
+    dtype: DType,
+    when: When,
+    /// Where sums are put; nothing reads them before the end of the iteration.
+    output: Slot,
+    /// What is still to be summed.
+    left: Vec<Unit>,
+    /// Position of the tensor that gradients carry.
+    tensor: usize,
+}
+
+impl Sums {
+    /// `None` if nothing is to be summed.
+    pub(super) fn new(builder: &mut Builder<'_>, when: When, dtype: DType, tensor: usize) -> Option<Self> {
+        (when != When::None).then(|| Self {
+            dtype,
+            when,
+            output: builder.slot("sums"),
+            left: Vec::new(),
+            tensor,
+        })
+    }
+
+    /// Takes what the segment before has computed.
+    pub(super) fn take(&mut self, builder: &mut Builder<'_>, units: Vec<Unit>) {
+        match self.when {
+            When::Overlapped => units.into_iter().for_each(|unit| self.call(builder, unit)),
+            When::Exposed | When::None => self.left.extend(units),
+        }
+    }
+
+    /// Slots of what is still to be summed. Phases of the backward pass claim them: so nothing is summed before its end.
+    pub(super) fn kept(&self) -> Vec<Slot> {
+        self.left.iter().map(|unit| unit.slot).collect()
+    }
+
+    /// Sums what is left.
+    pub(super) fn finish(mut self, builder: &mut Builder<'_>) {
+        std::mem::take(&mut self.left).into_iter().for_each(|unit| self.call(builder, unit));
+    }
+
+    fn call(&self, builder: &mut Builder<'_>, Unit { name, values, slot }: Unit) {
+        let bytes = values * self.dtype.width() as u64;
+        let work = Work::AllReduce { dtype: self.dtype, bytes, input: slot, output: self.output };
+        builder.call(name, work, Channel::Background, self.tensor);
+    }
+}

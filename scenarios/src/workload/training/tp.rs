@@ -1,0 +1,114 @@
+//! Kind `tp`: every layer is split over all ranks, which compute on the same tokens.
+//!
+//! Attention is split by heads and the MLP by columns and then rows, so each needs one All-Reduce of its output forward, and
+//! one of the gradient of its input backward (Megatron-LM, arXiv:1909.08053, sec. 3). Nothing can overlap them: what follows
+//! needs the sums.
+
+use zipwire_codec::DType;
+use zipwire_schedule::{Channel, Slot, Work};
+
+use super::super::{Context, Kind, Workload};
+use super::builder::{Builder, Uses, check_call};
+use super::settings::{Phase, Settings};
+use crate::compute::Pass;
+use crate::error::Result;
+use crate::model::VALUE_BYTES;
+use crate::payload::Rowset;
+use crate::reader::Field;
+use crate::schema::{Schema, optional, table};
+
+const KEYS: &[&str] = &["kind", "model", "sequence", "micro_batch", "micro_batches", "skew", "payload"];
+
+const PAYLOAD_KEYS: &[&str] = &["file", "activations", "gradients", "gaussian"];
+const TENSORS: &[&str] = &["activations", "gradients"];
+
+/// Positions in the tensors.
+const ACTIVATIONS: usize = 0;
+const GRADIENTS: usize = 1;
+
+pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
+    let table = field.table(KEYS)?;
+    let settings = Settings::read(&table, Kind::Tp, context)?;
+    let dtypes = vec![DType::Bf16];
+    let rows = table
+        .get("payload")
+        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &dtypes, context.files))
+        .transpose()?;
+    check_call(activation_bytes(&settings), field)?;
+
+    let mut builder = Builder::new(context, &settings);
+    let slots = [builder.slot("partial"), builder.slot("summed")];
+    let mut iteration = Iteration { settings: &settings, ranks: context.ranks, builder, slots };
+    (0..settings.micro_batches).for_each(|micro_batch| iteration.micro_batch(micro_batch));
+    iteration.builder.finish(Kind::Tp.name(), field, dtypes, rows)
+}
+
+/// What [`read`] reads.
+pub(super) fn schema() -> Schema {
+    let payload = optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS));
+    table(KEYS, Settings::keys(Kind::Tp).into_iter().chain([payload]))
+}
+
+/// Bytes of the values of all tokens behind a layer.
+fn activation_bytes(settings: &Settings) -> u64 {
+    settings.tokens.total() * u64::from(settings.model.hidden) * VALUE_BYTES
+}
+
+struct Iteration<'a> {
+    settings: &'a Settings,
+    ranks: u32,
+    builder: Builder<'a>,
+    /// What a rank has computed of a sum, and the sum.
+    slots: [Slot; 2],
+}
+
+impl Iteration<'_> {
+    fn micro_batch(&mut self, micro_batch: u32) {
+        let Settings { model, tokens, compute, .. } = self.settings;
+        let prefix = self.settings.prefix(micro_batch);
+        for layer in 0..model.layers {
+            for phase in self.phases(layer, Pass::Forward) {
+                let name = format!("{prefix}L{layer} {}", phase.name);
+                self.phase(&name, phase);
+                self.sum(&name, ACTIVATIONS);
+            }
+        }
+        let head_s = compute.head_s(model.head_flops(*tokens) / f64::from(self.ranks));
+        if head_s > 0.0 {
+            self.phase(&format!("{prefix}head"), Phase { name: "head", seconds: head_s });
+        }
+        for layer in (0..model.layers).rev() {
+            for phase in self.phases(layer, Pass::Backward) {
+                let name = format!("{prefix}L{layer} {}", phase.name);
+                self.phase(&name, phase);
+                self.sum(&name, GRADIENTS);
+            }
+        }
+    }
+
+    /// The phases of a rank, in the order of the pass; behind each of them ranks sum.
+    fn phases(&self, layer: u32, pass: Pass) -> [Phase; 2] {
+        let flops = self.settings.model.layer_flops(layer, self.settings.tokens);
+        let total = flops.total();
+        let seconds = self.settings.compute.dense(total / f64::from(self.ranks)).seconds(pass);
+        let attention = seconds * flops.attention / total;
+        let mlp = seconds - attention;
+        let phase = |name, seconds| Phase { name, seconds };
+        match pass {
+            Pass::Forward => [phase("attention", attention), phase("mlp", mlp)],
+            Pass::Backward => [phase("mlp backward", mlp), phase("attention backward", attention)],
+        }
+    }
+
+    fn phase(&mut self, name: &str, phase: Phase) {
+        let [_, summed] = self.slots;
+        let uses = Uses { reads: &[summed], writes: &self.slots };
+        self.builder.phase(name, phase.name, phase.seconds, uses);
+    }
+
+    fn sum(&mut self, phase: &str, tensor: usize) {
+        let ([input, output], bytes) = (self.slots, activation_bytes(self.settings));
+        let work = Work::AllReduce { dtype: DType::Bf16, bytes, input, output };
+        self.builder.call(format!("{phase} all-reduce"), work, Channel::Main, tensor);
+    }
+}
