@@ -76,6 +76,9 @@ pub fn compare<E: From<ExecuteError>>(
             if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
                 compared.executors.insert_bandwidths(name, &variant.name, bandwidths);
             }
+            if let Some(switcher) = outcome.switcher {
+                compared.executors.insert_switcher(name, &variant.name, switcher);
+            }
             if let Some(algorithm) = algorithm(experiment, variant) {
                 compared.executors.insert_algorithm(name, &variant.name, algorithm);
             }

@@ -11,10 +11,12 @@ use zipwire_schedule::{
     Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Protocol, Readiness,
     RunFailure, TransferOrder,
 };
-use zipwire_sim::{FrameSizes, SimError, SizeCache, SizeError, SizeTable};
-use zipwire_traces::Timeline;
+use zipwire_sim::{SimError, SizeCache, SizeError, SizeTable};
+use zipwire_traces::{SwitcherSummary, Timeline};
 
+use crate::adaptive::Arms;
 use crate::memory::{self, Footprint, MemoryLimit};
+use crate::simulate::Simulator;
 use crate::slots;
 use crate::{Cancel, Executor};
 
@@ -135,6 +137,18 @@ pub enum ExecuteError {
     /// The real run failed.
     #[error("variant `{0}` on `{1}` failed in {2}")]
     Run(String, Executor, Box<RunFailure>),
+    /// A cluster that changes and is not simulated.
+    #[error(
+        "`{0}` cannot let the cluster or the codec change in the course of a run, as `drift` says\n\
+         help: run the scenario on `sim`, or remove `drift`"
+    )]
+    Drift(Executor),
+    /// A switcher where none can be.
+    #[error(
+        "variant `{0}` is adaptive: it runs on `sim`, and not with faults\n\
+         help: choose other variants with `--variant`; those that are its arms run everywhere"
+    )]
+    Adaptive(String),
     /// A fault that can hit nothing, in any variant.
     #[error(
         "`fault.{index}` hits no transfer of any variant\n\
@@ -171,6 +185,8 @@ pub struct Outcome {
     pub verified: Option<bool>,
     /// Whether its times stand for a cluster's: speedups and bandwidths are given only then.
     pub is_timed: bool,
+    /// What the switcher of an adaptive variant did.
+    pub switcher: Option<SwitcherSummary>,
 }
 
 /// What goes wrong in a run, and when that is noticed.
@@ -299,11 +315,14 @@ impl<'a> Prepared<'a> {
         if executor.is_real() && self.experiment.payload.is_none() {
             return Err(ExecuteError::NoPayload(variant.name.clone(), executor));
         }
-        let ratio = self.experiment.codec_of(variant).and_then(|choice| choice.ratio);
-        if let (Executor::Sim, Some(ratio), Some(limit)) = (executor, ratio, largest_ratio(plan))
-            && ratio > limit
-        {
-            return Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit });
+        if executor.is_real() && !self.experiment.drifts.is_empty() {
+            return Err(ExecuteError::Drift(executor));
+        }
+        if variant.is_adaptive() && (executor.is_real() || !self.experiment.faults.is_empty()) {
+            return Err(ExecuteError::Adaptive(variant.name.clone()));
+        }
+        if executor == Executor::Sim {
+            check_ratio(self.experiment, variant, plan)?;
         }
         if executor == Executor::Cuda {
             self.check_gpus(index)?;
@@ -331,14 +350,23 @@ impl<'a> Prepared<'a> {
         let name = &self.experiment.variants[index].name;
         let _span = tracing::info_span!("variant", %name, %executor).entered();
         match executor {
+            Executor::Sim if self.experiment.variants[index].is_adaptive() => {
+                let (timeline, switcher) = self.simulate_adaptive(index, cancel)?;
+                Ok(Outcome { timeline, verified: None, is_timed: true, switcher: Some(switcher) })
+            }
             Executor::Sim if self.experiment.faults.is_empty() => {
                 let timeline = self.simulate(index, Trouble::NONE, cancel)?;
-                Ok(Outcome { timeline, verified: None, is_timed: true })
+                Ok(Outcome { timeline, verified: None, is_timed: true, switcher: None })
             }
             Executor::Sim => self.simulate_faults(index, cancel),
             Executor::Threads if self.experiment.faults.is_empty() => {
                 let report = self.measure(index, self.experiment.iterations, None, Trouble::NONE, cancel)?;
-                Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false })
+                Ok(Outcome {
+                    timeline: report.timeline,
+                    verified: Some(true),
+                    is_timed: false,
+                    switcher: None,
+                })
             }
             Executor::Threads => self.measure_faults(index, cancel),
             Executor::Cuda => self.run_on_gpus(index, cancel),
@@ -346,47 +374,10 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Simulates a variant.
-    pub(crate) fn simulate(
-        &mut self,
-        index: usize,
-        trouble: Trouble<'_>,
-        cancel: &Cancel,
-    ) -> Result<Timeline, ExecuteError> {
-        let (experiment, plan) = (self.experiment, &self.planned[index].plan);
-        let codec = experiment.codec_of(&experiment.variants[index]);
-        let sizes = match (&plan.codec, codec) {
-            (Some(spec), Some(choice)) => match (choice.ratio, &experiment.payload) {
-                (Some(ratio), _) => FrameSizes::Ratio(ratio),
-                (None, Some(payload)) => {
-                    let proceed = || !cancel.is_cancelled();
-                    let sizes = self.sizes.entry(spec.to_string()).or_default();
-                    if !sizes.measure(plan, spec, payload, &self.shared.sizes, proceed)? {
-                        return Err(ExecuteError::Cancelled);
-                    }
-                    FrameSizes::Measured(sizes)
-                }
-                (None, None) => unreachable!("scenarios with coded variants have a payload or a ratio"),
-            },
-            _ => FrameSizes::None,
-        };
-        let setup = zipwire_sim::Setup {
-            plan,
-            topology: &experiment.topology,
-            model: experiment.model,
-            host: experiment.host,
-            codec: codec.map(|choice| choice.cost),
-            sizes,
-            durations: &experiment.durations,
-            iterations: 0..experiment.iterations,
-            capabilities: SIMULATED,
-            faults: trouble.faults,
-            deadlines: trouble.deadlines,
-        };
-        zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {
-            SimError::Cancelled => ExecuteError::Cancelled,
-            error => ExecuteError::Sim(experiment.variants[index].name.clone(), error),
-        })
+    /// What simulations need, and the plans.
+    pub(crate) fn simulator<'s>(&'s mut self, cancel: &'s Cancel) -> (Simulator<'s>, &'s [Planned]) {
+        let Self { experiment, planned, sizes, shared, .. } = self;
+        (Simulator { experiment, sizes, cache: &shared.sizes, cancel }, planned)
     }
 
     /// Runs a variant on threads, paced or as fast as memory. What it returns is verified: as many bytes were compared as
@@ -475,7 +466,24 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     (fixed > 0).then(|| raw as f64 / fixed as f64)
 }
 
+/// Whether frames of a plan can have the ratios that are stated for a variant.
+pub(crate) fn check_ratio(
+    experiment: &Experiment,
+    variant: &Variant,
+    plan: &Plan,
+) -> Result<(), ExecuteError> {
+    match (experiment.largest_ratio(variant), largest_ratio(plan)) {
+        (Some(ratio), Some(limit)) if ratio > limit => {
+            Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit })
+        }
+        _ => Ok(()),
+    }
+}
+
 fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
+    if variant.is_adaptive() {
+        return Arms::new(experiment, variant).first_plan();
+    }
     let choices: Vec<Choice> =
         (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect();
     zipwire_schedule::plan_each(&experiment.job, &choices.iter().collect::<Vec<_>>())

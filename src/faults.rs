@@ -18,7 +18,12 @@ impl Prepared<'_> {
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
         let deadlines = self.deadlines(index, &expected);
         let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
-        Ok(Outcome { timeline: self.simulate(index, trouble, cancel)?, verified: None, is_timed: true })
+        Ok(Outcome {
+            timeline: self.simulate(index, trouble, cancel)?,
+            verified: None,
+            is_timed: true,
+            switcher: None,
+        })
     }
 
     /// Runs the variant at `index` on threads with the faults of the scenario: on paced links, because faults and deadlines
@@ -46,7 +51,7 @@ impl Prepared<'_> {
         let deadlines = self.deadlines(index, &expected);
         let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
         let report = self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?;
-        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: true })
+        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: true, switcher: None })
     }
 
     /// When each op of a variant must have ended, given when it is expected to.

@@ -3,6 +3,7 @@
 //! The command line is a thin shell over this facade: a scenario becomes an [`Experiment`](scenarios::Experiment),
 //! [`Prepared`] plans its variants, and each plan runs on any [`Executor`].
 
+mod adaptive;
 pub mod bench;
 mod cancel;
 mod codebook;
@@ -17,6 +18,7 @@ mod memory;
 mod output;
 mod real_run;
 mod simd;
+mod simulate;
 mod slots;
 pub mod sweep;
 mod timelines;

@@ -73,6 +73,13 @@ pub(crate) struct Footprint {
 impl Footprint {
     /// That of one variant of an experiment.
     pub(crate) fn of(experiment: &Experiment, variant: &Variant) -> Self {
+        if variant.is_adaptive() {
+            let arms = variant.arms.iter().map(|arm| Self::of(experiment, arm));
+            return arms.fold(Self::default(), |most, of| Self {
+                plan: most.plan.max(of.plan),
+                timeline: most.timeline.max(of.timeline),
+            });
+        }
         let stages = match variant.protocol {
             Protocol::Native => 1,
             Protocol::SizeFirst | Protocol::InBand | Protocol::Speculative => 2,

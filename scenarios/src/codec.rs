@@ -27,7 +27,7 @@ const KEYS: &[&str] = &["id", "speed", "ratio"];
 const SPEED_KEYS: &[&str] = &["encode", "decode", "launch"];
 
 /// Stated ratios of raw to coded bytes.
-const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
+pub(crate) const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
 
 /// Reads the table; also gives the place of its header.
 pub(crate) fn read(field: &Field<'_>) -> Result<(CodecChoice, Place)> {

@@ -1,15 +1,17 @@
 //! From text to a resolved experiment.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Protocol, Slack, TokenMap, Topology};
+use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Slack, TokenMap, Topology};
 use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
 use crate::document::{Document, Place};
+use crate::drift::{self, Conditions, Drift};
 use crate::error::Result;
 use crate::files::Files;
 use crate::payload::{self, Rowset};
@@ -55,6 +57,8 @@ pub struct Experiment {
     pub faults: Vec<Fault>,
     /// How much later than expected ops may end, where there are deadlines.
     pub slack: Slack,
+    /// What becomes different in the course of the run, in order; only simulations can do that.
+    pub drifts: Vec<Drift>,
     /// Points of the scenario's `[sweep]`, which this experiment leaves out; 0 if it has none, or is one of them.
     pub points_left_out: usize,
 }
@@ -70,6 +74,7 @@ const KEYS: &[&str] = &[
     "variant",
     "fault",
     "deadline",
+    "drift",
     sweep::KEY,
 ];
 
@@ -160,6 +165,14 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         .get("deadline")
         .map_or_else(|| Ok(fault::default_slack()), |field| fault::read_slack(&field))?;
 
+    if !faults.as_ref().is_none_or(Vec::is_empty) {
+        table
+            .refuse("drift", "ranks with faults have deadlines, which a cluster that changes would break")?;
+    }
+    let ratio = codec.as_ref().and_then(|(choice, _)| choice.ratio);
+    let drifts =
+        table.get("drift").map(|field| drift::read(&field, iterations, &topology, ratio)).transpose()?;
+
     let experiment = Experiment {
         name,
         description: source.description(),
@@ -175,6 +188,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         variants,
         faults: faults.unwrap_or_default(),
         slack,
+        drifts: drifts.unwrap_or_default(),
         points_left_out: 0,
     };
     Ok(Resolved { experiment, rows: workload.rows, tensors: workload.tensors })
@@ -184,7 +198,7 @@ impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
         let Self { mut experiment, rows, tensors } = self;
-        let (seed, is_coded) = (experiment.seed, |variant: &Variant| variant.protocol.is_coded());
+        let (seed, is_coded) = (experiment.seed, Variant::is_coded);
         experiment.payload = match rows {
             Some(rows) => Some(rows.into_payload(&tensors, seed, files)),
             None if experiment.variants.iter().any(is_coded) => None,
@@ -227,6 +241,7 @@ fn root_schema() -> Schema {
         optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
         optional("fault", "what goes wrong; nothing by default", fault::schema()),
         optional("deadline", "how long ranks wait before they fail", fault::slack_schema()),
+        optional("drift", "what becomes different in the course of the run; simulations only", drift::schema()),
         optional(sweep::KEY, "paths, as `--set` takes them, and the values of each: `zipwire run` runs the cross product", sweep::schema()),
     ];
     // What `[compute]` may say, and whether it must be there, depends on the workload.
@@ -279,7 +294,9 @@ fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, worklo
     if let Some(place) = variants.iter().filter(lacks_speed).find_map(|placed| placed.dedup.as_ref()) {
         return Err(Problem::NoCopySpeed.at(place.clone()));
     }
-    let coded = variants.iter().filter(|placed| placed.variant.protocol.is_coded());
+    // Arms are checked as the variants that they are.
+    let fixed = variants.iter().filter(|placed| !placed.variant.is_adaptive());
+    let coded = fixed.filter(|placed| placed.variant.is_coded());
     coded.into_iter().try_for_each(|placed| {
         let own = placed.variant.codec.as_ref().zip(placed.codec.as_ref());
         let Some((choice, header)) = own.or(codec.map(|(choice, header)| (choice, header))) else {
@@ -332,13 +349,30 @@ impl Experiment {
         if !names.is_empty() {
             self.variants.retain(|variant| names.contains(&variant.name));
         }
-        let is_native = |variant: &Variant| variant.protocol == Protocol::Native;
-        if self.payload.is_none() && self.variants.iter().all(is_native) {
+        if self.payload.is_none() && !self.variants.iter().any(Variant::is_coded) {
             let files = Files::new(std::path::Path::new(""));
             let payload = payload::noise(self.job.segments.len(), self.seed, &files);
             self.payload = Some(payload.with_tokens(tokens(&self.job)));
         }
         Ok(())
+    }
+
+    /// What an iteration finds.
+    pub fn conditions(&self, iteration: u32) -> Conditions {
+        let ratio = self.codec.as_ref().and_then(|choice| choice.ratio);
+        drift::conditions(&self.drifts, Conditions { topology: self.topology.clone(), ratio }, iteration)
+    }
+
+    /// The iterations as ranges within which conditions are the same.
+    pub fn phases(&self) -> Vec<Range<u32>> {
+        drift::phases(&self.drifts, self.iterations)
+    }
+
+    /// The largest ratio that is stated for a variant in any iteration: drift is that of the scenario's codec.
+    pub fn largest_ratio(&self, variant: &Variant) -> Option<f64> {
+        let stated = self.codec_of(variant).and_then(|choice| choice.ratio);
+        let drifts = self.drifts.iter().filter(|_| variant.codec.is_none());
+        stated.into_iter().chain(drifts.filter_map(|drift| drift.ratio)).reduce(f64::max)
     }
 
     /// What each communication segment moves in one iteration.

@@ -38,6 +38,7 @@ impl Problem {
                 "1 to 100 letters, digits, `-`, `_` and `.`, with a letter or digit first: it names output files"
                     .to_owned(),
             ),
+            Self::ArmCodecs { .. } => Some("a plan has one codec: choose arms that share theirs".to_owned()),
             Self::DuplicateVariant { .. } => Some("give each variant a name of its own".to_owned()),
             Self::UnknownLink { nearest, kinds, edges, .. } if kinds.is_empty() => {
                 Some(format!("{}there are {}", meant(nearest.as_deref()), shortened_names(edges)))

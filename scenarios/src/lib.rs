@@ -33,6 +33,7 @@ mod cluster;
 mod codec;
 mod compute;
 mod document;
+mod drift;
 mod error;
 mod experiment;
 mod experts;
@@ -63,6 +64,7 @@ mod workload;
 
 pub use cluster::{Preset, is_hardware_file, presets};
 pub use codec::CodecChoice;
+pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;
 pub use experiment::{Experiment, load, load_real, schema};
 pub use problem::Problem;

@@ -391,6 +391,12 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
+    /// Arms with different codecs.
+    #[error("the arms of variant `{name}` have different codecs")]
+    ArmCodecs {
+        /// The adaptive variant.
+        name: String,
+    },
     /// Nothing to measure a compression ratio on.
     #[error("the compression ratio of codec `{codec}` is unknown: the workload has no payload")]
     NoPayload {

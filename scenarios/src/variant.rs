@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::schema::{
-    Condition, Rule, Schema, array, bytes, count, integer, names, needed, number, optional, table,
+    Condition, Rule, Schema, array, bytes, count, integer, names, needed, number, optional, string, table,
 };
 
 /// One way to do the work.
@@ -38,7 +38,28 @@ pub struct Variant {
     pub slot: Option<f64>,
     /// Its codec; `None` is that of the scenario.
     pub codec: Option<CodecChoice>,
+    /// The variants between which it chooses for each call and iteration, at least two, none of them adaptive; none if it always
+    /// does the same. The rest of an adaptive variant is that of its first arm.
+    pub arms: Vec<Variant>,
 }
+
+impl Variant {
+    /// Whether it chooses anew in each iteration.
+    pub fn is_adaptive(&self) -> bool {
+        !self.arms.is_empty()
+    }
+
+    /// Whether a codec may code what it sends.
+    pub fn is_coded(&self) -> bool {
+        self.protocol.is_coded() || self.arms.iter().any(Self::is_coded)
+    }
+}
+
+/// The name that stands in the place of a protocol where there are several.
+const ADAPTIVE: &str = "adaptive";
+
+/// Most arms.
+const ARM_LIMIT: usize = 16;
 
 /// What a coded variant codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +103,8 @@ pub(crate) struct Placed {
     pub(crate) dedup: Option<Place>,
     /// The header of its own codec.
     pub(crate) codec: Option<Place>,
+    /// Names of the arms, and where they stand.
+    arms: Vec<(String, Place)>,
 }
 
 const KEYS: &[&str] = &[
@@ -97,7 +120,12 @@ const KEYS: &[&str] = &[
     "slot",
     "dedup",
     "codec",
+    "arms",
 ];
+
+/// Keys that only fixed variants have.
+const FIXED_KEYS: [&str; 10] =
+    ["form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot", "codec", "dedup"];
 
 /// Keys that say what a codec does with a call.
 const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "codec"];
@@ -137,7 +165,45 @@ pub(crate) fn read(field: Option<&Field<'_>>, job: &Job, gpus_per_node: u32) -> 
         variants.push(placed);
         names.push(name);
     }
+    resolve_arms(&mut variants)?;
     Ok(variants)
+}
+
+/// Finds the arms of adaptive variants among the others.
+fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
+    let is_fixed = |placed: &&Placed| placed.arms.is_empty();
+    let fixed: Vec<Variant> = variants.iter().filter(is_fixed).map(|placed| placed.variant.clone()).collect();
+    for placed in variants.iter_mut().filter(|placed| !placed.arms.is_empty()) {
+        for (name, place) in &placed.arms {
+            let Some(arm) = fixed.iter().find(|variant| variant.name == *name) else {
+                let valid = fixed.iter().map(|variant| variant.name.clone()).collect();
+                let problem = Problem::UnknownName { what: "fixed variant", name: name.clone(), valid };
+                return Err(problem.at(place.clone()));
+            };
+            if placed.variant.arms.contains(arm) {
+                return Err(Problem::DuplicateVariant { name: name.clone() }.at(place.clone()));
+            }
+            placed.variant.arms.push(arm.clone());
+        }
+        let (name, arms) = (placed.variant.name.clone(), std::mem::take(&mut placed.variant.arms));
+        let mut coded = arms.iter().filter(|arm| arm.protocol.is_coded());
+        let codec = coded.next().and_then(|arm| arm.codec.clone());
+        if coded.any(|arm| arm.codec != codec) {
+            return Err(Problem::ArmCodecs { name }.at(placed.protocol.clone()));
+        }
+        placed.variant = Variant { name, codec, arms: arms.clone(), ..arms[0].clone() };
+    }
+    Ok(())
+}
+
+fn read_arms(field: &Field<'_>) -> Result<Vec<(String, Place)>> {
+    let items = field.array()?;
+    if !(2..=ARM_LIMIT).contains(&items.len()) {
+        let (path, value) = (format!("the number of `{}`", field.path), items.len().to_string());
+        let limits = format!("from 2 to {ARM_LIMIT} names of variants");
+        return Err(field.error(Problem::OutOfRange { path, value, limits }));
+    }
+    items.iter().map(|item| Ok((item.string()?.to_owned(), item.place()))).collect()
 }
 
 /// The variant of a scenario that names none.
@@ -155,6 +221,7 @@ pub(crate) fn default() -> Variant {
         dedup: None,
         slot: None,
         codec: None,
+        arms: Vec::new(),
     }
 }
 
@@ -162,8 +229,27 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let table = item.table(KEYS)?;
     let name = table.need("name", "\"native\"")?;
     let protocol_field = table.get("protocol");
+    if let Some(field) = protocol_field.as_ref().filter(|field| field.as_string() == Some(ADAPTIVE)) {
+        FIXED_KEYS
+            .iter()
+            .try_for_each(|key| table.refuse(key, "an adaptive variant does what its arms do"))?;
+        if !job.segments.iter().any(|segment| segment.work.is_collective()) {
+            return Err(field.error(Problem::CodedFlows { protocol: ADAPTIVE }));
+        }
+        let arms = read_arms(&table.need("arms", "[\"native\", \"static-first\"]")?)?;
+        let variant = Variant { name: name.name()?, ..default() };
+        let placed = Placed { variant, protocol: field.place(), dedup: None, codec: None, arms };
+        return Ok((placed, name.place()));
+    }
+    table.refuse("arms", "only `adaptive` variants have arms")?;
     let protocol = match &protocol_field {
-        Some(field) => field.choice("protocol", &Protocol::ALL, Protocol::name)?,
+        Some(field) => {
+            // Every protocol by its name, and the name that stands for several.
+            let all: Vec<Option<Protocol>> = Protocol::ALL.into_iter().map(Some).chain([None]).collect();
+            let chosen =
+                field.choice("protocol", &all, |protocol| protocol.map_or(ADAPTIVE, Protocol::name))?;
+            chosen.expect("adaptive variants are read above")
+        }
         None => Protocol::Native,
     };
     let blamed = protocol_field.as_ref().unwrap_or(item);
@@ -206,9 +292,11 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
     let (dedup, dedup_place) = dedup.unzip();
     let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
+    let arms = Vec::new();
     let variant =
-        Variant { name, protocol, form, layout, order, window, selection, chunks, dedup, slot, codec };
-    let placed = Placed { variant, protocol: blamed.place(), dedup: dedup_place, codec: header };
+        Variant { name, protocol, form, layout, order, window, selection, chunks, dedup, slot, codec, arms };
+    let (protocol, arms) = (blamed.place(), Vec::new());
+    let placed = Placed { variant, protocol, dedup: dedup_place, codec: header, arms };
     Ok((placed, name_field.place()))
 }
 
@@ -240,7 +328,7 @@ pub(crate) fn schema() -> Schema {
     #[rustfmt::skip]
     let keys = [
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
-        optional("protocol", "how a collective travels; `native`, uncompressed, by default", names(Protocol::ALL.map(Protocol::name))),
+        optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
         optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default", names(Form::ALL.map(Form::name))),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
@@ -250,13 +338,18 @@ pub(crate) fn schema() -> Schema {
         optional("dedup", "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default", names(Dedup::ALL.map(Dedup::name))),
         optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
+        optional("arms", "names of the variants between which an `adaptive` one chooses", array(string()).at_least(2).at_most(ARM_LIMIT)),
         optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
     ];
     let one_open = Condition::Is("order", names([Order::ShiftedRounds.name()]));
     let those = |filter: fn(&Protocol) -> bool| {
         Condition::Is("protocol", names(Protocol::ALL.into_iter().filter(filter).map(Protocol::name)))
     };
+    let adaptive = || names([ADAPTIVE]);
     let table = table(KEYS, keys)
+        .when(Condition::Is("protocol", adaptive()), Rule::Needs(&["arms"]))
+        .when(Condition::Is("protocol", adaptive()), Rule::Refuses(&FIXED_KEYS))
+        .when(Condition::IsNot("protocol", adaptive()), Rule::Refuses(&["arms"]))
         .when(one_open, Rule::Refuses(&["window"]))
         .when(those(|protocol| !protocol.takes_layout()), Rule::Refuses(&["layout"]))
         .when(those(|protocol| !protocol.is_coded()), Rule::Refuses(&CODING_KEYS))

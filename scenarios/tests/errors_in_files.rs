@@ -48,7 +48,7 @@ fn unknown_keys() {
     11 | [work]
        |  ^^^^
        |
-       = help: the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `compute`, `codec`, `variant`, `fault`, `deadline` and `sweep`
+       = help: the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `compute`, `codec`, `variant`, `fault`, `deadline`, `drift` and `sweep`
     ");
     assert_snapshot!(error(&valid_with("hidden = 256", "hidden = 256, layers = 4"), &[]), @r"
     error: unknown key `layers` in `workload.model`
@@ -251,7 +251,7 @@ fn names() {
     26 | protocol = "static-frist"
        |            ^^^^^^^^^^^^^^
        |
-       = help: did you mean `static-first`? it must be one of `native`, `size-first`, `static-first`, `overlap-sizes`, `in-band` and `speculative`
+       = help: did you mean `static-first`? it must be one of `native`, `size-first`, `static-first`, `overlap-sizes`, `in-band`, `speculative` and `adaptive`
     "#);
     assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"smallest-first\""), &[]), @r#"
     error: unknown order `smallest-first`

@@ -299,6 +299,7 @@ fn one_node_needs_no_network_between_nodes() {
         chunks: 1,
         dedup: None,
         slot: None,
+        arms: Vec::new(),
         codec: None,
     };
     assert_eq!(experiment.variants, [native]);

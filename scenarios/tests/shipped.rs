@@ -29,7 +29,7 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = ["", "smoke", "validate", "sweeps", "training"].map(scenarios).concat();
+    let files = ["", "smoke", "validate", "sweeps", "switcher", "training"].map(scenarios).concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {

@@ -284,6 +284,12 @@ impl Durations {
         self.seconds[index] = seconds;
     }
 
+    /// Seconds of all segments of one iteration: by segment, then by rank.
+    pub fn of_iteration(&self, iteration: u32) -> &[f64] {
+        let len = self.segment_count * self.rank_count;
+        &self.seconds[iteration as usize * len..][..len]
+    }
+
     fn index(&self, iteration: u32, segment: usize, rank: Rank) -> usize {
         assert!(segment < self.segment_count && rank.index() < self.rank_count);
         (iteration as usize * self.segment_count + segment) * self.rank_count + rank.index()

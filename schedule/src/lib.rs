@@ -23,6 +23,7 @@ mod reduce_cost;
 mod sizes;
 mod slowdown;
 pub mod sum;
+pub mod switcher;
 mod text;
 mod tokens;
 mod topology;

@@ -116,6 +116,7 @@ mod tests {
             segments: vec!["dispatch".into()],
             iterations: Vec::new(),
             link_usage: None,
+            notes: Vec::new(),
         }
     }
 

@@ -66,6 +66,17 @@ impl LinkUsage {
         self.samples.add(begin_s, rates);
     }
 
+    /// Adds what a run of the same links saw that began `offset_s` after the start of this one. Capacities stay those of this run.
+    pub(crate) fn append(&mut self, later: &Self, offset_s: f64) {
+        let mut rows = later.samples().peekable();
+        while let Some((begin_s, rates)) = rows.next() {
+            let lasts = rows.peek().is_none_or(|&(until_s, _)| self.wants(offset_s + until_s));
+            if lasts {
+                self.add(offset_s + begin_s, rates);
+            }
+        }
+    }
+
     /// Some of the links, with at most `most_samples` samples.
     pub(crate) fn select(&self, links: &[usize], most_samples: usize) -> Self {
         let samples = self.samples.select(links, most_samples);

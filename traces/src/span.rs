@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 
-use crate::LinkUsage;
+use crate::{LinkUsage, Note};
 
 /// One op or one end of one transfer, executed.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,31 @@ pub struct Timeline {
     pub iterations: Vec<IterationTime>,
     /// What the links of the cluster carried; `None` where nobody knows.
     pub link_usage: Option<LinkUsage>,
+    /// What was decided on the way, in the order of time.
+    pub notes: Vec<Note>,
+}
+
+impl Timeline {
+    /// When the last iteration ended, in seconds from the start of the run.
+    pub fn end_s(&self) -> f64 {
+        self.iterations.last().map_or(0.0, |last| last.begin_s + last.length_s)
+    }
+
+    /// Adds iterations of the same job that follow; an empty timeline becomes the later one.
+    pub fn append(&mut self, later: Self) {
+        if self.iterations.is_empty() {
+            *self = later;
+            return;
+        }
+        let offset_s = self.end_s();
+        self.spans.extend(later.spans);
+        let moved = |time: IterationTime| IterationTime { begin_s: offset_s + time.begin_s, ..time };
+        self.iterations.extend(later.iterations.into_iter().map(moved));
+        self.notes.extend(later.notes.into_iter().map(|note| Note { at_s: offset_s + note.at_s, ..note }));
+        if let (Some(usage), Some(later)) = (&mut self.link_usage, &later.link_usage) {
+            usage.append(later, offset_s);
+        }
+    }
 }
 
 /// An iteration: from the barrier before it to the last rank's end.

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::{Bandwidths, ByRank, Metrics};
+use crate::{Bandwidths, ByRank, Metrics, SwitcherSummary};
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -62,6 +62,9 @@ pub struct VariantSummary {
     /// Bandwidths of a collective call; its keys are absent for other workloads and where the executor's times mean nothing.
     #[serde(flatten)]
     pub bandwidths: Option<Bandwidths>,
+    /// What the switcher did; its key is absent where nothing is switched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switcher: Option<SwitcherSummary>,
 }
 
 /// Results by executor and variant, in the order in which they were inserted.
@@ -107,6 +110,7 @@ impl Executors {
             verified,
             by_rank: None,
             bandwidths: None,
+            switcher: None,
         };
         let found = self.executors.iter().position(|other| other.name == executor);
         let index = found.unwrap_or_else(|| {
@@ -138,6 +142,14 @@ impl Executors {
     /// If it did not run there.
     pub fn insert_by_rank(&mut self, executor: &str, variant: &str, by_rank: ByRank) {
         self.inserted(executor, variant).1.by_rank = Some(by_rank);
+    }
+
+    /// Adds what the switcher of `variant` did on `executor`.
+    ///
+    /// # Panics
+    /// If it did not run there.
+    pub fn insert_switcher(&mut self, executor: &str, variant: &str, switcher: SwitcherSummary) {
+        self.inserted(executor, variant).1.switcher = Some(switcher);
     }
 
     /// Says how the collective of `variant` travelled on `executor`.

@@ -72,6 +72,7 @@ fn timeline() -> Timeline {
         segments: vec!["dispatch".into(), "expert".into()],
         iterations,
         link_usage: None,
+        notes: Vec::new(),
     }
 }
 

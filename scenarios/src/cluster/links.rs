@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::reader::Field;
 
 /// Bytes per second of each link that the table names.
-pub(super) fn read(field: &Field<'_>, topology: &Topology) -> Result<BTreeMap<LinkId, f64>> {
+pub(crate) fn read(field: &Field<'_>, topology: &Topology) -> Result<BTreeMap<LinkId, f64>> {
     let by_name: HashMap<String, LinkId> =
         topology.links().map(|link| (topology.link_name(link), link)).collect();
     let bandwidth = |(name, place, value): (&str, &Place, Field<'_>)| match by_name.get(name) {

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::links::LinkTracks;
 use super::track::{Track, Tracks};
 use super::{Sampling, TraceMeta};
+use crate::Note;
 
 /// Category of slices that stand for several spans.
 pub(super) const MERGED: &str = "merged";
@@ -138,6 +139,18 @@ impl<W: Write> Writer<W> {
         self.line(format_args!(
             r#"{{"ph":"C","pid":{pid},"ts":{ts},"name":"{name}","args":{{"{unit}":{value}}}}}"#
         ))
+    }
+
+    /// An instant of a process that is no rank.
+    pub(super) fn note(&mut self, ns: i64, pid: u64, note: &Note) -> io::Result<()> {
+        let ts = Micros(ns);
+        self.line(format_args!(
+            r#"{{"ph":"i","s":"p","pid":{pid},"tid":{pid},"ts":{ts},"cat":"switcher","name":"#
+        ))?;
+        serde_json::to_writer(&mut self.out, &note.name)?;
+        self.out.write_all(b",\"args\":")?;
+        serde_json::to_writer(&mut self.out, &note.args)?;
+        self.out.write_all(b"}")
     }
 
     pub(super) fn in_flight(&mut self, ns: i64, rank: u32, bytes: u64) -> io::Result<()> {

@@ -3,7 +3,7 @@
 //! A process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-lanes (`tx`, `tx 2`, ...),
 //! because viewers drop complete events that overlap on a thread. An arrow leads from each send to its receive,
 //! a counter per rank shows the bytes of its open sends, and a track above the ranks shows the iterations. Below the ranks,
-//! a process of its own has a counter per link of the cluster ([`links`]).
+//! a process of its own has a counter per link of the cluster ([`links`]); another one has the notes, as instants.
 //!
 //! A file has a limit. What every event takes is known before anything is written ([`price`]); if all of them take more
 //! than the limit, some ranks and iterations are chosen ([`sampling`]) and drawn, and another process has counters of all
@@ -100,6 +100,10 @@ pub fn write_chrome(
             writer.process(pid, name)?;
         }
     }
+    let notes_pid = crowd_pid + 1;
+    if !picture.notes().is_empty() {
+        writer.process(notes_pid, "switcher")?;
+    }
     if let Some(sampling) = &picture.sampling {
         writer.process(crowd_pid, format_args!("drawn: {sampling}"))?;
     }
@@ -122,6 +126,7 @@ pub fn write_chrome(
                 let LinkTrack { name, unit, .. } = link;
                 writer.counter(ns, pid_of(link), name, unit, format_args!("{}.{}", used / 10, used % 10))?;
             }
+            Event::Note { note } => writer.note(ns, notes_pid, &picture.notes()[note])?,
             Event::Crowd { state, ranks } => {
                 writer.counter(ns, crowd_pid, crowd::STATES[state], &crowd_unit, format_args!("{ranks}"))?;
             }

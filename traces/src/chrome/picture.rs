@@ -10,7 +10,8 @@ use super::price::Prices;
 use super::sampling::{Choice, Sampling, choose};
 use super::track::{Tracks, nanoseconds};
 use super::{Limit, TraceMeta, crowd, flight, flow};
-use crate::{IterationTime, Span, Timeline};
+use crate::note::MOST_DRAWN;
+use crate::{IterationTime, Note, Span, Timeline};
 
 /// Most bytes of the counters of links.
 const LINK_BYTES: u64 = 6_000_000;
@@ -46,6 +47,7 @@ pub(super) enum Event {
     InFlight { rank: u32, bytes: u64 },
     Link { track: usize, used: u32 },
     Crowd { state: usize, ranks: u32 },
+    Note { note: usize },
 }
 
 impl<'t> Picture<'t> {
@@ -55,7 +57,9 @@ impl<'t> Picture<'t> {
         let link_bytes = LINK_BYTES.min(bytes / 8);
         let links = timeline.link_usage.as_ref().map(|usage| LinkTracks::of(usage, link_bytes));
         let links = links.filter(|links| !links.tracks.is_empty());
-        let taken = FRAME_BYTES + links.as_ref().map_or(0, LinkTracks::most_bytes);
+        let taken = FRAME_BYTES
+            + links.as_ref().map_or(0, LinkTracks::most_bytes)
+            + notes_bytes(drawn_notes(timeline));
         // Placing spans takes longer than seeing that far too many of them are there.
         if !Prices::of(timeline, 0, meta).exceed(bytes - taken) {
             let tracks = Tracks::assign(timeline);
@@ -166,7 +170,24 @@ impl<'t> Picture<'t> {
             events.extend(link.changes.iter().map(|&(ns, used)| (ns, Event::Link { track, used })));
         }
         events.extend(self.crowd.iter().map(|&(ns, state, ranks)| (ns, Event::Crowd { state, ranks })));
+        for (note, Note { at_s, .. }) in self.notes().iter().enumerate() {
+            events.push((nanoseconds(*at_s), Event::Note { note }));
+        }
         events.sort_unstable();
         events
     }
+
+    pub(super) fn notes(&self) -> &'t [Note] {
+        drawn_notes(self.timeline)
+    }
+}
+
+fn drawn_notes(timeline: &Timeline) -> &[Note] {
+    &timeline.notes[..timeline.notes.len().min(MOST_DRAWN)]
+}
+
+/// At least as many bytes as events of notes take.
+fn notes_bytes(notes: &[Note]) -> u64 {
+    let of = |note: &Note| 200 + note.name.len() + note.args.to_string().len();
+    notes.iter().map(|note| of(note) as u64).sum()
 }

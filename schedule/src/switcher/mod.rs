@@ -1,0 +1,361 @@
+//! The switcher: which of several ways each call of an iteration takes, from what earlier iterations took.
+//!
+//! It is a pure function of shared statistics: every rank that observes the same computes the same. A cost table per class of
+//! calls is edited by what was measured, and the least cost wins. It never stops to learn: now and then an arm that is not
+//! in use is tried in one call, for a bounded share of the time.
+
+mod budget;
+mod class;
+mod model;
+mod table;
+
+pub use class::{Class, classes};
+pub use model::{LinearModel, Prior};
+pub use table::Observation;
+
+use budget::Budget;
+use table::CostTable;
+
+use crate::SegmentId;
+
+/// Share of the elapsed time that probes may cost.
+const PROBING_SHARE: f64 = 0.0035;
+/// Share of the elapsed time that exchanges of statistics may cost.
+const STATISTICS_SHARE: f64 = 0.003;
+
+/// One way for calls to travel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arm {
+    /// Its name.
+    pub name: String,
+    /// Whether it codes: its cost then depends on the ratio.
+    pub is_coded: bool,
+}
+
+/// A class of calls, and what the model says about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassModel {
+    /// The class.
+    pub class: Class,
+    /// What each arm is made of.
+    pub priors: Vec<Prior>,
+    /// Seconds that the network takes per raw byte, by the model.
+    pub beta_s_per_byte: f64,
+}
+
+/// Why an arm was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It was not measured before.
+    Calibrate,
+    /// It costs least.
+    Best,
+    /// To learn whether it still costs what the table says.
+    Probe,
+}
+
+impl Reason {
+    /// Its name in timelines and summaries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Calibrate => "calibrate",
+            Self::Best => "best",
+            Self::Probe => "probe",
+        }
+    }
+}
+
+/// A choice, and what led to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// When.
+    pub iteration: u32,
+    /// For which class, by position.
+    pub class: usize,
+    /// For which call; `None` means all of the class but those with decisions of their own.
+    pub segment: Option<SegmentId>,
+    /// The arm.
+    pub arm: usize,
+    /// Expected seconds of a call, by arm.
+    pub costs_s: Vec<f64>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What an iteration does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    /// The arm of each segment; 0 for those of no class.
+    pub arms: Vec<usize>,
+    /// Whether statistics are exchanged at its end. Only then it is to be observed.
+    pub exchanges: bool,
+    /// The decisions of this iteration, class by class.
+    pub decisions: Vec<Decision>,
+}
+
+/// What became of an iteration, the same on all ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// Seconds of the iteration.
+    pub iteration_s: f64,
+    /// Seconds of the exchange of statistics.
+    pub exchange_s: f64,
+    /// Each segment's call; `None` where there is none.
+    pub calls: Vec<Option<Observation>>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Switcher {
+    arms: Vec<Arm>,
+    classes: Vec<Class>,
+    tables: Vec<CostTable>,
+    segment_count: usize,
+    probing: Budget,
+    exchanging: Budget,
+    /// The last iteration that was observed, and the time after warm-up until its end.
+    observed: Option<(u32, f64)>,
+    /// Seconds that an iteration is expected to take without an exchange of statistics, and of the exchange.
+    iteration_s: f64,
+    exchange_s: f64,
+    /// The probe of the current iteration by class: arm, and what it is expected to cost.
+    probes: Vec<Option<(SegmentId, usize, f64)>>,
+}
+
+impl Switcher {
+    /// A switcher for calls of these classes among `segment_count` segments.
+    ///
+    /// # Panics
+    /// If there is no arm, or not a prior for each.
+    pub fn new(arms: Vec<Arm>, models: Vec<ClassModel>, segment_count: usize) -> Self {
+        assert!(!arms.is_empty(), "there is a way to travel");
+        let table = |model: &ClassModel| {
+            assert_eq!(model.priors.len(), arms.len(), "every arm has a prior");
+            let priors: Vec<(Prior, bool)> =
+                model.priors.iter().copied().zip(arms.iter().map(|arm| arm.is_coded)).collect();
+            CostTable::new(&priors, model.class.raw_bytes, model.beta_s_per_byte)
+        };
+        let tables = models.iter().map(table).collect();
+        let probes = vec![None; models.len()];
+        Self {
+            arms,
+            classes: models.into_iter().map(|model| model.class).collect(),
+            tables,
+            segment_count,
+            probing: Budget::new(PROBING_SHARE),
+            exchanging: Budget::new(STATISTICS_SHARE),
+            observed: None,
+            iteration_s: 0.0,
+            exchange_s: 0.0,
+            probes,
+        }
+    }
+
+    /// The arms.
+    pub fn arms(&self) -> &[Arm] {
+        &self.arms
+    }
+
+    /// The classes.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// Iterations that try every arm once in each class, one call per arm.
+    pub fn warm_up(&self) -> u32 {
+        let of_class = |class: &Class| self.arms.len().div_ceil(class.segments.len());
+        let most = self.classes.iter().map(of_class).max().unwrap_or(0);
+        u32::try_from(most).expect("arms are few")
+    }
+
+    /// What the next iteration does; iterations come in order.
+    pub fn choose(&mut self, iteration: u32) -> Round {
+        let mut round = Round { arms: vec![0; self.segment_count], exchanges: false, decisions: Vec::new() };
+        if iteration < self.warm_up() {
+            round.exchanges = true;
+            self.calibrate(iteration, &mut round);
+            return round;
+        }
+        let elapsed_s = self.elapsed_s(iteration);
+        round.exchanges = !self.classes.is_empty() && self.exchanging.allows(self.exchange_s, elapsed_s);
+        for class in 0..self.classes.len() {
+            let table = &mut self.tables[class];
+            // Where nothing was observed since, nothing can have become better.
+            table.switch();
+            for segment in &self.classes[class].segments {
+                round.arms[segment.index()] = table.used;
+            }
+            let decision = |segment, arm, reason| Decision {
+                iteration,
+                class,
+                segment,
+                arm,
+                costs_s: table.costs_s(),
+                reason,
+            };
+            round.decisions.push(decision(None, table.used, Reason::Best));
+            self.probes[class] = None;
+            let Some((arm, extra_s)) = table.probe(iteration).filter(|_| round.exchanges) else { continue };
+            if !self.probing.allows(extra_s, elapsed_s) {
+                continue;
+            }
+            self.probing.spend(extra_s);
+            // Another call each time, so that no peculiarity of one call is taken for the arm's.
+            let segments = &self.classes[class].segments;
+            let segment = segments[iteration as usize % segments.len()];
+            round.arms[segment.index()] = arm;
+            round.decisions.push(decision(Some(segment), arm, Reason::Probe));
+            self.probes[class] = Some((segment, arm, extra_s));
+        }
+        round
+    }
+
+    fn calibrate(&self, iteration: u32, round: &mut Round) {
+        for (class, (Class { segments, .. }, table)) in self.classes.iter().zip(&self.tables).enumerate() {
+            for (position, &segment) in segments.iter().enumerate() {
+                let next = iteration as usize * segments.len() + position;
+                let (arm, reason) = if next < self.arms.len() {
+                    (next, Reason::Calibrate)
+                } else {
+                    (table.best(), Reason::Best)
+                };
+                round.arms[segment.index()] = arm;
+                let costs_s = table.costs_s();
+                round.decisions.push(Decision {
+                    iteration,
+                    class,
+                    segment: Some(segment),
+                    arm,
+                    costs_s,
+                    reason,
+                });
+            }
+        }
+    }
+
+    /// Seconds from the end of the warm-up to the beginning of an iteration, as far as all ranks know: iterations without
+    /// an exchange count as the last one with one.
+    fn elapsed_s(&self, iteration: u32) -> f64 {
+        let Some((last, until_s)) = self.observed else { return 0.0 };
+        until_s + f64::from(iteration - last - 1) * self.iteration_s
+    }
+
+    /// Learns from an iteration that exchanged statistics.
+    ///
+    /// # Panics
+    /// If the report is not about as many segments as there are.
+    pub fn observe(&mut self, iteration: u32, round: &Round, report: &Report) {
+        assert_eq!(report.calls.len(), self.segment_count, "a report is about all segments");
+        let is_warm_up = iteration < self.warm_up();
+        let before_s = self.elapsed_s(iteration);
+        let until_s = if is_warm_up { 0.0 } else { before_s + report.iteration_s };
+        self.observed = Some((iteration, until_s));
+        // Of iterations that calibrate, the shortest is like those that follow.
+        let own_s = report.iteration_s - report.exchange_s;
+        let is_least = !is_warm_up || iteration == 0 || own_s < self.iteration_s;
+        self.iteration_s = if is_least { own_s } else { self.iteration_s };
+        self.exchange_s = report.exchange_s;
+        if is_warm_up {
+            for decision in round.decisions.iter().filter(|decision| decision.reason == Reason::Calibrate) {
+                let call = decision.segment.and_then(|segment| report.calls[segment.index()]);
+                if let Some(call) = call {
+                    self.tables[decision.class].calibrate(decision.arm, &call);
+                }
+            }
+            if iteration + 1 == self.warm_up() {
+                let start = self.best_for_all();
+                self.tables.iter_mut().for_each(|table| table.used = start);
+            }
+            return;
+        }
+        self.exchanging.spend(report.exchange_s);
+        let spills: Vec<Option<Spill>> =
+            (0..self.classes.len()).map(|class| self.spill(class, report)).collect();
+        let hit: Vec<SegmentId> = spills.iter().flatten().map(|spill| spill.segment).collect();
+        let mut ratio_changed = false;
+        for (class, spill) in spills.iter().enumerate() {
+            let extra_s = spill.as_ref().map_or(0.0, |spill| spill.seconds);
+            ratio_changed |= self.observe_class(iteration, class, report, extra_s, &hit);
+        }
+        if ratio_changed {
+            // What changed in one class may have changed in all.
+            self.tables.iter_mut().for_each(|table| table.hurry(iteration, true));
+        }
+    }
+
+    /// The arm that costs least if all calls take it.
+    fn best_for_all(&self) -> usize {
+        let cost_s = |arm: usize| {
+            let classes = self.classes.iter().zip(&self.tables);
+            classes.map(|(class, table)| class.segments.len() as f64 * table.cost_s(arm)).sum::<f64>()
+        };
+        (1..self.arms.len()).fold(0, |best, arm| if cost_s(arm) < cost_s(best) { arm } else { best })
+    }
+
+    /// What the probe of a class did to the call that follows it.
+    fn spill(&self, class: usize, report: &Report) -> Option<Spill> {
+        let (probed, ..) = self.probes[class]?;
+        let is_probed =
+            |segment: SegmentId| self.probes.iter().flatten().any(|&(other, ..)| other == segment);
+        let calls = self
+            .classes
+            .iter()
+            .zip(&self.tables)
+            .flat_map(|(class, table)| class.segments.iter().map(move |&segment| (segment, table)));
+        let (segment, table) =
+            calls.filter(|&(segment, _)| segment > probed).min_by_key(|&(segment, _)| segment)?;
+        let call = report.calls[segment.index()].filter(|_| !is_probed(segment))?;
+        Some(Spill { segment, seconds: call.seconds - call.seconds / table.factor(&call) })
+    }
+
+    /// Learns from the calls of a class; `spill_s` is what its probe cost the call behind it, and the calls `hit` by such a thing
+    /// say nothing about their own arms. Whether what codes has changed.
+    fn observe_class(
+        &mut self,
+        iteration: u32,
+        class: usize,
+        report: &Report,
+        spill_s: f64,
+        hit: &[SegmentId],
+    ) -> bool {
+        let (table, probe) = (&mut self.tables[class], self.probes[class].take());
+        let probed = probe.map(|(segment, ..)| segment);
+        let is_own = |segment: &&SegmentId| Some(**segment) != probed && !hit.contains(segment);
+        let segments = self.classes[class].segments.iter().filter(is_own);
+        let calls: Vec<Observation> = segments.filter_map(|segment| report.calls[segment.index()]).collect();
+        let (mut others, mut ratio_changed) = (1.0, false);
+        if let Some(mean) = mean(&calls) {
+            if table.follow(&mean) {
+                table.hurry(iteration, false);
+                ratio_changed = self.arms[table.used].is_coded;
+            }
+            // What the network did in this iteration and the table has not taken over yet.
+            others = table.factor(&mean);
+        }
+        let Some((segment, arm, expected_s)) = probe else { return ratio_changed };
+        let Some(call) = report.calls[segment.index()] else { return ratio_changed };
+        // No call is cheaper than a twentieth of what it takes itself.
+        let seconds = (call.seconds + spill_s).max(0.05 * call.seconds);
+        let changed = table.learn(iteration, arm, &Observation { seconds, ..call }, others);
+        let extra_s = (table.cost_s(arm) - table.cost_s(table.used)).max(0.0);
+        self.probing.spend(extra_s - expected_s);
+        ratio_changed || (changed && self.arms[arm].is_coded)
+    }
+}
+
+/// What a probe did to the call behind it: ranks enter that one earlier or later, and not all by the same.
+struct Spill {
+    segment: SegmentId,
+    seconds: f64,
+}
+
+/// What calls took on average.
+fn mean(calls: &[Observation]) -> Option<Observation> {
+    let count = calls.len() as u64;
+    let sum = |of: fn(&Observation) -> u64| calls.iter().map(of).sum::<u64>();
+    (count > 0).then(|| Observation {
+        seconds: calls.iter().map(|call| call.seconds).sum::<f64>() / count as f64,
+        raw_bytes: sum(|call| call.raw_bytes) / count,
+        wire_bytes: sum(|call| call.wire_bytes) / count,
+    })
+}

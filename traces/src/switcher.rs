@@ -1,0 +1,56 @@
+//! What a switcher did in a run, for summaries.
+
+/// The results of a switcher.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct SwitcherSummary {
+    /// The ways between which it chose.
+    pub arms: Vec<String>,
+    /// The classes of calls for which it chose, and how many calls an iteration has of each.
+    pub classes: Vec<SwitcherClass>,
+    /// Iterations at the start that measured every arm. What follows is about the others.
+    pub warm_up_iterations: u32,
+    /// Seconds of these iterations.
+    pub warm_up_s: f64,
+    /// Seconds of all iterations after them.
+    pub elapsed_s: f64,
+    /// Share of the time that probes cost: with each probe, less without it.
+    pub probing_share: f64,
+    /// Share of the time that exchanges of statistics took.
+    pub statistics_share: f64,
+    /// Time over that of the best fixed choice for each iteration, by class of calls, less 1. `None` if no iteration follows the
+    /// warm-up.
+    pub regret: Option<f64>,
+    /// Time over that of the best single arm for all iterations and calls, less 1.
+    pub over_best_arm: Option<f64>,
+    /// Time over that of the uncompressed arm in every iteration, less 1; `None` if there is no such arm.
+    pub over_native: Option<f64>,
+    /// Decisions that changed something, and all probes.
+    pub decisions: Vec<SwitcherDecision>,
+}
+
+/// Calls that are alike.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SwitcherClass {
+    /// Name of the calls, without numbers.
+    pub name: String,
+    /// Calls in an iteration.
+    pub calls: usize,
+}
+
+/// A decision of a switcher.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct SwitcherDecision {
+    /// The first iteration that it holds for; `probe` and `calibrate` hold for this one alone.
+    pub iteration: u32,
+    /// The class, by position.
+    pub class: usize,
+    /// The call, if it holds for one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segment: Option<String>,
+    /// The arm.
+    pub arm: String,
+    /// `calibrate`, `best`, `probe`.
+    pub reason: &'static str,
+    /// Seconds that a call of the class was expected to take, by arm.
+    pub costs_s: Vec<f64>,
+}
