@@ -1,5 +1,7 @@
 //! Plans in which a token crosses the network once for each node: who gets what, and that nothing blocks.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod common;
 
 use std::collections::BTreeSet;

@@ -225,7 +225,8 @@ fn all_plans_are_valid() {
 
 #[test]
 fn a_sum_that_is_not_that_of_its_terms_is_found() {
-    let changes: [(&str, fn(&mut Addition)); 5] = [
+    type Change = fn(&mut Addition);
+    let changes: [(&str, Change); 5] = [
         ("another order", |sum| sum.terms.swap(0, 1)),
         ("a term twice", |sum| sum.terms[0] = sum.terms[1]),
         ("a term less", |sum| sum.terms.truncate(2)),

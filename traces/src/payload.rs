@@ -131,7 +131,7 @@ impl Payload {
     /// If the segment has no source.
     pub fn digest(&self, segment: SegmentId) -> u128 {
         let rows = self.sources[segment.index()].digest().to_le_bytes();
-        let tokens = self.tokens(segment).map_or(0, |tokens| tokens.digest()).to_le_bytes();
+        let tokens = self.tokens(segment).map_or(0, TokenMap::digest).to_le_bytes();
         let parts: [&[u8]; 4] = [&self.seed.to_le_bytes(), &segment.0.to_le_bytes(), &rows, &tokens];
         xxh3_128(&parts.concat())
     }

@@ -13,7 +13,7 @@ use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, Tra
 use zipwire_schedule::plan::{
     self, Addition, Batch, Block, Content, Copy, Gather, Op, OpKind, Reduce, Region, TransferKey,
 };
-use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, SizeId, sum};
+use zipwire_schedule::{CodecCost, Failure, FailureKind, Lane, OpId, Rank, SizeId, sum};
 use zipwire_traces::Payload;
 
 use super::codec_work::{CodecOp, CodecWork, Coding};
@@ -228,7 +228,7 @@ impl<'a> Rendezvous<'a> {
             }
             OpKind::Copy(copy) => {
                 self.copy_rows(copy);
-                let copy_s = |pace: &Pace| pace.codec_s(copy.bytes(), |cost| cost.copy_bytes_per_s());
+                let copy_s = |pace: &Pace| pace.codec_s(copy.bytes(), CodecCost::copy_bytes_per_s);
                 (Vec::new(), self.declared_s(copy_s), Some((Coding::Copy, copy.bytes())))
             }
             OpKind::Exchange(_) => {

@@ -23,7 +23,7 @@ pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Layer, layer: 
     let mut destinations = Vec::new();
     for (src, counts) in counts.rows().into_iter().enumerate() {
         let mut rng = stream(seed, "tokens", [layer, src as u64, 0]);
-        let experts = experts(counts, model.top_k as usize, &mut rng);
+        let experts = experts(&counts, model.top_k as usize, &mut rng);
         let split = |(expert, &count): (usize, &u64)| {
             let parts = hosts.split(src, expert, count);
             parts.flat_map(|(rank, count)| std::iter::repeat_n(rank, copies(count))).collect::<VecDeque<_>>()
@@ -41,9 +41,9 @@ fn copies(count: u64) -> usize {
 }
 
 /// The experts of the copies of one rank, `top_k` for each token.
-fn experts(counts: ArrayView1<'_, u64>, top_k: usize, rng: &mut impl Rng) -> Vec<u32> {
+fn experts(counts: &ArrayView1<'_, u64>, top_k: usize, rng: &mut impl Rng) -> Vec<u32> {
     let of_expert = |(expert, &count): (u32, &u64)| std::iter::repeat_n(expert, copies(count));
-    let mut experts: Vec<u32> = (0..).zip(counts).flat_map(of_expert).collect();
+    let mut experts: Vec<u32> = (0..).zip(counts.iter()).flat_map(of_expert).collect();
     // Fisher and Yates.
     for last in (1..experts.len()).rev() {
         experts.swap(last, below(last + 1, rng));
@@ -116,7 +116,7 @@ mod tests {
             let (top_k, tokens) = (1 + below(8, &mut rng), 10 + below(200, &mut rng) as u64);
             let count = 2 * top_k + below(30, &mut rng);
             let counts = random_counts(count, tokens * top_k as u64, tokens * 9 / 10, &mut rng);
-            let dealt = experts(ArrayView1::from(&counts), top_k, &mut rng);
+            let dealt = experts(&ArrayView1::from(&counts), top_k, &mut rng);
             let mut found = vec![0; count];
             dealt.iter().for_each(|&expert| found[expert as usize] += 1);
             assert_eq!(found, counts, "seed {seed}");
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn more_copies_than_tokens_leave_duplicates() {
         let counts = array![30_u64, 5, 5];
-        let dealt = experts(counts.view(), 2, &mut stream(1, "test", [0; 3]));
+        let dealt = experts(&counts.view(), 2, &mut stream(1, "test", [0; 3]));
         // 20 tokens have at most 20 copies for the first expert without a duplicate.
         assert_eq!(with_duplicates(&dealt, 2), 10);
     }
