@@ -27,7 +27,7 @@ fn twice(work: &Work, protocol: Protocol, form: Form) -> Plan {
     ];
     let job = Job { name: "twice", rank_count: RANKS, slots: vec!["input", "output"], segments };
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { form: Some(form), ..Choice::of(protocol, codec) })
+    plan(&job, &Choice { form: Some(form), slot: Some(0.5), ..Choice::of(protocol, codec) })
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {

@@ -49,3 +49,6 @@ pub(crate) fn with_delays<R>(seed: u64, run: impl FnOnce() -> R) -> R {
     controls.set_seed(0);
     result
 }
+
+/// Protocols that the executor has.
+pub(crate) const ON_GPUS: [Protocol; 3] = [Protocol::Native, Protocol::SizeFirst, Protocol::StaticFirst];
