@@ -15,7 +15,8 @@ use zipwire_sim::{SimError, SizeCache, SizeError, SizeTable};
 use zipwire_traces::{SwitcherSummary, Timeline};
 
 use crate::adaptive::Arms;
-use crate::memory::{self, Footprint, MemoryLimit};
+use crate::footprint::Footprint;
+use crate::memory::{self, MemoryLimit};
 use crate::simulate::Simulator;
 use crate::slots;
 use crate::{Cancel, Executor};

@@ -11,6 +11,7 @@ mod compare;
 mod execute;
 mod executor;
 mod faults;
+mod footprint;
 mod gpus;
 pub mod inspect;
 mod layouts;

@@ -40,7 +40,7 @@ pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
 pub use network_model::NetworkModel;
 pub use plan::Plan;
-pub use planner::{Choice, Selection, plan, plan_each};
+pub use planner::{Choice, Selection, part_count, plan, plan_each};
 pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
 pub use reduce_cost::{NativeCost, ZippedCost};
 pub use slowdown::{Progress, Slowdown};

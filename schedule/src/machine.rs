@@ -354,14 +354,8 @@ impl Machine {
     /// Whether an exchange can join the one before it on its channel: that is open, or has ended.
     fn may_join(&self, op: OpId) -> bool {
         let exchange = self.exchange(op);
-        let is_before = |other: &&Op| match &other.kind {
-            OpKind::Exchange(other) => other.channel == exchange.channel,
-            OpKind::Compute(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_) => false,
-        };
+        let is_before =
+            |other: &&Op| other.kind.exchange().is_some_and(|other| other.channel == exchange.channel);
         let before = self.program.ops[..op.index()].iter().rev().find(is_before);
         before.is_none_or(|before| self.states[before.id.index()] != State::Pending)
     }
@@ -506,7 +500,8 @@ impl Machine {
         let (peer, channel) = (transfer.peer, exchange.channel);
         let program = Arc::clone(&self.program);
         let mut together = self.exchanges.iter_mut().skip_while(|open| open.op != id.op).filter(|open| {
-            matches!(&program.ops[open.op.index()].kind, OpKind::Exchange(other) if other.channel == channel)
+            let kind = &program.ops[open.op.index()].kind;
+            kind.exchange().is_some_and(|exchange| exchange.channel == channel)
         });
         let is_last = together.next().is_some_and(|open| open.progress(id.direction).end(peer));
         if is_last {
@@ -527,16 +522,7 @@ impl Machine {
     }
 
     fn exchange(&self, op: OpId) -> &Exchange {
-        match &self.op(op).kind {
-            OpKind::Exchange(exchange) => exchange,
-            OpKind::Compute(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_) => {
-                panic!("op {op} is not an exchange")
-            }
-        }
+        self.op(op).kind.exchange().unwrap_or_else(|| panic!("op {op} is not an exchange"))
     }
 
     fn unblock(&mut self, op: OpId) {
@@ -566,12 +552,7 @@ fn orders(program: &Program) -> impl Iterator<Item = Order> {
 }
 
 fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
-    program.ops.iter().filter_map(|op| match &op.kind {
-        OpKind::Exchange(exchange) => Some(exchange),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            None
-        }
-    })
+    program.ops.iter().filter_map(|op| op.kind.exchange())
 }
 
 fn list(exchange: &Exchange, direction: Direction) -> &[Transfer] {

@@ -413,6 +413,22 @@ impl Content {
 }
 
 impl OpKind {
+    /// The exchange, if it is one.
+    pub fn exchange(&self) -> Option<&Exchange> {
+        match self {
+            Self::Exchange(exchange) => Some(exchange),
+            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => None,
+        }
+    }
+
+    /// The blocks, if it codes some.
+    pub fn batch(&self) -> Option<&Batch> {
+        match self {
+            Self::Encode(batch) | Self::Decode(batch) => Some(batch),
+            Self::Compute(_) | Self::Exchange(_) | Self::Reduce(_) | Self::Copy(_) => None,
+        }
+    }
+
     /// The lane that it occupies.
     pub fn lane(&self) -> Lane {
         match self {

@@ -42,12 +42,7 @@ fn protocols(form: Form) -> impl Iterator<Item = Protocol> {
 }
 
 fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
-    program.ops.iter().filter_map(|op| match &op.kind {
-        OpKind::Exchange(exchange) => Some(exchange),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            None
-        }
-    })
+    program.ops.iter().filter_map(|op| op.kind.exchange())
 }
 
 #[test]

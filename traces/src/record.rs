@@ -30,14 +30,7 @@ impl Span {
             rank: machine.program().rank,
             lane: op.kind.lane(),
             op: op.id,
-            stage: match &op.kind {
-                OpKind::Exchange(exchange) => Some(exchange.stage),
-                OpKind::Compute(_)
-                | OpKind::Encode(_)
-                | OpKind::Decode(_)
-                | OpKind::Reduce(_)
-                | OpKind::Copy(_) => None,
-            },
+            stage: op.kind.exchange().map(|exchange| exchange.stage),
             peer: None,
             tag: 0,
             name: op.kind.name(),

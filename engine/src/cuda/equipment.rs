@@ -243,10 +243,7 @@ fn prepare(
         }
         (_, None) => None,
     };
-    let receives = match kind {
-        OpKind::Exchange(exchange) => exchange.receives.len(),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => 0,
-    };
+    let receives = kind.exchange().map_or(0, |exchange| exchange.receives.len());
     let interval = |_| -> Result<Interval, GpuError> {
         Ok(Interval { begin: Arc::new(Event::new(device)?), end: Arc::new(Event::new(device)?) })
     };

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use zipwire_codec::DType;
 use zipwire_kernels::{Coder, Device, Event, GpuError};
-use zipwire_schedule::plan::{OpKind, Plan, Program};
+use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
 use zipwire_traces::{Payload, Timeline};
 
@@ -158,10 +158,7 @@ fn abandon_if_busy(equipment: &mut Vec<Equipment>) {
 
 /// Types that a program codes; some more than once.
 fn dtypes(program: &Program) -> impl Iterator<Item = DType> {
-    program.ops.iter().filter_map(|op| match &op.kind {
-        OpKind::Encode(batch) | OpKind::Decode(batch) => Some(batch.dtype),
-        OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Reduce(_) | OpKind::Copy(_) => None,
-    })
+    program.ops.iter().filter_map(|op| Some(op.kind.batch()?.dtype))
 }
 
 /// The run has failed before its first op.

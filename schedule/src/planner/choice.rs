@@ -71,7 +71,7 @@ pub struct Selection {
 
 impl Selection {
     /// Whether a piece of `len` bytes between two ranks is coded; no peer, if it is for all.
-    pub(super) fn includes(&self, rank: Rank, peer: Option<Rank>, len: u64) -> bool {
+    pub fn includes(&self, rank: Rank, peer: Option<Rank>, len: u64) -> bool {
         let is_near = |ranks: u32, other: Rank| rank.0 / ranks == other.0 / ranks;
         let stays = self.ranks_per_node.zip(peer).is_some_and(|(ranks, other)| is_near(ranks, other));
         len >= self.least_bytes && !stays

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use zipwire_codec::Codec;
 
 pub use self::choice::{Choice, Selection};
+pub use self::parts::part_count;
 
 use self::call::{Call, Ends, Phase};
 use self::dedup::{Forward, GatewayBuffers};

@@ -57,9 +57,19 @@ impl Call {
     }
 }
 
+/// How many parts a piece of `len` bytes has if `count` are asked for; short pieces have fewer.
+pub fn part_count(len: u64, count: u32) -> u64 {
+    len.div_ceil(step(len, count, PART_ALIGN).max(1))
+}
+
+/// Bytes of all parts but the last.
+fn step(len: u64, count: u32, part_align: u64) -> u64 {
+    len.div_ceil(u64::from(count)).next_multiple_of(part_align)
+}
+
 /// First byte of a part and the first one behind it, in a piece of `len` bytes.
 pub(super) fn range(len: u64, part: u32, count: u32, part_align: u64) -> (u64, u64) {
-    let step = len.div_ceil(u64::from(count)).next_multiple_of(part_align);
+    let step = step(len, count, part_align);
     let begin = (step * u64::from(part)).min(len);
     (begin, (begin + step).min(len))
 }
@@ -80,6 +90,11 @@ mod tests {
                     end = after;
                 }
                 assert_eq!(end, len);
+                let moving = (0..count).filter(|&part| {
+                    let (begin, after) = range(len, part, count, PART_ALIGN);
+                    begin < after
+                });
+                assert_eq!(moving.count() as u64, part_count(len, count), "{len} bytes in {count} parts");
             }
         }
     }

@@ -138,13 +138,8 @@ fn check_sizes(program: &Program) -> Result<(), PlanError> {
 /// A rank sends what is its own, or hands on what it received in the same stage, as it received it, or what it has put
 /// together as a gateway.
 fn check_forwards(program: &Program) -> Result<(), PlanError> {
-    let sends = program.ops.iter().flat_map(|op| match &op.kind {
-        OpKind::Exchange(exchange) => &exchange.sends[..],
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            &[]
-        }
-    });
-    if sends.into_iter().all(|t| t.chunk.origin == program.rank) {
+    let exchanges = program.ops.iter().filter_map(|op| op.kind.exchange());
+    if exchanges.flat_map(|exchange| &exchange.sends).all(|t| t.chunk.origin == program.rank) {
         return Ok(());
     }
     let mut received: HashMap<(SegmentId, Stage, Chunk), Content> = HashMap::new();

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use zipwire_schedule::Plan;
-use zipwire_schedule::plan::{OpKind, TransferKey};
+use zipwire_schedule::plan::TransferKey;
 
 use super::ports::Ports;
 use super::{Pace, ports};
@@ -140,12 +140,7 @@ impl<'a> Wire<'a> {
 /// A fraction of the plan's mean transfer, so that passing it from port to port in turns costs little beside moving it.
 fn quantum(plan: &Plan) -> u64 {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
-    let sends = ops.flat_map(|op| match &op.kind {
-        OpKind::Exchange(exchange) => exchange.sends.as_slice(),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            &[]
-        }
-    });
+    let sends = ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends);
     let regions = sends.filter_map(|transfer| transfer.content.region());
     let (bytes, count) = regions.fold((0, 0), |(bytes, count), region| (bytes + region.len, count + 1));
     (bytes / (count * TURNS).max(1)).clamp(*QUANTUM.start(), *QUANTUM.end())
