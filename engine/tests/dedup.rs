@@ -6,8 +6,8 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use common::{job, payload_of, tamper};
-use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
+use common::{job, on_threads, payload_of, tamper};
+use zipwire_engine::threads::{Report, run};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Job, Protocol, RunFailure, TokenMap, Work, plan};
 use zipwire_traces::Payload;
@@ -33,17 +33,7 @@ fn planned(job: &Job, protocol: Protocol, parts: u32) -> Plan {
 }
 
 fn run_with(plan: &Plan, payload: &Payload) -> Result<Report, Box<RunFailure>> {
-    let setup = Setup {
-        plan,
-        payload,
-        iterations: 0..2,
-        stuck_after: STUCK_AFTER,
-        cores: 2,
-        pace: None,
-        faults: &[],
-        deadlines: None,
-    };
-    run(&setup, &AtomicBool::new(false))
+    run(&on_threads(plan, payload), &AtomicBool::new(false))
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! All-Gather and broadcast on the executor `threads`: what is handed on is compared with what its origin had.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use common::{on_threads, payload_of};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Report, Setup, run};
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
     Choice, FailureKind, Form, Job, Protocol, Rank, RunFailure, Segment, Slot, Work, plan,
 };
-use zipwire_traces::{Payload, Rows};
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;
@@ -40,19 +42,8 @@ fn broadcast(root: u32) -> Work {
 }
 
 fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
-    let rows = Arc::new(Rows::gaussian(1.0, 7));
-    let payload = Payload::new(7, plan.segments.iter().map(|_| Arc::clone(&rows)).collect());
-    let stuck_after = Duration::from_secs(10);
-    let setup = Setup {
-        plan,
-        payload: &payload,
-        iterations: 0..2,
-        stuck_after,
-        cores: 2,
-        pace: None,
-        faults: &[],
-        deadlines: None,
-    };
+    let payload = payload_of(plan.segments.len());
+    let setup = Setup { stuck_after: Duration::from_secs(10), ..on_threads(plan, &payload) };
     run(&setup, &AtomicBool::new(false))
 }
 

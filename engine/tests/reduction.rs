@@ -1,10 +1,13 @@
 //! Reduce-Scatter and All-Reduce on the executor `threads`: bits of sums, and how far they are from the exact ones.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use common::on_threads;
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Report, Setup, run};
 use zipwire_schedule::plan::{Addition, Chunk, OpKind, Plan};
@@ -67,16 +70,7 @@ fn payload(plan: &Plan) -> Payload {
 
 fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
     let payload = payload(plan);
-    let setup = Setup {
-        plan,
-        payload: &payload,
-        iterations: 0..2,
-        stuck_after: Duration::from_secs(10),
-        cores: 2,
-        pace: None,
-        faults: &[],
-        deadlines: None,
-    };
+    let setup = Setup { stuck_after: Duration::from_secs(10), ..on_threads(plan, &payload) };
     run(&setup, &AtomicBool::new(false))
 }
 

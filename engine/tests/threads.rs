@@ -6,7 +6,7 @@ mod common;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use common::{RANKS, exchange, job, payload, payload_of, tamper};
+use common::{RANKS, exchange, job, on_threads, payload, payload_of, tamper};
 use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
 use zipwire_schedule::plan::{Content, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Protocol, RunFailure, plan};
@@ -19,16 +19,7 @@ fn layer(protocol: Protocol) -> Plan {
 }
 
 fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
-    let setup = Setup {
-        plan,
-        payload,
-        iterations: 0..3,
-        stuck_after,
-        cores: 2,
-        pace: None,
-        faults: &[],
-        deadlines: None,
-    };
+    let setup = Setup { iterations: 0..3, stuck_after, ..on_threads(plan, payload) };
     run(&setup, &AtomicBool::new(false))
 }
 

@@ -7,8 +7,7 @@ use zipwire_schedule::switcher::{
 };
 
 const RAW_BYTES: u64 = 100_000_000;
-const MODEL: LinearModel =
-    LinearModel { alpha_s: 1e-5, beta_s_per_byte: 1e-10, gamma_s_per_byte: 1e-11, coded_s: 2e-5 };
+const MODEL: LinearModel = LinearModel { alpha_s: 1e-5, gamma_s_per_byte: 1e-11, coded_s: 2e-5 };
 const EXCHANGE_S: f64 = 1e-5;
 
 /// What calls really cost: the world that the switcher does not see.
@@ -39,7 +38,7 @@ fn switcher(calls: u32) -> Switcher {
     let segments = (0..calls).map(SegmentId).collect();
     let class = Class { segments, name: "dispatch".to_owned(), raw_bytes: RAW_BYTES as f64 };
     let priors = vec![MODEL.native(1), MODEL.coded(3, 0.8), MODEL.coded(4, 0.8)];
-    let model = ClassModel { class, priors, beta_s_per_byte: MODEL.beta_s_per_byte };
+    let model = ClassModel { class, priors, beta_s_per_byte: 1e-10 };
     Switcher::new(arms, vec![model], calls as usize)
 }
 

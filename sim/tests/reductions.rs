@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use common::setup;
 use zipwire_codec::DType;
+use zipwire_schedule::switcher::{LinearModel, Prior};
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, Form, HostCost, Job, NativeCost, Protocol, Segment, Slot, Topology,
-    Work, ZippedCost, plan,
+    Choice, CodecCost, Durations, Fabric, Form, HostCost, Job, Protocol, Segment, Slot, Topology, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 
@@ -123,25 +123,32 @@ fn the_cost_model_of_a_switcher_is_linear_and_complete() {
     let (ranks, n) = (4, 4.0);
     let share = (n - 1.0) / n;
     // d is what a rank contributes, in FP32. A ring moves (N-1)/N of it, and its sums read twice that.
-    let native =
-        NativeCost { alpha_s: (n - 1.0) * LATENCY_S, beta_s: share * (1.0 / BANDWIDTH + 2.0 / REDUCE) };
-    let zipped = ZippedCost {
-        alpha_s: 2.0 * LATENCY_S + 2.0 * CODEC.launch_s + (n - 1.0) * 8.0 / BANDWIDTH,
-        beta_s: share / BANDWIDTH,
-        gamma_s: share * (1.0 / CODEC.encode_bytes_per_s + 1.0 / CODEC.decode_bytes_per_s) + 1.0 / REDUCE,
-        coded_fraction: 1.0 / RATIO,
-        scale: 0.5,
+    let native = Prior {
+        fixed_s: (n - 1.0) * LATENCY_S,
+        codec_s_per_byte: share * 2.0 / REDUCE,
+        wire_fraction: share,
     };
+    let model = LinearModel {
+        alpha_s: LATENCY_S,
+        gamma_s_per_byte: share * (1.0 / CODEC.encode_bytes_per_s + 1.0 / CODEC.decode_bytes_per_s)
+            + 1.0 / REDUCE,
+        coded_s: 2.0 * CODEC.launch_s + (n - 1.0) * 8.0 / BANDWIDTH,
+    };
+    let zipped = model.coded(2, share / RATIO);
     for shard in [1_000_000_u64, 10_000_000] {
         let contributed = 4.0 * shard as f64;
         let ring = reduce_scatter(ranks, DType::F32, shard);
-        assert_close(seconds(ranks, ring, Protocol::Native, Form::Ring, 0.0), native.seconds(contributed));
+        assert_close(
+            seconds(ranks, ring, Protocol::Native, Form::Ring, 0.0),
+            native.seconds(contributed, 1.0 / BANDWIDTH),
+        );
         let zip = reduce_scatter(ranks, DType::Bf16, shard / 2);
         let got = seconds(ranks, zip, Protocol::SizeFirst, Form::AllToAll, 0.0);
-        assert_close(got, zipped.seconds(contributed));
-        let incomplete = ZippedCost { gamma_s: 0.0, ..zipped };
+        // BF16 has half the bytes.
+        assert_close(got, zipped.seconds(contributed / 2.0, 1.0 / BANDWIDTH));
+        let incomplete = Prior { codec_s_per_byte: 0.0, ..zipped };
         assert!(
-            incomplete.seconds(contributed) < 0.7 * got,
+            incomplete.seconds(contributed / 2.0, 1.0 / BANDWIDTH) < 0.7 * got,
             "as printed, (7) leaves out what codecs take here"
         );
     }

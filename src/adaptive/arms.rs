@@ -89,7 +89,6 @@ impl<'a> Arms<'a> {
             self.experiment.codec_of(self.variant).map_or(0.0, |choice| choice.cost.launch_s);
         let model = LinearModel {
             alpha_s: latency_s + host.launch_s,
-            beta_s_per_byte: raw.network_s / raw.raw_bytes as f64,
             gamma_s_per_byte: load.codec_s / raw.raw_bytes as f64,
             coded_s: codec_launch_s * f64::from(load.codec_ops) + host.sync_s,
         };

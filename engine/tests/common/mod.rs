@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
+use zipwire_engine::threads::{STUCK_AFTER, Setup};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan};
 use zipwire_schedule::{Job, Segment, Slot, Work};
 use zipwire_traces::{Payload, Rows};
@@ -34,6 +35,20 @@ pub(crate) fn job() -> Job {
             Segment::new("expert", compute),
             Segment::new("combine", all_to_all(1, 2)),
         ],
+    }
+}
+
+/// Two unpaced iterations on threads, without faults.
+pub(crate) fn on_threads<'a>(plan: &'a Plan, payload: &'a Payload) -> Setup<'a> {
+    Setup {
+        plan,
+        payload,
+        iterations: 0..2,
+        stuck_after: STUCK_AFTER,
+        cores: 2,
+        pace: None,
+        faults: &[],
+        deadlines: None,
     }
 }
 

@@ -5,13 +5,15 @@
 
 use zipwire_codec::{CHUNK_ALIGN, DType};
 
+use super::dedup::Forward;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, OpKind, Reduce, Region, Transfer};
 use crate::{BufferId, Channel, Order, Rank, Stage, Window};
 
 /// What a collective is made of, one after the other.
 pub(super) enum Phase {
-    Call(Call),
+    /// A call, and what gateways do with each of its parts; nothing if it has no gateways.
+    Call(Call, Vec<Forward>),
     Reduce(Reduce),
 }
 

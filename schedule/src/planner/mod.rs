@@ -174,9 +174,9 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
         .map(|(segment, choice)| {
             let buffers = if segment.channel.is_background() { background } else { main };
             let phases = lay_out(&mut builder, job, choice, segment, &slots, buffers)?;
-            let phase = |(phase, forwards): (Phase, Vec<Forward>)| match phase {
+            let phase = |phase: Phase| match phase {
                 Phase::Reduce(reduce) => Planned::Reduce(reduce),
-                Phase::Call(mut call) => {
+                Phase::Call(mut call, forwards) => {
                     call.channel = segment.channel;
                     let coding = choice.layout().zip(codec).zip(buffers.frames);
                     let parts = coding.map_or_else(Vec::new, |((layout, codec), frames)| {
@@ -264,7 +264,7 @@ fn build(
     }
 }
 
-/// Reserves the slots that a segment uses. What it is made of, if it is a collective, and what gateways do with its parts.
+/// Reserves the slots that a segment uses. What it is made of, if it is a collective.
 fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
@@ -272,7 +272,7 @@ fn lay_out(
     segment: &Segment,
     slots: &[BufferId],
     buffers: OwnBuffers,
-) -> Option<Vec<(Phase, Vec<Forward>)>> {
+) -> Option<Vec<Phase>> {
     let ends =
         |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
     let work = &segment.work;
@@ -301,7 +301,7 @@ fn lay_out(
                 let shape = (*dtype, segment.channel);
                 let (call, forwards) =
                     dedup::call(builder, choice, shape, (tokens, bytes, ranks_per_node), ends, buffers);
-                return Some(vec![(Phase::Call(call), forwards)]);
+                return Some(vec![Phase::Call(call, forwards)]);
             }
             all_to_all::call(builder, choice, *dtype, bytes, ends)
         }
@@ -314,19 +314,14 @@ fn lay_out(
         }
         Work::ReduceScatter { dtype, input, output, .. } => {
             let operands = operands(*dtype, ends(input, output));
-            return Some(straight(reduction::reduce_scatter(builder, choice, &operands)));
+            return Some(reduction::reduce_scatter(builder, choice, &operands));
         }
         Work::AllReduce { dtype, input, output, .. } => {
             let operands = operands(*dtype, ends(input, output));
-            return Some(straight(reduction::all_reduce(builder, choice, &operands)));
+            return Some(reduction::all_reduce(builder, choice, &operands));
         }
     };
-    Some(straight(vec![Phase::Call(call)]))
-}
-
-/// Phases without gateways.
-fn straight(phases: Vec<Phase>) -> Vec<(Phase, Vec<Forward>)> {
-    phases.into_iter().map(|phase| (phase, Vec::new())).collect()
+    Some(vec![Phase::Call(call, Vec::new())])
 }
 
 /// The slots that a compute phase must claim to be one that no collective of the main channel overlaps: all but those that

@@ -51,7 +51,7 @@ pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands
     for Piece { chunk, .. } in &mut gather.pieces {
         *chunk = chunk.with_sum(operands.total(chunk.origin, *dtype));
     }
-    phases.push(Phase::Call(gather));
+    phases.push(Phase::Call(gather, Vec::new()));
     phases
 }
 
@@ -141,7 +141,7 @@ impl<'a> Scatter<'a> {
                 chunk: Chunk::between(previous, shard).with_sum(partial(step)),
                 values: self.reserve(len),
             };
-            phases.push(Phase::Call(self.hand_on((next, sum), (previous, received))));
+            phases.push(Phase::Call(self.hand_on((next, sum), (previous, received)), Vec::new()));
             let is_last = step + 1 == rank_count;
             let (dtype, values) =
                 if is_last { (self.sum_dtype, self.output) } else { (DType::F32, received.values) };
@@ -206,7 +206,7 @@ impl<'a> Scatter<'a> {
         };
         let chunk = Chunk::between(rank, rank).with_sum(self.operands.total(rank, self.sum_dtype));
         let sum = reduce(vec![Addition { terms, chunk, values: self.output }]);
-        [Phase::Call(call)].into_iter().chain(sum).collect()
+        [Phase::Call(call, Vec::new())].into_iter().chain(sum).collect()
     }
 
     /// Within the node what is contributed to all shards of a place goes to the rank of that place; between nodes its sums go to
@@ -234,7 +234,7 @@ impl<'a> Scatter<'a> {
                 receives.push((peer, term));
             }
         }
-        let mut phases = vec![Phase::Call(straight(self.operands.dtype, &sends, &receives))];
+        let mut phases = vec![Phase::Call(straight(self.operands.dtype, &sends, &receives), Vec::new())];
 
         let of_node = |node| Sum::run(at(node, 0), size, rank_count, DType::F32);
         let additions: Vec<Addition> = shards
@@ -264,7 +264,7 @@ impl<'a> Scatter<'a> {
             terms[previous as usize] = term;
             receives.push((peer, term));
         }
-        phases.push(Phase::Call(straight(DType::F32, &sends, &receives)));
+        phases.push(Phase::Call(straight(DType::F32, &sends, &receives), Vec::new()));
         let chunk = Chunk::between(rank, rank).with_sum(self.operands.total(rank, self.sum_dtype));
         phases.extend(reduce(vec![Addition { terms, chunk, values: self.output }]));
         phases
