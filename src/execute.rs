@@ -1,6 +1,7 @@
 //! Runs one variant of an experiment on one executor.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use zipwire_engine::{EngineError, threads};
@@ -12,7 +13,7 @@ use zipwire_schedule::{
     RunFailure, TransferOrder,
 };
 use zipwire_sim::{SimError, SizeCache, SizeError, SizeTable};
-use zipwire_traces::{SwitcherSummary, Timeline};
+use zipwire_traces::{Payload, SwitcherSummary, Timeline};
 
 use crate::adaptive::Arms;
 use crate::footprint::Footprint;
@@ -146,7 +147,7 @@ pub enum ExecuteError {
     Drift(Executor),
     /// A switcher where none can be.
     #[error(
-        "variant `{0}` is adaptive: it runs on `sim`, and not with faults\n\
+        "variant `{0}` is adaptive: it runs on `sim` and `threads`, and not with faults\n\
          help: choose other variants with `--variant`; those that are its arms run everywhere"
     )]
     Adaptive(String),
@@ -199,6 +200,16 @@ pub(crate) struct Trouble<'a> {
 
 impl Trouble<'_> {
     pub(crate) const NONE: Self = Self { faults: &[], deadlines: None };
+}
+
+/// A run on threads.
+pub(crate) struct Real<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) payload: &'a Payload,
+    pub(crate) iterations: Range<u32>,
+    /// The cluster that it stands for; without one, links are as fast as memory.
+    pub(crate) pace: Option<&'a threads::Pace>,
+    pub(crate) trouble: Trouble<'a>,
 }
 
 /// An experiment that is ready to run: one valid plan per variant.
@@ -319,7 +330,9 @@ impl<'a> Prepared<'a> {
         if executor.is_real() && !self.experiment.drifts.is_empty() {
             return Err(ExecuteError::Drift(executor));
         }
-        if variant.is_adaptive() && (executor.is_real() || !self.experiment.faults.is_empty()) {
+        let can_adapt =
+            matches!(executor, Executor::Sim | Executor::Threads) && self.experiment.faults.is_empty();
+        if variant.is_adaptive() && !can_adapt {
             return Err(ExecuteError::Adaptive(variant.name.clone()));
         }
         if executor == Executor::Sim {
@@ -360,6 +373,11 @@ impl<'a> Prepared<'a> {
                 Ok(Outcome { timeline, verified: None, is_timed: true, switcher: None })
             }
             Executor::Sim => self.simulate_faults(index, cancel),
+            Executor::Threads if self.experiment.variants[index].is_adaptive() => {
+                let (report, switcher) = self.measure_adaptive(index, None, cancel)?;
+                let timeline = report.timeline;
+                Ok(Outcome { timeline, verified: Some(true), is_timed: false, switcher: Some(switcher) })
+            }
             Executor::Threads if self.experiment.faults.is_empty() => {
                 let report = self.measure(index, self.experiment.iterations, None, Trouble::NONE, cancel)?;
                 Ok(Outcome {
@@ -381,8 +399,7 @@ impl<'a> Prepared<'a> {
         (Simulator { experiment, sizes, cache: &shared.sizes, cancel }, planned)
     }
 
-    /// Runs a variant on threads, paced or as fast as memory. What it returns is verified: as many bytes were compared as
-    /// the plan moves.
+    /// Runs a variant that is not adaptive on threads, paced or as fast as memory.
     pub(crate) fn measure(
         &self,
         index: usize,
@@ -391,22 +408,35 @@ impl<'a> Prepared<'a> {
         trouble: Trouble<'_>,
         cancel: &Cancel,
     ) -> Result<threads::Report, ExecuteError> {
-        let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
-        let (plan, payload) = (&self.planned[index].plan, experiment.payload.as_ref());
+        let variant = &self.experiment.variants[index];
+        let payload = self.experiment.payload.as_ref();
+        let payload =
+            payload.ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?;
+        let plan = &self.planned[index].plan;
+        self.run_on_threads(index, &Real { plan, payload, iterations: 0..iterations, pace, trouble }, cancel)
+    }
+
+    /// Runs a plan of a variant on threads. What it returns is verified: as many bytes were compared as the plan moves.
+    pub(crate) fn run_on_threads(
+        &self,
+        index: usize,
+        real: &Real<'_>,
+        cancel: &Cancel,
+    ) -> Result<threads::Report, ExecuteError> {
+        let iterations = real.iterations.len() as u64;
         let setup = threads::Setup {
-            plan,
-            payload: payload
-                .ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?,
-            iterations: 0..iterations,
+            plan: real.plan,
+            payload: real.payload,
+            iterations: real.iterations.clone(),
             stuck_after: threads::STUCK_AFTER,
             cores: cores(),
-            pace,
-            faults: trouble.faults,
-            deadlines: trouble.deadlines,
+            pace: real.pace,
+            faults: real.trouble.faults,
+            deadlines: real.trouble.deadlines,
         };
         let run = threads::run(&setup, cancel.flag());
         let report = run.map_err(|failure| self.failed(index, Executor::Threads, failure))?;
-        self.check_verified(index, iterations, report.bytes_verified)?;
+        self.check_verified(index, real.plan, iterations, report.bytes_verified)?;
         Ok(report)
     }
 
@@ -422,11 +452,11 @@ impl<'a> Prepared<'a> {
     pub(crate) fn check_verified(
         &self,
         index: usize,
-        iterations: u32,
+        plan: &Plan,
+        iterations: u64,
         bytes: u64,
     ) -> Result<(), ExecuteError> {
-        let plan = &self.planned[index].plan;
-        if bytes == (plan.bytes_raw() + plan.bytes_reduced()) * u64::from(iterations) {
+        if bytes == (plan.bytes_raw() + plan.bytes_reduced()) * iterations {
             return Ok(());
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
