@@ -10,7 +10,7 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::OpKind;
 use zipwire_schedule::{
     Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Protocol, Readiness,
-    RunFailure, TransferOrder,
+    RunFailure, TransferOrder, TransferStart,
 };
 use zipwire_sim::{SimError, SizeCache, SizeError, SizeTable};
 use zipwire_traces::{Payload, SwitcherSummary, Timeline};
@@ -118,6 +118,13 @@ pub enum ExecuteError {
         .0.name(), NetworkModel::MaxMin.name(), NetworkModel::MaxMin.name(), .0.name()
     )]
     Model(NetworkModel),
+    /// A real run in which transfers are to wait for ranks that they do not concern.
+    #[error(
+        "`cluster.start` is `barrier`, and on `{0}` each transfer starts when its two ranks are there\n\
+         help: run it on `sim`; `zipwire validate` takes it as \
+         `--real-set cluster.start=rendezvous`, and then shows how wrong it is"
+    )]
+    Start(Executor),
     /// Nothing to be slowed down.
     #[error(
         "variant `{0}` takes no time in the simulation: there is nothing to hold a measurement against\n\
@@ -309,6 +316,15 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// What is missing.
     pub fn check(&self, executor: Executor) -> Result<(), ExecuteError> {
+        self.check_plans(executor)?;
+        check_start(self.experiment, executor)
+    }
+
+    /// The same without a look at the cluster's `start`, for real runs that have another.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check_plans(&self, executor: Executor) -> Result<(), ExecuteError> {
         (0..self.planned.len()).try_for_each(|index| self.check_variant(index, executor))
     }
 
@@ -361,6 +377,7 @@ impl<'a> Prepared<'a> {
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
         self.check_variant(index, executor)?;
+        check_start(self.experiment, executor)?;
         let name = &self.experiment.variants[index].name;
         let _span = tracing::info_span!("variant", %name, %executor).entered();
         match executor {
@@ -495,6 +512,14 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
         .flatten()
         .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.static_section.len));
     (fixed > 0).then(|| raw as f64 / fixed as f64)
+}
+
+/// Ranks of a real run that have a transfer between them wait for nobody else.
+pub(crate) fn check_start(experiment: &Experiment, executor: Executor) -> Result<(), ExecuteError> {
+    match experiment.start {
+        TransferStart::Barrier if executor.is_real() => Err(ExecuteError::Start(executor)),
+        TransferStart::Barrier | TransferStart::Rendezvous => Ok(()),
+    }
 }
 
 /// Whether frames of a plan can have the ratios that are stated for a variant.

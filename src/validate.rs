@@ -6,7 +6,7 @@ use zipwire_schedule::{Lane, NetworkModel, Plan};
 use zipwire_traces::{Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
-use crate::execute::{Real, Trouble, cores};
+use crate::execute::{Real, Trouble, check_start, cores};
 use crate::real_run;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
@@ -101,9 +101,10 @@ pub fn validate(
 ) -> Result<Validation, ExecuteError> {
     let ValidationSetup { experiment, real, dilation } = *setup;
     check_model(real)?;
+    check_start(real, Executor::Threads)?;
     real_run::check(prepared, experiment, real, cancel)?;
-    prepared.check(Executor::Sim)?;
-    prepared.check(Executor::Threads)?;
+    prepared.check_plans(Executor::Sim)?;
+    prepared.check_plans(Executor::Threads)?;
     let mut simulated = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in experiment.variants.iter().enumerate() {
