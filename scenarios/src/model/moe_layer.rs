@@ -1,6 +1,7 @@
 //! The sizes of one mixture-of-experts layer.
 
 use super::presets::{find, names as presets};
+use super::read::Sizes;
 use super::{EXPERT_LIMIT, HIDDEN_LIMIT, TOKEN_LIMIT, VALUE_BYTES};
 use crate::error::Result;
 use crate::problem::Problem;
@@ -31,24 +32,13 @@ impl Layer {
         }
         let table = field.table(KEYS)?;
         let preset = table.get("preset").map(|field| preset(&field)).transpose()?;
-        let integer = |key, example: &str, default: Option<u64>, limit| match (table.get(key), default) {
-            (None, Some(default)) => Ok(default),
-            _ => table.need(key, example)?.integer(1..=limit),
-        };
-        let small = |key, example, default: Option<u32>, limit: u32| {
-            let value = integer(key, example, default.map(u64::from), u64::from(limit))?;
-            Ok(u32::try_from(value).expect("the limit fits"))
-        };
+        let sizes = Sizes { table: &table };
+        let tokens_per_rank = preset.map(|model| model.tokens_per_rank);
         let model = Self {
-            experts: small("experts", "16", preset.map(|model| model.experts), EXPERT_LIMIT)?,
-            top_k: small("top_k", "2", preset.map(|model| model.top_k), EXPERT_LIMIT)?,
-            hidden: small("hidden", "4096", preset.map(|model| model.hidden), HIDDEN_LIMIT)?,
-            tokens_per_rank: integer(
-                "tokens_per_rank",
-                "1024",
-                preset.map(|model| model.tokens_per_rank),
-                TOKEN_LIMIT,
-            )?,
+            experts: sizes.get("experts", "16", preset.map(|model| model.experts), 1..=EXPERT_LIMIT)?,
+            top_k: sizes.get("top_k", "2", preset.map(|model| model.top_k), 1..=EXPERT_LIMIT)?,
+            hidden: sizes.get("hidden", "4096", preset.map(|model| model.hidden), 1..=HIDDEN_LIMIT)?,
+            tokens_per_rank: sizes.get("tokens_per_rank", "1024", tokens_per_rank, 1..=TOKEN_LIMIT)?,
         };
         model.check(field, &table)?;
         Ok(model)

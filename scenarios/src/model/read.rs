@@ -1,5 +1,7 @@
 //! The reader of a whole model: a preset's name, or a table with sizes.
 
+use std::ops::RangeInclusive;
+
 use super::presets::{find, names as presets};
 use super::{Architecture, Attention, EXPERT_LIMIT, Experts, HIDDEN_LIMIT};
 use crate::error::Result;
@@ -135,22 +137,40 @@ fn preset(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
     Ok(find(name).expect("the names are those of presets").clone())
 }
 
-struct Sizes<'a> {
-    table: &'a Reader<'a>,
+/// A whole number of a width.
+pub(super) trait Size: Sized {
+    fn read(field: &Field<'_>, range: RangeInclusive<Self>) -> Result<Self>;
+}
+
+impl Size for u32 {
+    fn read(field: &Field<'_>, range: RangeInclusive<Self>) -> Result<Self> {
+        field.integer_u32(range)
+    }
+}
+
+impl Size for u64 {
+    fn read(field: &Field<'_>, range: RangeInclusive<Self>) -> Result<Self> {
+        field.integer(range)
+    }
+}
+
+/// Reads sizes that have defaults where a preset is named.
+pub(super) struct Sizes<'a> {
+    pub(super) table: &'a Reader<'a>,
 }
 
 impl Sizes<'_> {
     /// A size, or what it is by default.
-    fn get(
+    pub(super) fn get<N: Size>(
         &self,
         key: &'static str,
         example: &str,
-        default: Option<u32>,
-        range: std::ops::RangeInclusive<u32>,
-    ) -> Result<u32> {
+        default: Option<N>,
+        range: RangeInclusive<N>,
+    ) -> Result<N> {
         match (self.table.get(key), default) {
             (None, Some(default)) => Ok(default),
-            _ => self.table.need(key, example)?.integer_u32(range),
+            _ => N::read(&self.table.need(key, example)?, range),
         }
     }
 
