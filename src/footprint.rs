@@ -109,7 +109,7 @@ impl Count<'_> {
             Protocol::SizeFirst | Protocol::InBand => (2, 2),
             // Nothing overflows if the prediction holds, and nothing can if slots have room for the longest frame.
             Protocol::Speculative => (1, 1),
-            Protocol::StaticFirst | Protocol::OverlapSizes => (3, 3),
+            Protocol::StaticFirst | Protocol::OverlapSizes | Protocol::SplitSend => (3, 3),
         };
         self.transfers += parts * stages;
         self.moving += parts * moving;

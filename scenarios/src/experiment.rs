@@ -314,6 +314,17 @@ fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &W
             .at(header.clone())
             .with(user.protocol.clone(), "used here"));
     }
+    let protocol = user.variant.protocol;
+    if protocol.sends_rests_apart() {
+        let codec = choice.spec.codec();
+        let has_rests = |dtype: &DType| zipwire_codec::rests_len(codec.as_ref(), *dtype, 1).is_some();
+        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_rests), workload.dtypes.first()) {
+            let (protocol, codec) = (protocol.name(), choice.spec.to_string());
+            return Err(Problem::NoRests { protocol, codec, dtype: dtype.name() }
+                .at(user.protocol.clone())
+                .with(header.clone(), "the codec"));
+        }
+    }
     if workload.rows.is_none() && choice.ratio.is_none() {
         // A payload is possible only if all values are BF16: name those that are not.
         let other = workload.dtypes.iter().find(|dtype| **dtype != DType::Bf16);

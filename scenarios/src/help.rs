@@ -85,6 +85,10 @@ impl Problem {
                 let speed = "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }";
                 Some(format!("add a table `[codec]` with `id = \"window7\"` and `speed = {speed}`"))
             }
+            Self::NoRests { .. } => Some(
+                "the codecs `window7`, `tiered` and `codebook16` have one of BF16 values; `in-band` takes any codec and type"
+                    .to_owned(),
+            ),
             // Payloads are BF16: other values have only the ratio.
             Self::NoPayload { dtype, .. } if *dtype != DType::Bf16.name() => {
                 Some("state the ratio here, `ratio = 1.3`".to_owned())

@@ -391,6 +391,18 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
+    /// A protocol that sends ahead what its codec does not have.
+    #[error(
+        "protocol `{protocol}` sends ahead what a codec leaves as it is, and frames of `{codec}` have no such part of {dtype} values"
+    )]
+    NoRests {
+        /// The protocol.
+        protocol: &'static str,
+        /// The codec.
+        codec: String,
+        /// Type of the workload's values.
+        dtype: &'static str,
+    },
     /// Arms with different codecs.
     #[error("the arms of variant `{name}` have different codecs")]
     ArmCodecs {
