@@ -32,6 +32,9 @@ pub(crate) fn slot(experiment: &Experiment, variant: &Variant, segment: usize) -
 /// Bytes of the frame of all rows that a payload is drawn from, over those of the rows; 1 if the codec refuses them.
 fn coded_fraction(spec: &Spec, layout: Layout, dtype: DType, rows: &[u8]) -> f64 {
     let codec = spec.codec();
+    if !codec.supports(dtype) {
+        return 1.0;
+    }
     let rows = &rows[..rows.len() / dtype.width() * dtype.width()];
     let count = rows.len() / dtype.width();
     let static_len = codec.static_len(layout, dtype, count);

@@ -19,9 +19,12 @@ pub(crate) struct Pieces {
     pub(crate) static_body: fn(usize) -> usize,
     /// Where its rests begin, a byte each and one behind the other, if it is coded.
     pub(crate) rest_at: fn(usize) -> usize,
-    /// What the pieces have in the dynamic section, by front matter, dynamic section and number of values.
-    pub(crate) tails: fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>,
+    /// What the pieces have in the dynamic section.
+    pub(crate) tails: FindTails,
 }
+
+/// By front matter, dynamic section and number of values.
+pub(crate) type FindTails = fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>;
 
 /// What the pieces of a frame have in its dynamic section.
 pub(crate) struct Tails {

@@ -1,5 +1,7 @@
 //! Frames without their rests: with these they are what whole frames are, and as long.
 
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
@@ -45,7 +47,7 @@ fn contents(count: usize) -> Vec<Vec<u8>> {
     let mut rng = ChaCha8Rng::seed_from_u64(count as u64);
     let mut coded = || -> Vec<u8> {
         (0..count)
-            .flat_map(|i| (0x3c00 + (i as u16 % 3 << 7) + rng.random_range(0..0x180)).to_le_bytes())
+            .flat_map(|i| (0x3c00 + ((i as u16 % 3) << 7) + rng.random_range(0..0x180)).to_le_bytes())
             .collect()
     };
     let coded = coded();

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Slack, TokenMap, Topology};
+use zipwire_schedule::{
+    Durations, Fault, HostCost, Job, NetworkModel, Segment, Slack, TokenMap, Topology, Work,
+};
 use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
@@ -131,6 +133,7 @@ pub(crate) struct Resolved {
     experiment: Experiment,
     rows: Option<Rowset>,
     tensors: Vec<Option<usize>>,
+    fp8_values: Option<usize>,
 }
 
 /// Resolves a tree without a sweep.
@@ -191,16 +194,22 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         drifts: drifts.unwrap_or_default(),
         points_left_out: 0,
     };
-    Ok(Resolved { experiment, rows: workload.rows, tensors: workload.tensors })
+    let Workload { rows, tensors, fp8_values, .. } = workload;
+    Ok(Resolved { experiment, rows, tensors, fp8_values })
 }
 
 impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
-        let Self { mut experiment, rows, tensors } = self;
+        let Self { mut experiment, rows, tensors, fp8_values } = self;
+        let carries_fp8 =
+            |segment: &Segment| matches!(segment.work, Work::AllToAll { dtype: DType::F8E4M3, .. });
+        let segments = experiment.job.segments.iter();
+        let fp8_values: Vec<Option<usize>> =
+            segments.map(|segment| fp8_values.filter(|_| carries_fp8(segment))).collect();
         let (seed, is_coded) = (experiment.seed, Variant::is_coded);
         experiment.payload = match rows {
-            Some(rows) => Some(rows.into_payload(&tensors, seed, files)),
+            Some(rows) => Some(rows.into_payload(&tensors, &fp8_values, seed, files)),
             None if experiment.variants.iter().any(is_coded) => None,
             None => Some(payload::noise(tensors.len(), seed, files)),
         };

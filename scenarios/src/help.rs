@@ -98,6 +98,9 @@ impl Problem {
                  `ratio = 1.3`"
                     .to_owned(),
             ),
+            Self::PartialBlock { block, .. } => {
+                Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
+            }
             Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoForms { path } => Some(format!("leave `{path}` out")),

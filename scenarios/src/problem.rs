@@ -417,6 +417,14 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
+    /// A token that is no whole number of blocks with a scale each.
+    #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
+    PartialBlock {
+        /// Values of a token.
+        hidden: u32,
+        /// Values of a block.
+        block: usize,
+    },
     /// A payload for values of another type.
     #[error("a payload holds BF16 values, and the workload sends {dtype}")]
     PayloadType {

@@ -7,7 +7,6 @@ use rand::Rng;
 use zipwire_schedule::TokenMap;
 use zipwire_traces::stream;
 
-use crate::model::Layer;
 use crate::placement::Hosts;
 
 /// Places that are tried for a copy before its token keeps two for the same expert.
@@ -18,12 +17,18 @@ const TRIES: u32 = 256;
 /// expert than there are tokens, some token has two.
 ///
 /// The copies for an expert that is on several ranks go to these in turn, to each as many as it gets ([`Hosts::split`]), in the
-/// order of the tokens. `layer` tells the dispatches of a job apart.
-pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Layer, layer: u64, seed: u64) -> TokenMap {
+/// order of the tokens. Each token has `top_k` copies of `row_bytes` bytes; `layer` tells the dispatches of a job apart.
+pub(crate) fn assign(
+    counts: &Array2<u64>,
+    hosts: &Hosts,
+    (top_k, row_bytes): (u32, u64),
+    layer: u64,
+    seed: u64,
+) -> TokenMap {
     let mut destinations = Vec::new();
     for (src, counts) in counts.rows().into_iter().enumerate() {
         let mut rng = stream(seed, "tokens", [layer, src as u64, 0]);
-        let experts = experts(&counts, model.top_k as usize, &mut rng);
+        let experts = experts(&counts, top_k as usize, &mut rng);
         let split = |(expert, &count): (usize, &u64)| {
             let parts = hosts.split(src, expert, count);
             parts.flat_map(|(rank, count)| std::iter::repeat_n(rank, copies(count))).collect::<VecDeque<_>>()
@@ -33,7 +38,7 @@ pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Layer, layer: 
         destinations.extend(experts.into_iter().map(place));
     }
     let ranks = u32::try_from(counts.nrows()).expect("ranks are counted in 32 bits");
-    TokenMap::new(ranks, model.top_k, model.token_bytes(), destinations)
+    TokenMap::new(ranks, top_k, row_bytes, destinations)
 }
 
 fn copies(count: u64) -> usize {
@@ -86,10 +91,6 @@ mod tests {
     use super::*;
     use crate::placement::Placement;
 
-    fn model(experts: u32, top_k: u32, tokens_per_rank: u64) -> Layer {
-        Layer { experts, top_k, hidden: 8, tokens_per_rank }
-    }
-
     /// Tokens that hold an expert more than once.
     fn with_duplicates(experts: &[u32], top_k: usize) -> usize {
         let is_mixed = |token: &&[u32]| token.iter().collect::<HashSet<_>>().len() < top_k;
@@ -134,18 +135,18 @@ mod tests {
 
     #[test]
     fn the_map_has_the_bytes_of_the_counts() {
-        let (ranks, model) = (4, model(10, 3, 40));
+        let (ranks, shape) = (4, (3, 16));
         let mut rng = stream(3, "test", [0; 3]);
         let rows: Vec<u64> = (0..ranks).flat_map(|_| random_counts(10, 120, 36, &mut rng)).collect();
         let counts = Array2::from_shape_vec((4, 10), rows).unwrap();
         let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
         for (placement, replicas) in [(Placement::Contiguous, 0), (Placement::Balanced, 7)] {
             let hosts = Hosts::new(&loads, ranks, placement, replicas);
-            let map = assign(&counts, &hosts, &model, 0, 9);
-            assert_eq!(map.bytes(), hosts.between_ranks(&counts).mapv(|count| count * model.token_bytes()));
-            assert_eq!(map, assign(&counts, &hosts, &model, 0, 9));
-            assert_ne!(map, assign(&counts, &hosts, &model, 1, 9), "layers differ");
-            assert_ne!(map, assign(&counts, &hosts, &model, 0, 8), "seeds differ");
+            let map = assign(&counts, &hosts, shape, 0, 9);
+            assert_eq!(map.bytes(), hosts.between_ranks(&counts).mapv(|count| count * 16));
+            assert_eq!(map, assign(&counts, &hosts, shape, 0, 9));
+            assert_ne!(map, assign(&counts, &hosts, shape, 1, 9), "layers differ");
+            assert_ne!(map, assign(&counts, &hosts, shape, 0, 8), "seeds differ");
         }
     }
 
@@ -159,12 +160,12 @@ mod tests {
     fn tokens_reach_as_many_nodes_as_experts_drawn_without_replacement() {
         for (experts, top_k, nodes) in [(64, 8, 8), (128, 8, 8), (16, 4, 2), (8, 4, 4)] {
             let (tokens, ranks) = (4096, 2 * nodes);
-            let model = model(experts, top_k, tokens);
+            let shape = (top_k, 16);
             let each = tokens * u64::from(top_k) / u64::from(experts);
             let counts = Array2::from_elem((ranks as usize, experts as usize), each);
             let loads = vec![each; experts as usize];
             let hosts = Hosts::new(&loads, ranks, Placement::Contiguous, 0);
-            let map = assign(&counts, &hosts, &model, 0, 4);
+            let map = assign(&counts, &hosts, shape, 0, 4);
             let reached: u64 = (0..nodes).map(|node| map.distinct(Rank(0), &(2 * node..2 * node + 2))).sum();
             let mean = reached as f64 / tokens as f64;
             let miss = choose(experts - experts / nodes, top_k) / choose(experts, top_k);

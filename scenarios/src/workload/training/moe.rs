@@ -14,6 +14,7 @@ use super::builder::{Builder, Time, Uses, check, check_call};
 use super::gradients::{Sums, Unit, When, dtype_key, read_dtype, read_when, when_key};
 use super::settings::{Phase, Settings};
 use crate::compute::Pass;
+use crate::dispatch::{DISPATCH_DTYPE, DispatchRow};
 use crate::error::Result;
 use crate::experts::Experts;
 use crate::model::{self, VALUE_BYTES};
@@ -32,6 +33,7 @@ const KEYS: &[&str] = &[
     "experts",
     "gradients",
     "gradient_dtype",
+    DISPATCH_DTYPE,
     "skew",
     "payload",
 ];
@@ -56,6 +58,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         table.refuse("gradient_dtype", "no gradient travels")?;
     }
     let dtype = read_dtype(&table)?;
+    let row = DispatchRow::read(&table, settings.model.hidden)?;
     let ranks = context.ranks;
     let experts = table
         .get("experts")
@@ -70,7 +73,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         .map(|field| Rowset::read(&field, PAYLOAD_KEYS, tensors, &[DType::Bf16], context.files))
         .transpose()?;
 
-    let mut iteration = Iteration::new(&settings, (when, dtype), Builder::new(context, &settings));
+    let mut iteration = Iteration::new(&settings, row, (when, dtype), Builder::new(context, &settings));
     for (micro_batch, tokens) in (0..).zip(&tokens) {
         iteration.micro_batch(micro_batch, tokens);
     }
@@ -85,6 +88,7 @@ pub(super) fn schema() -> Schema {
         optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
         when_key(&When::ALL),
         dtype_key(),
+        DispatchRow::key(),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
     ];
     table(KEYS, Settings::keys(Kind::MoeTraining).into_iter().chain(own))
@@ -136,6 +140,7 @@ fn token_bytes(settings: &Settings) -> u64 {
 /// The segments so far, and the slots that they use.
 struct Iteration<'a> {
     settings: &'a Settings,
+    row: DispatchRow,
     builder: Builder<'a>,
     sums: Option<Sums>,
     /// What a layer sends to the experts, and gets back backward.
@@ -147,10 +152,15 @@ struct Iteration<'a> {
 }
 
 impl<'a> Iteration<'a> {
-    fn new(settings: &'a Settings, (when, dtype): (When, DType), mut builder: Builder<'a>) -> Self {
+    fn new(
+        settings: &'a Settings,
+        row: DispatchRow,
+        (when, dtype): (When, DType),
+        mut builder: Builder<'a>,
+    ) -> Self {
         let [tokens, expert, combined] = ["tokens", "expert", "combined"].map(|name| builder.slot(name));
         let sums = Sums::new(&mut builder, when, dtype, GRADIENTS);
-        Self { settings, builder, sums, tokens, expert, combined }
+        Self { settings, row, builder, sums, tokens, expert, combined }
     }
 
     /// Forward and backward pass of one micro-batch; `tokens` are those of the layers with experts.
@@ -172,9 +182,11 @@ impl<'a> Iteration<'a> {
         let phases = self.settings.dense_phases(layer, Pass::Forward);
         self.stretch(name, &phases, self.combined, &[]);
         if let Some(tokens) = tokens {
-            self.all_to_all(format!("{name} dispatch"), tokens.clone(), [self.tokens, self.expert], DISPATCH);
+            let dispatched = (self.row.dtype, tokens * self.row.bytes());
+            self.all_to_all(format!("{name} dispatch"), dispatched, [self.tokens, self.expert], DISPATCH);
             self.experts(name, layer, tokens, Pass::Forward);
-            self.all_to_all(format!("{name} combine"), back(tokens), [self.expert, self.combined], COMBINE);
+            let combined = (DType::Bf16, back(tokens) * token_bytes(self.settings));
+            self.all_to_all(format!("{name} combine"), combined, [self.expert, self.combined], COMBINE);
         }
     }
 
@@ -193,9 +205,12 @@ impl<'a> Iteration<'a> {
         let (model, name) = (&self.settings.model, format!("{prefix}L{layer}"));
         if let Some(tokens) = tokens {
             let call = |what| format!("{name} {what} backward");
-            self.all_to_all(call("combine"), tokens.clone(), [self.combined, self.expert], COMBINE);
+            let bytes = token_bytes(self.settings);
+            let combined = (DType::Bf16, tokens * bytes);
+            self.all_to_all(call("combine"), combined, [self.combined, self.expert], COMBINE);
             self.experts(&name, layer, tokens, Pass::Backward);
-            self.all_to_all(call("dispatch"), back(tokens), [self.expert, self.tokens], DISPATCH);
+            let dispatched = (DType::Bf16, back(tokens) * bytes);
+            self.all_to_all(call("dispatch"), dispatched, [self.expert, self.tokens], DISPATCH);
         }
         let mut gradients = vec![(format!("{name} gradients"), model.layer_parameters(layer).dense())];
         if layer == 0 {
@@ -250,9 +265,15 @@ impl<'a> Iteration<'a> {
         [self.tokens, self.expert, self.combined]
     }
 
-    fn all_to_all(&mut self, name: String, tokens: Array2<u64>, [input, output]: [Slot; 2], tensor: usize) {
-        let bytes = tokens * token_bytes(self.settings);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
+    /// A call with the bytes between all ranks, and the type of the values.
+    fn all_to_all(
+        &mut self,
+        name: String,
+        (dtype, bytes): (DType, Array2<u64>),
+        [input, output]: [Slot; 2],
+        tensor: usize,
+    ) {
+        let work = Work::AllToAll { dtype, bytes, tokens: None, input, output };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
@@ -273,11 +294,12 @@ impl<'a> Iteration<'a> {
     }
 
     fn finish(self, field: &Field<'_>, dtypes: Vec<DType>, rows: Option<Rowset>) -> Result<Workload> {
-        let Self { mut builder, sums, .. } = self;
+        let Self { mut builder, row, sums, .. } = self;
         if let Some(sums) = sums {
             sums.finish(&mut builder);
         }
-        builder.finish(Kind::MoeTraining.name(), field, dtypes, rows)
+        let workload = builder.finish(Kind::MoeTraining.name(), field, dtypes, rows)?;
+        Ok(Workload { fp8_values: row.fp8_values(), ..workload })
     }
 }
 
