@@ -52,7 +52,8 @@ fn widened(rows: &[u8]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-fn dtype(work: &Work) -> Option<DType> {
+/// Type of the values that a call carries; none of other segments, and of explicit flows.
+pub(crate) fn dtype(work: &Work) -> Option<DType> {
     match *work {
         Work::AllToAll { dtype, .. }
         | Work::AllGather { dtype, .. }
