@@ -503,6 +503,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     let blocks = ops.filter_map(|op| match &op.kind {
         OpKind::Encode(batch) => Some(&batch.blocks),
         OpKind::Compute(_)
+        | OpKind::Split(_)
         | OpKind::Decode(_)
         | OpKind::Exchange(_)
         | OpKind::Reduce(_)
@@ -510,7 +511,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
     });
     let (raw, fixed) = blocks
         .flatten()
-        .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.static_section.len));
+        .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.known_len()));
     (fixed > 0).then(|| raw as f64 / fixed as f64)
 }
 

@@ -5,6 +5,7 @@ use zipwire_schedule::plan::{Block, Transfer};
 use zipwire_schedule::{Form, Protocol, Rank, TokenMap, Work, part_count};
 
 use crate::memory::SPAN_BYTES;
+use crate::slots;
 
 /// What a variant takes. What else there is depends on the number of ranks only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,11 @@ impl Footprint {
                 timeline: most.timeline.max(of.timeline),
             });
         }
-        let mut count = Count { variant, transfers: 0, moving: 0, blocks: 0 };
+        let mut count = Count { variant, is_supported: true, transfers: 0, moving: 0, blocks: 0 };
+        let codec = experiment.codec_of(variant).map(|choice| choice.spec.codec());
         for segment in &experiment.job.segments {
+            let dtype = slots::dtype(&segment.work);
+            count.is_supported = codec.as_ref().zip(dtype).is_none_or(|(codec, dtype)| codec.supports(dtype));
             count.add(&segment.work, experiment.job.rank_count);
         }
         let Count { transfers, moving, blocks, .. } = count;
@@ -40,6 +44,8 @@ impl Footprint {
 /// What the calls of an iteration are made of.
 struct Count<'a> {
     variant: &'a Variant,
+    /// Whether the codec knows the type of the call that is counted.
+    is_supported: bool,
     /// Transfers of the plan, each of which has two ends.
     transfers: u64,
     /// Those that surely move something.
@@ -90,7 +96,9 @@ impl Count<'_> {
     }
 
     fn is_coded(&self, rank: Rank, peer: Option<Rank>, len: u64) -> bool {
-        self.variant.protocol.is_coded() && self.variant.selection.includes(rank, peer, len)
+        self.variant.protocol.is_coded()
+            && self.is_supported
+            && self.variant.selection.includes(rank, peer, len)
     }
 
     /// So many pieces of `len` bytes.
@@ -106,7 +114,8 @@ impl Count<'_> {
         let parts = pieces * part_count(len, self.variant.chunks);
         let (stages, moving) = match self.variant.protocol {
             Protocol::Native => (1, 1),
-            Protocol::SizeFirst | Protocol::InBand => (2, 2),
+            // What travels apart does so of some types only.
+            Protocol::SizeFirst | Protocol::InBand | Protocol::SplitSend => (2, 2),
             // Nothing overflows if the prediction holds, and nothing can if slots have room for the longest frame.
             Protocol::Speculative => (1, 1),
             Protocol::StaticFirst | Protocol::OverlapSizes => (3, 3),

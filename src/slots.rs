@@ -32,6 +32,9 @@ pub(crate) fn slot(experiment: &Experiment, variant: &Variant, segment: usize) -
 /// Bytes of the frame of all rows that a payload is drawn from, over those of the rows; 1 if the codec refuses them.
 fn coded_fraction(spec: &Spec, layout: Layout, dtype: DType, rows: &[u8]) -> f64 {
     let codec = spec.codec();
+    if !codec.supports(dtype) {
+        return 1.0;
+    }
     let rows = &rows[..rows.len() / dtype.width() * dtype.width()];
     let count = rows.len() / dtype.width();
     let static_len = codec.static_len(layout, dtype, count);
@@ -49,7 +52,8 @@ fn widened(rows: &[u8]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-fn dtype(work: &Work) -> Option<DType> {
+/// Type of the values that a call carries; none of other segments, and of explicit flows.
+pub(crate) fn dtype(work: &Work) -> Option<DType> {
     match *work {
         Work::AllToAll { dtype, .. }
         | Work::AllGather { dtype, .. }

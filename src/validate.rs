@@ -231,6 +231,7 @@ impl Prepared<'_> {
         let codec = || codec.expect("what codes has a codec");
         let needed = works.iter().flat_map(|work| &work.calls).map(|((_, coding), call)| {
             let (launch_s, speed) = match coding {
+                Coding::Split => (codec().launch_s, codec().split_bytes_per_s()),
                 Coding::Encode => (codec().launch_s, codec().encode_bytes_per_s),
                 Coding::Decode => (codec().launch_s, codec().decode_bytes_per_s),
                 Coding::Copy => (codec().launch_s, codec().copy_bytes_per_s()),

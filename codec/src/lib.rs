@@ -40,6 +40,7 @@
 //! The crate is pure: no clock, no threads, no I/O, no global state but this choice; the same values give the same bytes
 //! on every machine. It is not a container format: frames carry no names or shapes, and no list of tensors.
 
+mod apart;
 mod checksum;
 mod codebook16;
 mod codec;
@@ -64,6 +65,7 @@ mod tiered;
 mod tile;
 mod window7;
 
+pub use apart::{decode_apart, encode_apart, rests_len, write_rests};
 pub use codebook16::{BookUsage, Codebook};
 pub use codec::Codec;
 pub use dedup::{Dedup, RowIndex, RowIndexError};

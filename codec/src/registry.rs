@@ -1,5 +1,6 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
+use crate::apart::Pieces;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
 use crate::frame::Body;
@@ -20,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) build: fn(&[Value]) -> Box<dyn Codec>,
     /// Decodes what follows the header. Returns the checksum of values and front matter, the header's part excluded.
     pub(crate) decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
+    /// Where the rests of BF16 values are in the split layout, if it has any.
+    pub(crate) pieces: Option<Pieces>,
 }
 
 /// An option of a codec.
@@ -115,16 +118,16 @@ pub(crate) fn listed(names: impl Iterator<Item = &'static str>) -> String {
 /// All codecs, in the order in which they are listed.
 #[rustfmt::skip]
 pub(crate) static CODECS: &[Entry] = &[
-    Entry { tag: 0, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode },
-    Entry { tag: 1, codec: &Window7::DEFAULT, options: window7::OPTIONS, build: window7::build, decode: window7::decode },
-    Entry { tag: 2, codec: &Tiered::DEFAULT, options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode },
-    Entry { tag: 3, codec: &Codebook16::DEFAULT, options: &[], build: |_| Box::new(Codebook16::DEFAULT), decode: codebook16::decode },
+    Entry { tag: 0, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode, pieces: None },
+    Entry { tag: 1, codec: &Window7::DEFAULT, options: window7::OPTIONS, build: window7::build, decode: window7::decode, pieces: Some(window7::PIECES) },
+    Entry { tag: 2, codec: &Tiered::DEFAULT, options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, pieces: Some(tiered::PIECES) },
+    Entry { tag: 3, codec: &Codebook16::DEFAULT, options: &[], build: |_| Box::new(Codebook16::DEFAULT), decode: codebook16::decode, pieces: Some(codebook16::PIECES) },
 ];
 
 /// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.
 #[rustfmt::skip]
 static DEDUP: Entry =
-    Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows };
+    Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows, pieces: None };
 
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {

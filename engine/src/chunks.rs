@@ -95,7 +95,7 @@ impl Chunks {
 /// Values that an op takes from the model, or hands on, and where they are.
 fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
     match kind {
-        OpKind::Encode(batch) => values(batch),
+        OpKind::Split(batch) | OpKind::Encode(batch) => values(batch),
         OpKind::Exchange(Exchange { sends, .. }) => {
             sends.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
         }

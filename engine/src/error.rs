@@ -43,6 +43,16 @@ pub enum EngineError {
         /// The segment.
         segment: u32,
     },
+    /// A kernel that takes rests out of values.
+    #[error(
+        "what travels apart from frames is taken out of values in segment {segment}, and this executor has no kernel for \
+         that yet\n\
+         hint: `static-first` runs here; `split-send` runs on `threads`"
+    )]
+    Split {
+        /// The segment.
+        segment: u32,
+    },
     /// A kernel that gathers rows.
     #[error(
         "rows are put together in segment {segment}, and this executor has no kernel for that yet\n\

@@ -87,6 +87,7 @@ fn failure(
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
+            | OpKind::Split(_)
             | OpKind::Copy(_) => None,
         });
     change(exchanges.collect::<Vec<_>>().remove(nth));

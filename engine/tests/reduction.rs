@@ -108,6 +108,7 @@ fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
         OpKind::Reduce(reduce) => Some(&mut reduce.additions),
         OpKind::Compute(_)
         | OpKind::Copy(_)
+        | OpKind::Split(_)
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Exchange(_) => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Durations, Fault, HostCost, Job, NetworkModel, Slack, TokenMap, Topology, TransferStart,
+    Durations, Fault, HostCost, Job, NetworkModel, Segment, Slack, TokenMap, Topology, TransferStart, Work,
 };
 use zipwire_traces::Payload;
 
@@ -135,6 +135,7 @@ pub(crate) struct Resolved {
     experiment: Experiment,
     rows: Option<Rowset>,
     tensors: Vec<Option<usize>>,
+    fp8_values: Option<usize>,
 }
 
 /// Resolves a tree without a sweep.
@@ -196,16 +197,22 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         drifts: drifts.unwrap_or_default(),
         points_left_out: 0,
     };
-    Ok(Resolved { experiment, rows: workload.rows, tensors: workload.tensors })
+    let Workload { rows, tensors, fp8_values, .. } = workload;
+    Ok(Resolved { experiment, rows, tensors, fp8_values })
 }
 
 impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
-        let Self { mut experiment, rows, tensors } = self;
+        let Self { mut experiment, rows, tensors, fp8_values } = self;
+        let carries_fp8 =
+            |segment: &Segment| matches!(segment.work, Work::AllToAll { dtype: DType::F8E4M3, .. });
+        let segments = experiment.job.segments.iter();
+        let fp8_values: Vec<Option<usize>> =
+            segments.map(|segment| fp8_values.filter(|_| carries_fp8(segment))).collect();
         let (seed, is_coded) = (experiment.seed, Variant::is_coded);
         experiment.payload = match rows {
-            Some(rows) => Some(rows.into_payload(&tensors, seed, files)),
+            Some(rows) => Some(rows.into_payload(&tensors, &fp8_values, seed, files)),
             None if experiment.variants.iter().any(is_coded) => None,
             None => Some(payload::noise(tensors.len(), seed, files)),
         };
@@ -318,6 +325,17 @@ fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &W
         return Err(Problem::CodecType { codec, dtype }
             .at(header.clone())
             .with(user.protocol.clone(), "used here"));
+    }
+    let protocol = user.variant.protocol;
+    if protocol.sends_rests_apart() {
+        let codec = choice.spec.codec();
+        let has_rests = |dtype: &DType| zipwire_codec::rests_len(codec.as_ref(), *dtype, 1).is_some();
+        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_rests), workload.dtypes.first()) {
+            let (protocol, codec) = (protocol.name(), choice.spec.to_string());
+            return Err(Problem::NoRests { protocol, codec, dtype: dtype.name() }
+                .at(user.protocol.clone())
+                .with(header.clone(), "the codec"));
+        }
     }
     if workload.rows.is_none() && choice.ratio.is_none() {
         // A payload is possible only if all values are BF16: name those that are not.

@@ -85,6 +85,10 @@ impl Problem {
                 let speed = "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }";
                 Some(format!("add a table `[codec]` with `id = \"window7\"` and `speed = {speed}`"))
             }
+            Self::NoRests { .. } => Some(
+                "the codecs `window7`, `tiered` and `codebook16` have one of BF16 values; `in-band` takes any codec and type"
+                    .to_owned(),
+            ),
             // Payloads are BF16: other values have only the ratio.
             Self::NoPayload { dtype, .. } if *dtype != DType::Bf16.name() => {
                 Some("state the ratio here, `ratio = 1.3`".to_owned())
@@ -94,6 +98,9 @@ impl Problem {
                  `ratio = 1.3`"
                     .to_owned(),
             ),
+            Self::PartialBlock { block, .. } => {
+                Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
+            }
             Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoForms { path } => Some(format!("leave `{path}` out")),

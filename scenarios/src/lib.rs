@@ -32,6 +32,7 @@
 mod cluster;
 mod codec;
 mod compute;
+mod dispatch;
 mod document;
 mod drift;
 mod error;

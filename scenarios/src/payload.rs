@@ -1,5 +1,6 @@
 //! `payload`: the bytes that transfers carry, for the compression ratio and for real runs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use zipwire_codec::DType;
@@ -101,23 +102,42 @@ impl Rowset {
         Ok(Self::Recorded(tensors.iter().map(read).collect::<Result<_>>()?))
     }
 
-    /// One source per segment of the job, which carries the tensor of that position; segments that do not communicate get
-    /// one that is never used.
-    pub(crate) fn into_payload(self, tensors: &[Option<usize>], seed: u64, files: &Files) -> Payload {
-        let sources = match self {
+    /// One source per segment of the job, which carries the tensor of that position, quantized to rows of so many FP8 values
+    /// where `fp8_values` says so; random bits stay as they are. Segments that do not communicate get one that is never used.
+    pub(crate) fn into_payload(
+        self,
+        tensors: &[Option<usize>],
+        fp8_values: &[Option<usize>],
+        seed: u64,
+        files: &Files,
+    ) -> Payload {
+        let is_noise = matches!(self, Self::Noise);
+        let sources: Vec<Arc<Rows>> = match self {
             Self::Recorded(rows) => {
                 tensors.iter().map(|tensor| Arc::clone(&rows[tensor.unwrap_or(0)])).collect()
             }
             Self::Gaussian { std } => shared(&files.gaussian(std, seed), tensors.len()),
             Self::Noise => shared(&files.noise(seed), tensors.len()),
         };
-        Payload::new(seed, sources)
+        Payload::new(seed, if is_noise { sources } else { quantized(sources, fp8_values) })
     }
 }
 
 /// Incompressible bytes for every segment: for scenarios in which nothing depends on what is sent.
 pub(crate) fn noise(segments: usize, seed: u64, files: &Files) -> Payload {
     Payload::new(seed, shared(&files.noise(seed), segments))
+}
+
+/// Quantizes the sources of some segments, each once.
+fn quantized(sources: Vec<Arc<Rows>>, fp8_values: &[Option<usize>]) -> Vec<Arc<Rows>> {
+    let mut known: HashMap<u128, Arc<Rows>> = HashMap::new();
+    let quantize = |(rows, values): (Arc<Rows>, &Option<usize>)| match values {
+        Some(values) => {
+            Arc::clone(known.entry(rows.digest()).or_insert_with(|| Arc::new(rows.quantized(*values))))
+        }
+        None => rows,
+    };
+    sources.into_iter().zip(fp8_values).map(quantize).collect()
 }
 
 /// The same rows for every segment.

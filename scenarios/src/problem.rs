@@ -391,6 +391,18 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
+    /// A protocol that sends ahead what its codec does not have.
+    #[error(
+        "protocol `{protocol}` sends ahead what a codec leaves as it is, and frames of `{codec}` have no such part of {dtype} values"
+    )]
+    NoRests {
+        /// The protocol.
+        protocol: &'static str,
+        /// The codec.
+        codec: String,
+        /// Type of the workload's values.
+        dtype: &'static str,
+    },
     /// Arms with different codecs.
     #[error("the arms of variant `{name}` have different codecs")]
     ArmCodecs {
@@ -404,6 +416,14 @@ pub enum Problem {
         codec: String,
         /// Type of the workload's values.
         dtype: &'static str,
+    },
+    /// A token that is no whole number of blocks with a scale each.
+    #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
+    PartialBlock {
+        /// Values of a token.
+        hidden: u32,
+        /// Values of a block.
+        block: usize,
     },
     /// A payload for values of another type.
     #[error("a payload holds BF16 values, and the workload sends {dtype}")]

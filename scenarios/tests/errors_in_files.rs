@@ -251,7 +251,7 @@ fn names() {
     26 | protocol = "static-frist"
        |            ^^^^^^^^^^^^^^
        |
-       = help: did you mean `static-first`? it must be one of `native`, `size-first`, `static-first`, `overlap-sizes`, `in-band`, `speculative` and `adaptive`
+       = help: did you mean `static-first`? it must be one of `native`, `size-first`, `static-first`, `overlap-sizes`, `in-band`, `speculative`, `split-send` and `adaptive`
     "#);
     assert_snapshot!(error(&valid_with("name = \"native\"", "name = \"native\"\norder = \"smallest-first\""), &[]), @r#"
     error: unknown order `smallest-first`
@@ -402,6 +402,20 @@ fn codec_and_values() {
     let rest = "[codec]\nid = \"codebook16\"\nspeed = { encode = \"1 GB/s\", decode = \"1 GB/s\" }\n\
         [[variant]]\nname = \"coded\"\nprotocol = \"size-first\"";
     let text = flat(&format!("{workload}\n{rest}"));
+    let split = ["codec.id=window7", "codec.ratio=1.3", "variant.coded.protocol=split-send"];
+    assert_snapshot!(error(&text, &split), @"
+    error: protocol `split-send` sends ahead what a codec leaves as it is, and frames of `window7` have no such part of F32 values
+       |
+       | --set variant.coded.protocol=split-send
+       |                              ^^^^^^^^^^
+       |
+      ::: test.toml:12:1
+       |
+    12 | [codec]
+       | ------- the codec
+       |
+       = help: the codecs `window7`, `tiered` and `codebook16` have one of BF16 values; `in-band` takes any codec and type
+    ");
     assert_snapshot!(error(&text, &[]), @r#"
     error: codec `codebook16` does not code F32 values
       --> test.toml:12:1

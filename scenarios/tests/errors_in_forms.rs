@@ -136,7 +136,7 @@ fn values_are_not_padded() {
     13 | form = "padded"
        |        ^^^^^^^^
        |
-       = help: set `form = "exact"`, in which each block has its own length, or a protocol with frames: `size-first`, `static-first`, `overlap-sizes`, `in-band` and `speculative`
+       = help: set `form = "exact"`, in which each block has its own length, or a protocol with frames: `size-first`, `static-first`, `overlap-sizes`, `in-band`, `speculative` and `split-send`
     "#);
 }
 

@@ -136,6 +136,9 @@ fn smoke_scenarios_cover_the_language() {
                     covered.insert(format!("{} {form} {protocol}", segment.name));
                 }
             }
+            if let Work::AllToAll { dtype, .. } = &segment.work {
+                covered.insert(format!("{} all-to-all of {dtype}", experiment.job.name));
+            }
             match &segment.work {
                 Work::Compute { .. } => covered.insert(segment.name.to_string()),
                 Work::AllToAll { bytes, .. } => {
@@ -190,6 +193,8 @@ fn smoke_scenarios_cover_the_language() {
             "placement = ",
             "replicas = ",
             "noise = ",
+            "moe all-to-all of F8_E4M3",
+            "moe-training all-to-all of F8_E4M3",
             "moe on 1 nodes",
             "moe on 2 nodes",
             "collective on 1 nodes",

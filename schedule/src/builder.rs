@@ -23,6 +23,8 @@ pub struct ProgramBuilder {
     last_exchanges: [Exchanges; Channel::ALL.len()],
     /// Which part of a call the next ops are of, and the channels on which it has exchanges already.
     part: (u32, [bool; Channel::ALL.len()]),
+    /// A channel whose next exchange joins the one before.
+    joined: Option<Channel>,
     last_compute: Option<OpId>,
     /// The last exclusive compute phase.
     last_exclusive: Option<OpId>,
@@ -45,6 +47,7 @@ impl ProgramBuilder {
             definers: Vec::new(),
             last_exchanges: Default::default(),
             part: Default::default(),
+            joined: None,
             last_compute: None,
             last_exclusive: None,
         }
@@ -76,12 +79,18 @@ impl ProgramBuilder {
         self.part = (part, Default::default());
     }
 
-    /// Whether the next exchange on a channel joins the one before ([`Exchange::joins_previous`](crate::plan::Exchange)):
-    /// the first exchange of a part does not wait for the last one of the part before.
+    /// The next exchange on a channel joins the one before, which has just been pushed.
+    pub(crate) fn join_next(&mut self, channel: Channel) {
+        self.joined = Some(channel);
+    }
+
+    /// Whether the next exchange on a channel joins the one before ([`Exchange::joins_previous`](crate::plan::Exchange)): where
+    /// that was asked for, and the first exchange of a part does not wait for the last one of the part before.
     pub(crate) fn joins_previous(&mut self, channel: Channel) -> bool {
         let (part, used) = &mut self.part;
         let is_first = !std::mem::replace(&mut used[channel as usize], true);
-        *part > 0 && is_first
+        let is_asked = self.joined.take_if(|joined| *joined == channel).is_some();
+        is_asked || *part > 0 && is_first
     }
 
     /// A new buffer without capacity; [`Self::reserve`] gives it some.
@@ -147,7 +156,11 @@ impl ProgramBuilder {
                     self.last_exclusive = Some(id);
                 }
             }
-            OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {}
+            OpKind::Split(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => {}
         }
         deps.sort_unstable();
         deps.dedup();

@@ -164,12 +164,22 @@ pub enum Stage {
     Overflow,
     /// Values that a gateway hands on within its node.
     Forward,
+    /// What of values a codec leaves as it is, ahead of their frames.
+    Rests,
 }
 
 impl Stage {
     /// All stages.
-    pub const ALL: [Self; 7] =
-        [Self::Raw, Self::Sizes, Self::Static, Self::Dynamic, Self::Slots, Self::Overflow, Self::Forward];
+    pub const ALL: [Self; 8] = [
+        Self::Raw,
+        Self::Sizes,
+        Self::Static,
+        Self::Dynamic,
+        Self::Slots,
+        Self::Overflow,
+        Self::Forward,
+        Self::Rests,
+    ];
 
     /// Lower-case name, as timelines and files show it.
     pub fn name(self) -> &'static str {
@@ -181,6 +191,7 @@ impl Stage {
             Self::Slots => "slots",
             Self::Overflow => "overflow",
             Self::Forward => "forward",
+            Self::Rests => "rests",
         }
     }
 }

@@ -185,6 +185,8 @@ pub struct Op {
 pub enum OpKind {
     /// The model's own computation; its duration is an input of the run, not of the plan.
     Compute(Compute),
+    /// Writes the rests of blocks that travel apart from their frames.
+    Split(Batch),
     /// Encodes blocks into frames and defines the sizes of their dynamic sections.
     Encode(Batch),
     /// Decodes frames into blocks.
@@ -210,7 +212,7 @@ pub struct Compute {
     pub is_exclusive: bool,
 }
 
-/// The blocks of one encode or decode call.
+/// The blocks of one split, encode or decode call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// Layout of the frames.
@@ -228,7 +230,9 @@ pub struct Block {
     pub chunk: Chunk,
     /// The values, in full.
     pub values: Region,
-    /// The static section of the frame, in full; empty in the `compact` layout.
+    /// What of the values travels apart from the frame, a byte per value; empty if nothing does.
+    pub rests: Region,
+    /// The static section of the frame, in full but for the rests that travel apart; empty in the `compact` layout.
     pub static_section: Region,
     /// Capacity of the dynamic section.
     pub dynamic_section: Region,
@@ -417,14 +421,19 @@ impl OpKind {
     pub fn exchange(&self) -> Option<&Exchange> {
         match self {
             Self::Exchange(exchange) => Some(exchange),
-            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => None,
+            Self::Compute(_)
+            | Self::Split(_)
+            | Self::Encode(_)
+            | Self::Decode(_)
+            | Self::Reduce(_)
+            | Self::Copy(_) => None,
         }
     }
 
     /// The blocks, if it codes some.
     pub fn batch(&self) -> Option<&Batch> {
         match self {
-            Self::Encode(batch) | Self::Decode(batch) => Some(batch),
+            Self::Split(batch) | Self::Encode(batch) | Self::Decode(batch) => Some(batch),
             Self::Compute(_) | Self::Exchange(_) | Self::Reduce(_) | Self::Copy(_) => None,
         }
     }
@@ -433,7 +442,9 @@ impl OpKind {
     pub fn lane(&self) -> Lane {
         match self {
             Self::Compute(_) => Lane::Compute,
-            Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => Lane::Codec,
+            Self::Split(_) | Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => {
+                Lane::Codec
+            }
             Self::Exchange(exchange) => exchange.channel.lane(),
         }
     }
@@ -442,7 +453,7 @@ impl OpKind {
     pub fn is_idle(&self) -> bool {
         match self {
             Self::Compute(_) => false,
-            Self::Encode(batch) | Self::Decode(batch) => batch.blocks.is_empty(),
+            Self::Split(batch) | Self::Encode(batch) | Self::Decode(batch) => batch.blocks.is_empty(),
             Self::Copy(copy) => copy.gathers.is_empty(),
             Self::Exchange(exchange) => exchange.sends.is_empty() && exchange.receives.is_empty(),
             Self::Reduce(reduce) => reduce.additions.is_empty(),
@@ -453,6 +464,7 @@ impl OpKind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Compute(compute) => compute.name,
+            Self::Split(_) => "split",
             Self::Encode(_) => "encode",
             Self::Decode(_) => "decode",
             Self::Copy(_) => "copy",
@@ -465,8 +477,10 @@ impl OpKind {
     pub fn reads(&self) -> Vec<Region> {
         match self {
             Self::Compute(compute) => compute.reads.clone(),
-            Self::Encode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
-            Self::Decode(batch) => batch.frames().collect(),
+            Self::Split(batch) | Self::Encode(batch) => {
+                batch.blocks.iter().map(|block| block.values).collect()
+            }
+            Self::Decode(batch) => batch.rests().chain(batch.frames()).collect(),
             Self::Copy(copy) => copy.gathers.iter().map(|gather| gather.from).collect(),
             Self::Exchange(exchange) => exchange.sends.iter().filter_map(|t| t.content.region()).collect(),
             Self::Reduce(reduce) => {
@@ -480,6 +494,7 @@ impl OpKind {
     pub fn writes(&self) -> Vec<Region> {
         match self {
             Self::Compute(compute) => compute.writes.clone(),
+            Self::Split(batch) => batch.rests().collect(),
             Self::Encode(batch) => batch.frames().collect(),
             Self::Decode(batch) => batch.blocks.iter().map(|block| block.values).collect(),
             Self::Copy(copy) => copy.gathers.iter().map(|gather| gather.to).collect(),
@@ -493,7 +508,9 @@ impl OpKind {
         match self {
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.brings()).collect(),
-            Self::Compute(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => Vec::new(),
+            Self::Compute(_) | Self::Split(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -506,7 +523,9 @@ impl OpKind {
                     exchange.sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
                 sent.chain(exchange.receives.iter().filter_map(|t| t.content.measured_by())).collect()
             }
-            Self::Compute(_) | Self::Encode(_) | Self::Reduce(_) | Self::Copy(_) => Vec::new(),
+            Self::Compute(_) | Self::Split(_) | Self::Encode(_) | Self::Reduce(_) | Self::Copy(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -517,9 +536,12 @@ impl OpKind {
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
                 transfers.filter_map(|t| t.content.measured_by()).collect()
             }
-            Self::Compute(_) | Self::Encode(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => {
-                Vec::new()
-            }
+            Self::Compute(_)
+            | Self::Split(_)
+            | Self::Encode(_)
+            | Self::Decode(_)
+            | Self::Reduce(_)
+            | Self::Copy(_) => Vec::new(),
         }
     }
 }
@@ -564,10 +586,22 @@ impl Transfer {
     }
 }
 
+impl Block {
+    /// Bytes whose number is known before anything is coded: those of the rests that travel apart, and of the static section.
+    /// Together they are the static section of a whole frame.
+    pub fn known_len(&self) -> u64 {
+        self.rests.len + self.static_section.len
+    }
+}
+
 impl Batch {
     /// Raw bytes of all blocks.
     pub fn bytes_raw(&self) -> u64 {
         self.blocks.iter().map(|block| block.values.len).sum()
+    }
+
+    fn rests(&self) -> impl Iterator<Item = Region> + '_ {
+        self.blocks.iter().map(|block| block.rests)
     }
 
     fn frames(&self) -> impl Iterator<Item = Region> + '_ {
@@ -613,6 +647,7 @@ impl Plan {
         ops.map(|op| match &op.kind {
             OpKind::Reduce(reduce) => reduce.bytes_written(),
             OpKind::Compute(_)
+            | OpKind::Split(_)
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Exchange(_)
@@ -643,7 +678,7 @@ impl OpKind {
                 let own = copy.gathers.iter().filter(|gather| gather.chunk.destination == Some(rank));
                 own.map(|gather| (gather.chunk, gather.to)).collect()
             }
-            Self::Compute(_) | Self::Encode(_) | Self::Reduce(_) => Vec::new(),
+            Self::Compute(_) | Self::Split(_) | Self::Encode(_) | Self::Reduce(_) => Vec::new(),
         };
         values.retain(|(chunk, _)| chunk.is_delivered());
         values

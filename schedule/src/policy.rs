@@ -23,17 +23,21 @@ pub enum Protocol {
     /// Encode, exchange slots of a predicted capacity with the sizes of what they hold, then what they could not hold,
     /// decode.
     Speculative,
+    /// Exchange what of the values a codec leaves as it is while it codes the rest of them, then frames without it as
+    /// `InBand`, decode (UCCL-Zip's split-send).
+    SplitSend,
 }
 
 impl Protocol {
     /// All protocols.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Native,
         Self::SizeFirst,
         Self::StaticFirst,
         Self::OverlapSizes,
         Self::InBand,
         Self::Speculative,
+        Self::SplitSend,
     ];
 
     /// Name in scenarios.
@@ -45,6 +49,7 @@ impl Protocol {
             Self::OverlapSizes => "overlap-sizes",
             Self::InBand => "in-band",
             Self::Speculative => "speculative",
+            Self::SplitSend => "split-send",
         }
     }
 
@@ -53,13 +58,18 @@ impl Protocol {
         match self {
             Self::Native => None,
             Self::SizeFirst | Self::Speculative => Some(Layout::Compact),
-            Self::StaticFirst | Self::OverlapSizes | Self::InBand => Some(Layout::Split),
+            Self::StaticFirst | Self::OverlapSizes | Self::InBand | Self::SplitSend => Some(Layout::Split),
         }
     }
 
     /// Whether its frames can have another layout than [`layout`](Self::layout) says.
     pub fn takes_layout(self) -> bool {
         matches!(self, Self::SizeFirst | Self::Speculative)
+    }
+
+    /// Whether what a codec leaves as it is travels apart from its frames.
+    pub fn sends_rests_apart(self) -> bool {
+        self == Self::SplitSend
     }
 
     /// Whether it needs a codec.
@@ -158,7 +168,7 @@ impl Window {
     }
 }
 
-/// Declared cost of encode, decode and copy ops: `launch_s + raw bytes / speed`.
+/// Declared cost of split, encode, decode and copy ops: `launch_s + raw bytes / speed`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CodecCost {
     /// Raw bytes per second of encoding.
@@ -173,6 +183,13 @@ impl CodecCost {
     /// Bytes per second at which rows are put together: as fast as values are decoded, which also ends in writing each of them
     /// once, and which no copy is slower than.
     pub fn copy_bytes_per_s(&self) -> f64 {
+        self.decode_bytes_per_s
+    }
+
+    /// Raw bytes per second at which rests are taken out of values: as fast as values are decoded. Decoding reads frames of
+    /// about two thirds of the values' bytes and writes all of these, taking out reads all of them and writes half as many:
+    /// memory moves about the same. An encode that follows reads all values again, and costs what it costs without.
+    pub fn split_bytes_per_s(&self) -> f64 {
         self.decode_bytes_per_s
     }
 }

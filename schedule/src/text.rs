@@ -85,7 +85,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
                 write!(f, ", joins")?;
             }
         }
-        OpKind::Encode(batch) | OpKind::Decode(batch) => {
+        OpKind::Split(batch) | OpKind::Encode(batch) | OpKind::Decode(batch) => {
             write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
         }
         OpKind::Reduce(_) | OpKind::Copy(_) => {}
@@ -100,10 +100,12 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
             compute.reads.iter().try_for_each(|region| writeln!(f, "    reads {region}"))?;
             compute.writes.iter().try_for_each(|region| writeln!(f, "    writes {region}"))
         }
-        OpKind::Encode(batch) => write_batch(f, batch, |chunk| match chunk.destination {
-            Some(destination) => format!("to {destination}"),
-            None => "to all".to_owned(),
+        OpKind::Split(batch) => batch.blocks.iter().try_for_each(|block| {
+            write!(f, "    {}: values {} rests {}", receiver(&block.chunk), block.values, block.rests)?;
+            write_part(f, &block.chunk)?;
+            writeln!(f)
         }),
+        OpKind::Encode(batch) => write_batch(f, batch, receiver),
         OpKind::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
         OpKind::Reduce(reduce) => write_reduce(f, reduce),
         OpKind::Copy(copy) => copy.gathers.iter().try_for_each(|gather| write_gather(f, gather)),
@@ -115,11 +117,16 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     }
 }
 
+fn receiver(chunk: &Chunk) -> String {
+    chunk.destination.map_or_else(|| "to all".to_owned(), |destination| format!("to {destination}"))
+}
+
 fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk) -> String) -> fmt::Result {
     for block in &batch.blocks {
         write!(f, "    {}: values {}{}", chunk(&block.chunk), block.values, leg(&block.chunk))?;
-        if block.chunk.part > 0 {
-            write!(f, " part {} at {}", block.chunk.part, block.chunk.offset)?;
+        write_part(f, &block.chunk)?;
+        if block.rests.len > 0 {
+            write!(f, " rests {}", block.rests)?;
         }
         if block.static_section.len > 0 {
             write!(f, " static {}", block.static_section)?;
@@ -143,6 +150,11 @@ fn write_reduce(f: &mut fmt::Formatter<'_>, reduce: &Reduce) -> fmt::Result {
     Ok(())
 }
 
+/// Which part of what two ranks have for each other a chunk is, if that is cut into parts.
+fn write_part(f: &mut fmt::Formatter<'_>, chunk: &Chunk) -> fmt::Result {
+    if chunk.part == 0 { Ok(()) } else { write!(f, " part {} at {}", chunk.part, chunk.offset) }
+}
+
 /// What is added up in a chunk, if anything is.
 fn write_sum(f: &mut fmt::Formatter<'_>, chunk: &Chunk) -> fmt::Result {
     chunk.sum.map_or(Ok(()), |sum| write!(f, ", shard {}, {sum}", chunk.shard()))
@@ -162,9 +174,7 @@ fn write_gather(f: &mut fmt::Formatter<'_>, gather: &Gather) -> fmt::Result {
             _ => write!(f, " {first}+{run}")?,
         }
     }
-    if chunk.part > 0 {
-        write!(f, " part {} at {}", chunk.part, chunk.offset)?;
-    }
+    write_part(f, chunk)?;
     writeln!(f)
 }
 
@@ -194,9 +204,7 @@ fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, d
             write!(f, " for rank {destination}")?;
         }
     }
-    if chunk.part > 0 {
-        write!(f, " part {} at {}", chunk.part, chunk.offset)?;
-    }
+    write_part(f, chunk)?;
     write_sum(f, chunk)?;
     if chunk.flow > 0 {
         write!(f, " tag {}", chunk.flow)?;

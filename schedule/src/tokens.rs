@@ -36,6 +36,16 @@ impl TokenMap {
         Self { row_bytes, ranks, copies_per_token, destinations }
     }
 
+    /// The same tokens with rows of another length, in bytes.
+    ///
+    /// # Panics
+    /// If rows are empty.
+    #[must_use]
+    pub fn with_row_bytes(&self, row_bytes: u64) -> Self {
+        assert!(row_bytes > 0, "tokens have bytes");
+        Self { row_bytes, ..self.clone() }
+    }
+
     /// Bytes of a token.
     pub fn row_bytes(&self) -> u64 {
         self.row_bytes
@@ -183,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_digest_covers_destinations_and_bytes() {
-        let other = TokenMap { row_bytes: 20, ..map() };
+        let other = map().with_row_bytes(20);
         assert_ne!(map().digest(), other.digest());
         let mut other = map();
         other.destinations[1] = 2;

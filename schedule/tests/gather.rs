@@ -221,6 +221,7 @@ fn frames_are_coded_once_and_never_copied() {
         let name = |op: &Op| match &op.kind {
             OpKind::Exchange(exchange) => exchange.stage.name().to_owned(),
             kind @ (OpKind::Compute(_)
+            | OpKind::Split(_)
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
@@ -269,7 +270,11 @@ fn network_bytes(plan: &Plan, gpus_per_node: usize, frames: &[u64]) -> Vec<u64> 
             .iter()
             .filter_map(|op| match &op.kind {
                 OpKind::Encode(batch) | OpKind::Decode(batch) => Some(&batch.blocks),
-                OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Reduce(_) | OpKind::Copy(_) => None,
+                OpKind::Compute(_)
+                | OpKind::Split(_)
+                | OpKind::Exchange(_)
+                | OpKind::Reduce(_)
+                | OpKind::Copy(_) => None,
             })
             .flatten()
             .map(|block| (block.size, frames[block.chunk.origin.index()]))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::{choice, layer, uniform};
 use ndarray::array;
-use zipwire_codec::Layout;
+use zipwire_codec::{DType, Layout};
 use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
 use zipwire_schedule::{
     Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
@@ -16,9 +16,12 @@ use zipwire_schedule::{
 fn shape(ops: &[Op]) -> Vec<String> {
     let describe = |op: &Op| match &op.kind {
         OpKind::Exchange(exchange) => format!("exchange {}", exchange.stage.name()),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            op.kind.name().to_owned()
-        }
+        OpKind::Compute(_)
+        | OpKind::Split(_)
+        | OpKind::Encode(_)
+        | OpKind::Decode(_)
+        | OpKind::Reduce(_)
+        | OpKind::Copy(_) => op.kind.name().to_owned(),
     };
     ops.iter().map(describe).collect()
 }
@@ -50,6 +53,32 @@ fn protocols_hold_exactly_these_ops() {
     let ops = shape(&plan(&job, &split).programs[2].ops);
     let size_first = ["encode", "exchange sizes", "exchange static", "exchange dynamic", "decode"];
     assert_eq!(ops, [&size_first[..], &["expert"], &size_first].concat());
+}
+
+/// What a codec leaves as it is moves while it codes the rest: the exchange waits for the split and for nothing else.
+#[test]
+fn split_send_sends_rests_before_anything_is_coded() {
+    let choice = Choice { parts: 2, ..choice(Protocol::SplitSend, None) };
+    let plan = plan(&layer(uniform(3, 40_000)), &choice);
+    plan.validate().unwrap();
+    let call = &plan.programs[1].ops[..12];
+    let part = ["exchange rests", "exchange static", "exchange dynamic", "decode"];
+    assert_eq!(shape(call), [&["split", "encode", "split", "encode"], &part[..], &part].concat());
+    assert_eq!(call[4].deps, [call[0].id]);
+    assert_eq!(call[5].deps, [call[1].id], "it is opened beside the rests");
+    let OpKind::Encode(batch) = &call[1].kind else { panic!("it encodes") };
+    let whole = batch.blocks[0].values.len / 2;
+    assert_eq!(batch.blocks[0].rests.len, whole, "a byte for each value");
+    let codec = plan.codec.as_ref().unwrap().codec();
+    let static_len = codec.static_len(Layout::Split, DType::Bf16, whole as usize) as u64;
+    assert_eq!(batch.blocks[0].known_len(), static_len, "together they are as long as a whole frame's");
+}
+
+#[test]
+fn split_send_of_what_has_no_rests_is_in_band() {
+    let raw = || Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::SplitSend, None) };
+    let ops = |choice| shape(&plan(&layer(uniform(3, 2048)), &choice).programs[1].ops);
+    assert_eq!(ops(raw()), ops(Choice { protocol: Protocol::InBand, ..raw() }));
 }
 
 /// ZipCCL sec. 3: codecs read peer chunks and write frames in place; nothing is split or combined by a copy.

@@ -267,6 +267,7 @@ impl<'a> Iteration<'a> {
                 self.start_compute(rank, op, seconds);
                 return;
             }
+            OpKind::Split(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().split_bytes_per_s(),
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
             OpKind::Reduce(reduce) => setup.host.reduce_s(reduce.bytes_read()),
@@ -422,7 +423,11 @@ impl<'a> Iteration<'a> {
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
-            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => Vec::new(),
+            OpKind::Compute(_)
+            | OpKind::Split(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => Vec::new(),
         };
         host.machine.handle(Input::Completed { op, sizes });
         host.ended[op.index()] = true;

@@ -29,7 +29,7 @@ impl FrameSizes<'_> {
             Self::Measured(table) => table.get(segment, layout, block),
             Self::Ratio(ratio) => {
                 let coded = (block.values.len as f64 / ratio).ceil() as u64;
-                coded.saturating_sub(block.static_section.len).min(block.dynamic_section.len)
+                coded.saturating_sub(block.known_len()).min(block.dynamic_section.len)
             }
             Self::None => unreachable!("plans without a codec encode nothing"),
         }
@@ -113,6 +113,7 @@ fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
                 blocks: &batch.blocks,
             }),
             OpKind::Compute(_)
+            | OpKind::Split(_)
             | OpKind::Decode(_)
             | OpKind::Exchange(_)
             | OpKind::Reduce(_)
@@ -192,7 +193,7 @@ fn measure(
             return Ok(None);
         }
         values.resize(bytes(block.values.len), 0);
-        fixed.resize(bytes(block.static_section.len), 0);
+        fixed.resize(bytes(block.known_len()), 0);
         dynamic.resize(bytes(block.dynamic_section.len), 0);
         payload.fill(ChunkId { segment: task.segment, chunk: block.chunk }, &mut values);
         let len =

@@ -125,10 +125,11 @@ fn equal_chunks_go_in_perfect_rounds_under_every_order() {
     }
 }
 
+/// But where two exchanges share a window of all peers: then it has fewer places than there are transfers.
 #[test]
 fn without_a_window_order_does_not_matter() {
     for seed in 0..10 {
-        for protocol in Protocol::ALL {
+        for protocol in Protocol::ALL.into_iter().filter(|protocol| !protocol.sends_rests_apart()) {
             let case = uneven(seed, protocol);
             let expected_s = case.seconds(Order::Rotation, None);
             for order in [Order::LargestFirst, Order::AnyReady] {

@@ -195,12 +195,15 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
                         }
                     }
                 }
-                OpKind::Encode(batch) | OpKind::Decode(batch) => {
+                OpKind::Split(batch) | OpKind::Encode(batch) | OpKind::Decode(batch) => {
                     load.codec_ops += 1;
                     if let Some(choice) = experiment.codec_of(variant) {
-                        let is_encode = matches!(op.kind, OpKind::Encode(_));
                         let cost = choice.cost;
-                        let speed = if is_encode { cost.encode_bytes_per_s } else { cost.decode_bytes_per_s };
+                        let speed = match op.kind {
+                            OpKind::Split(_) => cost.split_bytes_per_s(),
+                            OpKind::Encode(_) => cost.encode_bytes_per_s,
+                            _ => cost.decode_bytes_per_s,
+                        };
                         load.codec_s += batch.bytes_raw() as f64 / speed;
                     }
                 }

@@ -124,7 +124,7 @@ fn stays_within_bounds(plan: &Plan, spec: &Spec, timeline: &Timeline) -> Result<
         let bounds = batch.blocks.iter().map(|block| {
             let count = block.values.len as usize / batch.dtype.width();
             let bound = codec.bound(batch.layout, batch.dtype, count) as u64;
-            assert_eq!(block.static_section.len + block.dynamic_section.len, bound);
+            assert_eq!(block.known_len() + block.dynamic_section.len, bound);
             bound
         });
         bounds.sum()

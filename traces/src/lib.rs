@@ -16,6 +16,7 @@ mod chrome;
 mod deviation;
 mod diff;
 mod error;
+mod fp8;
 mod imbalance;
 mod interval;
 mod link_usage;
@@ -40,6 +41,7 @@ pub use chrome::{Limit, Sampling, Trace, TraceMeta, TracedSpan, read_chrome, wri
 pub use deviation::Deviation;
 pub use diff::{Comparison, Diff, Group, Pair, Total};
 pub use error::TraceError;
+pub use fp8::{FP8_BLOCK, fp8_row_bytes};
 pub use imbalance::Imbalance;
 pub use link_usage::{Link, LinkUsage};
 pub use metrics::{Metrics, Spread};

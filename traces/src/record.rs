@@ -14,10 +14,11 @@ impl Span {
             OpKind::Encode(batch) | OpKind::Decode(batch) => {
                 let coded = batch.blocks.iter().map(|block| {
                     let dynamic = machine.size(block.size).expect("a finished codec op knows its sizes");
-                    block.static_section.len + dynamic
+                    block.known_len() + dynamic
                 });
                 (batch.bytes_raw(), Some(coded.sum()))
             }
+            OpKind::Split(batch) => (batch.bytes_raw(), None),
             OpKind::Reduce(reduce) => (reduce.bytes_read(), None),
             OpKind::Copy(copy) => (copy.bytes(), None),
             OpKind::Exchange(exchange) => {

@@ -1,4 +1,4 @@
-//! Rows of BF16 values: the unit in which recorded or drawn data fills a transfer.
+//! Rows of BF16 values, or of what becomes of them: the unit in which recorded or drawn data fills a transfer.
 //!
 //! Rows are kept as bytes, little-endian, because nothing here computes with the values.
 
@@ -13,7 +13,7 @@ const DRAWN_ROWS: usize = 4096;
 /// Values in a row of drawn sources: 512 bytes, as the recorded samples have.
 const DRAWN_WIDTH: usize = 256;
 
-/// At least one row of BF16 values, all of the same width.
+/// At least one row, all of the same width: of BF16 values, unless they are [`quantized`](Self::quantized).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rows {
     bytes: Box<[u8]>,
@@ -56,7 +56,7 @@ impl Rows {
         self.bytes.len() / self.row_bytes
     }
 
-    /// Bytes in a row: twice its values.
+    /// Bytes in a row: twice its values, if these are BF16.
     pub fn row_bytes(&self) -> usize {
         self.row_bytes
     }

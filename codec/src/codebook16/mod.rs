@@ -17,17 +17,19 @@ mod front;
 mod geometry;
 mod usage;
 
+use crate::apart::{Pieces, Tails};
 use crate::checksum::{self, BLOCK_BYTES};
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
 use crate::kernel::{self, TILE};
 use crate::past::Past;
 use crate::sections::Writer;
+use crate::tile::Mode;
 use crate::{Codec, DType, DecodeError, EncodeError, Layout};
 pub use book::Codebook;
 use decode::Decoder;
 use encode::Encoder;
-use entry::ENTRY;
+use entry::{ENTRY, Entry};
 use fields::Fields;
 use front::Front;
 use geometry::{TABLE, static_body};
@@ -102,6 +104,27 @@ impl Codec for Codebook16 {
         frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
         Ok(dynamic_len)
     }
+}
+
+/// See [`crate::registry::Entry::pieces`]: a coded tile begins with its rests.
+pub(crate) const PIECES: Pieces = Pieces {
+    piece: TILE,
+    front_len: |count| geometry::front_len(Layout::Split, count),
+    static_body: |count| static_body(Fields::Bf16, count),
+    rest_at: |_| 0,
+    tails,
+};
+
+fn tails(front: &[u8], _: &[u8], count: usize) -> Result<Tails, DecodeError> {
+    let table = front[TABLE..].as_chunks::<ENTRY>().0.iter().take(count.div_ceil(TILE));
+    let tail = |(tile, entry): (usize, &[u8; ENTRY])| {
+        let count = (count - tile * TILE).min(TILE);
+        let entry = Entry::from_bytes(*entry, Layout::Split, Fields::Bf16, count)
+            .map_err(|fault| DecodeError::Tile { tile, fault })?;
+        let escapes = || entry.positions.len(usize::from(entry.coded), usize::from(entry.escapes));
+        Ok((entry.mode == Mode::Coded).then(escapes))
+    };
+    Ok(Tails { first: 0, lens: table.enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
 /// See [`crate::registry::Entry::decode`].

@@ -21,8 +21,10 @@ mod rest;
 mod spread;
 mod tiers;
 
+use crate::apart::{Pieces, Tails};
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
+use crate::kernel::tier::plane_bytes;
 use crate::past::Past;
 use crate::registry::{Choice, Value, Values};
 use crate::sections::{Reader, Writer};
@@ -31,9 +33,9 @@ use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum, kernel};
 use columns::Columns;
 use decode::Decoder;
 use encode::Encoder;
-use entry::Entry;
+use entry::{Entry, Form};
 use fields::Fields;
-use geometry::{BLOCK, ENTRY, static_body};
+use geometry::{ALIGN, BLOCK, ENTRY, static_body, tail_bytes};
 
 /// The codec.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +140,33 @@ impl Tiered {
         frame::seal(&self, (layout, dtype, count), dynamic_len, sum, front);
         used.then_some(dynamic_len)
     }
+}
+
+/// See [`crate::registry::Entry::pieces`]: the first tier of a coded block is in front of its rests.
+pub(crate) const PIECES: Pieces = Pieces {
+    piece: BLOCK,
+    front_len: |count| geometry::front_len(Layout::Split, count),
+    static_body: |count| static_body(Fields::of(DType::Bf16), count),
+    rest_at: plane_bytes,
+    tails,
+};
+
+fn tails(front: &[u8], mut dynamic: &[u8], count: usize) -> Result<Tails, DecodeError> {
+    let table = front[HEADER_LEN..].as_chunks::<ENTRY>().0;
+    let table = &table[..count.div_ceil(BLOCK)];
+    let mut first = 0;
+    if table.iter().any(entry::has_columns) {
+        first = Columns::read(count, &mut dynamic)?.1.len();
+    }
+    let tail = |(block, bytes): (usize, &[u8; ENTRY])| {
+        let count = (count - block * BLOCK).min(BLOCK);
+        let entry = Entry::from_bytes(*bytes, Layout::Split, Fields::of(DType::Bf16), count)
+            .map_err(|fault| DecodeError::Block { block, fault })?;
+        let (planes, escapes) = tail_bytes(&entry.counts);
+        let bases = entry.form.bases_len(count).next_multiple_of(ALIGN);
+        Ok((entry.form != Form::Stored).then_some(bases + planes + escapes))
+    };
+    Ok(Tails { first, lens: table.iter().enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
 /// See [`crate::registry::Entry::decode`].

@@ -15,6 +15,7 @@ mod mode;
 mod search;
 mod split;
 
+use crate::apart::Pieces;
 use crate::frame::{self, Body};
 use crate::header::HEADER_LEN;
 use crate::kernel::{self, Kernel, TILE};
@@ -37,6 +38,15 @@ impl Window7 {
 
 /// `scale`: see [`Estimator`].
 pub(crate) const OPTIONS: &[Choice] = &[Choice { key: "scale", values: Values::Names(&Estimator::NAMES) }];
+
+/// See [`crate::registry::Entry::pieces`]: a coded tile begins with its rests.
+pub(crate) const PIECES: Pieces = Pieces {
+    piece: TILE,
+    front_len: |count| geometry::front_len(Layout::Split, count),
+    static_body: |count| geometry::static_body(DType::Bf16, count),
+    rest_at: |_| 0,
+    tails: split::tails,
+};
 
 /// See [`crate::registry::Entry::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {

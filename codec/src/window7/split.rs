@@ -8,6 +8,7 @@ use super::fields::Fields;
 use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
 use super::mode::Tile;
 use super::tile_sum;
+use crate::apart::Tails;
 use crate::header::HEADER_LEN;
 use crate::kernel::{INDEX_GROUP, Kernel, TILE};
 use crate::past::Past;
@@ -114,6 +115,17 @@ pub(super) fn decode(
     }
     reader.finish()?;
     Ok(sum)
+}
+
+/// See [`crate::apart::Pieces::tails`].
+pub(super) fn tails(front: &[u8], _: &[u8], count: usize) -> Result<Tails, DecodeError> {
+    let table = front[HEADER_LEN..index_range(count).start].as_chunks::<SPLIT_ENTRY>().0;
+    let tail = |(number, entry): (usize, &[u8; SPLIT_ENTRY])| {
+        let tile = Tile::from_split(*entry, (count - number * TILE).min(TILE))
+            .map_err(|fault| DecodeError::Tile { tile: number, fault })?;
+        Ok((tile.mode == Mode::Coded).then(|| tile.windows() + usize::from(tile.escapes)))
+    };
+    Ok(Tails { first: 0, lens: table.iter().enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
 /// Where the escape index is in the front matter of `count` values; the tile table is before it, padding behind it.

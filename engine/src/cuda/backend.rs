@@ -158,6 +158,7 @@ impl CudaBackend<'_> {
         match kind {
             OpKind::Exchange(_) => self.open(machine, op),
             OpKind::Compute(_)
+            | OpKind::Split(_)
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)

@@ -23,6 +23,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
                 let spec = plan.codec.as_ref().expect("coded plans name their codec");
                 Coder::check(spec, batch.dtype)?;
             }
+            OpKind::Split(_) => return Err(EngineError::Split { segment: op.segment.0 }),
             OpKind::Copy(_) => return Err(EngineError::Copy { segment: op.segment.0 }),
             OpKind::Exchange(exchange) if exchange.order.reorders() => {
                 return Err(EngineError::Order(exchange.order));
@@ -83,7 +84,9 @@ fn bytes(program: &Program) -> u64 {
             let of_block = |bytes: u64| FRAME + TILE.1 * values(bytes).div_ceil(TILE.0);
             3 * ROUNDING + batch.blocks.iter().map(|block| of_block(block.values.len)).sum::<u64>()
         }
-        OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) => 0,
+        OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Split(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
+            0
+        }
     });
     filled + kept + buffers + codec.sum::<u64>() + 8 * u64::from(program.size_count) + ROUNDING
 }

@@ -210,6 +210,11 @@ impl<'a> Rendezvous<'a> {
                 };
                 (Vec::new(), self.declared_s(compute_s), None)
             }
+            OpKind::Split(batch) => {
+                self.split(batch);
+                let split_s = |pace: &Pace| pace.codec_s(batch.bytes_raw(), CodecCost::split_bytes_per_s);
+                (Vec::new(), self.declared_s(split_s), Some((Coding::Split, batch.bytes_raw())))
+            }
             OpKind::Encode(batch) => {
                 let sizes = self.encode(machine, op, batch)?;
                 let codec_s = |pace: &Pace| pace.codec_s(batch.bytes_raw(), |cost| cost.encode_bytes_per_s);
@@ -250,6 +255,15 @@ impl<'a> Rendezvous<'a> {
         Ok(())
     }
 
+    fn split(&self, batch: &Batch) {
+        let _span = tracing::info_span!("split", bytes = batch.bytes_raw()).entered();
+        for Block { values, rests, .. } in &batch.blocks {
+            let (source, mut target) = self.lock(values, rests);
+            zipwire_codec::write_rests(&source[range(values)], &mut target[range(rests)]);
+            self.fabric.count_progress();
+        }
+    }
+
     fn encode(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<Vec<(SizeId, u64)>, Failure> {
         let _span = tracing::info_span!("encode", bytes = batch.bytes_raw()).entered();
         let codec = self.codec.expect("coded plans name their codec");
@@ -259,7 +273,12 @@ impl<'a> Rendezvous<'a> {
             let (head, tail) = frames.split_at_mut(range(&block.dynamic_section).start);
             let fixed = &mut head[range(&block.static_section)];
             let dynamic = &mut tail[..range(&block.dynamic_section).len()];
-            let len = codec.encode(batch.layout, batch.dtype, &values[range(&block.values)], fixed, dynamic);
+            let values = &values[range(&block.values)];
+            let len = if block.rests.len == 0 {
+                codec.encode(batch.layout, batch.dtype, values, fixed, dynamic)
+            } else {
+                zipwire_codec::encode_apart(codec, batch.dtype, values, fixed, dynamic)
+            };
             self.fabric.count_progress();
             len.map(|len| (block.size, len as u64)).map_err(|error| {
                 let destination = block.chunk.destination;
@@ -280,7 +299,12 @@ impl<'a> Rendezvous<'a> {
             let out = &mut values[range(&block.values)];
             let (fixed, dynamic) = (&frames[range(&block.static_section)], &frames[range(&live)]);
             self.fabric.count_progress();
-            zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out).map_err(|error| {
+            let decoded = if block.rests.len == 0 {
+                zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out)
+            } else {
+                zipwire_codec::decode_apart(batch.dtype, &frames[range(&block.rests)], fixed, dynamic, out)
+            };
+            decoded.map_err(|error| {
                 let detail = format!("the frame from rank {}: {error}", block.chunk.origin);
                 failure(machine, Some(op), FailureKind::Corrupt, detail)
             })

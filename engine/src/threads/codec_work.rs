@@ -7,6 +7,8 @@ use zipwire_schedule::{Rank, SegmentId};
 /// What an op of the codec's lane does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
+    /// Values to what of them travels apart from frames.
+    Split,
     /// Values to frames.
     Encode,
     /// Frames to values.

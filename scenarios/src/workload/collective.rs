@@ -156,7 +156,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
     let tensors = one_tensor_per_call(&job);
-    Ok(Workload { job, durations, dtypes: vec![dtype], rows: rows.transpose()?, tensors })
+    Ok(Workload { job, durations, dtypes: vec![dtype], rows: rows.transpose()?, tensors, fp8_values: None })
 }
 
 /// What [`read`] reads.

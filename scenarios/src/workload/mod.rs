@@ -32,11 +32,14 @@ pub(crate) struct Context<'a> {
 pub(crate) struct Workload {
     pub(crate) job: Job,
     pub(crate) durations: Durations,
-    /// Types of the values that travel.
+    /// Types of the values that travel and that a codec must know. What a dispatch carries in FP8 travels as it is where the
+    /// codec does not.
     pub(crate) dtypes: Vec<DType>,
     pub(crate) rows: Option<Rowset>,
     /// Which tensor of the payload each segment of the job carries; `None` if it does not communicate.
     pub(crate) tensors: Vec<Option<usize>>,
+    /// Values of a row of the calls that carry FP8; `None` if no call does.
+    pub(crate) fp8_values: Option<usize>,
 }
 
 /// Every call carries a tensor of its own, in their order.

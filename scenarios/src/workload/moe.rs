@@ -8,6 +8,7 @@ use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, TokenMap, Work};
 
 use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::compute::ExpertTime;
+use crate::dispatch::{DISPATCH_DTYPE, DispatchRow};
 use crate::error::Result;
 use crate::experts::Experts;
 use crate::model::Layer;
@@ -18,7 +19,7 @@ use crate::routing::{self, Place};
 use crate::schema::{Schema, needed, optional, table};
 use crate::skew::{Shape, Skew};
 
-const KEYS: &[&str] = &["kind", "model", "routing", "experts", "tokens", "skew", "payload"];
+const KEYS: &[&str] = &["kind", "model", "routing", "experts", "tokens", DISPATCH_DTYPE, "skew", "payload"];
 
 const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gaussian"];
 const TENSORS: &[&str] = &["dispatch", "combine"];
@@ -30,6 +31,7 @@ const COMBINED: Slot = Slot(2);
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     let table = field.table(KEYS)?;
     let model = Layer::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
+    let row = DispatchRow::read(&table, model.hidden)?;
     let routing = table.need("routing", "\"uniform\"")?;
     let place = Place::Only;
     let routed = routing::read(
@@ -54,14 +56,15 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let loads: Vec<u64> = routed.counts.columns().into_iter().map(|column| column.sum()).collect();
     let hosts = experts.place(&loads, context.ranks);
     let rows_of_tokens = Rows::read(&table, model.copies_per_rank().saturating_mul(context.ranks.into()))?;
-    let shape = tokens::Shape { top_k: model.top_k, row_bytes: model.token_bytes() };
+    let shape = tokens::Shape { top_k: model.top_k, row_bytes: row.bytes() };
     let tokens = (rows_of_tokens == Rows::Shared)
         .then(|| Arc::new(tokens::assign(&routed, &hosts, shape, place, context.seed)));
     let compute = ExpertTime::read(context.compute.as_ref())?;
     let copies = hosts.between_ranks(&routed.counts);
-    let (job, durations) = build(&copies, tokens, &model, skew, compute, context);
+    let (job, durations) = build(&copies, tokens, (&model, row), skew, compute, context);
     let tensors = one_tensor_per_call(&job);
-    Ok(Workload { job, durations, dtypes: vec![DType::Bf16], rows: rows.transpose()?, tensors })
+    let (dtypes, rows, fp8_values) = (vec![DType::Bf16], rows.transpose()?, row.fp8_values());
+    Ok(Workload { job, durations, dtypes, rows, tensors, fp8_values })
 }
 
 /// What [`read`] reads.
@@ -73,6 +76,7 @@ pub(super) fn schema() -> Schema {
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
         optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
         Rows::key(),
+        DispatchRow::key(),
         optional("skew", "ranks begin at different times", Skew::schema()),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
     ];
@@ -82,17 +86,15 @@ pub(super) fn schema() -> Schema {
 fn build(
     copies: &Array2<u64>,
     tokens: Option<Arc<TokenMap>>,
-    model: &Layer,
+    (model, row): (&Layer, DispatchRow),
     skew: Option<Skew>,
     compute: ExpertTime,
     context: &Context<'_>,
 ) -> (Job, Durations) {
-    let bytes = copies.mapv(|count| count * model.token_bytes());
-    let combine_bytes = bytes.t().as_standard_layout().into_owned();
-    let all_to_all = |bytes, tokens, input, output| {
-        let dtype = DType::Bf16;
-        Work::AllToAll { dtype, bytes, tokens, input, output }
-    };
+    let dispatch_bytes = copies * row.bytes();
+    let combine_bytes = (copies * model.token_bytes()).t().as_standard_layout().into_owned();
+    let all_to_all =
+        |dtype, bytes, tokens, input, output| Work::AllToAll { dtype, bytes, tokens, input, output };
     // Phases follow one another on each rank: a phase claims every buffer, so that no collective call overlaps it, also
     // where a rank sends or receives nothing.
     let phase = |phase| Work::Compute { phase, reads: vec![EXPERT], writes: vec![TOKENS, EXPERT, COMBINED] };
@@ -103,12 +105,12 @@ fn build(
         segments.len() - 1
     };
     let start_skew = skew.map(|skew| (skew, push("skew", phase("skew")), 0.0));
-    push("dispatch", all_to_all(bytes, tokens, TOKENS, EXPERT));
+    push("dispatch", all_to_all(row.dtype, dispatch_bytes, tokens, TOKENS, EXPERT));
     let expert_skew = skew.filter(|_| compute.expert_s > 0.0);
     let expert_skew =
         expert_skew.map(|skew| (skew, push("expert-skew", phase("expert-skew")), compute.expert_s));
     let expert = push("expert", phase("expert"));
-    push("combine", all_to_all(combine_bytes, None, EXPERT, COMBINED));
+    push("combine", all_to_all(DType::Bf16, combine_bytes, None, EXPERT, COMBINED));
 
     let mut durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     let shape = Shape { iterations: context.iterations, ranks: context.ranks };

@@ -14,6 +14,16 @@ pub(super) struct FrameBuffers {
     pub(super) incoming: BufferId,
 }
 
+/// What frames look like.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) layout: Layout,
+    /// See [`super::Choice::slot`].
+    pub(super) slot: Option<f64>,
+    /// Whether the rests of values travel apart, if a codec has such.
+    pub(super) is_apart: bool,
+}
+
 /// The frames of one call. Lists are by position in [`Call::pieces`]; contents of pieces that are not coded are `None`.
 pub(super) struct Frames {
     pub(super) layout: Layout,
@@ -29,6 +39,8 @@ pub(super) struct Frames {
 
 /// Where a frame lies.
 pub(super) struct Frame {
+    /// What of the values travels apart; empty if nothing does.
+    pub(super) rests: Region,
     pub(super) fixed: Region,
     /// Room for the dynamic section.
     pub(super) dynamic: Region,
@@ -44,7 +56,7 @@ impl Frames {
         builder: &mut ProgramBuilder,
         parts: Vec<Call>,
         codec: &dyn Codec,
-        shape: (Layout, Option<f64>),
+        shape: Shape,
         buffers: FrameBuffers,
     ) -> Vec<(Call, Self)> {
         let mut ends = (0, 0);
@@ -55,19 +67,20 @@ impl Frames {
         parts.into_iter().map(place).collect()
     }
 
-    /// Places the frames one behind the other: the static section at a multiple of the alignment, the dynamic section
-    /// at the next one. Padded frames all have the room of the largest. `ends` are the first free bytes of both buffers.
+    /// Places the frames one behind the other: the rests, if they travel apart, at a multiple of the alignment, the static
+    /// section and the dynamic one each at the next one. Padded frames all have the room of the largest. `ends` are the first free bytes of both buffers.
     fn place(
         builder: &mut ProgramBuilder,
         call: &Call,
         codec: &dyn Codec,
-        (layout, slot): (Layout, Option<f64>),
+        shape: Shape,
         buffers: FrameBuffers,
         (outgoing_end, incoming_end): &mut (u64, u64),
     ) -> Self {
         let Call { dtype, pieces, .. } = call;
         let dtype = *dtype;
-        let capacity = |len| Capacity::of(codec, layout, dtype, len);
+        let Shape { layout, slot, .. } = shape;
+        let capacity = |len| Capacity::of(codec, shape, dtype, len);
         let padded_to = call
             .padded_to
             .as_ref()
@@ -87,7 +100,8 @@ impl Frames {
             };
             let coded = capacity(piece.values.len);
             let room = padded_to.unwrap_or(coded);
-            let fixed = Region { buffer, offset: align(*end), len: room.static_len };
+            let rests = Region { buffer, offset: align(*end), len: room.rests_len };
+            let fixed = Region { buffer, offset: align(rests.end()), len: room.static_len };
             let dynamic = Region { buffer, offset: align(fixed.end()), len: room.dynamic_len };
             *end = dynamic.end();
             // Nothing is coded of an empty piece: it is all padding.
@@ -96,6 +110,7 @@ impl Frames {
                 blocks.push(Block {
                     chunk: piece.chunk,
                     values: piece.values,
+                    rests: Region { len: coded.rests_len, ..rests },
                     static_section: Region { len: coded.static_len, ..fixed },
                     dynamic_section: Region { len: coded.dynamic_len, ..dynamic },
                     size,
@@ -104,7 +119,7 @@ impl Frames {
             });
             let frame_bytes = (slot.unwrap_or(0.0) * piece.values.len as f64).ceil() as u64;
             let slot = frame_bytes.saturating_sub(fixed.len).min(dynamic.len);
-            frames.push(Some(Frame { fixed, dynamic, slot, size }));
+            frames.push(Some(Frame { rests, fixed, dynamic, slot, size }));
         }
         builder.reserve(buffers.outgoing, *outgoing_end);
         builder.reserve(buffers.incoming, *incoming_end);
@@ -135,23 +150,31 @@ impl Frames {
 /// Room for a frame.
 #[derive(Clone, Copy, Default)]
 struct Capacity {
+    rests_len: u64,
+    /// Of the static section without the rests.
     static_len: u64,
     dynamic_len: u64,
 }
 
 impl Capacity {
     /// Room for the frame of a block of `len` bytes; none for an empty block, which is not coded.
-    fn of(codec: &dyn Codec, layout: Layout, dtype: DType, len: u64) -> Self {
+    fn of(codec: &dyn Codec, Shape { layout, is_apart, .. }: Shape, dtype: DType, len: u64) -> Self {
         if len == 0 {
             return Self::default();
         }
         let count = usize::try_from(len).expect("chunks fit into memory") / dtype.width();
         let static_len = codec.static_len(layout, dtype, count) as u64;
-        Self { static_len, dynamic_len: codec.bound(layout, dtype, count) as u64 - static_len }
+        let dynamic_len = codec.bound(layout, dtype, count) as u64 - static_len;
+        let rests_len = if is_apart { zipwire_codec::rests_len(codec, dtype, count) } else { None };
+        let rests_len = rests_len.unwrap_or(0) as u64;
+        Self { rests_len, static_len: static_len - rests_len, dynamic_len }
     }
 
     fn max(self, other: Self) -> Self {
-        let static_len = self.static_len.max(other.static_len);
-        Self { static_len, dynamic_len: self.dynamic_len.max(other.dynamic_len) }
+        Self {
+            rests_len: self.rests_len.max(other.rests_len),
+            static_len: self.static_len.max(other.static_len),
+            dynamic_len: self.dynamic_len.max(other.dynamic_len),
+        }
     }
 }

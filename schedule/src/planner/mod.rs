@@ -16,6 +16,7 @@ mod parts;
 mod reduction;
 mod size_first;
 mod speculative;
+mod split_send;
 mod static_first;
 mod transfers;
 
@@ -28,7 +29,7 @@ pub use self::parts::part_count;
 
 use self::call::{Call, Ends, Phase};
 use self::dedup::{Forward, GatewayBuffers};
-use self::frames::{FrameBuffers, Frames};
+use self::frames::{FrameBuffers, Frames, Shape};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Compute, OpKind, Plan, Program, Reduce, Region};
@@ -182,7 +183,12 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                     let parts = coding.map_or_else(Vec::new, |((layout, codec), frames)| {
                         call.select(rank, &choice.selection, codec.supports(call.dtype));
                         let parts = call.cut(choice.parts);
-                        Frames::place_parts(&mut builder, parts, codec, (layout, choice.slot), frames)
+                        let shape = Shape {
+                            layout,
+                            slot: choice.slot,
+                            is_apart: choice.protocol.sends_rests_apart(),
+                        };
+                        Frames::place_parts(&mut builder, parts, codec, shape, frames)
                     });
                     Planned::Call { call, parts, forwards }
                 }
@@ -247,11 +253,16 @@ fn build(
         Protocol::OverlapSizes => overlap_sizes::exchange,
         Protocol::InBand => in_band::exchange,
         Protocol::Speculative => speculative::exchange,
+        Protocol::SplitSend => split_send::exchange,
     };
     native::build_uncoded(builder, call);
     for (_, frames) in &mut parts {
         let blocks = std::mem::take(&mut frames.encode.blocks);
-        builder.push(OpKind::Encode(Batch { blocks, ..frames.encode }));
+        let batch = Batch { blocks, ..frames.encode };
+        match choice.protocol {
+            Protocol::SplitSend => split_send::encode(builder, batch),
+            _ => builder.push(OpKind::Encode(batch)),
+        }
     }
     let mut forwards = forwards.into_iter();
     for ((part, frames), number) in parts.into_iter().zip(0..) {

@@ -45,8 +45,10 @@ pub enum PlanError {
         /// The second of the overlapping regions, as text.
         region: String,
     },
-    /// The sections of a frame are not one after the other in one buffer.
-    #[error("op `{op}` of rank {rank} has a frame whose static section is not in front of its dynamic one")]
+    /// The rests that travel apart and the sections of a frame are not one after the other in one buffer.
+    #[error(
+        "op `{op}` of rank {rank} has a frame whose rests, static and dynamic section are not in this order"
+    )]
     SplitFrame {
         /// Where.
         rank: Rank,

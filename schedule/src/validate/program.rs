@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::builder::ProgramBuilder;
 use crate::plan::{
-    Addition, Batch, Chunk, Content, Exchange, Gather, Maximum, Op, OpKind, Program, Region, Term, Transfer,
+    Addition, Batch, Block, Chunk, Content, Exchange, Gather, Maximum, Op, OpKind, Program, Region, Term,
+    Transfer,
 };
 use crate::validate::PlanError;
 use crate::{Rank, SegmentId, SizeId, Stage, Sum};
@@ -51,8 +52,12 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
             && dynamic.buffer.index() < program.buffers.len()
     };
     match &op.kind {
-        OpKind::Encode(Batch { blocks, .. }) | OpKind::Decode(Batch { blocks, .. })
-            if !blocks.iter().all(|block| in_front(&block.static_section, &block.dynamic_section)) =>
+        OpKind::Split(Batch { blocks, .. })
+        | OpKind::Encode(Batch { blocks, .. })
+        | OpKind::Decode(Batch { blocks, .. })
+            if !blocks.iter().all(|Block { rests, static_section, dynamic_section, .. }| {
+                in_front(rests, static_section) && in_front(static_section, dynamic_section)
+            }) =>
         {
             Err(PlanError::SplitFrame { rank, op: op_id })
         }
@@ -62,7 +67,8 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
         OpKind::Copy(copy) if !copy.gathers.iter().all(has_its_rows) => {
             Err(PlanError::BadRows { rank, op: op_id })
         }
-        OpKind::Encode(_)
+        OpKind::Split(_)
+        | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Compute(_)
         | OpKind::Exchange(_)
@@ -93,7 +99,9 @@ fn has_its_rows(gather: &Gather) -> bool {
 fn peers(kind: &OpKind) -> Vec<Rank> {
     match kind {
         OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) => Vec::new(),
-        OpKind::Encode(batch) => batch.blocks.iter().filter_map(|block| block.chunk.destination).collect(),
+        OpKind::Split(batch) | OpKind::Encode(batch) => {
+            batch.blocks.iter().filter_map(|block| block.chunk.destination).collect()
+        }
         OpKind::Decode(batch) => batch.blocks.iter().map(|block| block.chunk.origin).collect(),
         OpKind::Exchange(exchange) => {
             exchange.sends.iter().chain(&exchange.receives).map(|t| t.peer).collect()

@@ -73,6 +73,7 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
                 Step::Issue(op) => match &machines[rank].op(op).kind {
                     OpKind::Exchange(_) => open[rank] = Some(op),
                     kind @ (OpKind::Compute(_)
+                    | OpKind::Split(_)
                     | OpKind::Encode(_)
                     | OpKind::Decode(_)
                     | OpKind::Reduce(_)

@@ -18,6 +18,7 @@ use super::builder::{Builder, Time, Uses, check, check_call};
 use super::gradients::{Sums, Unit, When, dtype_key, read_dtype, read_when, when_key};
 use super::settings::{Phase, Settings};
 use crate::compute::Pass;
+use crate::dispatch::{DISPATCH_DTYPE, DispatchRow};
 use crate::error::Result;
 use crate::experts::Experts;
 use crate::model::{self, VALUE_BYTES};
@@ -38,6 +39,7 @@ const KEYS: &[&str] = &[
     "tokens",
     "gradients",
     "gradient_dtype",
+    DISPATCH_DTYPE,
     "skew",
     "payload",
 ];
@@ -62,6 +64,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         table.refuse("gradient_dtype", "no gradient travels")?;
     }
     let dtype = read_dtype(&table)?;
+    let row = DispatchRow::read(&table, settings.model.hidden)?;
     let ranks = context.ranks;
     let experts = table
         .get("experts")
@@ -81,7 +84,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         .map(|field| Rowset::read(&field, PAYLOAD_KEYS, tensors, &[DType::Bf16], context.files))
         .transpose()?;
 
-    let mut iteration = Iteration::new(&settings, (when, dtype), Builder::new(context, &settings));
+    let mut iteration = Iteration::new(&settings, row, (when, dtype), Builder::new(context, &settings));
     for (micro_batch, dispatches) in (0..).zip(&dispatches) {
         iteration.micro_batch(micro_batch, dispatches);
     }
@@ -97,6 +100,7 @@ pub(super) fn schema() -> Schema {
         Rows::key(),
         when_key(&When::ALL),
         dtype_key(),
+        DispatchRow::key(),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
     ];
     table(KEYS, Settings::keys(Kind::MoeTraining).into_iter().chain(own))
@@ -165,6 +169,7 @@ fn token_bytes(settings: &Settings) -> u64 {
 /// The segments so far, and the slots that they use.
 struct Iteration<'a> {
     settings: &'a Settings,
+    row: DispatchRow,
     builder: Builder<'a>,
     sums: Option<Sums>,
     /// What a layer sends to the experts, and gets back backward.
@@ -176,10 +181,15 @@ struct Iteration<'a> {
 }
 
 impl<'a> Iteration<'a> {
-    fn new(settings: &'a Settings, (when, dtype): (When, DType), mut builder: Builder<'a>) -> Self {
+    fn new(
+        settings: &'a Settings,
+        row: DispatchRow,
+        (when, dtype): (When, DType),
+        mut builder: Builder<'a>,
+    ) -> Self {
         let [tokens, expert, combined] = ["tokens", "expert", "combined"].map(|name| builder.slot(name));
         let sums = Sums::new(&mut builder, when, dtype, GRADIENTS);
-        Self { settings, builder, sums, tokens, expert, combined }
+        Self { settings, row, builder, sums, tokens, expert, combined }
     }
 
     /// Forward and backward pass of one micro-batch; `dispatches` are those of the layers with experts.
@@ -202,7 +212,8 @@ impl<'a> Iteration<'a> {
         let phases = self.settings.dense_phases(layer, Pass::Forward);
         self.stretch(name, &phases, self.combined, &[]);
         if let Some(dispatch) = dispatch {
-            self.send_out(format!("{name} dispatch"), dispatch, [self.tokens, self.expert], DISPATCH);
+            let row = (self.row.dtype, self.row.bytes());
+            self.send_out(format!("{name} dispatch"), dispatch, row, [self.tokens, self.expert], DISPATCH);
             self.experts(name, layer, &dispatch.copies, Pass::Forward);
             self.send_back(format!("{name} combine"), dispatch, [self.expert, self.combined], COMBINE);
         }
@@ -223,7 +234,8 @@ impl<'a> Iteration<'a> {
         let (model, name) = (&self.settings.model, format!("{prefix}L{layer}"));
         if let Some(dispatch) = dispatch {
             let call = |what| format!("{name} {what} backward");
-            self.send_out(call("combine"), dispatch, [self.combined, self.expert], COMBINE);
+            let row = (DType::Bf16, token_bytes(self.settings));
+            self.send_out(call("combine"), dispatch, row, [self.combined, self.expert], COMBINE);
             self.experts(&name, layer, &dispatch.copies, Pass::Backward);
             self.send_back(call("dispatch"), dispatch, [self.expert, self.tokens], DISPATCH);
         }
@@ -280,26 +292,25 @@ impl<'a> Iteration<'a> {
         [self.tokens, self.expert, self.combined]
     }
 
-    fn send_out(&mut self, name: String, dispatch: &Dispatch, slots: [Slot; 2], tensor: usize) {
-        self.all_to_all(name, dispatch.copies.clone(), dispatch.tokens.clone(), slots, tensor);
-    }
-
-    /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
-    fn send_back(&mut self, name: String, dispatch: &Dispatch, slots: [Slot; 2], tensor: usize) {
-        let copies = dispatch.copies.t().as_standard_layout().into_owned();
-        self.all_to_all(name, copies, None, slots, tensor);
-    }
-
-    fn all_to_all(
+    /// Rows of a type and so many bytes, to the experts.
+    fn send_out(
         &mut self,
         name: String,
-        copies: Array2<u64>,
-        tokens: Option<Arc<TokenMap>>,
+        dispatch: &Dispatch,
+        (dtype, row_bytes): (DType, u64),
         [input, output]: [Slot; 2],
         tensor: usize,
     ) {
-        let bytes = copies * token_bytes(self.settings);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens, input, output };
+        let bytes = &dispatch.copies * row_bytes;
+        let tokens = dispatch.tokens.as_ref().map(|tokens| Arc::new(tokens.with_row_bytes(row_bytes)));
+        let work = Work::AllToAll { dtype, bytes, tokens, input, output };
+        self.builder.call(name, work, Channel::Main, tensor);
+    }
+
+    /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
+    fn send_back(&mut self, name: String, dispatch: &Dispatch, [input, output]: [Slot; 2], tensor: usize) {
+        let bytes = dispatch.copies.t().as_standard_layout().into_owned() * token_bytes(self.settings);
+        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
@@ -320,10 +331,11 @@ impl<'a> Iteration<'a> {
     }
 
     fn finish(self, field: &Field<'_>, dtypes: Vec<DType>, rows: Option<Rowset>) -> Result<Workload> {
-        let Self { mut builder, sums, .. } = self;
+        let Self { mut builder, row, sums, .. } = self;
         if let Some(sums) = sums {
             sums.finish(&mut builder);
         }
-        builder.finish(Kind::MoeTraining.name(), field, dtypes, rows)
+        let workload = builder.finish(Kind::MoeTraining.name(), field, dtypes, rows)?;
+        Ok(Workload { fp8_values: row.fp8_values(), ..workload })
     }
 }
