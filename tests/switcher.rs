@@ -244,3 +244,25 @@ fn the_same_scenario_is_decided_alike() {
     assert_eq!(first, second);
     assert!(first.classes.len() == 2, "dispatch and combine");
 }
+
+/// On threads the switcher learns from real times, so it may choose anything; whatever that is arrives as it was sent.
+#[test]
+fn what_is_chosen_on_threads_is_verified() {
+    let text = include_str!("../scenarios/switcher/small-2x2.toml");
+    let experiment = load(&Source::from_text("small.toml", text, "."), &[], None).unwrap();
+    let index = experiment.variants.iter().position(|variant| variant.name == ADAPTIVE).unwrap();
+    let cancel = Cancel::new();
+    let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
+    let outcome = prepared.run(index, Executor::Threads, &cancel).unwrap();
+    assert_eq!(outcome.verified, Some(true));
+    assert_eq!(outcome.timeline.iterations.len(), experiment.iterations as usize);
+    let switcher = outcome.switcher.unwrap();
+    // The warm-up tries every arm in every class of calls.
+    for (class, arm) in
+        (0..switcher.classes.len()).flat_map(|class| switcher.arms.iter().map(move |arm| (class, arm)))
+    {
+        let tried = switcher.decisions.iter().any(|decision| decision.class == class && decision.arm == *arm);
+        assert!(tried, "{arm} in {class}: {:?}", switcher.decisions);
+    }
+    assert_eq!((switcher.regret, switcher.probing_share), (None, None), "nothing else was simulated");
+}
