@@ -426,7 +426,7 @@ impl<'a> Prepared<'a> {
         bytes: u64,
     ) -> Result<(), ExecuteError> {
         let plan = &self.planned[index].plan;
-        if bytes == (plan.bytes_raw() + plan.bytes_reduced()) * u64::from(iterations) {
+        if bytes == plan.bytes_verified() * u64::from(iterations) {
             return Ok(());
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
@@ -459,6 +459,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
         | OpKind::Decode(_)
         | OpKind::Exchange(_)
         | OpKind::Reduce(_)
+        | OpKind::Library(_)
         | OpKind::Copy(_) => None,
     });
     let (raw, fixed) = blocks

@@ -80,7 +80,8 @@ fn cases() -> impl Iterator<Item = (Work, Protocol, Form)> {
     let works = dtypes.flat_map(|dtype| [reduce_scatter(dtype), all_reduce(dtype)]);
     works.flat_map(|work| {
         Form::OF_REDUCTION.iter().flat_map(move |&form| {
-            let protocols = Protocol::ALL.into_iter().filter(move |p| !p.is_coded() || form.takes_frames());
+            let protocols =
+                Protocol::ALL.into_iter().filter(move |p| !p.is_coded() || form.takes_frames(true));
             let work = work.clone();
             protocols.map(move |protocol| (work.clone(), protocol, form))
         })
@@ -108,6 +109,7 @@ fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
         OpKind::Reduce(reduce) => Some(&mut reduce.additions),
         OpKind::Compute(_)
         | OpKind::Copy(_)
+        | OpKind::Library(_)
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Exchange(_) => None,

@@ -224,7 +224,8 @@ fn frames_are_coded_once_and_never_copied() {
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
-            | OpKind::Copy(_)) => kind.name().to_owned(),
+            | OpKind::Copy(_)
+            | OpKind::Library(_)) => kind.name().to_owned(),
         };
         plan.programs.iter().map(|program| program.ops.iter().map(name).collect()).collect()
     };
@@ -269,7 +270,11 @@ fn network_bytes(plan: &Plan, gpus_per_node: usize, frames: &[u64]) -> Vec<u64> 
             .iter()
             .filter_map(|op| match &op.kind {
                 OpKind::Encode(batch) | OpKind::Decode(batch) => Some(&batch.blocks),
-                OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Reduce(_) | OpKind::Copy(_) => None,
+                OpKind::Compute(_)
+                | OpKind::Exchange(_)
+                | OpKind::Reduce(_)
+                | OpKind::Copy(_)
+                | OpKind::Library(_) => None,
             })
             .flatten()
             .map(|block| (block.size, frames[block.chunk.origin.index()]))

@@ -30,9 +30,12 @@ fn exchange(plan: &Plan, rank: usize) -> &Exchange {
     let kinds = plan.programs[rank].ops.iter().map(|op| &op.kind);
     let mut exchanges = kinds.filter_map(|kind| match kind {
         OpKind::Exchange(exchange) => Some(exchange),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            None
-        }
+        OpKind::Compute(_)
+        | OpKind::Encode(_)
+        | OpKind::Decode(_)
+        | OpKind::Reduce(_)
+        | OpKind::Copy(_)
+        | OpKind::Library(_) => None,
     });
     exchanges.next().unwrap()
 }
@@ -189,9 +192,11 @@ impl Chaos {
                             };
                             batch.blocks.iter().map(coded).collect()
                         }
-                        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-                            Vec::new()
-                        }
+                        OpKind::Compute(_)
+                        | OpKind::Decode(_)
+                        | OpKind::Reduce(_)
+                        | OpKind::Copy(_)
+                        | OpKind::Library(_) => Vec::new(),
                     };
                     self.pending.push((rank, Input::Completed { op, sizes }));
                 }

@@ -16,9 +16,12 @@ use zipwire_schedule::{
 fn shape(ops: &[Op]) -> Vec<String> {
     let describe = |op: &Op| match &op.kind {
         OpKind::Exchange(exchange) => format!("exchange {}", exchange.stage.name()),
-        OpKind::Compute(_) | OpKind::Encode(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            op.kind.name().to_owned()
-        }
+        OpKind::Compute(_)
+        | OpKind::Encode(_)
+        | OpKind::Decode(_)
+        | OpKind::Reduce(_)
+        | OpKind::Copy(_)
+        | OpKind::Library(_) => op.kind.name().to_owned(),
     };
     ops.iter().map(describe).collect()
 }

@@ -44,6 +44,7 @@ fn ops(plan: &Plan, rank: usize) -> String {
         OpKind::Exchange(exchange) => exchange.stage.name(),
         kind @ (OpKind::Compute(_)
         | OpKind::Copy(_)
+        | OpKind::Library(_)
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Reduce(_)) => kind.name(),
@@ -57,6 +58,7 @@ fn additions(plan: &Plan, rank: usize) -> Vec<&Addition> {
         OpKind::Reduce(reduce) => Some(&reduce.additions),
         OpKind::Compute(_)
         | OpKind::Copy(_)
+        | OpKind::Library(_)
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Exchange(_) => None,
@@ -105,6 +107,7 @@ fn two_levels_add_up_twice_and_each_node_sends_its_sums_only() {
                 OpKind::Exchange(exchange) => Some(&exchange.receives),
                 OpKind::Compute(_)
                 | OpKind::Copy(_)
+                | OpKind::Library(_)
                 | OpKind::Encode(_)
                 | OpKind::Decode(_)
                 | OpKind::Reduce(_) => None,
@@ -184,7 +187,7 @@ fn all_plans_are_valid() {
         for dtype in DTYPES {
             for protocol in Protocol::ALL {
                 for &form in Form::OF_REDUCTION {
-                    if protocol.is_coded() && !form.takes_frames() {
+                    if protocol.is_coded() && !form.takes_frames(true) {
                         continue;
                     }
                     let phase = Work::Compute {

@@ -1,17 +1,19 @@
 //! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
 
+mod call;
 mod compute;
 mod transit;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Exchange, Op, OpKind, Transfer, TransferKey};
+use zipwire_schedule::plan::{CallKey, Exchange, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{
     Failure, FailureKind, FaultPlan, Lane, NetworkModel, OpId, Rank, RankEnd, RunFailure, SizeId,
 };
 use zipwire_traces::Span;
 
+use call::Call;
 use compute::Computing;
 use transit::{Transit, Transits};
 
@@ -46,7 +48,9 @@ struct Host {
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
     computing: Option<Computing>,
-    /// Transfers of the rank, in either direction, that are in latency or moving.
+    /// Calls of the library that all ranks have issued and that have not ended.
+    calls: HashMap<OpId, Call>,
+    /// Transfers of the rank, in either direction, that are in latency or moving, and calls of the library under way.
     moving: u32,
     is_done: bool,
     is_dead: bool,
@@ -59,6 +63,8 @@ pub(crate) struct Iteration<'a> {
     network: Network,
     queue: Queue,
     transits: Transits,
+    /// The ranks that have issued each call of the library which some have not.
+    issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
     /// Ranks whose machines may have something to do.
     dirty: RankSet,
     faults: FaultPlan,
@@ -86,6 +92,7 @@ impl<'a> Iteration<'a> {
             faults,
             first_failure: None,
             transits: Transits::default(),
+            issued_calls: BTreeMap::new(),
             now_s: 0.0,
             setup,
             index,
@@ -215,6 +222,7 @@ impl<'a> Iteration<'a> {
                 }
             }
             Event::Arrives { transit, .. } => self.arrive(transit),
+            Event::Returns { rank, op } => self.return_from_call(rank, op),
             Event::Wake { rank } => {
                 self.dirty.insert(rank);
             }
@@ -256,6 +264,7 @@ impl<'a> Iteration<'a> {
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
             OpKind::Reduce(reduce) => setup.host.reduce_s(reduce.bytes_read()),
+            OpKind::Library(_) => return self.call(rank, op),
             OpKind::Copy(copy) => codec().launch_s + copy.bytes() as f64 / codec().copy_bytes_per_s(),
             OpKind::Exchange(exchange) => {
                 if setup.capabilities.transfer_order == TransferOrder::Library {
@@ -396,6 +405,7 @@ impl<'a> Iteration<'a> {
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
+            OpKind::Library(_) => host.calls.remove(&op).map(|call| call.sizes).unwrap_or_default(),
             OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => Vec::new(),
         };
         host.machine.handle(Input::Completed { op, sizes });
@@ -467,6 +477,7 @@ impl Host {
             sizes_s: HashMap::new(),
             library: HashMap::new(),
             computing: None,
+            calls: HashMap::new(),
             moving: 0,
             is_done: false,
             is_dead: false,

@@ -161,6 +161,7 @@ impl CudaBackend<'_> {
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
+            | OpKind::Library(_)
             | OpKind::Copy(_) => self.end_queue(machine, op),
         }
     }

@@ -22,7 +22,11 @@ impl CudaBackend<'_> {
         };
         let (kind, whose) = match &machine.op(op).kind {
             OpKind::Encode(_) => (FailureKind::Device, "its encoder wrote".to_owned()),
-            OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
+            OpKind::Compute(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_)
+            | OpKind::Library(_) => {
                 unreachable!("only encoders and exchanges define sizes")
             }
             OpKind::Exchange(exchange) => {

@@ -7,6 +7,7 @@ use crate::plan::{
     Addition, Batch, Chunk, Content, Exchange, Gather, Maximum, Op, OpKind, Program, Region, Term, Transfer,
 };
 use crate::validate::PlanError;
+use crate::validate::library::is_collective;
 use crate::{Rank, SegmentId, SizeId, Stage, Sum};
 
 pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
@@ -59,6 +60,9 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
         OpKind::Reduce(reduce) if !reduce.additions.iter().all(is_sum) => {
             Err(PlanError::BadSum { rank, op: op_id })
         }
+        OpKind::Library(library) if !is_collective(rank, library) => {
+            Err(PlanError::BadCall { rank, op: op_id })
+        }
         OpKind::Copy(copy) if !copy.gathers.iter().all(has_its_rows) => {
             Err(PlanError::BadRows { rank, op: op_id })
         }
@@ -67,6 +71,7 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
         | OpKind::Compute(_)
         | OpKind::Exchange(_)
         | OpKind::Reduce(_)
+        | OpKind::Library(_)
         | OpKind::Copy(_) => Ok(()),
     }
 }
@@ -92,7 +97,8 @@ fn has_its_rows(gather: &Gather) -> bool {
 
 fn peers(kind: &OpKind) -> Vec<Rank> {
     match kind {
-        OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) => Vec::new(),
+        // Calls of a library name all ranks, their own too.
+        OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) | OpKind::Library(_) => Vec::new(),
         OpKind::Encode(batch) => batch.blocks.iter().filter_map(|block| block.chunk.destination).collect(),
         OpKind::Decode(batch) => batch.blocks.iter().map(|block| block.chunk.origin).collect(),
         OpKind::Exchange(exchange) => {
