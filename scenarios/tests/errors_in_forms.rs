@@ -239,3 +239,36 @@ fn only_some_types_are_added_up() {
        |                  ^^^^^^^^
     "#);
 }
+
+/// The message for two GPUs whose cluster has these lines, too.
+#[track_caller]
+fn refused_on(cluster: &str, collective: &str, variants: &str) -> String {
+    let text = format!(
+        "name = \"test\"\n[cluster]\nnodes = 1\ngpus_per_node = 2\ngpu_bandwidth = \"1 GB/s\"\n\
+         latency_intra = \"1 us\"\n{cluster}\n[workload]\nkind = \"collective\"\ncollective = \"{collective}\"\n\
+         bytes_per_rank = \"1 KiB\"\n[codec]\nid = \"window7\"\n\
+         speed = {{ encode = \"1 GB/s\", decode = \"1 GB/s\", launch = \"1 us\" }}\nratio = 1.3\n{variants}"
+    );
+    error(&text, &[])
+}
+
+#[test]
+fn a_library_is_called_only_for_what_has_a_cost() {
+    let variant = "[[variant]]\nname = \"a\"\nform = \"library\"\n";
+    let gather = "library.all-gather = { latency = \"30 us\", bandwidth = \"22 GB/s\" }";
+    assert_snapshot!(refused_on("", "all-gather", variant), @"");
+    assert_snapshot!(refused_on(gather, "all-reduce", variant), @"");
+    assert_snapshot!(refused_on("library.all-gather = { latency = \"30 us\" }", "all-gather", variant), @"");
+    assert_snapshot!(refused_on("library.broadcast = {}", "all-gather", variant), @"");
+}
+
+#[test]
+fn a_library_takes_no_order_adds_up_no_frames_and_is_no_arm() {
+    let all = "library = { all-gather = { latency = \"30 us\", bandwidth = \"22 GB/s\" }, \
+               all-reduce = { latency = \"30 us\", bandwidth = \"22 GB/s\" } }";
+    let variant = |more: &str| format!("[[variant]]\nname = \"a\"\nform = \"library\"\n{more}\n");
+    assert_snapshot!(refused_on(all, "all-gather", &variant("window = 1")), @"");
+    assert_snapshot!(refused_on(all, "all-reduce", &variant("protocol = \"size-first\"")), @"");
+    let arms = "[[variant]]\nname = \"b\"\n[[variant]]\nname = \"c\"\nprotocol = \"adaptive\"\narms = [\"a\", \"b\"]\n";
+    assert_snapshot!(refused_on(all, "all-gather", &(variant("") + arms)), @"");
+}

@@ -346,7 +346,7 @@ impl<'a> Rendezvous<'a> {
                 self.notify(machine, transfer.op, key.dst, Note::Ready(key))
             }
             Due::Return { key, moved_s } => {
-                self.return_from_call(machine, key, moved_s);
+                self.return_from_call(key, moved_s);
                 Ok(())
             }
             Due::Completion(completion) => {

@@ -14,7 +14,7 @@ use super::backend::{Due, Rendezvous};
 use super::codec_work::{CodecOp, Coding};
 use super::cpu_time::cpu_s;
 use super::fabric::{Guest, Note, range};
-use crate::drive::{Call, Outcome};
+use crate::drive::{Call, Completion, Outcome};
 
 /// A call that this rank has issued. Times in seconds of this machine.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Rendezvous<'_> {
     }
 
     /// A call has moved everything, and its time is over. The host knows of sizes later.
-    pub(super) fn return_from_call(&mut self, machine: &Machine, key: CallKey, moved_s: f64) {
+    pub(super) fn return_from_call(&mut self, key: CallKey, moved_s: f64) {
         let ongoing = self.calls.remove(&key).expect("calls end once");
         let Ongoing { op, begin_s, met_s, sizes, .. } = ongoing;
         self.overlap.end_call(moved_s);
@@ -120,7 +120,10 @@ impl Rendezvous<'_> {
         let dilation = self.dilation();
         let met_s = met_s.expect("calls begin before they end") / dilation;
         let outcome = Outcome::Call(Call { op, sizes, met_s, moved_s: moved_s / dilation });
-        self.complete_at(machine, moved_s + sync_s, outcome, begin_s);
+        // The moment that all ranks agree on, and not that at which this thread woke up.
+        let end_s = moved_s + sync_s;
+        let completion = Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation };
+        self.due.push((end_s, Due::Completion(completion)));
     }
 
     /// Copies what the others give; the sizes that come with it.
