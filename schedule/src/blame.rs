@@ -2,8 +2,9 @@
 //!
 //! The rank that notices a failure is seldom the one that caused it. Blame follows the cross-rank graph of what waits for
 //! what, from the op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an
-//! exchange for the exchanges of the peers whose transfers it misses, a call of a library for the ranks that have not issued it. A rank that says nothing is taken at its peers'
-//! word: what they know of it has ended, and the first op of which they know nothing is where it stopped.
+//! exchange for the exchanges of the peers whose transfers it misses, a call of a library for the ranks that have not issued
+//! it. A rank that says nothing is taken at its peers' word: what they know of it has ended, and the first op of which they
+//! know nothing is where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

@@ -10,7 +10,8 @@ use common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Content, Library, OpKind, Plan};
 use zipwire_schedule::{
-    Choice, Collective, Form, Job, OpId, PlanError, Protocol, Rank, Segment, Slot, Stage, Sum, Work, plan,
+    Choice, Collective, Form, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage, Sum,
+    Work, plan,
 };
 
 fn all_gather(bytes: &[u64]) -> Work {
@@ -25,11 +26,17 @@ fn all_reduce(dtype: DType, bytes: u64) -> Work {
     Work::AllReduce { dtype, bytes, input: Slot(0), output: Slot(1) }
 }
 
-fn planned_in(work: Work, protocol: Protocol, parts: u32) -> Plan {
+fn job(work: Work) -> Job {
     let segments = vec![Segment::new("call", work.clone()), Segment::new("again", work)];
-    let job = Job { name: "collective", rank_count: 3, slots: vec!["input", "output"], segments };
-    let choice = Choice { form: Some(Form::Library), parts, ..choice(protocol, None) };
-    let plan = plan(&job, &choice);
+    Job { name: "collective", rank_count: 3, slots: vec!["input", "output"], segments }
+}
+
+fn library_choice(protocol: Protocol) -> Choice {
+    Choice { form: Some(Form::Library), ..choice(protocol, None) }
+}
+
+fn planned_in(work: Work, protocol: Protocol, parts: u32) -> Plan {
+    let plan = plan(&job(work), &Choice { parts, ..library_choice(protocol) });
     plan.validate().unwrap_or_else(|error| panic!("{protocol:?}: {error}"));
     plan
 }
@@ -72,6 +79,12 @@ fn a_stage_is_a_call() {
         ops(&planned(gather(), Protocol::InBand)),
         ["encode", "all-gather static", "all-gather dynamic", "decode"]
     );
+    // Padding makes all pieces equal: either all are coded or none.
+    let job = job(gather());
+    let selection = Selection { least_bytes: 40_001, ranks_per_node: None };
+    let uncoded = plan(&job, &Choice { selection, ..library_choice(Protocol::StaticFirst) });
+    uncoded.validate().unwrap();
+    assert_eq!(ops(&uncoded), ["all-gather raw"]);
     let sum = |dtype| ops(&planned(reduce_scatter(dtype, &[40, 600, 0]), Protocol::Native));
     assert_eq!(sum(DType::F32), ["reduce-scatter raw"]);
     assert_eq!(sum(DType::Bf16), ["reduce", "reduce-scatter raw"], "the library adds up FP32");

@@ -12,45 +12,48 @@ pub(crate) type Calls = BTreeMap<CallKey, Vec<OpId>>;
 
 /// Whether a call of `rank` is one of its collective.
 pub(super) fn is_collective(rank: Rank, library: &Library) -> bool {
+    if library.collective.is_reduction() { is_reduction(rank, library) } else { is_gather(rank, library) }
+}
+
+/// A rank gives what is its own, and gets what is that of others, of each once.
+fn is_gather(rank: Rank, Library { ranks, inputs, outputs, .. }: &Library) -> bool {
+    let is_for_all = |share: &Share| share.chunk.destination.is_none() && share.chunk.sum.is_none();
+    let is_own = |share: &Share| share.chunk.origin == rank;
+    let is_of_another = |share: &Share| !is_own(share) && share.chunk.origin.0 < *ranks;
+    inputs.len() <= 1
+        && inputs.iter().all(|share| is_own(share) && is_for_all(share))
+        && outputs.iter().all(|share| is_of_another(share) && is_for_all(share))
+        && are_distinct(outputs.iter().map(|share| share.chunk.origin))
+}
+
+/// A rank gives its own values of each shard once, and gets the sums of all ranks: of its shard, or of all shards.
+fn is_reduction(rank: Rank, library: &Library) -> bool {
     let Library { collective, ranks, inputs, outputs, .. } = library;
-    match collective {
-        Collective::AllGather => {
-            let is_gathered = |share: &Share| share.chunk.destination.is_none() && share.chunk.sum.is_none();
-            let mut origins: Vec<Rank> = outputs.iter().map(|share| share.chunk.origin).collect();
-            origins.sort_unstable();
-            let distinct = origins.windows(2).all(|pair| pair[0] < pair[1]);
-            inputs.len() <= 1
-                && inputs.iter().all(|share| share.chunk.origin == rank)
-                && distinct
-                && origins.iter().all(|origin| *origin != rank && origin.0 < *ranks)
-                && library.shares().all(is_gathered)
-        }
-        Collective::ReduceScatter | Collective::AllReduce => {
-            let values = |share: &Share| share.content.values().map(|region| region.len);
-            let is_contribution = |share: &Share| {
-                let dtype = share.chunk.sum.map(Sum::dtype);
-                let is_own = |dtype| share.chunk.sum == Some(Sum::one(rank, *ranks, dtype));
-                share.chunk.origin == rank && dtype.is_some_and(is_own) && values(share).is_some()
-            };
-            // As many values of the same type as were contributed to the same shard.
-            let is_total = |share: &Share| {
-                let of_shard = inputs.iter().find(|input| input.chunk.shard() == share.chunk.shard());
-                of_shard.is_some_and(|input| {
-                    let dtype = input.chunk.sum.map(Sum::dtype);
-                    share.chunk.sum == dtype.map(|dtype| Sum::all(*ranks, dtype))
-                        && values(share) == values(input)
-                })
-            };
-            let is_complete = match collective {
-                Collective::AllReduce => outputs.len() == inputs.len(),
-                Collective::AllGather | Collective::ReduceScatter => {
-                    let shards = inputs.iter().filter(|input| input.chunk.shard() == rank).count();
-                    outputs.len() == shards && outputs.iter().all(|share| share.chunk.shard() == rank)
-                }
-            };
-            inputs.iter().all(is_contribution) && outputs.iter().all(is_total) && is_complete
-        }
-    }
+    let values = |share: &Share| share.content.values().map(|region| region.len);
+    let is_contribution = |share: &Share| {
+        let is_own = |sum: Sum| sum == Sum::one(rank, *ranks, sum.dtype());
+        share.chunk.origin == rank && share.chunk.sum.is_some_and(is_own) && values(share).is_some()
+    };
+    // As many values of the same type as are contributed to the same shard.
+    let is_total_of = |share: &Share, input: &Share| {
+        let total = input.chunk.sum.map(|sum| Sum::all(*ranks, sum.dtype()));
+        share.chunk.shard() == input.chunk.shard()
+            && share.chunk.sum == total
+            && values(share) == values(input)
+    };
+    let is_wanted = |input: &&Share| *collective == Collective::AllReduce || input.chunk.shard() == rank;
+    let wanted: Vec<&Share> = inputs.iter().filter(is_wanted).collect();
+    inputs.iter().all(is_contribution)
+        && are_distinct(inputs.iter().map(|share| share.chunk.shard()))
+        && are_distinct(outputs.iter().map(|share| share.chunk.shard()))
+        && outputs.len() == wanted.len()
+        && outputs.iter().all(|share| wanted.iter().any(|input| is_total_of(share, input)))
+}
+
+fn are_distinct(ranks: impl Iterator<Item = Rank>) -> bool {
+    let mut ranks: Vec<Rank> = ranks.collect();
+    ranks.sort_unstable();
+    ranks.windows(2).all(|pair| pair[0] < pair[1])
 }
 
 /// What ranks must agree on: the collective, its channel and ranks, and of what it moves everything but whose rank it is.
@@ -68,8 +71,7 @@ impl Agreed {
         let Library { collective, ranks, channel, inputs, .. } = library;
         let contributed = |share: &Share| {
             // Whoever contributes.
-            let chunk =
-                Chunk { origin: Rank(0), sum: share.chunk.sum.map(|sum| sum.of_first()), ..share.chunk };
+            let chunk = Chunk { origin: Rank(0), sum: share.chunk.sum.map(Sum::of_first), ..share.chunk };
             shape(chunk, &share.content, sizes)
         };
         let mut shares: Vec<Shape> = match collective {
