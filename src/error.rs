@@ -145,6 +145,7 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::Fault { .. }
         | ExecuteError::OtherWork { .. }
         | ExecuteError::Model(_)
+        | ExecuteError::Start(_)
         | ExecuteError::NoTime(_)
         | ExecuteError::Dilation { .. } => USAGE,
         _ => FAILED,

@@ -1,6 +1,7 @@
 //! Runs one variant of an experiment on one executor.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use zipwire_engine::{EngineError, threads};
@@ -9,10 +10,10 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::OpKind;
 use zipwire_schedule::{
     Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Protocol, Readiness,
-    RunFailure, TransferOrder,
+    RunFailure, TransferOrder, TransferStart,
 };
 use zipwire_sim::{SimError, SizeCache, SizeError, SizeTable};
-use zipwire_traces::{SwitcherSummary, Timeline};
+use zipwire_traces::{Payload, SwitcherSummary, Timeline};
 
 use crate::adaptive::Arms;
 use crate::footprint::Footprint;
@@ -117,6 +118,13 @@ pub enum ExecuteError {
         .0.name(), NetworkModel::MaxMin.name(), NetworkModel::MaxMin.name(), .0.name()
     )]
     Model(NetworkModel),
+    /// A real run in which transfers are to wait for ranks that they do not concern.
+    #[error(
+        "`cluster.start` is `barrier`, and on `{0}` each transfer starts when its two ranks are there\n\
+         help: run it on `sim`; `zipwire validate` takes it as \
+         `--real-set cluster.start=rendezvous`, and then shows how wrong it is"
+    )]
+    Start(Executor),
     /// Nothing to be slowed down.
     #[error(
         "variant `{0}` takes no time in the simulation: there is nothing to hold a measurement against\n\
@@ -146,7 +154,7 @@ pub enum ExecuteError {
     Drift(Executor),
     /// A switcher where none can be.
     #[error(
-        "variant `{0}` is adaptive: it runs on `sim`, and not with faults\n\
+        "variant `{0}` is adaptive: it runs on `sim` and `threads`, and not with faults\n\
          help: choose other variants with `--variant`; those that are its arms run everywhere"
     )]
     Adaptive(String),
@@ -199,6 +207,16 @@ pub(crate) struct Trouble<'a> {
 
 impl Trouble<'_> {
     pub(crate) const NONE: Self = Self { faults: &[], deadlines: None };
+}
+
+/// A run on threads.
+pub(crate) struct Real<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) payload: &'a Payload,
+    pub(crate) iterations: Range<u32>,
+    /// The cluster that it stands for; without one, links are as fast as memory.
+    pub(crate) pace: Option<&'a threads::Pace>,
+    pub(crate) trouble: Trouble<'a>,
 }
 
 /// An experiment that is ready to run: one valid plan per variant.
@@ -298,6 +316,15 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// What is missing.
     pub fn check(&self, executor: Executor) -> Result<(), ExecuteError> {
+        self.check_plans(executor)?;
+        check_start(self.experiment, executor)
+    }
+
+    /// The same without a look at the cluster's `start`, for real runs that have another.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check_plans(&self, executor: Executor) -> Result<(), ExecuteError> {
         (0..self.planned.len()).try_for_each(|index| self.check_variant(index, executor))
     }
 
@@ -319,7 +346,9 @@ impl<'a> Prepared<'a> {
         if executor.is_real() && !self.experiment.drifts.is_empty() {
             return Err(ExecuteError::Drift(executor));
         }
-        if variant.is_adaptive() && (executor.is_real() || !self.experiment.faults.is_empty()) {
+        let can_adapt =
+            matches!(executor, Executor::Sim | Executor::Threads) && self.experiment.faults.is_empty();
+        if variant.is_adaptive() && !can_adapt {
             return Err(ExecuteError::Adaptive(variant.name.clone()));
         }
         if executor == Executor::Sim {
@@ -348,6 +377,7 @@ impl<'a> Prepared<'a> {
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
         self.check_variant(index, executor)?;
+        check_start(self.experiment, executor)?;
         let name = &self.experiment.variants[index].name;
         let _span = tracing::info_span!("variant", %name, %executor).entered();
         match executor {
@@ -360,6 +390,11 @@ impl<'a> Prepared<'a> {
                 Ok(Outcome { timeline, verified: None, is_timed: true, switcher: None })
             }
             Executor::Sim => self.simulate_faults(index, cancel),
+            Executor::Threads if self.experiment.variants[index].is_adaptive() => {
+                let (report, switcher) = self.measure_adaptive(index, None, cancel)?;
+                let timeline = report.timeline;
+                Ok(Outcome { timeline, verified: Some(true), is_timed: false, switcher: Some(switcher) })
+            }
             Executor::Threads if self.experiment.faults.is_empty() => {
                 let report = self.measure(index, self.experiment.iterations, None, Trouble::NONE, cancel)?;
                 Ok(Outcome {
@@ -381,8 +416,7 @@ impl<'a> Prepared<'a> {
         (Simulator { experiment, sizes, cache: &shared.sizes, cancel }, planned)
     }
 
-    /// Runs a variant on threads, paced or as fast as memory. What it returns is verified: as many bytes were compared as
-    /// the plan moves.
+    /// Runs a variant that is not adaptive on threads, paced or as fast as memory.
     pub(crate) fn measure(
         &self,
         index: usize,
@@ -391,22 +425,35 @@ impl<'a> Prepared<'a> {
         trouble: Trouble<'_>,
         cancel: &Cancel,
     ) -> Result<threads::Report, ExecuteError> {
-        let (experiment, variant) = (self.experiment, &self.experiment.variants[index]);
-        let (plan, payload) = (&self.planned[index].plan, experiment.payload.as_ref());
+        let variant = &self.experiment.variants[index];
+        let payload = self.experiment.payload.as_ref();
+        let payload =
+            payload.ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?;
+        let plan = &self.planned[index].plan;
+        self.run_on_threads(index, &Real { plan, payload, iterations: 0..iterations, pace, trouble }, cancel)
+    }
+
+    /// Runs a plan of a variant on threads. What it returns is verified: as many bytes were compared as the plan moves.
+    pub(crate) fn run_on_threads(
+        &self,
+        index: usize,
+        real: &Real<'_>,
+        cancel: &Cancel,
+    ) -> Result<threads::Report, ExecuteError> {
+        let iterations = real.iterations.len() as u64;
         let setup = threads::Setup {
-            plan,
-            payload: payload
-                .ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?,
-            iterations: 0..iterations,
+            plan: real.plan,
+            payload: real.payload,
+            iterations: real.iterations.clone(),
             stuck_after: threads::STUCK_AFTER,
             cores: cores(),
-            pace,
-            faults: trouble.faults,
-            deadlines: trouble.deadlines,
+            pace: real.pace,
+            faults: real.trouble.faults,
+            deadlines: real.trouble.deadlines,
         };
         let run = threads::run(&setup, cancel.flag());
         let report = run.map_err(|failure| self.failed(index, Executor::Threads, failure))?;
-        self.check_verified(index, iterations, report.bytes_verified)?;
+        self.check_verified(index, real.plan, iterations, report.bytes_verified)?;
         Ok(report)
     }
 
@@ -422,11 +469,11 @@ impl<'a> Prepared<'a> {
     pub(crate) fn check_verified(
         &self,
         index: usize,
-        iterations: u32,
+        plan: &Plan,
+        iterations: u64,
         bytes: u64,
     ) -> Result<(), ExecuteError> {
-        let plan = &self.planned[index].plan;
-        if bytes == plan.bytes_verified() * u64::from(iterations) {
+        if bytes == plan.bytes_verified() * iterations {
             return Ok(());
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
@@ -466,6 +513,14 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
         .flatten()
         .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.static_section.len));
     (fixed > 0).then(|| raw as f64 / fixed as f64)
+}
+
+/// Ranks of a real run that have a transfer between them wait for nobody else.
+pub(crate) fn check_start(experiment: &Experiment, executor: Executor) -> Result<(), ExecuteError> {
+    match experiment.start {
+        TransferStart::Barrier if executor.is_real() => Err(ExecuteError::Start(executor)),
+        TransferStart::Barrier | TransferStart::Rendezvous => Ok(()),
+    }
 }
 
 /// Whether frames of a plan can have the ratios that are stated for a variant.

@@ -40,7 +40,7 @@ impl Prepared<'_> {
         };
         let run = cuda::run(&setup, cancel.flag());
         let report = run.map_err(|failure| self.failed(index, Executor::Cuda, failure))?;
-        self.check_verified(index, experiment.iterations, report.bytes_verified)?;
+        self.check_verified(index, plan, experiment.iterations.into(), report.bytes_verified)?;
         // Ranks may share a GPU, and copies are no network.
         Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false, switcher: None })
     }

@@ -55,6 +55,7 @@ impl Simulator<'_> {
             plan,
             topology: &conditions.topology,
             model: experiment.model,
+            start: experiment.start,
             host: experiment.host,
             codec: codec.map(|choice| choice.cost),
             sizes,

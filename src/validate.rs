@@ -1,11 +1,12 @@
 //! Holds predictions against measurements: the same plans simulated and run on paced links.
 
-use zipwire_engine::threads::{Coding, Pace};
+use zipwire_engine::threads::{CodecWork, Coding, Pace};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::{HostCost, Lane, NetworkModel, Plan, SegmentId};
 use zipwire_traces::{Deviation, Metrics, Timeline};
 
-use crate::execute::{Trouble, cores};
+use crate::adaptive::Arms;
+use crate::execute::{Real, Trouble, check_start, cores};
 use crate::real_run;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
@@ -51,7 +52,7 @@ pub struct VariantValidation {
     pub predicted_s: f64,
     /// Mean iteration time of the paced run, in seconds of the cluster.
     pub measured_s: f64,
-    /// The op or transfer whose duration was predicted worst; `None` if nothing ran.
+    /// The op or transfer whose duration was predicted worst; `None` if nothing ran, or if iterations have plans of their own.
     pub largest_deviation: Option<Deviation>,
     /// Share of this machine's cores that the codec took.
     pub codec_share: f64,
@@ -100,19 +101,22 @@ pub fn validate(
 ) -> Result<Validation, ExecuteError> {
     let ValidationSetup { experiment, real, dilation } = *setup;
     check_model(real)?;
+    check_start(real, Executor::Threads)?;
     real_run::check(prepared, experiment, real, cancel)?;
-    prepared.check(Executor::Sim)?;
-    prepared.check(Executor::Threads)?;
+    prepared.check_plans(Executor::Sim)?;
+    prepared.check_plans(Executor::Threads)?;
     let mut simulated = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in experiment.variants.iter().enumerate() {
         begin(format!("{}: simulating", variant.name));
-        let expected = prepared.simulate(index, Trouble::NONE, cancel)?;
-        let deadlines = prepared.deadlines(index, &expected);
+        let expected = prepared.predict(index, cancel)?;
+        // Without faults a run may take whatever time it takes: it is a measurement.
+        let has_faults = !(experiment.faults.is_empty() && real.faults.is_empty());
+        let deadlines = has_faults.then(|| prepared.deadlines(index, &expected));
         let timeline = match experiment.faults.as_slice() {
             [] => expected,
             faults => {
-                let trouble = Trouble { faults, deadlines: Some(&deadlines) };
+                let trouble = Trouble { faults, deadlines: deadlines.as_ref() };
                 prepared.simulate(index, trouble, cancel)?
             }
         };
@@ -143,10 +147,13 @@ pub fn validate(
     for (index, (variant, (simulated, deadlines, predicted_s))) in simulated {
         pace.codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
-        // Without faults a run may take whatever time it takes: it is a measurement.
-        let deadlines = (!real.faults.is_empty()).then_some(&deadlines);
+        let deadlines = deadlines.as_ref().filter(|_| !real.faults.is_empty());
         let trouble = Trouble { faults: &real.faults, deadlines };
-        let report = prepared.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?;
+        let report = if variant.is_adaptive() {
+            prepared.measure_adaptive(index, Some(&pace), cancel)?.0
+        } else {
+            prepared.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?
+        };
         let measured_s = mean_iteration_s(&report.timeline, prepared.planned(index));
         let calls = report.codec_work.calls.values();
         let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
@@ -157,7 +164,8 @@ pub fn validate(
             name: variant.name.clone(),
             predicted_s,
             measured_s,
-            largest_deviation: Deviation::largest(&simulated, &report.timeline),
+            largest_deviation: Deviation::largest(&simulated, &report.timeline)
+                .filter(|_| !variant.is_adaptive()),
             codec_share: work_s / (run_s * cores() as f64),
             core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
             simulated,
@@ -176,8 +184,12 @@ fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {
     Metrics::of(timeline, planned.plan.bytes_raw()).iteration_s.mean
 }
 
-/// Whether a variant has ops that do real work of which a cost is declared: codecs and sums, those of a library too.
+/// Whether a variant has, or may have, ops that do real work of which a cost is declared: codecs and sums, those of a library
+/// too.
 pub(crate) fn needs_measuring(prepared: &Prepared<'_>, index: usize) -> bool {
+    if prepared.experiment.variants[index].is_adaptive() {
+        return true;
+    }
     let programs = &prepared.planned(index).plan.programs;
     programs.iter().flat_map(|program| &program.ops).any(|op| {
         op.kind.lane() == Lane::Codec
@@ -186,6 +198,30 @@ pub(crate) fn needs_measuring(prepared: &Prepared<'_>, index: usize) -> bool {
 }
 
 impl Prepared<'_> {
+    /// What should happen, without faults.
+    fn predict(&mut self, index: usize, cancel: &Cancel) -> Result<Timeline, ExecuteError> {
+        if self.experiment.variants[index].is_adaptive() {
+            return Ok(self.simulate_adaptive(index, cancel)?.0);
+        }
+        self.simulate(index, Trouble::NONE, cancel)
+    }
+
+    /// What the ops of a variant take on this machine; where it is adaptive, what they take under each arm.
+    fn codec_works(&self, index: usize, cancel: &Cancel) -> Result<Vec<CodecWork>, ExecuteError> {
+        let variant = &self.experiment.variants[index];
+        if !variant.is_adaptive() {
+            return Ok(vec![self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work]);
+        }
+        let arms = Arms::new(self.experiment, variant);
+        let payload = arms.payload(Executor::Threads)?;
+        let work = |plan: Result<Plan, ExecuteError>| {
+            let (plan, iterations) = (&plan?, 0..WARM_UPS);
+            let real = Real { plan, payload: &payload, iterations, pace: None, trouble: Trouble::NONE };
+            Ok(self.run_on_threads(index, &real, cancel)?.codec_work)
+        };
+        arms.single_plans().map(work).collect()
+    }
+
     /// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its
     /// share of the time that `real` declares for one of them.
     pub(crate) fn needed_dilation(
@@ -194,11 +230,11 @@ impl Prepared<'_> {
         real: &Experiment,
         cancel: &Cancel,
     ) -> Result<f64, ExecuteError> {
-        let work = self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work;
+        let works = self.codec_works(index, cancel)?;
         let codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
         let codec = || codec.expect("what codes has a codec");
         let plan = &self.planned(index).plan;
-        let needed = work.calls.iter().map(|((segment, coding), call)| {
+        let needed = works.iter().flat_map(|work| &work.calls).map(|((segment, coding), call)| {
             let (launch_s, speed) = match coding {
                 Coding::Encode => (codec().launch_s, codec().encode_bytes_per_s),
                 Coding::Decode => (codec().launch_s, codec().decode_bytes_per_s),

@@ -116,6 +116,8 @@ fn a_table_names_topology_and_model_where_they_are_not_the_default() {
     }
     let line = first_line(&["--set", "cluster.model=ports"]);
     assert_eq!(line, format!("{cluster}, fat-tree, model ports, seed 3, simulated"));
+    let line = first_line(&["--set", "cluster.start=barrier"]);
+    assert_eq!(line, format!("{cluster}, fat-tree, start barrier, seed 3, simulated"));
 }
 
 #[test]
@@ -475,6 +477,22 @@ fn paced_runs_have_no_cheaper_model_than_links() {
         assert_eq!(run.status.code(), Some(2), "{message}");
         assert!(message.contains("network model `ports`") && message.contains("max-min"), "{message}");
     }
+}
+
+/// A prediction with barriers can be held against a run that has none.
+#[test]
+fn real_runs_have_no_barriers() {
+    let scenario = "scenarios/validate/transfers-burst-2x3.toml";
+    let barrier = ["--set", "cluster.start=barrier"];
+    for args in [["run", scenario, "--on", "sim,threads"].as_slice(), &["validate", scenario]] {
+        let run = zipwire(args).args(barrier).output().unwrap();
+        let message = text_of(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{message}");
+        assert!(message.contains("`cluster.start` is `barrier`, and on `threads`"), "{message}");
+    }
+    let real = ["validate", scenario, "--real-set", "cluster.start=rendezvous"];
+    let run = zipwire(&real).args(barrier).output().unwrap();
+    assert!(run.status.success(), "{}", text_of(&run.stderr));
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn table(title: &str, rows: &[Row]) -> String {
             percent(switcher.over_native.unwrap()),
             percent(switcher.regret.unwrap()),
             percent(*profiled),
-            percent(switcher.probing_share),
+            percent(switcher.probing_share.unwrap()),
             percent(switcher.statistics_share),
             changes - switcher.classes.len(),
         )
@@ -166,7 +166,7 @@ fn thirty_scenarios_are_never_much_slower_than_the_best_choice() {
     for Row { about, switcher, regret, .. } in &rows {
         assert!(switcher.over_native.unwrap() <= 0.01, "{about}: slower than native");
         assert!(switcher.regret.unwrap() <= 0.03, "{about}: {:?} over the oracle", switcher.regret);
-        assert!(switcher.probing_share <= 0.005, "{about}: {} for probes", switcher.probing_share);
+        assert!(switcher.probing_share.unwrap() <= 0.005, "{about}: {:?} for probes", switcher.probing_share);
         // The oracle of the run knows more than fixed variants where there are several classes, and never less.
         assert!(switcher.regret.unwrap() >= regret - 1e-9, "{about}");
         if switcher.classes.len() == 1 {
@@ -233,7 +233,7 @@ fn drift_is_followed() {
         assert!(*changes >= 2, "{about}: nothing was switched");
         assert!(switcher.regret.unwrap() <= 0.03, "{about}: {:?} over the oracle", switcher.regret);
         assert!((switcher.regret.unwrap() - regret).abs() < 1e-9, "{about}: another oracle");
-        assert!(switcher.probing_share <= 0.005, "{about}: {} for probes", switcher.probing_share);
+        assert!(switcher.probing_share.unwrap() <= 0.005, "{about}: {:?} for probes", switcher.probing_share);
     }
 }
 

@@ -8,7 +8,7 @@ mod topology;
 
 use std::collections::BTreeMap;
 
-use zipwire_schedule::{Fabric, HostCost, LibraryCost, NetworkModel, Slowdown, Topology};
+use zipwire_schedule::{Fabric, HostCost, LibraryCost, NetworkModel, Slowdown, Topology, TransferStart};
 
 pub(crate) use links::read as read_links;
 pub use preset::{Preset, is_hardware_file, presets};
@@ -45,6 +45,7 @@ const KEYS: &[&str] = &[
     "library",
     "links",
     "model",
+    "start",
 ];
 
 /// What a hardware file may say: all but where the rest comes from.
@@ -56,6 +57,7 @@ pub(crate) struct Cluster {
     pub(crate) topology: Topology,
     pub(crate) host: HostCost,
     pub(crate) model: NetworkModel,
+    pub(crate) start: TransferStart,
 }
 
 /// Reads the table.
@@ -125,7 +127,11 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         Some(field) => field.choice("network model", &NetworkModel::ALL, NetworkModel::name)?,
         None => NetworkModel::default(),
     };
-    Ok(Cluster { topology, host, model })
+    let start = match table.get("start") {
+        Some(field) => field.choice("start of transfers", &TransferStart::ALL, TransferStart::name)?,
+        None => TransferStart::default(),
+    };
+    Ok(Cluster { topology, host, model, start })
 }
 
 /// What [`read`] reads.
@@ -144,6 +150,7 @@ pub(crate) fn schema() -> Schema {
         optional("latency_inter", "time before the first byte moves between nodes; needed for 2 nodes and more", time()),
         optional("links", "single links that differ, by name: `gpu 3 up`, `nic 0 down`, `leaf 1 up`", map(bandwidth())),
         optional("model", "how the rates of transfers follow from the links that they share; `max-min` by default", names(NetworkModel::ALL.map(NetworkModel::name))),
+        optional("start", "whom a transfer waits for once its exchange is open: its two ranks, or all that take part; `rendezvous` by default", names(TransferStart::ALL.map(TransferStart::name))),
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
         optional("reduce", "bytes per second that a GPU reads where it adds values up; `400 GB/s` by default", bandwidth()),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Fault, HostCost, Job, NetworkModel, Slack, TokenMap, Topology};
+use zipwire_schedule::{
+    Durations, Fault, HostCost, Job, NetworkModel, Slack, TokenMap, Topology, TransferStart,
+};
 use zipwire_traces::Payload;
 
 use crate::cluster::Cluster;
@@ -40,6 +42,8 @@ pub struct Experiment {
     pub topology: Topology,
     /// How simulated transfers share the links.
     pub model: NetworkModel,
+    /// Whom simulated transfers wait for.
+    pub start: TransferStart,
     /// The cluster's host costs.
     pub host: HostCost,
     /// The codec of coded variants that have none of their own ([`codec_of`](Self::codec_of)).
@@ -141,7 +145,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let own_seed = table.get("seed").map_or(Ok(0), |field| field.integer(0..=u64::MAX))?;
     let seed = seed.unwrap_or(own_seed);
     let cluster_field = table.need("cluster", "{ nodes = 1, ... }")?;
-    let Cluster { topology, host, model } = cluster::read(&cluster_field, files)?;
+    let Cluster { topology, host, model, start } = cluster::read(&cluster_field, files)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
 
@@ -181,6 +185,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         iterations,
         topology,
         model,
+        start,
         host,
         codec: codec.map(|(choice, _)| choice),
         job: workload.job,

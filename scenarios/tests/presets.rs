@@ -172,7 +172,7 @@ fn what_is_wrong_in_a_file_is_shown_there() {
     2 | nodse = 2
       | ^^^^^
       |
-      = help: did you mean `nodes`? the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links` and `model`
+      = help: did you mean `nodes`? the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
     ");
     assert_snapshot!(with("nodes = 2", "preset = \"h100-8x\""), @r#"
     error: unknown key `preset` in `cluster`
@@ -181,7 +181,7 @@ fn what_is_wrong_in_a_file_is_shown_there() {
     2 | preset = "h100-8x"
       | ^^^^^^
       |
-      = help: the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links` and `model`
+      = help: the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
     "#);
     assert_snapshot!(with("\"20 GB/s\"", "\"-20 GB/s\""), @r#"
     error: `cluster.gpu_bandwidth` is out of range: `-20 GB/s`

@@ -7,7 +7,9 @@ mod common;
 use common::{Folder, VALID, error};
 use insta::assert_snapshot;
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{CrossRail, Fabric, FatTree, NetworkModel, Pods, Rail, Rank, Topology, Uplink};
+use zipwire_schedule::{
+    CrossRail, Fabric, FatTree, NetworkModel, Pods, Rail, Rank, Topology, TransferStart, Uplink,
+};
 
 fn set(sets: &[&str]) -> Experiment {
     Folder::new().try_load(VALID, sets).unwrap_or_else(|error| panic!("{}", error.render(false)))
@@ -60,6 +62,22 @@ fn links_of_switches_may_differ() {
     let link = experiment.topology.route(Rank(0), Rank(3)).links()[3];
     assert_eq!(experiment.topology.link_name(link), "leaf 1 down");
     assert_eq!(experiment.topology.capacities()[link.index()], 3e9);
+}
+
+#[test]
+fn starts_of_transfers() {
+    assert_eq!(set(&[]).start, TransferStart::Rendezvous);
+    for start in TransferStart::ALL {
+        assert_eq!(set(&[&format!("cluster.start={}", start.name())]).start, start);
+    }
+    assert_snapshot!(error(VALID, &["cluster.start=barier"]), @r"
+    error: unknown start of transfers `barier`
+     |
+     | --set cluster.start=barier
+     |                     ^^^^^^
+     |
+     = help: did you mean `barrier`? it must be one of `rendezvous` and `barrier`
+    ");
 }
 
 #[test]

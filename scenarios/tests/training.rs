@@ -103,6 +103,32 @@ fn what_goes_to_the_experts_comes_back() {
 }
 
 #[test]
+fn what_goes_to_the_experts_is_made_of_tokens_if_copies_are_equal() {
+    let gate = "routing = { zipf = 1.0, groups = 4, top_groups = 1 }\ntokens = \"shared\"";
+    let experiment = Folder::new().load(&moe(gate));
+    let work = |segment: &str| &experiment.job.segments[position(&experiment, segment)].work;
+    for layer in ["L0", "L1"] {
+        let dispatch = format!("{layer} dispatch");
+        let map = work(&dispatch).tokens().unwrap();
+        assert_eq!(map.bytes(), *tokens(&experiment, &dispatch));
+        assert_eq!(work(&format!("{layer} combine backward")).tokens(), Some(map));
+        for back in ["combine", "dispatch backward"] {
+            assert_eq!(work(&format!("{layer} {back}")).tokens(), None, "rows of experts all differ");
+        }
+        // A group is the two experts of a rank: both copies of a token go to the same one.
+        for src in (0..4).map(Rank) {
+            let reached =
+                (0..4).map(|rank| (map.distinct(src, &(rank..rank + 1)), map.copies(src, &(rank..rank + 1))));
+            assert!(reached.clone().all(|(tokens, copies)| copies == 2 * tokens), "{layer} {src:?}");
+            assert_eq!(reached.map(|(tokens, _)| tokens).sum::<u64>(), 32);
+        }
+    }
+    assert_ne!(work("L0 dispatch").tokens(), work("L1 dispatch").tokens());
+    let drawn = Folder::new().load(&moe("routing = { zipf = 1.0 }"));
+    assert!(drawn.job.segments.iter().all(|segment| segment.work.tokens().is_none()));
+}
+
+#[test]
 fn micro_batches_have_tokens_of_their_own() {
     let experiment = Folder::new().load(&moe("routing = { zipf = 1.0 }\nmicro_batches = 2"));
     let names = names(&experiment);
@@ -397,6 +423,27 @@ fn wrong_iterations_are_refused() {
         (
             moe("routing = \"uniform\"").replace("top_k = 2", "top_k = 9"),
             "error: a token cannot go to `9` of `8` experts",
+        ),
+        (
+            moe("routing = { zipf = 1.0, groups = 3, top_groups = 1 }"),
+            "error: `workload.routing.groups` is out of range: `3`",
+        ),
+        (
+            moe("routing = { zipf = 1.0, groups = 8, top_groups = 1 }"),
+            "error: `workload.routing.top_groups` is out of range: `1`",
+        ),
+        (
+            moe("routing = { zipf = 1.0, groups = 4 }"),
+            "error: missing key `top_groups` in `workload.routing`",
+        ),
+        (
+            moe("routing = { trace = \"t.csv\", groups = 4, top_groups = 1 }"),
+            "error: `workload.routing.groups` has no effect: a recording says what its gate chose",
+        ),
+        (
+            moe("routing = { dirichlet = 1.0 }\nsequence = 16777216\nmicro_batches = 2\ntokens = \"shared\"")
+                .replace("sequence = 32\n", ""),
+            "error: `token copies of all ranks and calls` is out of range: `536870912`",
         ),
         (
             moe("routing = \"uniform\"")

@@ -287,8 +287,11 @@ impl Durations {
         }
     }
 
-    /// Seconds of one segment on one rank.
+    /// Seconds of one segment on one rank; segments behind the last one take none.
     pub fn get(&self, iteration: u32, segment: usize, rank: Rank) -> f64 {
+        if segment >= self.segment_count {
+            return 0.0;
+        }
         self.seconds[self.index(iteration, segment, rank)]
     }
 

@@ -27,6 +27,7 @@ pub mod switcher;
 mod text;
 mod tokens;
 mod topology;
+mod transfer_start;
 mod validate;
 
 pub use blame::{Blame, RankEnd, RunFailure};
@@ -50,5 +51,6 @@ pub use topology::{
     CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
     Vertex,
 };
+pub use transfer_start::TransferStart;
 pub use validate::PlanError;
 pub use zipwire_codec::DType;

@@ -1,5 +1,6 @@
 //! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
 
+mod barriers;
 mod call;
 mod compute;
 mod transit;
@@ -7,15 +8,17 @@ mod transit;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Exchange, Op, OpKind, Transfer, TransferKey};
+use zipwire_schedule::plan::{CallKey, Chunk, Exchange, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{
     Failure, FailureKind, FaultPlan, Lane, NetworkModel, OpId, Rank, RankEnd, RunFailure, SizeId,
+    TransferStart,
 };
 use zipwire_traces::Span;
 
+use barriers::Barriers;
 use call::Call;
 use compute::Computing;
-use transit::{Transit, Transits};
+use transit::{End, Transit, Transits};
 
 use crate::hash::Mixed;
 use crate::meter::Meter;
@@ -65,6 +68,8 @@ pub(crate) struct Iteration<'a> {
     transits: Transits,
     /// The ranks that have issued each call of the library which some have not.
     issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
+    /// `None` where transfers wait for nobody but their ends.
+    barriers: Option<Barriers>,
     /// Ranks whose machines may have something to do.
     dirty: RankSet,
     faults: FaultPlan,
@@ -93,6 +98,10 @@ impl<'a> Iteration<'a> {
             first_failure: None,
             transits: Transits::default(),
             issued_calls: BTreeMap::new(),
+            barriers: match setup.start {
+                TransferStart::Rendezvous => None,
+                TransferStart::Barrier => Some(Barriers::new(setup.plan.programs.iter().map(|p| &**p))),
+            },
             now_s: 0.0,
             setup,
             index,
@@ -192,6 +201,11 @@ impl<'a> Iteration<'a> {
                     self.complete(rank, op);
                 }
             }
+            Event::Opened { rank, op } => {
+                let barriers = self.barriers.as_mut();
+                let released = barriers.map_or_else(Vec::new, |barriers| barriers.enter(rank, op));
+                released.into_iter().for_each(|(send, receive)| self.begin_transfer(send, receive));
+            }
             Event::Announced { rank, transfer } => {
                 let key = self.host(rank).machine.key(transfer);
                 self.queue.push(self.now_s, Event::PeerReady { rank: key.dst, key });
@@ -271,6 +285,9 @@ impl<'a> Iteration<'a> {
                     let transfers = library_transfers(machine, op, exchange);
                     self.start_library(rank, op, &transfers);
                 }
+                if self.barriers.is_some() {
+                    self.when_open(rank, Event::Opened { rank, op }, op);
+                }
                 return;
             }
         };
@@ -300,12 +317,12 @@ impl<'a> Iteration<'a> {
         }
     }
 
-    /// A transfer starts, and its latency runs, when both ends have been offered. A sender that follows its peers learns
-    /// of the receiver's offer at once.
+    /// A transfer starts when both ends have been offered, and nobody else is waited for. A sender that follows its peers
+    /// learns of the receiver's offer at once.
     fn offer(&mut self, rank: Rank, id: TransferId) {
         let machine = &self.host(rank).machine;
         let key = machine.key(id);
-        let (&Transfer { peer, .. }, exchange) = machine.transfer(id);
+        let (&Transfer { peer, chunk: Chunk { part, .. }, .. }, exchange) = machine.transfer(id);
         let follows_peers = exchange.order.follows_peers();
         let offers = &mut self.host(rank).offers;
         let other = offers.remove(&key);
@@ -323,12 +340,21 @@ impl<'a> Iteration<'a> {
             Direction::Send => ((rank, id), (peer, other)),
             Direction::Receive => ((peer, other), (rank, id)),
         };
-        let sender = &self.host(key.src).machine;
+        let barriers = self.barriers.as_mut();
+        if !barriers.is_some_and(|barriers| barriers.holds(&key, part, (send, receive))) {
+            self.begin_transfer(send, receive);
+        }
+    }
+
+    /// The latency of a transfer runs.
+    fn begin_transfer(&mut self, send: End, receive: End) {
+        let (src, dst) = (send.0, receive.0);
+        let sender = &self.host(src).machine;
         let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
         let transit = self.transits.begin(Transit { send, receive, bytes, begin_s: self.now_s });
-        let latency_s = self.setup.topology.route(key.src, key.dst).latency_s;
-        self.queue.push(self.now_s + latency_s, Event::Moves { rank: key.src, transfer: send.1, transit });
-        for rank in [key.src, key.dst] {
+        let latency_s = self.setup.topology.route(src, dst).latency_s;
+        self.queue.push(self.now_s + latency_s, Event::Moves { rank: src, transfer: send.1, transit });
+        for rank in [src, dst] {
             self.host(rank).moving += 1;
             self.adapt_compute(rank);
         }

@@ -18,6 +18,13 @@ pub(crate) enum Event {
         /// The op.
         op: OpId,
     },
+    /// An exchange is open: the rank is there.
+    Opened {
+        /// Where.
+        rank: Rank,
+        /// The exchange.
+        op: OpId,
+    },
     /// A send is announced.
     Announced {
         /// Where.

@@ -7,6 +7,7 @@ use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::plan::Program;
 use zipwire_schedule::{
     CodecCost, Deadlines, Durations, Fault, HostCost, NetworkModel, OpId, Plan, Rank, RunFailure, Topology,
+    TransferStart,
 };
 use zipwire_traces::{IterationTime, Timeline};
 
@@ -23,6 +24,8 @@ pub struct Setup<'a> {
     pub topology: &'a Topology,
     /// How rates follow from routes.
     pub model: NetworkModel,
+    /// Whom a transfer waits for.
+    pub start: TransferStart,
     /// Launch and synchronisation cost.
     pub host: HostCost,
     /// Cost of encode and decode ops; needed by coded plans.

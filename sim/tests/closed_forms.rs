@@ -13,7 +13,8 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
     Capabilities, Choice, CodecCost, Durations, Fabric, Form, Graph, GraphLink, HostCost, Job, Lane, Order,
-    Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, Vertex, Work, plan,
+    Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, TransferStart, Vertex,
+    Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Span, Timeline};
@@ -31,6 +32,7 @@ struct Case {
     codec: Option<CodecCost>,
     ratio: f64,
     capabilities: Capabilities,
+    start: TransferStart,
 }
 
 impl Case {
@@ -46,7 +48,17 @@ impl Case {
         let choice = Choice { order, ..Choice::of(protocol, None) };
         let start_s = vec![0.0; topology.ranks() as usize];
         let (host, capabilities) = (HostCost::default(), THREADS);
-        Self { topology, work, start_s, choice, host, codec: None, ratio: 1.0, capabilities }
+        Self {
+            topology,
+            work,
+            start_s,
+            choice,
+            host,
+            codec: None,
+            ratio: 1.0,
+            capabilities,
+            start: TransferStart::Rendezvous,
+        }
     }
 
     fn all_gather(topology: Topology, bytes: Vec<u64>, form: Form) -> Self {
@@ -92,6 +104,7 @@ impl Case {
             codec: self.codec,
             sizes,
             capabilities: self.capabilities,
+            start: self.start,
             ..setup(&plan, &self.topology, &durations)
         };
         run(&setup, &|| true).unwrap()
@@ -222,6 +235,52 @@ fn figure_8_of_zipccl() {
         assert_close(figure_8(x, late_s, false).seconds(), f64::max(5.0 * x_s, late_s + 3.0 * x_s));
         assert_close(figure_8(x, late_s, true).seconds(), late_s + 5.0 * x_s);
     }
+}
+
+/// When the first byte leaves anybody.
+fn first_send_s(case: &Case) -> f64 {
+    let sends = case.timeline().spans.into_iter().filter(|span| span.lane == Lane::Tx);
+    sends.map(|span| span.begin_s).fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn figure_8_with_a_barrier() {
+    // L + 5x: nobody uses the time in which the late GPU is missing.
+    let x = 1000;
+    for late in [0.0, 0.5, 2.0, 3.0, 10.0] {
+        let late_s = late * x as f64;
+        let mut case = figure_8(x, late_s, false);
+        case.start = TransferStart::Barrier;
+        assert_close(case.seconds(), late_s + 5.0 * x as f64);
+        // Ranks are there although a window holds their transfers back.
+        case.choice.window = Some(1);
+        assert_eq!(first_send_s(&case), late_s);
+    }
+}
+
+#[test]
+fn with_a_barrier_static_sections_gain_nothing() {
+    // As if everybody were late: nothing moves before the late rank has encoded. It encodes less than the others.
+    let (late_s, x) = (0.004, 1_000_000_u32);
+    let seconds = |all_wait: bool, start| {
+        let case = figure_8(x.into(), late_s, all_wait).coded(Protocol::StaticFirst, CODEC, 1.25);
+        Case { topology: flat(4, 1e9, 5e-6), start, ..case }.seconds()
+    };
+    let all_late_s = seconds(true, TransferStart::Rendezvous);
+    let encode_s = |sent| f64::from(sent * x) / CODEC.encode_bytes_per_s;
+    assert_close(seconds(false, TransferStart::Barrier), all_late_s - encode_s(5) + encode_s(3));
+    assert!(seconds(false, TransferStart::Rendezvous) < 0.9 * all_late_s);
+}
+
+#[test]
+fn a_ring_waits_for_all_before_its_first_step_only() {
+    let shards = vec![500_000, 1_000_000, 0, 250_000, 700_000];
+    let mut case = Case::all_gather(flat(5, 1e9, 5e-6), shards, Form::Exact);
+    let without = case.timeline();
+    case.start = TransferStart::Barrier;
+    assert_eq!(case.timeline().spans, without.spans, "where nobody is late nobody waits");
+    case.start_s[3] = 0.1;
+    assert_eq!(first_send_s(&case), 0.1);
 }
 
 /// Four GPUs whose transfers all cross one link, of unit bandwidth.

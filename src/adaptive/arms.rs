@@ -1,12 +1,16 @@
 //! The plans between which an adaptive variant chooses, and what the model says about them.
 
+use std::sync::Arc;
+
 use zipwire_codec::DType;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::switcher::{Arm, ClassModel, LinearModel, Prior, Switcher, classes};
-use zipwire_schedule::{Choice, Form, Job, Protocol, Segment, Work};
+use zipwire_schedule::{Choice, Form, Job, Protocol, Segment, Slot, Work};
+use zipwire_traces::{Payload, Rows};
 
 use crate::execute::choice;
+use crate::{ExecuteError, Executor};
 
 /// Name of the segment in which ranks tell each other what their calls took.
 pub(super) const STATISTICS: &str = "statistics";
@@ -18,7 +22,7 @@ const STATISTICS_BYTES: u64 = 16;
 pub(crate) struct Arms<'a> {
     experiment: &'a Experiment,
     variant: &'a Variant,
-    /// How each arm lets each segment travel; the last segment is the statistics'.
+    /// How each arm lets each segment travel; the last two segments are the statistics'.
     choices: Vec<Vec<Choice>>,
     /// With statistics, and with an empty segment in their place: all plans have the same segments.
     jobs: [Job; 2],
@@ -47,7 +51,7 @@ impl<'a> Arms<'a> {
         let statistics = Choice { form: Some(Form::Grouped), ..Choice::of(Protocol::Native, None) };
         let of_arm = |arm: &Variant| {
             let segments = (0..job.segments.len()).map(|segment| choice(experiment, arm, segment));
-            segments.chain([statistics.clone()]).collect::<Vec<_>>()
+            segments.chain([statistics.clone(), statistics.clone()]).collect::<Vec<_>>()
         };
         let choices = variant.arms.iter().map(of_arm).collect();
         let native = Choice::of(Protocol::Native, None);
@@ -112,10 +116,32 @@ impl<'a> Arms<'a> {
     pub(crate) fn plan(&self, arms: &[usize], exchanges: bool) -> Plan {
         let job = &self.jobs[usize::from(!exchanges)];
         // The statistics are the same in all arms.
-        let arms = arms.iter().copied().chain([0]).take(job.segments.len());
+        let arms = arms.iter().copied().chain([0, 0]);
         let choices: Vec<&Choice> =
             arms.enumerate().map(|(segment, arm)| &self.choices[arm][segment]).collect();
         zipwire_schedule::plan_each(job, &choices)
+    }
+
+    /// The same, checked.
+    pub(super) fn valid_plan(&self, arms: &[usize], exchanges: bool) -> Result<Plan, ExecuteError> {
+        let plan = self.plan(arms, exchanges);
+        plan.validate().map_err(|error| ExecuteError::Plan(self.variant.name.clone(), error))?;
+        Ok(plan)
+    }
+
+    /// A plan for each arm, in which every call takes it.
+    pub(crate) fn single_plans(&self) -> impl Iterator<Item = Result<Plan, ExecuteError>> {
+        let calls = self.raw_bytes.len();
+        (0..self.variant.arms.len()).map(move |arm| self.valid_plan(&vec![arm; calls], true))
+    }
+
+    /// What the plans carry: the scenario's payload, and statistics behind it. Their bytes stand for those that ranks would tell each
+    /// other; the switcher reads the timeline.
+    pub(crate) fn payload(&self, executor: Executor) -> Result<Payload, ExecuteError> {
+        let payload = self.experiment.payload.clone();
+        let payload = payload.ok_or_else(|| ExecuteError::NoPayload(self.variant.name.clone(), executor))?;
+        let rows = Arc::new(Rows::gaussian(1.0, self.experiment.seed));
+        Ok(payload.with_sources([Arc::clone(&rows), rows]))
     }
 
     /// The plan of the first iteration.
@@ -125,17 +151,26 @@ impl<'a> Arms<'a> {
     }
 }
 
-/// The job with a last call in which every rank tells all others so many bytes, from a place of its own in the buffers of the
-/// last call. So it follows that call, and whatever claims these buffers.
+/// The job with a last call in which every rank tells all others so many bytes. A phase without a duration gathers them behind
+/// the last call, and behind whatever claims its buffers. Without bytes both segments are empty.
 fn with_statistics(job: &Job, bytes: u64) -> Job {
     let mut job = job.clone();
     let calls = job.segments.iter().rev().filter(|segment| !segment.channel.is_background());
     let last = calls.filter(|segment| segment.work.is_collective()).find_map(|segment| segment.work.slots());
     let any = || job.segments.iter().rev().find_map(|segment| segment.work.slots());
-    let [input, output] = last.or_else(any).expect("an adaptive variant has a collective call");
-    let bytes = vec![bytes; job.rank_count as usize];
-    let work = Work::AllGather { dtype: DType::Bf16, bytes, input, output };
-    job.segments.push(Segment::new(STATISTICS, work));
+    let reads = last.or_else(any).expect("an adaptive variant has a collective call").to_vec();
+    let [input, output] = ["own statistics", "statistics"].map(|name| {
+        job.slots.push(name);
+        Slot(u32::try_from(job.slots.len() - 1).expect("slots are counted in 32 bits"))
+    });
+    let tell =
+        Work::AllGather { dtype: DType::Bf16, bytes: vec![bytes; job.rank_count as usize], input, output };
+    let gather = if bytes > 0 {
+        Work::Compute { phase: "own statistics", reads, writes: vec![input] }
+    } else {
+        tell.clone()
+    };
+    job.segments.extend([Segment::new("own statistics", gather), Segment::new(STATISTICS, tell)]);
     job
 }
 

@@ -1,30 +1,22 @@
-//! Single iterations under any choice of arms, planned and simulated at most once.
+//! Single iterations under any choice of arms, simulated at most once where they would be equal.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use zipwire_scenarios::{Conditions, Variant};
-use zipwire_schedule::Plan;
 use zipwire_traces::Timeline;
 
 use super::Arms;
+use super::plans::{Key, Plans};
 use crate::ExecuteError;
 use crate::execute::{Trouble, check_ratio};
 use crate::simulate::Simulator;
-
-/// Plans that are kept; the one that was not used for longest gives way.
-const PLANS: usize = 32;
-
-/// An arm for each segment, and whether statistics are exchanged.
-type Key = (Vec<usize>, bool);
 
 /// See the module.
 pub(super) struct Runs<'a, 'e> {
     pub(super) arms: &'a Arms<'e>,
     pub(super) variant: &'e Variant,
     pub(super) simulator: Simulator<'a>,
-    /// The one used last is the last.
-    plans: Vec<(Key, Rc<Plan>)>,
+    plans: Plans<'a, 'e>,
     /// Numbers of what is equal: conditions, and durations as bits.
     conditions: Vec<Conditions>,
     durations: BTreeMap<Vec<u64>, usize>,
@@ -38,35 +30,17 @@ impl<'a, 'e> Runs<'a, 'e> {
             arms,
             variant,
             simulator,
-            plans: Vec::new(),
+            plans: Plans::new(arms),
             conditions: Vec::new(),
             durations: BTreeMap::new(),
             lengths_s: BTreeMap::new(),
         }
     }
 
-    fn plan(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
-        let found = self.plans.iter().position(|(other, _)| other == key);
-        let entry = match found {
-            Some(index) => self.plans.remove(index),
-            None => {
-                let plan = self.arms.plan(&key.0, key.1);
-                plan.validate().map_err(|error| ExecuteError::Plan(self.variant.name.clone(), error))?;
-                check_ratio(self.simulator.experiment, self.variant, &plan)?;
-                (key.clone(), Rc::new(plan))
-            }
-        };
-        let plan = Rc::clone(&entry.1);
-        self.plans.push(entry);
-        if self.plans.len() > PLANS {
-            self.plans.remove(0);
-        }
-        Ok(plan)
-    }
-
     /// One iteration, whole.
     pub(super) fn run(&mut self, iteration: u32, key: &Key) -> Result<Timeline, ExecuteError> {
-        let plan = self.plan(key)?;
+        let plan = self.plans.get(key)?;
+        check_ratio(self.simulator.experiment, self.variant, &plan)?;
         let conditions = self.simulator.experiment.conditions(iteration);
         let timeline =
             self.simulator.run(self.variant, &plan, iteration..iteration + 1, &conditions, Trouble::NONE)?;

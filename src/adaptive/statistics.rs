@@ -18,7 +18,7 @@ struct Extent {
     wire_bytes: u64,
 }
 
-/// The report about one iteration; `raw_bytes` are those of each segment. The exchange of statistics is the segment behind them.
+/// The report about one iteration; `raw_bytes` are those of each segment. The exchange of statistics is the last segment.
 pub(super) fn report(timeline: &Timeline, raw_bytes: &[u64]) -> Report {
     let count = timeline.segments.len();
     let mut begins_s = vec![f64::INFINITY; count * timeline.rank_count as usize];
@@ -44,9 +44,9 @@ pub(super) fn report(timeline: &Timeline, raw_bytes: &[u64]) -> Report {
         let took = raw_bytes > 0 && extent.latest_begin_s.is_finite() && seconds(extent) > 0.0;
         took.then(|| Observation { seconds: seconds(extent), raw_bytes, wire_bytes: extent.wire_bytes })
     };
-    let exchange = extents.get(raw_bytes.len()).filter(|extent| extent.latest_begin_s.is_finite());
+    let exchange = extents.last().filter(|extent| extent.latest_begin_s.is_finite());
     Report {
-        iteration_s: timeline.end_s(),
+        iteration_s: timeline.elapsed_s(),
         exchange_s: exchange.map_or(0.0, seconds),
         calls: raw_bytes.iter().zip(&extents).map(call).collect(),
     }

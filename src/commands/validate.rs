@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
         )));
     }
     let mut prepared = Prepared::new(&experiment, cancel)?;
-    prepared.check(args.on)?;
+    prepared.check_plans(args.on)?;
     let mut output = args.out.as_deref().map(Output::create).transpose()?;
     let coded = experiment.variants.iter().filter(|variant| variant.protocol.is_coded()).count();
     let progress = Progress::new(coded + 2 * experiment.variants.len());

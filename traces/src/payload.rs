@@ -68,6 +68,13 @@ impl Payload {
         Self { tokens: tokens.into(), ..self }
     }
 
+    /// The same with more segments, behind the others.
+    #[must_use]
+    pub fn with_sources(self, more: impl IntoIterator<Item = Arc<Rows>>) -> Self {
+        let sources = self.sources.iter().cloned().chain(more).collect();
+        Self { sources, ..self }
+    }
+
     /// The rows that chunks of `segment` are drawn from.
     ///
     /// # Panics

@@ -60,6 +60,11 @@ impl Timeline {
         self.iterations.last().map_or(0.0, |last| last.begin_s + last.length_s)
     }
 
+    /// Seconds of all iterations, without what is between them.
+    pub fn elapsed_s(&self) -> f64 {
+        self.iterations.iter().map(|time| time.length_s).sum()
+    }
+
     /// Adds iterations of the same job that follow; an empty timeline becomes the later one.
     pub fn append(&mut self, later: Self) {
         if self.iterations.is_empty() {

@@ -13,12 +13,12 @@ pub struct SwitcherSummary {
     pub warm_up_s: f64,
     /// Seconds of all iterations after them.
     pub elapsed_s: f64,
-    /// Share of the time that probes cost: with each probe, less without it.
-    pub probing_share: f64,
+    /// Share of the time that probes cost: with each probe, less without it. `None` where that was not simulated.
+    pub probing_share: Option<f64>,
     /// Share of the time that exchanges of statistics took.
     pub statistics_share: f64,
     /// Time over that of the best fixed choice for each iteration, by class of calls, less 1. `None` if no iteration follows the
-    /// warm-up.
+    /// warm-up, or other choices were not simulated.
     pub regret: Option<f64>,
     /// Time over that of the best single arm for all iterations and calls, less 1.
     pub over_best_arm: Option<f64>,

@@ -174,6 +174,19 @@ fn a_rank_that_is_too_large_is_merged() {
     let of = |key: &str| sends.clone().map(|slice| slice["args"][key].as_u64().unwrap()).sum::<u64>();
     assert_eq!((of("spans"), of("bytes")), (2 * 5000, 2 * 5000 * 1000));
     assert!(trace.spans.iter().all(|span| span.lane != Lane::Tx), "no transfer can be told apart");
+    // Calls are whole.
+    let calls = json["traceEvents"].as_array().unwrap().iter().filter(|event| event["cat"] == "call");
+    let us = |call: &serde_json::Value, key: &str| call[key].as_f64().unwrap();
+    let of_5 = calls.filter(|call| call["pid"] == 5);
+    let drawn: Vec<_> =
+        of_5.map(|call| (call["name"].as_str().unwrap(), us(call, "ts"), us(call, "dur"))).collect();
+    let expected = [
+        ("dispatch", 0.0, 710.0),
+        ("expert", 710.0, 290.0),
+        ("dispatch", 2000.0, 710.0),
+        ("expert", 2710.0, 790.0),
+    ];
+    assert_eq!(drawn, expected);
 }
 
 #[test]

@@ -65,7 +65,8 @@ impl CodecWork {
         call.keep_least(op.rank, op.work_s);
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    /// Adds the ops of the same calls in other iterations.
+    pub fn merge(&mut self, other: &Self) {
         for (key, work) in &other.calls {
             let call = self.calls.entry(*key).or_default();
             call.ops += work.ops;

@@ -19,7 +19,7 @@ pub(crate) use read::{Needs, read, schema};
 /// Bytes of a BF16 value.
 pub(crate) const VALUE_BYTES: u64 = 2;
 /// Most experts: counts are kept for each pair of rank and expert, 512 MiB at this size and the most ranks.
-const EXPERT_LIMIT: u32 = 4096;
+pub(crate) const EXPERT_LIMIT: u32 = 4096;
 /// Most values per token.
 const HIDDEN_LIMIT: u32 = 1 << 20;
 /// Most tokens per rank.

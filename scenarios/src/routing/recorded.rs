@@ -140,7 +140,7 @@ fn divide(
     file: &Field<'_>,
     context: &Context<'_>,
 ) -> Result<ndarray::Array1<u64>> {
-    let counts = largest_remainder(shares, context.copies_per_rank);
+    let counts = largest_remainder(shares, context.copies_per_rank());
     let none = || file.error(Problem::NoShares { file: file.string().unwrap_or_default().to_owned(), rank });
     Ok(counts.ok_or_else(none)?.into())
 }

@@ -6,7 +6,7 @@ use rand_distr::multi::{Dirichlet, MultiDistribution};
 use rand_distr::{Binomial, Distribution};
 use zipwire_traces::stream;
 
-use super::{Context, Place};
+use super::Context;
 
 /// How popular the experts are.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,25 +19,24 @@ pub(super) enum Popularity {
     Zipf { exponent: f64 },
 }
 
-/// Source rank x expert; every row sums to `copies_per_rank`.
+/// Source rank x expert; every row sums to the copies of a rank.
 pub(super) fn draw(popularity: Popularity, context: &Context<'_>) -> Array2<u64> {
-    let (layer, micro_batch) = match context.place {
-        Place::Only => (0, 0),
-        Place::Layer { layer, micro_batch } => (u64::from(layer), u64::from(micro_batch)),
-    };
-    let weights = weights(popularity, context.experts as usize, context.seed, layer);
+    let [layer, micro_batch] = context.place.numbers();
+    let weights = weights(popularity, context);
     let mut counts = Array2::zeros((context.ranks as usize, weights.len()));
     for (rank, mut row) in (0..).zip(counts.rows_mut()) {
         let mut rng = stream(context.seed, "routing tokens", [rank, layer, micro_batch]);
-        let drawn = multinomial(&weights, context.copies_per_rank, &mut rng);
+        let drawn = multinomial(&weights, context.copies_per_rank(), &mut rng);
         row.assign(&ndarray::Array1::from(drawn));
     }
     counts
 }
 
 /// Non-negative weights with a positive sum; they need not sum to 1.
-fn weights(popularity: Popularity, experts: usize, seed: u64, layer: u64) -> Vec<f64> {
-    let mut rng = stream(seed, "routing popularity", [layer, 0, 0]);
+pub(super) fn weights(popularity: Popularity, context: &Context<'_>) -> Vec<f64> {
+    let [layer, _] = context.place.numbers();
+    let mut rng = stream(context.seed, "routing popularity", [layer, 0, 0]);
+    let experts = context.experts as usize;
     match popularity {
         Popularity::Uniform => vec![1.0; experts],
         // The distribution needs two categories at least.
@@ -81,13 +80,14 @@ mod tests {
     use std::path::Path;
     use std::sync::LazyLock;
 
+    use super::super::Place;
     use super::*;
     use crate::files::Files;
 
     static FILES: LazyLock<Files> = LazyLock::new(|| Files::new(Path::new("")));
 
     fn context(seed: u64, experts: u32) -> Context<'static> {
-        Context { files: &FILES, seed, ranks: 5, experts, copies_per_rank: 1000, place: Place::Only }
+        Context { files: &FILES, seed, ranks: 5, experts, tokens_per_rank: 500, top_k: 2, place: Place::Only }
     }
 
     fn at(layer: u32, micro_batch: u32) -> Context<'static> {
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn zipf_hot_experts_are_anywhere() {
         let hottest = |seed| {
-            let weights = weights(Popularity::Zipf { exponent: 1.0 }, 16, seed, 0);
+            let weights = weights(Popularity::Zipf { exponent: 1.0 }, &context(seed, 16));
             weights.iter().position(|&weight| weight == 1.0).unwrap()
         };
         let mut places: Vec<usize> = (0..40).map(hottest).collect();

@@ -1,29 +1,100 @@
-//! Which tokens the copies are: an assignment of a rank's token copies that has its counts, where routing gives counts only.
+//! Which tokens the copies are: as the gate chose, or an assignment that has the counts, where routing gives counts only.
 
 use std::collections::VecDeque;
 
-use ndarray::{Array2, ArrayView1};
+use ndarray::ArrayView1;
 use rand::Rng;
 use zipwire_schedule::TokenMap;
 use zipwire_traces::stream;
 
-use crate::model::Layer;
+use super::{Place, Routed};
+use crate::error::Result;
 use crate::placement::Hosts;
+use crate::problem::Problem;
+use crate::reader::Reader;
+use crate::schema::{Key, names, optional};
+
+/// Most token copies of all ranks that are kept one by one, at four bytes each.
+const COPIES_LIMIT: u64 = 1 << 28;
+
+/// What the rows that a rank sends have to do with one another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// Nothing: each is drawn for itself.
+    #[default]
+    Drawn,
+    /// Copies of one token are equal.
+    Shared,
+}
+
+impl Rows {
+    const ALL: [Self; 2] = [Self::Drawn, Self::Shared];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Drawn => "drawn",
+            Self::Shared => "shared",
+        }
+    }
+
+    /// Reads `tokens`; `copies` are those of all ranks in all calls whose rows may be shared.
+    pub(crate) fn read(table: &Reader<'_>, copies: u64) -> Result<Self> {
+        let Some(field) = table.get("tokens") else { return Ok(Self::default()) };
+        let rows = field.choice("relation of rows", &Self::ALL, Self::name)?;
+        if rows == Self::Shared && copies > COPIES_LIMIT {
+            let path = "token copies of all ranks and calls".to_owned();
+            let limits = format!("at most {COPIES_LIMIT} where copies of a token are equal");
+            return Err(field.error(Problem::OutOfRange { path, value: copies.to_string(), limits }));
+        }
+        Ok(rows)
+    }
+
+    /// The key that [`read`](Self::read) reads.
+    pub(crate) fn key() -> Key {
+        let about =
+            "whether the copies of a token that dispatch sends are equal; `drawn`, they are not, by default";
+        optional("tokens", about, names(Self::ALL.map(Self::name)))
+    }
+}
+
+/// What is known of every token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Experts that it goes to.
+    pub(crate) top_k: u32,
+    /// Its bytes.
+    pub(crate) row_bytes: u64,
+}
 
 /// Places that are tried for a copy before its token keeps two for the same expert.
 const TRIES: u32 = 256;
 
-/// A random assignment with the given counts, source rank x expert: copies are shuffled and dealt out to tokens, those of a
-/// token one after the other; a token that holds an expert twice then swaps with random others. Where more copies go to one
+/// The tokens of one dispatch, as they were routed. If only counts are known, copies are shuffled and dealt out to tokens, those
+/// of a token one after the other; a token that holds an expert twice then swaps with random others. Where more copies go to one
 /// expert than there are tokens, some token has two.
 ///
 /// The copies for an expert that is on several ranks go to these in turn, to each as many as it gets ([`Hosts::split`]), in the
-/// order of the tokens. `layer` tells the dispatches of a job apart.
-pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Layer, layer: u64, seed: u64) -> TokenMap {
+/// order of the tokens.
+pub(crate) fn assign(
+    routed: &Routed,
+    hosts: &Hosts,
+    Shape { top_k, row_bytes }: Shape,
+    place: Place,
+    seed: u64,
+) -> TokenMap {
+    let Routed { counts, chosen } = routed;
     let mut destinations = Vec::new();
     for (src, counts) in counts.rows().into_iter().enumerate() {
-        let mut rng = stream(seed, "tokens", [layer, src as u64, 0]);
-        let experts = experts(&counts, model.top_k as usize, &mut rng);
+        let experts = match chosen {
+            Some(chosen) => {
+                let of_a_rank = chosen.len() / routed.counts.nrows();
+                chosen[src * of_a_rank..][..of_a_rank].to_vec()
+            }
+            None => {
+                let [layer, micro_batch] = place.numbers();
+                deal(&counts, top_k as usize, &mut stream(seed, "tokens", [layer, src as u64, micro_batch]))
+            }
+        };
         let split = |(expert, &count): (usize, &u64)| {
             let parts = hosts.split(src, expert, count);
             parts.flat_map(|(rank, count)| std::iter::repeat_n(rank, copies(count))).collect::<VecDeque<_>>()
@@ -33,7 +104,7 @@ pub(crate) fn assign(counts: &Array2<u64>, hosts: &Hosts, model: &Layer, layer: 
         destinations.extend(experts.into_iter().map(place));
     }
     let ranks = u32::try_from(counts.nrows()).expect("ranks are counted in 32 bits");
-    TokenMap::new(ranks, model.top_k, model.token_bytes(), destinations)
+    TokenMap::new(ranks, top_k, row_bytes, destinations)
 }
 
 fn copies(count: u64) -> usize {
@@ -41,7 +112,7 @@ fn copies(count: u64) -> usize {
 }
 
 /// The experts of the copies of one rank, `top_k` for each token.
-fn experts(counts: &ArrayView1<'_, u64>, top_k: usize, rng: &mut impl Rng) -> Vec<u32> {
+fn deal(counts: &ArrayView1<'_, u64>, top_k: usize, rng: &mut impl Rng) -> Vec<u32> {
     let of_expert = |(expert, &count): (u32, &u64)| std::iter::repeat_n(expert, copies(count));
     let mut experts: Vec<u32> = (0..).zip(counts.iter()).flat_map(of_expert).collect();
     // Fisher and Yates.
@@ -80,14 +151,14 @@ fn below(end: usize, rng: &mut impl Rng) -> usize {
 mod tests {
     use std::collections::HashSet;
 
-    use ndarray::array;
+    use ndarray::{Array2, array};
     use zipwire_schedule::Rank;
 
     use super::*;
     use crate::placement::Placement;
 
-    fn model(experts: u32, top_k: u32, tokens_per_rank: u64) -> Layer {
-        Layer { experts, top_k, hidden: 8, tokens_per_rank }
+    fn shape(top_k: u32) -> Shape {
+        Shape { top_k, row_bytes: 16 }
     }
 
     /// Tokens that hold an expert more than once.
@@ -116,7 +187,7 @@ mod tests {
             let (top_k, tokens) = (1 + below(8, &mut rng), 10 + below(200, &mut rng) as u64);
             let count = 2 * top_k + below(30, &mut rng);
             let counts = random_counts(count, tokens * top_k as u64, tokens * 9 / 10, &mut rng);
-            let dealt = experts(&ArrayView1::from(&counts), top_k, &mut rng);
+            let dealt = deal(&ArrayView1::from(&counts), top_k, &mut rng);
             let mut found = vec![0; count];
             dealt.iter().for_each(|&expert| found[expert as usize] += 1);
             assert_eq!(found, counts, "seed {seed}");
@@ -127,25 +198,30 @@ mod tests {
     #[test]
     fn more_copies_than_tokens_leave_duplicates() {
         let counts = array![30_u64, 5, 5];
-        let dealt = experts(&counts.view(), 2, &mut stream(1, "test", [0; 3]));
+        let dealt = deal(&counts.view(), 2, &mut stream(1, "test", [0; 3]));
         // 20 tokens have at most 20 copies for the first expert without a duplicate.
         assert_eq!(with_duplicates(&dealt, 2), 10);
     }
 
     #[test]
     fn the_map_has_the_bytes_of_the_counts() {
-        let (ranks, model) = (4, model(10, 3, 40));
+        let (ranks, shape) = (4, shape(3));
         let mut rng = stream(3, "test", [0; 3]);
         let rows: Vec<u64> = (0..ranks).flat_map(|_| random_counts(10, 120, 36, &mut rng)).collect();
         let counts = Array2::from_shape_vec((4, 10), rows).unwrap();
         let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
         for (placement, replicas) in [(Placement::Contiguous, 0), (Placement::Balanced, 7)] {
             let hosts = Hosts::new(&loads, ranks, placement, replicas);
-            let map = assign(&counts, &hosts, &model, 0, 9);
-            assert_eq!(map.bytes(), hosts.between_ranks(&counts).mapv(|count| count * model.token_bytes()));
-            assert_eq!(map, assign(&counts, &hosts, &model, 0, 9));
-            assert_ne!(map, assign(&counts, &hosts, &model, 1, 9), "layers differ");
-            assert_ne!(map, assign(&counts, &hosts, &model, 0, 8), "seeds differ");
+            let routed = Routed::from(counts.clone());
+            let assign = |layer, micro_batch, seed| {
+                assign(&routed, &hosts, shape, Place::Layer { layer, micro_batch }, seed)
+            };
+            let map = assign(0, 0, 9);
+            assert_eq!(map.bytes(), hosts.between_ranks(&counts) * shape.row_bytes);
+            assert_eq!(map, assign(0, 0, 9));
+            assert_ne!(map, assign(1, 0, 9), "layers differ");
+            assert_ne!(map, assign(0, 1, 9), "micro-batches differ");
+            assert_ne!(map, assign(0, 0, 8), "seeds differ");
         }
     }
 
@@ -159,12 +235,11 @@ mod tests {
     fn tokens_reach_as_many_nodes_as_experts_drawn_without_replacement() {
         for (experts, top_k, nodes) in [(64, 8, 8), (128, 8, 8), (16, 4, 2), (8, 4, 4)] {
             let (tokens, ranks) = (4096, 2 * nodes);
-            let model = model(experts, top_k, tokens);
             let each = tokens * u64::from(top_k) / u64::from(experts);
             let counts = Array2::from_elem((ranks as usize, experts as usize), each);
             let loads = vec![each; experts as usize];
             let hosts = Hosts::new(&loads, ranks, Placement::Contiguous, 0);
-            let map = assign(&counts, &hosts, &model, 0, 4);
+            let map = assign(&counts.into(), &hosts, shape(top_k), Place::Only, 4);
             let reached: u64 = (0..nodes).map(|node| map.distinct(Rank(0), &(2 * node..2 * node + 2))).sum();
             let mean = reached as f64 / tokens as f64;
             let miss = choose(experts - experts / nodes, top_k) / choose(experts, top_k);

@@ -12,40 +12,16 @@ use crate::error::Result;
 use crate::experts::Experts;
 use crate::model::Layer;
 use crate::payload::Rowset;
-use crate::placement::Hosts;
-use crate::problem::Problem;
 use crate::reader::Field;
-use crate::routing;
-use crate::schema::{Schema, names, needed, optional, table};
+use crate::routing::tokens::{self, Rows};
+use crate::routing::{self, Place};
+use crate::schema::{Schema, needed, optional, table};
 use crate::skew::{Shape, Skew};
 
 const KEYS: &[&str] = &["kind", "model", "routing", "experts", "tokens", "skew", "payload"];
 
 const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gaussian"];
 const TENSORS: &[&str] = &["dispatch", "combine"];
-
-/// Most token copies of all ranks that are kept one by one, at four bytes each.
-const COPIES_LIMIT: u64 = 1 << 28;
-
-/// What the rows that a rank sends have to do with one another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tokens {
-    /// Nothing: each is drawn for itself.
-    Drawn,
-    /// Copies of one token are equal.
-    Shared,
-}
-
-impl Tokens {
-    const ALL: [Self; 2] = [Self::Drawn, Self::Shared];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Drawn => "drawn",
-            Self::Shared => "shared",
-        }
-    }
-}
 
 const TOKENS: Slot = Slot(0);
 const EXPERT: Slot = Slot(1);
@@ -55,15 +31,17 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let table = field.table(KEYS)?;
     let model = Layer::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
     let routing = table.need("routing", "\"uniform\"")?;
-    let counts = routing::read(
+    let place = Place::Only;
+    let routed = routing::read(
         &routing,
         &routing::Context {
             files: context.files,
             seed: context.seed,
             ranks: context.ranks,
             experts: model.experts,
-            copies_per_rank: model.copies_per_rank(),
-            place: routing::Place::Only,
+            tokens_per_rank: model.tokens_per_rank,
+            top_k: model.top_k,
+            place,
         },
     )?;
     let experts = table
@@ -73,14 +51,14 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let rows = table
         .get("payload")
         .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &[DType::Bf16], context.files));
-    let loads: Vec<u64> = counts.columns().into_iter().map(|column| column.sum()).collect();
+    let loads: Vec<u64> = routed.counts.columns().into_iter().map(|column| column.sum()).collect();
     let hosts = experts.place(&loads, context.ranks);
-    let tokens = match table.get("tokens") {
-        Some(field) => shared_tokens(&field, &counts, &hosts, &model, context)?,
-        None => None,
-    };
+    let rows_of_tokens = Rows::read(&table, model.copies_per_rank().saturating_mul(context.ranks.into()))?;
+    let shape = tokens::Shape { top_k: model.top_k, row_bytes: model.token_bytes() };
+    let tokens = (rows_of_tokens == Rows::Shared)
+        .then(|| Arc::new(tokens::assign(&routed, &hosts, shape, place, context.seed)));
     let compute = ExpertTime::read(context.compute.as_ref())?;
-    let copies = hosts.between_ranks(&counts);
+    let copies = hosts.between_ranks(&routed.counts);
     let (job, durations) = build(&copies, tokens, &model, skew, compute, context);
     let tensors = one_tensor_per_call(&job);
     Ok(Workload { job, durations, dtypes: vec![DType::Bf16], rows: rows.transpose()?, tensors })
@@ -94,33 +72,11 @@ pub(super) fn schema() -> Schema {
         needed("model", "sizes of the layer: a preset's name or a table", Layer::schema()),
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
         optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
-        optional("tokens", "whether the copies of a token that dispatch sends are equal; `drawn`, they are not, by default", names(Tokens::ALL.map(Tokens::name))),
+        Rows::key(),
         optional("skew", "ranks begin at different times", Skew::schema()),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
     ];
     table(KEYS, keys)
-}
-
-/// The tokens that the rows of dispatch are, if copies of one are equal.
-fn shared_tokens(
-    field: &Field<'_>,
-    counts: &Array2<u64>,
-    hosts: &Hosts,
-    model: &Layer,
-    context: &Context<'_>,
-) -> Result<Option<Arc<TokenMap>>> {
-    match field.choice("relation of rows", &Tokens::ALL, Tokens::name)? {
-        Tokens::Drawn => Ok(None),
-        Tokens::Shared => {
-            let copies = model.copies_per_rank().saturating_mul(u64::from(context.ranks));
-            if copies > COPIES_LIMIT {
-                let path = "token copies of all ranks".to_owned();
-                let limits = format!("at most {COPIES_LIMIT} where copies of a token are equal");
-                return Err(field.error(Problem::OutOfRange { path, value: copies.to_string(), limits }));
-            }
-            Ok(Some(Arc::new(routing::tokens::assign(counts, hosts, model, 0, context.seed))))
-        }
-    }
 }
 
 fn build(

@@ -1,7 +1,7 @@
 //! What simulations in tests have in common.
 
 use zipwire_schedule::{
-    Capabilities, Durations, HostCost, NetworkModel, Plan, Readiness, Topology, TransferOrder,
+    Capabilities, Durations, HostCost, NetworkModel, Plan, Readiness, Topology, TransferOrder, TransferStart,
 };
 use zipwire_sim::{FrameSizes, Setup};
 
@@ -12,6 +12,7 @@ pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a D
         plan,
         topology,
         model: NetworkModel::MaxMin,
+        start: TransferStart::Rendezvous,
         host: HostCost::default(),
         codec: None,
         sizes: FrameSizes::None,

@@ -2,7 +2,7 @@
 
 use zipwire::Executor;
 use zipwire::scenarios::Experiment;
-use zipwire::schedule::{Fabric, NetworkModel};
+use zipwire::schedule::{Fabric, NetworkModel, TransferStart};
 use zipwire::traces::{Bandwidths, Summary};
 
 use crate::table;
@@ -96,13 +96,16 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Exec
 /// Size of the cluster, and what connects it and how transfers share it where that is not the default: all that tells times of
 /// one workload apart.
 fn cluster(experiment: &Experiment, first: Executor) -> String {
-    let Experiment { topology, model, .. } = experiment;
+    let Experiment { topology, model, start, .. } = experiment;
     let mut text = format!("{} nodes x {} GPUs", topology.nodes, topology.gpus_per_node);
     if topology.fabric != Fabric::default() {
         text += &format!(", {}", topology.fabric.name());
     }
     if first == Executor::Sim && *model != NetworkModel::default() {
         text += &format!(", model {}", model.name());
+    }
+    if first == Executor::Sim && *start != TransferStart::default() {
+        text += &format!(", start {}", start.name());
     }
     text
 }

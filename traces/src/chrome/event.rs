@@ -16,6 +16,8 @@ use crate::Note;
 
 /// Category of slices that stand for several spans.
 pub(super) const MERGED: &str = "merged";
+/// Category of slices that stand for all spans of a segment on a rank.
+pub(super) const CALL: &str = "call";
 
 /// What a slice tells when it is clicked. Absent where it does not apply.
 #[derive(Serialize)]
@@ -47,6 +49,12 @@ pub(super) struct Args<'a> {
     pub(super) codec: Option<&'a str>,
 }
 
+/// What the slice of a call tells when it is clicked.
+#[derive(Serialize)]
+pub(super) struct CallArgs {
+    pub(super) iteration: u32,
+}
+
 /// An instant on a track.
 #[derive(Clone, Copy)]
 pub(super) struct Point {
@@ -58,7 +66,11 @@ pub(super) struct Point {
 impl Point {
     /// The instant `ns` on the track of the span with index `span`.
     pub(super) fn of(tracks: &Tracks, span: usize, ns: i64) -> Self {
-        let track = &tracks.tracks[tracks.slices[span].track];
+        Self::on(&tracks.tracks[tracks.slices[span].track], ns)
+    }
+
+    /// The instant `ns` on `track`.
+    pub(super) fn on(track: &Track, ns: i64) -> Self {
         Self { pid: track.rank.0, tid: track.tid, ns }
     }
 }
@@ -102,7 +114,7 @@ impl<W: Write> Writer<W> {
         end_ns: i64,
         name: &str,
         category: &str,
-        args: &Args<'_>,
+        args: &impl Serialize,
     ) -> io::Result<()> {
         let Point { pid, tid, ns } = begin;
         let (ts, dur) = (Micros(ns), Micros(end_ns - ns));

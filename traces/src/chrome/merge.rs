@@ -52,5 +52,5 @@ fn price(merged: &[Merged], prices: &Prices<'_>) -> u64 {
     let tracks = Tracks::of(&spans, prices.timeline());
     let slices = merged.iter().zip(&tracks.slices);
     let spans: u64 = slices.map(|((span, count), slice)| prices.merged(span, slice, *count)).sum();
-    spans + prices.threads(&tracks) + prices.process()
+    spans + prices.calls(&tracks) + prices.threads(&tracks) + prices.process()
 }

@@ -1,9 +1,10 @@
 //! A timeline as a Chrome trace: the JSON that Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open.
 //!
-//! A process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-lanes (`tx`, `tx 2`, ...),
-//! because viewers drop complete events that overlap on a thread. An arrow leads from each send to its receive,
-//! a counter per rank shows the bytes of its open sends, and a track above the ranks shows the iterations. Below the ranks,
-//! a process of its own has a counter per link of the cluster ([`links`]); another one has the notes, as instants.
+//! A process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-rows (`tx`, `tx 2`, ...),
+//! because viewers drop complete events that overlap on a thread. Above the lanes of a rank are its [`calls`]. An arrow
+//! leads from each send to its receive, a counter per rank shows the bytes of its open sends, and a track above the ranks
+//! shows the iterations. Below the ranks, a process of its own has a counter per link of the cluster ([`links`]); another one
+//! has the notes, as instants.
 //!
 //! A file has a limit. What every event takes is known before anything is written ([`price`]); if all of them take more
 //! than the limit, some ranks and iterations are chosen ([`sampling`]) and drawn, and another process has counters of all
@@ -13,6 +14,7 @@
 //! overlap in the viewer. The same timeline gives the same bytes.
 
 mod by_rank;
+mod calls;
 mod crowd;
 mod event;
 mod flight;
@@ -29,7 +31,8 @@ mod track;
 
 use std::io::{self, BufWriter, Write};
 
-use event::{Args, Point, Writer};
+use calls::Call;
+use event::{Args, CallArgs, Point, Writer};
 use links::LinkTrack;
 use picture::{Event, Picture};
 pub use read::{Trace, TracedSpan, read_chrome};
@@ -111,6 +114,12 @@ pub fn write_chrome(
         match event {
             Event::IterationEnd { .. } => writer.iteration_end(ns)?,
             Event::IterationBegin { iteration } => writer.iteration_begin(ns, iteration)?,
+            Event::Call { call } => {
+                let Call { iteration, segment, slice, .. } = picture.tracks.calls[call];
+                let point = Point::on(&picture.tracks.tracks[slice.track], ns);
+                let name = timeline.segments.get(segment.index()).map_or("", |name| &**name);
+                writer.slice(point, slice.end_ns, name, event::CALL, &CallArgs { iteration })?;
+            }
             Event::Slice { end_ns, span: index } => {
                 let (span, count) = (&picture.spans[index], picture.count(index));
                 let point = Point::of(&picture.tracks, index, ns);

@@ -41,6 +41,7 @@ pub(super) struct Picture<'t> {
 pub(super) enum Event {
     IterationEnd { iteration: u32 },
     IterationBegin { iteration: u32 },
+    Call { call: usize },
     Slice { end_ns: i64, span: usize },
     FlowBegin { id: usize, span: usize },
     FlowEnd { id: usize, span: usize },
@@ -68,7 +69,8 @@ impl<'t> Picture<'t> {
                 return Self::whole(timeline, tracks, links);
             }
         }
-        let prices = Prices::of(timeline, timeline.spans.len(), meta);
+        // A span is on a track and in a call, each at the most on one of its own.
+        let prices = Prices::of(timeline, 2 * timeline.spans.len(), meta);
         let by_rank = ByRank::of(timeline);
         let crowd_bytes = CROWD_BYTES.min(bytes / 16);
         let choice = choose(&prices, &by_rank, bytes - taken - crowd_bytes, limit.ranks_per_node);
@@ -151,6 +153,9 @@ impl<'t> Picture<'t> {
             events.push((begin_ns, Event::IterationBegin { iteration }));
             let end_ns = nanoseconds(begin_s + length_s).max(begin_ns + 1);
             events.push((end_ns, Event::IterationEnd { iteration }));
+        }
+        for (index, call) in self.tracks.calls.iter().enumerate() {
+            events.push((call.slice.begin_ns, Event::Call { call: index }));
         }
         let (spans, slices) = (&self.spans, &self.tracks.slices);
         for (span, slice) in slices.iter().enumerate() {

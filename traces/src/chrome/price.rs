@@ -1,7 +1,10 @@
 //! How many bytes of a trace something takes, before it is written: never fewer than it will take, and hardly more.
 
+use zipwire_schedule::SegmentId;
+
 use super::TraceMeta;
-use super::event::MERGED;
+use super::calls::Call;
+use super::event::{CALL, MERGED};
 use super::track::{Slice, Track, Tracks};
 use crate::{Span, Timeline};
 
@@ -56,7 +59,7 @@ impl<'a> Prices<'a> {
             + stage
             + number("\"iteration\":,", span.iteration.into())
             + r#""segment":"","#.len()
-            + self.segments.get(span.segment.index()).copied().unwrap_or(0)
+            + self.segment(span.segment)
             + number("\"op\":,", span.op.0.into())
             + number("\"bytes\":,", span.bytes);
         if stage > 0 {
@@ -94,13 +97,27 @@ impl<'a> Prices<'a> {
         self.span(span, slice) + more as u64
     }
 
+    /// The slice of a call.
+    pub(super) fn call(&self, call: &Call) -> u64 {
+        let Slice { begin_ns, end_ns, .. } = call.slice;
+        let line = r#"{"ph":"X","pid":,"tid":,"ts":,"dur":,"cat":"","name":"","args":{"iteration":}}"#;
+        let ids = self.pid + self.tid + digits(call.iteration.into());
+        let texts = CALL.len() + self.segment(call.segment);
+        (BREAK + line.len() + ids + texts + micros(begin_ns) + micros(end_ns - begin_ns)) as u64
+    }
+
+    /// The name of a segment.
+    fn segment(&self, segment: SegmentId) -> usize {
+        self.segments.get(segment.index()).copied().unwrap_or(0)
+    }
+
     /// A thread.
     pub(super) fn track(&self, track: &Track) -> u64 {
         let name = r#"{"ph":"M","name":"thread_name","pid":,"tid":,"args":{"name":""}}"#;
         let order = r#"{"ph":"M","name":"thread_sort_index","pid":,"tid":,"args":{"sort_index":}}"#;
         let ids = 2 * self.pid + 3 * self.tid;
-        let number = if track.sub_lane > 0 { " ".len() + digits(u64::from(track.sub_lane) + 1) } else { 0 };
-        (2 * BREAK + name.len() + order.len() + ids + track.lane.name().len() + number) as u64
+        let number = if track.sub_row > 0 { " ".len() + digits(u64::from(track.sub_row) + 1) } else { 0 };
+        (2 * BREAK + name.len() + order.len() + ids + track.row.name().len() + number) as u64
     }
 
     /// A rank's process, and its number in the list of those that are drawn.
@@ -115,7 +132,7 @@ impl<'a> Prices<'a> {
         ITERATION as u64
     }
 
-    /// Whether all ranks, iterations and spans take more than `bytes`, whatever the threads take.
+    /// Whether all ranks, iterations and spans take more than `bytes`, whatever threads and calls take.
     pub(super) fn exceed(&self, bytes: u64) -> bool {
         let mut left = bytes.checked_sub(self.frame());
         for span in &self.timeline.spans {
@@ -125,11 +142,16 @@ impl<'a> Prices<'a> {
         left.is_none()
     }
 
-    /// All ranks, threads, iterations and spans.
+    /// All ranks, threads, iterations, spans and calls.
     pub(super) fn whole(&self, tracks: &Tracks) -> u64 {
         let spans = self.timeline.spans.iter().zip(&tracks.slices);
         let spans: u64 = spans.map(|(span, slice)| self.span(span, slice)).sum();
-        spans + self.threads(tracks) + self.frame()
+        spans + self.calls(tracks) + self.threads(tracks) + self.frame()
+    }
+
+    /// All calls.
+    pub(super) fn calls(&self, tracks: &Tracks) -> u64 {
+        tracks.calls.iter().map(|call| self.call(call)).sum()
     }
 
     /// All ranks and iterations.
@@ -191,8 +213,8 @@ mod tests {
             // What remains is `otherData`.
             assert!(price + 400 >= bytes, "seed {seed}: {price} for {bytes}");
             assert!(price as f64 <= 1.08 * bytes as f64, "seed {seed}: {price} for {bytes}");
-            let without_threads = price - prices.threads(&tracks);
-            assert!(prices.exceed(without_threads - 1) && !prices.exceed(without_threads));
+            let spans = price - prices.threads(&tracks) - prices.calls(&tracks);
+            assert!(prices.exceed(spans - 1) && !prices.exceed(spans));
         }
     }
 
@@ -212,7 +234,8 @@ mod tests {
                     let prices = Prices::of(&timeline, tracks.tracks.len(), &meta);
                     let price = prices.span(&timeline.spans[0], &tracks.slices[0]);
                     let bytes = written(&timeline) - empty;
-                    assert!(price + prices.track(&tracks.tracks[0]) >= bytes, "{price} for {bytes}");
+                    let price = price + prices.calls(&tracks) + prices.threads(&tracks);
+                    assert!(price >= bytes, "{price} for {bytes}");
                 }
             }
         }

@@ -15,7 +15,7 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::error::Category;
 use zipwire_schedule::{Lane, OpId, Rank, Stage};
 
-use super::event::MERGED;
+use super::event::{CALL, MERGED};
 use super::{Sampling, TraceMeta};
 use crate::TraceError;
 
@@ -278,8 +278,8 @@ impl<'a> Event<'a> {
                 ns: whole_ns(raw.ts, "ts")?,
             },
             ("e", "iteration", _) => Self::IterationEnd { ns: whole_ns(raw.ts, "ts")? },
-            // Stands for several spans and is none.
-            ("X", MERGED, _) => return Ok(None),
+            // Stand for several spans and are none.
+            ("X", MERGED | CALL, _) => return Ok(None),
             ("X", ..) => Self::Slice(Slice::of(raw)?),
             _ => return Ok(None),
         };

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use zipwire_schedule::Rank;
 
 use super::by_rank::ByRank;
+use super::calls;
 use super::price::Prices;
 use super::track::{Slice, Tracks};
 use crate::{Timeline, metrics};
@@ -75,13 +77,15 @@ pub(super) fn choose(prices: &Prices<'_>, by_rank: &ByRank<'_>, bytes: u64, rank
     let mut by_iteration = vec![Prices::iteration(); iterations as usize];
     // What each rank takes in the iterations that are kept, but for its threads.
     let mut least = vec![prices.process(); ranks as usize];
-    for span in &timeline.spans {
-        let price = prices.span(span, &Slice::unplaced(span, timeline));
-        by_iteration[span.iteration as usize] += price;
-        if kept.contains(&span.iteration) {
-            least[span.rank.index()] += price;
+    let mut add = |iteration: u32, rank: Rank, price: u64| {
+        by_iteration[iteration as usize] += price;
+        if kept.contains(&iteration) {
+            least[rank.index()] += price;
         }
-    }
+    };
+    let unplaced = || timeline.spans.iter().map(|span| (span, Slice::unplaced(span, timeline)));
+    unplaced().for_each(|(span, slice)| add(span.iteration, span.rank, prices.span(span, &slice)));
+    calls::of(unplaced()).iter().for_each(|call| add(call.iteration, call.rank, prices.call(call)));
 
     let processes = u64::from(ranks) * prices.process();
     let spans: u64 = kept.iter().map(|&iteration| by_iteration[iteration as usize]).sum();

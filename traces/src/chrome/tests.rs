@@ -6,6 +6,7 @@ use rand::RngExt;
 use serde_json::Value;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 
+use super::event::CALL;
 use super::*;
 use crate::{IterationTime, Link, LinkUsage, stream};
 
@@ -129,7 +130,9 @@ fn slices_of_a_track_never_overlap() {
     for seed in 0..5 {
         let timeline = busy(seed);
         let phases = by_phase(&written(&timeline));
-        assert_eq!(phases["X"].len(), timeline.spans.len(), "no span is lost");
+        let (calls, spans): (Vec<_>, Vec<_>) = phases["X"].iter().partition(|slice| slice["cat"] == CALL);
+        assert_eq!(spans.len(), timeline.spans.len(), "no span is lost");
+        assert_eq!(calls.len(), 3 * RANKS as usize, "one segment in each of three iterations");
         let mut tracks: BTreeMap<(u64, u64), Vec<(i64, i64)>> = BTreeMap::new();
         for slice in &phases["X"] {
             let (begin, dur) = (ns(slice, "ts"), ns(slice, "dur"));
@@ -254,35 +257,42 @@ fn golden() {
     {"ph":"M","name":"process_sort_index","pid":0,"args":{"sort_index":0}},
     {"ph":"M","name":"process_name","pid":1,"args":{"name":"rank 1"}},
     {"ph":"M","name":"process_sort_index","pid":1,"args":{"sort_index":1}},
-    {"ph":"M","name":"thread_name","pid":0,"tid":2,"args":{"name":"codec"}},
+    {"ph":"M","name":"thread_name","pid":0,"tid":2,"args":{"name":"calls"}},
     {"ph":"M","name":"thread_sort_index","pid":0,"tid":2,"args":{"sort_index":2}},
-    {"ph":"M","name":"thread_name","pid":0,"tid":3,"args":{"name":"exchange"}},
+    {"ph":"M","name":"thread_name","pid":0,"tid":3,"args":{"name":"codec"}},
     {"ph":"M","name":"thread_sort_index","pid":0,"tid":3,"args":{"sort_index":3}},
-    {"ph":"M","name":"thread_name","pid":0,"tid":4,"args":{"name":"tx"}},
+    {"ph":"M","name":"thread_name","pid":0,"tid":4,"args":{"name":"exchange"}},
     {"ph":"M","name":"thread_sort_index","pid":0,"tid":4,"args":{"sort_index":4}},
-    {"ph":"M","name":"thread_name","pid":0,"tid":5,"args":{"name":"tx 2"}},
+    {"ph":"M","name":"thread_name","pid":0,"tid":5,"args":{"name":"tx"}},
     {"ph":"M","name":"thread_sort_index","pid":0,"tid":5,"args":{"sort_index":5}},
-    {"ph":"M","name":"thread_name","pid":1,"tid":6,"args":{"name":"compute"}},
-    {"ph":"M","name":"thread_sort_index","pid":1,"tid":6,"args":{"sort_index":6}},
-    {"ph":"M","name":"thread_name","pid":1,"tid":7,"args":{"name":"rx"}},
+    {"ph":"M","name":"thread_name","pid":0,"tid":6,"args":{"name":"tx 2"}},
+    {"ph":"M","name":"thread_sort_index","pid":0,"tid":6,"args":{"sort_index":6}},
+    {"ph":"M","name":"thread_name","pid":1,"tid":7,"args":{"name":"calls"}},
     {"ph":"M","name":"thread_sort_index","pid":1,"tid":7,"args":{"sort_index":7}},
-    {"ph":"M","name":"thread_name","pid":1,"tid":8,"args":{"name":"rx 2"}},
+    {"ph":"M","name":"thread_name","pid":1,"tid":8,"args":{"name":"compute"}},
     {"ph":"M","name":"thread_sort_index","pid":1,"tid":8,"args":{"sort_index":8}},
+    {"ph":"M","name":"thread_name","pid":1,"tid":9,"args":{"name":"rx"}},
+    {"ph":"M","name":"thread_sort_index","pid":1,"tid":9,"args":{"sort_index":9}},
+    {"ph":"M","name":"thread_name","pid":1,"tid":10,"args":{"name":"rx 2"}},
+    {"ph":"M","name":"thread_sort_index","pid":1,"tid":10,"args":{"sort_index":10}},
     {"ph":"b","id":0,"pid":0,"ts":0.000,"cat":"iteration","name":"iteration","args":{"iteration":0}},
-    {"ph":"X","pid":0,"tid":2,"ts":0.000,"dur":2.000,"cat":"codec","name":"encode","args":{"iteration":0,"segment":"dispatch","op":0,"bytes":3000,"bytes_coded":2000,"ratio":1.5,"codec":"window7"}},
-    {"ph":"X","pid":0,"tid":4,"ts":2.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"bytes":1000}},
-    {"ph":"X","pid":1,"tid":7,"ts":2.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"bytes":1000}},
-    {"ph":"X","pid":0,"tid":3,"ts":2.000,"dur":3.000,"cat":"exchange","name":"exchange static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","bytes":1000}},
-    {"ph":"s","id":0,"pid":0,"tid":4,"ts":2.000,"cat":"transfer","name":"transfer"},
+    {"ph":"X","pid":0,"tid":2,"ts":0.000,"dur":5.000,"cat":"call","name":"dispatch","args":{"iteration":0}},
+    {"ph":"X","pid":0,"tid":3,"ts":0.000,"dur":2.000,"cat":"codec","name":"encode","args":{"iteration":0,"segment":"dispatch","op":0,"bytes":3000,"bytes_coded":2000,"ratio":1.5,"codec":"window7"}},
+    {"ph":"X","pid":1,"tid":7,"ts":2.000,"dur":3.000,"cat":"call","name":"dispatch","args":{"iteration":0}},
+    {"ph":"X","pid":0,"tid":5,"ts":2.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"bytes":1000}},
+    {"ph":"X","pid":1,"tid":9,"ts":2.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"bytes":1000}},
+    {"ph":"X","pid":0,"tid":4,"ts":2.000,"dur":3.000,"cat":"exchange","name":"exchange static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","bytes":1000}},
+    {"ph":"s","id":0,"pid":0,"tid":5,"ts":2.000,"cat":"transfer","name":"transfer"},
     {"ph":"C","pid":0,"ts":2.000,"name":"bytes in flight","args":{"tx":1000}},
-    {"ph":"X","pid":0,"tid":5,"ts":3.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"tag":1,"bytes":1000}},
-    {"ph":"X","pid":1,"tid":8,"ts":3.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"tag":1,"bytes":1000}},
-    {"ph":"s","id":1,"pid":0,"tid":5,"ts":3.000,"cat":"transfer","name":"transfer"},
+    {"ph":"X","pid":0,"tid":6,"ts":3.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"tag":1,"bytes":1000}},
+    {"ph":"X","pid":1,"tid":10,"ts":3.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"tag":1,"bytes":1000}},
+    {"ph":"s","id":1,"pid":0,"tid":6,"ts":3.000,"cat":"transfer","name":"transfer"},
     {"ph":"C","pid":0,"ts":3.000,"name":"bytes in flight","args":{"tx":2000}},
-    {"ph":"f","bp":"e","id":0,"pid":1,"tid":7,"ts":3.999,"cat":"transfer","name":"transfer"},
+    {"ph":"f","bp":"e","id":0,"pid":1,"tid":9,"ts":3.999,"cat":"transfer","name":"transfer"},
     {"ph":"C","pid":0,"ts":4.000,"name":"bytes in flight","args":{"tx":1000}},
-    {"ph":"f","bp":"e","id":1,"pid":1,"tid":8,"ts":4.999,"cat":"transfer","name":"transfer"},
-    {"ph":"X","pid":1,"tid":6,"ts":5.000,"dur":1.250,"cat":"compute","name":"expert","args":{"iteration":0,"segment":"expert","op":1}},
+    {"ph":"f","bp":"e","id":1,"pid":1,"tid":10,"ts":4.999,"cat":"transfer","name":"transfer"},
+    {"ph":"X","pid":1,"tid":7,"ts":5.000,"dur":1.250,"cat":"call","name":"expert","args":{"iteration":0}},
+    {"ph":"X","pid":1,"tid":8,"ts":5.000,"dur":1.250,"cat":"compute","name":"expert","args":{"iteration":0,"segment":"expert","op":1}},
     {"ph":"C","pid":0,"ts":5.000,"name":"bytes in flight","args":{"tx":0}},
     {"ph":"e","id":0,"pid":0,"ts":6.250,"cat":"iteration","name":"iteration"}
     ],"otherData":{"scenario":"quick \"start\"","variant":"static-first","executor":"sim","seed":7,"plan_digest":"0123abcd","clock":"virtual","codec":"window7"}}

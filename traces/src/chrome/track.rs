@@ -5,15 +5,37 @@ use std::collections::BinaryHeap;
 
 use zipwire_schedule::{Lane, Rank};
 
+use super::calls::{self, Call};
 use crate::{Span, Timeline};
 
-/// A thread of the trace: a lane of a rank, or a part of one.
+/// What a thread of the trace shows, in the order of display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Row {
+    /// Calls and phases that the model waits for.
+    Calls,
+    /// Calls in the background.
+    BackgroundCalls,
+    /// Spans of a lane.
+    Lane(Lane),
+}
+
+impl Row {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::BackgroundCalls => "background calls",
+            Self::Lane(lane) => lane.name(),
+        }
+    }
+}
+
+/// A thread of the trace: a row of a rank, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Track {
     pub(super) rank: Rank,
-    pub(super) lane: Lane,
-    /// 0 for the lane itself, counting up for the sub-lanes that its overlapping spans need.
-    pub(super) sub_lane: u32,
+    pub(super) row: Row,
+    /// 0 for the row itself, counting up for the sub-rows that its overlapping slices need.
+    pub(super) sub_row: u32,
     /// Thread id: unique in the whole trace, ascending in the order of display, and never the id of a process.
     /// (Perfetto orders threads by id, and shows one whose id is its process's as the main thread, first.)
     pub(super) tid: u64,
@@ -22,14 +44,14 @@ pub(super) struct Track {
 impl Track {
     /// `tx`, `tx 2`, `tx 3`, ...
     pub(super) fn name(&self) -> String {
-        match self.sub_lane {
-            0 => self.lane.name().to_owned(),
-            index => format!("{} {}", self.lane.name(), index + 1),
+        match self.sub_row {
+            0 => self.row.name().to_owned(),
+            index => format!("{} {}", self.row.name(), index + 1),
         }
     }
 }
 
-/// A span, placed.
+/// A span or a call, placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     /// Index into [`Tracks::tracks`].
@@ -50,12 +72,14 @@ impl Slice {
     }
 }
 
-/// Every span's place.
+/// Every span's place, and every call's.
 pub(super) struct Tracks {
-    /// In the order of display: by rank, lane, sub-lane.
+    /// In the order of display: by rank, row, sub-row.
     pub(super) tracks: Vec<Track>,
     /// By index of the span.
     pub(super) slices: Vec<Slice>,
+    /// By rank, iteration and segment.
+    pub(super) calls: Vec<Call>,
 }
 
 impl Tracks {
@@ -64,47 +88,49 @@ impl Tracks {
         Self::of(&timeline.spans, timeline)
     }
 
-    /// The places of some spans of a timeline, which it need not hold itself: deals those of each lane, in the order in which
-    /// they begin, to the first sub-lane that is free.
+    /// The places of some spans of a timeline, which it need not hold itself, and of their calls.
     pub(super) fn of(spans: &[Span], timeline: &Timeline) -> Self {
         let mut slices: Vec<_> = spans.iter().map(|span| Slice::unplaced(span, timeline)).collect();
-        let mut order: Vec<_> = (0..spans.len()).collect();
-        order.sort_by_key(|&index| {
-            let (span, slice) = (&spans[index], &slices[index]);
-            (span.rank, span.lane, slice.begin_ns, slice.end_ns, index)
-        });
-
-        let mut tracks = Vec::new();
-        let lane_of = |index: &usize| (spans[*index].rank, spans[*index].lane);
-        for group in order.chunk_by(|a, b| lane_of(a) == lane_of(b)) {
-            let (rank, lane) = lane_of(&group[0]);
-            let first = tracks.len();
-            // Sub-lanes by the end of their last slice, and those whose last slice has ended.
-            let mut busy: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
-            let mut free: BinaryHeap<Reverse<u32>> = BinaryHeap::new();
-            for &index in group {
-                let slice = &mut slices[index];
-                while let Some(&Reverse((end_ns, sub_lane))) = busy.peek()
-                    && end_ns <= slice.begin_ns
-                {
-                    busy.pop();
-                    free.push(Reverse(sub_lane));
-                }
-                let sub_lane = free.pop().map_or_else(
-                    || {
-                        let tid = u64::from(timeline.rank_count) + tracks.len() as u64;
-                        let sub_lane = (tracks.len() - first) as u32;
-                        tracks.push(Track { rank, lane, sub_lane, tid });
-                        sub_lane
-                    },
-                    |Reverse(sub_lane)| sub_lane,
-                );
-                busy.push(Reverse((slice.end_ns, sub_lane)));
-                slice.track = first + sub_lane as usize;
-            }
-        }
-        Self { tracks, slices }
+        let mut calls = calls::of(spans.iter().zip(slices.iter().copied()));
+        let of_calls = calls.iter_mut().map(|call| (call.rank, call.row(), &mut call.slice));
+        let of_spans =
+            spans.iter().zip(&mut slices).map(|(span, slice)| (span.rank, Row::Lane(span.lane), slice));
+        let tracks = deal(of_calls.chain(of_spans).collect(), timeline.rank_count);
+        Self { tracks, slices, calls }
     }
+}
+
+/// Deals the slices of each row of a rank, in the order in which they begin, to the first sub-row that is free; of those that
+/// begin and end together in the order given. Returns the tracks.
+fn deal(mut slices: Vec<(Rank, Row, &mut Slice)>, rank_count: u32) -> Vec<Track> {
+    slices.sort_by_key(|(rank, row, slice)| (*rank, *row, slice.begin_ns, slice.end_ns));
+    let mut tracks = Vec::new();
+    for group in slices.chunk_by_mut(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let first = tracks.len();
+        // Sub-rows by the end of their last slice, and those whose last slice has ended.
+        let mut busy: BinaryHeap<Reverse<(i64, u32)>> = BinaryHeap::new();
+        let mut free: BinaryHeap<Reverse<u32>> = BinaryHeap::new();
+        for (rank, row, slice) in group {
+            while let Some(&Reverse((end_ns, sub_row))) = busy.peek()
+                && end_ns <= slice.begin_ns
+            {
+                busy.pop();
+                free.push(Reverse(sub_row));
+            }
+            let sub_row = free.pop().map_or_else(
+                || {
+                    let tid = u64::from(rank_count) + tracks.len() as u64;
+                    let sub_row = (tracks.len() - first) as u32;
+                    tracks.push(Track { rank: *rank, row: *row, sub_row, tid });
+                    sub_row
+                },
+                |Reverse(sub_row)| sub_row,
+            );
+            busy.push(Reverse((slice.end_ns, sub_row)));
+            slice.track = first + sub_row as usize;
+        }
+    }
+    tracks
 }
 
 /// The nearest whole nanosecond.
@@ -135,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_spans_take_the_first_free_sub_lane() {
+    fn overlapping_spans_take_the_first_free_sub_row() {
         let spans = vec![
             transfer(0, 1, 0.0, 4e-6),
             transfer(0, 2, 1e-6, 2e-6),
@@ -147,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_and_lanes_do_not_share_sub_lanes() {
+    fn ranks_and_lanes_do_not_share_sub_rows() {
         let spans = vec![transfer(0, 1, 0.0, 1e-6), transfer(1, 0, 0.0, 1e-6), compute(0, 0.0, 1e-6)];
         assert_eq!(names(spans), ["tx", "tx", "compute"]);
     }
@@ -179,7 +205,9 @@ mod tests {
         ];
         let tracks = Tracks::assign(&timeline(spans)).tracks;
         let shown: Vec<_> = tracks.iter().map(|track| (track.rank.0, track.name(), track.tid)).collect();
-        let expected = [(0, "compute", 4), (0, "tx", 5), (0, "tx 2", 6), (1, "tx", 7)];
-        assert_eq!(shown, expected.map(|(rank, name, tid)| (rank, name.to_owned(), tid)));
+        let on_0 = [(0, "calls", 4), (0, "calls 2", 5), (0, "compute", 6), (0, "tx", 7), (0, "tx 2", 8)];
+        let expected = on_0.into_iter().chain([(1, "calls", 9), (1, "tx", 10)]);
+        let named = |(rank, name, tid): (u32, &str, u64)| (rank, name.to_owned(), tid);
+        assert_eq!(shown, expected.map(named).collect::<Vec<_>>());
     }
 }

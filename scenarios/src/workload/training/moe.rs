@@ -4,10 +4,14 @@
 //! experts, and sends the results back (combine). Backward, the calls come in reverse: gradients of what combine brought go
 //! to the experts, with dispatch's bytes, and those of what dispatch brought go back, with combine's. Gradients of
 //! parameters that all ranks have are summed over the ranks; experts live on one rank and keep theirs.
+//!
+//! All experts of a token get the same gradient, as they got the same token: weights of the gate are applied where experts are.
+
+use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{Channel, Slot, TokenMap, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Time, Uses, check, check_call};
@@ -19,6 +23,7 @@ use crate::experts::Experts;
 use crate::model::{self, VALUE_BYTES};
 use crate::payload::Rowset;
 use crate::reader::Field;
+use crate::routing::tokens::{self, Rows};
 use crate::routing::{self, Place};
 use crate::schema::{Schema, needed, optional, table};
 
@@ -30,6 +35,7 @@ const KEYS: &[&str] = &[
     "micro_batches",
     "routing",
     "experts",
+    "tokens",
     "gradients",
     "gradient_dtype",
     "skew",
@@ -60,7 +66,12 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let experts = table
         .get("experts")
         .map_or(Ok(Experts::default()), |field| Experts::read(&field, sizes(&settings).count, ranks))?;
-    let tokens = routed(&table.need("routing", "\"uniform\"")?, experts, &settings, context)?;
+    let routing = table.need("routing", "\"uniform\"")?;
+    let layers = u64::from(settings.model.layers - settings.model.dense_layers);
+    let calls = layers * u64::from(settings.micro_batches);
+    let rows_of_tokens =
+        Rows::read(&table, copies_per_rank(&settings).saturating_mul(u64::from(ranks) * calls))?;
+    let dispatches = dispatches(&routing, experts, rows_of_tokens, &settings, context)?;
     let (tensors, dtypes) = match when {
         When::None => (TENSORS, vec![DType::Bf16]),
         When::Overlapped | When::Exposed => (ALL_TENSORS, vec![DType::Bf16, dtype]),
@@ -71,8 +82,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         .transpose()?;
 
     let mut iteration = Iteration::new(&settings, (when, dtype), Builder::new(context, &settings));
-    for (micro_batch, tokens) in (0..).zip(&tokens) {
-        iteration.micro_batch(micro_batch, tokens);
+    for (micro_batch, dispatches) in (0..).zip(&dispatches) {
+        iteration.micro_batch(micro_batch, dispatches);
     }
     iteration.finish(field, dtypes, rows)
 }
@@ -83,6 +94,7 @@ pub(super) fn schema() -> Schema {
     let own = [
         needed("routing", "who sends how many tokens to which expert", routing::schema()),
         optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
+        Rows::key(),
         when_key(&When::ALL),
         dtype_key(),
         optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
@@ -90,39 +102,56 @@ pub(super) fn schema() -> Schema {
     table(KEYS, Settings::keys(Kind::MoeTraining).into_iter().chain(own))
 }
 
-/// Token copies from source rank (row) to destination rank, by micro-batch and then by layer with experts. The experts of a
-/// layer are placed once, by the tokens of all micro-batches.
-fn routed(
+/// What ranks send to experts in one call.
+struct Dispatch {
+    /// Token copies from source rank (row) to destination rank.
+    copies: Array2<u64>,
+    /// Which tokens they are, if copies of one are equal.
+    tokens: Option<Arc<TokenMap>>,
+}
+
+/// By micro-batch and then by layer with experts. The experts of a layer are placed once, by the tokens of all micro-batches.
+fn dispatches(
     field: &Field<'_>,
     experts: Experts,
+    rows: Rows,
     settings: &Settings,
     context: &Context<'_>,
-) -> Result<Vec<Vec<Array2<u64>>>> {
-    let (model, ranks, sizes) = (&settings.model, context.ranks, sizes(settings));
-    let copies_per_rank = settings.tokens.total() * u64::from(sizes.top_k);
-    check_call(copies_per_rank.saturating_mul(token_bytes(settings)), field)?;
+) -> Result<Vec<Vec<Dispatch>>> {
+    let (model, sizes, &Context { files, seed, ranks, .. }) = (&settings.model, sizes(settings), context);
+    check_call(copies_per_rank(settings).saturating_mul(token_bytes(settings)), field)?;
     let layers = model.layers - model.dense_layers;
     let entries = u64::from(layers) * u64::from(settings.micro_batches) * u64::from(ranks) * u64::from(ranks);
     check("layers with experts x micro-batches x ranks x ranks", entries, MATRIX_LIMIT, field)?;
 
-    let mut tokens = vec![Vec::new(); settings.micro_batches as usize];
+    let (tokens_per_rank, top_k) = (settings.tokens.total(), sizes.top_k);
+    let shape = tokens::Shape { top_k, row_bytes: token_bytes(settings) };
+    let mut dispatches: Vec<Vec<_>> = (0..settings.micro_batches).map(|_| Vec::new()).collect();
     for layer in 0..layers {
-        let counts = |micro_batch| {
-            let place = Place::Layer { layer, micro_batch };
-            let (files, seed) = (context.files, context.seed);
+        let place = |micro_batch| Place::Layer { layer, micro_batch };
+        let routed = |micro_batch| {
+            let place = place(micro_batch);
             let context =
-                routing::Context { files, seed, ranks, experts: sizes.count, copies_per_rank, place };
+                routing::Context { files, seed, ranks, experts: sizes.count, tokens_per_rank, top_k, place };
             routing::read(field, &context)
         };
-        let counts = (0..settings.micro_batches).map(counts).collect::<Result<Vec<_>>>()?;
-        let load = |expert: usize| counts.iter().map(|counts| counts.column(expert).sum()).sum();
+        let routed = (0..settings.micro_batches).map(routed).collect::<Result<Vec<_>>>()?;
+        let load = |expert: usize| routed.iter().map(|routed| routed.counts.column(expert).sum()).sum();
         let loads: Vec<u64> = (0..sizes.count as usize).map(load).collect();
         let hosts = experts.place(&loads, ranks);
-        for (tokens, counts) in tokens.iter_mut().zip(&counts) {
-            tokens.push(hosts.between_ranks(counts));
+        for (micro_batch, routed) in (0..).zip(&routed) {
+            let copies = hosts.between_ranks(&routed.counts);
+            let tokens = (rows == Rows::Shared)
+                .then(|| Arc::new(tokens::assign(routed, &hosts, shape, place(micro_batch), seed)));
+            dispatches[micro_batch as usize].push(Dispatch { copies, tokens });
         }
     }
-    Ok(tokens)
+    Ok(dispatches)
+}
+
+/// Token copies that each rank sends in a call, its own experts included.
+fn copies_per_rank(settings: &Settings) -> u64 {
+    settings.tokens.total() * u64::from(sizes(settings).top_k)
 }
 
 fn sizes(settings: &Settings) -> model::Experts {
@@ -153,28 +182,29 @@ impl<'a> Iteration<'a> {
         Self { settings, builder, sums, tokens, expert, combined }
     }
 
-    /// Forward and backward pass of one micro-batch; `tokens` are those of the layers with experts.
-    fn micro_batch(&mut self, micro_batch: u32, tokens: &[Array2<u64>]) {
+    /// Forward and backward pass of one micro-batch; `dispatches` are those of the layers with experts.
+    fn micro_batch(&mut self, micro_batch: u32, dispatches: &[Dispatch]) {
         let Settings { model, micro_batches, .. } = self.settings;
         let prefix = self.settings.prefix(micro_batch);
         let is_last = micro_batch + 1 == *micro_batches;
-        let routed = |layer: u32| layer.checked_sub(model.dense_layers).map(|index| &tokens[index as usize]);
+        let dispatch =
+            |layer: u32| layer.checked_sub(model.dense_layers).map(|index| &dispatches[index as usize]);
         for layer in 0..model.layers {
-            self.forward(&format!("{prefix}L{layer}"), layer, routed(layer));
+            self.forward(&format!("{prefix}L{layer}"), layer, dispatch(layer));
         }
         self.head(&prefix, is_last);
         for layer in (0..model.layers).rev() {
-            self.backward(&prefix, layer, routed(layer), is_last);
+            self.backward(&prefix, layer, dispatch(layer), is_last);
         }
     }
 
-    fn forward(&mut self, name: &str, layer: u32, tokens: Option<&Array2<u64>>) {
+    fn forward(&mut self, name: &str, layer: u32, dispatch: Option<&Dispatch>) {
         let phases = self.settings.dense_phases(layer, Pass::Forward);
         self.stretch(name, &phases, self.combined, &[]);
-        if let Some(tokens) = tokens {
-            self.all_to_all(format!("{name} dispatch"), tokens.clone(), [self.tokens, self.expert], DISPATCH);
-            self.experts(name, layer, tokens, Pass::Forward);
-            self.all_to_all(format!("{name} combine"), back(tokens), [self.expert, self.combined], COMBINE);
+        if let Some(dispatch) = dispatch {
+            self.send_out(format!("{name} dispatch"), dispatch, [self.tokens, self.expert], DISPATCH);
+            self.experts(name, layer, &dispatch.copies, Pass::Forward);
+            self.send_back(format!("{name} combine"), dispatch, [self.expert, self.combined], COMBINE);
         }
     }
 
@@ -189,13 +219,13 @@ impl<'a> Iteration<'a> {
         self.sum(units);
     }
 
-    fn backward(&mut self, prefix: &str, layer: u32, tokens: Option<&Array2<u64>>, is_last: bool) {
+    fn backward(&mut self, prefix: &str, layer: u32, dispatch: Option<&Dispatch>, is_last: bool) {
         let (model, name) = (&self.settings.model, format!("{prefix}L{layer}"));
-        if let Some(tokens) = tokens {
+        if let Some(dispatch) = dispatch {
             let call = |what| format!("{name} {what} backward");
-            self.all_to_all(call("combine"), tokens.clone(), [self.combined, self.expert], COMBINE);
-            self.experts(&name, layer, tokens, Pass::Backward);
-            self.all_to_all(call("dispatch"), back(tokens), [self.expert, self.tokens], DISPATCH);
+            self.send_out(call("combine"), dispatch, [self.combined, self.expert], COMBINE);
+            self.experts(&name, layer, &dispatch.copies, Pass::Backward);
+            self.send_back(call("dispatch"), dispatch, [self.expert, self.tokens], DISPATCH);
         }
         let mut gradients = vec![(format!("{name} gradients"), model.layer_parameters(layer).dense())];
         if layer == 0 {
@@ -231,7 +261,7 @@ impl<'a> Iteration<'a> {
     }
 
     /// The time at mean load scaled by each rank's tokens, its own included, over the mean.
-    fn experts(&mut self, layer_name: &str, layer: u32, tokens: &Array2<u64>, pass: Pass) {
+    fn experts(&mut self, layer_name: &str, layer: u32, copies: &Array2<u64>, pass: Pass) {
         let flops = self.settings.model.layer_flops(layer, self.settings.tokens).experts;
         let mean_s = self.settings.compute.experts(flops).seconds(pass);
         let phase = if pass == Pass::Forward { "experts" } else { "experts backward" };
@@ -239,8 +269,8 @@ impl<'a> Iteration<'a> {
         let claimed = self.claimed();
         let uses = Uses { reads: &[self.expert], writes: &claimed };
         self.builder.skew(&name, mean_s, uses);
-        let mean = tokens.sum() as f64 / tokens.ncols() as f64;
-        let seconds = tokens.columns().into_iter().map(|column| mean_s * (column.sum() as f64 / mean));
+        let mean = copies.sum() as f64 / copies.ncols() as f64;
+        let seconds = copies.columns().into_iter().map(|column| mean_s * (column.sum() as f64 / mean));
         self.builder.compute(name, phase, Time::PerRank(seconds.collect()), uses);
     }
 
@@ -250,9 +280,26 @@ impl<'a> Iteration<'a> {
         [self.tokens, self.expert, self.combined]
     }
 
-    fn all_to_all(&mut self, name: String, tokens: Array2<u64>, [input, output]: [Slot; 2], tensor: usize) {
-        let bytes = tokens * token_bytes(self.settings);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
+    fn send_out(&mut self, name: String, dispatch: &Dispatch, slots: [Slot; 2], tensor: usize) {
+        self.all_to_all(name, dispatch.copies.clone(), dispatch.tokens.clone(), slots, tensor);
+    }
+
+    /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
+    fn send_back(&mut self, name: String, dispatch: &Dispatch, slots: [Slot; 2], tensor: usize) {
+        let copies = dispatch.copies.t().as_standard_layout().into_owned();
+        self.all_to_all(name, copies, None, slots, tensor);
+    }
+
+    fn all_to_all(
+        &mut self,
+        name: String,
+        copies: Array2<u64>,
+        tokens: Option<Arc<TokenMap>>,
+        [input, output]: [Slot; 2],
+        tensor: usize,
+    ) {
+        let bytes = copies * token_bytes(self.settings);
+        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens, input, output };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
@@ -279,9 +326,4 @@ impl<'a> Iteration<'a> {
         }
         builder.finish(Kind::MoeTraining.name(), field, dtypes, rows)
     }
-}
-
-/// What goes back to where it came from.
-fn back(tokens: &Array2<u64>) -> Array2<u64> {
-    tokens.t().as_standard_layout().into_owned()
 }
