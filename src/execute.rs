@@ -473,7 +473,7 @@ impl<'a> Prepared<'a> {
         iterations: u64,
         bytes: u64,
     ) -> Result<(), ExecuteError> {
-        if bytes == (plan.bytes_raw() + plan.bytes_reduced()) * iterations {
+        if bytes == plan.bytes_verified() * iterations {
             return Ok(());
         }
         Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
@@ -507,6 +507,7 @@ fn largest_ratio(plan: &Plan) -> Option<f64> {
         | OpKind::Decode(_)
         | OpKind::Exchange(_)
         | OpKind::Reduce(_)
+        | OpKind::Library(_)
         | OpKind::Copy(_) => None,
     });
     let (raw, fixed) = blocks

@@ -1,7 +1,7 @@
 //! What a variant takes of memory, at the least, before it is planned: what it says is refused without planning anything.
 
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::plan::{Block, Transfer};
+use zipwire_schedule::plan::{Block, Share, Transfer};
 use zipwire_schedule::{Form, Protocol, Rank, TokenMap, Work, part_count};
 
 use crate::memory::SPAN_BYTES;
@@ -26,16 +26,18 @@ impl Footprint {
                 timeline: most.timeline.max(of.timeline),
             });
         }
-        let mut count = Count { variant, is_supported: true, transfers: 0, moving: 0, blocks: 0 };
+        let mut count = Count { variant, is_supported: true, transfers: 0, moving: 0, blocks: 0, shares: 0 };
         let codec = experiment.codec_of(variant).map(|choice| choice.spec.codec());
         for segment in &experiment.job.segments {
             let dtype = slots::dtype(&segment.work);
             count.is_supported = codec.as_ref().zip(dtype).is_none_or(|(codec, dtype)| codec.supports(dtype));
             count.add(&segment.work, experiment.job.rank_count);
         }
-        let Count { transfers, moving, blocks, .. } = count;
+        let Count { transfers, moving, blocks, shares, .. } = count;
         Self {
-            plan: 2 * transfers * size_of::<Transfer>() as u64 + blocks * size_of::<Block>() as u64,
+            plan: 2 * transfers * size_of::<Transfer>() as u64
+                + blocks * size_of::<Block>() as u64
+                + shares * size_of::<Share>() as u64,
             timeline: 2 * moving * u64::from(experiment.iterations) * SPAN_BYTES,
         }
     }
@@ -48,15 +50,20 @@ struct Count<'a> {
     is_supported: bool,
     /// Transfers of the plan, each of which has two ends.
     transfers: u64,
-    /// Those that surely move something.
+    /// Those that surely move something, and the ends of calls of a library.
     moving: u64,
     blocks: u64,
+    /// What goes into calls of a library and comes out, at all ranks.
+    shares: u64,
 }
 
 impl Count<'_> {
     fn add(&mut self, work: &Work, rank_count: u32) {
         let ranks = || (0..rank_count).map(Rank);
         let others = u64::from(rank_count) - 1;
+        if work.form(self.variant.protocol, self.variant.form) == Some(Form::Library) {
+            return self.add_call(work, rank_count);
+        }
         match work {
             Work::Compute { .. } => {}
             Work::AllToAll { tokens: Some(tokens), .. } if self.variant.dedup.is_some() => {
@@ -92,6 +99,23 @@ impl Count<'_> {
                 self.transfers += flows.len() as u64;
                 self.moving += flows.len() as u64;
             }
+        }
+    }
+
+    /// One call of a library, which every rank shares with all others, at the least: frames have several, and their sizes.
+    fn add_call(&mut self, work: &Work, rank_count: u32) {
+        let lens = match work {
+            Work::AllGather { bytes, .. } => bytes.clone(),
+            reduction => reduction.shards(rank_count),
+        };
+        for (origin, len) in (0..rank_count).map(Rank).zip(&lens).filter(|(_, len)| **len > 0) {
+            self.shares += u64::from(rank_count);
+            if self.is_coded(origin, None, *len) {
+                self.blocks += u64::from(rank_count) - 1;
+            }
+        }
+        if lens.iter().any(|&len| len > 0) {
+            self.moving += u64::from(rank_count);
         }
     }
 
@@ -171,6 +195,7 @@ mod tests {
                 (exchange.sends.len() + exchange.receives.len()) * size_of::<Transfer>()
             }
             OpKind::Encode(batch) => batch.blocks.len() * size_of::<Block>(),
+            OpKind::Library(library) => library.shares().count() * size_of::<Share>(),
             _ => 0,
         });
         bytes.sum()

@@ -65,7 +65,10 @@ pub(crate) fn needed(plan: &Plan, iterations: u32, executor: Executor) -> u64 {
     let moves = |transfer: &&Transfer| !matches!(transfer.content, Content::Overflow { .. });
     let ends =
         |exchange: &Exchange| exchange.sends.iter().chain(&exchange.receives).filter(moves).count() as u64;
-    let spans = |kind: &OpKind| 1 + kind.exchange().map_or(0, ends);
+    let spans = |kind: &OpKind| {
+        // What a rank sends and gets in a call of a library is a span each.
+        1 + kind.exchange().map_or(0, ends) + if kind.library().is_some() { 2 } else { 0 }
+    };
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let timeline = ops.map(|op| spans(&op.kind)).sum::<u64>() * u64::from(iterations) * SPAN_BYTES;
     match executor {

@@ -2,7 +2,7 @@
 
 use zipwire_engine::threads::{CodecWork, Coding, Pace};
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Lane, NetworkModel, Plan};
+use zipwire_schedule::{HostCost, Lane, NetworkModel, Plan, SegmentId};
 use zipwire_traces::{Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
@@ -184,13 +184,17 @@ fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {
     Metrics::of(timeline, planned.plan.bytes_raw()).iteration_s.mean
 }
 
-/// Whether a variant has, or may have, ops that do real work of which a cost is declared.
+/// Whether a variant has, or may have, ops that do real work of which a cost is declared: codecs and sums, those of a library
+/// too.
 pub(crate) fn needs_measuring(prepared: &Prepared<'_>, index: usize) -> bool {
     if prepared.experiment.variants[index].is_adaptive() {
         return true;
     }
     let programs = &prepared.planned(index).plan.programs;
-    programs.iter().flat_map(|program| &program.ops).any(|op| op.kind.lane() == Lane::Codec)
+    programs.iter().flat_map(|program| &program.ops).any(|op| {
+        op.kind.lane() == Lane::Codec
+            || op.kind.library().is_some_and(|library| library.collective.is_reduction())
+    })
 }
 
 impl Prepared<'_> {
@@ -229,12 +233,15 @@ impl Prepared<'_> {
         let works = self.codec_works(index, cancel)?;
         let codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
         let codec = || codec.expect("what codes has a codec");
-        let needed = works.iter().flat_map(|work| &work.calls).map(|((_, coding), call)| {
+        let plan = &self.planned(index).plan;
+        let needed = works.iter().flat_map(|work| &work.calls).map(|((segment, coding), call)| {
             let (launch_s, speed) = match coding {
                 Coding::Split => (codec().launch_s, codec().split_bytes_per_s()),
                 Coding::Encode => (codec().launch_s, codec().encode_bytes_per_s),
                 Coding::Decode => (codec().launch_s, codec().decode_bytes_per_s),
                 Coding::Copy => (codec().launch_s, codec().copy_bytes_per_s()),
+                // The sums of a library have the whole time of its call.
+                Coding::Library => (declared_call_s(plan, *segment, &real.host), f64::INFINITY),
                 Coding::Reduce => (real.host.launch_s, real.host.reduce_bytes_per_s),
             };
             let declared_s = launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
@@ -242,4 +249,13 @@ impl Prepared<'_> {
         });
         Ok(needed.fold(1.0, f64::max))
     }
+}
+
+/// Declared seconds of the reduction of a segment that a library carries out.
+fn declared_call_s(plan: &Plan, segment: SegmentId, host: &HostCost) -> f64 {
+    let ops = plan.programs.iter().flat_map(|program| &program.ops).filter(|op| op.segment == segment);
+    let mut calls = ops.filter_map(|op| op.kind.library());
+    calls
+        .find(|call| call.collective.is_reduction())
+        .map_or(0.0, |call| host.call_s(call, call.ring_bytes(|_| 0)))
 }

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use zipwire_schedule::plan::{self, Batch, Exchange, Op, OpKind, Program, Region};
+use zipwire_schedule::plan::{self, Batch, Exchange, Op, OpKind, Program, Region, Share};
 use zipwire_schedule::{OpId, Rank};
 use zipwire_traces::ChunkId;
 
@@ -103,6 +103,7 @@ fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
             let terms = reduce.additions.iter().flat_map(|addition| &addition.terms);
             terms.map(|term| (term.chunk, term.values)).collect()
         }
+        OpKind::Library(library) => values_of(&library.inputs),
         OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Copy(_) => Vec::new(),
     }
 }
@@ -113,8 +114,13 @@ fn received(kind: &OpKind, rank: Rank) -> Vec<(plan::Chunk, Region)> {
         OpKind::Reduce(reduce) => {
             reduce.additions.iter().map(|addition| (addition.chunk, addition.values)).collect()
         }
+        OpKind::Library(library) if library.collective.is_reduction() => values_of(library.sums()),
         other => other.delivered(rank),
     }
+}
+
+fn values_of(shares: &[Share]) -> Vec<(plan::Chunk, Region)> {
+    shares.iter().filter_map(|share| Some((share.chunk, share.content.values()?))).collect()
 }
 
 fn values(batch: &Batch) -> Vec<(plan::Chunk, Region)> {

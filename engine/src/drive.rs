@@ -25,6 +25,21 @@ pub enum Outcome {
     Op(OpId, Vec<(SizeId, u64)>),
     /// A transfer, and the size that it brought.
     Transfer(TransferId, Option<u64>),
+    /// A call of a library.
+    Call(Call),
+}
+
+/// A call of a library that has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The op.
+    pub op: OpId,
+    /// The sizes that came with what it moved.
+    pub sizes: Vec<(SizeId, u64)>,
+    /// When the last rank had issued it, in the backend's own time as those of [`Completion`].
+    pub met_s: f64,
+    /// When it had moved everything.
+    pub moved_s: f64,
 }
 
 /// What a rank waits for.
@@ -91,7 +106,7 @@ pub fn drive(
             Step::Close(op) => Action::Close(op),
             Step::Wait { until_s } => {
                 match backend.wait(machine, until_s) {
-                    Ok(Some(Event::Ended(completion))) => spans.push(take_in(machine, iteration, completion)),
+                    Ok(Some(Event::Ended(completion))) => take_in(machine, iteration, completion, spans),
                     Ok(Some(Event::PeerReady(key))) => machine.handle(Input::PeerReady { key }),
                     Ok(None) => {}
                     Err(failure) => fail(machine, failure),
@@ -114,9 +129,14 @@ fn fail(machine: &mut Machine, failure: Failure) {
     machine.handle(Input::Failed(failure));
 }
 
-fn take_in(machine: &mut Machine, iteration: u32, completion: Completion) -> Span {
+fn take_in(machine: &mut Machine, iteration: u32, completion: Completion, spans: &mut Vec<Span>) {
     let Completion { outcome, begin_s, end_s } = completion;
-    match outcome {
+    let span = match outcome {
+        Outcome::Call(Call { op, sizes, met_s, moved_s }) => {
+            machine.handle(Input::Completed { op, sizes });
+            spans.extend(Span::of_call(machine, iteration, machine.op(op), met_s, moved_s));
+            Span::of_op(machine, iteration, machine.op(op), begin_s, end_s)
+        }
         Outcome::Op(op, sizes) => {
             machine.handle(Input::Completed { op, sizes });
             Span::of_op(machine, iteration, machine.op(op), begin_s, end_s)
@@ -128,7 +148,8 @@ fn take_in(machine: &mut Machine, iteration: u32, completion: Completion) -> Spa
             let bytes = machine.transfer_bytes(transfer);
             Span::of_transfer(rank, iteration, op, exchange, transfer, id.direction, bytes, begin_s, end_s)
         }
-    }
+    };
+    spans.push(span);
 }
 
 /// A failure of `op` on the machine's rank.

@@ -53,6 +53,15 @@ pub enum EngineError {
         /// The segment.
         segment: u32,
     },
+    /// A library's own collective.
+    #[error(
+        "segment {segment} calls a collective of a library, and this executor calls none: it has exchanges only\n\
+         hint: choose another form, or run on `sim` or `threads`"
+    )]
+    Library {
+        /// The segment.
+        segment: u32,
+    },
     /// A kernel that gathers rows.
     #[error(
         "rows are put together in segment {segment}, and this executor has no kernel for that yet\n\

@@ -61,6 +61,8 @@ impl<'a, B: Backend> Faulty<'a, B> {
                 }
                 _ => 0.0,
             },
+            // Slow ranks are late for a call, and what a library moves is out of reach.
+            Outcome::Call(_) => 0.0,
             Outcome::Transfer(id, _) => match self.faults.fate(&machine.key(*id)) {
                 Some(fate) if fate.is_dropped => return None,
                 Some(fate) => fate.late_s,

@@ -88,7 +88,8 @@ fn failure(
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
             | OpKind::Split(_)
-            | OpKind::Copy(_) => None,
+            | OpKind::Copy(_)
+            | OpKind::Library(_) => None,
         });
     change(exchanges.collect::<Vec<_>>().remove(nth));
     let error = run_plan(&plan).unwrap_err();

@@ -1,13 +1,14 @@
 //! `[cluster]`: how many GPUs, what connects them, and how the network is modelled.
 
 mod graph;
+pub(crate) mod library;
 mod links;
 mod preset;
 mod topology;
 
 use std::collections::BTreeMap;
 
-use zipwire_schedule::{Fabric, HostCost, NetworkModel, Slowdown, Topology, TransferStart};
+use zipwire_schedule::{Fabric, HostCost, LibraryCost, NetworkModel, Slowdown, Topology, TransferStart};
 
 pub(crate) use links::read as read_links;
 pub use preset::{Preset, is_hardware_file, presets};
@@ -41,6 +42,7 @@ const KEYS: &[&str] = &[
     "host_sync",
     "compute_slowdown",
     "reduce",
+    "library",
     "links",
     "model",
     "start",
@@ -104,8 +106,9 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         table.get("compute_slowdown").map_or(Ok(Slowdown::default()), |field| slowdown::read(&field))?;
     let reduce_bytes_per_s =
         table.get("reduce").map_or(Ok(HostCost::REDUCE_BYTES_PER_S), |field| field.bandwidth())?;
+    let library = table.get("library").map_or(Ok(LibraryCost::default()), |field| library::read(&field))?;
     let (launch_s, sync_s) = (time("launch")?, time("host_sync")?);
-    let host = HostCost { launch_s, sync_s, compute_slowdown, reduce_bytes_per_s };
+    let host = HostCost { launch_s, sync_s, compute_slowdown, reduce_bytes_per_s, library };
     let mut topology = Topology {
         nodes,
         gpus_per_node,
@@ -151,6 +154,7 @@ pub(crate) fn schema() -> Schema {
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
         optional("reduce", "bytes per second that a GPU reads where it adds values up; `400 GB/s` by default", bandwidth()),
+        optional("library", "what calls of a communication library's own collectives cost; needed where a variant has the form `library`", library::schema()),
         optional("compute_slowdown", "how many times as long compute takes while other lanes of its rank are busy; 1 by default", slowdown::schema()),
     ];
     // With a preset or a file, only what they leave open is needed, and that is not in the scenario.

@@ -157,7 +157,8 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let workload = workload::read(kind, &workload_field, &context)?;
 
     let codec = table.get("codec").map(|field| codec::read(&field)).transpose()?;
-    let placed = variant::read(table.get("variant").as_ref(), &workload.job, topology.gpus_per_node)?;
+    let placed =
+        variant::read(table.get("variant").as_ref(), &workload.job, topology.gpus_per_node, &host.library)?;
     check_coded(&placed, codec.as_ref(), &workload)?;
     let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
     if variants.is_empty() {

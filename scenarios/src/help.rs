@@ -3,7 +3,7 @@
 use zipwire_codec::DType;
 use zipwire_schedule::{Form, GraphError, Protocol};
 
-use crate::cluster::without_limit_of_ranks;
+use crate::cluster::{library, without_limit_of_ranks};
 use crate::nearest::{list, nearest, sentence};
 use crate::problem::Problem;
 
@@ -104,11 +104,13 @@ impl Problem {
             Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoForms { path } => Some(format!("leave `{path}` out")),
-            Self::FixedOrder { path, form } => {
-                let adds_up = Form::OF_REDUCTION.iter().any(|other| other.name() == *form);
-                let free = if adds_up { Form::AllToAll } else { Form::Grouped };
-                Some(format!("leave `{path}` out, or set `form = \"{}\"`", free.name()))
+            Self::FixedOrder { path, free, .. } => {
+                Some(format!("leave `{path}` out, or set `form = \"{free}\"`"))
             }
+            Self::NoCallCost { collective } => {
+                Some(format!("add `{collective} = {}` to `[cluster.library]`", library::EXAMPLE))
+            }
+            Self::LibraryArm { .. } => Some("leave it out, or give it another form".to_owned()),
             Self::PaddedValues { .. } => Some(format!(
                 "set `form = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
                 Form::Exact.name(),

@@ -450,6 +450,24 @@ pub enum Problem {
         path: String,
         /// The form.
         form: &'static str,
+        /// A form in which it has one.
+        free: &'static str,
+    },
+    /// A call of a library without a cost.
+    #[error(
+        "form `library` calls the library for each {collective}, and `cluster.library` does not say what that costs"
+    )]
+    NoCallCost {
+        /// The collective.
+        collective: &'static str,
+    },
+    /// An arm that no model of links describes.
+    #[error(
+        "variant `{name}` cannot be an arm: a switcher models what links take, and a call of a library uses none"
+    )]
+    LibraryArm {
+        /// The arm.
+        name: String,
     },
     /// Padding for a protocol without frames.
     #[error("form `{form}` pads frames, and protocol `{protocol}` has none")]

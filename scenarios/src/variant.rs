@@ -1,7 +1,7 @@
 //! `[[variant]]`: the ways to do the same work that a run compares.
 
 use zipwire_codec::Layout;
-use zipwire_schedule::{Form, Job, Order, Protocol, Selection, Work};
+use zipwire_schedule::{Form, Job, LibraryCost, Order, Protocol, Selection, Work};
 
 use crate::codec::{self, CodecChoice};
 use crate::document::Place;
@@ -141,7 +141,12 @@ const SLOT_LIMIT: f64 = 2.0;
 const LIMIT: usize = 1000;
 
 /// Reads the array of tables; without one there is a single variant, `native`.
-pub(crate) fn read(field: Option<&Field<'_>>, job: &Job, gpus_per_node: u32) -> Result<Vec<Placed>> {
+pub(crate) fn read(
+    field: Option<&Field<'_>>,
+    job: &Job,
+    gpus_per_node: u32,
+    library: &LibraryCost,
+) -> Result<Vec<Placed>> {
     let items = match field {
         Some(field) => field.array()?,
         None => Vec::new(),
@@ -157,7 +162,7 @@ pub(crate) fn read(field: Option<&Field<'_>>, job: &Job, gpus_per_node: u32) -> 
     let mut variants: Vec<Placed> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
-        let (placed, name) = read_one(item, job, gpus_per_node)?;
+        let (placed, name) = read_one(item, job, gpus_per_node, library)?;
         if let Some(index) = variants.iter().position(|other| other.variant.name == placed.variant.name) {
             let problem = Problem::DuplicateVariant { name: placed.variant.name };
             return Err(problem.at(name).with(names[index].clone(), "the first one"));
@@ -180,6 +185,9 @@ fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
                 let problem = Problem::UnknownName { what: "fixed variant", name: name.clone(), valid };
                 return Err(problem.at(place.clone()));
             };
+            if arm.form == Some(Form::Library) {
+                return Err(Problem::LibraryArm { name: name.clone() }.at(place.clone()));
+            }
             if placed.variant.arms.contains(arm) {
                 return Err(Problem::DuplicateVariant { name: name.clone() }.at(place.clone()));
             }
@@ -225,7 +233,12 @@ pub(crate) fn default() -> Variant {
     }
 }
 
-fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, Place)> {
+fn read_one(
+    item: &Field<'_>,
+    job: &Job,
+    gpus_per_node: u32,
+    library: &LibraryCost,
+) -> Result<(Placed, Place)> {
     let table = item.table(KEYS)?;
     let name = table.need("name", "\"native\"")?;
     let protocol_field = table.get("protocol");
@@ -262,6 +275,7 @@ fn read_one(item: &Field<'_>, job: &Job, gpus_per_node: u32) -> Result<(Placed, 
         table.refuse("window", reason)?;
     }
     let form = read_form(&table, job, protocol)?;
+    check_calls(&table, job, protocol, form, library)?;
     if !protocol.takes_layout() {
         table.refuse("layout", "only frames of `size-first` and `speculative` can have several layouts")?;
     }
@@ -329,7 +343,7 @@ pub(crate) fn schema() -> Schema {
     let keys = [
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
         optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
-        optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default", names(Form::ALL.map(Form::name))),
+        optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default; `library` needs `cluster.library`", names(Form::ALL.map(Form::name))),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
@@ -386,15 +400,37 @@ fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option
         return Err(field.error(problem));
     }
     if let (Some(field), Some(form), true) = (&field, form, protocol.is_coded())
-        && !form.takes_frames()
+        && !form.takes_frames(work.is_reduction())
     {
         let problem = Problem::CodedSums { form: form.name(), protocol: protocol.name() };
         return Err(field.error(problem));
     }
     let travels = work.form(protocol, form).expect("it has several forms");
     let is_fixed = |key| table.get(key).filter(|_| !travels.takes_order());
+    let free = work.forms().iter().find(|form| form.takes_order()).expect("some form of each takes one");
     if let Some(field) = is_fixed("order").or_else(|| is_fixed("window")) {
-        return Err(field.error(Problem::FixedOrder { path: field.path.clone(), form: travels.name() }));
+        return Err(field.error(Problem::FixedOrder {
+            path: field.path.clone(),
+            form: travels.name(),
+            free: free.name(),
+        }));
     }
     Ok(form)
+}
+
+/// Every collective that a library is called for has a cost.
+fn check_calls(
+    table: &Reader<'_>,
+    job: &Job,
+    protocol: Protocol,
+    form: Option<Form>,
+    library: &LibraryCost,
+) -> Result<()> {
+    let Some(field) = table.get("form").filter(|_| form == Some(Form::Library)) else { return Ok(()) };
+    let works = job.segments.iter().map(|segment| &segment.work);
+    let mut called = works.filter(|work| work.form(protocol, form) == Some(Form::Library));
+    match called.find_map(|work| work.collective().filter(|collective| library.of(*collective).is_none())) {
+        Some(collective) => Err(field.error(Problem::NoCallCost { collective: collective.name() })),
+        None => Ok(()),
+    }
 }

@@ -15,7 +15,7 @@ fn paths_that_lead_nowhere() {
      | --set cluster.nodse=4
      |               ^^^^^
      |
-     = help: did you mean `nodes`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `links`, `model` and `start`
+     = help: did you mean `nodes`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
     ");
     assert_snapshot!(error(VALID, &["clutser.nodes=4"]), @r"
     error: `clutser` does not exist in the scenario

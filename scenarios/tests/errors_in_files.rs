@@ -39,7 +39,7 @@ fn unknown_keys() {
     7 | nic_bandwith = "25 GB/s"
       | ^^^^^^^^^^^^
       |
-      = help: did you mean `nic_bandwidth`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `links`, `model` and `start`
+      = help: did you mean `nic_bandwidth`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
     "#);
     assert_snapshot!(error(&valid_with("[workload]", "[work]"), &[]), @r"
     error: unknown key `work`

@@ -114,7 +114,7 @@ fn forms_belong_to_collectives() {
     13 | form = "tree"
        |        ^^^^^^
        |
-       = help: it must be one of `exact`, `padded` and `grouped`
+       = help: it must be one of `exact`, `padded`, `grouped` and `library`
     "#);
     assert_snapshot!(refused("broadcast", "bytes = \"1 KiB\"", "form = \"padded\""), @r#"
     error: unknown form of this collective `padded`
@@ -209,7 +209,7 @@ fn what_adds_up_on_the_way_is_not_coded() {
     13 | form = "grouped"
        |        ^^^^^^^^^
        |
-       = help: it must be one of `ring`, `all-to-all` and `hierarchical`
+       = help: it must be one of `ring`, `all-to-all`, `hierarchical` and `library`
     "#);
 }
 
@@ -237,5 +237,94 @@ fn only_some_types_are_added_up() {
        |
     10 | bytes_per_rank = "1026 B"
        |                  ^^^^^^^^
+    "#);
+}
+
+/// The message for two GPUs whose cluster has these lines, too.
+#[track_caller]
+fn refused_on(cluster: &str, collective: &str, variants: &str) -> String {
+    let text = format!(
+        "name = \"test\"\n[cluster]\nnodes = 1\ngpus_per_node = 2\ngpu_bandwidth = \"1 GB/s\"\n\
+         latency_intra = \"1 us\"\n{cluster}\n[workload]\nkind = \"collective\"\ncollective = \"{collective}\"\n\
+         bytes_per_rank = \"1 KiB\"\n[codec]\nid = \"window7\"\n\
+         speed = {{ encode = \"1 GB/s\", decode = \"1 GB/s\", launch = \"1 us\" }}\nratio = 1.3\n{variants}"
+    );
+    error(&text, &[])
+}
+
+#[test]
+fn a_library_is_called_only_for_what_has_a_cost() {
+    let variant = "[[variant]]\nname = \"a\"\nform = \"library\"\n";
+    let gather = "library.all-gather = { latency = \"30 us\", bandwidth = \"22 GB/s\" }";
+    assert_snapshot!(refused_on("", "all-gather", variant), @r#"
+    error: form `library` calls the library for each all-gather, and `cluster.library` does not say what that costs
+      --> test.toml:18:8
+       |
+    18 | form = "library"
+       |        ^^^^^^^^^
+       |
+       = help: add `all-gather = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`
+    "#);
+    assert_snapshot!(refused_on(gather, "all-reduce", variant), @r#"
+    error: form `library` calls the library for each all-reduce, and `cluster.library` does not say what that costs
+      --> test.toml:18:8
+       |
+    18 | form = "library"
+       |        ^^^^^^^^^
+       |
+       = help: add `all-reduce = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`
+    "#);
+    assert_snapshot!(refused_on("library.all-gather = { latency = \"30 us\" }", "all-gather", variant), @r#"
+    error: missing key `bandwidth` in `cluster.library.all-gather`
+     --> test.toml:7:22
+      |
+    7 | library.all-gather = { latency = "30 us" }
+      |                      ^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: add `bandwidth = "22 GB/s"` to `cluster.library.all-gather`
+    "#);
+    assert_snapshot!(refused_on("library.broadcast = {}", "all-gather", variant), @r#"
+    error: unknown key `broadcast` in `cluster.library`
+     --> test.toml:7:9
+      |
+    7 | library.broadcast = {}
+      |         ^^^^^^^^^
+      |
+      = help: the valid keys are `all-gather`, `reduce-scatter` and `all-reduce`
+    "#);
+}
+
+#[test]
+fn a_library_takes_no_order_adds_up_no_frames_and_is_no_arm() {
+    let all = "library = { all-gather = { latency = \"30 us\", bandwidth = \"22 GB/s\" }, \
+               all-reduce = { latency = \"30 us\", bandwidth = \"22 GB/s\" } }";
+    let variant = |more: &str| format!("[[variant]]\nname = \"a\"\nform = \"library\"\n{more}\n");
+    assert_snapshot!(refused_on(all, "all-gather", &variant("window = 1")), @r#"
+    error: `variant.0.window` has no effect: the form `library` says itself which transfer comes next
+      --> test.toml:19:10
+       |
+    19 | window = 1
+       |          ^
+       |
+       = help: leave `variant.0.window` out, or set `form = "grouped"`
+    "#);
+    assert_snapshot!(refused_on(all, "all-reduce", &variant("protocol = \"size-first\"")), @r#"
+    error: form `library` adds up on the way, and frames of protocol `size-first` are decoded at their end
+      --> test.toml:18:8
+       |
+    18 | form = "library"
+       |        ^^^^^^^^^
+       |
+       = help: set `form = "all-to-all"`, which is the default of protocols with frames, or `protocol = "native"`
+    "#);
+    let arms = "[[variant]]\nname = \"b\"\n[[variant]]\nname = \"c\"\nprotocol = \"adaptive\"\narms = [\"a\", \"b\"]\n";
+    assert_snapshot!(refused_on(all, "all-gather", &(variant("") + arms)), @r#"
+    error: variant `a` cannot be an arm: a switcher models what links take, and a call of a library uses none
+      --> test.toml:25:9
+       |
+    25 | arms = ["a", "b"]
+       |         ^^^
+       |
+       = help: leave it out, or give it another form
     "#);
 }

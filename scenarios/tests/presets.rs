@@ -7,7 +7,7 @@ mod common;
 use common::{Folder, VALID, error};
 use insta::assert_snapshot;
 use zipwire_scenarios::{is_hardware_file, presets};
-use zipwire_schedule::{Fabric, Rank};
+use zipwire_schedule::{CallCost, Fabric, LibraryCost, Rank};
 
 /// A scenario that says nothing about its cluster but this.
 fn on(cluster: &str) -> String {
@@ -40,6 +40,22 @@ fn every_preset_is_a_cluster() {
             ("gb200-nvl72", 1, 72)
         ]
     );
+}
+
+/// Each GPU gets 6 GB/s over a ring with eight GPUs per node: 63 x 1 MB take 10.5 ms, and 30 us + 63 x 6 us of latency.
+#[test]
+fn rings_of_the_library_are_those_of_the_fit() {
+    let experiment = Folder::new().load(&on("preset = \"a6000-8x8\""));
+    let library = experiment.host.library;
+    let seconds = |cost: Option<CallCost>, ring_bytes| cost.unwrap().seconds(64, ring_bytes);
+    assert!((seconds(library.all_gather, 63_000_000) - (0.0105 + 0.000_408)).abs() < 1e-12);
+    assert_eq!(library.reduce_scatter, library.all_gather);
+    // A Reduce-Scatter and an All-Gather: the same bytes and steps, but one latency less.
+    let both = 2.0 * seconds(library.all_gather, 63_000_000);
+    assert!((both - seconds(library.all_reduce, 126_000_000) - 30e-6).abs() < 1e-12);
+    let h800 = Folder::new().load(&on("preset = \"h800-2x8\"")).host.library;
+    assert_eq!(h800.all_gather.map(|cost| cost.bytes_per_s), Some(44e9));
+    assert_eq!(Folder::new().load(&on("preset = \"h100-8x\"")).host.library, LibraryCost::default());
 }
 
 /// A constant without a source is a number made up.
@@ -156,7 +172,7 @@ fn what_is_wrong_in_a_file_is_shown_there() {
     2 | nodse = 2
       | ^^^^^
       |
-      = help: did you mean `nodes`? the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `links`, `model` and `start`
+      = help: did you mean `nodes`? the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
     ");
     assert_snapshot!(with("nodes = 2", "preset = \"h100-8x\""), @r#"
     error: unknown key `preset` in `cluster`
@@ -165,7 +181,7 @@ fn what_is_wrong_in_a_file_is_shown_there() {
     2 | preset = "h100-8x"
       | ^^^^^^
       |
-      = help: the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `links`, `model` and `start`
+      = help: the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
     "#);
     assert_snapshot!(with("\"20 GB/s\"", "\"-20 GB/s\""), @r#"
     error: `cluster.gpu_bandwidth` is out of range: `-20 GB/s`

@@ -174,7 +174,7 @@ fn smoke_scenarios_cover_the_language() {
     for name in ["reduce-scatter", "all-reduce"] {
         for form in Form::OF_REDUCTION {
             let protocols =
-                Protocol::ALL.into_iter().filter(|protocol| !protocol.is_coded() || form.takes_frames());
+                Protocol::ALL.into_iter().filter(|protocol| !protocol.is_coded() || form.takes_frames(true));
             wanted.extend(protocols.map(|protocol| format!("{name} {} {}", form.name(), protocol.name())));
         }
     }

@@ -2,8 +2,9 @@
 //!
 //! The rank that notices a failure is seldom the one that caused it. Blame follows the cross-rank graph of what waits for
 //! what, from the op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an
-//! exchange for the exchanges of the peers whose transfers it misses. A rank that says nothing is taken at its peers'
-//! word: what they know of it has ended, and the first op of which they know nothing is where it stopped.
+//! exchange for the exchanges of the peers whose transfers it misses, a call of a library for the ranks that have not issued
+//! it. A rank that says nothing is taken at its peers' word: what they know of it has ended, and the first op of which they
+//! know nothing is where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -12,8 +13,8 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::machine::Standing;
-use crate::plan::{OpKind, Plan, TransferKey};
-use crate::validate::{Pair, pair_transfers};
+use crate::plan::{CallKey, Op, OpKind, Plan, TransferKey};
+use crate::validate::{Pair, pair_calls, pair_transfers};
 use crate::{Deadlines, Failure, FailureKind, OpId, Rank, SegmentId};
 
 /// Ranks that the text of a failed run lists at the most.
@@ -144,6 +145,9 @@ fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
     let segment = &*plan.segments[segment as usize];
     match &op.kind {
         OpKind::Exchange(exchange) => format!("{} exchange of {segment}", exchange.stage.name()),
+        OpKind::Library(library) => {
+            format!("{} {} of {segment}", library.stage.name(), library.collective.name())
+        }
         kind if kind.name() == segment => segment.to_owned(),
         kind => format!("{} of {segment}", kind.name()),
     }
@@ -153,6 +157,7 @@ fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
 struct Known<'a> {
     plan: &'a Plan,
     pairs: BTreeMap<TransferKey, Pair>,
+    calls: BTreeMap<CallKey, Vec<OpId>>,
     standings: HashMap<Rank, &'a Standing>,
     /// First op of each silent rank that nobody who speaks knows to have ended; the last one where they know of all.
     silent: BTreeMap<Rank, OpId>,
@@ -164,8 +169,13 @@ impl<'a> Known<'a> {
             ends.iter().filter_map(|end| Some((end.failure.rank, end.standing.as_ref()?))).collect();
         let silent = || ends.iter().filter(|end| end.standing.is_none()).map(|end| end.failure.rank);
         // All are known to be silent before any of them is asked about another.
-        let mut known =
-            Self { plan, pairs, standings, silent: silent().map(|rank| (rank, OpId(0))).collect() };
+        let mut known = Self {
+            plan,
+            pairs,
+            calls: pair_calls(plan).unwrap_or_default(),
+            standings,
+            silent: silent().map(|rank| (rank, OpId(0))).collect(),
+        };
         known.silent = silent().filter_map(|rank| Some((rank, known.first_unknown(rank)?))).collect();
         known
     }
@@ -173,11 +183,15 @@ impl<'a> Known<'a> {
     /// The first op of a silent rank that its peers do not know to have ended.
     ///
     /// A transfer that has ended at a peer proves that the exchange had begun, and so that its dependencies had ended; an
-    /// exchange whose transfers have all ended has ended.
+    /// exchange whose transfers have all ended has ended. A call of a library ends on all ranks at the same time.
     fn first_unknown(&self, silent: Rank) -> Option<OpId> {
         let ops = &self.plan.programs[silent.index()].ops;
         let mut ended = vec![false; ops.len()];
         for op in ops.iter().rev() {
+            if self.others_in_call(silent, op).any(|(peer, call)| self.has_op_ended_at(peer, call)) {
+                ended[op.id.index()] = true;
+                self.end_ancestors(ops, op.id, &mut ended);
+            }
             let OpKind::Exchange(exchange) = &op.kind else { continue };
             let key =
                 |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
@@ -193,7 +207,7 @@ impl<'a> Known<'a> {
         ops.iter().find(|op| !ended[op.id.index()]).or(ops.last()).map(|op| op.id)
     }
 
-    fn end_ancestors(&self, ops: &[crate::plan::Op], op: OpId, ended: &mut [bool]) {
+    fn end_ancestors(&self, ops: &[Op], op: OpId, ended: &mut [bool]) {
         for &dep in &ops[op.index()].deps {
             if !std::mem::replace(&mut ended[dep.index()], true) {
                 self.end_ancestors(ops, dep, ended);
@@ -215,6 +229,31 @@ impl<'a> Known<'a> {
         }
     }
 
+    /// The ops of the other ranks in the same call of a library; none of an op that is no such call.
+    fn others_in_call(&self, rank: Rank, op: &Op) -> impl Iterator<Item = Node> {
+        let key = op.kind.library().map(|library| library.key(op.segment));
+        let ops = key.and_then(|key| self.calls.get(&key)).into_iter().flatten();
+        (0..).map(Rank).zip(ops.copied()).filter(move |(other, _)| *other != rank)
+    }
+
+    /// Whether an op of a rank that has said something has ended, or all of its program.
+    fn has_op_ended_at(&self, rank: Rank, op: OpId) -> bool {
+        match self.standings.get(&rank) {
+            None => !self.silent.contains_key(&rank),
+            Some(standing) => standing.ended[op.index()],
+        }
+    }
+
+    /// The ranks that have not issued the call of a library that `rank` is in.
+    fn missing_in_call(&self, rank: Rank, op: &Op) -> Vec<Node> {
+        let is_missing = |&(other, op): &Node| match self.standings.get(&other) {
+            None => self.silent.get(&other).is_some_and(|first_unknown| *first_unknown <= op),
+            Some(standing) => !standing.ended[op.index()] && !standing.in_flight.contains(&op),
+        };
+        let others = self.others_in_call(rank, op).filter(is_missing);
+        others.map(|(other, op)| (other, self.silent.get(&other).copied().unwrap_or(op))).collect()
+    }
+
     /// The first op of a rank that has not ended.
     fn unfinished(&self, rank: Rank) -> Option<Node> {
         let standing = self.standings.get(&rank).and_then(|standing| {
@@ -226,12 +265,13 @@ impl<'a> Known<'a> {
     /// What an op that has not ended waits for.
     fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
         let Some(standing) = self.standings.get(&rank) else { return Vec::new() };
+        let program = &self.plan.programs[rank.index()];
         let in_flight = |op: &OpId| standing.in_flight.contains(op);
         if in_flight(&op) {
             let pending = standing.pending.iter().filter(|pending| pending.op == op);
-            return pending.filter_map(|pending| self.other_end(rank, &pending.key)).collect();
+            let others = pending.filter_map(|pending| self.other_end(rank, &pending.key));
+            return others.chain(self.missing_in_call(rank, &program.ops[op.index()])).collect();
         }
-        let program = &self.plan.programs[rank.index()];
         let deps = &program.ops[op.index()].deps;
         let open: Vec<Node> =
             deps.iter().filter(|dep| !standing.ended[dep.index()]).map(|&dep| (rank, dep)).collect();

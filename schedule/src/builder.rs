@@ -9,7 +9,8 @@ use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId, Stage};
 ///
 /// An op depends on the last writers of what it reads, on the last writers and readers of what it writes, on
 /// the definers of sizes that it uses (of all operands, if such a size is a maximum), and, if it is an exchange, on the
-/// previous exchange of its channel: a rank opens an exchange when its previous one there has completed. Compute phases
+/// previous exchange of its channel: a rank opens an exchange when its previous one there has completed. Calls of a library
+/// follow one another, and exchanges, likewise. Compute phases
 /// follow one another likewise. Sizes are in no buffer: an exchange of sizes also depends on the last exclusive compute
 /// phase, so that a rank is in no collective of the main channel during one.
 #[derive(Debug)]
@@ -90,7 +91,13 @@ impl ProgramBuilder {
         let (part, used) = &mut self.part;
         let is_first = !std::mem::replace(&mut used[channel as usize], true);
         let is_asked = self.joined.take_if(|joined| *joined == channel).is_some();
-        is_asked || *part > 0 && is_first
+        // A call of a library has the channel for itself.
+        is_asked || *part > 0 && is_first && !self.last_exchanges[channel as usize].is_call
+    }
+
+    /// The part of a call that exchanges and calls of a library are pushed of.
+    pub(crate) fn part(&self) -> u32 {
+        self.part.0
     }
 
     /// A new buffer without capacity; [`Self::reserve`] gives it some.
@@ -144,9 +151,8 @@ impl ProgramBuilder {
         deps.extend(kind.uses().iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
-                deps.extend(
-                    self.last_exchanges[exchange.channel as usize].follow(id, exchange.joins_previous),
-                );
+                let last = &mut self.last_exchanges[exchange.channel as usize];
+                deps.extend(last.follow(id, exchange.joins_previous, false));
                 let waits = exchange.stage == Stage::Sizes && !exchange.channel.is_background();
                 deps.extend(self.last_exclusive.filter(|_| waits));
             }
@@ -155,6 +161,10 @@ impl ProgramBuilder {
                 if compute.is_exclusive {
                     self.last_exclusive = Some(id);
                 }
+            }
+            OpKind::Library(library) => {
+                self.part.1[library.channel as usize] = true;
+                deps.extend(self.last_exchanges[library.channel as usize].follow(id, false, true));
             }
             OpKind::Split(_)
             | OpKind::Encode(_)
@@ -194,17 +204,19 @@ impl ProgramBuilder {
     }
 }
 
-/// The exchanges of a channel that are open together at the end of a program.
+/// The exchanges of a channel that are open together at the end of a program, or the call of a library there.
 #[derive(Debug, Default)]
 struct Exchanges {
     together: Vec<OpId>,
     /// Those before.
     before: Vec<OpId>,
+    is_call: bool,
 }
 
 impl Exchanges {
-    /// Adds an exchange; those that must have completed before it is opened.
-    fn follow(&mut self, id: OpId, joins_previous: bool) -> &[OpId] {
+    /// Adds an exchange or a call; those that must have completed before it is opened.
+    fn follow(&mut self, id: OpId, joins_previous: bool, is_call: bool) -> &[OpId] {
+        self.is_call = is_call;
         if !joins_previous {
             self.before = std::mem::take(&mut self.together);
         }

@@ -23,11 +23,14 @@ pub enum Form {
     /// Reduction by two All-to-Alls, each with a sum at its end: within each node, of what is contributed; then between nodes, among
     /// the ranks of equal place in them, of the sums of nodes, in FP32. Each node sends what one rank of another form would.
     Hierarchical,
+    /// One opaque call of a communication library: an All-Gather, which carries frames that are padded to the largest one, or a
+    /// reduction of values.
+    Library,
 }
 
 impl Form {
     /// All forms.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Exact,
         Self::Padded,
         Self::Grouped,
@@ -35,16 +38,18 @@ impl Form {
         Self::Ring,
         Self::AllToAll,
         Self::Hierarchical,
+        Self::Library,
     ];
 
     /// Forms of an All-Gather, the default first.
-    pub const OF_ALL_GATHER: &'static [Self] = &[Self::Exact, Self::Padded, Self::Grouped];
+    pub const OF_ALL_GATHER: &'static [Self] = &[Self::Exact, Self::Padded, Self::Grouped, Self::Library];
 
     /// Forms of a broadcast, the default first.
     pub const OF_BROADCAST: &'static [Self] = &[Self::Tree, Self::Grouped];
 
     /// Forms of a reduction, the default of native ones first.
-    pub const OF_REDUCTION: &'static [Self] = &[Self::Ring, Self::AllToAll, Self::Hierarchical];
+    pub const OF_REDUCTION: &'static [Self] =
+        &[Self::Ring, Self::AllToAll, Self::Hierarchical, Self::Library];
 
     /// Name in scenarios.
     pub fn name(self) -> &'static str {
@@ -56,16 +61,24 @@ impl Form {
             Self::Ring => "ring",
             Self::AllToAll => "all-to-all",
             Self::Hierarchical => "hierarchical",
+            Self::Library => "library",
         }
     }
 
-    /// Whether order and window of its transfers are up to the variant. Rings and trees say themselves what comes next.
+    /// Whether order and window of its transfers are up to the variant. Rings and trees say themselves what comes next, and a
+    /// call of a library has no transfers.
     pub fn takes_order(self) -> bool {
         matches!(self, Self::Grouped | Self::AllToAll)
     }
 
-    /// Whether coded protocols can travel so.
-    pub fn takes_frames(self) -> bool {
-        self != Self::Ring
+    /// Whether coded protocols can travel so; in reductions, what is added up on the way cannot be a frame.
+    pub fn takes_frames(self, is_reduction: bool) -> bool {
+        match self {
+            Self::Ring => false,
+            Self::Library => !is_reduction,
+            Self::Exact | Self::Padded | Self::Grouped | Self::Tree | Self::AllToAll | Self::Hierarchical => {
+                true
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::{Channel, Form, Protocol, Rank, TokenMap};
+use crate::{Channel, Collective, Form, Protocol, Rank, TokenMap};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -198,12 +198,26 @@ impl Work {
         }
     }
 
-    /// The form in which it travels, if it has several: the chosen one, or its default.
+    /// The form in which it travels, if it has several: the chosen one if it has that under the protocol, or its default.
     pub fn form(&self, protocol: Protocol, chosen: Option<Form>) -> Option<Form> {
-        let has = |form: &Form| self.forms().contains(form);
         // What is added up on the way would have to be decoded first.
-        let default = self.forms().iter().find(|form| !protocol.is_coded() || form.takes_frames());
-        chosen.filter(has).or(default.copied())
+        let takes = |form: &&Form| !protocol.is_coded() || form.takes_frames(self.is_reduction());
+        let mut forms = self.forms().iter().filter(takes).copied();
+        let default = forms.clone().next();
+        forms.find(|form| Some(*form) == chosen).or(default)
+    }
+
+    /// The call of a library that it is, in [`Form::Library`]; `None` if libraries have none.
+    pub fn collective(&self) -> Option<Collective> {
+        match self {
+            Self::AllGather { .. } => Some(Collective::AllGather),
+            Self::ReduceScatter { .. } => Some(Collective::ReduceScatter),
+            Self::AllReduce { .. } => Some(Collective::AllReduce),
+            Self::AllToAll { .. }
+            | Self::Broadcast { .. }
+            | Self::Compute { .. }
+            | Self::Transfers { .. } => None,
+        }
     }
 
     /// Whose rows its chunks are made of, if it is known.

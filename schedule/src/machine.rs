@@ -34,7 +34,7 @@ mod standing;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::plan::{Exchange, Op, OpKind, Program, Transfer, TransferKey};
+use crate::plan::{Content, Exchange, Library, Op, OpKind, Program, Transfer, TransferKey};
 use crate::sizes::Sizes;
 use crate::{Channel, Failure, Lane, OpId, Order, Rank, SizeId};
 
@@ -265,7 +265,33 @@ impl Machine {
 
     /// Bytes that a transfer moves; the sizes that it needs are known when it is handed out.
     pub fn transfer_bytes(&self, transfer: &Transfer) -> u64 {
-        transfer.content.bytes(|size| self.size(size).expect("sizes are known before their bytes move"))
+        self.content_bytes(&transfer.content)
+    }
+
+    /// Bytes of a content of a transfer or a call that has been handed out.
+    pub fn content_bytes(&self, content: &Content) -> u64 {
+        content.bytes(|size| self.known_size(size))
+    }
+
+    /// Bytes that each rank moves, around a ring, in a call of a library that has been handed out. A call of nothing takes no
+    /// time: all ranks know that.
+    ///
+    /// # Panics
+    /// If the op is no such call.
+    pub fn ring_bytes(&self, op: OpId) -> u64 {
+        self.library(op).ring_bytes(|size| self.known_size(size))
+    }
+
+    /// The call of a library that an op is.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn library(&self, op: OpId) -> &Library {
+        self.op(op).kind.library().unwrap_or_else(|| panic!("op {op} is no call of a library"))
+    }
+
+    fn known_size(&self, size: SizeId) -> u64 {
+        self.size(size).expect("sizes are known before their bytes move")
     }
 
     /// Takes in what happened.

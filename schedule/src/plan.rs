@@ -4,7 +4,12 @@
 //! lengths are unknown when a plan is built; they enter it as *sizes*, single-assignment variables over
 //! regions of static capacity, so memory is planned although lengths are not.
 
+mod bytes;
+mod library;
+
 use std::sync::Arc;
+
+pub use self::library::{CallKey, Library, Share};
 
 use zipwire_codec::{DType, Layout, Spec};
 
@@ -197,6 +202,8 @@ pub enum OpKind {
     Exchange(Exchange),
     /// Adds up values.
     Reduce(Reduce),
+    /// Calls a collective of a library.
+    Library(Library),
 }
 
 /// A compute phase.
@@ -426,15 +433,26 @@ impl OpKind {
             | Self::Encode(_)
             | Self::Decode(_)
             | Self::Reduce(_)
-            | Self::Copy(_) => None,
+            | Self::Copy(_)
+            | Self::Library(_) => None,
         }
+    }
+
+    /// The call of a library, if it is one.
+    pub fn library(&self) -> Option<&Library> {
+        if let Self::Library(library) = self { Some(library) } else { None }
+    }
+
+    /// What it carries, if it is an exchange or a call of a library.
+    pub fn stage(&self) -> Option<Stage> {
+        self.exchange().map(|exchange| exchange.stage).or(self.library().map(|library| library.stage))
     }
 
     /// The blocks, if it codes some.
     pub fn batch(&self) -> Option<&Batch> {
         match self {
             Self::Split(batch) | Self::Encode(batch) | Self::Decode(batch) => Some(batch),
-            Self::Compute(_) | Self::Exchange(_) | Self::Reduce(_) | Self::Copy(_) => None,
+            Self::Compute(_) | Self::Exchange(_) | Self::Reduce(_) | Self::Copy(_) | Self::Library(_) => None,
         }
     }
 
@@ -446,6 +464,7 @@ impl OpKind {
                 Lane::Codec
             }
             Self::Exchange(exchange) => exchange.channel.lane(),
+            Self::Library(library) => library.channel.lane(),
         }
     }
 
@@ -457,6 +476,7 @@ impl OpKind {
             Self::Copy(copy) => copy.gathers.is_empty(),
             Self::Exchange(exchange) => exchange.sends.is_empty() && exchange.receives.is_empty(),
             Self::Reduce(reduce) => reduce.additions.is_empty(),
+            Self::Library(library) => library.inputs.is_empty() && library.outputs.is_empty(),
         }
     }
 
@@ -470,6 +490,7 @@ impl OpKind {
             Self::Copy(_) => "copy",
             Self::Exchange(_) => "exchange",
             Self::Reduce(_) => "reduce",
+            Self::Library(_) => "library",
         }
     }
 
@@ -487,6 +508,7 @@ impl OpKind {
                 let terms = reduce.additions.iter().flat_map(|addition| &addition.terms);
                 terms.map(|term| term.values).collect()
             }
+            Self::Library(library) => library.inputs.iter().filter_map(|s| s.content.region()).collect(),
         }
     }
 
@@ -500,6 +522,7 @@ impl OpKind {
             Self::Copy(copy) => copy.gathers.iter().map(|gather| gather.to).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.region()).collect(),
             Self::Reduce(reduce) => reduce.additions.iter().map(|addition| addition.values).collect(),
+            Self::Library(library) => library.outputs.iter().filter_map(|s| s.content.region()).collect(),
         }
     }
 
@@ -508,6 +531,7 @@ impl OpKind {
         match self {
             Self::Encode(batch) => batch.blocks.iter().map(|block| block.size).collect(),
             Self::Exchange(exchange) => exchange.receives.iter().filter_map(|t| t.content.brings()).collect(),
+            Self::Library(library) => library.outputs.iter().filter_map(|s| s.content.brings()).collect(),
             Self::Compute(_) | Self::Split(_) | Self::Decode(_) | Self::Reduce(_) | Self::Copy(_) => {
                 Vec::new()
             }
@@ -523,6 +547,11 @@ impl OpKind {
                     exchange.sends.iter().filter_map(|t| t.content.brings().or(t.content.measured_by()));
                 sent.chain(exchange.receives.iter().filter_map(|t| t.content.measured_by())).collect()
             }
+            Self::Library(library) => {
+                let given = library.inputs.iter();
+                let given = given.filter_map(|s| s.content.brings().or(s.content.measured_by()));
+                given.chain(library.outputs.iter().filter_map(|s| s.content.measured_by())).collect()
+            }
             Self::Compute(_) | Self::Split(_) | Self::Encode(_) | Self::Reduce(_) | Self::Copy(_) => {
                 Vec::new()
             }
@@ -536,6 +565,7 @@ impl OpKind {
                 let transfers = exchange.sends.iter().chain(&exchange.receives);
                 transfers.filter_map(|t| t.content.measured_by()).collect()
             }
+            Self::Library(library) => library.shares().filter_map(|s| s.content.measured_by()).collect(),
             Self::Compute(_)
             | Self::Split(_)
             | Self::Encode(_)
@@ -613,74 +643,5 @@ impl Copy {
     /// Bytes that it writes.
     pub fn bytes(&self) -> u64 {
         self.gathers.iter().map(|gather| gather.to.len).sum()
-    }
-}
-
-impl Plan {
-    /// Number of ranks.
-    pub fn rank_count(&self) -> u32 {
-        u32::try_from(self.programs.len()).expect("ranks are counted in 32 bits")
-    }
-
-    /// The protocol of all its collectives; native if it has none, `None` if they have different ones.
-    pub fn protocol(&self) -> Option<Protocol> {
-        let mut protocols = self.protocols.iter().copied().flatten();
-        let first = protocols.next().unwrap_or(Protocol::Native);
-        protocols.all(|other| other == first).then_some(first)
-    }
-
-    /// Bytes of all buffers of all ranks.
-    pub fn buffer_bytes(&self) -> u64 {
-        self.programs.iter().flat_map(|program| &program.buffers).map(|buffer| buffer.capacity).sum()
-    }
-
-    /// Bytes of values that all ranks get in one iteration, uncompressed; what a rank has itself is excluded. On
-    /// whatever path it comes, a block counts once for each rank that gets it, and not at gateways, which hand it on.
-    /// In reductions this is what ranks get to add up, and sums that they get from others.
-    pub fn bytes_raw(&self) -> u64 {
-        self.programs.iter().flat_map(|program| program.delivered()).map(|(_, region)| region.len).sum()
-    }
-
-    /// Bytes of sums that all ranks compute in one iteration.
-    pub fn bytes_reduced(&self) -> u64 {
-        let ops = self.programs.iter().flat_map(|program| &program.ops);
-        ops.map(|op| match &op.kind {
-            OpKind::Reduce(reduce) => reduce.bytes_written(),
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Exchange(_)
-            | OpKind::Copy(_) => 0,
-        })
-        .sum()
-    }
-}
-
-impl Program {
-    /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
-    /// it got as a gateway.
-    pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
-        self.ops.iter().flat_map(|op| op.kind.delivered(self.rank))
-    }
-}
-
-impl OpKind {
-    /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
-    pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
-        let mut values: Vec<(Chunk, Region)> = match self {
-            Self::Decode(batch) => batch.blocks.iter().map(|block| (block.chunk, block.values)).collect(),
-            Self::Exchange(exchange) => {
-                let receives = exchange.receives.iter();
-                receives.filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
-            }
-            Self::Copy(copy) => {
-                let own = copy.gathers.iter().filter(|gather| gather.chunk.destination == Some(rank));
-                own.map(|gather| (gather.chunk, gather.to)).collect()
-            }
-            Self::Compute(_) | Self::Split(_) | Self::Encode(_) | Self::Reduce(_) => Vec::new(),
-        };
-        values.retain(|(chunk, _)| chunk.is_delivered());
-        values
     }
 }

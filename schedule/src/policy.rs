@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use zipwire_codec::Layout;
 
-use crate::{Rank, Slowdown};
+use crate::plan::Library;
+use crate::{LibraryCost, Rank, Slowdown};
 
 /// In which stages a compressed collective travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -194,7 +195,7 @@ impl CodecCost {
     }
 }
 
-/// What an op of a cluster costs besides its own work, and what adding up costs.
+/// What an op of a cluster costs besides its own work, what adding up costs, and what calls of a library do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HostCost {
     /// Seconds from issuing a compute op, an exchange or a sum until it begins.
@@ -205,6 +206,8 @@ pub struct HostCost {
     pub compute_slowdown: Slowdown,
     /// Bytes that a GPU reads per second where it adds values up.
     pub reduce_bytes_per_s: f64,
+    /// What calls of a library's own collectives cost.
+    pub library: LibraryCost,
 }
 
 impl HostCost {
@@ -214,6 +217,16 @@ impl HostCost {
     /// Seconds of a sum that reads so many bytes.
     pub fn reduce_s(&self, bytes_read: u64) -> f64 {
         self.launch_s + bytes_read as f64 / self.reduce_bytes_per_s
+    }
+
+    /// Seconds of a call of a library in which each rank moves `ring_bytes`, from when the last rank has issued it. What is
+    /// measured as its latency has the launch in it.
+    ///
+    /// # Panics
+    /// If no cost of the collective is declared.
+    pub fn call_s(&self, call: &Library, ring_bytes: u64) -> f64 {
+        let cost = self.library.of(call.collective).expect("plans that call a library come with its costs");
+        cost.seconds(call.ranks, ring_bytes)
     }
 }
 
@@ -225,6 +238,7 @@ impl Default for HostCost {
             sync_s: 0.0,
             compute_slowdown: Slowdown::default(),
             reduce_bytes_per_s: Self::REDUCE_BYTES_PER_S,
+            library: LibraryCost::default(),
         }
     }
 }

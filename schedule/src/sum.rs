@@ -67,6 +67,12 @@ impl Sum {
         Self { dtype, ..self }
     }
 
+    /// The same sum as it would be from rank 0 on.
+    #[must_use]
+    pub(crate) fn of_first(self) -> Self {
+        Self { first: 0, ..self }
+    }
+
     /// How many ranks contribute.
     pub fn count(self) -> usize {
         usize::from(self.count)

@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::plan::{
-    Batch, Chunk, Content, Exchange, Gather, Leg, Maximum, Op, OpKind, Plan, Program, Reduce, Region,
-    Transfer,
+    Batch, Chunk, Content, Exchange, Gather, Leg, Library, Maximum, Op, OpKind, Plan, Program, Reduce,
+    Region, Share, Transfer,
 };
 use crate::{Channel, Protocol, Rank};
 
@@ -88,6 +88,15 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
         OpKind::Split(batch) | OpKind::Encode(batch) | OpKind::Decode(batch) => {
             write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
         }
+        OpKind::Library(Library { collective, channel, stage, part, .. }) => {
+            write!(f, " {}, {}", collective.name(), stage.name())?;
+            if *channel != Channel::Main {
+                write!(f, ", {}", channel.lane().name())?;
+            }
+            if *part > 0 {
+                write!(f, ", part {part}")?;
+            }
+        }
         OpKind::Reduce(_) | OpKind::Copy(_) => {}
         OpKind::Compute(compute) => write!(f, "{}", if compute.is_exclusive { ", exclusive" } else { "" })?,
     }
@@ -109,6 +118,10 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
         OpKind::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
         OpKind::Reduce(reduce) => write_reduce(f, reduce),
         OpKind::Copy(copy) => copy.gathers.iter().try_for_each(|gather| write_gather(f, gather)),
+        OpKind::Library(library) => {
+            library.inputs.iter().try_for_each(|share| write_share(f, rank, "gives", share))?;
+            library.outputs.iter().try_for_each(|share| write_share(f, rank, "gets", share))
+        }
         OpKind::Exchange(exchange) => {
             let sends = exchange.sends.iter().map(|t| ("to", t, Chunk::between(rank, t.peer)));
             let receives = exchange.receives.iter().map(|t| ("from", t, Chunk::between(t.peer, rank)));
@@ -190,13 +203,7 @@ fn leg(chunk: &Chunk) -> &'static str {
 fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, direct: Chunk) -> fmt::Result {
     let Transfer { peer, chunk, content, .. } = transfer;
     write!(f, "    {word} {peer}: ")?;
-    match content {
-        Content::Values(region) | Content::Whole(region) => write!(f, "{region}")?,
-        Content::Prefix(region, size) => write!(f, "{size} bytes of {region}")?,
-        Content::Size(size) => write!(f, "size {size}")?,
-        Content::Announced(region, size) => write!(f, "{region} with size {size}")?,
-        Content::Overflow { region, slot, size } => write!(f, "{size} - {slot} bytes of {region}")?,
-    }
+    write_content(f, content)?;
     write!(f, "{}", leg(chunk))?;
     if (chunk.origin, chunk.destination) != (direct.origin, direct.destination) {
         write!(f, " of rank {}", chunk.origin)?;
@@ -212,6 +219,31 @@ fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, d
     if transfer.not_before_s > 0.0 {
         write!(f, " not before {:?} s", transfer.not_before_s)?;
     }
+    writeln!(f)
+}
+
+fn write_content(f: &mut fmt::Formatter<'_>, content: &Content) -> fmt::Result {
+    match content {
+        Content::Values(region) | Content::Whole(region) => write!(f, "{region}"),
+        Content::Prefix(region, size) => write!(f, "{size} bytes of {region}"),
+        Content::Size(size) => write!(f, "size {size}"),
+        Content::Announced(region, size) => write!(f, "{region} with size {size}"),
+        Content::Overflow { region, slot, size } => write!(f, "{size} - {slot} bytes of {region}"),
+    }
+}
+
+/// What a rank gives to a call of a library, or gets from it.
+fn write_share(f: &mut fmt::Formatter<'_>, rank: Rank, word: &str, share: &Share) -> fmt::Result {
+    let Share { chunk, content } = share;
+    write!(f, "    {word} ")?;
+    write_content(f, content)?;
+    if chunk.sum.is_none() && chunk.origin != rank {
+        write!(f, " of rank {}", chunk.origin)?;
+    }
+    if chunk.part > 0 {
+        write!(f, " part {} at {}", chunk.part, chunk.offset)?;
+    }
+    write_sum(f, chunk)?;
     writeln!(f)
 }
 

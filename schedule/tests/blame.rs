@@ -171,3 +171,27 @@ fn an_overdue_op_fails_by_itself() {
     let Step::Abort(failure) = machine.poll(due_s) else { panic!("2 x 1 s + 0.5 s are over") };
     assert_eq!((failure.kind, failure.op), (FailureKind::Timeout, Some(OpId(0))));
 }
+
+/// A call of a library waits for the last rank, and for nobody else.
+#[test]
+fn whoever_has_not_issued_a_call_is_to_blame() {
+    use zipwire_schedule::{DType, Form, Job, Segment, Slot, Work};
+    let phase = Work::Compute { phase: "phase", reads: vec![], writes: vec![Slot(0), Slot(1)] };
+    let (input, output) = (Slot(0), Slot(1));
+    let gather = Work::AllGather { dtype: DType::Bf16, bytes: vec![64; 4], input, output };
+    let segments = vec![Segment::new("phase", phase), Segment::new("gather", gather)];
+    let job = Job { name: "case", rank_count: 4, slots: vec!["input", "output"], segments };
+    let native = choice(Protocol::Native, None);
+    let plan = plan(&job, &zipwire_schedule::Choice { form: Some(Form::Library), ..native });
+    // Rank 2 never ends its phase; the others are in the call. `blamed` itself ends no call that all have issued, which stays so.
+    let all = |op| (0..4).map(|rank| (Rank(rank), OpId(op))).collect::<Vec<_>>();
+    let late = Stuck { ops: [all(1), vec![(Rank(2), OpId(0))]].concat(), ..Stuck::default() };
+    let blame = blamed(&plan, &late, 0, 1, None);
+    assert_eq!(blame.to_string(), "rank 2 is to blame, in op `%0` (phase): it did not end in time");
+    let silent = Stuck { ops: all(1), silent: vec![Rank(3)], ..Stuck::default() };
+    assert_eq!(blamed(&plan, &silent, 0, 1, None).rank, Rank(3));
+    // All have issued it: nobody waits for another rank.
+    let slow = Stuck { ops: all(1), ..Stuck::default() };
+    let blame = blamed(&plan, &slow, 1, 1, None);
+    assert_eq!((blame.rank, blame.what.as_str()), (Rank(1), "raw all-gather of gather"));
+}

@@ -225,7 +225,8 @@ fn frames_are_coded_once_and_never_copied() {
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
-            | OpKind::Copy(_)) => kind.name().to_owned(),
+            | OpKind::Copy(_)
+            | OpKind::Library(_)) => kind.name().to_owned(),
         };
         plan.programs.iter().map(|program| program.ops.iter().map(name).collect()).collect()
     };
@@ -274,7 +275,8 @@ fn network_bytes(plan: &Plan, gpus_per_node: usize, frames: &[u64]) -> Vec<u64> 
                 | OpKind::Split(_)
                 | OpKind::Exchange(_)
                 | OpKind::Reduce(_)
-                | OpKind::Copy(_) => None,
+                | OpKind::Copy(_)
+                | OpKind::Library(_) => None,
             })
             .flatten()
             .map(|block| (block.size, frames[block.chunk.origin.index()]))

@@ -35,7 +35,8 @@ fn exchange(plan: &Plan, rank: usize) -> &Exchange {
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Reduce(_)
-        | OpKind::Copy(_) => None,
+        | OpKind::Copy(_)
+        | OpKind::Library(_) => None,
     });
     exchanges.next().unwrap()
 }
@@ -196,7 +197,8 @@ impl Chaos {
                         | OpKind::Split(_)
                         | OpKind::Decode(_)
                         | OpKind::Reduce(_)
-                        | OpKind::Copy(_) => Vec::new(),
+                        | OpKind::Copy(_)
+                        | OpKind::Library(_) => Vec::new(),
                     };
                     self.pending.push((rank, Input::Completed { op, sizes }));
                 }

@@ -21,7 +21,8 @@ fn shape(ops: &[Op]) -> Vec<String> {
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Reduce(_)
-        | OpKind::Copy(_) => op.kind.name().to_owned(),
+        | OpKind::Copy(_)
+        | OpKind::Library(_) => op.kind.name().to_owned(),
     };
     ops.iter().map(describe).collect()
 }

@@ -45,6 +45,7 @@ fn ops(plan: &Plan, rank: usize) -> String {
         kind @ (OpKind::Compute(_)
         | OpKind::Copy(_)
         | OpKind::Split(_)
+        | OpKind::Library(_)
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Reduce(_)) => kind.name(),
@@ -59,6 +60,7 @@ fn additions(plan: &Plan, rank: usize) -> Vec<&Addition> {
         OpKind::Compute(_)
         | OpKind::Copy(_)
         | OpKind::Split(_)
+        | OpKind::Library(_)
         | OpKind::Encode(_)
         | OpKind::Decode(_)
         | OpKind::Exchange(_) => None,
@@ -108,6 +110,7 @@ fn two_levels_add_up_twice_and_each_node_sends_its_sums_only() {
                 OpKind::Compute(_)
                 | OpKind::Copy(_)
                 | OpKind::Split(_)
+                | OpKind::Library(_)
                 | OpKind::Encode(_)
                 | OpKind::Decode(_)
                 | OpKind::Reduce(_) => None,
@@ -187,7 +190,7 @@ fn all_plans_are_valid() {
         for dtype in DTYPES {
             for protocol in Protocol::ALL {
                 for &form in Form::OF_REDUCTION {
-                    if protocol.is_coded() && !form.takes_frames() {
+                    if protocol.is_coded() && !form.takes_frames(true) {
                         continue;
                     }
                     let phase = Work::Compute {

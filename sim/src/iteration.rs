@@ -1,13 +1,14 @@
 //! One iteration in virtual time: starts what the machines issue, lets it take its time, and reports back.
 
 mod barriers;
+mod call;
 mod compute;
 mod transit;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{Chunk, Exchange, Op, OpKind, Transfer, TransferKey};
+use zipwire_schedule::plan::{CallKey, Chunk, Exchange, Op, OpKind, Transfer, TransferKey};
 use zipwire_schedule::{
     Failure, FailureKind, FaultPlan, Lane, NetworkModel, OpId, Rank, RankEnd, RunFailure, SizeId,
     TransferStart,
@@ -15,6 +16,7 @@ use zipwire_schedule::{
 use zipwire_traces::Span;
 
 use barriers::Barriers;
+use call::Call;
 use compute::Computing;
 use transit::{End, Transit, Transits};
 
@@ -49,7 +51,9 @@ struct Host {
     /// Transfers that are still to end in an exchange that the library drives, and sizes that came with it.
     library: HashMap<OpId, (u32, Vec<(SizeId, u64)>)>,
     computing: Option<Computing>,
-    /// Transfers of the rank, in either direction, that are in latency or moving.
+    /// Calls of the library that all ranks have issued and that have not ended.
+    calls: HashMap<OpId, Call>,
+    /// Transfers of the rank, in either direction, that are in latency or moving, and calls of the library under way.
     moving: u32,
     is_done: bool,
     is_dead: bool,
@@ -62,6 +66,8 @@ pub(crate) struct Iteration<'a> {
     network: Network,
     queue: Queue,
     transits: Transits,
+    /// The ranks that have issued each call of the library which some have not.
+    issued_calls: BTreeMap<CallKey, Vec<(Rank, OpId)>>,
     /// `None` where transfers wait for nobody but their ends.
     barriers: Option<Barriers>,
     /// Ranks whose machines may have something to do.
@@ -91,6 +97,7 @@ impl<'a> Iteration<'a> {
             faults,
             first_failure: None,
             transits: Transits::default(),
+            issued_calls: BTreeMap::new(),
             barriers: match setup.start {
                 TransferStart::Rendezvous => None,
                 TransferStart::Barrier => Some(Barriers::new(setup.plan.programs.iter().map(|p| &**p))),
@@ -229,6 +236,7 @@ impl<'a> Iteration<'a> {
                 }
             }
             Event::Arrives { transit, .. } => self.arrive(transit),
+            Event::Returns { rank, op } => self.return_from_call(rank, op),
             Event::Wake { rank } => {
                 self.dirty.insert(rank);
             }
@@ -271,6 +279,7 @@ impl<'a> Iteration<'a> {
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
             OpKind::Reduce(reduce) => setup.host.reduce_s(reduce.bytes_read()),
+            OpKind::Library(_) => return self.call(rank, op),
             OpKind::Copy(copy) => codec().launch_s + copy.bytes() as f64 / codec().copy_bytes_per_s(),
             OpKind::Exchange(exchange) => {
                 if setup.capabilities.transfer_order == TransferOrder::Library {
@@ -423,6 +432,7 @@ impl<'a> Iteration<'a> {
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
+            OpKind::Library(_) => host.calls.remove(&op).map(|call| call.sizes).unwrap_or_default(),
             OpKind::Compute(_)
             | OpKind::Split(_)
             | OpKind::Decode(_)
@@ -498,6 +508,7 @@ impl Host {
             sizes_s: HashMap::new(),
             library: HashMap::new(),
             computing: None,
+            calls: HashMap::new(),
             moving: 0,
             is_done: false,
             is_dead: false,

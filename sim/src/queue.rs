@@ -65,6 +65,13 @@ pub(crate) enum Event {
         /// Its position in the simulator's list.
         transit: u32,
     },
+    /// A call of the library has done its work.
+    Returns {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+    },
     /// A machine asked to be polled.
     Wake {
         /// Whose.

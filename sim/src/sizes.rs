@@ -117,6 +117,7 @@ fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
             | OpKind::Decode(_)
             | OpKind::Exchange(_)
             | OpKind::Reduce(_)
+            | OpKind::Library(_)
             | OpKind::Copy(_) => None,
         })
     })

@@ -106,12 +106,14 @@ fn check(plan: &Plan, timeline: &Timeline) {
 fn choices(work: &Work) -> impl Iterator<Item = Choice> + use<> {
     let forms: Vec<Option<Form>> = match work.forms() {
         [] => vec![None],
-        forms => forms.iter().copied().map(Some).collect(),
+        // A call of a library is a barrier by itself.
+        forms => forms.iter().copied().filter(|form| *form != Form::Library).map(Some).collect(),
     };
     let ways = [(1, None, Order::Rotation), (3, Some(2), Order::Rotation), (1, Some(1), Order::AnyReady)];
     // Values are never padded, and sums on the way are not coded.
-    let takes = |form: Option<Form>, protocol: Protocol| match form {
-        Some(form) if protocol.is_coded() => form.takes_frames(),
+    let is_reduction = work.is_reduction();
+    let takes = move |form: Option<Form>, protocol: Protocol| match form {
+        Some(form) if protocol.is_coded() => form.takes_frames(is_reduction),
         form => form != Some(Form::Padded),
     };
     forms.into_iter().flat_map(move |form| {

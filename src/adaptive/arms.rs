@@ -210,8 +210,8 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
                 OpKind::Reduce(reduce) => {
                     load.codec_s += reduce.bytes_read() as f64 / experiment.host.reduce_bytes_per_s;
                 }
-                // What copies take is left to the measurement.
-                OpKind::Compute(_) | OpKind::Copy(_) => {}
+                // What copies take is left to the measurement, and arms call no library.
+                OpKind::Compute(_) | OpKind::Copy(_) | OpKind::Library(_) => {}
             }
         }
         for (load, own) in loads.iter_mut().zip(own) {

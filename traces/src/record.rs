@@ -21,6 +21,7 @@ impl Span {
             OpKind::Split(batch) => (batch.bytes_raw(), None),
             OpKind::Reduce(reduce) => (reduce.bytes_read(), None),
             OpKind::Copy(copy) => (copy.bytes(), None),
+            OpKind::Library(_) => (machine.ring_bytes(op.id), None),
             OpKind::Exchange(exchange) => {
                 (exchange.sends.iter().map(|transfer| machine.transfer_bytes(transfer)).sum(), None)
             }
@@ -31,7 +32,7 @@ impl Span {
             rank: machine.program().rank,
             lane: op.kind.lane(),
             op: op.id,
-            stage: op.kind.exchange().map(|exchange| exchange.stage),
+            stage: op.kind.stage(),
             peer: None,
             tag: 0,
             name: op.kind.name(),
@@ -40,6 +41,13 @@ impl Span {
             bytes,
             bytes_coded,
         }
+    }
+
+    /// What this rank sends and gets in a finished call of a library, from when the last rank had issued it: as many bytes each
+    /// way as a ring moves. There is no peer.
+    pub fn of_call(machine: &Machine, iteration: u32, op: &Op, begin_s: f64, end_s: f64) -> [Self; 2] {
+        let call = Self::of_op(machine, iteration, op, begin_s, end_s);
+        [(Lane::Tx, "send"), (Lane::Rx, "receive")].map(|(lane, name)| Self { lane, name, ..call.clone() })
     }
 
     /// One end of a finished transfer of `bytes` bytes; `begin_s` is the start of its latency.

@@ -19,19 +19,19 @@ pub struct Span {
     pub lane: Lane,
     /// The op of that rank's program.
     pub op: OpId,
-    /// What the exchange carries; `None` for compute and codec ops.
+    /// What the exchange or the call of a library carries; `None` for compute and codec ops.
     pub stage: Option<Stage>,
-    /// The other end of a transfer; `None` for everything else.
+    /// The other end of a transfer; `None` for everything else, what moves in a call of a library included.
     pub peer: Option<Rank>,
     /// Tells transfers of one exchange between the same two ranks apart; 0 for everything else.
     pub tag: u32,
-    /// Low-cardinality name: `encode`, `decode`, `exchange`, `send`, `receive`, or a compute phase.
+    /// Low-cardinality name: `encode`, `decode`, `exchange`, `library`, `send`, `receive`, or a compute phase.
     pub name: &'static str,
     /// Seconds since the start of its iteration, in the executor's own clock.
     pub begin_s: f64,
     /// Seconds since the start of its iteration, not before `begin_s`.
     pub end_s: f64,
-    /// Raw bytes of a codec op, bytes on the wire of a transfer, bytes sent by an exchange, 0 for compute.
+    /// Raw bytes of a codec op, bytes on the wire of a transfer, bytes sent by an exchange or a call, 0 for compute.
     pub bytes: u64,
     /// Coded bytes of a codec op, headers included; `None` for everything else.
     pub bytes_coded: Option<u64>,

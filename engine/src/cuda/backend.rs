@@ -162,6 +162,7 @@ impl CudaBackend<'_> {
             | OpKind::Encode(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
+            | OpKind::Library(_)
             | OpKind::Copy(_) => self.end_queue(machine, op),
         }
     }

@@ -31,6 +31,7 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
             OpKind::Exchange(exchange) if exchange.channel != Channel::Main || brings_along(exchange) => {
                 return Err(EngineError::Exchange { segment: op.segment.0, stage: exchange.stage });
             }
+            OpKind::Library(_) => return Err(EngineError::Library { segment: op.segment.0 }),
             OpKind::Reduce(_) => return Err(EngineError::Reduction { segment: op.segment.0 }),
             OpKind::Exchange(_) | OpKind::Compute(_) => {}
         }
@@ -84,9 +85,12 @@ fn bytes(program: &Program) -> u64 {
             let of_block = |bytes: u64| FRAME + TILE.1 * values(bytes).div_ceil(TILE.0);
             3 * ROUNDING + batch.blocks.iter().map(|block| of_block(block.values.len)).sum::<u64>()
         }
-        OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Split(_) | OpKind::Reduce(_) | OpKind::Copy(_) => {
-            0
-        }
+        OpKind::Exchange(_)
+        | OpKind::Compute(_)
+        | OpKind::Split(_)
+        | OpKind::Reduce(_)
+        | OpKind::Copy(_)
+        | OpKind::Library(_) => 0,
     });
     filled + kept + buffers + codec.sum::<u64>() + 8 * u64::from(program.size_count) + ROUNDING
 }

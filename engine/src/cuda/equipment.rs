@@ -227,7 +227,9 @@ fn prepare(
         OpKind::Encode(batch) => Launch::Encode(coders[&batch.dtype].encoder(blocks(batch))?),
         OpKind::Decode(batch) => Launch::Decode(coders[&batch.dtype].decoder(blocks(batch))?),
         OpKind::Compute(_) | OpKind::Exchange(_) => Launch::None,
-        OpKind::Split(_) | OpKind::Reduce(_) | OpKind::Copy(_) => unreachable!("refused by the check"),
+        OpKind::Split(_) | OpKind::Reduce(_) | OpKind::Copy(_) | OpKind::Library(_) => {
+            unreachable!("refused by the check")
+        }
     };
     let report = |from: DeviceRegion, first| -> Result<Report, GpuError> {
         Ok(Report { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })

@@ -26,7 +26,8 @@ impl CudaBackend<'_> {
             | OpKind::Split(_)
             | OpKind::Decode(_)
             | OpKind::Reduce(_)
-            | OpKind::Copy(_) => {
+            | OpKind::Copy(_)
+            | OpKind::Library(_) => {
                 unreachable!("only encoders and exchanges define sizes")
             }
             OpKind::Exchange(exchange) => {

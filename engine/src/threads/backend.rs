@@ -11,11 +11,12 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zipwire_codec::Codec;
 use zipwire_schedule::machine::{Capabilities, Direction, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{
-    self, Addition, Batch, Block, Content, Copy, Gather, Op, OpKind, Reduce, Region, TransferKey,
+    self, Addition, Batch, Block, CallKey, Content, Copy, Gather, Op, OpKind, Reduce, Region, TransferKey,
 };
 use zipwire_schedule::{CodecCost, Failure, FailureKind, Lane, OpId, Rank, SizeId, sum};
 use zipwire_traces::Payload;
 
+use super::call::Ongoing;
 use super::codec_work::{CodecOp, CodecWork, Coding};
 use super::cpu_time::cpu_s;
 use super::fabric::{Fabric, Locked, Memory, Note, Offer, Offered, range};
@@ -43,6 +44,11 @@ pub(super) enum Due {
     Completion(Completion),
     Announcement(TransferId),
     Offer(TransferId),
+    /// A call of the library has moved everything.
+    Return {
+        key: CallKey,
+        moved_s: f64,
+    },
 }
 
 /// What a transfer has brought.
@@ -78,6 +84,8 @@ pub(super) struct Rendezvous<'a> {
     pub(super) due: Vec<(f64, Due)>,
     /// A compute phase that other lanes slow down.
     pub(super) overlap: Overlap,
+    /// Calls of the library that this rank has issued and that have not ended.
+    pub(super) calls: HashMap<CallKey, Ongoing>,
     /// Transfers on their way along the paced links.
     pub(super) moving: HashMap<TransferKey, (TransferId, Copied)>,
     /// Bytes of transfers that are to arrive with a flipped bit.
@@ -236,6 +244,10 @@ impl<'a> Rendezvous<'a> {
                 let copy_s = |pace: &Pace| pace.codec_s(copy.bytes(), CodecCost::copy_bytes_per_s);
                 (Vec::new(), self.declared_s(copy_s), Some((Coding::Copy, copy.bytes())))
             }
+            OpKind::Library(_) => {
+                drop(permit);
+                return self.call(machine, op, begin_s);
+            }
             OpKind::Exchange(_) => {
                 self.opened_s.insert(op, begin_s);
                 return Ok(());
@@ -357,6 +369,10 @@ impl<'a> Rendezvous<'a> {
                 let key = machine.key(transfer);
                 self.notify(machine, transfer.op, key.dst, Note::Ready(key))
             }
+            Due::Return { key, moved_s } => {
+                self.return_from_call(key, moved_s);
+                Ok(())
+            }
             Due::Completion(completion) => {
                 self.end_coding(machine, &completion);
                 self.fabric.count_progress();
@@ -411,6 +427,7 @@ impl<'a> Rendezvous<'a> {
 
     fn receive(&mut self, machine: &Machine, note: &Note) -> Result<(), Failure> {
         match *note {
+            Note::Met { key, at_s, ref guests } => self.meet_in_call(machine, key, at_s, guests),
             Note::Offer(offer) => match self.offered.remove(&offer.key) {
                 Some(id) => self.meet(machine, id, offer),
                 None => match self.early.insert(offer.key, offer) {
@@ -548,7 +565,7 @@ impl<'a> Rendezvous<'a> {
         self.notify(machine, id.op, key.src, Note::Taken { key, begin_s, end_s })
     }
 
-    fn notify(&self, machine: &Machine, op: OpId, to: Rank, note: Note) -> Result<(), Failure> {
+    pub(super) fn notify(&self, machine: &Machine, op: OpId, to: Rank, note: Note) -> Result<(), Failure> {
         if self.fabric.send(to, note) {
             return Ok(());
         }
@@ -564,7 +581,7 @@ impl<'a> Rendezvous<'a> {
     }
 
     /// Something ends at `end_s`, or now if that is over.
-    fn complete_at(&mut self, machine: &Machine, end_s: f64, outcome: Outcome, begin_s: f64) {
+    pub(super) fn complete_at(&mut self, machine: &Machine, end_s: f64, outcome: Outcome, begin_s: f64) {
         let (now_s, dilation) = (self.fabric.now_s(), self.dilation());
         let completion =
             Completion { outcome, begin_s: begin_s / dilation, end_s: end_s.max(now_s) / dilation };
@@ -607,12 +624,12 @@ impl<'a> Rendezvous<'a> {
     }
 
     /// Seconds of this machine for a second of the cluster.
-    fn dilation(&self) -> f64 {
+    pub(super) fn dilation(&self) -> f64 {
         self.pacing.as_ref().map_or(1.0, |pacing| pacing.pace.dilation)
     }
 
     /// What something takes on the cluster, in seconds of this machine; nothing in a run that is not paced.
-    fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
+    pub(super) fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
         self.pacing.as_ref().map_or(0.0, |pacing| seconds(pacing.pace) * pacing.pace.dilation)
     }
 
@@ -633,7 +650,7 @@ impl<'a> Rendezvous<'a> {
         }
     }
 
-    fn memory(&self) -> &'a Memory {
+    pub(super) fn memory(&self) -> &'a Memory {
         &self.fabric.memories[self.rank.index()]
     }
 

@@ -17,6 +17,8 @@ pub enum Coding {
     Reduce,
     /// Rows of values to others.
     Copy,
+    /// The sums within a call of a library.
+    Library,
 }
 
 /// The codec ops of one call, summed over ranks and iterations.

@@ -1,13 +1,14 @@
 //! What the rank threads share: their memory, and what they write to one another.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Receiver;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
-use zipwire_schedule::plan::{Plan, Region, TransferKey};
-use zipwire_schedule::{BufferId, Rank};
+use zipwire_schedule::plan::{CallKey, Library, Plan, Region, TransferKey};
+use zipwire_schedule::{BufferId, OpId, Rank};
 
 use crate::chunks::POISON;
 use crate::meeting::{Mail, Meeting};
@@ -46,6 +47,17 @@ pub(super) enum Note {
     Arrived { key: TransferKey, begin_s: f64 },
     /// The receiver has taken the transfer.
     Taken { key: TransferKey, begin_s: f64, end_s: f64 },
+    /// All ranks have come to the same point of a call of the library: the last one says so, to itself, too.
+    Met { key: CallKey, at_s: f64, guests: Arc<[Guest]> },
+}
+
+/// A rank at a point of a call of the library.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guest {
+    pub(super) rank: Rank,
+    pub(super) op: OpId,
+    /// The size that goes with what it gives, if one does.
+    pub(super) size: Option<u64>,
 }
 
 /// Buffers of one rank. A rank writes its own; peers read from them what was offered.
@@ -86,7 +98,10 @@ pub(super) type Locked<'a> = (RwLockReadGuard<'a, Box<[u8]>>, RwLockWriteGuard<'
 /// Shared by all ranks of one iteration.
 pub(super) struct Fabric<'a> {
     meeting: Meeting<'a, Note>,
+    plan: &'a Plan,
     pub(super) memories: &'a [Memory],
+    /// Who has come to the next point of each call of the library.
+    calls: Mutex<HashMap<CallKey, Vec<Guest>>>,
 }
 
 /// A buffer of a rank. The order of these is the order of locking.
@@ -94,13 +109,32 @@ pub(super) type Place = (Rank, BufferId);
 
 impl<'a> Fabric<'a> {
     pub(super) fn new(
-        plan: &Plan,
+        plan: &'a Plan,
         memories: &'a [Memory],
         epoch: Instant,
         cancel: &'a AtomicBool,
     ) -> (Self, Vec<Receiver<Mail<Note>>>) {
         let (meeting, inboxes) = Meeting::new(plan.programs.len(), epoch, cancel);
-        (Self { meeting, memories }, inboxes)
+        (Self { meeting, plan, memories, calls: Mutex::default() }, inboxes)
+    }
+
+    /// A rank comes to the next point of a call. All guests in rank order, if it is the last one.
+    pub(super) fn join_call(&self, key: CallKey, guest: Guest) -> Option<Arc<[Guest]>> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let guests = calls.entry(key).or_default();
+        guests.push(guest);
+        if guests.len() < self.memories.len() {
+            return None;
+        }
+        let mut guests = calls.remove(&key).unwrap_or_default();
+        guests.sort_unstable_by_key(|guest| guest.rank);
+        Some(guests.into())
+    }
+
+    /// The guest's side of the call that it has come to.
+    pub(super) fn library(&self, guest: &Guest) -> &'a Library {
+        let kind = &self.plan.programs[guest.rank.index()].ops[guest.op.index()].kind;
+        kind.library().expect("guests come to a call")
     }
 
     /// Locks one buffer for reading and another for writing, always in the same order on all ranks: otherwise two ranks

@@ -3,6 +3,7 @@
 //! What it proves is that a plan does what it says, bit for bit. Its times are not those of a cluster.
 
 mod backend;
+mod call;
 mod codec_work;
 mod cpu_time;
 mod fabric;
@@ -175,6 +176,7 @@ impl RankJob<'_> {
             pacing,
             due: Vec::new(),
             overlap: Overlap::new(slowdown),
+            calls: HashMap::new(),
             moving: HashMap::new(),
             corrupted: HashMap::new(),
             sizes_s: HashMap::new(),

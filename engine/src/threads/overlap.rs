@@ -1,7 +1,7 @@
 //! A compute phase whose declared time passes more slowly while other lanes of its rank are busy, in paced runs.
 //!
 //! What is busy is taken from the rank's own spans: codec ops by their declared times, transfers from when both ends were
-//! ready until the last byte is here. Times are seconds of this machine.
+//! ready until the last byte is here, calls of the library from when the last rank has issued them. Times are seconds of this machine.
 
 use std::collections::HashSet;
 
@@ -14,6 +14,8 @@ pub(super) struct Overlap {
     slowdown: Slowdown,
     phase: Option<Phase>,
     is_coding: bool,
+    /// Calls of the library under way.
+    calls: u32,
     /// Both ends of a transfer can be at one rank only if it sends to itself, which it does not.
     moving: HashSet<TransferKey>,
 }
@@ -77,6 +79,18 @@ impl Overlap {
         self.adapt(at_s);
     }
 
+    /// A call of the library begins, when the last rank has issued it.
+    pub(super) fn begin_call(&mut self, at_s: f64) {
+        self.calls += 1;
+        self.adapt(at_s);
+    }
+
+    /// A call of the library has moved everything.
+    pub(super) fn end_call(&mut self, at_s: f64) {
+        self.calls -= 1;
+        self.adapt(at_s);
+    }
+
     fn adapt(&mut self, at_s: f64) {
         let factor = self.factor();
         if let Some(phase) = &mut self.phase {
@@ -85,6 +99,6 @@ impl Overlap {
     }
 
     fn factor(&self) -> f64 {
-        self.slowdown.factor(self.is_coding, !self.moving.is_empty())
+        self.slowdown.factor(self.is_coding, self.calls > 0 || !self.moving.is_empty())
     }
 }

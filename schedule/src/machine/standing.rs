@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Direction, Machine, State, TransferId, list};
-use crate::plan::{OpKind, TransferKey};
+use crate::plan::{CallKey, OpKind, TransferKey};
 use crate::{OpId, Rank};
 
 /// How far a rank has come in its program.
@@ -15,6 +15,8 @@ pub struct Standing {
     pub ended: Vec<bool>,
     /// Ops that have begun and not ended, in program order.
     pub in_flight: Vec<OpId>,
+    /// Calls of a library among them.
+    pub calls: Vec<CallKey>,
     /// Transfers of exchanges in flight that have not ended at this rank.
     pub pending: Vec<Pending>,
 }
@@ -44,6 +46,13 @@ impl Standing {
         };
         let named: Vec<String> = offered().take(NAMED_WAITS).map(wait).collect();
         let more = offered().count().saturating_sub(NAMED_WAITS);
+        if let (Some(call), true) = (self.calls.first(), named.is_empty()) {
+            let segment = &segments[call.segment.index()];
+            return format!(
+                "is in a call of the library ({} of {segment}), which begins when all ranks are",
+                call.stage.name()
+            );
+        }
         match (self.in_flight.as_slice(), named.is_empty(), more) {
             ([], ..) if self.ended.iter().all(|&ended| ended) => "has ended its program".to_owned(),
             ([], ..) => "is in no op".to_owned(),
@@ -67,8 +76,14 @@ impl Machine {
             rank: self.program.rank,
             ended: ids().map(|op| state(State::Completed)(&op)).collect(),
             in_flight: ids().filter(state(State::Issued)).collect(),
+            calls: ids().filter(state(State::Issued)).filter_map(|op| self.call_key(op)).collect(),
             pending: ids().filter(state(State::Issued)).flat_map(|op| self.pending(op)).collect(),
         }
+    }
+
+    fn call_key(&self, op: OpId) -> Option<CallKey> {
+        let op = self.op(op);
+        op.kind.library().map(|library| library.key(op.segment))
     }
 
     fn pending(&self, op: OpId) -> Vec<Pending> {

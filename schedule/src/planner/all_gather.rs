@@ -45,8 +45,10 @@ pub(super) fn among(
     values: &[Region],
 ) -> Call {
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
-    let padded = form == Form::Padded;
-    assert!(!padded || choice.protocol.is_coded(), "only frames are padded");
+    // A library takes equal counts. Frames have the room to be padded to the longest; the padding of values is only counted.
+    let is_library = form == Form::Library;
+    let padded = form == Form::Padded || is_library && choice.protocol.is_coded();
+    assert!(form != Form::Padded || choice.protocol.is_coded(), "only frames are padded");
 
     let shard = |origin: Rank| bytes[origin.index()];
     let order = if form.takes_order() { choice.order } else { Order::Rotation };
@@ -69,7 +71,9 @@ pub(super) fn among(
         sends: receivers.iter().filter_map(|&peer| hop(peer, rank)).collect(),
         receives: senders.iter().filter_map(|&peer| hop(peer, peer)).collect(),
     };
-    let steps = if form == Form::Grouped {
+    let steps = if is_library {
+        Vec::new()
+    } else if form == Form::Grouped {
         vec![straight.clone()]
     } else if form == Form::Hierarchical {
         let size = choice.ranks_per_node;
@@ -99,5 +103,6 @@ pub(super) fn among(
     };
     let channel = Channel::Main;
     let padded_to = padded.then(|| bytes.to_vec());
-    Call { dtype, channel, pieces, steps, sizes: straight, padded_to, part_align: PART_ALIGN }
+    let library = is_library.then_some(rank_count);
+    Call { dtype, channel, pieces, steps, library, sizes: straight, padded_to, part_align: PART_ALIGN }
 }

@@ -68,6 +68,7 @@ pub(super) fn connect(
         channel: Channel::Main,
         pieces,
         steps: vec![step.clone()],
+        library: None,
         sizes: step,
         padded_to: None,
         part_align: PART_ALIGN,

@@ -48,7 +48,16 @@ pub(super) fn call(
         receive.into_iter().chain(sends).collect()
     };
     let channel = Channel::Main;
-    Call { dtype, channel, pieces, steps, sizes: straight, padded_to: None, part_align: PART_ALIGN }
+    Call {
+        dtype,
+        channel,
+        pieces,
+        steps,
+        library: None,
+        sizes: straight,
+        padded_to: None,
+        part_align: PART_ALIGN,
+    }
 }
 
 /// A rank's neighbours in the binomial tree.

@@ -7,14 +7,16 @@ use zipwire_codec::{CHUNK_ALIGN, DType};
 
 use super::dedup::Forward;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Chunk, Content, Exchange, OpKind, Reduce, Region, Transfer};
-use crate::{BufferId, Channel, Order, Rank, Stage, Window};
+use crate::plan::{Chunk, Content, Exchange, Library, OpKind, Reduce, Region, Share, Transfer};
+use crate::{BufferId, Channel, Collective, Order, Rank, Stage, Window};
 
 /// What a collective is made of, one after the other.
 pub(super) enum Phase {
     /// A call, and what gateways do with each of its parts; nothing if it has no gateways.
     Call(Call, Vec<Forward>),
     Reduce(Reduce),
+    /// A reduction by a library.
+    Library(Library),
 }
 
 /// One collective call of one rank.
@@ -25,6 +27,8 @@ pub(super) struct Call {
     pub(super) pieces: Vec<Piece>,
     /// How a stage of values or frames moves: one exchange after the other.
     pub(super) steps: Vec<Step>,
+    /// The number of ranks, if a library moves each stage in one call: an All-Gather. Then there are no steps.
+    pub(super) library: Option<u32>,
     /// How sizes move: straight from those who encode to those who decode.
     pub(super) sizes: Step,
     /// Whether each stage moves every piece at the length of the longest of these blocks, in bytes.
@@ -94,7 +98,28 @@ impl Call {
         stage: Stage,
         contents: &[Option<Content>],
     ) {
+        if let Some(ranks) = self.library {
+            builder.push(OpKind::Library(self.gather(builder, ranks, channel, stage, contents)));
+        }
         self.steps.iter().for_each(|step| self.exchange(builder, channel, stage, step, contents));
+    }
+
+    /// One call that gathers what the ranks have.
+    fn gather(
+        &self,
+        builder: &ProgramBuilder,
+        ranks: u32,
+        channel: Channel,
+        stage: Stage,
+        contents: &[Option<Content>],
+    ) -> Library {
+        let share = |(piece, content): (&Piece, &Option<Content>)| {
+            Some(Share { chunk: piece.chunk, content: (*content)? })
+        };
+        let shares = self.pieces.iter().zip(contents).filter_map(share);
+        let (inputs, outputs) = shares.partition(|share| share.chunk.origin == builder.rank());
+        let (collective, part) = (Collective::AllGather, builder.part());
+        Library { collective, ranks, channel, stage, part, inputs, outputs }
     }
 
     /// Moves the sizes.

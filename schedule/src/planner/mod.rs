@@ -32,7 +32,7 @@ use self::dedup::{Forward, GatewayBuffers};
 use self::frames::{FrameBuffers, Frames, Shape};
 use self::reduction::Operands;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Compute, OpKind, Plan, Program, Reduce, Region};
+use crate::plan::{Batch, Compute, Library, OpKind, Plan, Program, Reduce, Region};
 use crate::{BufferId, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
@@ -108,6 +108,7 @@ enum Planned {
         forwards: Vec<Forward>,
     },
     Reduce(Reduce),
+    Library(Library),
 }
 
 /// Buffers of a rank beside those of the model: shared by all calls of the main channel, or by all of the background channel.
@@ -177,6 +178,7 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
             let phases = lay_out(&mut builder, job, choice, segment, &slots, buffers)?;
             let phase = |phase: Phase| match phase {
                 Phase::Reduce(reduce) => Planned::Reduce(reduce),
+                Phase::Library(library) => Planned::Library(Library { channel: segment.channel, ..library }),
                 Phase::Call(mut call, forwards) => {
                     call.channel = segment.channel;
                     let coding = choice.layout().zip(codec).zip(buffers.frames);
@@ -206,6 +208,7 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                         build(&mut builder, choice, &call, parts, forwards);
                     }
                     Planned::Reduce(reduce) => builder.push(OpKind::Reduce(reduce)),
+                    Planned::Library(library) => builder.push(OpKind::Library(library)),
                 }
             }
             continue;

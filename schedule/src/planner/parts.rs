@@ -50,6 +50,7 @@ impl Call {
             channel: self.channel,
             pieces: self.pieces.iter().map(cut).collect(),
             steps: self.steps.clone(),
+            library: self.library,
             sizes: self.sizes.clone(),
             padded_to,
             part_align: self.part_align,

@@ -8,8 +8,8 @@ use super::call::{Call, Ends, Hop, Phase, Piece, Step, align};
 use super::parts::PART_ALIGN;
 use super::{Choice, all_gather};
 use crate::builder::ProgramBuilder;
-use crate::plan::{Addition, Chunk, Reduce, Region, Term};
-use crate::{BufferId, Channel, Form, Order, Rank, Sum, Window};
+use crate::plan::{Addition, Chunk, Content, Library, Reduce, Region, Share, Term};
+use crate::{BufferId, Channel, Collective, Form, Order, Rank, Stage, Sum, Window};
 
 /// What a reduction is of.
 pub(super) struct Operands {
@@ -34,13 +34,28 @@ pub(super) fn reduce_scatter(
     let len = operands.len_in(DType::F32, shards[builder.rank().index()]);
     let output = Region { buffer: ends.output, offset: 0, len };
     builder.reserve(ends.output, len);
-    Scatter::new(builder, operands, DType::F32, output).phases(builder, choice)
+    let mut scatter = Scatter::new(builder, operands, DType::F32, output);
+    if operands.form == Form::Library {
+        assert!(!choice.protocol.is_coded(), "a library adds up no frames");
+        return scatter.by_library(builder);
+    }
+    scatter.phases(builder, choice)
 }
 
 pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands: &Operands) -> Vec<Phase> {
     let Operands { dtype, shards, ends, form, .. } = operands;
     let sums = place_all(builder, ends.output, shards);
     let output = sums[builder.rank().index()];
+    if *form == Form::Library {
+        assert!(!choice.protocol.is_coded(), "a library adds up no frames");
+        let contributions = Scatter::new(builder, operands, *dtype, output).contributions();
+        let sum = |(shard, &values): (u32, &Region)| {
+            let shard = Rank(shard);
+            Term { chunk: Chunk::for_all(shard).with_sum(operands.total(shard, *dtype)), values }
+        };
+        let sums: Vec<Term> = (0..).zip(&sums).map(sum).collect();
+        return vec![library(Collective::AllReduce, operands.rank_count(), &contributions, &sums)];
+    }
     let mut phases = Scatter::new(builder, operands, *dtype, output).phases(builder, choice);
     let way = match form {
         Form::Ring => Form::Exact,
@@ -76,7 +91,7 @@ impl Operands {
         let ranks = self.rank_count();
         match self.form {
             Form::Ring => Sum::run(Rank((shard.0 + 1) % ranks), ranks, ranks, dtype),
-            Form::AllToAll => Sum::all(ranks, dtype),
+            Form::AllToAll | Form::Library => Sum::all(ranks, dtype),
             Form::Hierarchical => Sum::all(ranks, dtype).in_groups_of(self.ranks_per_node),
             Form::Exact | Form::Padded | Form::Grouped | Form::Tree => {
                 panic!("a reduction does not travel as `{}`", self.form.name())
@@ -106,7 +121,7 @@ impl<'a> Scatter<'a> {
         Self { operands, rank, rank_count, own, output, sum_dtype, end: 0 }
     }
 
-    fn phases(mut self, builder: &mut ProgramBuilder, choice: &Choice) -> Vec<Phase> {
+    fn phases(&mut self, builder: &mut ProgramBuilder, choice: &Choice) -> Vec<Phase> {
         let phases = match self.operands.form {
             Form::Ring => {
                 assert!(!choice.protocol.is_coded(), "partial sums are not coded");
@@ -128,10 +143,9 @@ impl<'a> Scatter<'a> {
         let mut sum = self.contribution(previous);
         if self.operands.dtype != DType::F32 {
             // What travels is FP32 from the first step on: values are widened where they come from.
-            let chunk = sum.chunk.with_sum(Sum::one(rank, rank_count, DType::F32));
-            let values = self.reserve(self.operands.len_in(DType::F32, sum.values.len));
-            phases.extend(reduce(vec![Addition { terms: vec![sum], chunk, values }]));
-            sum = Term { chunk, values };
+            let widened = self.widened(sum);
+            sum = Term { chunk: widened.chunk, values: widened.values };
+            phases.extend(reduce(vec![widened]));
         }
         for step in 1..rank_count {
             let shard = back(step + 1);
@@ -164,6 +178,7 @@ impl<'a> Scatter<'a> {
             channel: Channel::Main,
             pieces: pieces.iter().map(|(_, term)| Piece::new(term.chunk, term.values)).collect(),
             steps: vec![Step::single(hop(0), hop(1))],
+            library: None,
             sizes: Step::single(None, None),
             padded_to: None,
             part_align: PART_ALIGN,
@@ -200,6 +215,7 @@ impl<'a> Scatter<'a> {
             channel,
             pieces,
             steps: vec![step.clone()],
+            library: None,
             sizes: step,
             padded_to: None,
             part_align: PART_ALIGN,
@@ -270,6 +286,36 @@ impl<'a> Scatter<'a> {
         phases
     }
 
+    /// One call of a library, which adds up what it is given: FP32, so BF16 is widened before.
+    fn by_library(&mut self, builder: &mut ProgramBuilder) -> Vec<Phase> {
+        let mut contributions = self.contributions();
+        let mut phases = Vec::new();
+        if self.operands.dtype != DType::F32 {
+            let additions: Vec<Addition> = contributions.iter().map(|&term| self.widened(term)).collect();
+            contributions =
+                additions.iter().map(|sum| Term { chunk: sum.chunk, values: sum.values }).collect();
+            phases.extend(reduce(additions));
+            builder.reserve(self.operands.summands, self.end);
+        }
+        let total = self.operands.total(self.rank, DType::F32);
+        let chunk = Chunk::between(self.rank, self.rank).with_sum(total);
+        let sum = Term { chunk, values: self.output };
+        phases.push(library(Collective::ReduceScatter, self.rank_count, &contributions, &[sum]));
+        phases
+    }
+
+    /// A contribution as FP32.
+    fn widened(&mut self, term: Term) -> Addition {
+        let chunk = term.chunk.with_sum(Sum::one(self.rank, self.rank_count, DType::F32));
+        let values = self.reserve(self.operands.len_in(DType::F32, term.values.len));
+        Addition { terms: vec![term], chunk, values }
+    }
+
+    /// What this rank contributes to all shards.
+    fn contributions(&self) -> Vec<Term> {
+        (0..self.rank_count).map(|shard| self.contribution(Rank(shard))).collect()
+    }
+
     /// What a rank contributes is a sum, too: of one.
     fn one(&self, rank: Rank) -> Sum {
         Sum::one(rank, self.rank_count, self.operands.dtype)
@@ -304,7 +350,27 @@ fn straight(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> 
     let transfers = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
     let step = Step { order: Order::Rotation, window: Window::both(transfers.max(1)), sends, receives };
     let (channel, steps) = (Channel::Main, vec![step.clone()]);
-    Call { dtype, channel, pieces, steps, sizes: step, padded_to: None, part_align: PART_ALIGN }
+    Call {
+        dtype,
+        channel,
+        pieces,
+        steps,
+        library: None,
+        sizes: step,
+        padded_to: None,
+        part_align: PART_ALIGN,
+    }
+}
+
+/// One call that adds up what ranks contribute; empty shards are left out.
+fn library(collective: Collective, ranks: u32, contributions: &[Term], sums: &[Term]) -> Phase {
+    let shares = |terms: &[Term]| -> Vec<Share> {
+        let moving = terms.iter().filter(|term| term.values.len > 0);
+        moving.map(|term| Share { chunk: term.chunk, content: Content::Values(term.values) }).collect()
+    };
+    let (inputs, outputs) = (shares(contributions), shares(sums));
+    let (channel, stage) = (Channel::Main, Stage::Raw);
+    Phase::Library(Library { collective, ranks, channel, stage, part: 0, inputs, outputs })
 }
 
 /// The sums of shards that are not empty, if there are any.

@@ -1,13 +1,15 @@
 //! Checks of a plan before anything runs: each program for itself, the transfers of all, and that all ranks get
 //! to their ends.
 
+mod library;
 mod program;
 mod progress;
 mod transfers;
 
+pub(crate) use library::pair as pair_calls;
 pub(crate) use transfers::{Pair, pair as pair_transfers};
 
-use crate::plan::{Plan, TransferKey};
+use crate::plan::{CallKey, Plan, TransferKey};
 use crate::{OpId, Rank, SizeId};
 
 /// Checks across ranks hold the whole plan; above this rank count only the checks of each program run.
@@ -155,6 +157,28 @@ pub enum PlanError {
         /// Receives found.
         receives: usize,
     },
+    /// A call of a library that is not what its collective is.
+    #[error(
+        "op `{op}` of rank {rank} calls a collective of a library for another number of ranks, or with what does not go into \
+         it or does not come out"
+    )]
+    BadCall {
+        /// Where.
+        rank: Rank,
+        /// The op.
+        op: OpId,
+    },
+    /// Ranks disagree about a call of a library, or one has it twice or not at all.
+    #[error(
+        "rank {rank} does not call the library as rank 0 does for the {stage} call {part} of segment {segment}",
+        stage = .key.stage.name(), part = .key.part, segment = .key.segment.0
+    )]
+    UnmatchedCall {
+        /// The call.
+        key: CallKey,
+        /// The first rank that differs.
+        rank: Rank,
+    },
     /// Ranks depend on one another in a circle.
     #[error("ranks wait for one another for ever: op `{op}` of rank {rank} is part of a cycle")]
     Cycle {
@@ -177,7 +201,7 @@ pub enum PlanError {
 
 impl Plan {
     /// Checks the plan: regions, frames, dependencies, sizes, peers and windows of every program; and, up to 256 ranks,
-    /// that every send has its receive and that all ranks get to their ends.
+    /// that every send has its receive, that all ranks call a library alike, and that all get to their ends.
     ///
     /// # Errors
     /// The first thing that is wrong.
@@ -187,7 +211,8 @@ impl Plan {
         }
         if self.rank_count() <= WHOLE_PLAN_RANKS {
             let transfers = transfers::pair(self)?;
-            progress::find_cycle(self, &transfers)?;
+            let calls = library::pair(self)?;
+            progress::find_cycle(self, &transfers, &calls)?;
             progress::play(self)?;
         }
         Ok(())

@@ -8,6 +8,7 @@ use crate::plan::{
     Transfer,
 };
 use crate::validate::PlanError;
+use crate::validate::library::is_collective;
 use crate::{Rank, SegmentId, SizeId, Stage, Sum};
 
 pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
@@ -64,6 +65,9 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
         OpKind::Reduce(reduce) if !reduce.additions.iter().all(is_sum) => {
             Err(PlanError::BadSum { rank, op: op_id })
         }
+        OpKind::Library(library) if !is_collective(rank, library) => {
+            Err(PlanError::BadCall { rank, op: op_id })
+        }
         OpKind::Copy(copy) if !copy.gathers.iter().all(has_its_rows) => {
             Err(PlanError::BadRows { rank, op: op_id })
         }
@@ -73,6 +77,7 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
         | OpKind::Compute(_)
         | OpKind::Exchange(_)
         | OpKind::Reduce(_)
+        | OpKind::Library(_)
         | OpKind::Copy(_) => Ok(()),
     }
 }
@@ -98,7 +103,8 @@ fn has_its_rows(gather: &Gather) -> bool {
 
 fn peers(kind: &OpKind) -> Vec<Rank> {
     match kind {
-        OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) => Vec::new(),
+        // Calls of a library name all ranks, their own too.
+        OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) | OpKind::Library(_) => Vec::new(),
         OpKind::Split(batch) | OpKind::Encode(batch) => {
             batch.blocks.iter().filter_map(|block| block.chunk.destination).collect()
         }

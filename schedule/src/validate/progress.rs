@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use petgraph::graph::{DiGraph, NodeIndex};
 
+use super::library::Calls;
 use super::transfers::Pair;
 use crate::machine::{Capabilities, Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use crate::plan::{OpKind, Plan, TransferKey};
+use crate::plan::{CallKey, OpKind, Plan, TransferKey};
 use crate::validate::PlanError;
 use crate::{Channel, OpId, Rank};
 
 /// Every op begins after its dependencies have ended, and an exchange ends after it and the exchanges of its
-/// peers have begun. A cycle among these events would never end.
-pub(super) fn find_cycle(plan: &Plan, transfers: &BTreeMap<TransferKey, Pair>) -> Result<(), PlanError> {
+/// peers have begun, a call of a library after all ranks have issued it. A cycle among these events would never end.
+pub(super) fn find_cycle(
+    plan: &Plan,
+    transfers: &BTreeMap<TransferKey, Pair>,
+    calls: &Calls,
+) -> Result<(), PlanError> {
     let mut graph: DiGraph<(Rank, OpId), ()> = DiGraph::new();
     let mut begins: Vec<Vec<NodeIndex>> = Vec::new();
     let mut ends: Vec<Vec<NodeIndex>> = Vec::new();
@@ -41,6 +46,13 @@ pub(super) fn find_cycle(plan: &Plan, transfers: &BTreeMap<TransferKey, Pair>) -
         graph.add_edge(begins[src][send.index()], ends[dst][receive.index()], ());
         graph.add_edge(begins[dst][receive.index()], ends[src][send.index()], ());
     }
+    for ops in calls.values() {
+        let met = graph.add_node((Rank(0), ops[0]));
+        for (rank, op) in ops.iter().enumerate() {
+            graph.add_edge(begins[rank][op.index()], met, ());
+            graph.add_edge(met, ends[rank][op.index()], ());
+        }
+    }
     match petgraph::algo::toposort(&graph, None) {
         Ok(_) => Ok(()),
         Err(cycle) => {
@@ -63,6 +75,7 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
     };
     let machine = |program: &Arc<_>| Machine::new(Arc::clone(program), capabilities, 0.0);
     let mut machines: Vec<Machine> = plan.programs.iter().map(machine).collect();
+    let mut calls: BTreeMap<CallKey, Vec<(usize, OpId)>> = BTreeMap::new();
     let mut open: Vec<Option<OpId>> = vec![None; machines.len()];
     let mut offers: HashMap<TransferKey, TransferId> = HashMap::new();
     let mut pending: Vec<usize> = (0..machines.len()).rev().collect();
@@ -72,6 +85,21 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
             match machines[rank].poll(0.0) {
                 Step::Issue(op) => match &machines[rank].op(op).kind {
                     OpKind::Exchange(_) => open[rank] = Some(op),
+                    OpKind::Library(library) => {
+                        open[rank] = Some(op);
+                        let call = calls.entry(library.key(machines[rank].op(op).segment)).or_default();
+                        call.push((rank, op));
+                        if call.len() < machines.len() {
+                            continue;
+                        }
+                        for (rank, op) in std::mem::take(call) {
+                            open[rank] = None;
+                            let sizes = machines[rank].op(op).kind.defines().into_iter();
+                            let sizes = sizes.map(|size| (size, 1)).collect();
+                            machines[rank].handle(Input::Completed { op, sizes });
+                            pending.push(rank);
+                        }
+                    }
                     kind @ (OpKind::Compute(_)
                     | OpKind::Split(_)
                     | OpKind::Encode(_)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Chunk, Content, OpKind, Plan, Program, Transfer, TransferKey};
+use crate::plan::{Chunk, Content, OpKind, Plan, Program, TransferKey};
 use crate::validate::PlanError;
 use crate::{OpId, SegmentId, SizeId};
 
@@ -14,7 +14,7 @@ pub(crate) struct Pair {
 }
 
 /// What both ends must plan alike: the chunk, the kind of content, its capacity, and whose frames its size measures.
-type Shape = (Chunk, u8, u64, Option<usize>);
+pub(super) type Shape = (Chunk, u8, u64, Option<usize>);
 
 /// The ends of one transfer found so far.
 #[derive(Default)]
@@ -25,20 +25,20 @@ struct Ends {
 
 pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError> {
     let mut found: BTreeMap<TransferKey, Ends> = BTreeMap::new();
-    let mut known = Measured::new();
+    let mut known = Sizes::default();
     for program in &plan.programs {
-        let (rank, measured) = (program.rank, measured(program, &mut known));
+        let (rank, measured) = (program.rank, known.of(program));
         for op in &program.ops {
             let OpKind::Exchange(exchange) = &op.kind else { continue };
             let key =
                 |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
             for t in &exchange.sends {
                 let ends = found.entry(key(rank, t.peer, t.tag())).or_default();
-                ends.sends.push((op.id, shape(t, &measured)));
+                ends.sends.push((op.id, shape(t.chunk, &t.content, &measured)));
             }
             for t in &exchange.receives {
                 let ends = found.entry(key(t.peer, rank, t.tag())).or_default();
-                ends.receives.push((op.id, shape(t, &measured)));
+                ends.receives.push((op.id, shape(t.chunk, &t.content, &measured)));
             }
         }
     }
@@ -49,8 +49,9 @@ pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError
     found.into_iter().map(pair).collect()
 }
 
-fn shape(transfer: &Transfer, measured: &[Option<usize>]) -> Shape {
-    let (kind, capacity, size) = match transfer.content {
+/// `measured` is what [`Sizes::of`] says of the program.
+pub(super) fn shape(chunk: Chunk, content: &Content, measured: &[Option<usize>]) -> Shape {
+    let (kind, capacity, size) = match *content {
         Content::Whole(region) => (0, region.len, None),
         Content::Prefix(region, size) => (1, region.len, measured[size.index()]),
         Content::Size(size) => (2, Content::SIZE_BYTES, measured[size.index()]),
@@ -59,26 +60,33 @@ fn shape(transfer: &Transfer, measured: &[Option<usize>]) -> Shape {
         // Both ends leave out the same bytes if slot and room behind it are equal.
         Content::Overflow { region, size, .. } => (5, region.len, measured[size.index()]),
     };
-    (transfer.chunk, kind, capacity, size)
+    (chunk, kind, capacity, size)
 }
 
 /// Sets of frames, each with a number: what a size measures is compared many times.
-type Measured = BTreeMap<Vec<(SegmentId, Chunk)>, usize>;
+#[derive(Default)]
+pub(super) struct Sizes(BTreeMap<Vec<(SegmentId, Chunk)>, usize>);
 
-/// For each size of a program, whose frames it measures: one, or all those that a maximum is of. Equal on both ends of a
-/// transfer, or they would disagree about its length. `None` if no frame has the size.
-fn measured(program: &Program, known: &mut Measured) -> Vec<Option<usize>> {
-    let mut frames = vec![None; program.size_count as usize];
-    for op in &program.ops {
-        let (OpKind::Encode(batch) | OpKind::Decode(batch)) = &op.kind else { continue };
-        batch.blocks.iter().for_each(|block| frames[block.size.index()] = Some((op.segment, block.chunk)));
+impl Sizes {
+    /// For each size of a program, whose frames it measures: one, or all those that a maximum is of. Equal on both ends of a
+    /// transfer, or they would disagree about its length. `None` if no frame has the size.
+    pub(super) fn of(&mut self, program: &Program) -> Vec<Option<usize>> {
+        let known = &mut self.0;
+        let mut frames = vec![None; program.size_count as usize];
+        for op in &program.ops {
+            let (OpKind::Encode(batch) | OpKind::Decode(batch)) = &op.kind else { continue };
+            batch
+                .blocks
+                .iter()
+                .for_each(|block| frames[block.size.index()] = Some((op.segment, block.chunk)));
+        }
+        let mut number = |size: SizeId| {
+            let operands = program.operands(&size).iter();
+            let mut set: Vec<_> = operands.map(|size| frames[size.index()]).collect::<Option<_>>()?;
+            set.sort_unstable();
+            let next = known.len();
+            Some(*known.entry(set).or_insert(next))
+        };
+        (0..program.size_count).map(|size| number(SizeId(size))).collect()
     }
-    let mut number = |size: SizeId| {
-        let operands = program.operands(&size).iter();
-        let mut set: Vec<_> = operands.map(|size| frames[size.index()]).collect::<Option<_>>()?;
-        set.sort_unstable();
-        let next = known.len();
-        Some(*known.entry(set).or_insert(next))
-    };
-    (0..program.size_count).map(|size| number(SizeId(size))).collect()
 }

@@ -1,0 +1,97 @@
+//! What a plan amounts to, in bytes: of memory, of values that are delivered, and of sums.
+
+use super::{Chunk, Library, Op, OpKind, Plan, Program, Region};
+use crate::{Protocol, Rank};
+
+impl Plan {
+    /// Number of ranks.
+    pub fn rank_count(&self) -> u32 {
+        u32::try_from(self.programs.len()).expect("ranks are counted in 32 bits")
+    }
+
+    /// The protocol of all its collectives; native if it has none, `None` if they have different ones.
+    pub fn protocol(&self) -> Option<Protocol> {
+        let mut protocols = self.protocols.iter().copied().flatten();
+        let first = protocols.next().unwrap_or(Protocol::Native);
+        protocols.all(|other| other == first).then_some(first)
+    }
+
+    /// Bytes of all buffers of all ranks.
+    pub fn buffer_bytes(&self) -> u64 {
+        self.programs.iter().flat_map(|program| &program.buffers).map(|buffer| buffer.capacity).sum()
+    }
+
+    /// Bytes of values that all ranks get in one iteration, uncompressed; what a rank has itself is excluded. On
+    /// whatever path it comes, a block counts once for each rank that gets it, and not at gateways, which hand it on.
+    /// In reductions this is what ranks get to add up, and sums that they get from others; of those of a library, what these
+    /// are around a ring.
+    pub fn bytes_raw(&self) -> u64 {
+        let calls = self.ops().filter_map(|op| op.kind.library());
+        self.bytes_delivered() + calls.map(Library::reduction_bytes).sum::<u64>()
+    }
+
+    /// Bytes of values that executors compare with what they must be, in one iteration: what ranks get, and sums.
+    pub fn bytes_verified(&self) -> u64 {
+        self.bytes_delivered() + self.bytes_reduced()
+    }
+
+    fn bytes_delivered(&self) -> u64 {
+        self.programs.iter().flat_map(|program| program.delivered()).map(|(_, region)| region.len).sum()
+    }
+
+    fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.programs.iter().flat_map(|program| &program.ops)
+    }
+
+    /// Bytes of sums that all ranks compute in one iteration.
+    pub fn bytes_reduced(&self) -> u64 {
+        self.ops()
+            .map(|op| match &op.kind {
+                OpKind::Reduce(reduce) => reduce.bytes_written(),
+                OpKind::Library(library) => {
+                    library.sums().iter().filter_map(|s| s.content.region()).map(|region| region.len).sum()
+                }
+                OpKind::Compute(_)
+                | OpKind::Split(_)
+                | OpKind::Encode(_)
+                | OpKind::Decode(_)
+                | OpKind::Exchange(_)
+                | OpKind::Copy(_) => 0,
+            })
+            .sum()
+    }
+}
+
+impl Program {
+    /// The values that the rank gets from others, and where, whether by a decoder, by a transfer, or put together from what
+    /// it got as a gateway.
+    pub fn delivered(&self) -> impl Iterator<Item = (Chunk, Region)> + '_ {
+        self.ops.iter().flat_map(|op| op.kind.delivered(self.rank))
+    }
+}
+
+impl OpKind {
+    /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
+    pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
+        let mut values: Vec<(Chunk, Region)> = match self {
+            Self::Decode(batch) => batch.blocks.iter().map(|block| (block.chunk, block.values)).collect(),
+            Self::Exchange(exchange) => {
+                let receives = exchange.receives.iter();
+                receives.filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
+            }
+            Self::Copy(copy) => {
+                let own = copy.gathers.iter().filter(|gather| gather.chunk.destination == Some(rank));
+                own.map(|gather| (gather.chunk, gather.to)).collect()
+            }
+            Self::Library(library) if !library.collective.is_reduction() => {
+                library.outputs.iter().filter_map(|s| Some((s.chunk, s.content.values()?))).collect()
+            }
+            // Sums are made, and not delivered.
+            Self::Compute(_) | Self::Split(_) | Self::Encode(_) | Self::Reduce(_) | Self::Library(_) => {
+                Vec::new()
+            }
+        };
+        values.retain(|(chunk, _)| chunk.is_delivered());
+        values
+    }
+}
