@@ -7,6 +7,7 @@
 //! Everything here gives the same result on every machine, in any order of summation: sums are integers per exponent,
 //! and are combined in one fixed order.
 
+pub mod gaussian;
 mod moments;
 mod window;
 
