@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::io::{Write, stdout};
 
 use zipwire::Cancel;
-use zipwire::reproduce::{Constant, Curve, Published, Report, Role, Row, Score, count, reproduce};
+use zipwire::reproduce::{
+    Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, reproduce,
+};
 
 use super::write_json;
 use crate::cli::ReproduceArgs;
@@ -22,7 +24,7 @@ pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError>
         begun = true;
         progress.begin(number.to_owned());
     };
-    let report = reproduce(args.paper, &args.scenarios, cancel, begin)?;
+    let report = reproduce(args.paper, &args.scenarios, args.sensitivity, cancel, begin)?;
     drop(progress);
     let mut out = stdout().lock();
     if args.json {
@@ -46,6 +48,10 @@ fn text(report: &Report) -> String {
     if !report.constants.is_empty() {
         let _ =
             write!(text, "\nassumed by the scenarios\n\n{}\n", table::text(&constants(&report.constants)));
+    }
+    if let Some(sensitivity) = &report.sensitivity {
+        let title = "results with one fitted constant a fifth smaller, and larger";
+        let _ = write!(text, "\n{}: {title}\n\n{}\n", sensitivity.scenario, table::text(&moved(sensitivity)));
     }
     let _ = write!(text, "\n{}\n", verdict(&report.score));
     text
@@ -114,6 +120,18 @@ fn constants(constants: &[Constant]) -> comfy_table::Table {
     for Constant { files, path, value, origin, how } in constants {
         let value = value.trim_matches('"');
         rows.add_row([path.as_str(), value, origin.name(), how.as_str(), &files.join(", ")]);
+    }
+    rows
+}
+
+fn moved(sensitivity: &Sensitivity) -> comfy_table::Table {
+    let mut rows = table::new(&[&["constant", "value"][..], &sensitivity.results].concat(), &[0, 1]);
+    let mut add = |names: [&str; 2], results: &[f64]| {
+        rows.add_row(names.map(str::to_owned).into_iter().chain(results.iter().copied().map(short)));
+    };
+    add(["unchanged", ""], &sensitivity.unchanged);
+    for moved in &sensitivity.rows {
+        add([&moved.path, &moved.value], &moved.results);
     }
     rows
 }

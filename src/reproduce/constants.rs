@@ -15,7 +15,7 @@ const FILE: &str = "constants.toml";
 /// A constant of a paper's scenarios.
 #[derive(Clone, Debug, Serialize)]
 pub struct Constant {
-    /// The scenarios that have it, or the cluster that they name.
+    /// The scenarios that have it, themselves or from the preset that they name.
     pub files: Vec<String>,
     /// Where it is there, as `--set` takes it.
     pub path: String,
@@ -136,6 +136,7 @@ fn constant(
             documents.insert(file.clone(), parse(&at)?);
         }
         let value = lookup(&documents[file], &path).map(Value::to_string);
+        let value = value.or_else(|| of_preset(&documents[file], &path));
         let value = value.ok_or_else(|| ConstantsError::Missing { path: at, key: path.clone() })?;
         match &shared {
             Some((first, other)) if *other != value => {
@@ -155,6 +156,14 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError>
         .map_err(|source| ConstantsError::Unreadable { path: path.to_owned(), source })?;
     toml::from_str(&text)
         .map_err(|error| ConstantsError::Form { path: path.to_owned(), message: error.to_string() })
+}
+
+/// The value of a key of `[cluster]` in the preset that the scenario names.
+fn of_preset(scenario: &Value, path: &str) -> Option<String> {
+    let (key, name) = (path.strip_prefix("cluster.")?, lookup(scenario, "cluster.preset")?.as_str()?);
+    let preset = zipwire_scenarios::presets().iter().find(|preset| preset.name == name)?;
+    let table: Value = toml::from_str(preset.text).ok()?;
+    lookup(&table, key).map(Value::to_string)
 }
 
 /// The value at a dotted path; entries of arrays by their `name`.

@@ -15,6 +15,7 @@ mod paper;
 mod report;
 mod samples;
 mod score;
+mod sensitivity;
 mod splitzip;
 mod zipccl;
 mod zipnn;
@@ -27,11 +28,13 @@ pub use expected::{CALIBRATIONS, Expected, ExpectedError, Fault, Number, Publish
 pub use paper::Paper;
 pub use report::{Report, Row};
 pub use score::Score;
+pub use sensitivity::{Moved, Sensitivity};
 
 use std::path::Path;
 
 use crate::Cancel;
 use figure::Figure;
+use sensitivity::Subject;
 
 /// The figures of a paper that can be measured today; what else it publishes is pending.
 fn figures(paper: Paper) -> &'static [Figure] {
@@ -44,26 +47,41 @@ fn figures(paper: Paper) -> &'static [Figure] {
     }
 }
 
-/// How many measurements a paper has, of which [`reproduce`] observes each.
+/// What is looked at when fitted constants change; nothing where none are fitted.
+fn subject(paper: Paper) -> Option<Subject> {
+    match paper {
+        Paper::ZipCcl => Some(zipccl::SUBJECT),
+        Paper::SplitZip | Paper::DFloat11 | Paper::ZipNn | Paper::Lmc => None,
+    }
+}
+
+/// How many measurements a paper has, of which [`reproduce`] announces each.
 pub fn count(paper: Paper) -> usize {
     figures(paper).iter().map(|figure| figure.measurements.len()).sum()
 }
 
-/// Measures whatever a paper publishes and can be measured. `folder` holds the papers' scenarios; `begin` is told which number
-/// is next.
+/// Measures whatever a paper publishes and can be measured, and on request how it depends on fitted constants. `folder` holds the
+/// papers' scenarios; `begin` is told which number, or which constant, is next.
 ///
 /// # Errors
 /// If a file of the folder cannot be used, a simulation fails, or the user stops it.
 pub fn reproduce(
     paper: Paper,
     folder: &Path,
+    with_sensitivity: bool,
     cancel: &Cancel,
-    begin: impl FnMut(&str),
+    mut begin: impl FnMut(&str),
 ) -> Result<Report, ReproduceError> {
     let expected = Expected::read(folder)?;
     let bench = Bench::new(folder, cancel);
     let constants = constants::read(folder, paper)?;
-    Report::measure(paper, expected.of(paper), constants, figures(paper), &bench, begin)
+    let sensitivity = subject(paper).filter(|_| with_sensitivity);
+    let mut report =
+        Report::measure(paper, expected.of(paper), constants, figures(paper), &bench, &mut begin)?;
+    report.sensitivity = sensitivity
+        .map(|subject| Sensitivity::measure(subject, &report.constants, &bench, &mut begin))
+        .transpose()?;
+    Ok(report)
 }
 
 #[cfg(test)]

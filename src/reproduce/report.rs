@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::figure::{Figure, Measurement, Ours};
-use super::{Bench, Constant, Curve, Number, Paper, Published, ReproduceError, Role, Score};
+use super::{Bench, Constant, Curve, Number, Paper, Published, ReproduceError, Role, Score, Sensitivity};
 
 /// Everything that `zipwire reproduce` says of a paper.
 #[derive(Clone, Debug, Serialize)]
@@ -16,6 +16,9 @@ pub struct Report {
     pub curves: Vec<Curve>,
     /// What the scenarios assume, and how that was obtained.
     pub constants: Vec<Constant>,
+    /// What results become when fitted constants change, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Sensitivity>,
     /// Sums over the rows.
     pub score: Score,
 }
@@ -59,7 +62,7 @@ impl Report {
         constants: Vec<Constant>,
         figures: &[Figure],
         bench: &Bench<'_>,
-        mut begin: impl FnMut(&str),
+        begin: &mut dyn FnMut(&str),
     ) -> Result<Self, ReproduceError> {
         let measurements: Vec<&Measurement> = figures.iter().flat_map(|figure| figure.measurements).collect();
         let mut rows = Vec::with_capacity(numbers.len());
@@ -77,7 +80,7 @@ impl Report {
         let curves = figures.iter().flat_map(|figure| figure.curves).map(|curve| curve(bench));
         let curves = curves.collect::<Result<_, _>>()?;
         let score = Score::of(&rows);
-        Ok(Self { paper, rows, curves, constants, score })
+        Ok(Self { paper, rows, curves, constants, sensitivity: None, score })
     }
 }
 

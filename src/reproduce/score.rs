@@ -7,13 +7,13 @@ use super::{Role, Row};
 /// Sums over the rows of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Score {
-    /// Predictions that were measured; known misses are none.
+    /// Predictions that were measured; known misses, and what follows from the paper alone, are none.
     pub predictions: usize,
     /// Their mean absolute error, in percent; `None` without predictions.
     pub mean_error_pct: Option<f64>,
     /// The largest one.
     pub worst_error_pct: Option<f64>,
-    /// Predictions and calibrations that are further off than their tolerance.
+    /// What is further off than its tolerance, but for known misses.
     pub missed: usize,
     /// Numbers that wait for something.
     pub pending: usize,
@@ -23,7 +23,7 @@ impl Score {
     pub(super) fn of(rows: &[Row]) -> Self {
         let predicted = rows.iter().filter(|row| row.role == Role::Prediction);
         let errors: Vec<f64> = predicted.filter_map(|row| row.error_pct).map(f64::abs).collect();
-        let counted = |row: &&Row| matches!(row.role, Role::Prediction | Role::Calibration);
+        let counted = |row: &&Row| row.role != Role::KnownMiss;
         let missed = rows.iter().filter(counted).filter(|row| row.reached == Some(false)).count();
         Self {
             predictions: errors.len(),

@@ -76,6 +76,8 @@ pub enum Published {
 pub enum Role {
     /// Something was fitted to it.
     Calibration,
+    /// It follows from the paper's own definitions, without a model of a cluster.
+    Exact,
     /// Nothing was fitted to it.
     Prediction,
     /// A prediction that is known to be off.
@@ -91,6 +93,7 @@ impl Role {
     pub fn name(self) -> &'static str {
         match self {
             Self::Calibration => "calibration",
+            Self::Exact => "exact",
             Self::Prediction => "prediction",
             Self::KnownMiss => "known-miss",
             Self::Input => "input",
@@ -250,8 +253,8 @@ mod tests {
         let one = |rest: &str| format!("{ONE}{rest}");
         assert_eq!(
             error(&one("paper = 1.0\nrole = \"guess\"\n")),
-            "`e.toml`, line 8: unknown variant `guess`, expected one of `calibration`, `prediction`, `known-miss`, `input`, \
-             `conditional`"
+            "`e.toml`, line 8: unknown variant `guess`, expected one of `calibration`, `exact`, `prediction`, `known-miss`, \
+             `input`, `conditional`"
         );
         assert!(error("[[zipcc]]\n").starts_with("`e.toml`, line 1: unknown variant `zipcc`"));
         let prediction = one("paper = 1.0\nrole = \"prediction\"\ntolerance = 0.1\n");

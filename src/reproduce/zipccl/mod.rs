@@ -5,11 +5,14 @@ mod fig10;
 mod fig14;
 mod fig8;
 mod fig9;
+mod sensitivity;
 mod table1;
 mod training;
 mod window;
 
 use super::figure::Figure;
+
+pub(super) use sensitivity::SUBJECT;
 
 /// In the order of the paper.
 pub(super) const FIGURES: &[Figure] = &[
