@@ -149,7 +149,8 @@ fn verdict(score: &Score) -> String {
 
 /// Up to five significant digits, without zeros that say nothing.
 fn short(value: f64) -> String {
-    let digits = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 };
+    // Digits before the point, or zeros behind it.
+    let digits = if value == 0.0 { 0 } else { libm::floor(libm::log10(value.abs())) as i32 };
     let decimals = (3 - digits).clamp(0, 6) as usize;
     let text = format!("{value:.decimals$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }

@@ -8,8 +8,11 @@ pub(super) struct Figure {
     /// One for each published number.
     pub(super) measurements: &'static [Measurement],
     /// What the figure has beside numbers that the text gives.
-    pub(super) curves: &'static [fn(&Bench<'_>) -> Result<Curve, ReproduceError>],
+    pub(super) curves: &'static [MeasureCurve],
 }
+
+/// How a curve is obtained.
+pub(super) type MeasureCurve = fn(&Bench<'_>) -> Result<Curve, ReproduceError>;
 
 /// How a published number is obtained here.
 #[derive(Clone, Copy, Debug)]
