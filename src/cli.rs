@@ -182,6 +182,9 @@ pub(crate) struct ReproduceArgs {
     /// Folder of the papers' scenarios and of what they publish.
     #[arg(long, value_name = "DIR", default_value = "scenarios/paper")]
     pub(crate) scenarios: PathBuf,
+    /// Write a picture of each figure to this folder, as SVG.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
     /// Move each fitted constant by 20 % up and down, too, which takes some minutes.
     #[arg(long)]
     pub(crate) sensitivity: bool,

@@ -1,6 +1,7 @@
 //! `zipwire reproduce` as a user meets it, and what its numbers must come to.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,10 +14,23 @@ fn reproduce(args: &[&str]) -> Output {
     command.output().unwrap()
 }
 
+/// The report. The pictures in `docs/` must be those of this version.
 fn json(paper: &str) -> Value {
-    let output = reproduce(&[paper, "--json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let output = reproduce(&[paper, "--json", "--plots", folder.path().to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let drawn = pictures(folder.path(), paper);
+    let shown = pictures(&Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/paper"), paper);
+    assert!(drawn == shown, "renew them with `zipwire reproduce {paper} --plots docs/paper`");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Texts of a paper's pictures in a folder, by name.
+fn pictures(folder: &Path, paper: &str) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
+    let own = named.filter(|(name, _)| name.starts_with(&format!("{paper}-")));
+    own.map(|(name, path)| (name, fs::read_to_string(path).unwrap())).collect()
 }
 
 fn row<'r>(report: &'r Value, id: &str) -> &'r Value {

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
 
-use zipwire::Cancel;
 use zipwire::reproduce::{
-    Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, reproduce,
+    Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, plots, reproduce,
 };
+use zipwire::{Cancel, Output};
 
 use super::write_json;
 use crate::cli::ReproduceArgs;
@@ -15,6 +15,7 @@ use crate::progress::Progress;
 use crate::table;
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let output = args.plots.as_deref().map(Output::create).transpose()?;
     let progress = Progress::new(count(args.paper));
     let mut begun = false;
     let begin = |number: &str| {
@@ -26,6 +27,12 @@ pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError>
     };
     let report = reproduce(args.paper, &args.scenarios, args.sensitivity, cancel, begin)?;
     drop(progress);
+    if let Some(mut output) = output {
+        for (name, svg) in plots(&report) {
+            output.write(&name, |out| out.write_all(svg.as_bytes()))?;
+        }
+        output.commit()?;
+    }
     let mut out = stdout().lock();
     if args.json {
         write_json(&mut out, &report)?;

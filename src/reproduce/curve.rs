@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
-/// A table whose first column is what the others depend on.
+/// A table whose first column is what the others, which have one unit, depend on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
+    /// A short name, unique in its paper.
+    pub name: String,
     /// What it shows, and under which assumption.
     pub title: String,
     /// Names of the columns.

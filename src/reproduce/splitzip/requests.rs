@@ -41,6 +41,7 @@ fn by_share(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
     let [pipelined, sequential] = speedups(bench, &[])?;
     let point = |share: f64| vec![100.0 * share, gain(share, pipelined), gain(share, sequential)];
     Ok(Curve {
+        name: "speedup by part of the transfer".to_owned(),
         title: "time to first token, or requests per second, as a function of the part that the raw transfer has in it; a \
                 formula on top of the simulated transfer, not a prediction"
             .to_owned(),

@@ -35,6 +35,7 @@ fn by_link(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         Ok(vec![link, pipelined, sequential])
     };
     Ok(Curve {
+        name: "speedup by link".to_owned(),
         title:
             "transfer, raw over SplitZip, simulated; as a function of the link, which the text does not name"
                 .to_owned(),

@@ -37,6 +37,7 @@ fn by_gpus(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         Ok(vec![f64::from(8 * nodes), iteration(bench, run, DESIGNS)?, calls(bench, run, DESIGNS)?])
     };
     Ok(Curve {
+        name: "Fig. 14 by GPUs".to_owned(),
         title: "Fig. 14, Qwen3-MoE: design 1 over design 2, simulated; the text has the range over all GPU counts".to_owned(),
         columns: ["GPUs", "iteration", "All-to-All"].map(str::to_owned).to_vec(),
         points: QWEN3_NODES.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,

@@ -2,7 +2,7 @@
 //! which the paper says nothing.
 
 use libm::exp2;
-use zipwire_codec::scale::gaussian::{Choice, bits, coverage, optimum, optimum_u, start};
+use zipwire_codec::scale::gaussian::{Choice, coverage, optimum, optimum_u, start};
 
 use super::super::figure::{Figure, Measurement};
 use super::super::{Bench, Curve, ReproduceError};
@@ -25,13 +25,13 @@ fn by_rule(_: &Bench<'_>) -> Result<Curve, ReproduceError> {
         let covered = |choice| coverage(sigma, start(sigma, choice));
         let percent =
             [Choice::Best, Choice::Round, Choice::Floor, Choice::Ceil].map(|choice| 100.0 * covered(choice));
-        let bits = bits(covered(Choice::Best));
-        [&[sigma][..], &percent, &[bits]].concat()
+        [&[sigma][..], &percent].concat()
     };
     Ok(Curve {
-        title: "values in the window, %, if its start is formula 5 rounded to an integer in this way; and bits per value of the best"
+        name: "coverage by rounding, percent".to_owned(),
+        title: "values in the window, %, if its start is formula 5 rounded to an integer in this way"
             .to_owned(),
-        columns: ["sigma", "best", "nearest", "below", "above", "bits"].map(str::to_owned).to_vec(),
+        columns: ["sigma", "best", "nearest", "below", "above"].map(str::to_owned).to_vec(),
         points: (0..OCTAVE).map(point).collect(),
     })
 }
