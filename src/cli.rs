@@ -184,7 +184,7 @@ pub(crate) struct ReproduceArgs {
     pub(crate) scenarios: PathBuf,
     /// Write a picture of each figure to this folder, as SVG.
     #[arg(long, value_name = "DIR")]
-    pub(crate) plots: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// Move each fitted constant by 20 % up and down, too, which takes some minutes.
     #[arg(long)]
     pub(crate) sensitivity: bool,

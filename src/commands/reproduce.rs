@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::table;
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let output = args.plots.as_deref().map(Output::create).transpose()?;
+    let output = args.out.as_deref().map(Output::create).transpose()?;
     let progress = Progress::new(count(args.paper));
     let mut begun = false;
     let begin = |number: &str| {

@@ -8,7 +8,7 @@ use super::{Bench, ReproduceError};
 /// How far each constant is moved.
 const FACTORS: [f64; 2] = [0.8, 1.2];
 
-/// A number that a scenario comes to.
+/// What measuring gives.
 pub(super) type Result<T> = std::result::Result<T, ReproduceError>;
 
 /// The results that are looked at, of one scenario.

@@ -20,7 +20,7 @@ pub(super) enum Run {
 /// Node counts of Qwen3-MoE.
 pub(super) const QWEN3_NODES: [u32; 3] = [2, 4, 8];
 
-/// What is compared: the variants, slower first by name.
+/// The variants of which times are compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     before: &'static str,
