@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use zipwire::bench::Level;
 use zipwire::codec::{Layout, SimdLevel};
+use zipwire::reproduce::Paper;
 use zipwire::scenarios::Dimension;
 use zipwire::{Executor, SIMD_VARIABLE};
 
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Compare two timelines that `run` wrote, span by span.
     Diff(DiffArgs),
+    /// Hold what comes out here against the numbers that a paper publishes.
+    Reproduce(ReproduceArgs),
     /// Say what is compressible in tensors, why, and by which codec.
     Inspect(InspectArgs),
     /// Measure parts side by side.
@@ -50,6 +53,7 @@ impl Command {
             Self::Validate(_) => "validate",
             Self::Plan(_) => "plan",
             Self::Diff(_) => "diff",
+            Self::Reproduce(_) => "reproduce",
             Self::Inspect(_) => "inspect",
             Self::Bench(_) => "bench",
             Self::Scenario(_) => "scenario",
@@ -167,6 +171,24 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
     /// Print the comparison as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReproduceArgs {
+    /// The paper: zipccl, splitzip, dfloat11, zipnn or lmc.
+    pub(crate) paper: Paper,
+    /// Folder of the papers' scenarios and of what they publish.
+    #[arg(long, value_name = "DIR", default_value = "scenarios/paper")]
+    pub(crate) scenarios: PathBuf,
+    /// Write a picture of each figure to this folder, as SVG.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Move each fitted constant by 20 % up and down, too, which takes some minutes.
+    #[arg(long)]
+    pub(crate) sensitivity: bool,
+    /// Print the report as JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, GpuBenchError, SimBenchError};
 use zipwire::kernels::GpuError;
+use zipwire::reproduce::ReproduceError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::TraceError;
@@ -43,6 +44,8 @@ pub(crate) enum CliError {
     #[error("cannot measure `{name}` in a process of its own: {why}")]
     Child { name: String, why: String },
     #[error(transparent)]
+    Reproduce(ReproduceError),
+    #[error(transparent)]
     Traces(#[from] TraceError),
     #[error(transparent)]
     Codebook(#[from] CodebookFileError),
@@ -72,6 +75,17 @@ impl From<SimBenchError> for CliError {
     }
 }
 
+impl From<ReproduceError> for CliError {
+    fn from(error: ReproduceError) -> Self {
+        match error {
+            ReproduceError::Scenario(error) => Self::Scenario(error),
+            ReproduceError::Execute(error) => Self::Execute(error),
+            ReproduceError::Sample(error) => Self::Traces(error),
+            error => Self::Reproduce(error),
+        }
+    }
+}
+
 impl From<SweepError> for CliError {
     fn from(error: SweepError) -> Self {
         match error {
@@ -86,7 +100,12 @@ impl CliError {
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Scenario(_) | Self::Usage(_) | Self::Traces(_) | Self::Codebook(_) | Self::Simd(_) => USAGE,
+            Self::Scenario(_)
+            | Self::Usage(_)
+            | Self::Reproduce(_)
+            | Self::Traces(_)
+            | Self::Codebook(_)
+            | Self::Simd(_) => USAGE,
             Self::Output(error) => {
                 if error.is_refused() {
                     USAGE

@@ -18,6 +18,7 @@ mod layouts;
 mod memory;
 mod output;
 mod real_run;
+pub mod reproduce;
 mod simd;
 mod simulate;
 mod slots;

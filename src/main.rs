@@ -44,6 +44,7 @@ fn run(command: &Command) -> Result<(), CliError> {
         Command::Validate(args) => commands::validate::run(args, &cancel),
         Command::Plan(args) => commands::plan::run(args, &cancel),
         Command::Diff(args) => commands::diff::run(args, &cancel),
+        Command::Reproduce(args) => commands::reproduce::run(args, &cancel),
         Command::Inspect(args) => commands::inspect::run(args, &cancel),
         Command::Bench(command) => commands::bench::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),

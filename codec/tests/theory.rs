@@ -5,9 +5,10 @@
 mod common;
 
 use common::Frame;
-use libm::{erf, exp2};
+use libm::exp2;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
+use zipwire_codec::scale::gaussian::{Choice, bits, coverage, start};
 use zipwire_codec::{DType, Layout};
 
 const TILE: usize = 8192;
@@ -19,13 +20,6 @@ fn gaussian(sigma: f64) -> Vec<u8> {
     let normal = Normal::new(0.0, sigma).unwrap();
     let values = normal.sample_iter(&mut rng).take(TILES * TILE);
     values.flat_map(|value: f64| (((value as f32).to_bits() >> 16) as u16).to_le_bytes()).collect()
-}
-
-/// The largest share of N(0, sigma^2) that seven exponents in a row can have: the largest, over integers x, of the
-/// probability of `2^x <= |value| < 2^(x + 7)`.
-fn best_coverage(sigma: f64) -> f64 {
-    let below = |x: i32| erf(exp2(f64::from(x)) / sigma * std::f64::consts::FRAC_1_SQRT_2);
-    (-140..120).map(|x| below(x + 7) - below(x)).fold(0.0, f64::max)
 }
 
 /// Bits per value of what is beside codes, rest and escapes: per frame the header, per tile its entry and the escape
@@ -47,7 +41,8 @@ fn frames_have_the_bits_per_value_that_coverage_predicts() {
     for sigma in sigmas {
         let values = gaussian(sigma);
         for layout in Layout::ALL {
-            let predicted = 11.0 + 8.0 * (1.0 - best_coverage(sigma)) + overhead(layout);
+            let best = coverage(sigma, start(sigma, Choice::Best));
+            let predicted = bits(best) + overhead(layout);
             for spec in ["window7", "window7:scale=std", "window7:scale=mean-abs"] {
                 let frame = Frame::new(&*common::codec(spec), layout, DType::Bf16, &values);
                 let measured = frame.bits() as f64 / (TILES * TILE) as f64;

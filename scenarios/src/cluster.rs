@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use zipwire_schedule::{Fabric, HostCost, LibraryCost, NetworkModel, Slowdown, Topology, TransferStart};
 
 pub(crate) use links::read as read_links;
-pub use preset::{Preset, is_hardware_file, presets};
+pub use preset::{Preset, presets};
 pub(crate) use topology::without_limit_of_ranks;
 
 use crate::error::Result;

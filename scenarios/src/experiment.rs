@@ -115,6 +115,14 @@ pub fn load_real(
     Ok(experiment)
 }
 
+/// Whether a text is a scenario, right or wrong, and no other TOML file that lies beside scenarios, as hardware and published
+/// numbers do: those have none of a scenario's tables and keys.
+pub fn is_scenario_file(text: &str) -> bool {
+    let document = Document::file(String::new(), text.to_owned());
+    let Ok(Node { value: tree::Value::Table(table), .. }) = tree::parse(&document) else { return true };
+    table.entries.is_empty() || table.keys().any(|key| KEYS.contains(&key))
+}
+
 /// The tree of a scenario after all arguments, and their paths.
 pub(crate) fn parse(
     source: &Source,

@@ -63,11 +63,11 @@ mod tree;
 mod variant;
 mod workload;
 
-pub use cluster::{Preset, is_hardware_file, presets};
+pub use cluster::{Preset, presets};
 pub use codec::CodecChoice;
 pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;
-pub use experiment::{Experiment, load, load_real, schema};
+pub use experiment::{Experiment, is_scenario_file, load, load_real, schema};
 pub use problem::Problem;
 pub use quantity::Dimension;
 pub use source::Source;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Folder, VALID, error};
 use insta::assert_snapshot;
-use zipwire_scenarios::{is_hardware_file, presets};
+use zipwire_scenarios::{is_scenario_file, presets};
 use zipwire_schedule::{CallCost, Fabric, LibraryCost, Rank};
 
 /// A scenario that says nothing about its cluster but this.
@@ -26,7 +26,7 @@ fn every_preset_is_a_cluster() {
             let experiment = Folder::new().load(&on(&format!("preset = \"{}\"", preset.name)));
             assert_eq!(experiment.topology, topology);
             assert!(preset.description().unwrap().ends_with(['.', '`']), "{:?}", preset.description());
-            assert!(is_hardware_file(preset.text));
+            assert!(!is_scenario_file(preset.text));
             (preset.name, topology.nodes, topology.gpus_per_node)
         })
         .collect();
@@ -128,8 +128,8 @@ fn a_file_is_relative_to_the_scenario() {
 
 #[test]
 fn files_are_told_from_scenarios() {
-    assert!(is_hardware_file(FILE));
-    assert!(!is_hardware_file(VALID) && !is_hardware_file("") && !is_hardware_file("nodes = "));
+    assert!(!is_scenario_file(FILE) && !is_scenario_file("[[paper]]\nid = 1\n"));
+    assert!(is_scenario_file(VALID) && is_scenario_file("") && is_scenario_file("nodes = "));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use zipwire_scenarios::{Experiment, Source, load, load_sweep};
+use zipwire_scenarios::{Experiment, Source, is_scenario_file, load, load_sweep};
 use zipwire_schedule::{CrossRail, Fabric, FatTree, Form, NetworkModel, Order, Pace, Protocol, Rail, Work};
 
 fn folder(name: &str) -> PathBuf {
@@ -18,6 +18,7 @@ fn scenarios(name: &str) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     files.retain(|path| path.file_name().unwrap() != "Cargo.toml");
+    files.retain(|path| is_scenario_file(&fs::read_to_string(path).unwrap()));
     files.sort();
     files
 }
@@ -29,7 +30,7 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = ["", "smoke", "validate", "sweeps", "switcher", "training"].map(scenarios).concat();
+    let files = ["", "smoke", "validate", "sweeps", "switcher", "training", "paper"].map(scenarios).concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {

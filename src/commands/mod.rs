@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 mod presets;
+pub(crate) mod reproduce;
 mod routes;
 pub(crate) mod run;
 pub(crate) mod scenario;

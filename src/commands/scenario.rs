@@ -232,7 +232,7 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Scenario files below a folder; build files, hardware files and folders that start with a dot are none.
+/// Scenario files below a folder; build files, other TOML files and folders that start with a dot are none.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -242,7 +242,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         }
         if path.is_dir() {
             collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") && !is_hardware(&path) {
+        } else if path.extension().is_some_and(|extension| extension == "toml") && is_scenario(&path) {
             files.push(path);
         }
     }
@@ -250,8 +250,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 }
 
 /// Files that cannot be read are listed, with the reason.
-fn is_hardware(path: &Path) -> bool {
-    std::fs::read_to_string(path).is_ok_and(|text| zipwire::scenarios::is_hardware_file(&text))
+fn is_scenario(path: &Path) -> bool {
+    !std::fs::read_to_string(path).is_ok_and(|text| !zipwire::scenarios::is_scenario_file(&text))
 }
 
 fn entry(file: PathBuf) -> Listed {

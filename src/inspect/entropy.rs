@@ -7,27 +7,27 @@ const SHORTEST_GROUP: usize = 64;
 
 /// Counts of one part.
 #[derive(Clone, Debug)]
-pub(super) struct Histogram(Vec<u64>);
+pub(crate) struct Histogram(Vec<u64>);
 
 impl Histogram {
-    pub(super) fn new(bits: u32) -> Self {
+    pub(crate) fn new(bits: u32) -> Self {
         Self(vec![0; 1 << bits])
     }
 
-    pub(super) fn add(&mut self, symbol: u32) {
+    pub(crate) fn add(&mut self, symbol: u32) {
         self.0[symbol as usize] += 1;
     }
 
-    pub(super) fn counts(&self) -> &[u64] {
+    pub(crate) fn counts(&self) -> &[u64] {
         &self.0
     }
 
-    fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
     /// Bits per symbol; 0 of nothing.
-    pub(super) fn entropy(&self) -> f64 {
+    pub(crate) fn entropy(&self) -> f64 {
         let total = self.total() as f64;
         let present = self.0.iter().filter(|&&count| count > 0).map(|&count| count as f64 / total);
         present.map(|share| share * libm::log2(share.recip())).sum()
@@ -42,7 +42,7 @@ impl Histogram {
     }
 
     /// Share of the `count` most frequent symbols.
-    pub(super) fn coverage(&self, count: usize) -> f64 {
+    pub(crate) fn coverage(&self, count: usize) -> f64 {
         let mut counts = self.0.clone();
         counts.sort_unstable_by(|a, b| b.cmp(a));
         counts.iter().take(count).sum::<u64>() as f64 / self.total() as f64

@@ -8,6 +8,7 @@ use serde::Serialize;
 use zipwire_codec::{DType, EncodeError, Layout, RowIndex, Spec, encode_to_vec};
 use zipwire_traces::TensorInfo;
 
+pub(crate) use self::entropy::Histogram;
 use self::entropy::{Order0, inside_groups};
 use self::float::{Format, patterns};
 use self::moments::{Moments, normal_distance};

@@ -51,20 +51,11 @@ pub fn window_start(sigma: f64) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use libm::{erf, exp2, log2};
+    use libm::{exp2, log2};
     use rand::{RngExt, SeedableRng};
 
+    use super::super::gaussian::{Choice, Rounding, bits, coverage, share, start, top_coverage};
     use super::*;
-
-    /// Share of N(0, sigma^2) with exponents (unbiased) from `start` to `end - 1`.
-    fn share(sigma: f64, start: i32, end: i32) -> f64 {
-        let u = |x: i32| exp2(f64::from(x)) / sigma / std::f64::consts::SQRT_2;
-        erf(u(end)) - erf(u(start))
-    }
-
-    fn coverage(sigma: f64, start: i32) -> f64 {
-        share(sigma, start, start + WINDOW as i32)
-    }
 
     /// Log-uniform over the octave [1, 2), ends included: coverage has period one octave.
     fn scales() -> Vec<f64> {
@@ -102,36 +93,29 @@ mod tests {
 
     #[test]
     fn losses_of_rounding_otherwise() {
-        let optimum = |sigma: f64| log2(sigma) + 0.5 * log2(14.0 * std::f64::consts::LN_2 / 16383.0);
-        assert!((optimum(1.0) + 5.36).abs() < 0.005);
-        let (mut worst, mut floor, mut round, mut bits) = (1.0f64, 0.0f64, 0.0f64, (16.0f64, 0.0f64));
+        let (mut worst, mut floor, mut round, mut range) = (1.0f64, 0.0f64, 0.0f64, (16.0f64, 0.0f64));
         for sigma in (0..10_000).map(|i| exp2(f64::from(i) / 10_000.0)) {
             let best = coverage(sigma, rule(sigma));
             worst = worst.min(best);
-            floor = floor.max(best - coverage(sigma, libm::floor(optimum(sigma)) as i32));
-            round = round.max(best - coverage(sigma, libm::round(optimum(sigma)) as i32));
-            let per_value = 11.0 + 8.0 * (1.0 - best);
-            bits = (bits.0.min(per_value), bits.1.max(per_value));
+            floor = floor.max(best - coverage(sigma, start(sigma, Choice::Floor)));
+            round = round.max(best - coverage(sigma, start(sigma, Choice::Round)));
+            range = (range.0.min(bits(best)), range.1.max(bits(best)));
         }
         assert!((worst - 0.9697).abs() < 5e-5, "{worst}");
         assert!((floor - 0.108).abs() < 5e-4, "{floor}");
         assert!((round - 0.014).abs() < 5e-4, "{round}");
-        assert!((bits.0 - 11.17).abs() < 0.005 && (bits.1 - 11.24).abs() < 0.005, "{bits:?}");
+        assert!((range.0 - 11.17).abs() < 0.005 && (range.1 - 11.24).abs() < 0.005, "{range:?}");
     }
 
     #[test]
     fn table_1_of_the_paper_and_the_best_set_is_a_window() {
-        // The table is of values that have been rounded to BF16: those from 2^x (1 - 2^-9) on have exponent x.
-        let sigma = 1.0 / (1.0 - exp2(-9.0));
-        let mut shares: Vec<(f64, i32)> = (-60..10).map(|x| (share(sigma, x, x + 1), x)).collect();
-        shares.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let mut sum = 0.0;
-        for ((share, _), percent) in shares.iter().zip([29.95, 57.18, 75.70, 85.48, 90.43, 95.02, 97.51]) {
-            sum += share;
-            assert!((100.0 * sum - percent).abs() < 0.0051, "{sum}");
+        for (count, percent) in (1..).zip([29.95, 57.18, 75.70, 85.48, 90.43, 95.02, 97.51]) {
+            let found = 100.0 * top_coverage(1.0, Rounding::Nearest, count);
+            assert!((found - percent).abs() < 0.0051, "{count}: {found}");
         }
         for sigma in scales() {
-            let mut shares: Vec<(f64, i32)> = (-60..10).map(|x| (share(sigma, x, x + 1), x)).collect();
+            let mut shares: Vec<(f64, i32)> =
+                (-60..10).map(|x| (share(sigma, Rounding::TowardsZero, x, x + 1), x)).collect();
             shares.sort_by(|a, b| b.0.total_cmp(&a.0));
             let mut top: Vec<i32> = shares[..WINDOW].iter().map(|(_, x)| *x).collect();
             top.sort_unstable();

@@ -58,16 +58,6 @@ pub fn presets() -> &'static [Preset] {
     &PRESETS
 }
 
-/// Whether a text is hardware and no scenario: it has keys, and all of them are those of hardware files.
-pub fn is_hardware_file(text: &str) -> bool {
-    let Ok(Node { value: Value::Table(table), .. }) =
-        tree::parse(&Document::file(String::new(), text.to_owned()))
-    else {
-        return false;
-    };
-    !table.entries.is_empty() && table.keys().all(|key| super::FILE_KEYS.contains(&key))
-}
-
 pub(super) fn names() -> [&'static str; PRESETS.len()] {
     PRESETS.map(|preset| preset.name)
 }

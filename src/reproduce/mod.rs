@@ -1,0 +1,109 @@
+//! What papers publish, beside what comes out here.
+//!
+//! A paper is a list of [`Figure`]s, a figure is a file with a list of measurements, and a measurement gives one number
+//! of `expected.toml`: by simulating a scenario, by encoding a sample, or from a formula. All papers share one table.
+//! Nothing is fitted here: what was fitted stands in the scenarios, and `constants.toml` says how it was obtained.
+
+mod bench;
+mod constants;
+mod curve;
+mod dfloat11;
+mod error;
+mod expected;
+mod figure;
+mod paper;
+mod plot;
+mod report;
+mod samples;
+mod score;
+mod sensitivity;
+mod splitzip;
+mod zipccl;
+mod zipnn;
+
+pub use bench::Bench;
+pub use constants::{Constant, ConstantsError, Origin};
+pub use curve::Curve;
+pub use error::ReproduceError;
+pub use expected::{CALIBRATIONS, Expected, ExpectedError, Fault, Number, Published, Role};
+pub use paper::Paper;
+pub use plot::plots;
+pub use report::{Report, Row};
+pub use score::Score;
+pub use sensitivity::{Moved, Sensitivity};
+
+use std::path::Path;
+
+use crate::Cancel;
+use figure::Figure;
+use sensitivity::Subject;
+
+/// The figures of a paper that can be measured today; what else it publishes is pending.
+fn figures(paper: Paper) -> &'static [Figure] {
+    match paper {
+        Paper::ZipCcl => zipccl::FIGURES,
+        Paper::SplitZip => splitzip::FIGURES,
+        Paper::DFloat11 => dfloat11::FIGURES,
+        Paper::ZipNn => zipnn::FIGURES,
+        Paper::Lmc => &[],
+    }
+}
+
+/// What is looked at when fitted constants change; nothing where none are fitted.
+fn subject(paper: Paper) -> Option<Subject> {
+    match paper {
+        Paper::ZipCcl => Some(zipccl::SUBJECT),
+        Paper::SplitZip | Paper::DFloat11 | Paper::ZipNn | Paper::Lmc => None,
+    }
+}
+
+/// How many measurements a paper has, of which [`reproduce`] announces each.
+pub fn count(paper: Paper) -> usize {
+    figures(paper).iter().map(|figure| figure.measurements.len()).sum()
+}
+
+/// Measures whatever a paper publishes and can be measured, and on request how it depends on fitted constants. `folder` holds the
+/// papers' scenarios; `begin` is told which number, or which constant, is next.
+///
+/// # Errors
+/// If a file of the folder cannot be used, a simulation fails, or the user stops it.
+pub fn reproduce(
+    paper: Paper,
+    folder: &Path,
+    with_sensitivity: bool,
+    cancel: &Cancel,
+    mut begin: impl FnMut(&str),
+) -> Result<Report, ReproduceError> {
+    let expected = Expected::read(folder)?;
+    let bench = Bench::new(folder, cancel);
+    let constants = constants::read(folder, paper)?;
+    let sensitivity = subject(paper).filter(|_| with_sensitivity);
+    let mut report =
+        Report::measure(paper, expected.of(paper), constants, figures(paper), &bench, &mut begin)?;
+    report.sensitivity = sensitivity
+        .map(|subject| Sensitivity::measure(subject, &report.constants, &bench, &mut begin))
+        .transpose()?;
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What can be measured is not pending, and what is not pending can be measured.
+    #[test]
+    fn every_number_is_measured_or_pending() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
+        let expected = Expected::read(&folder).unwrap();
+        for paper in Paper::ALL {
+            let measurements = || figures(paper).iter().flat_map(|figure| figure.measurements);
+            let measured: BTreeSet<&str> = measurements().map(|measurement| measurement.id).collect();
+            assert_eq!(measured.len(), measurements().count(), "{paper}: measured twice");
+            let open = expected.of(paper).iter().filter(|number| number.pending.is_none());
+            let open: BTreeSet<&str> = open.map(|number| number.id.as_str()).collect();
+            assert_eq!(measured, open, "{paper}");
+        }
+    }
+}

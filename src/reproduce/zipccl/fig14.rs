@@ -1,0 +1,45 @@
+//! Fig. 14: design 1 over design 2 of the zipped All-to-All.
+
+use super::super::figure::{Figure, Measurement};
+use super::super::{Bench, Curve, ReproduceError};
+use super::training::{DESIGNS, QWEN3_NODES, Run, calls, extreme, iteration};
+
+pub(super) const FIGURE: Figure = Figure {
+    measurements: &[
+        Measurement {
+            id: "fig14-iteration-least",
+            measure: |bench| extreme(bench, iteration, |new, best| new < best),
+        },
+        Measurement {
+            id: "fig14-iteration-most",
+            measure: |bench| extreme(bench, iteration, |new, best| new > best),
+        },
+        Measurement {
+            id: "fig14-all-to-all-least",
+            measure: |bench| extreme(bench, calls, |new, best| new < best),
+        },
+        Measurement {
+            id: "fig14-all-to-all-most",
+            measure: |bench| extreme(bench, calls, |new, best| new > best),
+        },
+        Measurement {
+            id: "fig14-all-to-all-64",
+            measure: |bench| Ok(calls(bench, Run::Qwen3(8), DESIGNS)?.into()),
+        },
+    ],
+    curves: &[by_gpus],
+};
+
+/// All GPU counts, of which the text gives the range only.
+fn by_gpus(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
+    let point = |nodes: u32| {
+        let run = Run::Qwen3(nodes);
+        Ok(vec![f64::from(8 * nodes), iteration(bench, run, DESIGNS)?, calls(bench, run, DESIGNS)?])
+    };
+    Ok(Curve {
+        name: "Fig. 14 by GPUs".to_owned(),
+        title: "Fig. 14, Qwen3-MoE: design 1 over design 2, simulated; the text has the range over all GPU counts".to_owned(),
+        columns: ["GPUs", "iteration", "All-to-All"].map(str::to_owned).to_vec(),
+        points: QWEN3_NODES.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
+    })
+}

@@ -1,0 +1,73 @@
+//! Speedups of training iterations, for the figures that have them.
+
+use std::rc::Rc;
+
+use super::super::bench::Simulated;
+use super::super::figure::Ours;
+use super::super::{Bench, ReproduceError};
+
+/// A model on a cluster.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Run {
+    /// DeepSeek-V3 on so many nodes of eight A6000.
+    DeepSeek(u32),
+    /// Qwen3-MoE on so many nodes of eight A6000.
+    Qwen3(u32),
+    /// Qwen3-MoE on 16 H800.
+    Qwen3H800,
+}
+
+/// Node counts of Qwen3-MoE.
+pub(super) const QWEN3_NODES: [u32; 3] = [2, 4, 8];
+
+/// The variants of which times are compared.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    before: &'static str,
+    after: &'static str,
+}
+
+/// NCCL and ZipCCL.
+pub(super) const NATIVE_AND_ZIPPED: Pair = Pair { before: "native", after: "static-first" };
+/// Designs 1 and 2 of the zipped All-to-All.
+pub(super) const DESIGNS: Pair = Pair { before: "size-first", after: "static-first" };
+
+/// Time of an iteration before over after.
+pub(super) fn iteration(bench: &Bench<'_>, run: Run, pair: Pair) -> Result<f64, ReproduceError> {
+    let simulated = run.simulate(bench)?;
+    Ok(simulated.iteration_s(pair.before)? / simulated.iteration_s(pair.after)?)
+}
+
+/// Time of all All-to-Alls of an iteration, before over after.
+pub(super) fn calls(bench: &Bench<'_>, run: Run, pair: Pair) -> Result<f64, ReproduceError> {
+    let simulated = run.simulate(bench)?;
+    Ok(simulated.calls_s(pair.before)? / simulated.calls_s(pair.after)?)
+}
+
+/// The least or the most of the GPU counts of Qwen3-MoE, and on how many GPUs that is.
+pub(super) fn extreme(
+    bench: &Bench<'_>,
+    measure: fn(&Bench<'_>, Run, Pair) -> Result<f64, ReproduceError>,
+    pick: fn(f64, f64) -> bool,
+) -> Result<Ours, ReproduceError> {
+    let mut found: Option<(f64, u32)> = None;
+    for nodes in QWEN3_NODES {
+        let value = measure(bench, Run::Qwen3(nodes), DESIGNS)?;
+        if found.is_none_or(|(best, _)| pick(value, best)) {
+            found = Some((value, nodes));
+        }
+    }
+    let (value, nodes) = found.expect("there are GPU counts");
+    Ok(Ours::with(value, format!("on {} GPUs", 8 * nodes)))
+}
+
+impl Run {
+    fn simulate(self, bench: &Bench<'_>) -> Result<Rc<Simulated>, ReproduceError> {
+        let nodes = |nodes: u32| [format!("cluster.nodes={nodes}")];
+        match self {
+            Self::DeepSeek(count) => bench.simulate("zipccl-deepseek.toml", &nodes(count)),
+            Self::Qwen3(count) => bench.simulate("zipccl-qwen3.toml", &nodes(count)),
+            Self::Qwen3H800 => bench.simulate("zipccl-h800-qwen3.toml", &[]),
+        }
+    }
+}
