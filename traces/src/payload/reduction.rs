@@ -12,20 +12,26 @@ pub(super) fn fill(payload: &Payload, ChunkId { segment, chunk }: ChunkId, sum: 
     let count = out.len() / width;
     let (shard, offset) = (chunk.shard(), chunk.offset / width as u64 * row_width as u64);
     let mut values = vec![0; count * row_width];
-    let mut contribution = |origin: Rank| {
-        let chunk = Chunk { offset, part: chunk.part, flow: chunk.flow, ..Chunk::between(origin, shard) };
-        payload.fill_rows(ChunkId { segment, chunk }, &mut values);
-        values.clone()
+    let mut add_up = |sums: &mut [f32], origins: &[Rank]| {
+        for (index, &origin) in origins.iter().enumerate() {
+            let chunk = Chunk { offset, part: chunk.part, flow: chunk.flow, ..Chunk::between(origin, shard) };
+            payload.fill_rows(ChunkId { segment, chunk }, &mut values);
+            let combine = if index == 0 { sum::begin } else { sum::add };
+            combine(sums, DType::Bf16, &values);
+        }
     };
     let origins: Vec<Rank> = sum.origins().collect();
-    let (mut total, mut partial) = (vec![0.0; count], vec![0.0; count]);
-    for (index, group) in origins.chunks(sum.group()).enumerate() {
-        let (first, others) = group.split_first().expect("groups have ranks");
-        sum::begin(&mut partial, DType::Bf16, &contribution(*first));
-        others.iter().for_each(|&origin| sum::add(&mut partial, DType::Bf16, &contribution(origin)));
-        let partial: Vec<u8> = partial.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let combine = if index == 0 { sum::begin } else { sum::add };
-        combine(&mut total, DType::F32, &partial);
+    let mut total = vec![0.0; count];
+    if sum.group() == 1 {
+        add_up(&mut total, &origins);
+    } else {
+        let (mut partial, mut bytes) = (vec![0.0; count], vec![0; count * DType::F32.width()]);
+        for (index, group) in origins.chunks(sum.group()).enumerate() {
+            add_up(&mut partial, group);
+            sum::store(&partial, DType::F32, &mut bytes);
+            let combine = if index == 0 { sum::begin } else { sum::add };
+            combine(&mut total, DType::F32, &bytes);
+        }
     }
     sum::store(&total, sum.dtype(), out);
 }
