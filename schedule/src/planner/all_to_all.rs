@@ -5,10 +5,9 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step, place};
-use super::parts::PART_ALIGN;
+use crate::Rank;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Channel, Rank};
 
 /// What a rank has for a peer or gets from it.
 #[derive(Clone, Copy)]
@@ -63,14 +62,5 @@ pub(super) fn connect(
     let receives = order.receives(rank, rank_count, |peer| incoming[peer.index()].values.len).into_iter();
     let receives = receives.filter_map(|peer| hop(peer, incoming)).collect();
     let step = Step { order, window: order.window(choice.window, rank_count), sends, receives };
-    Call {
-        dtype,
-        channel: Channel::Main,
-        pieces,
-        steps: vec![step.clone()],
-        library: None,
-        sizes: step,
-        padded_to: None,
-        part_align: PART_ALIGN,
-    }
+    Call::at_once(dtype, pieces, step)
 }

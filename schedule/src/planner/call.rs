@@ -6,6 +6,7 @@
 use zipwire_codec::{CHUNK_ALIGN, DType};
 
 use super::dedup::Forward;
+use super::parts::PART_ALIGN;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, Library, OpKind, Reduce, Region, Share, Transfer};
 use crate::{BufferId, Channel, Collective, Order, Rank, Stage, Window};
@@ -85,6 +86,20 @@ impl Step {
 }
 
 impl Call {
+    /// Everything in one exchange of each stage, on the main channel.
+    pub(super) fn at_once(dtype: DType, pieces: Vec<Piece>, step: Step) -> Self {
+        Self {
+            dtype,
+            channel: Channel::Main,
+            pieces,
+            steps: vec![step.clone()],
+            library: None,
+            sizes: step,
+            padded_to: None,
+            part_align: PART_ALIGN,
+        }
+    }
+
     /// Moves one stage; `contents` says what of each piece moves, `None` that nothing does.
     pub(super) fn spread(&self, builder: &mut ProgramBuilder, stage: Stage, contents: &[Option<Content>]) {
         self.spread_on(builder, self.channel, stage, contents);

@@ -209,17 +209,7 @@ impl<'a> Scatter<'a> {
         let sends = receivers.iter().filter_map(|&peer| hop(peer, self.contribution(peer))).collect();
         let receives = senders.iter().filter_map(|&peer| hop(peer, terms[peer.index()])).collect();
         let step = Step { order, window: order.window(choice.window, rank_count), sends, receives };
-        let (dtype, channel) = (self.operands.dtype, Channel::Main);
-        let call = Call {
-            dtype,
-            channel,
-            pieces,
-            steps: vec![step.clone()],
-            library: None,
-            sizes: step,
-            padded_to: None,
-            part_align: PART_ALIGN,
-        };
+        let call = Call::at_once(self.operands.dtype, pieces, step);
         let chunk = Chunk::between(rank, rank).with_sum(self.operands.total(rank, self.sum_dtype));
         let sum = reduce(vec![Addition { terms, chunk, values: self.output }]);
         [Phase::Call(call, Vec::new())].into_iter().chain(sum).collect()
@@ -349,17 +339,7 @@ fn straight(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> 
     let (sends, receives) = (hops(sends), hops(receives));
     let transfers = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
     let step = Step { order: Order::Rotation, window: Window::both(transfers.max(1)), sends, receives };
-    let (channel, steps) = (Channel::Main, vec![step.clone()]);
-    Call {
-        dtype,
-        channel,
-        pieces,
-        steps,
-        library: None,
-        sizes: step,
-        padded_to: None,
-        part_align: PART_ALIGN,
-    }
+    Call::at_once(dtype, pieces, step)
 }
 
 /// One call that adds up what ranks contribute; empty shards are left out.
