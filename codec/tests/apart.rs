@@ -103,6 +103,40 @@ fn damage_never_gives_other_values() {
     }
 }
 
+/// Frames come over wires: sections that several edits have hit, and that were cut, are refused or have the values.
+#[test]
+fn no_number_of_edits_gives_other_values() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    for spec in SPECS {
+        let (codec, count) = (codec(spec), 9000);
+        for values in contents(count) {
+            let intact = Parts::of(&*codec, &values);
+            for round in 0..120 {
+                let mut parts = Parts {
+                    rests: intact.rests.clone(),
+                    fixed: intact.fixed.clone(),
+                    dynamic: intact.dynamic.clone(),
+                };
+                for _ in 0..rng.random_range(1..6) {
+                    // Tables and headers are in front.
+                    let section = if rng.random_bool(0.7) { &mut parts.fixed } else { &mut parts.dynamic };
+                    let reach = if rng.random_bool(0.7) { 96.min(section.len()) } else { section.len() };
+                    if reach > 0 {
+                        section[rng.random_range(0..reach)] = rng.random();
+                    }
+                }
+                if round % 3 == 0 {
+                    let len = rng.random_range(0..=parts.dynamic.len());
+                    parts.dynamic.truncate(len);
+                }
+                if let Ok(decoded) = parts.decode(count) {
+                    assert_eq!(decoded, values, "{spec}: round {round}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_changed_rest_is_noticed() {
     for spec in SPECS {
