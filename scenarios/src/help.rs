@@ -1,6 +1,6 @@
 //! What to do about a problem.
 
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Spec, rests_len};
 use zipwire_schedule::{Form, GraphError, Protocol};
 
 use crate::cluster::{library, without_limit_of_ranks};
@@ -85,10 +85,12 @@ impl Problem {
                 let speed = "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }";
                 Some(format!("add a table `[codec]` with `id = \"window7\"` and `speed = {speed}`"))
             }
-            Self::NoRests { .. } => Some(
-                "the codecs `window7`, `tiered` and `codebook16` have one of BF16 values; `in-band` takes any codec and type"
-                    .to_owned(),
-            ),
+            Self::NoRests { .. } => {
+                let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();
+                let has_rests = |id: &&str| rests_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
+                let codecs = list(Spec::ids().filter(has_rests));
+                Some(format!("the codecs {codecs} have one of BF16 values; `in-band` takes any codec and type"))
+            }
             // Payloads are BF16: other values have only the ratio.
             Self::NoPayload { dtype, .. } if *dtype != DType::Bf16.name() => {
                 Some("state the ratio here, `ratio = 1.3`".to_owned())
