@@ -66,6 +66,18 @@ fn every_byte_is_moved_and_compared() {
     }
 }
 
+#[test]
+fn a_call_of_nothing_ends() {
+    let [input, output] = [Slot(0), Slot(1)];
+    let gather = Work::AllGather { dtype: DType::Bf16, bytes: vec![0; RANKS as usize], input, output };
+    let reduce = Work::AllReduce { dtype: DType::Bf16, bytes: 0, input, output };
+    for (work, protocol) in
+        [(gather.clone(), Protocol::Native), (gather, Protocol::StaticFirst), (reduce, Protocol::Native)]
+    {
+        assert_eq!(run_plan(&planned(work, protocol)).unwrap().bytes_verified, 0);
+    }
+}
+
 /// Rank 2 gives what it has widened for shard 1 as what it has for shard 0.
 #[test]
 fn wrong_bytes_are_noticed() {

@@ -108,6 +108,26 @@ fn a_call_takes_a_latency_and_its_ring_bytes_at_bus_bandwidth() {
     assert_close(seconds(Segment::new("reduce", work)), FIXED_S + 2.0 * 3.0 * s / BUS);
 }
 
+/// No rank has anything, which all of them know: nobody calls, and nobody waits for a late one.
+#[test]
+fn a_call_of_nothing_takes_no_time() {
+    let (late_s, [input, output]) = ([0.0, 2e-3, 0.0, 0.0], [Slot(0), Slot(1)]);
+    let nothing = vec![0; RANKS as usize];
+    let scatter = Work::ReduceScatter { dtype: DType::F32, bytes: nothing, input, output };
+    let reduce = Work::AllReduce { dtype: DType::Bf16, bytes: 0, input, output };
+    let calls = [all_gather([0; 4]), Segment::new("scatter", scatter), Segment::new("reduce", reduce)];
+    for call in calls {
+        for protocol in [Protocol::Native, Protocol::SizeFirst] {
+            if protocol.is_coded() && call.work.is_reduction() {
+                continue;
+            }
+            let timeline = simulated(late_s, vec![call.clone()], protocol, host());
+            assert_close(timeline.iterations[0].length_s, 2e-3);
+            assert!(timeline.spans.iter().all(|span| span.name == "start"), "{protocol:?}");
+        }
+    }
+}
+
 /// All wait for the last rank, and all end together: a ring of exchanges would let the others begin.
 #[test]
 fn a_call_begins_with_the_last_rank() {
