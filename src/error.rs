@@ -162,6 +162,8 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::TooLarge { .. }
         | ExecuteError::Refused(..)
         | ExecuteError::Fault { .. }
+        | ExecuteError::Drift(_)
+        | ExecuteError::Adaptive(_)
         | ExecuteError::OtherWork { .. }
         | ExecuteError::Model(_)
         | ExecuteError::Start(_)

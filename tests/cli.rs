@@ -495,6 +495,23 @@ fn real_runs_have_no_barriers() {
     assert!(run.status.success(), "{}", text_of(&run.stderr));
 }
 
+/// Nothing runs, so it is the scenario that is at fault, and not a run.
+#[test]
+fn what_an_executor_cannot_do_for_a_scenario_is_bad_usage() {
+    let drift = "drift=[{ from = 1, nic_bandwidth = \"5 GB/s\" }]";
+    let fault = "fault=[{ kind = \"dead-rank\", rank = 1 }]";
+    for (on, change, message) in [
+        ("threads", drift, "`threads` cannot let the cluster or the codec change"),
+        ("sim", fault, "variant `adaptive` is adaptive"),
+    ] {
+        let args = ["run", "scenarios/switcher/small-2x2.toml", "--on", on, "--set", change];
+        let run = zipwire(&args).output().unwrap();
+        let found = text_of(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{found}");
+        assert!(found.contains(message), "{found}");
+    }
+}
+
 #[test]
 fn the_schema_is_the_one_in_docs() {
     let schema = output(&["scenario", "schema"]);
