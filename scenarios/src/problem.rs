@@ -444,7 +444,7 @@ pub enum Problem {
         path: String,
     },
     /// An order or a window for a form that says itself what comes next.
-    #[error("`{path}` has no effect: the form `{form}` says itself which transfer comes next")]
+    #[error("`{path}` has no effect: the form `{form}` leaves no choice of which transfer comes next")]
     FixedOrder {
         /// Path of the key.
         path: String,

@@ -143,7 +143,7 @@ fn values_are_not_padded() {
 #[test]
 fn rings_and_trees_have_their_own_order() {
     assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1 KiB\"", "order = \"largest-first\""), @r#"
-    error: `variant.0.order` has no effect: the form `exact` says itself which transfer comes next
+    error: `variant.0.order` has no effect: the form `exact` leaves no choice of which transfer comes next
       --> test.toml:13:9
        |
     13 | order = "largest-first"
@@ -152,7 +152,7 @@ fn rings_and_trees_have_their_own_order() {
        = help: leave `variant.0.order` out, or set `form = "grouped"`
     "#);
     assert_snapshot!(refused("all-gather", "bytes_per_rank = \"1 KiB\"", "protocol = \"size-first\"\nform = \"padded\"\nwindow = 2"), @r#"
-    error: `variant.0.window` has no effect: the form `padded` says itself which transfer comes next
+    error: `variant.0.window` has no effect: the form `padded` leaves no choice of which transfer comes next
       --> test.toml:15:10
        |
     15 | window = 2
@@ -161,7 +161,7 @@ fn rings_and_trees_have_their_own_order() {
        = help: leave `variant.0.window` out, or set `form = "grouped"`
     "#);
     assert_snapshot!(refused("broadcast", "bytes = \"1 KiB\"", "window = 2"), @r#"
-    error: `variant.0.window` has no effect: the form `tree` says itself which transfer comes next
+    error: `variant.0.window` has no effect: the form `tree` leaves no choice of which transfer comes next
       --> test.toml:13:10
        |
     13 | window = 2
@@ -194,7 +194,7 @@ fn what_adds_up_on_the_way_is_not_coded() {
        = help: set `form = "all-to-all"`, which is the default of protocols with frames, or `protocol = "native"`
     "#);
     assert_snapshot!(refused("all-reduce", "bytes_per_rank = \"1 KiB\"", "order = \"any-ready\""), @r#"
-    error: `variant.0.order` has no effect: the form `ring` says itself which transfer comes next
+    error: `variant.0.order` has no effect: the form `ring` leaves no choice of which transfer comes next
       --> test.toml:13:9
        |
     13 | order = "any-ready"
@@ -300,7 +300,7 @@ fn a_library_takes_no_order_adds_up_no_frames_and_is_no_arm() {
                all-reduce = { latency = \"30 us\", bandwidth = \"22 GB/s\" } }";
     let variant = |more: &str| format!("[[variant]]\nname = \"a\"\nform = \"library\"\n{more}\n");
     assert_snapshot!(refused_on(all, "all-gather", &variant("window = 1")), @r#"
-    error: `variant.0.window` has no effect: the form `library` says itself which transfer comes next
+    error: `variant.0.window` has no effect: the form `library` leaves no choice of which transfer comes next
       --> test.toml:19:10
        |
     19 | window = 1
