@@ -443,7 +443,7 @@ pub enum Problem {
         /// Path of the key.
         path: String,
     },
-    /// An order or a window for a form that says itself what comes next.
+    /// An order or a window for a form that leaves no choice of what comes next, or has no transfers.
     #[error("`{path}` has no effect: the form `{form}` leaves no choice of which transfer comes next")]
     FixedOrder {
         /// Path of the key.
