@@ -92,6 +92,6 @@ pub fn compare<E: From<ExecuteError>>(
 /// How the collective of a variant travels, form and protocol; `None` if none has several forms.
 fn algorithm(experiment: &Experiment, variant: &Variant) -> Option<String> {
     let mut works = experiment.job.segments.iter().map(|segment| &segment.work);
-    let form = works.find_map(|work| work.form(variant.protocol, variant.form))?;
+    let form = works.find_map(|work| variant.form_of(work))?;
     Some(format!("{}, {}", form.name(), variant.protocol.name()))
 }

@@ -549,9 +549,10 @@ fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
 
 /// How a variant lets the call of a segment travel.
 pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
-    let is_speculative = variant.protocol == Protocol::Speculative;
+    let protocol = variant.protocol_of(&experiment.job.segments[segment].work);
+    let is_speculative = protocol == Protocol::Speculative;
     Choice {
-        protocol: variant.protocol,
+        protocol,
         form: variant.form,
         layout: variant.layout,
         order: variant.order,

@@ -61,7 +61,7 @@ impl Count<'_> {
     fn add(&mut self, work: &Work, rank_count: u32) {
         let ranks = || (0..rank_count).map(Rank);
         let others = u64::from(rank_count) - 1;
-        if work.form(self.variant.protocol, self.variant.form) == Some(Form::Library) {
+        if self.variant.form_of(work) == Some(Form::Library) {
             return self.add_call(work, rank_count);
         }
         match work {
@@ -88,7 +88,8 @@ impl Count<'_> {
                 // Each rank has something for each other; of an All-Reduce, twice.
                 let times = if matches!(work, Work::AllReduce { .. }) { 2 } else { 1 };
                 // Sums of nodes may be of a type that the codec does not know.
-                let straight = work.form(self.variant.protocol, self.variant.form) == Some(Form::AllToAll);
+                let straight = self.variant.form_of(work) == Some(Form::AllToAll)
+                    && self.variant.protocol_of(work).is_coded();
                 for (rank, len) in ranks().zip(work.shards(rank_count)) {
                     // As if all were of one node: where that makes a difference, it is what moves less often.
                     let is_coded = straight && self.is_coded(rank, Some(rank), len);

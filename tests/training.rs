@@ -65,6 +65,65 @@ fn short_computation_hides_behind_gathers() {
     }
 }
 
+/// Calls of a library, of which each gather takes 30 us and each Reduce-Scatter 70 us: side by side, or one after the other.
+fn sharded_with_sums(gradients: &str, protocol: &str) -> (f64, Vec<String>) {
+    let text = format!(
+        r#"name = "test"
+[cluster]
+nodes = 1
+gpus_per_node = 2
+gpu_bandwidth = "10 GB/s"
+latency_intra = "2 us"
+[cluster.library]
+all-gather = {{ latency = "30 us", bandwidth = {{ 1 = "1 B/s", 2 = "1000000 TB/s" }} }}
+reduce-scatter = {{ latency = "70 us", bandwidth = "1000000 TB/s" }}
+[workload]
+kind = "fsdp"
+model = {{ layers = {LAYERS}, hidden = 128, heads = 4, intermediate = 512 }}
+sequence = 16
+gradient_dtype = "F32"
+gradients = "{gradients}"
+[compute]
+layer = "10 us"
+[codec]
+id = "window7"
+speed = {{ encode = "180 GB/s", decode = "260 GB/s" }}
+ratio = 1.3
+[[variant]]
+name = "only"
+form = "library"
+{protocol}
+"#
+    );
+    let experiment = load(&Source::from_text("test.toml", text, "."), &[], None).unwrap();
+    let mut prepared = Prepared::new(&experiment, &Cancel::new()).unwrap();
+    let timeline = prepared.run(0, Executor::Sim, &Cancel::new()).unwrap().timeline;
+    let coded = timeline.spans.iter().filter(|span| span.name == "encode" || span.name == "decode");
+    let coded = coded.map(|span| timeline.segments[span.segment.index()].clone());
+    (timeline.spans.iter().map(|span| span.end_s).fold(0.0, f64::max), coded.collect())
+}
+
+#[test]
+fn sums_are_beside_gathers_or_in_turn_with_them() {
+    let (layers, passes) = (f64::from(LAYERS), f64::from(2 * LAYERS));
+    // In turn, all calls follow one another, and only the passes in front of the first sum and between the last gather and its sum
+    // are not hidden: the last layer's backward pass, and no other as the gather behind it is not needed for the next pass.
+    let (in_turn_s, _) = sharded_with_sums("in-order", "");
+    let calls_s = passes * 30e-6 + layers * 70e-6;
+    assert!(in_turn_s >= calls_s && in_turn_s < calls_s + passes * 20e-6, "{in_turn_s} of {calls_s}");
+    let (beside_s, _) = sharded_with_sums("overlapped", "");
+    assert!(beside_s < in_turn_s - layers * 25e-6, "{beside_s} beside, {in_turn_s} in turn");
+}
+
+#[test]
+fn native_reductions_are_those_of_the_library_and_gathers_are_coded() {
+    let native = "protocol = \"size-first\"\nreductions = \"native\"";
+    let (_, coded) = sharded_with_sums("in-order", native);
+    assert!(!coded.is_empty() && coded.iter().all(|segment| segment.contains("all-gather")), "{coded:?}");
+    let (_, coded) = sharded_with_sums("in-order", "protocol = \"size-first\"");
+    assert!(coded.iter().any(|segment| segment.contains("reduce-scatter")), "{coded:?}");
+}
+
 /// Two ranks, an expert each, and no imbalance: phases and calls of an iteration add up.
 #[test]
 fn phases_and_calls_of_a_mixture_of_experts_add_up() {

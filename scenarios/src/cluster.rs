@@ -106,7 +106,9 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         table.get("compute_slowdown").map_or(Ok(Slowdown::default()), |field| slowdown::read(&field))?;
     let reduce_bytes_per_s =
         table.get("reduce").map_or(Ok(HostCost::REDUCE_BYTES_PER_S), |field| field.bandwidth())?;
-    let library = table.get("library").map_or(Ok(LibraryCost::default()), |field| library::read(&field))?;
+    let library = table
+        .get("library")
+        .map_or(Ok(LibraryCost::default()), |field| library::read(&field, gpus_per_node))?;
     let (launch_s, sync_s) = (time("launch")?, time("host_sync")?);
     let host = HostCost { launch_s, sync_s, compute_slowdown, reduce_bytes_per_s, library };
     let mut topology = Topology {

@@ -21,6 +21,8 @@ pub struct Variant {
     pub protocol: Protocol,
     /// Along which edges they travel, where they have several forms; `None` is the default of each.
     pub form: Option<Form>,
+    /// Whether its reductions travel uncompressed, whatever the protocol of its other calls.
+    pub native_reductions: bool,
     /// Layout of its frames; `None` is that of the protocol.
     pub layout: Option<Layout>,
     /// In which order its transfers start.
@@ -47,6 +49,16 @@ impl Variant {
     /// Whether it chooses anew in each iteration.
     pub fn is_adaptive(&self) -> bool {
         !self.arms.is_empty()
+    }
+
+    /// In which stages a call of its travels.
+    pub fn protocol_of(&self, work: &Work) -> Protocol {
+        if self.native_reductions && work.is_reduction() { Protocol::Native } else { self.protocol }
+    }
+
+    /// The form in which a call of its travels, if it has several.
+    pub fn form_of(&self, work: &Work) -> Option<Form> {
+        work.form(self.protocol_of(work), self.form)
     }
 
     /// Whether a codec may code what it sends.
@@ -95,6 +107,22 @@ impl Dedup {
     }
 }
 
+/// What reductions of a coded variant may be instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reductions {
+    Native,
+}
+
+impl Reductions {
+    const ALL: [Self; 1] = [Self::Native];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+        }
+    }
+}
+
 /// A variant and what errors about it point at.
 pub(crate) struct Placed {
     pub(crate) variant: Variant,
@@ -111,6 +139,7 @@ const KEYS: &[&str] = &[
     "name",
     "protocol",
     "form",
+    "reductions",
     "layout",
     "order",
     "window",
@@ -124,11 +153,22 @@ const KEYS: &[&str] = &[
 ];
 
 /// Keys that only fixed variants have.
-const FIXED_KEYS: [&str; 10] =
-    ["form", "layout", "order", "window", "compress", "raw_below", "chunks", "slot", "codec", "dedup"];
+const FIXED_KEYS: [&str; 11] = [
+    "form",
+    "reductions",
+    "layout",
+    "order",
+    "window",
+    "compress",
+    "raw_below",
+    "chunks",
+    "slot",
+    "codec",
+    "dedup",
+];
 
 /// Keys that say what a codec does with a call.
-const CODING_KEYS: [&str; 3] = ["compress", "raw_below", "codec"];
+const CODING_KEYS: [&str; 4] = ["compress", "raw_below", "codec", "reductions"];
 /// Cuts a call into parts, for a codec or for gateways.
 const PARTS_KEYS: [&str; 1] = ["chunks"];
 
@@ -221,6 +261,7 @@ pub(crate) fn default() -> Variant {
         name: protocol.name().to_owned(),
         protocol,
         form: None,
+        native_reductions: false,
         layout: None,
         order: Order::default(),
         window: None,
@@ -275,7 +316,7 @@ fn read_one(
         table.refuse("window", reason)?;
     }
     let form = read_form(&table, job, protocol)?;
-    check_calls(&table, job, protocol, form, library)?;
+    let native_reductions = read_reductions(&table, job)?;
     if !protocol.takes_layout() {
         table.refuse("layout", "only frames of `size-first` and `speculative` can have several layouts")?;
     }
@@ -307,11 +348,39 @@ fn read_one(
     let (dedup, dedup_place) = dedup.unzip();
     let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
     let arms = Vec::new();
-    let variant =
-        Variant { name, protocol, form, layout, order, window, selection, chunks, dedup, slot, codec, arms };
+    let variant = Variant {
+        name,
+        protocol,
+        form,
+        native_reductions,
+        layout,
+        order,
+        window,
+        selection,
+        chunks,
+        dedup,
+        slot,
+        codec,
+        arms,
+    };
+    check_calls(&table, job, &variant, library)?;
     let (protocol, arms) = (blamed.place(), Vec::new());
     let placed = Placed { variant, protocol, dedup: dedup_place, codec: header, arms };
     Ok((placed, name_field.place()))
+}
+
+/// Whether reductions stay uncompressed, in a workload that has them and calls that do not.
+fn read_reductions(table: &Reader<'_>, job: &Job) -> Result<bool> {
+    let Some(field) = table.get("reductions") else { return Ok(false) };
+    let Reductions::Native = field.choice("way of reductions", &Reductions::ALL, Reductions::name)?;
+    let mut works = job.segments.iter().map(|segment| &segment.work).filter(|work| work.is_collective());
+    if works.clone().all(|work| !work.is_reduction()) {
+        table.refuse("reductions", "the workload adds nothing up")?;
+    }
+    if works.all(Work::is_reduction) {
+        table.refuse("reductions", "the workload has no other calls: that is the protocol `native`")?;
+    }
+    Ok(true)
 }
 
 /// Ranks of a node, if tokens cross the network once, and where that is said.
@@ -344,6 +413,7 @@ pub(crate) fn schema() -> Schema {
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
         optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
         optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default; `library` needs `cluster.library`", names(Form::ALL.map(Form::name))),
+        optional("reductions", "`native`: reductions travel uncompressed, and the other calls as the protocol says", names(Reductions::ALL.map(Reductions::name))),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
@@ -419,16 +489,12 @@ fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option
 }
 
 /// Every collective that a library is called for has a cost.
-fn check_calls(
-    table: &Reader<'_>,
-    job: &Job,
-    protocol: Protocol,
-    form: Option<Form>,
-    library: &LibraryCost,
-) -> Result<()> {
-    let Some(field) = table.get("form").filter(|_| form == Some(Form::Library)) else { return Ok(()) };
+fn check_calls(table: &Reader<'_>, job: &Job, variant: &Variant, library: &LibraryCost) -> Result<()> {
+    let Some(field) = table.get("form").filter(|_| variant.form == Some(Form::Library)) else {
+        return Ok(());
+    };
     let works = job.segments.iter().map(|segment| &segment.work);
-    let mut called = works.filter(|work| work.form(protocol, form) == Some(Form::Library));
+    let mut called = works.filter(|work| variant.form_of(work) == Some(Form::Library));
     match called.find_map(|work| work.collective().filter(|collective| library.of(*collective).is_none())) {
         Some(collective) => Err(field.error(Problem::NoCallCost { collective: collective.name() })),
         None => Ok(()),

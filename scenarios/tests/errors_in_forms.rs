@@ -283,6 +283,27 @@ fn a_library_is_called_only_for_what_has_a_cost() {
       |
       = help: add `bandwidth = "22 GB/s"` to `cluster.library.all-gather`
     "#);
+    let by_gpus = |entry: &str| {
+        format!("library.all-gather = {{ latency = \"30 us\", bandwidth = {{ {entry} = \"22 GB/s\" }} }}")
+    };
+    assert_snapshot!(refused_on(&by_gpus("few"), "all-gather", variant), @r#"
+    error: `a key of cluster.library.all-gather.bandwidth` is out of range: `few`
+     --> test.toml:7:57
+      |
+    7 | library.all-gather = { latency = "30 us", bandwidth = { few = "22 GB/s" } }
+      |                                                         ^^^
+      |
+      = help: it must be a number of GPUs per node, from 1 to 4096
+    "#);
+    assert_snapshot!(refused_on(&by_gpus("4096"), "all-gather", variant), @r#"
+    error: form `library` calls the library for each all-gather, and `cluster.library` does not say what that costs
+      --> test.toml:18:8
+       |
+    18 | form = "library"
+       |        ^^^^^^^^^
+       |
+       = help: add `all-gather = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`
+    "#);
     assert_snapshot!(refused_on("library.broadcast = {}", "all-gather", variant), @r#"
     error: unknown key `broadcast` in `cluster.library`
      --> test.toml:7:9
@@ -291,6 +312,25 @@ fn a_library_is_called_only_for_what_has_a_cost() {
       |         ^^^^^^^^^
       |
       = help: the valid keys are `all-gather`, `reduce-scatter` and `all-reduce`
+    "#);
+}
+
+#[test]
+fn reductions_stay_uncompressed_only_beside_calls_that_do_not() {
+    let native = "[[variant]]\nname = \"a\"\nprotocol = \"in-band\"\nreductions = \"native\"\n";
+    assert_snapshot!(refused_on("", "all-gather", native), @r#"
+    error: `variant.0.reductions` has no effect: the workload adds nothing up
+      --> test.toml:19:14
+       |
+    19 | reductions = "native"
+       |              ^^^^^^^^
+    "#);
+    assert_snapshot!(refused_on("", "all-reduce", native), @r#"
+    error: `variant.0.reductions` has no effect: the workload has no other calls: that is the protocol `native`
+      --> test.toml:19:14
+       |
+    19 | reductions = "native"
+       |              ^^^^^^^^
     "#);
 }
 

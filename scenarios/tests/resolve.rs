@@ -292,6 +292,7 @@ fn one_node_needs_no_network_between_nodes() {
         name: "native".to_owned(),
         protocol: Protocol::Native,
         form: None,
+        native_reductions: false,
         layout: None,
         order: Order::Rotation,
         window: None,

@@ -112,6 +112,7 @@ fn smoke_scenarios_cover_the_language() {
         let fabric = match &experiment.topology.fabric {
             Fabric::Flat => "flat",
             Fabric::Nodes => "nodes",
+            Fabric::Host { .. } => "nodes with a shared host",
             Fabric::Rail(Rail { cross_rail: CrossRail::Spine, .. }) => "rail",
             Fabric::Rail(_) => "rail with pxn",
             Fabric::FatTree(FatTree { pods: Some(_), .. }) => "fat-tree with pods",
@@ -132,7 +133,7 @@ fn smoke_scenarios_cover_the_language() {
         }
         for segment in &experiment.job.segments {
             for variant in &experiment.variants {
-                if let Some(form) = segment.work.form(variant.protocol, variant.form) {
+                if let Some(form) = variant.form_of(&segment.work) {
                     let (form, protocol) = (form.name(), variant.protocol.name());
                     covered.insert(format!("{} {form} {protocol}", segment.name));
                 }

@@ -39,6 +39,8 @@ fn names_are_enough_where_nothing_else_is_to_say() {
 
 #[test]
 fn sizes_of_switches() {
+    let host = topology("{ kind = 'nodes', host_bandwidth = '40 GB/s' }");
+    assert_eq!(host.fabric, Fabric::Host { bandwidth: 40e9 });
     let rail = topology("{ kind = 'rail', uplink_bandwidth = '80 Gb/s', cross_rail = 'pxn' }");
     assert_eq!(
         rail.fabric,

@@ -67,6 +67,15 @@ fn nodes_cross_nics_only_between_nodes() {
 }
 
 #[test]
+fn a_host_is_crossed_within_a_node_only() {
+    let topology = cluster(2, 4, 2, Fabric::Host { bandwidth: 9.0 });
+    assert_eq!(names(&topology, 4, 7), ["gpu 4 up", "host 1 up", "host 1 down", "gpu 7 down"]);
+    assert_eq!(names(&topology, 1, 7), ["gpu 1 up", "nic 0 up", "nic 3 down", "gpu 7 down"]);
+    assert_eq!(topology.route(Rank(4), Rank(7)).latency_s, INTRA_S);
+    assert_eq!((capacity(&topology, "host 1 up"), capacity(&topology, "host 0 down")), (9.0, 9.0));
+}
+
+#[test]
 fn a_rail_is_a_switch_of_its_own() {
     // Two GPUs per rail: ranks 0, 1, 4, 5 on rail 0, the others on rail 1.
     let topology = cluster(2, 4, 2, rail(4.0, CrossRail::Spine));
@@ -209,6 +218,7 @@ fn presets() -> Vec<Topology> {
     let fabrics = [
         Fabric::Flat,
         Fabric::Nodes,
+        Fabric::Host { bandwidth: 9.0 },
         rail(2.0, CrossRail::Spine),
         rail(1.0, CrossRail::Pxn),
         fat_tree(2, 2.0, None),

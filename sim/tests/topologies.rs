@@ -87,6 +87,18 @@ fn two_level_bursts() {
 }
 
 #[test]
+fn a_host_limits_what_stays_in_a_node() {
+    // a + 8 x 7 S / H within a node; between two nodes its NIC has 8 x 8 chunks to move, and the host 8 x 7.
+    for (nodes, host, expected) in
+        [(1, 2.0 * GPU, over(56, 2.0 * GPU)), (1, 100.0 * GPU, over(7, GPU)), (2, NIC, over(64, NIC))]
+    {
+        let latency_s = if nodes == 1 { INTRA_S } else { INTER_S };
+        let topology = cluster(nodes, 8, 1, Fabric::Host { bandwidth: host });
+        assert_close(burst(&topology), latency_s + expected);
+    }
+}
+
+#[test]
 fn a_fat_tree_limits_where_its_oversubscription_outweighs_the_traffic_that_stays_below() {
     // L nodes per leaf and one NIC each. A leaf sends L G (N - L G) chunks up, at L B / o: o G (N - L G) S / B. A NIC sends
     // G (N - G) chunks at B. The larger of both is the end, as all flows of the narrower link have equal rates from start to end.

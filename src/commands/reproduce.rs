@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{Write, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use zipwire::reproduce::{
     Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, plots, reproduce,
@@ -16,16 +17,16 @@ use crate::table;
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
     let output = args.out.as_deref().map(Output::create).transpose()?;
-    let progress = Progress::new(count(args.paper));
-    let mut begun = false;
+    let progress = Progress::new(count(args.paper, &args.scenarios, args.sensitivity)?);
+    let begun = AtomicBool::new(false);
     let begin = |number: &str| {
-        if begun {
+        // One more has begun, so one more has ended, up to those that run side by side.
+        if begun.swap(true, Ordering::Relaxed) {
             progress.end();
         }
-        begun = true;
         progress.begin(number.to_owned());
     };
-    let report = reproduce(args.paper, &args.scenarios, args.sensitivity, cancel, begin)?;
+    let report = reproduce(args.paper, &args.scenarios, args.sensitivity, cancel, &begin)?;
     drop(progress);
     if let Some(mut output) = output {
         for (name, svg) in plots(&report) {
@@ -57,8 +58,7 @@ fn text(report: &Report) -> String {
             write!(text, "\nassumed by the scenarios\n\n{}\n", table::text(&constants(&report.constants)));
     }
     if let Some(sensitivity) = &report.sensitivity {
-        let title = "results with one fitted constant a fifth smaller, and larger";
-        let _ = write!(text, "\n{}: {title}\n\n{}\n", sensitivity.scenario, table::text(&moved(sensitivity)));
+        text.push_str(&moved(sensitivity, &report.rows));
     }
     let _ = write!(text, "\n{}\n", verdict(&report.score));
     text
@@ -124,23 +124,50 @@ fn points(curve: &Curve) -> comfy_table::Table {
 
 fn constants(constants: &[Constant]) -> comfy_table::Table {
     let mut rows = table::new(&["constant", "value", "origin", "how", "files"], &[0, 1, 2, 3, 4]);
-    for Constant { files, path, value, origin, how } in constants {
+    for Constant { files, path, value, origin, how, .. } in constants {
         let value = value.trim_matches('"');
         rows.add_row([path.as_str(), value, origin.name(), how.as_str(), &files.join(", ")]);
     }
     rows
 }
 
-fn moved(sensitivity: &Sensitivity) -> comfy_table::Table {
-    let mut rows = table::new(&[&["constant", "value"][..], &sensitivity.results].concat(), &[0, 1]);
-    let mut add = |names: [&str; 2], results: &[f64]| {
-        rows.add_row(names.map(str::to_owned).into_iter().chain(results.iter().copied().map(short)));
-    };
-    add(["unchanged", ""], &sensitivity.unchanged);
-    for moved in &sensitivity.rows {
-        add([&moved.path, &moved.value], &moved.results);
+/// A table for each figure: what each constant does to its numbers.
+fn moved(sensitivity: &Sensitivity, rows: &[Row]) -> String {
+    let figure_of = |id: &str| rows.iter().find(|row| row.id == id).map_or("", |row| &row.figure);
+    let mut figures: Vec<(&str, Vec<usize>)> = Vec::new();
+    for (index, id) in sensitivity.numbers.iter().enumerate() {
+        match figures.iter_mut().find(|(figure, _)| *figure == figure_of(id)) {
+            Some((_, numbers)) => numbers.push(index),
+            None => figures.push((figure_of(id), vec![index])),
+        }
     }
-    rows
+    figures.iter().map(|(figure, numbers)| moved_in(sensitivity, figure, numbers)).collect()
+}
+
+/// Of one figure, whose numbers have these positions.
+fn moved_in(sensitivity: &Sensitivity, figure: &str, numbers: &[usize]) -> String {
+    // What ids of a figure begin with says nothing in its own table.
+    let short_id = |id: &'static str| id.split_once('-').map_or(id, |(_, rest)| rest);
+    let ids = numbers.iter().map(|&index| short_id(sensitivity.numbers[index]));
+    let header: Vec<&str> = ["constant", "value"].into_iter().chain(ids).collect();
+    let mut changes = table::new(&header, &[0, 1]);
+    let unchanged = numbers.iter().map(|&index| short(sensitivity.unchanged[index]));
+    changes.add_row(["as it is".to_owned(), String::new()].into_iter().chain(unchanged));
+    let mut without: Vec<&str> = Vec::new();
+    for moved in &sensitivity.rows {
+        let change = |&index: &usize| 100.0 * (moved.results[index] / sensitivity.unchanged[index] - 1.0);
+        if numbers.iter().all(|index| change(index).abs() < 0.005) {
+            without.push(&moved.path);
+            continue;
+        }
+        let cells = numbers.iter().map(|index| percent(change(index)));
+        changes.add_row([moved.path.clone(), moved.value.clone()].into_iter().chain(cells));
+    }
+    without.dedup();
+    let title = "with one fitted constant a fifth smaller, and larger; one iteration";
+    let without =
+        if without.is_empty() { String::new() } else { format!("without effect: {}\n", without.join(", ")) };
+    format!("\n{figure}: {title}\n\n{}\n{without}", table::text(&changes))
 }
 
 fn verdict(score: &Score) -> String {
@@ -148,6 +175,9 @@ fn verdict(score: &Score) -> String {
     if let (Some(mean), Some(worst)) = (score.mean_error_pct, score.worst_error_pct) {
         let count = score.predictions;
         parts.push(format!("{count} predictions: mean absolute error {mean:.2} %, worst {worst:.2} %"));
+    }
+    if score.bounds > 0 {
+        parts.push(format!("{} predictions of a bound", score.bounds));
     }
     parts.push(format!("{} beyond their tolerance", score.missed));
     parts.push(format!("{} numbers pending", score.pending));

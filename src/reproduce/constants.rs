@@ -25,6 +25,19 @@ pub struct Constant {
     pub origin: Origin,
     /// The source, or the way.
     pub how: String,
+    /// Where it is in a table of a preset: a scenario can replace such a table as a whole only.
+    #[serde(skip)]
+    table: Option<PresetTable>,
+}
+
+/// A key of a preset whose value is a table.
+#[derive(Clone, Debug)]
+struct PresetTable {
+    /// The key, as `--set` takes it.
+    path: String,
+    value: Value,
+    /// Where the constant is in it.
+    inner: String,
 }
 
 /// How a constant was obtained.
@@ -50,6 +63,22 @@ impl Origin {
             Self::Assumed => "assumed",
             Self::Fitted => "fitted",
         }
+    }
+}
+
+impl Constant {
+    /// Its value times `factor`, and what sets it; `None` if it is no quantity.
+    pub(super) fn moved(&self, factor: f64) -> Option<(String, String)> {
+        let moved = scaled(&self.value, factor)?;
+        let set = match &self.table {
+            Some(PresetTable { path, value, inner }) => {
+                let mut table = value.clone();
+                *entry_mut(&mut table, inner)? = Value::String(moved.clone());
+                format!("{path}={table}")
+            }
+            None => format!("{}={moved}", self.path),
+        };
+        Some((moved, set))
     }
 }
 
@@ -130,25 +159,29 @@ fn constant(
 ) -> Result<Constant, ConstantsError> {
     let Entry { files, path, origin, how } = entry;
     let mut shared: Option<(&String, String)> = None;
+    let mut table = None;
     for file in &files {
         let at = folder.join(file);
         if !documents.contains_key(file) {
             documents.insert(file.clone(), parse(&at)?);
         }
-        let value = lookup(&documents[file], &path).map(Value::to_string);
-        let value = value.or_else(|| of_preset(&documents[file], &path));
-        let value = value.ok_or_else(|| ConstantsError::Missing { path: at, key: path.clone() })?;
+        let own = lookup(&documents[file], &path).map(|value| (value.to_string(), None));
+        let found = own.or_else(|| of_preset(&documents[file], &path));
+        let (value, found) = found.ok_or_else(|| ConstantsError::Missing { path: at, key: path.clone() })?;
         match &shared {
             Some((first, other)) if *other != value => {
                 let files = [(*first).clone(), file.clone()];
                 return Err(ConstantsError::Differs { path, files, values: [other.clone(), value] });
             }
             Some(_) => {}
-            None => shared = Some((file, value)),
+            None => {
+                shared = Some((file, value));
+                table = found;
+            }
         }
     }
     let Some((_, value)) = shared else { return Err(ConstantsError::Nowhere { path }) };
-    Ok(Constant { files, path, value, origin, how })
+    Ok(Constant { files, path, value, origin, how, table })
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError> {
@@ -159,11 +192,33 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, ConstantsError>
 }
 
 /// The value of a key of `[cluster]` in the preset that the scenario names.
-fn of_preset(scenario: &Value, path: &str) -> Option<String> {
+fn of_preset(scenario: &Value, path: &str) -> Option<(String, Option<PresetTable>)> {
     let (key, name) = (path.strip_prefix("cluster.")?, lookup(scenario, "cluster.preset")?.as_str()?);
     let preset = zipwire_scenarios::presets().iter().find(|preset| preset.name == name)?;
     let table: Value = toml::from_str(preset.text).ok()?;
-    lookup(&table, key).map(Value::to_string)
+    let value = lookup(&table, key)?.to_string();
+    let within = key.split_once('.').and_then(|(outer, inner)| {
+        let (path, value) = (format!("cluster.{outer}"), lookup(&table, outer)?.clone());
+        Some(PresetTable { path, value, inner: inner.to_owned() })
+    });
+    Some((value, within))
+}
+
+/// The value at a dotted path of tables.
+fn entry_mut<'v>(value: &'v mut Value, path: &str) -> Option<&'v mut Value> {
+    path.split('.').try_fold(value, |value, key| value.as_table_mut()?.get_mut(key))
+}
+
+/// A number, or a quantity with its unit, times `factor`; `None` if it is neither.
+fn scaled(value: &str, factor: f64) -> Option<String> {
+    let text = value.trim_matches('"');
+    let end = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    // Products of decimal fractions, without the digits that binary ones add.
+    let moved = format!("{:.9}", number.parse::<f64>().ok()? * factor);
+    let moved = moved.trim_end_matches('0');
+    let moved = if moved.ends_with('.') { format!("{moved}0") } else { moved.to_owned() };
+    Some(format!("{moved}{unit}"))
 }
 
 /// The value at a dotted path; entries of arrays by their `name`.
@@ -179,6 +234,8 @@ fn lookup<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 
 #[cfg(test)]
 mod tests {
+    use zipwire_scenarios::{Source, load};
+
     use super::*;
 
     #[test]
@@ -192,6 +249,32 @@ mod tests {
         assert_eq!(value("variant.pipelined.chunks"), "32");
         for paper in Paper::ALL {
             read(&folder, paper).unwrap_or_else(|error| panic!("{paper}: {error}"));
+        }
+    }
+
+    #[test]
+    fn quantities_keep_their_units() {
+        assert_eq!(scaled("\"18 GB/s\"", 1.2).unwrap(), "21.6 GB/s");
+        assert_eq!(scaled("16.0", 0.8).unwrap(), "12.8");
+        assert_eq!(scaled("\"2.5 ms\"", 0.8).unwrap(), "2.0 ms");
+        assert_eq!(scaled("\"none\"", 0.8), None);
+    }
+
+    /// What a preset has in a table is moved there, and nothing else of the table.
+    #[test]
+    fn all_fitted_constants_can_be_moved() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
+        for constant in read(&folder, Paper::ZipCcl).unwrap() {
+            if constant.origin != Origin::Fitted {
+                continue;
+            }
+            let (value, set) =
+                constant.moved(1.2).unwrap_or_else(|| panic!("{} is no quantity", constant.path));
+            for file in &constant.files {
+                let source = Source::read(&folder.join(file)).unwrap();
+                load(&source, std::slice::from_ref(&set), None).unwrap_or_else(|error| panic!("{error}"));
+            }
+            assert!(set.contains(&value), "{set}");
         }
     }
 

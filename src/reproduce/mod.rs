@@ -35,8 +35,7 @@ pub use sensitivity::{Moved, Sensitivity};
 use std::path::Path;
 
 use crate::Cancel;
-use figure::Figure;
-use sensitivity::Subject;
+use figure::{Figure, Measurement};
 
 /// The figures of a paper that can be measured today; what else it publishes is pending.
 fn figures(paper: Paper) -> &'static [Figure] {
@@ -49,21 +48,23 @@ fn figures(paper: Paper) -> &'static [Figure] {
     }
 }
 
-/// What is looked at when fitted constants change; nothing where none are fitted.
-fn subject(paper: Paper) -> Option<Subject> {
-    match paper {
-        Paper::ZipCcl => Some(zipccl::SUBJECT),
-        Paper::SplitZip | Paper::DFloat11 | Paper::ZipNn | Paper::Lmc => None,
-    }
+/// The measurements of a paper.
+fn measurements(paper: Paper) -> impl Iterator<Item = &'static Measurement> {
+    figures(paper).iter().flat_map(|figure| figure.measurements)
 }
 
-/// How many measurements a paper has, of which [`reproduce`] announces each.
-pub fn count(paper: Paper) -> usize {
-    figures(paper).iter().map(|figure| figure.measurements.len()).sum()
+/// How many steps [`reproduce`] announces: measurements, and constants that are moved.
+///
+/// # Errors
+/// If the list of constants cannot be used.
+pub fn count(paper: Paper, folder: &Path, with_sensitivity: bool) -> Result<usize, ReproduceError> {
+    let moves =
+        if with_sensitivity { sensitivity::moves(&constants::read(folder, paper)?).count() } else { 0 };
+    Ok(measurements(paper).count() + moves)
 }
 
 /// Measures whatever a paper publishes and can be measured, and on request how it depends on fitted constants. `folder` holds the
-/// papers' scenarios; `begin` is told which number, or which constant, is next.
+/// papers' scenarios; `begin` is told which number, or which constant, is next, the latter from any thread.
 ///
 /// # Errors
 /// If a file of the folder cannot be used, a simulation fails, or the user stops it.
@@ -72,17 +73,21 @@ pub fn reproduce(
     folder: &Path,
     with_sensitivity: bool,
     cancel: &Cancel,
-    mut begin: impl FnMut(&str),
+    begin: &(dyn Fn(&str) + Sync),
 ) -> Result<Report, ReproduceError> {
     let expected = Expected::read(folder)?;
-    let bench = Bench::new(folder, cancel);
     let constants = constants::read(folder, paper)?;
-    let sensitivity = subject(paper).filter(|_| with_sensitivity);
-    let mut report =
-        Report::measure(paper, expected.of(paper), constants, figures(paper), &bench, &mut begin)?;
-    report.sensitivity = sensitivity
-        .map(|subject| Sensitivity::measure(subject, &report.constants, &bench, &mut begin))
-        .transpose()?;
+    let report = || {
+        let bench = Bench::new(folder, cancel);
+        Report::measure(paper, expected.of(paper), constants.clone(), figures(paper), &bench, begin)
+    };
+    if !with_sensitivity {
+        return report();
+    }
+    let subjects = || sensitivity::subjects(measurements(paper), &constants, (folder, cancel));
+    let (report, subjects) = rayon::join(report, subjects);
+    let mut report = report?;
+    report.sensitivity = Sensitivity::measure(&subjects?, &constants, (folder, cancel), begin)?;
     Ok(report)
 }
 
@@ -98,9 +103,8 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/paper");
         let expected = Expected::read(&folder).unwrap();
         for paper in Paper::ALL {
-            let measurements = || figures(paper).iter().flat_map(|figure| figure.measurements);
-            let measured: BTreeSet<&str> = measurements().map(|measurement| measurement.id).collect();
-            assert_eq!(measured.len(), measurements().count(), "{paper}: measured twice");
+            let measured: BTreeSet<&str> = measurements(paper).map(|measurement| measurement.id).collect();
+            assert_eq!(measured.len(), measurements(paper).count(), "{paper}: measured twice");
             let open = expected.of(paper).iter().filter(|number| number.pending.is_none());
             let open: BTreeSet<&str> = open.map(|number| number.id.as_str()).collect();
             assert_eq!(measured, open, "{paper}");

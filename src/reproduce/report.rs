@@ -62,7 +62,7 @@ impl Report {
         constants: Vec<Constant>,
         figures: &[Figure],
         bench: &Bench<'_>,
-        begin: &mut dyn FnMut(&str),
+        begin: &(dyn Fn(&str) + Sync),
     ) -> Result<Self, ReproduceError> {
         let measurements: Vec<&Measurement> = figures.iter().flat_map(|figure| figure.measurements).collect();
         let mut rows = Vec::with_capacity(numbers.len());

@@ -1,105 +1,124 @@
-//! How much results depend on what was fitted: each fitted constant of a scenario a fifth smaller and larger.
+//! How much numbers depend on what was fitted: each fitted constant a fifth smaller and larger, and every number that then changes.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::constants::{Constant, Origin};
+use super::figure::Measurement;
 use super::{Bench, ReproduceError};
+use crate::Cancel;
 
 /// How far each constant is moved.
 const FACTORS: [f64; 2] = [0.8, 1.2];
 
-/// What measuring gives.
-pub(super) type Result<T> = std::result::Result<T, ReproduceError>;
-
-/// The results that are looked at, of one scenario.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Subject {
-    /// The scenario.
-    pub(super) scenario: &'static str,
-    /// Their names.
-    pub(super) results: &'static [&'static str],
-    /// Obtains them with some values of the scenario replaced.
-    pub(super) measure: fn(&Bench<'_>, &[String]) -> Result<Vec<f64>>,
-}
-
-/// What results become when constants change.
+/// What numbers become when constants change. Simulations have one iteration here.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
-    /// The scenario.
-    pub scenario: &'static str,
-    /// Names of the results.
-    pub results: Vec<&'static str>,
-    /// The results as they are.
+    /// Ids of the numbers that depend on any fitted constant.
+    pub numbers: Vec<&'static str>,
+    /// The numbers as they are.
     pub unchanged: Vec<f64>,
     /// A row for each constant and each factor.
     pub rows: Vec<Moved>,
 }
 
-/// The results with one constant moved.
+/// The numbers with one constant moved.
 #[derive(Clone, Debug, Serialize)]
 pub struct Moved {
+    /// The scenarios in which it was moved: all that have it.
+    pub files: Vec<String>,
     /// Where the constant is.
     pub path: String,
     /// What it was multiplied by.
     pub factor: f64,
-    /// Its value then, as TOML.
+    /// Its value then.
     pub value: String,
-    /// The results then.
+    /// The numbers then.
     pub results: Vec<f64>,
 }
 
+/// A number that depends on simulations.
+pub(super) struct Subject<'a> {
+    measurement: &'a Measurement,
+    /// The scenarios that it was simulated from.
+    files: BTreeSet<String>,
+    unchanged: f64,
+}
+
+/// Constants by how far they are moved, of which [`Sensitivity::measure`] announces each.
+pub(super) fn moves(constants: &[Constant]) -> impl Iterator<Item = (&Constant, f64)> {
+    let fitted = constants.iter().filter(|constant| constant.origin == Origin::Fitted);
+    fitted.flat_map(|constant| FACTORS.map(|factor| (constant, factor)))
+}
+
 impl Sensitivity {
-    /// Moves each fitted constant of the subject's scenario; `begin` is told which is next.
+    /// Moves each fitted constant under what depends on it; `begin` is told which is next, from any thread. `None` if nothing was
+    /// fitted.
     pub(super) fn measure(
-        subject: Subject,
+        subjects: &[Subject<'_>],
         constants: &[Constant],
-        bench: &Bench<'_>,
-        begin: &mut dyn FnMut(&str),
-    ) -> Result<Self> {
-        let unchanged = (subject.measure)(bench, &[])?;
-        let mut rows = Vec::new();
-        for constant in of(subject, constants) {
-            begin(&constant.path);
-            for factor in FACTORS {
-                let Some(value) = scaled(&constant.value, factor) else { continue };
-                bench.proceed()?;
-                let sets = [format!("{}={value}", constant.path)];
-                let results = (subject.measure)(bench, &sets)?;
-                rows.push(Moved { path: constant.path.clone(), factor, value, results });
-            }
+        (folder, cancel): (&Path, &Cancel),
+        begin: &(dyn Fn(&str) + Sync),
+    ) -> Result<Option<Self>, ReproduceError> {
+        if subjects.is_empty() {
+            return Ok(None);
         }
-        Ok(Self { scenario: subject.scenario, results: subject.results.to_vec(), unchanged, rows })
+        let moves: Vec<(&Constant, f64)> = moves(constants).collect();
+        let rows = moves.into_par_iter().map(|(constant, factor)| {
+            begin(&constant.path);
+            let Some((value, set)) = constant.moved(factor) else { return Ok(None) };
+            let bench = Bench::of_one_iteration(folder, cancel).with_moved(&constant.files, set);
+            let results = subjects.iter().map(|subject| subject.measure(constant, &bench));
+            let results = results.collect::<Result<_, ReproduceError>>()?;
+            let (files, path) = (constant.files.clone(), constant.path.clone());
+            Ok(Some(Moved { files, path, factor, value, results }))
+        });
+        // Of several errors the first one, whichever was found first.
+        let rows: Vec<Result<Option<Moved>, ReproduceError>> = rows.collect();
+        let rows = rows.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        Ok(Some(Self {
+            numbers: subjects.iter().map(|subject| subject.measurement.id).collect(),
+            unchanged: subjects.iter().map(|subject| subject.unchanged).collect(),
+            rows,
+        }))
     }
 }
 
-/// The constants that are moved.
-pub(super) fn of(subject: Subject, constants: &[Constant]) -> impl Iterator<Item = &Constant> {
-    constants.iter().filter(move |constant| {
-        constant.origin == Origin::Fitted && constant.files.iter().any(|file| file == subject.scenario)
-    })
+/// The measurements whose scenarios have constants that are moved.
+pub(super) fn subjects<'a>(
+    measurements: impl Iterator<Item = &'a Measurement>,
+    constants: &[Constant],
+    (folder, cancel): (&Path, &Cancel),
+) -> Result<Vec<Subject<'a>>, ReproduceError> {
+    let bench = Bench::of_one_iteration(folder, cancel);
+    let mut subjects = Vec::new();
+    for measurement in measurements {
+        bench.proceed()?;
+        let ours = (measurement.measure)(&bench)?.value;
+        let files = bench.take_used();
+        let is_moved = moves(constants).any(|(constant, _)| has_any(&files, constant));
+        if let Some(unchanged) = ours.filter(|_| is_moved) {
+            subjects.push(Subject { measurement, files, unchanged });
+        }
+    }
+    Ok(subjects)
 }
 
-/// A number, or a quantity with its unit, times `factor`; `None` if it is neither.
-fn scaled(value: &str, factor: f64) -> Option<String> {
-    let text = value.trim_matches('"');
-    let end = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    // Products of decimal fractions, without the digits that binary ones add.
-    let moved = format!("{:.9}", number.parse::<f64>().ok()? * factor);
-    let moved = moved.trim_end_matches('0');
-    let moved = if moved.ends_with('.') { format!("{moved}0") } else { moved.to_owned() };
-    Some(format!("{moved}{unit}"))
+fn has_any(files: &BTreeSet<String>, constant: &Constant) -> bool {
+    constant.files.iter().any(|file| files.contains(file))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantities_keep_their_units() {
-        assert_eq!(scaled("\"18 GB/s\"", 1.2).unwrap(), "21.6 GB/s");
-        assert_eq!(scaled("16.0", 0.8).unwrap(), "12.8");
-        assert_eq!(scaled("\"2.5 ms\"", 0.8).unwrap(), "2.0 ms");
-        assert_eq!(scaled("\"none\"", 0.8), None);
+impl Subject<'_> {
+    /// The number on a bench on which `constant` is moved.
+    fn measure(&self, constant: &Constant, bench: &Bench<'_>) -> Result<f64, ReproduceError> {
+        if !has_any(&self.files, constant) {
+            return Ok(self.unchanged);
+        }
+        bench.proceed()?;
+        let ours = (self.measurement.measure)(bench)?.value;
+        Ok(ours.expect("the number has a value, whatever its constants are"))
     }
 }

@@ -18,6 +18,9 @@ const OVERSUBSCRIPTION: RangeInclusive<f64> = 1.0..=1e6;
 const UPLINK: [&str; 2] = ["oversubscription", "uplink_bandwidth"];
 const POD_UPLINK: [&str; 2] = ["pod_oversubscription", "pod_uplink_bandwidth"];
 
+/// The key of what GPUs of a node share within it.
+const HOST: &str = "host_bandwidth";
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Flat,
@@ -54,7 +57,8 @@ impl Kind {
 
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Self::Flat | Self::Nodes => &["kind"],
+            Self::Flat => &["kind"],
+            Self::Nodes => &["kind", HOST],
             Self::Rail => &["kind", UPLINK[0], UPLINK[1], "cross_rail"],
             Self::FatTree => &[
                 "kind",
@@ -72,7 +76,12 @@ impl Kind {
     fn schema(self) -> Schema {
         let mut keys = vec![needed("kind", "what connects GPUs and nodes", names([self.name()]))];
         match self {
-            Self::Flat | Self::Nodes => {}
+            Self::Flat => {}
+            Self::Nodes => keys.push(optional(
+                HOST,
+                "what all transfers between GPUs of a node share, in each direction; nothing by default",
+                bandwidth(),
+            )),
             Self::Rail => {
                 keys.extend(uplink_keys(UPLINK, "of each rail switch to the spine"));
                 let ways = names(CrossRail::ALL.map(CrossRail::name));
@@ -122,7 +131,10 @@ pub(super) fn read(field: &Field<'_>, ranks: u32) -> Result<Fabric> {
     let table = field.table(kind.keys())?;
     Ok(match kind {
         Kind::Flat => Fabric::Flat,
-        Kind::Nodes => Fabric::Nodes,
+        Kind::Nodes => match table.get(HOST) {
+            Some(field) => Fabric::Host { bandwidth: field.bandwidth()? },
+            None => Fabric::Nodes,
+        },
         Kind::Rail => {
             let cross_rail = table.get("cross_rail").map_or(Ok(CrossRail::default()), |field| {
                 field.choice("way between rails", &CrossRail::ALL, CrossRail::name)

@@ -13,6 +13,12 @@ pub enum Fabric {
     /// Nodes share their NICs, and what is between the NICs limits nothing: GPU up, NIC up, NIC down, GPU down.
     #[default]
     Nodes,
+    /// The same, and what GPUs of a node send to one another crosses its host: GPU up, host up, host down, GPU down. PCIe trees are
+    /// like that: each GPU has its link, and all together have less than that many links.
+    Host {
+        /// Bytes per second of a node's host, each direction, shared by all transfers between its GPUs.
+        bandwidth: f64,
+    },
     /// A switch for each NIC of a node, which it shares with that NIC of all other nodes.
     Rail(Rail),
     /// A tree of switches above the nodes.
@@ -26,7 +32,7 @@ impl Fabric {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Flat => "flat",
-            Self::Nodes => "nodes",
+            Self::Nodes | Self::Host { .. } => "nodes",
             Self::Rail(_) => "rail",
             Self::FatTree(_) => "fat-tree",
             Self::Graph(_) => "graph",

@@ -14,7 +14,7 @@ impl LinkId {
 /// Things of one kind that have a link up and a link down each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Family {
-    /// What they are called: `gpu`, `nic`, `rail`, `leaf`, `pod`.
+    /// What they are called: `gpu`, `nic`, `host`, `rail`, `leaf`, `pod`.
     pub(super) name: &'static str,
     /// How many there are.
     pub(super) count: u32,

@@ -68,6 +68,7 @@ impl Topology {
                 let mut capacities = vec![self.gpu_bandwidth; 2 * self.ranks() as usize];
                 capacities.resize(self.first_fabric_link() as usize, self.nic_bandwidth);
                 let switches = match fabric {
+                    Fabric::Host { bandwidth } => vec![*bandwidth; self.nodes as usize],
                     Fabric::Rail(rail) => vec![rail.bandwidth(self); self.nics_per_node as usize],
                     Fabric::FatTree(tree) => tree.bandwidths(self),
                     Fabric::Flat | Fabric::Nodes | Fabric::Graph(_) => Vec::new(),
@@ -132,13 +133,20 @@ impl Topology {
         }
         let gpus = [LinkId(2 * src.0), LinkId(2 * dst.0 + 1)];
         if is_near {
-            return Route::over(&gpus, self.latency_intra_s);
+            return match &self.fabric {
+                Fabric::Host { .. } => {
+                    let host = self.first_fabric_link() + 2 * self.node(src);
+                    let [up, down] = gpus;
+                    Route::over(&[up, LinkId(host), LinkId(host + 1), down], self.latency_intra_s)
+                }
+                _ => Route::over(&gpus, self.latency_intra_s),
+            };
         }
         match &self.fabric {
             Fabric::Rail(rail) => rail.route(self, src, dst),
             Fabric::FatTree(tree) => tree.route(self, src, dst),
             Fabric::Flat => Route::over(&gpus, self.latency_inter_s),
-            Fabric::Nodes | Fabric::Graph(_) => {
+            Fabric::Nodes | Fabric::Host { .. } | Fabric::Graph(_) => {
                 let ([up, nic_up], [nic_down, down]) = self.ports(src, dst);
                 Route::over(&[up, nic_up, nic_down, down], self.latency_inter_s)
             }
@@ -176,14 +184,14 @@ impl Topology {
     fn families(&self) -> [Family; 4] {
         let port = |name, count| Family { name, count, is_port: true };
         let switch = |name, count| Family { name, count, is_port: false };
-        let (rails, leaves, pods) = match &self.fabric {
+        let (lowest, pods) = match &self.fabric {
             Fabric::Graph(_) => return [port("gpu", 0), port("nic", 0), switch("leaf", 0), switch("pod", 0)],
-            Fabric::Rail(_) => (self.nics_per_node, 0, 0),
-            Fabric::FatTree(tree) => (0, tree.leaves(self), tree.pod_count(self)),
-            Fabric::Flat | Fabric::Nodes => (0, 0, 0),
+            Fabric::Host { .. } => (switch("host", self.nodes), 0),
+            Fabric::Rail(_) => (switch("rail", self.nics_per_node), 0),
+            Fabric::FatTree(tree) => (switch("leaf", tree.leaves(self)), tree.pod_count(self)),
+            Fabric::Flat | Fabric::Nodes => (switch("leaf", 0), 0),
         };
         let nics = if self.fabric.has_nics() { self.nodes * self.nics_per_node } else { 0 };
-        let lowest = if rails > 0 { switch("rail", rails) } else { switch("leaf", leaves) };
         [port("gpu", self.ranks()), port("nic", nics), lowest, switch("pod", pods)]
     }
 

@@ -120,6 +120,12 @@ impl Published {
         }
     }
 
+    /// Whether it says one end only.
+    pub fn is_bound(self) -> bool {
+        let (least, most) = self.ends();
+        least.is_infinite() || most.is_infinite()
+    }
+
     fn ends(self) -> (f64, f64) {
         match self {
             Self::Value(value) => (value, value),

@@ -1,18 +1,17 @@
 //! ZipCCL: collectives of training.
 
+mod all_gather;
 mod codec;
 mod fig10;
 mod fig14;
+mod fig15;
 mod fig8;
 mod fig9;
-mod sensitivity;
 mod table1;
 mod training;
 mod window;
 
 use super::figure::Figure;
-
-pub(super) use sensitivity::SUBJECT;
 
 /// In the order of the paper.
 pub(super) const FIGURES: &[Figure] = &[
@@ -22,5 +21,8 @@ pub(super) const FIGURES: &[Figure] = &[
     fig8::FIGURE,
     fig9::FIGURE,
     fig10::FIGURE,
+    all_gather::LAYERS,
+    all_gather::FIGURE,
     fig14::FIGURE,
+    fig15::FIGURE,
 ];

@@ -13,12 +13,19 @@ pub(super) enum Run {
     DeepSeek(u32),
     /// Qwen3-MoE on so many nodes of eight A6000.
     Qwen3(u32),
+    /// Llama 3 8B on so many nodes of eight A6000.
+    Llama3(u32),
     /// Qwen3-MoE on 16 H800.
     Qwen3H800,
+    /// Llama 3 8B on 16 H800.
+    Llama3H800,
 }
 
 /// Node counts of Qwen3-MoE.
 pub(super) const QWEN3_NODES: [u32; 3] = [2, 4, 8];
+
+/// Node counts of Llama 3 8B.
+pub(super) const LLAMA3_NODES: [u32; 3] = [2, 4, 8];
 
 /// The variants of which times are compared.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +36,17 @@ pub(super) struct Pair {
 
 /// NCCL and ZipCCL.
 pub(super) const NATIVE_AND_ZIPPED: Pair = Pair { before: "native", after: "static-first" };
+/// NCCL and ZipCCL, where the first one's collectives are calls of the library.
+pub(super) const NATIVE_AND_ZIPPED_CALLS: Pair = Pair { before: "native", after: "zipped" };
 /// Designs 1 and 2 of the zipped All-to-All.
 pub(super) const DESIGNS: Pair = Pair { before: "size-first", after: "static-first" };
+
+impl Pair {
+    /// Names of both, the slower one first.
+    pub(super) fn names(self) -> (&'static str, &'static str) {
+        (self.before, self.after)
+    }
+}
 
 /// Time of an iteration before over after.
 pub(super) fn iteration(bench: &Bench<'_>, run: Run, pair: Pair) -> Result<f64, ReproduceError> {
@@ -67,7 +83,9 @@ impl Run {
         match self {
             Self::DeepSeek(count) => bench.simulate("zipccl-deepseek.toml", &nodes(count)),
             Self::Qwen3(count) => bench.simulate("zipccl-qwen3.toml", &nodes(count)),
+            Self::Llama3(count) => bench.simulate("zipccl-llama3.toml", &nodes(count)),
             Self::Qwen3H800 => bench.simulate("zipccl-h800-qwen3.toml", &[]),
+            Self::Llama3H800 => bench.simulate("zipccl-h800-llama3.toml", &[]),
         }
     }
 }

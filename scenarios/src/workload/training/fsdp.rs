@@ -39,7 +39,7 @@ const PARAMETERS: usize = 0;
 const GRADIENTS: usize = 1;
 
 /// When gradients can be summed.
-const WHEN: &[When] = &[When::Overlapped, When::None];
+const WHEN: &[When] = &[When::Overlapped, When::InOrder, When::None];
 
 /// Most layers that are gathered ahead.
 const PREFETCH_LIMIT: u32 = 1024;
@@ -108,7 +108,8 @@ struct Iteration<'a> {
     ranks: u32,
     builder: Builder<'a>,
     dtype: DType,
-    scatters: bool,
+    /// When gradients are scattered, if at all.
+    when: When,
     /// All passes over layers, in order.
     uses: Vec<Use>,
     /// What has been gathered, by pass.
@@ -144,7 +145,7 @@ impl<'a> Iteration<'a> {
             settings,
             ranks: context.ranks,
             dtype,
-            scatters: when == When::Overlapped,
+            when,
             uses,
             gathered: Vec::new(),
             root: None,
@@ -204,7 +205,7 @@ impl<'a> Iteration<'a> {
         reads.extend(self.root.filter(|_| layer == 0).into_iter().flat_map(|root| [root.own, root.others]));
         let (pass, phase) =
             if is_backward { (Pass::Backward, "backward") } else { (Pass::Forward, "forward") };
-        let leaves_gradients = is_backward && self.scatters;
+        let leaves_gradients = is_backward && self.when != When::None;
         let mut writes = Vec::new();
         if leaves_gradients {
             writes.push(self.gradients[index % 2]);
@@ -236,7 +237,7 @@ impl<'a> Iteration<'a> {
     fn scatter(&mut self, name: &str, values: u64, input: Slot) {
         let bytes = shards(values, self.ranks, self.dtype);
         let work = Work::ReduceScatter { dtype: self.dtype, bytes, input, output: self.sums };
-        self.builder.call(name, work, Channel::Background, GRADIENTS);
+        self.builder.call(name, work, self.when.channel(), GRADIENTS);
     }
 
     fn name(&self, index: usize) -> String {

@@ -13,6 +13,9 @@ use crate::schema::{Key, names, optional};
 pub(super) enum When {
     /// As soon as they are there, beside the rest of the backward pass; only the end of the iteration waits for them.
     Overlapped,
+    /// As soon as they are there, in turn with the other calls of the iteration, as calls of one communicator: beside computation
+    /// only.
+    InOrder,
     /// Behind the last backward pass.
     Exposed,
     /// Not at all: what the rest of the iteration takes without them.
@@ -20,11 +23,20 @@ pub(super) enum When {
 }
 
 impl When {
-    pub(super) const ALL: [Self; 3] = [Self::Overlapped, Self::Exposed, Self::None];
+    pub(super) const ALL: [Self; 4] = [Self::Overlapped, Self::InOrder, Self::Exposed, Self::None];
+
+    /// Where the calls are that sum them.
+    pub(super) fn channel(self) -> Channel {
+        match self {
+            Self::InOrder => Channel::Main,
+            Self::Overlapped | Self::Exposed | Self::None => Channel::Background,
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {
             Self::Overlapped => "overlapped",
+            Self::InOrder => "in-order",
             Self::Exposed => "exposed",
             Self::None => "none",
         }
@@ -46,7 +58,7 @@ pub(super) fn read_when(table: &Reader<'_>, all: &[When]) -> Result<When> {
 pub(super) fn when_key(all: &[When]) -> Key {
     optional(
         "gradients",
-        "when gradients are summed over the ranks: beside the backward pass (the default), not at all, or behind it",
+        "when gradients are summed over the ranks: beside the backward pass (the default), beside it in turn with other calls, not at all, or behind it",
         names(all.iter().map(|when| when.name())),
     )
 }
@@ -105,7 +117,7 @@ impl Sums {
     /// Takes what the segment before has computed.
     pub(super) fn take(&mut self, builder: &mut Builder<'_>, units: Vec<Unit>) {
         match self.when {
-            When::Overlapped => units.into_iter().for_each(|unit| self.call(builder, unit)),
+            When::Overlapped | When::InOrder => units.into_iter().for_each(|unit| self.call(builder, unit)),
             When::Exposed | When::None => self.left.extend(units),
         }
     }
@@ -123,6 +135,6 @@ impl Sums {
     fn call(&self, builder: &mut Builder<'_>, Unit { name, values, slot }: Unit) {
         let bytes = values * self.dtype.width() as u64;
         let work = Work::AllReduce { dtype: self.dtype, bytes, input: slot, output: self.output };
-        builder.call(name, work, Channel::Background, self.tensor);
+        builder.call(name, work, self.when.channel(), self.tensor);
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let dispatches = dispatches(&routing, experts, rows_of_tokens, &settings, context)?;
     let (tensors, dtypes) = match when {
         When::None => (TENSORS, vec![DType::Bf16]),
-        When::Overlapped | When::Exposed => (ALL_TENSORS, vec![DType::Bf16, dtype]),
+        When::Overlapped | When::InOrder | When::Exposed => (ALL_TENSORS, vec![DType::Bf16, dtype]),
     };
     let rows = table
         .get("payload")

@@ -1,0 +1,129 @@
+//! All-Gathers and All-to-Alls alone: those of Llama 3 8B in Fig. 10, and Fig. 13.
+
+use super::super::figure::{Figure, Measurement, Ours};
+use super::super::{Bench, Curve, ReproduceError};
+use super::training::{LLAMA3_NODES, NATIVE_AND_ZIPPED_CALLS};
+
+/// Fig. 10, Llama 3 8B. The text says that its All-Gathers were measured on their own, with their coding (sec. 6.4).
+pub(super) const LAYERS: Figure = Figure {
+    measurements: &[
+        Measurement { id: "fig10-llama3-16", measure: |bench| Ok(layer(bench, 2)?.into()) },
+        Measurement { id: "fig10-llama3-32", measure: |bench| Ok(layer(bench, 4)?.into()) },
+        Measurement { id: "fig10-llama3-64", measure: |bench| Ok(layer(bench, 8)?.into()) },
+    ],
+    curves: &[],
+};
+
+/// Fig. 13, of which the text has one mean over sizes and GPU counts for each collective, and neither.
+pub(super) const FIGURE: Figure = Figure {
+    measurements: &[
+        Measurement {
+            id: "fig13-all-to-all",
+            measure: |bench| conditional(bench, speedup_of_all_to_all, 1.36),
+        },
+        Measurement {
+            id: "fig13-all-gather",
+            measure: |bench| conditional(bench, speedup_of_all_gather, 1.31),
+        },
+    ],
+    curves: &[by_size, by_least_size],
+};
+
+/// Parameters of a layer of Llama 3 8B.
+const PARAMETERS: u64 = 218_112_000;
+/// Bytes of a value in BF16.
+const WIDTH: u64 = 2;
+/// GPUs of a node.
+const GPUS: u32 = 8;
+
+/// Megabytes of a buffer: what a rank has for an All-to-All, and what it ends up with in an All-Gather.
+const SIZES_MB: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+
+/// NCCL over ZipCCL, for so many megabytes on so many nodes.
+type Speedup = fn(&Bench<'_>, u32, u32) -> Result<f64, ReproduceError>;
+
+fn layer(bench: &Bench<'_>, nodes: u32) -> Result<f64, ReproduceError> {
+    all_gather(bench, nodes, PARAMETERS * WIDTH)
+}
+
+/// Of an All-Gather of so many bytes.
+fn all_gather(bench: &Bench<'_>, nodes: u32, bytes: u64) -> Result<f64, ReproduceError> {
+    let shard = bytes / u64::from(GPUS * nodes);
+    speedup(bench, "zipccl-all-gather.toml", nodes, shard)
+}
+
+fn speedup_of_all_gather(bench: &Bench<'_>, nodes: u32, megabytes: u32) -> Result<f64, ReproduceError> {
+    all_gather(bench, nodes, u64::from(megabytes) << 20)
+}
+
+fn speedup_of_all_to_all(bench: &Bench<'_>, nodes: u32, megabytes: u32) -> Result<f64, ReproduceError> {
+    speedup(bench, "zipccl-all-to-all.toml", nodes, u64::from(megabytes) << 20)
+}
+
+fn speedup(bench: &Bench<'_>, scenario: &str, nodes: u32, bytes: u64) -> Result<f64, ReproduceError> {
+    let sets = [format!("cluster.nodes={nodes}"), format!("workload.bytes_per_rank={bytes} B")];
+    let simulated = bench.simulate(scenario, &sets)?;
+    let (before, after) = NATIVE_AND_ZIPPED_CALLS.names();
+    Ok(simulated.iteration_s(before)? / simulated.iteration_s(after)?)
+}
+
+/// The mean over all GPU counts and all sizes from `SIZES_MB[from]` on.
+fn mean_from(bench: &Bench<'_>, of: Speedup, from: usize) -> Result<f64, ReproduceError> {
+    let mut sum = 0.0;
+    for nodes in LLAMA3_NODES {
+        for megabytes in &SIZES_MB[from..] {
+            sum += of(bench, nodes, *megabytes)?;
+        }
+    }
+    Ok(sum / (LLAMA3_NODES.len() * (SIZES_MB.len() - from)) as f64)
+}
+
+/// From which size on the mean would be the published one.
+fn conditional(bench: &Bench<'_>, of: Speedup, published: f64) -> Result<Ours, ReproduceError> {
+    for (from, megabytes) in SIZES_MB.iter().enumerate() {
+        let mean = mean_from(bench, of, from)?;
+        if mean >= published {
+            return Ok(Ours::only(format!(
+                "{mean:.3} is the mean of sizes from {megabytes} MiB to 1 GiB on 16, 32 and 64 GPUs"
+            )));
+        }
+    }
+    let most = mean_from(bench, of, SIZES_MB.len() - 1)?;
+    Ok(Ours::only(format!("no sizes have this mean here: 1 GiB has {most:.3}")))
+}
+
+fn by_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
+    let point = |megabytes: u32| {
+        let mut point = vec![f64::from(megabytes)];
+        for of in [speedup_of_all_to_all, speedup_of_all_gather] {
+            for nodes in [2, 8] {
+                point.push(of(bench, nodes, megabytes)?);
+            }
+        }
+        Ok(point)
+    };
+    Ok(Curve {
+        name: "Fig. 13 by size".to_owned(),
+        title: "Fig. 13: NCCL over ZipCCL, by the size of a rank's buffer; the text has means over sizes that it does not give"
+            .to_owned(),
+        columns: ["MiB", "All-to-All, 16", "All-to-All, 64", "All-Gather, 16", "All-Gather, 64"]
+            .map(str::to_owned)
+            .to_vec(),
+        points: SIZES_MB.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
+    })
+}
+
+fn by_least_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
+    let point = |(from, megabytes): (usize, u32)| {
+        let means =
+            [mean_from(bench, speedup_of_all_to_all, from)?, mean_from(bench, speedup_of_all_gather, from)?];
+        Ok(vec![f64::from(megabytes), means[0], means[1]])
+    };
+    Ok(Curve {
+        name: "Fig. 13 by least size".to_owned(),
+        title: "Fig. 13: mean of 16, 32 and 64 GPUs and of all powers of two from this size to 1 GiB; published: 1.36 and 1.31"
+            .to_owned(),
+        columns: ["from MiB", "All-to-All", "All-Gather"].map(str::to_owned).to_vec(),
+        points: SIZES_MB.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
+    })
+}

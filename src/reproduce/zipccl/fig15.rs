@@ -1,0 +1,123 @@
+//! Fig. 15: Reduce-Scatters without the adaptive switcher over those with it, on seven clusters.
+//!
+//! The text leaves open what runs without it. Read as native Reduce-Scatters, which is what the numbers are compared with, parity
+//! is where the switcher stays native; the curve has the other reading, too, in which everything is zipped.
+
+use super::super::figure::{Figure, Measurement, Ours};
+use super::super::{Bench, Curve, ReproduceError};
+
+pub(super) const FIGURE: Figure = Figure {
+    measurements: &[
+        Measurement { id: "fig15-1", measure: |bench| gain(bench, 0) },
+        Measurement { id: "fig15-2", measure: |bench| gain(bench, 1) },
+        Measurement { id: "fig15-3", measure: |bench| gain(bench, 2) },
+        Measurement { id: "fig15-4", measure: |bench| gain(bench, 3) },
+        Measurement { id: "fig15-5", measure: |bench| gain(bench, 4) },
+        Measurement { id: "fig15-6", measure: |bench| gain(bench, 5) },
+        Measurement { id: "fig15-7", measure: |bench| gain(bench, 6) },
+        Measurement { id: "fig15-mean", measure: mean },
+    ],
+    curves: &[by_configuration],
+};
+
+const SCENARIO: &str = "zipccl-reduce-scatter.toml";
+
+/// Nodes, and GPUs of each.
+const CONFIGURATIONS: [(u32, u32); 7] = [(1, 8), (2, 8), (4, 8), (8, 8), (8, 1), (8, 2), (8, 4)];
+
+/// Bytes of a layer's gradients in BF16: those of the scenario.
+const BYTES: u64 = 436_224_000;
+/// Two lengths from which the switcher knows the lines of formulas 6 and 7.
+const PROFILED: [u64; 2] = [BYTES / 16, BYTES / 4];
+
+/// Seconds of a Reduce-Scatter in both ways.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// The library's call. Formula 6 has nothing else: that gradients are widened before it is part of copying them into its buffer.
+    native: f64,
+    /// The same, and what widening takes.
+    widened: f64,
+    /// Coding, the All-to-All, decoding and adding up.
+    zipped: f64,
+}
+
+/// What the figure says of one cluster.
+#[derive(Clone, Copy, Debug)]
+struct Gains {
+    is_zipped: bool,
+    over_native: f64,
+    over_widened: f64,
+    over_zipped: f64,
+}
+
+fn times(bench: &Bench<'_>, (nodes, gpus): (u32, u32), bytes: u64) -> Result<Times, ReproduceError> {
+    let sets = [
+        format!("cluster.nodes={nodes}"),
+        format!("cluster.gpus_per_node={gpus}"),
+        format!("workload.bytes_per_rank={bytes} B"),
+    ];
+    let simulated = bench.simulate(SCENARIO, &sets)?;
+    Ok(Times {
+        native: simulated.moving_s("native")?,
+        widened: simulated.iteration_s("native")?,
+        zipped: simulated.iteration_s("zipped")?,
+    })
+}
+
+/// Whether `zipped` is expected to be shorter: both formulas are straight lines in the length, through what was profiled.
+fn choose_zipped(profile: [Times; 2]) -> bool {
+    let expected = |seconds: fn(&Times) -> f64| {
+        let [short, long] = [seconds(&profile[0]), seconds(&profile[1])];
+        let beta = (long - short) / (PROFILED[1] - PROFILED[0]) as f64;
+        long + beta * (BYTES - PROFILED[1]) as f64
+    };
+    expected(|times| times.zipped) < expected(|times| times.native)
+}
+
+fn gains(bench: &Bench<'_>, configuration: (u32, u32)) -> Result<Gains, ReproduceError> {
+    let profile = [times(bench, configuration, PROFILED[0])?, times(bench, configuration, PROFILED[1])?];
+    let Times { native, widened, zipped } = times(bench, configuration, BYTES)?;
+    let is_zipped = choose_zipped(profile);
+    let over = |before: f64, stays: f64| before / if is_zipped { zipped } else { stays };
+    Ok(Gains {
+        is_zipped,
+        over_native: over(native, native),
+        over_widened: over(widened, widened),
+        over_zipped: over(zipped, native),
+    })
+}
+
+fn gain(bench: &Bench<'_>, index: usize) -> Result<Ours, ReproduceError> {
+    let gains = gains(bench, CONFIGURATIONS[index])?;
+    let way = if gains.is_zipped { "zipped" } else { "native" };
+    let note = format!("the switcher takes {way}; over one that is always zipped {:.3}", gains.over_zipped);
+    Ok(Ours::with(gains.over_native, note))
+}
+
+/// Means of all configurations.
+fn mean(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
+    let all = CONFIGURATIONS.iter().map(|&configuration| gains(bench, configuration));
+    let all = all.collect::<Result<Vec<Gains>, _>>()?;
+    let mean = |of: fn(&Gains) -> f64| all.iter().map(of).sum::<f64>() / all.len() as f64;
+    let note = format!(
+        "{:.3} if the time of widening counts as the library's; over Reduce-Scatters that are always zipped {:.3}",
+        mean(|gains| gains.over_widened),
+        mean(|gains| gains.over_zipped)
+    );
+    Ok(Ours::with(mean(|gains| gains.over_native), note))
+}
+
+fn by_configuration(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
+    let point = |(index, configuration): (usize, (u32, u32))| {
+        let Gains { over_native, over_widened, over_zipped, .. } = gains(bench, configuration)?;
+        Ok(vec![(index + 1) as f64, over_native, over_widened, over_zipped])
+    };
+    Ok(Curve {
+        name: "Fig. 15 by configuration".to_owned(),
+        title: "Fig. 15: Reduce-Scatter without switcher over with it, if all are native without it (with and without the time of \
+                widening), and if all are zipped"
+            .to_owned(),
+        columns: ["configuration", "native", "and widening", "always zipped"].map(str::to_owned).to_vec(),
+        points: CONFIGURATIONS.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
+    })
+}
