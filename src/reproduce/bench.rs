@@ -49,9 +49,12 @@ impl<'a> Bench<'a> {
         Self { folder, cancel, simulated: RefCell::default(), used: RefCell::default(), moved: Vec::new() }
     }
 
-    /// The same, on which each scenario has one iteration.
-    pub(super) fn of_one_iteration(folder: &'a Path, cancel: &'a Cancel) -> Self {
-        Self::new(folder, cancel).with_moved(&[], "iterations=1".to_owned())
+    /// The same, on which each scenario has one iteration, and what makes scenarios shorter is set: files and values.
+    pub(super) fn of_short_runs(folder: &'a Path, cancel: &'a Cancel, shorter: &[(&str, &str)]) -> Self {
+        let one = Self::new(folder, cancel).with_moved(&[], "iterations=1".to_owned());
+        shorter
+            .iter()
+            .fold(one, |bench, (file, set)| bench.with_moved(&[(*file).to_owned()], (*set).to_owned()))
     }
 
     /// With a value of `files`, or of all scenarios if there are none, replaced as `--set` does it.

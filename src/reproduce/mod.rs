@@ -36,6 +36,7 @@ use std::path::Path;
 
 use crate::Cancel;
 use figure::{Figure, Measurement};
+use sensitivity::Short;
 
 /// The figures of a paper that can be measured today; what else it publishes is pending.
 fn figures(paper: Paper) -> &'static [Figure] {
@@ -45,6 +46,14 @@ fn figures(paper: Paper) -> &'static [Figure] {
         Paper::DFloat11 => dfloat11::FIGURES,
         Paper::ZipNn => zipnn::FIGURES,
         Paper::Lmc => &[],
+    }
+}
+
+/// Scenarios and what makes their runs shorter where only changes are looked at.
+fn shorter(paper: Paper) -> &'static [(&'static str, &'static str)] {
+    match paper {
+        Paper::ZipCcl => zipccl::SHORTER,
+        Paper::SplitZip | Paper::DFloat11 | Paper::ZipNn | Paper::Lmc => &[],
     }
 }
 
@@ -84,10 +93,11 @@ pub fn reproduce(
     if !with_sensitivity {
         return report();
     }
-    let subjects = || sensitivity::subjects(measurements(paper), &constants, (folder, cancel));
+    let short = Short { folder, shorter: shorter(paper), cancel };
+    let subjects = || sensitivity::subjects(measurements(paper), &constants, &short);
     let (report, subjects) = rayon::join(report, subjects);
     let mut report = report?;
-    report.sensitivity = Sensitivity::measure(&subjects?, &constants, (folder, cancel), begin)?;
+    report.sensitivity = Sensitivity::measure(&subjects?, &constants, &short, begin)?;
     Ok(report)
 }
 

@@ -14,7 +14,7 @@ use crate::Cancel;
 /// How far each constant is moved.
 const FACTORS: [f64; 2] = [0.8, 1.2];
 
-/// What numbers become when constants change. Simulations have one iteration here.
+/// What numbers become when constants change. Simulations have one iteration here, and some fewer layers: effects are what counts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
     /// Ids of the numbers that depend on any fitted constant.
@@ -40,6 +40,22 @@ pub struct Moved {
     pub results: Vec<f64>,
 }
 
+/// What short runs are simulated from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Short<'a> {
+    /// The folder of the papers' scenarios.
+    pub(super) folder: &'a Path,
+    /// Files and what makes their runs shorter, beside a single iteration.
+    pub(super) shorter: &'a [(&'a str, &'a str)],
+    pub(super) cancel: &'a Cancel,
+}
+
+impl<'a> Short<'a> {
+    fn bench(&self) -> Bench<'a> {
+        Bench::of_short_runs(self.folder, self.cancel, self.shorter)
+    }
+}
+
 /// A number that depends on simulations.
 pub(super) struct Subject<'a> {
     measurement: &'a Measurement,
@@ -60,7 +76,7 @@ impl Sensitivity {
     pub(super) fn measure(
         subjects: &[Subject<'_>],
         constants: &[Constant],
-        (folder, cancel): (&Path, &Cancel),
+        short: &Short<'_>,
         begin: &(dyn Fn(&str) + Sync),
     ) -> Result<Option<Self>, ReproduceError> {
         if subjects.is_empty() {
@@ -70,7 +86,7 @@ impl Sensitivity {
         let rows = moves.into_par_iter().map(|(constant, factor)| {
             begin(&constant.path);
             let Some((value, set)) = constant.moved(factor) else { return Ok(None) };
-            let bench = Bench::of_one_iteration(folder, cancel).with_moved(&constant.files, set);
+            let bench = short.bench().with_moved(&constant.files, set);
             let results = subjects.iter().map(|subject| subject.measure(constant, &bench));
             let results = results.collect::<Result<_, ReproduceError>>()?;
             let (files, path) = (constant.files.clone(), constant.path.clone());
@@ -91,9 +107,9 @@ impl Sensitivity {
 pub(super) fn subjects<'a>(
     measurements: impl Iterator<Item = &'a Measurement>,
     constants: &[Constant],
-    (folder, cancel): (&Path, &Cancel),
+    short: &Short<'_>,
 ) -> Result<Vec<Subject<'a>>, ReproduceError> {
-    let bench = Bench::of_one_iteration(folder, cancel);
+    let bench = short.bench();
     let mut subjects = Vec::new();
     for measurement in measurements {
         bench.proceed()?;
