@@ -92,9 +92,9 @@ fn a_host_limits_what_stays_in_a_node() {
     for (nodes, host, expected) in
         [(1, 2.0 * GPU, over(56, 2.0 * GPU)), (1, 100.0 * GPU, over(7, GPU)), (2, NIC, over(64, NIC))]
     {
-        let latency_s = if nodes == 1 { INTRA_S } else { INTER_S };
-        let topology = cluster(nodes, 8, 1, Fabric::Host { bandwidth: host });
-        assert_close(burst(&topology), latency_s + expected);
+        let fabric = Fabric::Host { bandwidth: host };
+        let topology = Topology { latency_intra_s: INTER_S, ..cluster(nodes, 8, 1, fabric) };
+        assert_close(burst(&topology), INTER_S + expected);
     }
 }
 
