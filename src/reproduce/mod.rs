@@ -1,6 +1,6 @@
 //! What papers publish, beside what comes out here.
 //!
-//! A paper is a list of [`Figure`]s, a figure is a file with a list of measurements, and a measurement gives one number
+//! A paper is a list of `Figure`s, a figure is a file with a list of measurements, and a measurement gives one number
 //! of `expected.toml`: by simulating a scenario, by encoding a sample, or from a formula. All papers share one table.
 //! Nothing is fitted here: what was fitted stands in the scenarios, and `constants.toml` says how it was obtained.
 
