@@ -1,0 +1,32 @@
+//! Runs the program as a user does.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// The program, with arguments, in the root of the repository.
+pub(crate) fn zipwire(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
+    command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1");
+    command
+}
+
+/// What it says and how it ends.
+pub(crate) fn output(args: &[&str]) -> Output {
+    zipwire(args).output().unwrap()
+}
+
+/// What was written, as text.
+pub(crate) fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a smoke scenario into a folder and returns the bytes of its summary.
+pub(crate) fn summary(scenario: &str, folder: &Path, args: &[&str], rayon_threads: &str) -> Vec<u8> {
+    let scenario = format!("scenarios/smoke/{scenario}.toml");
+    let folder = folder.to_str().unwrap();
+    let mut command = zipwire(&["run", &scenario, "--out", folder]);
+    let output = command.args(args).env("RAYON_NUM_THREADS", rayon_threads).output().unwrap();
+    assert!(output.status.success(), "{}", text_of(&output.stderr));
+    fs::read(Path::new(folder).join("summary.json")).unwrap()
+}
