@@ -36,10 +36,10 @@ const WIDTH: u64 = 2;
 /// GPUs of a node.
 const GPUS: u32 = 8;
 
-/// Megabytes of a buffer: what a rank has for an All-to-All, and what it ends up with in an All-Gather.
-const SIZES_MB: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+/// Mebibytes of a buffer: what a rank has for an All-to-All, and what it ends up with in an All-Gather.
+const SIZES_MIB: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// NCCL over ZipCCL, for so many megabytes on so many nodes.
+/// NCCL over ZipCCL, for so many mebibytes on so many nodes.
 type Speedup = fn(&Bench<'_>, u32, u32) -> Result<f64, ReproduceError>;
 
 fn layer(bench: &Bench<'_>, nodes: u32) -> Result<f64, ReproduceError> {
@@ -52,12 +52,12 @@ fn all_gather(bench: &Bench<'_>, nodes: u32, bytes: u64) -> Result<f64, Reproduc
     speedup(bench, "zipccl-all-gather.toml", nodes, shard)
 }
 
-fn speedup_of_all_gather(bench: &Bench<'_>, nodes: u32, megabytes: u32) -> Result<f64, ReproduceError> {
-    all_gather(bench, nodes, u64::from(megabytes) << 20)
+fn speedup_of_all_gather(bench: &Bench<'_>, nodes: u32, mebibytes: u32) -> Result<f64, ReproduceError> {
+    all_gather(bench, nodes, u64::from(mebibytes) << 20)
 }
 
-fn speedup_of_all_to_all(bench: &Bench<'_>, nodes: u32, megabytes: u32) -> Result<f64, ReproduceError> {
-    speedup(bench, "zipccl-all-to-all.toml", nodes, u64::from(megabytes) << 20)
+fn speedup_of_all_to_all(bench: &Bench<'_>, nodes: u32, mebibytes: u32) -> Result<f64, ReproduceError> {
+    speedup(bench, "zipccl-all-to-all.toml", nodes, u64::from(mebibytes) << 20)
 }
 
 fn speedup(bench: &Bench<'_>, scenario: &str, nodes: u32, bytes: u64) -> Result<f64, ReproduceError> {
@@ -67,37 +67,37 @@ fn speedup(bench: &Bench<'_>, scenario: &str, nodes: u32, bytes: u64) -> Result<
     Ok(simulated.iteration_s(before)? / simulated.iteration_s(after)?)
 }
 
-/// The mean over all GPU counts and all sizes from `SIZES_MB[from]` on.
+/// The mean over all GPU counts and all sizes from `SIZES_MIB[from]` on.
 fn mean_from(bench: &Bench<'_>, of: Speedup, from: usize) -> Result<f64, ReproduceError> {
     let mut sum = 0.0;
     for nodes in LLAMA3_NODES {
-        for megabytes in &SIZES_MB[from..] {
-            sum += of(bench, nodes, *megabytes)?;
+        for mebibytes in &SIZES_MIB[from..] {
+            sum += of(bench, nodes, *mebibytes)?;
         }
     }
-    Ok(sum / (LLAMA3_NODES.len() * (SIZES_MB.len() - from)) as f64)
+    Ok(sum / (LLAMA3_NODES.len() * (SIZES_MIB.len() - from)) as f64)
 }
 
 /// From which size on the mean would be the published one.
 fn conditional(bench: &Bench<'_>, of: Speedup, published: f64) -> Result<Ours, ReproduceError> {
-    for (from, megabytes) in SIZES_MB.iter().enumerate() {
+    for (from, mebibytes) in SIZES_MIB.iter().enumerate() {
         let mean = mean_from(bench, of, from)?;
         if mean >= published {
             return Ok(Ours::only(format!(
-                "{mean:.3} is the mean of sizes from {megabytes} MiB to 1 GiB on 16, 32 and 64 GPUs"
+                "{mean:.3} is the mean of sizes from {mebibytes} MiB to 1 GiB on 16, 32 and 64 GPUs"
             )));
         }
     }
-    let most = mean_from(bench, of, SIZES_MB.len() - 1)?;
+    let most = mean_from(bench, of, SIZES_MIB.len() - 1)?;
     Ok(Ours::only(format!("no sizes have this mean here: 1 GiB has {most:.3}")))
 }
 
 fn by_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
-    let point = |megabytes: u32| {
-        let mut point = vec![f64::from(megabytes)];
+    let point = |mebibytes: u32| {
+        let mut point = vec![f64::from(mebibytes)];
         for of in [speedup_of_all_to_all, speedup_of_all_gather] {
             for nodes in [2, 8] {
-                point.push(of(bench, nodes, megabytes)?);
+                point.push(of(bench, nodes, mebibytes)?);
             }
         }
         Ok(point)
@@ -109,21 +109,21 @@ fn by_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         columns: ["MiB", "All-to-All, 16", "All-to-All, 64", "All-Gather, 16", "All-Gather, 64"]
             .map(str::to_owned)
             .to_vec(),
-        points: SIZES_MB.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
+        points: SIZES_MIB.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }
 
 fn by_least_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
-    let point = |(from, megabytes): (usize, u32)| {
+    let point = |(from, mebibytes): (usize, u32)| {
         let means =
             [mean_from(bench, speedup_of_all_to_all, from)?, mean_from(bench, speedup_of_all_gather, from)?];
-        Ok(vec![f64::from(megabytes), means[0], means[1]])
+        Ok(vec![f64::from(mebibytes), means[0], means[1]])
     };
     Ok(Curve {
         name: "Fig. 13 by least size".to_owned(),
         title: "Fig. 13: mean of 16, 32 and 64 GPUs and of all powers of two from this size to 1 GiB; published: 1.36 and 1.31"
             .to_owned(),
         columns: ["from MiB", "All-to-All", "All-Gather"].map(str::to_owned).to_vec(),
-        points: SIZES_MB.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
+        points: SIZES_MIB.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }
