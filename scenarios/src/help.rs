@@ -109,9 +109,11 @@ impl Problem {
             Self::FixedOrder { path, free, .. } => {
                 Some(format!("leave `{path}` out, or set `form = \"{free}\"`"))
             }
-            Self::NoCallCost { collective } => {
-                Some(format!("add `{collective} = {}` to `[cluster.library]`", library::EXAMPLE))
-            }
+            Self::NoCallCost { collective, gpus_per_node } => Some(format!(
+                "add `{collective} = {}` to `[cluster.library]`, or if it is there, `{gpus_per_node} = \"22 GB/s\"` to its \
+                 `bandwidth`",
+                library::EXAMPLE
+            )),
             Self::LibraryArm { .. } => Some("leave it out, or give it another form".to_owned()),
             Self::PaddedValues { .. } => Some(format!(
                 "set `form = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",

@@ -455,11 +455,14 @@ pub enum Problem {
     },
     /// A call of a library without a cost.
     #[error(
-        "form `library` calls the library for each {collective}, and `cluster.library` does not say what that costs"
+        "form `library` calls the library for each {collective}, and `cluster.library` does not say what that costs with \
+         {gpus_per_node} GPUs per node"
     )]
     NoCallCost {
         /// The collective.
         collective: &'static str,
+        /// Those of the cluster: costs may be declared for other nodes only.
+        gpus_per_node: u32,
     },
     /// An arm that no model of links describes.
     #[error(

@@ -91,37 +91,8 @@ impl Compress {
     }
 }
 
-/// Among whom tokens cross the network once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dedup {
-    Node,
-}
-
-impl Dedup {
-    const ALL: [Self; 1] = [Self::Node];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-        }
-    }
-}
-
-/// What reductions of a coded variant may be instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reductions {
-    Native,
-}
-
-impl Reductions {
-    const ALL: [Self; 1] = [Self::Native];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-        }
-    }
-}
+/// Among whom tokens cross the network once: the one value of `dedup`.
+const NODE: &str = "node";
 
 /// A variant and what errors about it point at.
 pub(crate) struct Placed {
@@ -363,7 +334,7 @@ fn read_one(
         codec,
         arms,
     };
-    check_calls(&table, job, &variant, library)?;
+    check_calls(&table, job, &variant, (library, gpus_per_node))?;
     let (protocol, arms) = (blamed.place(), Vec::new());
     let placed = Placed { variant, protocol, dedup: dedup_place, codec: header, arms };
     Ok((placed, name_field.place()))
@@ -372,7 +343,7 @@ fn read_one(
 /// Whether reductions stay uncompressed, in a workload that has them and calls that do not.
 fn read_reductions(table: &Reader<'_>, job: &Job) -> Result<bool> {
     let Some(field) = table.get("reductions") else { return Ok(false) };
-    let Reductions::Native = field.choice("way of reductions", &Reductions::ALL, Reductions::name)?;
+    field.choice("way of reductions", &[Protocol::Native], Protocol::name)?;
     let mut works = job.segments.iter().map(|segment| &segment.work).filter(|work| work.is_collective());
     if works.clone().all(|work| !work.is_reduction()) {
         table.refuse("reductions", "the workload adds nothing up")?;
@@ -386,7 +357,7 @@ fn read_reductions(table: &Reader<'_>, job: &Job) -> Result<bool> {
 /// Ranks of a node, if tokens cross the network once, and where that is said.
 fn read_dedup(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<Option<(u32, Place)>> {
     let Some(field) = table.get("dedup") else { return Ok(None) };
-    let Dedup::Node = field.choice("group of ranks", &Dedup::ALL, Dedup::name)?;
+    field.choice("group of ranks", &[NODE], |name| name)?;
     if job.segments.iter().all(|segment| segment.work.tokens().is_none()) {
         table
             .refuse("dedup", "the workload does not say which tokens its rows are (`tokens = \"shared\"`)")?;
@@ -413,13 +384,13 @@ pub(crate) fn schema() -> Schema {
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
         optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
         optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default; `library` needs `cluster.library`", names(Form::ALL.map(Form::name))),
-        optional("reductions", "`native`: reductions travel uncompressed, and the other calls as the protocol says", names(Reductions::ALL.map(Reductions::name))),
+        optional("reductions", "`native`: reductions travel uncompressed, and the other calls as the protocol says", names([Protocol::Native.name()])),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
         optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
         optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
         optional("chunks", "in how many parts a call is coded or handed on, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
-        optional("dedup", "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default", names(Dedup::ALL.map(Dedup::name))),
+        optional("dedup", "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default", names([NODE])),
         optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
         optional("arms", "names of the variants between which an `adaptive` one chooses", array(string()).at_least(2).at_most(ARM_LIMIT)),
@@ -489,14 +460,21 @@ fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option
 }
 
 /// Every collective that a library is called for has a cost.
-fn check_calls(table: &Reader<'_>, job: &Job, variant: &Variant, library: &LibraryCost) -> Result<()> {
+fn check_calls(
+    table: &Reader<'_>,
+    job: &Job,
+    variant: &Variant,
+    (library, gpus_per_node): (&LibraryCost, u32),
+) -> Result<()> {
     let Some(field) = table.get("form").filter(|_| variant.form == Some(Form::Library)) else {
         return Ok(());
     };
     let works = job.segments.iter().map(|segment| &segment.work);
     let mut called = works.filter(|work| variant.form_of(work) == Some(Form::Library));
     match called.find_map(|work| work.collective().filter(|collective| library.of(*collective).is_none())) {
-        Some(collective) => Err(field.error(Problem::NoCallCost { collective: collective.name() })),
+        Some(collective) => {
+            Err(field.error(Problem::NoCallCost { collective: collective.name(), gpus_per_node }))
+        }
         None => Ok(()),
     }
 }

@@ -257,22 +257,22 @@ fn a_library_is_called_only_for_what_has_a_cost() {
     let variant = "[[variant]]\nname = \"a\"\nform = \"library\"\n";
     let gather = "library.all-gather = { latency = \"30 us\", bandwidth = \"22 GB/s\" }";
     assert_snapshot!(refused_on("", "all-gather", variant), @r#"
-    error: form `library` calls the library for each all-gather, and `cluster.library` does not say what that costs
+    error: form `library` calls the library for each all-gather, and `cluster.library` does not say what that costs with 2 GPUs per node
       --> test.toml:18:8
        |
     18 | form = "library"
        |        ^^^^^^^^^
        |
-       = help: add `all-gather = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`
+       = help: add `all-gather = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`, or if it is there, `2 = "22 GB/s"` to its `bandwidth`
     "#);
     assert_snapshot!(refused_on(gather, "all-reduce", variant), @r#"
-    error: form `library` calls the library for each all-reduce, and `cluster.library` does not say what that costs
+    error: form `library` calls the library for each all-reduce, and `cluster.library` does not say what that costs with 2 GPUs per node
       --> test.toml:18:8
        |
     18 | form = "library"
        |        ^^^^^^^^^
        |
-       = help: add `all-reduce = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`
+       = help: add `all-reduce = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`, or if it is there, `2 = "22 GB/s"` to its `bandwidth`
     "#);
     assert_snapshot!(refused_on("library.all-gather = { latency = \"30 us\" }", "all-gather", variant), @r#"
     error: missing key `bandwidth` in `cluster.library.all-gather`
@@ -296,13 +296,13 @@ fn a_library_is_called_only_for_what_has_a_cost() {
       = help: it must be a number of GPUs per node, from 1 to 4096
     "#);
     assert_snapshot!(refused_on(&by_gpus("4096"), "all-gather", variant), @r#"
-    error: form `library` calls the library for each all-gather, and `cluster.library` does not say what that costs
+    error: form `library` calls the library for each all-gather, and `cluster.library` does not say what that costs with 2 GPUs per node
       --> test.toml:18:8
        |
     18 | form = "library"
        |        ^^^^^^^^^
        |
-       = help: add `all-gather = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`
+       = help: add `all-gather = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`, or if it is there, `2 = "22 GB/s"` to its `bandwidth`
     "#);
     assert_snapshot!(refused_on("library.broadcast = {}", "all-gather", variant), @r#"
     error: unknown key `broadcast` in `cluster.library`

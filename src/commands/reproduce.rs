@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zipwire::reproduce::{
     Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, plots, reproduce,
+    signed_percent,
 };
 use zipwire::{Cancel, Output};
 
@@ -69,7 +70,7 @@ fn numbers(rows: &[Row]) -> comfy_table::Table {
     let mut numbers = table::new(&header, &[0, 1, 2, 6, 7]);
     for row in rows {
         let ours = row.ours.map_or_else(dash, short);
-        let error = row.error_pct.map_or_else(dash, percent);
+        let error = row.error_pct.map_or_else(dash, signed_percent);
         let reached = match row.reached {
             Some(true) => "ok",
             Some(false) if row.role == Role::KnownMiss => "known",
@@ -97,11 +98,6 @@ fn remark(row: &Row) -> Option<String> {
     let pending = row.pending.as_ref().map(|pending| format!("waits for {pending}"));
     let remarks: Vec<String> = pending.into_iter().chain(row.note.clone()).collect();
     (!remarks.is_empty()).then(|| format!("{}: {}", row.id, remarks.join("; ")))
-}
-
-/// With a sign, unless it would be that of a zero.
-fn percent(error: f64) -> String {
-    if error.abs() < 0.005 { "0.00 %".to_owned() } else { format!("{error:+.2} %") }
 }
 
 fn published(paper: Published) -> String {
@@ -158,7 +154,7 @@ fn moved_in(sensitivity: &Sensitivity, figure: &str, numbers: &[usize]) -> Strin
         if numbers.iter().all(|index| change(index).abs() < 0.005) {
             continue;
         }
-        let cells = numbers.iter().map(|index| percent(change(index)));
+        let cells = numbers.iter().map(|index| signed_percent(change(index)));
         changes.add_row([moved.path.clone(), moved.value.clone()].into_iter().chain(cells));
     }
     let title = "with one fitted constant a fifth smaller, and larger, in short runs; what changes nothing is left out";

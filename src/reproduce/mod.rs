@@ -28,7 +28,7 @@ pub use error::ReproduceError;
 pub use expected::{CALIBRATIONS, Expected, ExpectedError, Fault, Number, Published, Role};
 pub use paper::Paper;
 pub use plot::plots;
-pub use report::{Report, Row};
+pub use report::{Report, Row, signed_percent};
 pub use score::Score;
 pub use sensitivity::{Moved, Sensitivity};
 

@@ -109,6 +109,11 @@ impl Row {
     }
 }
 
+/// Two decimals with a sign, unless it would be that of a zero.
+pub fn signed_percent(percent: f64) -> String {
+    if percent.abs() < 0.005 { "0.00 %".to_owned() } else { format!("{percent:+.2} %") }
+}
+
 /// JSON knows no infinity.
 fn published<S: Serializer>(paper: &Published, serializer: S) -> Result<S::Ok, S::Error> {
     match paper {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::axis::Axis;
 use super::{begin, escaped};
-use crate::reproduce::{Published, Row};
+use crate::reproduce::{Published, Row, signed_percent};
 
 /// Pixels.
 const ROW: f64 = 26.0;
@@ -70,8 +70,7 @@ fn draw(svg: &mut String, row: &Row, axis: Axis, y: f64) {
         let _ = writeln!(svg, "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#1f6fc0\"/>", axis.at(ours));
     }
     let beside = match (row.error_pct, &row.pending) {
-        (Some(error), _) if error.abs() < 0.005 => "0.00 %".to_owned(),
-        (Some(error), _) => format!("{error:+.2} %"),
+        (Some(error), _) => signed_percent(error),
         (None, Some(_)) => "pending".to_owned(),
         (None, None) => String::new(),
     };

@@ -2,7 +2,7 @@
 
 use super::super::figure::{Figure, Measurement, Ours};
 use super::super::{Bench, Curve, ReproduceError};
-use super::training::{LLAMA3_NODES, NATIVE_AND_ZIPPED_CALLS};
+use super::training::{NATIVE_AND_ZIPPED_CALLS, NODES};
 
 /// Fig. 10, Llama 3 8B. The text says that its All-Gathers were measured on their own, with their coding (sec. 6.4).
 pub(super) const LAYERS: Figure = Figure {
@@ -29,10 +29,8 @@ pub(super) const FIGURE: Figure = Figure {
     curves: &[by_size, by_least_size],
 };
 
-/// Parameters of a layer of Llama 3 8B.
-const PARAMETERS: u64 = 218_112_000;
-/// Bytes of a value in BF16.
-const WIDTH: u64 = 2;
+/// Bytes of a layer of Llama 3 8B, parameters or gradients, in BF16.
+pub(super) const LAYER_BYTES: u64 = 2 * 218_112_000;
 /// GPUs of a node.
 const GPUS: u32 = 8;
 
@@ -43,7 +41,7 @@ const SIZES_MIB: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 type Speedup = fn(&Bench<'_>, u32, u32) -> Result<f64, ReproduceError>;
 
 fn layer(bench: &Bench<'_>, nodes: u32) -> Result<f64, ReproduceError> {
-    all_gather(bench, nodes, PARAMETERS * WIDTH)
+    all_gather(bench, nodes, LAYER_BYTES)
 }
 
 /// Of an All-Gather of so many bytes.
@@ -62,20 +60,18 @@ fn speedup_of_all_to_all(bench: &Bench<'_>, nodes: u32, mebibytes: u32) -> Resul
 
 fn speedup(bench: &Bench<'_>, scenario: &str, nodes: u32, bytes: u64) -> Result<f64, ReproduceError> {
     let sets = [format!("cluster.nodes={nodes}"), format!("workload.bytes_per_rank={bytes} B")];
-    let simulated = bench.simulate(scenario, &sets)?;
-    let (before, after) = NATIVE_AND_ZIPPED_CALLS.names();
-    Ok(simulated.iteration_s(before)? / simulated.iteration_s(after)?)
+    NATIVE_AND_ZIPPED_CALLS.speedup(&*bench.simulate(scenario, &sets)?)
 }
 
 /// The mean over all GPU counts and all sizes from `SIZES_MIB[from]` on.
 fn mean_from(bench: &Bench<'_>, of: Speedup, from: usize) -> Result<f64, ReproduceError> {
     let mut sum = 0.0;
-    for nodes in LLAMA3_NODES {
+    for nodes in NODES {
         for mebibytes in &SIZES_MIB[from..] {
             sum += of(bench, nodes, *mebibytes)?;
         }
     }
-    Ok(sum / (LLAMA3_NODES.len() * (SIZES_MIB.len() - from)) as f64)
+    Ok(sum / (NODES.len() * (SIZES_MIB.len() - from)) as f64)
 }
 
 /// From which size on the mean would be the published one.

@@ -2,7 +2,7 @@
 
 use super::super::figure::{Figure, Measurement};
 use super::super::{Bench, Curve, ReproduceError};
-use super::training::{DESIGNS, QWEN3_NODES, Run, calls, extreme, iteration};
+use super::training::{DESIGNS, NODES, Run, calls, extreme, iteration};
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
@@ -40,6 +40,6 @@ fn by_gpus(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         name: "Fig. 14 by GPUs".to_owned(),
         title: "Fig. 14, Qwen3-MoE: design 1 over design 2, simulated; the text has the range over all GPU counts".to_owned(),
         columns: ["GPUs", "iteration", "All-to-All"].map(str::to_owned).to_vec(),
-        points: QWEN3_NODES.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
+        points: NODES.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }

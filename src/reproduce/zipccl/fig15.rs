@@ -5,6 +5,7 @@
 
 use super::super::figure::{Figure, Measurement, Ours};
 use super::super::{Bench, Curve, ReproduceError};
+use super::all_gather::LAYER_BYTES;
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
@@ -25,10 +26,8 @@ const SCENARIO: &str = "zipccl-reduce-scatter.toml";
 /// Nodes, and GPUs of each.
 const CONFIGURATIONS: [(u32, u32); 7] = [(1, 8), (2, 8), (4, 8), (8, 8), (8, 1), (8, 2), (8, 4)];
 
-/// Bytes of a layer's gradients in BF16: those of the scenario.
-const BYTES: u64 = 436_224_000;
 /// Two lengths from which the switcher knows the lines of formulas 6 and 7.
-const PROFILED: [u64; 2] = [BYTES / 16, BYTES / 4];
+const PROFILED: [u64; 2] = [LAYER_BYTES / 16, LAYER_BYTES / 4];
 
 /// Seconds of a Reduce-Scatter in both ways.
 #[derive(Clone, Copy, Debug)]
@@ -69,14 +68,14 @@ fn choose_zipped(profile: [Times; 2]) -> bool {
     let expected = |seconds: fn(&Times) -> f64| {
         let [short, long] = [seconds(&profile[0]), seconds(&profile[1])];
         let beta = (long - short) / (PROFILED[1] - PROFILED[0]) as f64;
-        long + beta * (BYTES - PROFILED[1]) as f64
+        long + beta * (LAYER_BYTES - PROFILED[1]) as f64
     };
     expected(|times| times.zipped) < expected(|times| times.native)
 }
 
 fn gains(bench: &Bench<'_>, configuration: (u32, u32)) -> Result<Gains, ReproduceError> {
     let profile = [times(bench, configuration, PROFILED[0])?, times(bench, configuration, PROFILED[1])?];
-    let Times { native, widened, zipped } = times(bench, configuration, BYTES)?;
+    let Times { native, widened, zipped } = times(bench, configuration, LAYER_BYTES)?;
     let is_zipped = choose_zipped(profile);
     let over = |before: f64, stays: f64| before / if is_zipped { zipped } else { stays };
     Ok(Gains {

@@ -21,11 +21,8 @@ pub(super) enum Run {
     Llama3H800,
 }
 
-/// Node counts of Qwen3-MoE.
-pub(super) const QWEN3_NODES: [u32; 3] = [2, 4, 8];
-
-/// Node counts of Llama 3 8B.
-pub(super) const LLAMA3_NODES: [u32; 3] = [2, 4, 8];
+/// Nodes of eight A6000 on which figures have Qwen3-MoE, Llama 3 8B and calls alone.
+pub(super) const NODES: [u32; 3] = [2, 4, 8];
 
 /// The variants of which times are compared.
 #[derive(Clone, Copy, Debug)]
@@ -42,16 +39,15 @@ pub(super) const NATIVE_AND_ZIPPED_CALLS: Pair = Pair { before: "native", after:
 pub(super) const DESIGNS: Pair = Pair { before: "size-first", after: "static-first" };
 
 impl Pair {
-    /// Names of both, the slower one first.
-    pub(super) fn names(self) -> (&'static str, &'static str) {
-        (self.before, self.after)
+    /// Time of an iteration before over after.
+    pub(super) fn speedup(self, simulated: &Simulated) -> Result<f64, ReproduceError> {
+        Ok(simulated.iteration_s(self.before)? / simulated.iteration_s(self.after)?)
     }
 }
 
 /// Time of an iteration before over after.
 pub(super) fn iteration(bench: &Bench<'_>, run: Run, pair: Pair) -> Result<f64, ReproduceError> {
-    let simulated = run.simulate(bench)?;
-    Ok(simulated.iteration_s(pair.before)? / simulated.iteration_s(pair.after)?)
+    pair.speedup(&*run.simulate(bench)?)
 }
 
 /// Time of all All-to-Alls of an iteration, before over after.
@@ -67,7 +63,7 @@ pub(super) fn extreme(
     pick: fn(f64, f64) -> bool,
 ) -> Result<Ours, ReproduceError> {
     let mut found: Option<(f64, u32)> = None;
-    for nodes in QWEN3_NODES {
+    for nodes in NODES {
         let value = measure(bench, Run::Qwen3(nodes), DESIGNS)?;
         if found.is_none_or(|(best, _)| pick(value, best)) {
             found = Some((value, nodes));
