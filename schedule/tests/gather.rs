@@ -269,16 +269,8 @@ fn network_bytes(plan: &Plan, gpus_per_node: usize, frames: &[u64]) -> Vec<u64> 
         let frame_of: std::collections::BTreeMap<SizeId, u64> = program
             .ops
             .iter()
-            .filter_map(|op| match &op.kind {
-                OpKind::Encode(batch) | OpKind::Decode(batch) => Some(&batch.blocks),
-                OpKind::Compute(_)
-                | OpKind::Split(_)
-                | OpKind::Exchange(_)
-                | OpKind::Reduce(_)
-                | OpKind::Copy(_)
-                | OpKind::Library(_) => None,
-            })
-            .flatten()
+            .filter_map(|op| op.kind.batch())
+            .flat_map(|batch| &batch.blocks)
             .map(|block| (block.size, frames[block.chunk.origin.index()]))
             .collect();
         for t in exchanges(program).filter(|e| e.stage == Stage::Dynamic).flat_map(|e| &e.sends) {

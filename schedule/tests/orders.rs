@@ -27,18 +27,7 @@ fn planned(bytes: Array2<u64>, protocol: Protocol, order: Order, window: Option<
 }
 
 fn exchange(plan: &Plan, rank: usize) -> &Exchange {
-    let kinds = plan.programs[rank].ops.iter().map(|op| &op.kind);
-    let mut exchanges = kinds.filter_map(|kind| match kind {
-        OpKind::Exchange(exchange) => Some(exchange),
-        OpKind::Compute(_)
-        | OpKind::Split(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Reduce(_)
-        | OpKind::Copy(_)
-        | OpKind::Library(_) => None,
-    });
-    exchanges.next().unwrap()
+    plan.programs[rank].ops.iter().find_map(|op| op.kind.exchange()).unwrap()
 }
 
 #[test]

@@ -14,15 +14,9 @@ use zipwire_schedule::{
 
 /// Lane and stage of each op of a program.
 fn shape(ops: &[Op]) -> Vec<String> {
-    let describe = |op: &Op| match &op.kind {
-        OpKind::Exchange(exchange) => format!("exchange {}", exchange.stage.name()),
-        OpKind::Compute(_)
-        | OpKind::Split(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Reduce(_)
-        | OpKind::Copy(_)
-        | OpKind::Library(_) => op.kind.name().to_owned(),
+    let describe = |op: &Op| match op.kind.exchange() {
+        Some(exchange) => format!("exchange {}", exchange.stage.name()),
+        None => op.kind.name().to_owned(),
     };
     ops.iter().map(describe).collect()
 }
