@@ -562,6 +562,7 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         parts: variant.chunks,
         ranks_per_node: experiment.topology.gpus_per_node,
         dedup: variant.dedup,
+        arenas: variant.arenas,
         slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
     }
 }

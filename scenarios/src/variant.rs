@@ -1,7 +1,7 @@
 //! `[[variant]]`: the ways to do the same work that a run compares.
 
 use zipwire_codec::Layout;
-use zipwire_schedule::{Form, Job, LibraryCost, Order, Protocol, Selection, Work};
+use zipwire_schedule::{Choice, Form, Job, LibraryCost, Order, Protocol, Selection, Work};
 
 use crate::codec::{self, CodecChoice};
 use crate::document::Place;
@@ -36,6 +36,8 @@ pub struct Variant {
     pub chunks: u32,
     /// Ranks of a node, if tokens that several ranks of a node want cross the network once.
     pub dedup: Option<u32>,
+    /// How many calls have scratch memory of their own, at least 1: see [`Choice::arenas`].
+    pub arenas: u32,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
     pub slot: Option<f64>,
     /// Its codec; `None` is that of the scenario.
@@ -119,12 +121,13 @@ const KEYS: &[&str] = &[
     "chunks",
     "slot",
     "dedup",
+    "arenas",
     "codec",
     "arms",
 ];
 
 /// Keys that only fixed variants have.
-const FIXED_KEYS: [&str; 11] = [
+const FIXED_KEYS: [&str; 12] = [
     "form",
     "reductions",
     "layout",
@@ -136,6 +139,7 @@ const FIXED_KEYS: [&str; 11] = [
     "slot",
     "codec",
     "dedup",
+    "arenas",
 ];
 
 /// Keys that say what a codec does with a call.
@@ -145,6 +149,8 @@ const PARTS_KEYS: [&str; 1] = ["chunks"];
 
 /// Most parts of a call.
 const CHUNK_LIMIT: u32 = 64;
+/// Most calls with scratch memory of their own.
+const ARENA_LIMIT: u32 = 64;
 /// Largest slot: codecs have room for little more than the values.
 const SLOT_LIMIT: f64 = 2.0;
 
@@ -239,6 +245,7 @@ pub(crate) fn default() -> Variant {
         selection: Selection::default(),
         chunks: 1,
         dedup: None,
+        arenas: Choice::ARENAS,
         slot: None,
         codec: None,
         arms: Vec::new(),
@@ -315,6 +322,7 @@ fn read_one(
     let (name_field, name) = (&name, name.name()?);
     let selection = read_selection(&table, gpus_per_node)?;
     let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
+    let arenas = read_arenas(&table, job, protocol.is_coded() || dedup.is_some())?;
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
     let (dedup, dedup_place) = dedup.unzip();
     let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
@@ -330,6 +338,7 @@ fn read_one(
         selection,
         chunks,
         dedup,
+        arenas,
         slot,
         codec,
         arms,
@@ -365,6 +374,18 @@ fn read_dedup(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<Optio
     Ok(Some((gpus_per_node, field.place())))
 }
 
+/// How many calls have scratch memory of their own, where any need some.
+fn read_arenas(table: &Reader<'_>, job: &Job, codes_or_hands_on: bool) -> Result<u32> {
+    let Some(field) = table.get("arenas") else { return Ok(Choice::ARENAS) };
+    if !codes_or_hands_on && job.segments.iter().all(|segment| !segment.work.is_reduction()) {
+        table.refuse(
+            "arenas",
+            "nothing is coded, handed on or added up, so calls need no memory of their own",
+        )?;
+    }
+    field.integer_u32(1..=ARENA_LIMIT)
+}
+
 fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
     let compress = table
         .get("compress")
@@ -391,6 +412,7 @@ pub(crate) fn schema() -> Schema {
         optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
         optional("chunks", "in how many parts a call is coded or handed on, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
         optional("dedup", "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default", names([NODE])),
+        optional("arenas", "how many calls of a channel have memory of their own for frames, summands and gateways; with 1, a call is coded only when the one before has been decoded; 2 by default", integer(1..=ARENA_LIMIT)),
         optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
         optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
         optional("arms", "names of the variants between which an `adaptive` one chooses", array(string()).at_least(2).at_most(ARM_LIMIT)),

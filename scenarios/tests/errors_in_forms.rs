@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{error, flat};
+use common::{Folder, error, flat};
 use insta::assert_snapshot;
 
 /// The message for a collective of four ranks; `variant`, if it is not empty, is what its variant says.
@@ -367,4 +367,20 @@ fn a_library_takes_no_order_adds_up_no_frames_and_is_no_arm() {
        |
        = help: leave it out, or give it another form
     "#);
+}
+
+#[test]
+fn arenas_are_for_calls_that_need_memory_of_their_own() {
+    let gather = |variant| refused("all-gather", "bytes_per_rank = \"1 KiB\"", variant);
+    assert_snapshot!(gather("arenas = 2"), @"
+    error: `variant.0.arenas` has no effect: nothing is coded, handed on or added up, so calls need no memory of their own
+      --> test.toml:13:10
+       |
+    13 | arenas = 2
+       |          ^
+    ");
+    assert_snapshot!(gather("protocol = \"in-band\"\narenas = 0"), @"");
+    let sums = flat("kind = \"collective\"\ncollective = \"all-reduce\"\nbytes_per_rank = \"1 KiB\"");
+    let experiment = Folder::new().load(&format!("{sums}[[variant]]\nname = \"a\"\narenas = 3\n"));
+    assert_eq!(experiment.variants[0].arenas, 3, "what others contribute needs memory, coded or not");
 }

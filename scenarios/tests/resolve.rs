@@ -299,6 +299,7 @@ fn one_node_needs_no_network_between_nodes() {
         selection: Selection::default(),
         chunks: 1,
         dedup: None,
+        arenas: 2,
         slot: None,
         arms: Vec::new(),
         codec: None,

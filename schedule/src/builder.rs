@@ -1,5 +1,6 @@
 //! Builds a program and derives the dependencies of its ops from hazards; nobody writes them by hand.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::plan::{Buffer, Maximum, Op, OpKind, Program, Region};
@@ -101,8 +102,8 @@ impl ProgramBuilder {
     }
 
     /// A new buffer without capacity; [`Self::reserve`] gives it some.
-    pub fn buffer(&mut self, name: &'static str) -> BufferId {
-        self.program.buffers.push(Buffer { name, capacity: 0 });
+    pub fn buffer(&mut self, name: impl Into<Cow<'static, str>>) -> BufferId {
+        self.program.buffers.push(Buffer { name: name.into(), capacity: 0 });
         BufferId(count(self.program.buffers.len() - 1))
     }
 

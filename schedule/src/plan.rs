@@ -7,6 +7,7 @@
 mod bytes;
 mod library;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use self::library::{CallKey, Library, Share};
@@ -139,7 +140,7 @@ impl Chunk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// What it holds, for the plan's text.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Bytes.
     pub capacity: u64,
 }

@@ -64,16 +64,16 @@ fn a_ring_reads_as_written() {
         from 0: b1[640..666] of rank 2
     ");
     let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::StaticFirst, Form::Exact);
-    insta::assert_snapshot!(plan.text(Some(Rank(0))), @r"
+    insta::assert_snapshot!(plan.text(Some(Rank(0))), @"
     plan collective, static-first, 3 ranks, codec window7
     segment 0 call
-    digest 15a184bed84a85984700c90d38dd8dd0
+    digest ddd7d4632b28c9aab508484b8f55189f
 
     rank 0
       b0 input 600 bytes
       b1 output 2074 bytes
-      b2 frames-out 820 bytes
-      b3 frames-in 2536 bytes
+      b2 frames-out-0 820 bytes
+      b3 frames-in-0 2536 bytes
       %0 [0] encode split BF16
         to all: values b0[0..600] static b2[0..548] dynamic b2[640..820] s0
       %1 [0] exchange static, rotation window 1/1, after %0
@@ -103,16 +103,16 @@ fn a_ring_reads_as_written() {
 fn a_padded_ring_reads_as_written() {
     // Rank 1 has nothing, and its padding travels.
     let plan = planned(&all_gather(&[600, 0, 26]), Protocol::SizeFirst, Form::Padded);
-    insta::assert_snapshot!(plan.text(Some(Rank(0))), @r"
+    insta::assert_snapshot!(plan.text(Some(Rank(0))), @"
     plan collective, size-first, 3 ranks, codec window7
     segment 0 call
-    digest b5e284c4b01ce4fd72e5d61ef31432d5
+    digest e217dd789db0cbc052b39d5f7bc00fdc
 
     rank 0
       b0 input 600 bytes
       b1 output 26 bytes
-      b2 frames-out 638 bytes
-      b3 frames-in 1278 bytes
+      b2 frames-out-0 638 bytes
+      b3 frames-in-0 1278 bytes
       s2 is the largest of s0 s1
       %0 [0] encode compact BF16
         to all: values b0[0..600] dynamic b2[0..638] s0
@@ -134,16 +134,16 @@ fn a_padded_ring_reads_as_written() {
 #[test]
 fn a_group_reads_as_written() {
     let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::SizeFirst, Form::Grouped);
-    insta::assert_snapshot!(plan.text(Some(Rank(2))), @r"
+    insta::assert_snapshot!(plan.text(Some(Rank(2))), @"
     plan collective, size-first, 3 ranks, codec window7
     segment 0 call
-    digest 81ce307af715483642dd6ad68a020c0d
+    digest 768b5935e4e2013c4ec66c8db8e338df
 
     rank 2
       b0 input 26 bytes
       b1 output 2688 bytes
-      b2 frames-out 64 bytes
-      b3 frames-in 2686 bytes
+      b2 frames-out-0 64 bytes
+      b3 frames-in-0 2686 bytes
       %0 [0] encode compact BF16
         to all: values b0[0..26] dynamic b2[0..64] s0
       %1 [0] exchange sizes, rotation window 2/2, after %0
@@ -166,16 +166,16 @@ fn a_group_reads_as_written() {
 fn a_tree_reads_as_written() {
     // Rank 3 is at distance 2 of rank 1: it gets the block in the second round and hands it on to rank 4.
     let plan = planned(&broadcast(5, 600, 1), Protocol::SizeFirst, Form::Tree);
-    insta::assert_snapshot!(plan.text(Some(Rank(3))), @r"
+    insta::assert_snapshot!(plan.text(Some(Rank(3))), @"
     plan collective, size-first, 5 ranks, codec window7
     segment 0 call
-    digest 03876a5a900e7b31060dc6f3cd3e6af8
+    digest 66148dff63cd375752a6d22cc79f911d
 
     rank 3
       b0 input 0 bytes
       b1 output 600 bytes
-      b2 frames-out 0 bytes
-      b3 frames-in 638 bytes
+      b2 frames-out-0 0 bytes
+      b3 frames-in-0 638 bytes
       %0 [0] exchange sizes, rotation window 4/4
         from 1: size s0 of rank 1
       %1 [0] exchange dynamic, rotation window 1/1, after %0

@@ -125,16 +125,17 @@ fn a_call_counts_what_all_have() {
 #[test]
 fn calls_read_as_written() {
     let plan = planned(all_reduce(DType::Bf16, 14), Protocol::Native);
-    insta::assert_snapshot!(plan.text(Some(Rank(1))), @r"
+    insta::assert_snapshot!(plan.text(Some(Rank(1))), @"
     plan collective, native, 3 ranks
     segment 0 call
     segment 1 again
-    digest 1f65c0a65fe127e1ae4f8e7839214e69
+    digest c33164da26b093e4af5a0ad1f8605fe2
 
     rank 1
       b0 input 260 bytes
       b1 output 260 bytes
-      b2 summands 0 bytes
+      b2 summands-0 0 bytes
+      b3 summands-1 0 bytes
       %0 [0] library all-reduce, raw
         gives b0[0..6], shard 0, BF16 of 1 from rank 1
         gives b0[128..132], shard 1, BF16 of 1 from rank 1

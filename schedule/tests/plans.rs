@@ -86,10 +86,10 @@ fn codecs_work_on_the_chunks_themselves() {
             for op in &program.ops {
                 let (OpKind::Encode(batch) | OpKind::Decode(batch)) = &op.kind else { continue };
                 let (model, frames) = match (op.kind.name(), op.segment.0) {
-                    ("encode", 0) => ("tokens", "frames-out"),
-                    ("encode", _) => ("expert", "frames-out"),
-                    ("decode", 0) => ("expert", "frames-in"),
-                    _ => ("combined", "frames-in"),
+                    ("encode", 0) => ("tokens", "frames-out-0"),
+                    ("encode", _) => ("expert", "frames-out-1"),
+                    ("decode", 0) => ("expert", "frames-in-0"),
+                    _ => ("combined", "frames-in-1"),
                 };
                 for block in &batch.blocks {
                     assert_eq!(block.values.buffer.index(), slot(model));

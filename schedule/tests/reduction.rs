@@ -127,15 +127,15 @@ fn two_levels_add_up_twice_and_each_node_sends_its_sums_only() {
 #[test]
 fn a_ring_reads_as_written() {
     let plan = planned(3, reduce_scatter(DType::Bf16, &[100, 0, 7]), Protocol::Native, Form::Ring);
-    insta::assert_snapshot!(plan.text(Some(Rank(0))), @r"
+    insta::assert_snapshot!(plan.text(Some(Rank(0))), @"
     plan collective, native, 3 ranks
     segment 0 call
-    digest c4a43884b35c7b85f9e9b7aa8fbd0fd4
+    digest 883aba35720e74382e151cd87cf459a4
 
     rank 0
       b0 input 270 bytes
       b1 output 400 bytes
-      b2 summands 528 bytes
+      b2 summands-0 528 bytes
       %0 [0] reduce
         b2[0..28] = b0[256..270], shard 2, F32 of 1 from rank 0
       %1 [0] exchange raw, rotation window 1/1, after %0

@@ -31,11 +31,17 @@ pub struct Choice {
     /// Ranks of a node, if what several ranks of a node want of another one crosses the network once. Asked where it is known
     /// which tokens these are ([`Work::tokens`](crate::Work::tokens)).
     pub dedup: Option<u32>,
+    /// How many calls of a channel have memory of their own for frames, summands and rows at gateways, at least 1: call k
+    /// shares it with call k + `arenas`. With one, a call is coded only when the one before has been decoded.
+    pub arenas: u32,
     /// Bytes of a frame that its slot holds, over those of its values: for [`Protocol::Speculative`], which needs it.
     pub slot: Option<f64>,
 }
 
 impl Choice {
+    /// Arenas where nothing else is said: one to code into while another travels.
+    pub const ARENAS: u32 = 2;
+
     /// A protocol in its plainest form: default form, layout and order, no window, everything coded, in one part.
     pub fn of(protocol: Protocol, codec: Option<Spec>) -> Self {
         Self {
@@ -49,6 +55,7 @@ impl Choice {
             parts: 1,
             ranks_per_node: 1,
             dedup: None,
+            arenas: Self::ARENAS,
             slot: None,
         }
     }

@@ -20,7 +20,7 @@ use crate::plan::{Chunk, Content, Copy, Exchange, Gather, Leg, OpKind, Region, T
 use crate::tokens::node;
 use crate::{BufferId, Channel, Order, Rank, Stage, TokenMap};
 
-/// Buffers of a rank as a gateway, shared by all its calls.
+/// Buffers of a rank as a gateway in a call.
 #[derive(Clone, Copy)]
 pub(super) struct GatewayBuffers {
     /// Each token that ranks of other nodes have for this node, once.

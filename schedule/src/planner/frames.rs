@@ -7,7 +7,7 @@ use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Block, Content, Region};
 use crate::{BufferId, SizeId};
 
-/// Buffers of a rank for frames, shared by all its calls.
+/// Buffers of a rank for the frames of a call.
 #[derive(Clone, Copy)]
 pub(super) struct FrameBuffers {
     pub(super) outgoing: BufferId,

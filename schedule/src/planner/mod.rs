@@ -14,6 +14,7 @@ mod native;
 mod overlap_sizes;
 mod parts;
 mod reduction;
+mod scratch;
 mod size_first;
 mod speculative;
 mod split_send;
@@ -28,9 +29,10 @@ pub use self::choice::{Choice, Selection};
 pub use self::parts::part_count;
 
 use self::call::{Call, Ends, Phase};
-use self::dedup::{Forward, GatewayBuffers};
-use self::frames::{FrameBuffers, Frames, Shape};
+use self::dedup::Forward;
+use self::frames::{Frames, Shape};
 use self::reduction::Operands;
+use self::scratch::Scratch;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Compute, Library, OpKind, Plan, Program, Reduce, Region};
 use crate::{BufferId, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
@@ -111,78 +113,24 @@ enum Planned {
     Library(Library),
 }
 
-/// Buffers of a rank beside those of the model: shared by all calls of the main channel, or by all of the background channel.
-#[derive(Clone, Copy)]
-struct OwnBuffers {
-    /// None if nothing is coded.
-    frames: Option<FrameBuffers>,
-    /// For what others contribute to reductions; none without reductions.
-    summands: Option<BufferId>,
-    /// For what gateways get and hand on; none without gateways.
-    gateway: Option<GatewayBuffers>,
-}
-
-impl OwnBuffers {
-    fn new(builder: &mut ProgramBuilder, job: &Job, choices: &[&Choice], background: bool) -> Self {
-        let calls = || {
-            let segments = job.segments.iter().zip(choices);
-            segments.filter(move |(segment, _)| {
-                segment.work.is_collective() && segment.channel.is_background() == background
-            })
-        };
-        let [frames_out, frames_in, summands, gateway_out, gateway_in] = if background {
-            [
-                "background-frames-out",
-                "background-frames-in",
-                "background-summands",
-                "background-gateway-out",
-                "background-gateway-in",
-            ]
-        } else {
-            ["frames-out", "frames-in", "summands", "gateway-out", "gateway-in"]
-        };
-        let is_coded = calls().any(|(_, choice)| choice.protocol.is_coded());
-        let frames = is_coded.then(|| FrameBuffers {
-            outgoing: builder.buffer(frames_out),
-            incoming: builder.buffer(frames_in),
-        });
-        let adds_up = calls().any(|(segment, _)| segment.work.is_reduction());
-        let summands = adds_up.then(|| builder.buffer(summands));
-        let has_gateways = calls().any(|(segment, choice)| choice.dedup.and(segment.work.tokens()).is_some());
-        let gateway = has_gateways.then(|| GatewayBuffers {
-            outgoing: builder.buffer(gateway_out),
-            incoming: builder.buffer(gateway_in),
-        });
-        Self { frames, summands, gateway }
-    }
-
-    fn all(self) -> impl Iterator<Item = BufferId> {
-        let frames = self.frames.map(|FrameBuffers { outgoing, incoming }| [outgoing, incoming]);
-        let gateway = self.gateway.map(|GatewayBuffers { outgoing, incoming }| [outgoing, incoming]);
-        [frames, gateway].into_iter().flatten().flatten().chain(self.summands)
-    }
-}
-
 fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank) -> Program {
     let mut builder = ProgramBuilder::new(rank);
-    let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(name)).collect();
-    let main = OwnBuffers::new(&mut builder, job, choices, false);
-    let background = OwnBuffers::new(&mut builder, job, choices, true);
+    let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(*name)).collect();
+    let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
     // All memory is laid out before the first op, because compute phases claim whole buffers.
     let calls: Vec<Option<Vec<Planned>>> = job
         .segments
         .iter()
         .zip(choices)
         .map(|(segment, choice)| {
-            let buffers = if segment.channel.is_background() { background } else { main };
-            let phases = lay_out(&mut builder, job, choice, segment, &slots, buffers)?;
+            let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
+            let phases = lay_out(&mut builder, job, choice, segment, &slots, scratch)?;
             let phase = |phase: Phase| match phase {
                 Phase::Reduce(reduce) => Planned::Reduce(reduce),
                 Phase::Library(library) => Planned::Library(Library { channel: segment.channel, ..library }),
                 Phase::Call(mut call, forwards) => {
                     call.channel = segment.channel;
-                    let coding = choice.layout().zip(codec).zip(buffers.frames);
-                    let parts = coding.map_or_else(Vec::new, |((layout, codec), frames)| {
+                    let parts = choice.layout().zip(codec).map_or_else(Vec::new, |(layout, codec)| {
                         call.select(rank, &choice.selection, codec.supports(call.dtype));
                         let parts = call.cut(choice.parts);
                         let shape = Shape {
@@ -190,7 +138,8 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                             slot: choice.slot,
                             is_apart: choice.protocol.sends_rests_apart(),
                         };
-                        Frames::place_parts(&mut builder, parts, codec, shape, frames)
+                        let buffers = scratch.frames(&mut builder, choice.arenas);
+                        Frames::place_parts(&mut builder, parts, codec, shape, buffers)
                     });
                     Planned::Call { call, parts, forwards }
                 }
@@ -215,7 +164,7 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
         }
         match &segment.work {
             Work::Compute { phase, reads, writes } => {
-                compute(&mut builder, phase, &slots, (reads, writes), &exclusive, main);
+                compute(&mut builder, phase, &slots, (reads, writes), &exclusive, &main);
             }
             Work::Transfers { flows, pace, input, output } => {
                 transfers::build(&mut builder, flows, *pace, slots[input.index()], slots[output.index()]);
@@ -285,16 +234,16 @@ fn lay_out(
     choice: &Choice,
     segment: &Segment,
     slots: &[BufferId],
-    buffers: OwnBuffers,
+    scratch: &mut Scratch,
 ) -> Option<Vec<Phase>> {
     let ends =
         |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
     let work = &segment.work;
-    let operands = |dtype, ends| Operands {
+    let mut operands = |builder: &mut ProgramBuilder, dtype, ends| Operands {
         dtype,
         shards: work.shards(job.rank_count),
         ends,
-        summands: buffers.summands.expect("reductions have room for summands"),
+        summands: scratch.summands(builder, choice.arenas),
         form: work.form(choice.protocol, choice.form).expect("reductions have forms"),
         ranks_per_node: choice.ranks_per_node,
     };
@@ -309,9 +258,8 @@ fn lay_out(
         }
         Work::AllToAll { dtype, bytes, tokens, input, output } => {
             let ends = ends(input, output);
-            if let Some(((ranks_per_node, tokens), buffers)) =
-                choice.dedup.zip(tokens.as_deref()).zip(buffers.gateway)
-            {
+            if let Some((ranks_per_node, tokens)) = choice.dedup.zip(tokens.as_deref()) {
+                let buffers = scratch.gateway(builder, choice.arenas);
                 let shape = (*dtype, segment.channel);
                 let (call, forwards) =
                     dedup::call(builder, choice, shape, (tokens, bytes, ranks_per_node), ends, buffers);
@@ -327,11 +275,11 @@ fn lay_out(
             broadcast::call(builder, choice, job.rank_count, *dtype, *bytes, *root, ends)
         }
         Work::ReduceScatter { dtype, input, output, .. } => {
-            let operands = operands(*dtype, ends(input, output));
+            let operands = operands(builder, *dtype, ends(input, output));
             return Some(reduction::reduce_scatter(builder, choice, &operands));
         }
         Work::AllReduce { dtype, input, output, .. } => {
-            let operands = operands(*dtype, ends(input, output));
+            let operands = operands(builder, *dtype, ends(input, output));
             return Some(reduction::all_reduce(builder, choice, &operands));
         }
     };
@@ -349,7 +297,7 @@ fn exclusive_slots(job: &Job) -> Vec<bool> {
     slots.map(|slot| is_used(slot, false) || !is_used(slot, true)).collect()
 }
 
-/// A phase that claims every slot of the main channel is one that no collective there overlaps: it claims the frames and summands, too.
+/// A phase that claims every slot of the main channel is one that no collective there overlaps: it claims the scratch memory, too.
 /// Otherwise a rank that is late would receive and hand on frames, and only not decode them.
 fn compute(
     builder: &mut ProgramBuilder,
@@ -357,7 +305,7 @@ fn compute(
     slots: &[BufferId],
     (reads, writes): (&[Slot], &[Slot]),
     exclusive: &[bool],
-    own: OwnBuffers,
+    scratch: &Scratch,
 ) {
     let whole = |builder: &ProgramBuilder, list: &[Slot]| -> Vec<Region> {
         list.iter().map(|slot| builder.whole(slots[slot.index()])).collect()
@@ -366,7 +314,7 @@ fn compute(
     let is_claimed = |slot: usize| writes.iter().any(|write| write.index() == slot);
     let is_exclusive = exclusive.iter().enumerate().all(|(slot, must)| !must || is_claimed(slot));
     if is_exclusive {
-        regions.extend(own.all().map(|buffer| builder.whole(buffer)));
+        regions.extend(scratch.buffers().map(|buffer| builder.whole(buffer)));
     }
     builder.push(OpKind::Compute(Compute { name, reads, writes: regions, is_exclusive }));
 }
