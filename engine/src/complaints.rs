@@ -10,7 +10,7 @@ use zipwire_schedule::{Failure, FailureKind, OpId, Rank};
 
 use crate::chunks::Chunk;
 use crate::drive::failure;
-use crate::meeting::Meeting;
+use crate::transport::Ended;
 
 /// Words for the failures of a plan with these segments.
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +31,14 @@ impl Complaints<'_> {
         failure(machine, None, FailureKind::Cancelled, format!("it {}", self.waits(machine)))
     }
 
-    /// A peer cannot be told something.
-    pub(crate) fn unreachable<N>(
-        &self,
-        machine: &Machine,
-        meeting: &Meeting<'_, N>,
-        op: OpId,
-        peer: Rank,
-    ) -> Failure {
-        // Whoever has been told of a failure leaves at once; the note about it is on its way here.
-        if meeting.first_failure().is_some() {
-            return self.cancelled(machine);
+    /// The transport does nothing any more, and why; `op` is what the rank is in.
+    pub(crate) fn ended(&self, machine: &Machine, op: Option<OpId>, ended: &Ended) -> Failure {
+        match ended {
+            Ended::Aborted => self.cancelled(machine),
+            Ended::Stopped => stopped(machine),
+            Ended::Lost(_) => failure(machine, op, FailureKind::PeerLost, ended.to_string()),
+            Ended::Broken(_) => failure(machine, op, FailureKind::Transport, ended.to_string()),
         }
-        failure(machine, Some(op), FailureKind::PeerLost, format!("rank {peer} is gone"))
     }
 
     /// A transfer in a state that it cannot be in.
@@ -93,16 +88,15 @@ pub(crate) struct Standstill {
 }
 
 impl Standstill {
-    /// From now on.
-    pub(crate) fn new<N>(meeting: &Meeting<'_, N>) -> Self {
-        Self { progress: meeting.progress(), since: Instant::now() }
+    /// From now on; `progress` is what changes when something ends.
+    pub(crate) fn new(progress: u64) -> Self {
+        Self { progress, since: Instant::now() }
     }
 
     /// Whether nothing has ended for `limit`.
-    pub(crate) fn lasts<N>(&mut self, meeting: &Meeting<'_, N>, limit: Duration) -> bool {
-        let progress = meeting.progress();
+    pub(crate) fn lasts(&mut self, progress: u64, limit: Duration) -> bool {
         if progress != self.progress {
-            *self = Self { progress, since: Instant::now() };
+            *self = Self::new(progress);
         }
         self.since.elapsed() >= limit
     }

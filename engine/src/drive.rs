@@ -76,10 +76,6 @@ pub trait Backend {
     /// Waits for something to happen; `None` when `until_s` has come first. An error ends the rank.
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure>;
 
-    /// Flips a bit of this byte, modulo its length, of what a transfer is going to bring: a fault that is planted below
-    /// all checks.
-    fn corrupt(&mut self, transfer: TransferKey, byte: u64);
-
     /// Tells the peers and releases what is in flight.
     fn abort(&mut self, failure: &Failure);
 }

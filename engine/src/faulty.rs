@@ -1,8 +1,7 @@
-//! A backend that makes a rank suffer the faults of a scenario. What is beneath it does not know, except that a byte
-//! has to be flipped where it arrives, before anybody looks.
+//! A backend that makes a rank suffer the faults of a scenario: what is lost, late, slow or dead. What is beneath it does not
+//! know. Bytes that are flipped on the way are up to [`flips`](crate::transport::flips).
 
-use zipwire_schedule::machine::{Capabilities, Direction, Machine};
-use zipwire_schedule::plan::TransferKey;
+use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane};
 
 use crate::drive::{Action, Backend, Completion, Event, Outcome};
@@ -93,14 +92,6 @@ impl<B: Backend> Backend for Faulty<'_, B> {
         if self.now_s() >= self.death_s(machine) {
             return Err(self.stay_dead(machine));
         }
-        if let Action::Transfer(id) = action
-            && id.direction == Direction::Receive
-        {
-            let key = machine.key(id);
-            for &byte in self.faults.fate(&key).into_iter().flat_map(|fate| &fate.flipped) {
-                self.inner.corrupt(key, byte);
-            }
-        }
         self.inner.submit(machine, action)
     }
 
@@ -127,10 +118,6 @@ impl<B: Backend> Backend for Faulty<'_, B> {
                 None => {}
             }
         }
-    }
-
-    fn corrupt(&mut self, key: TransferKey, byte: u64) {
-        self.inner.corrupt(key, byte);
     }
 
     fn abort(&mut self, failure: &Failure) {

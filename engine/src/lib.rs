@@ -1,7 +1,8 @@
 //! Executors that run zipwire plans for real: real bytes, real codec.
 //!
-//! One loop ([`drive`]) and one trait ([`Backend`]) serve all of them; [`threads`] runs the ranks as threads of
-//! this process, [`cuda`] on the streams of GPUs.
+//! One loop ([`drive`]) and one trait ([`Backend`]) serve all of them. Ranks in the memory of the host ([`host`]) are a worker,
+//! which carries out what concerns nobody else, and a transport ([`transport`]), which connects it with its peers: threads of
+//! one process ([`threads`]), or whatever implements [`transport::Transport`]. [`cuda`] runs ranks on the streams of GPUs.
 
 mod chunks;
 mod complaints;
@@ -9,11 +10,17 @@ pub mod cuda;
 mod drive;
 mod error;
 mod faulty;
-mod hello;
+mod handshake;
+pub mod host;
 mod meeting;
-mod ranks;
+mod memory;
+mod report;
+mod spawn;
 pub mod threads;
+pub mod transport;
 
 pub use drive::{Action, Backend, Completion, Event, Outcome, drive};
 pub use error::EngineError;
-pub use hello::Hello;
+pub use handshake::Hello;
+pub use memory::{Memory, range};
+pub use report::{RankReport, STUCK_AFTER, conclude};

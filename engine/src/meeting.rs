@@ -1,23 +1,25 @@
-//! Where the ranks of one process meet: the barrier before an iteration, their inboxes, and the news that the run is over.
-//! What ranks tell one another otherwise is up to the executor.
+//! Where the ranks of one process meet: their inboxes, what they wait for together, and the news that the run is over. What
+//! is in their envelopes is up to the executor.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use zipwire_schedule::{Failure, Rank};
+use zipwire_schedule::Rank;
+
+use crate::report::RankReport;
 
 /// What comes into a rank's inbox.
 #[derive(Debug)]
 pub(crate) enum Mail<N> {
     /// A note from a peer.
     Note(N),
-    /// The run has failed; the first failure is in [`Meeting`].
+    /// The run has failed.
     Abort,
 }
 
-/// Shared by all ranks of one iteration.
+/// Shared by all ranks of a run.
 pub(crate) struct Meeting<'a, N> {
     inboxes: Vec<Sender<Mail<N>>>,
     epoch: Instant,
@@ -25,15 +27,19 @@ pub(crate) struct Meeting<'a, N> {
     /// Counts everything that ends anywhere; a run in which it stands still is stuck.
     progress: AtomicU64,
     state: Mutex<State>,
-    started: Condvar,
+    changed: Condvar,
 }
 
-/// What ranks wait for before they start, and why they end early.
 #[derive(Default)]
 struct State {
-    /// Ranks that are ready to start.
-    ready: usize,
-    first_failure: Option<Failure>,
+    /// What the ranks that have come to the next meeting said.
+    words: Vec<Option<Vec<u8>>>,
+    /// What all said at the last meeting.
+    last: Vec<Vec<u8>>,
+    /// Meetings that are over.
+    meetings: u64,
+    reports: Vec<Option<RankReport>>,
+    is_aborted: bool,
 }
 
 impl<'a, N> Meeting<'a, N> {
@@ -44,8 +50,13 @@ impl<'a, N> Meeting<'a, N> {
         cancel: &'a AtomicBool,
     ) -> (Self, Vec<Receiver<Mail<N>>>) {
         let (inboxes, receivers) = (0..ranks).map(|_| channel()).unzip();
-        let (progress, state, started) = (AtomicU64::new(0), Mutex::default(), Condvar::new());
-        (Self { inboxes, epoch, cancel, progress, state, started }, receivers)
+        let state = State {
+            words: vec![None; ranks],
+            reports: (0..ranks).map(|_| None).collect(),
+            ..State::default()
+        };
+        let (progress, state, changed) = (AtomicU64::new(0), Mutex::new(state), Condvar::new());
+        (Self { inboxes, epoch, cancel, progress, state, changed }, receivers)
     }
 
     pub(crate) fn now_s(&self) -> f64 {
@@ -70,29 +81,57 @@ impl<'a, N> Meeting<'a, N> {
         self.progress.load(Ordering::Relaxed)
     }
 
-    /// Waits until all ranks have come here or the run has failed. Returns the failure.
-    pub(crate) fn start(&self) -> Option<Failure> {
+    /// Waits until all ranks have come here as often as this one; what each said, or nothing if the run has failed.
+    pub(crate) fn meet(&self, rank: Rank, word: &[u8]) -> Option<Vec<Vec<u8>>> {
         let mut state = self.state();
-        state.ready += 1;
-        self.started.notify_all();
-        while state.ready < self.inboxes.len() && state.first_failure.is_none() {
-            state = self.started.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let number = state.meetings;
+        state.words[rank.index()] = Some(word.to_vec());
+        if state.words.iter().all(Option::is_some) {
+            let State { words, last, meetings, .. } = &mut *state;
+            *last = words.iter_mut().filter_map(Option::take).collect();
+            *meetings += 1;
+            self.changed.notify_all();
         }
-        state.first_failure.clone()
+        while state.meetings == number && !state.is_aborted {
+            state = self.wait(state);
+        }
+        // Nobody comes to the next meeting before all have left this one: `last` is still what was said here.
+        (state.meetings > number).then(|| state.last.clone())
     }
 
-    /// Ends the run on all ranks. The first failure wins.
-    pub(crate) fn abort(&self, failure: &Failure) {
-        self.state().first_failure.get_or_insert_with(|| failure.clone());
-        self.started.notify_all();
+    /// Ends the run on all ranks.
+    pub(crate) fn abort(&self) {
+        self.state().is_aborted = true;
+        self.changed.notify_all();
         for inbox in &self.inboxes {
             // A rank that has ended needs no note.
             let _ = inbox.send(Mail::Abort);
         }
     }
 
-    pub(crate) fn first_failure(&self) -> Option<Failure> {
-        self.state().first_failure.clone()
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.state().is_aborted
+    }
+
+    /// Keeps what a rank reports of an iteration. If that of the one before has not been collected, the run has failed, and
+    /// what the rank says of the next one, that it was told so, is of no use.
+    pub(crate) fn deposit(&self, report: RankReport) {
+        let index = report.rank.index();
+        self.state().reports[index].get_or_insert(report);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the reports of all ranks of an iteration; in rank order.
+    pub(crate) fn collect(&self) -> Vec<RankReport> {
+        let mut state = self.state();
+        while state.reports.iter().any(Option::is_none) {
+            state = self.wait(state);
+        }
+        state.reports.iter_mut().filter_map(Option::take).collect()
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

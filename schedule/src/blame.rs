@@ -21,7 +21,7 @@ use crate::{Deadlines, Failure, FailureKind, OpId, Rank, SegmentId};
 const LISTED_RANKS: usize = 16;
 
 /// How one rank of a failed run ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RankEnd {
     /// What it reported.
     pub failure: Failure,

@@ -6,7 +6,7 @@ use crate::plan::TransferKey;
 use crate::{OpId, Rank};
 
 /// What went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub enum FailureKind {
     /// An op is overdue, or nothing happened for too long.
@@ -41,7 +41,7 @@ impl FailureKind {
 }
 
 /// The first thing that went wrong on a rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
     /// The rank that reports it.
     pub rank: Rank,

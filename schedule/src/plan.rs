@@ -578,7 +578,7 @@ impl OpKind {
 }
 
 /// What both ends of a transfer agree on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct TransferKey {
     /// The segment of the exchange.
     pub segment: SegmentId,

@@ -1,13 +1,19 @@
 //! What happened, when and where: the one record that every executor writes.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
 
 use crate::{LinkUsage, Note};
 
+/// A name of which there are few. (Were the reference written out in [`Span`], `serde` would borrow it from its input.)
+pub(crate) type Name = &'static str;
+
 /// One op or one end of one transfer, executed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// Iteration, from 0.
     pub iteration: u32,
@@ -26,7 +32,8 @@ pub struct Span {
     /// Tells transfers of one exchange between the same two ranks apart; 0 for everything else.
     pub tag: u32,
     /// Low-cardinality name: `encode`, `decode`, `exchange`, `library`, `send`, `receive`, or a compute phase.
-    pub name: &'static str,
+    #[serde(deserialize_with = "known_name")]
+    pub name: Name,
     /// Seconds since the start of its iteration, in the executor's own clock.
     pub begin_s: f64,
     /// Seconds since the start of its iteration, not before `begin_s`.
@@ -35,6 +42,19 @@ pub struct Span {
     pub bytes: u64,
     /// Coded bytes of a codec op, headers included; `None` for everything else.
     pub bytes_coded: Option<u64>,
+}
+
+/// The name that another process wrote. Names are few, so each is kept for good.
+fn known_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+    static NAMES: Mutex<BTreeSet<Name>> = Mutex::new(BTreeSet::new());
+    let name = String::deserialize(deserializer)?;
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return Ok(known);
+    }
+    let kept: Name = name.leak();
+    names.insert(kept);
+    Ok(kept)
 }
 
 /// The spans of a run and what is needed to read them.

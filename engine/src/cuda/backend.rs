@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use zipwire_kernels::{Event as DeviceEvent, GpuError};
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
-use zipwire_schedule::plan::{Op, OpKind, TransferKey};
+use zipwire_schedule::plan::{Op, OpKind};
 use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, Stage};
 use zipwire_traces::Payload;
 
@@ -74,7 +74,7 @@ impl Backend for CudaBackend<'_> {
     }
 
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
-        let mut standstill = Standstill::new(self.meeting);
+        let mut standstill = Standstill::new(self.meeting.progress());
         let mut looks = 0;
         loop {
             if self.meeting.is_cancelled() {
@@ -99,19 +99,15 @@ impl Backend for CudaBackend<'_> {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
                 }
             }
-            if standstill.lasts(self.meeting, self.stuck_after) {
+            if standstill.lasts(self.meeting.progress(), self.stuck_after) {
                 let op = self.exchanges.first_open().or(self.running.first().copied());
                 return Err(self.complaints.stuck(machine, op, self.stuck_after));
             }
         }
     }
 
-    fn corrupt(&mut self, _: TransferKey, _: u64) {
-        unreachable!("faults are refused before the run");
-    }
-
-    fn abort(&mut self, failure: &Failure) {
-        self.meeting.abort(failure);
+    fn abort(&mut self, _: &Failure) {
+        self.meeting.abort();
     }
 }
 

@@ -15,6 +15,7 @@ use zipwire_schedule::{Failure, OpId, Rank};
 use super::backend::CudaBackend;
 use super::equipment::Interval;
 use crate::complaints::{other_content, other_length};
+use crate::transport::Ended;
 
 /// A note from one rank to another.
 #[derive(Debug)]
@@ -193,6 +194,8 @@ impl CudaBackend<'_> {
         if self.meeting.send(to, note) {
             return Ok(());
         }
-        Err(self.complaints.unreachable(machine, self.meeting, op, to))
+        // Whoever has been told of a failure leaves at once; the note about it is on its way here.
+        let ended = if self.meeting.is_aborted() { Ended::Aborted } else { Ended::Lost(to) };
+        Err(self.complaints.ended(machine, Some(op), &ended))
     }
 }

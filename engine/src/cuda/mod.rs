@@ -14,6 +14,7 @@ mod verify;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -32,12 +33,15 @@ use self::exchange::{Exchanges, Note};
 use crate::chunks::Chunks;
 use crate::complaints::{Complaints, stopped};
 use crate::drive::{drive, failure};
-use crate::hello::Hello;
+use crate::handshake::Hello;
+use crate::host::CodecWork;
 use crate::meeting::{Mail, Meeting};
-use crate::ranks::{Ended, RankRun, append, conclude, empty_timeline, greet, guarded, run_all};
+use crate::report::{RankReport, compare, conclude, empty_timeline, panic_text};
+use crate::spawn::run_all;
+use crate::transport::Ended;
 
 pub use self::check::{check, check_memory};
-pub use crate::ranks::STUCK_AFTER;
+pub use crate::report::STUCK_AFTER;
 pub use zipwire_kernels as kernels;
 
 /// What to run.
@@ -82,27 +86,25 @@ pub fn devices(ranks: usize) -> Result<Vec<Device>, GpuError> {
 pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFailure>> {
     check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
     let plan = setup.plan;
-    let hellos = vec![Hello::new(plan); plan.programs.len()];
+    let hello = Hello::new(plan);
     let mut equipment = equip(setup, cancel)?;
     let epoch = Instant::now();
     let mut report = Report { timeline: empty_timeline(plan), bytes_verified: 0 };
     for iteration in 0..setup.iterations {
         let _span = tracing::info_span!("run", iteration).entered();
         let (meeting, inboxes) = Meeting::new(plan.programs.len(), epoch, cancel);
-        let begin_s = meeting.now_s();
         let clocks = setup.devices.iter().map(|device| Clock::set(device, || meeting.now_s()));
         let clocks =
             clocks.collect::<Result<Vec<_>, _>>().map_err(|error| no_start(plan, Rank(0), &error))?;
         let clocks: Vec<&Clock> = clocks.iter().cycle().take(plan.programs.len()).collect();
-        let job = RankJob { setup, hellos: &hellos, meeting: &meeting, clocks: &clocks, iteration };
-        let ended = run_all(plan, &meeting, inboxes, |program, inbox| {
-            job.run_guarded(program, &equipment[program.rank.index()], inbox)
+        let job = RankJob { setup, hello: &hello, meeting: &meeting, clocks: &clocks, iteration };
+        run_all(&meeting, inboxes, |rank, inbox| {
+            meeting.deposit(job.run_guarded(rank, &equipment[rank.index()], inbox));
         });
-        let after_s = meeting.now_s() - begin_s;
-        let concluded = conclude(plan, None, &meeting, iteration, after_s, ended);
-        let ranks = concluded.inspect_err(|_| abandon_if_busy(&mut equipment))?;
-        report.bytes_verified += ranks.iter().map(|rank| rank.bytes_verified).sum::<u64>();
-        append(&mut report.timeline, ranks);
+        let mut reports = meeting.collect();
+        report.bytes_verified += reports.iter().map(|report| report.bytes_verified).sum::<u64>();
+        let concluded = conclude(plan, None, iteration, &mut reports, &mut report.timeline);
+        concluded.inspect_err(|_| abandon_if_busy(&mut equipment))?;
     }
     Ok(report)
 }
@@ -173,19 +175,15 @@ fn ended_before(plan: &Plan, failure: Failure) -> Box<RunFailure> {
 
 struct RankJob<'a> {
     setup: &'a Setup<'a>,
-    hellos: &'a [Hello],
+    hello: &'a Hello,
     meeting: &'a Meeting<'a, Note>,
     clocks: &'a [&'a Clock],
     iteration: u32,
 }
 
 impl RankJob<'_> {
-    fn run_guarded(
-        &self,
-        program: &Arc<Program>,
-        equipment: &Equipment,
-        inbox: Receiver<Mail<Note>>,
-    ) -> Ended<RankRun> {
+    fn run_guarded(&self, rank: Rank, equipment: &Equipment, inbox: Receiver<Mail<Note>>) -> RankReport {
+        let program = &self.setup.plan.programs[rank.index()];
         let mut backend = CudaBackend {
             rank: program.rank,
             meeting: self.meeting,
@@ -203,7 +201,19 @@ impl RankJob<'_> {
             events: VecDeque::new(),
             bytes_verified: 0,
         };
-        guarded(self.meeting, program.rank, || self.run(program, equipment, &mut backend))
+        let entered_s = self.meeting.now_s();
+        let run = AssertUnwindSafe(|| self.run(program, equipment, &mut backend));
+        let ran = catch_unwind(run).unwrap_or_else(|panic| {
+            let detail = format!("its thread panicked: {}", panic_text(&*panic));
+            Err(Box::new(RankEnd {
+                failure: Failure::new(rank, None, FailureKind::Device, detail),
+                standing: None,
+            }))
+        });
+        ran.unwrap_or_else(|end| {
+            self.meeting.abort();
+            RankReport { begin_s: entered_s, ..RankReport::failed(rank, self.meeting.now_s(), *end) }
+        })
     }
 
     fn run(
@@ -211,16 +221,15 @@ impl RankJob<'_> {
         program: &Arc<Program>,
         equipment: &Equipment,
         backend: &mut CudaBackend<'_>,
-    ) -> Ended<RankRun> {
+    ) -> Result<RankReport, Box<RankEnd>> {
         let mut machine = Machine::new(Arc::clone(program), CAPABILITIES, 0.0);
         let mut spans = Vec::new();
         let ended = self.run_ops(&mut machine, equipment, backend, &mut spans);
-        let begin_s = ended.map_err(|failure| {
-            self.meeting.abort(&failure);
-            Box::new(RankEnd { failure, standing: Some(machine.standing()) })
-        })?;
+        let begin_s =
+            ended.map_err(|failure| Box::new(RankEnd { failure, standing: Some(machine.standing()) }))?;
         let end_s = spans.iter().map(|span| span.end_s).fold(begin_s, f64::max);
-        Ok(RankRun { begin_s, end_s, spans, bytes_verified: backend.bytes_verified })
+        let (rank, bytes_verified, codec_work) = (program.rank, backend.bytes_verified, CodecWork::default());
+        Ok(RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, failed: None })
     }
 
     /// Returns when the iteration began.
@@ -234,7 +243,9 @@ impl RankJob<'_> {
         let rank = backend.rank;
         let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
         self.wait_for(machine, equipment.lay_out().map_err(broken)?)?;
-        greet(self.meeting, self.hellos, rank)?;
+        let words = self.meeting.meet(rank, &self.hello.to_word());
+        let words = words.ok_or_else(|| backend.complaints.ended(machine, None, &Ended::Aborted))?;
+        compare(self.hello, rank, &words)?;
         equipment.begin().map_err(broken)?;
         drive(machine, backend, self.iteration, spans)?;
         backend.finish(machine)?;
@@ -252,7 +263,7 @@ impl RankJob<'_> {
             if self.meeting.is_cancelled() {
                 return Err(stopped(machine));
             }
-            if self.meeting.first_failure().is_some() {
+            if self.meeting.is_aborted() {
                 return Err(complaints.cancelled(machine));
             }
             if begin.elapsed() >= self.setup.stuck_after {

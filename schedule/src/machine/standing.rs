@@ -7,7 +7,7 @@ use crate::plan::{CallKey, OpKind, TransferKey};
 use crate::{OpId, Rank};
 
 /// How far a rank has come in its program.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Standing {
     /// The rank.
     pub rank: Rank,
@@ -22,7 +22,7 @@ pub struct Standing {
 }
 
 /// One end of a transfer that has not ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Pending {
     /// The exchange.
     pub op: OpId,

@@ -35,7 +35,7 @@ pub struct Share {
 }
 
 /// What all ranks of a call agree on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub struct CallKey {
     /// The segment of the call.
     pub segment: SegmentId,

@@ -25,6 +25,20 @@ impl Hello {
         }
     }
 
+    /// What it says to the other ranks.
+    pub(crate) fn to_word(&self) -> Vec<u8> {
+        let Self { version, plan, codec } = self;
+        [version, plan, codec].map(String::as_str).join("\n").into_bytes()
+    }
+
+    /// What a rank said. What it left out, or what cannot be read, is like nothing that a rank says of itself.
+    pub(crate) fn of_word(word: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(word);
+        let mut lines = text.splitn(3, '\n').map(str::to_owned);
+        let mut next = || lines.next().unwrap_or_else(|| "(nothing)".to_owned());
+        Self { version: next(), plan: next(), codec: next() }
+    }
+
     /// Compares what `peer` says with what `rank` says.
     ///
     /// # Errors
@@ -55,7 +69,7 @@ mod tests {
 
     #[test]
     fn equals_agree_and_both_sides_of_a_difference_are_named() {
-        let (own, same) = (hello("a", "window7"), hello("a", "window7"));
+        let (own, same) = (hello("a", "window7"), Hello::of_word(&hello("a", "window7").to_word()));
         assert_eq!(own.check(Rank(0), Rank(1), &same), Ok(()));
         for (other, both) in
             [(hello("b", "window7"), ["`a`", "`b`"]), (hello("a", "raw"), ["`window7`", "`raw`"])]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use zipwire_schedule::{Rank, SegmentId};
 
 /// What an op of the codec's lane does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Coding {
     /// Values to what of them travels apart from frames.
     Split,
@@ -22,7 +22,7 @@ pub enum Coding {
 }
 
 /// The codec ops of one call, summed over ranks and iterations.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CallWork {
     /// Ops.
     pub ops: u64,
@@ -50,7 +50,7 @@ pub(super) struct CodecOp {
 }
 
 /// The codec ops of a run, by call.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CodecWork {
     /// Work by segment and direction.
     pub calls: BTreeMap<(SegmentId, Coding), CallWork>,

@@ -4,22 +4,23 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Places that are free.
 #[derive(Debug)]
-pub(in crate::threads) struct Permits {
+pub struct Permits {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
 /// A place that is taken until this is dropped.
 #[derive(Debug)]
-pub(in crate::threads) struct Permit<'a>(&'a Permits);
+pub(crate) struct Permit<'a>(&'a Permits);
 
 impl Permits {
-    pub(in crate::threads) fn new(count: usize) -> Self {
+    /// So many places, at least one.
+    pub fn new(count: usize) -> Self {
         Self { free: Mutex::new(count.max(1)), freed: Condvar::new() }
     }
 
     /// Waits for a place.
-    pub(in crate::threads) fn take(&self) -> Permit<'_> {
+    pub(crate) fn take(&self) -> Permit<'_> {
         let mut free = self.lock();
         while *free == 0 {
             free = self.freed.wait(free).unwrap_or_else(PoisonError::into_inner);

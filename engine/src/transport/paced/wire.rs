@@ -9,17 +9,19 @@ use std::time::Duration;
 use zipwire_schedule::Plan;
 use zipwire_schedule::plan::TransferKey;
 
-use super::ports::Ports;
-use super::{Pace, ports};
-use crate::threads::fabric::{Fabric, Note};
+use super::ports::{self, Ports};
+use crate::host::Pace;
+use crate::meeting::Meeting;
+use crate::transport::Message;
+use crate::transport::local::Note;
 
 /// A transfer whose ends are both on offer, given to the wire by its receiver.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::threads) struct Parcel {
-    pub(in crate::threads) key: TransferKey,
-    pub(in crate::threads) bytes: u64,
+pub(crate) struct Parcel {
+    pub(crate) key: TransferKey,
+    pub(crate) bytes: u64,
     /// When both ends were ready, in seconds of this machine.
-    pub(in crate::threads) begin_s: f64,
+    pub(crate) begin_s: f64,
 }
 
 /// Turns that the mean transfer of a plan takes at a port.
@@ -59,7 +61,7 @@ impl Ord for Launched {
 }
 
 /// All links of the cluster.
-pub(in crate::threads) struct Wire<'a> {
+pub(crate) struct Wire<'a> {
     pace: &'a Pace,
     ports: Ports,
     launched: BinaryHeap<Launched>,
@@ -69,7 +71,7 @@ pub(in crate::threads) struct Wire<'a> {
 
 impl<'a> Wire<'a> {
     /// The links that carry `plan`.
-    pub(in crate::threads) fn new(pace: &'a Pace, plan: &Plan) -> Self {
+    pub(crate) fn new(pace: &'a Pace, plan: &Plan) -> Self {
         let bandwidths = pace.topology.capacities().into_iter().map(|bandwidth| bandwidth / pace.dilation);
         Self {
             pace,
@@ -80,14 +82,14 @@ impl<'a> Wire<'a> {
     }
 
     /// Serves until all receivers have gone or the run has ended.
-    pub(in crate::threads) fn run(mut self, parcels: &Receiver<Parcel>, fabric: &Fabric<'_>) {
+    pub(crate) fn run(mut self, parcels: &Receiver<Parcel>, meeting: &Meeting<'_, Note>) {
         loop {
-            self.catch_up(fabric);
-            let now_s = fabric.now_s();
+            self.catch_up(meeting);
+            let now_s = meeting.now_s();
             let next_s = self.next_s();
             let wait = if next_s.is_finite() {
                 // Something is on its way: no standstill.
-                fabric.count_progress();
+                meeting.count_progress();
                 Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK)
             } else {
                 LOOK
@@ -98,7 +100,7 @@ impl<'a> Wire<'a> {
                     let moves_s = parcel.begin_s + latency_s * self.pace.dilation;
                     self.launched.push(Launched { moves_s, parcel });
                 }
-                Err(RecvTimeoutError::Timeout) if fabric.first_failure().is_none() => {}
+                Err(RecvTimeoutError::Timeout) if !meeting.is_aborted() => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -110,12 +112,12 @@ impl<'a> Wire<'a> {
 
     /// Lets everything happen that is due. Events keep their own times, so sleeping too long delays news and nothing
     /// else.
-    fn catch_up(&mut self, fabric: &Fabric<'_>) {
-        if self.next_s() > fabric.now_s() {
+    fn catch_up(&mut self, meeting: &Meeting<'_, Note>) {
+        if self.next_s() > meeting.now_s() {
             return;
         }
         let _span = tracing::info_span!("pace").entered();
-        while self.next_s() <= fabric.now_s() {
+        while self.next_s() <= meeting.now_s() {
             let launch_s = self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s);
             if launch_s <= self.ports.next_s() {
                 let Some(Launched { moves_s, parcel }) = self.launched.pop() else { return };
@@ -127,11 +129,13 @@ impl<'a> Wire<'a> {
                 continue;
             }
             // Bytes that move are progress, however long a transfer takes.
-            fabric.count_progress();
-            if let Some((id, _)) = self.ports.serve() {
-                let Parcel { key, begin_s, .. } = self.moving[id];
-                // A receiver that has gone has failed, and said so.
-                fabric.send(key.dst, Note::Arrived { key, begin_s });
+            meeting.count_progress();
+            if let Some((id, at_s)) = self.ports.serve() {
+                let Parcel { key, .. } = self.moving[id];
+                // A rank that has gone has failed, and said so.
+                for end in [key.src, key.dst] {
+                    meeting.send(end, Note::Told(Message::Arrived { key, at_s }));
+                }
             }
         }
     }

@@ -1,0 +1,293 @@
+//! One rank of one iteration: a worker, a transport, and the time that things are declared to take.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferId, TransferOrder};
+use zipwire_schedule::plan::{CallKey, OpKind, TransferKey};
+use zipwire_schedule::{Failure, Lane, OpId, Rank};
+
+use super::codec_work::{CodecOp, CodecWork};
+use super::cpu_time::cpu_s;
+use super::library::Calls;
+use super::overlap::Overlap;
+use super::pace::Pace;
+use super::permits::Permits;
+use super::worker::{Worker, coding};
+use crate::complaints::{Complaints, Standstill};
+use crate::drive::{Action, Backend, Completion, Event, Outcome};
+use crate::transport::{self, Message, Transport, is_of_call};
+
+/// Longest sleep between two looks at whether the run is over.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A moment at which something happens on this rank.
+#[derive(Debug)]
+pub(super) enum Due {
+    Completion(Completion),
+    Announcement(TransferId),
+    Offer(TransferId),
+    /// A call of the library has moved everything.
+    Return {
+        key: CallKey,
+        moved_s: f64,
+    },
+}
+
+/// See the module documentation.
+pub(super) struct HostBackend<'a> {
+    pub(super) rank: Rank,
+    pub(super) transport: &'a mut dyn Transport,
+    pub(super) worker: Worker<'a>,
+    pub(super) complaints: Complaints<'a>,
+    pub(super) stuck_after: Duration,
+    /// Codec ops that may work at a time.
+    pub(super) permits: &'a Permits,
+    /// The cluster that the run stands for; `None` where links are as fast as memory.
+    pub(super) pace: Option<&'a Pace>,
+    pub(super) iteration: u32,
+    /// When each open exchange was opened.
+    pub(super) opened_s: HashMap<OpId, f64>,
+    /// Ends of transfers that are on offer.
+    pub(super) offered: HashMap<TransferKey, TransferId>,
+    pub(super) events: VecDeque<Event>,
+    /// What happens later, with its time in seconds; not sorted.
+    pub(super) due: Vec<(f64, Due)>,
+    /// A compute phase that other lanes slow down.
+    pub(super) overlap: Overlap,
+    pub(super) calls: Calls,
+    /// When the last size of each open exchange arrived.
+    pub(super) sizes_s: HashMap<OpId, f64>,
+    pub(super) codec_work: CodecWork,
+}
+
+impl Backend for HostBackend<'_> {
+    fn capabilities(&self) -> Capabilities {
+        capabilities(self.pace.is_some())
+    }
+
+    /// Seconds of the cluster since the start of the run.
+    fn now_s(&self) -> f64 {
+        self.transport.now_s() / self.dilation()
+    }
+
+    fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure> {
+        match action {
+            Action::Issue(op) => self.issue(machine, op),
+            Action::Announce(transfer) => self.when_open(machine, transfer.op, Due::Announcement(transfer)),
+            Action::Transfer(transfer) => self.when_open(machine, transfer.op, Due::Offer(transfer)),
+            Action::Close(op) => {
+                self.close(machine, op);
+                Ok(())
+            }
+        }
+    }
+
+    fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
+        let until_s = until_s.map(|until_s| until_s * self.dilation());
+        let mut standstill = Standstill::new(self.transport.progress());
+        loop {
+            // What has begun while this thread was coding, and slows compute, comes before compute is found to have ended.
+            while !self.overlap.is_none() && self.poll(machine, Duration::ZERO)? {}
+            self.let_due_happen(machine)?;
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            let now_s = self.transport.now_s();
+            if until_s.is_some_and(|until_s| now_s >= until_s) {
+                return Ok(None);
+            }
+            let due_s = self.due.iter().map(|(time_s, _)| *time_s).chain(self.overlap.end_s());
+            let next_s = due_s.chain(until_s).fold(f64::INFINITY, f64::min);
+            let sleep = Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK);
+            self.poll(machine, sleep)?;
+            if until_s.is_some() || !self.due.is_empty() || self.overlap.end_s().is_some() {
+                // Something is going to happen here, and others may wait for it: no standstill on any rank.
+                self.transport.count_progress();
+            }
+            if standstill.lasts(self.transport.progress(), self.stuck_after) {
+                let op = self.opened_s.keys().min().copied();
+                return Err(self.complaints.stuck(machine, op, self.stuck_after));
+            }
+        }
+    }
+
+    fn abort(&mut self, failure: &Failure) {
+        self.transport.abort(failure);
+    }
+}
+
+/// Ops are completed, and the machine orders transfers; without paced links the clock is no measure.
+pub(super) fn capabilities(paced: bool) -> Capabilities {
+    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: paced }
+}
+
+impl HostBackend<'_> {
+    fn issue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+        let begin_s = self.transport.now_s();
+        let kind = &machine.op(op).kind;
+        // Whatever works on bytes has a core for itself: then the time that the codec takes is its own.
+        let permit = tracing::info_span!("wait for a core").in_scope(|| self.permits.take());
+        let waiting_s = self.transport.now_s() - begin_s;
+        self.worker.check_before(machine, op)?;
+        if kind.lane() == Lane::Codec {
+            self.overlap.code(begin_s, true);
+        }
+        match kind {
+            OpKind::Library(_) => {
+                drop(permit);
+                return self.call(machine, op, begin_s);
+            }
+            OpKind::Exchange(_) => {
+                self.opened_s.insert(op, begin_s);
+                return Ok(());
+            }
+            OpKind::Compute(_)
+            | OpKind::Split(_)
+            | OpKind::Encode(_)
+            | OpKind::Decode(_)
+            | OpKind::Reduce(_)
+            | OpKind::Copy(_) => {}
+        }
+        let begin_cpu_s = cpu_s();
+        let (worker, transport) = (&self.worker, &mut self.transport);
+        let sizes = worker.carry_out(machine, machine.op(op), &mut || transport.count_progress())?;
+        drop(permit);
+        if let Some((coding, bytes_raw)) = coding(kind) {
+            let (rank, segment, work_s) = (self.rank, machine.op(op).segment, cpu_s() - begin_cpu_s);
+            self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
+        }
+        let seconds = self.declared_s(|pace| pace.op_s(machine.op(op), self.rank, self.iteration));
+        if matches!(kind, OpKind::Compute(_)) && !self.overlap.is_none() {
+            let work_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
+            self.overlap.begin(op, begin_s, work_s, begin_s + seconds - work_s);
+            return Ok(());
+        }
+        self.complete_at(machine, begin_s + seconds, Outcome::Op(op, sizes), begin_s);
+        Ok(())
+    }
+
+    pub(super) fn happen(&mut self, machine: &Machine, due: Due) -> Result<(), Failure> {
+        match due {
+            Due::Offer(transfer) => self.offer(machine, transfer),
+            Due::Announcement(transfer) => self.announce(machine, transfer),
+            Due::Return { key, moved_s } => {
+                self.return_from_call(key, moved_s);
+                Ok(())
+            }
+            Due::Completion(completion) => {
+                self.end_coding(machine, &completion);
+                self.transport.count_progress();
+                self.events.push_back(Event::Ended(completion));
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the transport report an event, if there is one within the time.
+    fn poll(&mut self, machine: &Machine, timeout: Duration) -> Result<bool, Failure> {
+        let event = self.transport.poll(timeout);
+        match event.map_err(|ended| self.complaints.ended(machine, None, &ended))? {
+            Some(event) => self.take(machine, &event).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn take(&mut self, machine: &Machine, event: &transport::Event) -> Result<(), Failure> {
+        match *event {
+            transport::Event::Begun { key, .. } if is_of_call(&key) => Ok(()),
+            transport::Event::Begun { key, at_s, .. } => {
+                self.overlap.depart(at_s, key);
+                Ok(())
+            }
+            transport::Event::Received(ref received) if is_of_call(&received.transfer.key) => {
+                self.receive_in_call(machine, received)
+            }
+            transport::Event::Received(ref received) => self.arrive(machine, received),
+            transport::Event::Sent { key, .. } if is_of_call(&key) => self.leave_in_call(machine, key),
+            transport::Event::Sent { key, begin_s, end_s } => self.leave(machine, key, (begin_s, end_s)),
+            transport::Event::Disagreed { key, offered, expected } => {
+                self.disagree(machine, key, (offered, expected))
+            }
+            transport::Event::Repeated(key) => {
+                Err(self.complaints.confused(machine, &key, "was offered twice"))
+            }
+            transport::Event::Told(Message::Ready(key)) => {
+                self.ready(key);
+                Ok(())
+            }
+            transport::Event::Told(Message::Joined { call, point, at_s }) => {
+                self.peer_joined(machine, call, point, at_s)
+            }
+            transport::Event::Told(Message::Arrived { key, .. }) => Err(self.complaints.confused(
+                machine,
+                &key,
+                "has come over links that this run does not have",
+            )),
+        }
+    }
+
+    pub(super) fn tell(&mut self, machine: &Machine, to: Rank, message: Message) -> Result<(), Failure> {
+        self.transport.tell(to, message).map_err(|ended| self.complaints.ended(machine, None, &ended))
+    }
+
+    /// Something has ended. Times in seconds of the transport.
+    pub(super) fn complete(&mut self, outcome: Outcome, begin_s: f64, end_s: f64) {
+        self.transport.count_progress();
+        let dilation = self.dilation();
+        let completion = Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation };
+        self.events.push_back(Event::Ended(completion));
+    }
+
+    /// Something ends at `end_s`, or now if that is over.
+    pub(super) fn complete_at(&mut self, machine: &Machine, end_s: f64, outcome: Outcome, begin_s: f64) {
+        let (now_s, dilation) = (self.transport.now_s(), self.dilation());
+        let completion =
+            Completion { outcome, begin_s: begin_s / dilation, end_s: end_s.max(now_s) / dilation };
+        if end_s <= now_s {
+            self.end_coding(machine, &completion);
+            return self.complete(completion.outcome, begin_s, now_s);
+        }
+        self.due.push((end_s, Due::Completion(completion)));
+    }
+
+    fn let_due_happen(&mut self, machine: &Machine) -> Result<(), Failure> {
+        let now_s = self.transport.now_s();
+        let (mut happening, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.due).into_iter().partition(|(time_s, _)| *time_s <= now_s);
+        self.due = later;
+        happening.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (time_s, due) in happening {
+            self.end_compute(time_s);
+            self.happen(machine, due)?;
+        }
+        self.end_compute(now_s);
+        Ok(())
+    }
+
+    /// A compute phase that other lanes slow down has done its work by `now_s`.
+    fn end_compute(&mut self, now_s: f64) {
+        if let Some(phase) = self.overlap.take_ended(now_s) {
+            self.complete(Outcome::Op(phase.op, Vec::new()), phase.begin_s, phase.end_s());
+        }
+    }
+
+    /// If it is a codec op that has ended, compute is no longer slowed down by it.
+    fn end_coding(&mut self, machine: &Machine, completion: &Completion) {
+        if let Outcome::Op(op, _) = &completion.outcome
+            && machine.op(*op).kind.lane() == Lane::Codec
+        {
+            self.overlap.code(completion.end_s * self.dilation(), false);
+        }
+    }
+
+    /// Seconds of this machine for a second of the cluster.
+    pub(super) fn dilation(&self) -> f64 {
+        self.pace.map_or(1.0, |pace| pace.dilation)
+    }
+
+    /// What something takes on the cluster, in seconds of this machine; nothing in a run that is not paced.
+    pub(super) fn declared_s(&self, seconds: impl FnOnce(&Pace) -> f64) -> f64 {
+        self.pace.map_or(0.0, |pace| seconds(pace) * pace.dilation)
+    }
+}

@@ -1,0 +1,375 @@
+//! Calls of a library's own collectives, of which this is one: all ranks meet when they have issued a call, hand one another
+//! what each gets, meet once more, and leave when the declared time is over.
+//!
+//! What is handed over are transfers of the call's own, of which links and timelines do not know. An All-Reduce has two rounds
+//! of them: each rank adds up its shard, contribution by contribution in rank order, and then all get the sums.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use zipwire_schedule::machine::Machine;
+use zipwire_schedule::plan::{CallKey, Content, Region, Share, TransferKey};
+use zipwire_schedule::{Collective, Failure, OpId, Rank, SizeId, sum};
+
+use super::backend::{Due, HostBackend};
+use super::codec_work::{CodecOp, Coding};
+use super::cpu_time::cpu_s;
+use super::worker::zeros;
+use crate::drive::{Call, Completion, Outcome};
+use crate::memory::range;
+use crate::transport::{CALLS, Incoming, Message, Outgoing, Received};
+
+/// The calls of one rank.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    /// Those that this rank has issued and that have not ended.
+    ongoing: HashMap<CallKey, Ongoing>,
+    /// How many ranks have come to each point of each call, and when the last one did.
+    joined: HashMap<(CallKey, u32), (u32, f64)>,
+}
+
+/// A call that this rank has issued. Times in seconds of the transport.
+#[derive(Debug)]
+struct Ongoing {
+    op: OpId,
+    begin_s: f64,
+    /// When the last rank issued it.
+    met_s: Option<f64>,
+    /// The point at which ranks meet next.
+    point: u32,
+    /// What is left to do.
+    rounds: VecDeque<Round>,
+    /// Its transfers that have not ended; `None` between two rounds.
+    moving: Option<HashSet<TransferKey>>,
+    sizes: Vec<(SizeId, u64)>,
+    sum: Option<Adding>,
+}
+
+/// What ranks do between two meetings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Round {
+    /// Everybody gets what the others have.
+    Gather,
+    /// Everybody gets the contributions to its shard, and adds them up.
+    Sum,
+    /// Everybody gets the sums of the others.
+    GatherSums,
+}
+
+/// The sum of a shard, as far as it has come.
+#[derive(Debug)]
+struct Adding {
+    own: Share,
+    sums: Vec<f32>,
+    /// Ranks whose contributions are to be added, the next one first.
+    left: VecDeque<Rank>,
+    is_begun: bool,
+    work_s: f64,
+    waiting_s: f64,
+}
+
+impl Round {
+    fn all(collective: Collective) -> VecDeque<Self> {
+        match collective {
+            Collective::AllGather => [Self::Gather].into(),
+            Collective::ReduceScatter => [Self::Sum].into(),
+            Collective::AllReduce => [Self::Sum, Self::GatherSums].into(),
+        }
+    }
+}
+
+impl HostBackend<'_> {
+    /// Issues a call.
+    pub(super) fn call(&mut self, machine: &Machine, op: OpId, begin_s: f64) -> Result<(), Failure> {
+        if machine.ring_bytes(op) == 0 {
+            // All ranks know that: nobody calls.
+            self.complete_at(machine, begin_s, Outcome::Op(op, Vec::new()), begin_s);
+            return Ok(());
+        }
+        let library = machine.library(op);
+        let key = library.key(machine.op(op).segment);
+        let ongoing = Ongoing {
+            op,
+            begin_s,
+            met_s: None,
+            point: 0,
+            rounds: Round::all(library.collective),
+            moving: None,
+            sizes: Vec::new(),
+            sum: None,
+        };
+        self.calls.ongoing.insert(key, ongoing);
+        self.join(machine, key)
+    }
+
+    /// Comes to the next point at which all ranks meet.
+    fn join(&mut self, machine: &Machine, call: CallKey) -> Result<(), Failure> {
+        let ongoing = self.calls.ongoing.get_mut(&call).expect("a rank joins calls that it has issued");
+        let (op, point, at_s) = (ongoing.op, ongoing.point, self.transport.now_s());
+        ongoing.moving = None;
+        let own = self.rank;
+        for peer in (0..machine.library(op).ranks).map(Rank).filter(|peer| *peer != own) {
+            self.tell(machine, peer, Message::Joined { call, point, at_s })?;
+        }
+        self.peer_joined(machine, call, point, at_s)
+    }
+
+    /// A rank, this one or another, has come to a point of a call. Goes on if it is the last one.
+    pub(super) fn peer_joined(
+        &mut self,
+        machine: &Machine,
+        call: CallKey,
+        point: u32,
+        at_s: f64,
+    ) -> Result<(), Failure> {
+        let (count, last_s) = self.calls.joined.entry((call, point)).or_insert((0, at_s));
+        (*count, *last_s) = (*count + 1, last_s.max(at_s));
+        let (count, last_s) = (*count, *last_s);
+        let Some(ongoing) = self.calls.ongoing.get(&call) else { return Ok(()) };
+        if count < machine.library(ongoing.op).ranks {
+            return Ok(());
+        }
+        self.calls.joined.remove(&(call, point));
+        self.meet_in_call(machine, call, last_s)
+    }
+
+    /// All ranks have met: begins the next round, or ends the call if none is left.
+    fn meet_in_call(&mut self, machine: &Machine, key: CallKey, at_s: f64) -> Result<(), Failure> {
+        let ongoing = self.calls.ongoing.get_mut(&key).expect("ranks meet in calls that they have issued");
+        let (op, is_first) = (ongoing.op, ongoing.met_s.is_none());
+        let met_s = *ongoing.met_s.get_or_insert(at_s);
+        ongoing.point += 1;
+        let round = ongoing.rounds.pop_front();
+        self.transport.count_progress();
+        if is_first {
+            self.overlap.begin_call(at_s);
+        }
+        let Some(round) = round else {
+            let bytes = machine.ring_bytes(op);
+            let seconds = self.declared_s(|pace| pace.host.call_s(machine.library(op), bytes));
+            let moved_s = at_s.max(met_s + seconds);
+            self.due.push((moved_s, Due::Return { key, moved_s }));
+            return Ok(());
+        };
+        self.begin_round(machine, key, round)
+    }
+
+    /// Offers what the others get of this rank, and waits for what it gets.
+    fn begin_round(&mut self, machine: &Machine, key: CallKey, round: Round) -> Result<(), Failure> {
+        let op = self.calls.ongoing[&key].op;
+        let library = machine.library(op);
+        let peers = || (0..library.ranks).map(Rank).filter(|peer| *peer != self.rank);
+        let (given, got): (Vec<(Rank, &Share)>, Vec<(Rank, &Share)>) = match round {
+            Round::Gather => (
+                peers().flat_map(|peer| library.inputs.iter().map(move |share| (peer, share))).collect(),
+                library.outputs.iter().map(|share| (share.chunk.origin, share)).collect(),
+            ),
+            Round::Sum => (
+                peers()
+                    .flat_map(|peer| of_shard(&library.inputs, peer).map(move |share| (peer, share)))
+                    .collect(),
+                Vec::new(),
+            ),
+            Round::GatherSums => (
+                peers()
+                    .flat_map(|peer| of_shard(&library.outputs, self.rank).map(move |share| (peer, share)))
+                    .collect(),
+                peers()
+                    .flat_map(|peer| of_shard(&library.outputs, peer).map(move |share| (peer, share)))
+                    .collect(),
+            ),
+        };
+        let transfer = |src, dst| transfer_key(key, round, src, dst);
+        let mut moving = HashSet::new();
+        let mut outgoing = Vec::new();
+        for (peer, Share { content, .. }) in given {
+            if machine.content_bytes(content) == 0 {
+                continue;
+            }
+            let (key, bytes) = (transfer(self.rank, peer), region(machine, content));
+            let word = content
+                .brings()
+                .map(|size| machine.size(size).expect("sizes are known before they are given"));
+            outgoing.push((key, bytes, word));
+            moving.insert(key);
+        }
+        let mut incoming = Vec::new();
+        for (peer, Share { content, .. }) in got {
+            if machine.content_bytes(content) == 0 {
+                continue;
+            }
+            let (key, bytes) = (transfer(peer, self.rank), region(machine, content));
+            incoming.push(Incoming { key, bytes, has_word: content.brings().is_some() });
+            moving.insert(key);
+        }
+        let ongoing = self.calls.ongoing.get_mut(&key).expect("it was looked at");
+        ongoing.moving = Some(moving);
+        let own =
+            of_shard(&library.outputs, self.rank).find(|share| machine.content_bytes(&share.content) > 0);
+        if let Some(own) = own.filter(|_| round == Round::Sum) {
+            let (total, to) =
+                own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
+            let sums = zeros(machine, op, range(&to).len() / total.dtype().width())?;
+            let left = total.origins().collect();
+            ongoing.sum =
+                Some(Adding { own: *own, sums, left, is_begun: false, work_s: 0.0, waiting_s: 0.0 });
+        }
+        let broken = |ended| self.complaints.ended(machine, Some(op), &ended);
+        // What is the same for all is summed up once.
+        let mut last = None;
+        for (key, bytes, word) in outgoing {
+            let checksum = match last {
+                Some((other, checksum)) if other == (bytes, word) => checksum,
+                _ => self.worker.checksum(bytes, word),
+            };
+            last = Some(((bytes, word), checksum));
+            self.transport.send(Outgoing { key, bytes, word, checksum }).map_err(broken)?;
+        }
+        for transfer in incoming {
+            self.transport.receive(transfer).map_err(broken)?;
+        }
+        self.add_own(machine, key)?;
+        self.end_round(machine, key)
+    }
+
+    /// A transfer of a call has come.
+    pub(super) fn receive_in_call(&mut self, machine: &Machine, received: &Received) -> Result<(), Failure> {
+        let Received { transfer: Incoming { key, bytes, .. }, word, checksum, .. } = *received;
+        let call = call_key(&key);
+        let Some(ongoing) = self.calls.ongoing.get_mut(&call) else {
+            return Err(self.complaints.confused(machine, &key, "belongs to no call under way"));
+        };
+        if self.worker.checksum(bytes, word) != checksum {
+            return Err(Failure::corrupt_transfer(self.rank, ongoing.op, key));
+        }
+        if let Some(word) = word {
+            let outputs = &machine.library(ongoing.op).outputs;
+            let share = outputs.iter().find(|share| share.chunk.origin == key.src);
+            ongoing.sizes.extend(share.and_then(|share| share.content.brings()).map(|size| (size, word)));
+        }
+        let is_contribution = ongoing.sum.as_ref().is_some_and(|sum| sum.left.front() == Some(&key.src));
+        if is_contribution {
+            let from = bytes.expect("contributions are values");
+            self.add(call, from)?;
+            self.add_own(machine, call)?;
+        }
+        self.leave_in_call(machine, key)
+    }
+
+    /// A transfer of a call has ended at this rank.
+    pub(super) fn leave_in_call(&mut self, machine: &Machine, key: TransferKey) -> Result<(), Failure> {
+        let call = call_key(&key);
+        self.transport.count_progress();
+        let Some(moving) = self.calls.ongoing.get_mut(&call).and_then(|ongoing| ongoing.moving.as_mut())
+        else {
+            return Err(self.complaints.confused(machine, &key, "belongs to no call under way"));
+        };
+        moving.remove(&key);
+        self.end_round(machine, call)
+    }
+
+    /// Joins the others once nothing of the round is left to move or to add.
+    fn end_round(&mut self, machine: &Machine, key: CallKey) -> Result<(), Failure> {
+        let ongoing = &self.calls.ongoing[&key];
+        let has_moved = ongoing.moving.as_ref().is_some_and(HashSet::is_empty);
+        if has_moved && ongoing.sum.is_none() { self.join(machine, key) } else { Ok(()) }
+    }
+
+    /// Adds contributions of this rank while it is their turn, asks for the next one of another, or stores the finished sum.
+    fn add_own(&mut self, machine: &Machine, key: CallKey) -> Result<(), Failure> {
+        let op = self.calls.ongoing[&key].op;
+        loop {
+            let ongoing = self.calls.ongoing.get_mut(&key).expect("it was looked at");
+            let Some(adding) = &mut ongoing.sum else { return Ok(()) };
+            match adding.left.front() {
+                Some(origin) if *origin == self.rank => {
+                    let own = of_shard(&machine.library(op).inputs, self.rank).next();
+                    let values = own.and_then(|share| share.content.values());
+                    self.add(key, values.expect("plans are checked: all contribute to what is added up"))?;
+                }
+                Some(&origin) => {
+                    let len = of_shard(&machine.library(op).inputs, self.rank)
+                        .next()
+                        .and_then(|share| share.content.values())
+                        .map_or(0, |values| values.len);
+                    let transfer = transfer_key(key, Round::Sum, origin, self.rank);
+                    let bytes = Some(self.worker.memory.spare(len));
+                    ongoing.moving.get_or_insert_default().insert(transfer);
+                    let asked = self.transport.receive(Incoming { key: transfer, bytes, has_word: false });
+                    return asked.map_err(|ended| self.complaints.ended(machine, Some(op), &ended));
+                }
+                None => {
+                    let adding = ongoing.sum.take().expect("it was looked at");
+                    self.store(machine, op, &adding);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Adds a contribution.
+    fn add(&mut self, key: CallKey, from: Region) -> Result<(), Failure> {
+        let began_s = self.transport.now_s();
+        let permit = self.permits.take();
+        let begin_cpu_s = cpu_s();
+        let waited_s = self.transport.now_s() - began_s;
+        let adding = self.calls.ongoing.get_mut(&key).and_then(|ongoing| ongoing.sum.as_mut());
+        let adding = adding.expect("contributions come while a sum is made");
+        let dtype = adding.own.chunk.sum.expect("it is a sum").dtype();
+        let combine = if adding.is_begun { sum::add } else { sum::begin };
+        combine(&mut adding.sums, dtype, &self.worker.memory.read(from.buffer)[range(&from)]);
+        adding.is_begun = true;
+        adding.left.pop_front();
+        adding.waiting_s += waited_s;
+        adding.work_s += cpu_s() - begin_cpu_s;
+        drop(permit);
+        Ok(())
+    }
+
+    /// Stores the sum of this rank's shard.
+    fn store(&mut self, machine: &Machine, op: OpId, adding: &Adding) {
+        let Adding { own, sums, work_s, waiting_s, .. } = adding;
+        let (total, to) = own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
+        let begin_cpu_s = cpu_s();
+        sum::store(sums, total.dtype(), &mut self.worker.memory.write(to.buffer)[range(&to)]);
+        let (rank, segment, coding) = (self.rank, machine.op(op).segment, Coding::Library);
+        let (bytes_raw, work_s) = (to.len * total.count() as u64, work_s + cpu_s() - begin_cpu_s);
+        self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s: *waiting_s });
+    }
+
+    /// A call has moved everything, and its time is over. The host knows of sizes later.
+    pub(super) fn return_from_call(&mut self, key: CallKey, moved_s: f64) {
+        let ongoing = self.calls.ongoing.remove(&key).expect("calls end once");
+        let Ongoing { op, begin_s, met_s, sizes, .. } = ongoing;
+        self.overlap.end_call(moved_s);
+        let sync_s = if sizes.is_empty() { 0.0 } else { self.declared_s(|pace| pace.host.sync_s) };
+        let dilation = self.dilation();
+        let met_s = met_s.expect("calls begin before they end") / dilation;
+        let outcome = Outcome::Call(Call { op, sizes, met_s, moved_s: moved_s / dilation });
+        // The moment that all ranks agree on, and not that at which this thread woke up.
+        let end_s = moved_s + sync_s;
+        let completion = Completion { outcome, begin_s: begin_s / dilation, end_s: end_s / dilation };
+        self.due.push((end_s, Due::Completion(completion)));
+    }
+}
+
+/// The shares of a rank's shard.
+fn of_shard(shares: &[Share], rank: Rank) -> impl Iterator<Item = &Share> {
+    shares.iter().filter(move |share| share.chunk.shard() == rank)
+}
+
+/// The bytes that move of a content whose sizes are known.
+fn region(machine: &Machine, content: &Content) -> Option<Region> {
+    let word_bytes = if content.brings().is_some() { Content::SIZE_BYTES } else { 0 };
+    content.region().map(|region| Region { len: machine.content_bytes(content) - word_bytes, ..region })
+}
+
+/// What the transfers of a call are called: no transfer of a plan has such a number.
+fn transfer_key(call: CallKey, round: Round, src: Rank, dst: Rank) -> TransferKey {
+    let CallKey { segment, stage, part } = call;
+    let second = u32::from(round == Round::GatherSums);
+    TransferKey { segment, stage, src, dst, tag: CALLS + 2 * part + second }
+}
+
+fn call_key(key: &TransferKey) -> CallKey {
+    CallKey { segment: key.segment, stage: key.stage, part: (key.tag - CALLS) / 2 }
+}

@@ -1,0 +1,257 @@
+//! Ranks whose memory is the host's, over any transport: what each rank does is the same whether its peers are threads of
+//! this process or processes anywhere.
+//!
+//! A rank holds the whole plan and runs its own program. What it did comes to rank 0 as a report, which alone knows of all.
+
+mod backend;
+mod codec_work;
+mod cpu_time;
+mod exchange;
+mod library;
+mod overlap;
+mod pace;
+mod permits;
+mod worker;
+
+use std::cell::OnceCell;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use zipwire_codec::Codec;
+use zipwire_schedule::plan::{Plan, Program};
+use zipwire_schedule::{
+    Deadlines, Failure, FailureKind, Fault, FaultPlan, Machine, Rank, RankEnd, RunFailure, Slowdown,
+};
+use zipwire_traces::{Payload, Span, Timeline};
+
+use self::backend::{HostBackend, capabilities};
+use self::overlap::Overlap;
+use self::worker::Worker;
+use crate::chunks::Chunks;
+use crate::complaints::Complaints;
+use crate::drive::{Backend, drive};
+use crate::faulty::Faulty;
+use crate::handshake::Hello;
+use crate::memory::Memory;
+use crate::report::{RankReport, compare, conclude, empty_timeline, panic_text};
+use crate::transport::Transport;
+use crate::transport::filter::Filtered;
+use crate::transport::flips::Flips;
+
+pub use self::codec_work::{CallWork, CodecWork, Coding};
+pub use self::pace::Pace;
+pub use self::permits::Permits;
+
+/// What to run: the same on all ranks.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The plan, validated.
+    pub plan: &'a Plan,
+    /// What the chunks hold.
+    pub payload: &'a Payload,
+    /// Iterations, with a barrier before each. Durations and faults are those of their numbers.
+    pub iterations: Range<u32>,
+    /// The longest standstill, usually [`STUCK_AFTER`](crate::STUCK_AFTER).
+    pub stuck_after: Duration,
+    /// Codec ops that work at a time on this machine.
+    pub cores: usize,
+    /// The cluster that the run stands for; without one, links are as fast as memory and times mean nothing.
+    pub pace: Option<&'a Pace>,
+    /// What goes wrong. Times of faults mean something in paced runs only.
+    pub faults: &'a [Fault],
+    /// When ops must have ended, in seconds of the cluster: for paced runs.
+    pub deadlines: Option<&'a Deadlines>,
+}
+
+/// A run in which all went well.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// What happened when.
+    pub timeline: Timeline,
+    /// Received bytes that were compared with what was sent, over all ranks and iterations.
+    pub bytes_verified: u64,
+    /// What the codec took.
+    pub codec_work: CodecWork,
+}
+
+/// What has become of a run, as far as a rank knows.
+pub type RunResult = Result<Option<Report>, Box<RunFailure>>;
+
+/// Runs one rank of a plan to its end, over a transport that connects it with the others; every received byte is compared with
+/// what was sent. Rank 0 has the report of all ranks, the others have none.
+///
+/// # Errors
+/// On rank 0 if any rank fails, elsewhere if this one does: bytes are wrong, an op is overdue, nothing happens for too long, or
+/// the user stops the run. All ranks have been told.
+pub fn run_rank(setup: &Setup<'_>, permits: &Permits, transport: &mut dyn Transport) -> RunResult {
+    run_rank_as(setup, permits, &Hello::new(setup.plan), transport)
+}
+
+/// Runs a rank that says `hello` of itself.
+pub(crate) fn run_rank_as(
+    setup: &Setup<'_>,
+    permits: &Permits,
+    hello: &Hello,
+    transport: &mut dyn Transport,
+) -> RunResult {
+    let plan = setup.plan;
+    let program = &plan.programs[transport.rank().index()];
+    let codec = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
+    let job = RankJob { setup, permits, hello, program, codec: codec.as_deref(), chunks: OnceCell::new() };
+    let (mut timeline, mut bytes_verified, mut codec_work) = (empty_timeline(plan), 0, CodecWork::default());
+    let is_first = program.rank == Rank(0);
+    for iteration in setup.iterations.clone() {
+        let _span = tracing::info_span!("run", iteration).entered();
+        let mut report = job.run_guarded(transport, iteration);
+        if transport.is_stopped() && report.failed.is_none() {
+            // Ranks that never wait do not look.
+            let failure = Failure::new(program.rank, None, FailureKind::Cancelled, "stopped by the user");
+            transport.abort(&failure);
+            report.failed = Some(RankEnd { failure, standing: None });
+        }
+        let failed = report.failed.clone();
+        if let Some(mut reports) = transport.gather(report) {
+            conclude(plan, setup.deadlines, iteration, &mut reports, &mut timeline)?;
+            for report in &reports {
+                bytes_verified += report.bytes_verified;
+                codec_work.merge(&report.codec_work);
+            }
+        } else if let Some(end) = failed {
+            let first = end.failure.clone();
+            return Err(Box::new(RunFailure::new(plan, setup.deadlines, iteration, 0.0, first, vec![end])));
+        }
+    }
+    Ok(is_first.then_some(Report { timeline, bytes_verified, codec_work }))
+}
+
+/// One rank's part of a run.
+struct RankJob<'a> {
+    setup: &'a Setup<'a>,
+    permits: &'a Permits,
+    hello: &'a Hello,
+    program: &'a Arc<Program>,
+    codec: Option<&'a dyn Codec>,
+    /// Made when they are first needed.
+    chunks: OnceCell<Chunks>,
+}
+
+/// A rank's iteration that went well.
+struct Ran {
+    begin_s: f64,
+    spans: Vec<Span>,
+    bytes_verified: u64,
+    codec_work: CodecWork,
+}
+
+impl RankJob<'_> {
+    /// A panic ends the run like any other failure: with a typed error on every rank.
+    fn run_guarded(&self, transport: &mut dyn Transport, iteration: u32) -> RankReport {
+        let rank = self.program.rank;
+        let dilation = self.setup.pace.map_or(1.0, |pace| pace.dilation);
+        let entered_s = transport.now_s() / dilation;
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run(transport, iteration))).unwrap_or_else(|panic| {
+            let detail = format!("its thread panicked: {}", panic_text(&*panic));
+            let failure = Failure::new(rank, None, FailureKind::Device, detail);
+            transport.abort(&failure);
+            Err(Box::new(RankEnd { failure, standing: None }))
+        });
+        let end_s = transport.now_s() / dilation;
+        match ran {
+            Ok(Ran { begin_s, spans, bytes_verified, codec_work }) => {
+                RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, failed: None }
+            }
+            Err(end) => RankReport { begin_s: entered_s, ..RankReport::failed(rank, end_s, *end) },
+        }
+    }
+
+    fn run(&self, transport: &mut dyn Transport, iteration: u32) -> Result<Ran, Box<RankEnd>> {
+        let Setup { plan, pace, payload, stuck_after, .. } = *self.setup;
+        let rank = self.program.rank;
+        let faults = FaultPlan::new(plan, self.setup.faults, iteration);
+        let mut transport = Filtered { inner: transport, filter: Flips(&faults) };
+        let memory = Arc::clone(transport.memory());
+        let complaints = Complaints { segments: &plan.segments };
+        let worker = Worker {
+            memory: &memory,
+            codec: self.codec,
+            payload,
+            chunks: self.chunks.get_or_init(|| Chunks::of(self.program)),
+            complaints,
+            bytes_verified: 0,
+        };
+        worker.prepare();
+        let machine = |start_s| Machine::new(Arc::clone(self.program), capabilities(pace.is_some()), start_s);
+        self.greet(&mut transport, complaints, &machine(0.0))?;
+        // Without links and declared times nothing could be slower.
+        let slowdown = pace.map_or_else(Slowdown::default, |pace| pace.host.compute_slowdown);
+        let backend = HostBackend {
+            rank,
+            transport: &mut transport,
+            worker,
+            complaints,
+            stuck_after,
+            permits: self.permits,
+            pace,
+            iteration,
+            opened_s: HashMap::new(),
+            offered: HashMap::new(),
+            events: VecDeque::new(),
+            due: Vec::new(),
+            overlap: Overlap::new(slowdown),
+            calls: library::Calls::default(),
+            sizes_s: HashMap::new(),
+            codec_work: CodecWork::default(),
+        };
+        let mut backend = Faulty::new(backend, &faults);
+        let begin_s = backend.now_s();
+        let mut machine = machine(begin_s);
+        if let Some(deadlines) = self.setup.deadlines {
+            machine = machine.with_deadlines(deadlines.of(iteration, rank));
+        }
+        let mut spans = Vec::new();
+        let driven = drive(&mut machine, &mut backend, iteration, &mut spans);
+        let finished = driven.and_then(|()| {
+            let HostBackend { worker, transport, .. } = backend.inner();
+            worker.finish(&machine).inspect_err(|failure| transport.abort(failure))
+        });
+        finished.map_err(|failure| {
+            let standing = (!backend.is_dead()).then(|| machine.standing());
+            Box::new(RankEnd { failure, standing })
+        })?;
+        let HostBackend { worker, codec_work, .. } = backend.inner();
+        let (bytes_verified, codec_work) = (worker.bytes_verified, std::mem::take(codec_work));
+        Ok(Ran { begin_s, spans, bytes_verified, codec_work })
+    }
+
+    /// Waits for all ranks and makes sure that they are about to run the same.
+    fn greet(
+        &self,
+        transport: &mut dyn Transport,
+        complaints: Complaints<'_>,
+        machine: &Machine,
+    ) -> Result<(), Box<RankEnd>> {
+        let met = transport.meet(&self.hello.to_word());
+        let compared = met.map_err(|ended| complaints.ended(machine, None, &ended)).and_then(|words| {
+            compare(self.hello, self.program.rank, &words).inspect_err(|failure| transport.abort(failure))
+        });
+        compared.map_err(|failure| Box::new(RankEnd { failure, standing: Some(machine.standing()) }))
+    }
+}
+
+/// The memory that a rank of a plan needs, to give to its transport.
+///
+/// # Errors
+/// If the system refuses it.
+pub fn memory(plan: &Plan, rank: Rank) -> Result<Arc<Memory>, Box<RunFailure>> {
+    let program = &plan.programs[rank.index()];
+    Memory::of(program).map(Arc::new).map_err(|error| {
+        let bytes: u64 = program.buffers.iter().map(|buffer| buffer.capacity).sum();
+        let detail = format!("the system refuses {bytes} bytes for its buffers: {error}");
+        let failure = Failure::new(rank, None, FailureKind::Device, detail);
+        let end = RankEnd { failure: failure.clone(), standing: None };
+        Box::new(RunFailure::new(plan, None, 0, 0.0, failure, vec![end]))
+    })
+}

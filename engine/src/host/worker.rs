@@ -1,0 +1,216 @@
+//! What a rank does by itself, in the memory of the host: it codes, adds up and copies, writes what the model would have
+//! computed, and compares what has come with what was sent.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use zipwire_codec::Codec;
+use zipwire_schedule::machine::Machine;
+use zipwire_schedule::plan::{self, Addition, Batch, Block, Copy, Gather, Op, OpKind, Reduce, Region};
+use zipwire_schedule::{Failure, FailureKind, OpId, SizeId, sum};
+use zipwire_traces::Payload;
+
+use super::codec_work::Coding;
+use crate::chunks::{Chunk, Chunks};
+use crate::complaints::Complaints;
+use crate::drive::failure;
+use crate::memory::{Memory, range};
+
+/// Carries out the local ops of one rank.
+pub(super) struct Worker<'a> {
+    pub(super) memory: &'a Memory,
+    pub(super) codec: Option<&'a dyn Codec>,
+    pub(super) payload: &'a Payload,
+    pub(super) chunks: &'a Chunks,
+    pub(super) complaints: Complaints<'a>,
+    /// Bytes that were compared with what was sent.
+    pub(super) bytes_verified: u64,
+}
+
+impl Worker<'_> {
+    /// Fills what the model would have computed before the iteration, and poisons what peers and codec fill.
+    pub(super) fn prepare(&self) {
+        let _span = tracing::info_span!("prepare").entered();
+        self.chunks.poisoned.iter().for_each(|region| self.memory.poison(region));
+        self.chunks.filled_before.iter().for_each(|chunk| self.fill(chunk));
+    }
+
+    /// Compares what an op is about to overwrite with what was sent.
+    pub(super) fn check_before(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
+        let Some(chunks) = self.chunks.checked_before.get(&op) else { return Ok(()) };
+        let _span = tracing::info_span!("check").entered();
+        chunks.iter().try_for_each(|chunk| self.check(machine, Some(op), chunk))
+    }
+
+    /// Compares what no later op has overwritten.
+    pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
+        let _span = tracing::info_span!("check").entered();
+        self.chunks.checked_at_end.iter().try_for_each(|chunk| self.check(machine, None, chunk))
+    }
+
+    /// Carries out an op that concerns nobody else; the sizes that it defines. `progress` is called now and then.
+    pub(super) fn carry_out(
+        &self,
+        machine: &Machine,
+        op: &Op,
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<(SizeId, u64)>, Failure> {
+        match &op.kind {
+            OpKind::Compute(_) => {
+                let _span = tracing::info_span!("fill").entered();
+                self.chunks.filled_by.get(&op.id).into_iter().flatten().for_each(|chunk| self.fill(chunk));
+            }
+            OpKind::Split(batch) => self.split(batch, progress),
+            OpKind::Encode(batch) => return self.encode(machine, op.id, batch, progress),
+            OpKind::Decode(batch) => self.decode(machine, op.id, batch, progress)?,
+            OpKind::Reduce(reduce) => self.reduce(machine, op.id, reduce)?,
+            OpKind::Copy(copy) => self.copy_rows(copy, progress),
+            OpKind::Exchange(_) | OpKind::Library(_) => unreachable!("they concern peers"),
+        }
+        Ok(Vec::new())
+    }
+
+    /// Checksum of a region and of a word behind it, of those that there are.
+    pub(super) fn checksum(&self, region: Option<Region>, word: Option<u64>) -> u64 {
+        let bytes = region.map_or(0, |region| xxh3_64(&self.memory.read(region.buffer)[range(&region)]));
+        word.map_or(bytes, |word| xxh3_64_with_seed(&word.to_le_bytes(), bytes))
+    }
+
+    fn split(&self, batch: &Batch, progress: &mut dyn FnMut()) {
+        let _span = tracing::info_span!("split", bytes = batch.bytes_raw()).entered();
+        for Block { values, rests, .. } in &batch.blocks {
+            let (source, mut target) = self.memory.lock(values.buffer, rests.buffer);
+            zipwire_codec::write_rests(&source[range(values)], &mut target[range(rests)]);
+            progress();
+        }
+    }
+
+    fn encode(
+        &self,
+        machine: &Machine,
+        op: OpId,
+        batch: &Batch,
+        progress: &mut dyn FnMut(),
+    ) -> Result<Vec<(SizeId, u64)>, Failure> {
+        let _span = tracing::info_span!("encode", bytes = batch.bytes_raw()).entered();
+        let codec = self.codec.expect("coded plans name their codec");
+        let encode = |block: &Block| {
+            let (values, mut frames) = self.memory.lock(block.values.buffer, block.static_section.buffer);
+            // Both sections lie in one buffer, the static one first.
+            let (head, tail) = frames.split_at_mut(range(&block.dynamic_section).start);
+            let fixed = &mut head[range(&block.static_section)];
+            let dynamic = &mut tail[..range(&block.dynamic_section).len()];
+            let values = &values[range(&block.values)];
+            let len = if block.rests.len == 0 {
+                codec.encode(batch.layout, batch.dtype, values, fixed, dynamic)
+            } else {
+                zipwire_codec::encode_apart(codec, batch.dtype, values, fixed, dynamic)
+            };
+            progress();
+            len.map(|len| (block.size, len as u64)).map_err(|error| {
+                let destination = block.chunk.destination;
+                let receiver = destination.map_or("all ranks".to_owned(), |rank| format!("rank {rank}"));
+                let detail = format!("the chunk for {receiver}: {error}");
+                failure(machine, Some(op), FailureKind::Device, detail)
+            })
+        };
+        batch.blocks.iter().map(encode).collect()
+    }
+
+    fn decode(
+        &self,
+        machine: &Machine,
+        op: OpId,
+        batch: &Batch,
+        progress: &mut dyn FnMut(),
+    ) -> Result<(), Failure> {
+        let _span = tracing::info_span!("decode", bytes = batch.bytes_raw()).entered();
+        batch.blocks.iter().try_for_each(|block| {
+            let size = machine.size(block.size).expect("sizes are known before frames are decoded");
+            let live = Region { len: size, ..block.dynamic_section };
+            let (frames, mut values) = self.memory.lock(live.buffer, block.values.buffer);
+            let out = &mut values[range(&block.values)];
+            let (fixed, dynamic) = (&frames[range(&block.static_section)], &frames[range(&live)]);
+            let decoded = if block.rests.len == 0 {
+                zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out)
+            } else {
+                zipwire_codec::decode_apart(batch.dtype, &frames[range(&block.rests)], fixed, dynamic, out)
+            };
+            progress();
+            decoded.map_err(|error| {
+                let detail = format!("the frame from rank {}: {error}", block.chunk.origin);
+                failure(machine, Some(op), FailureKind::Corrupt, detail)
+            })
+        })
+    }
+
+    /// Terms are in several buffers, of which one may be that of the sum: each is read before the sum is written.
+    fn reduce(&self, machine: &Machine, op: OpId, reduce: &Reduce) -> Result<(), Failure> {
+        let _span = tracing::info_span!("reduce", bytes = reduce.bytes_read()).entered();
+        for Addition { terms, chunk, values } in &reduce.additions {
+            let dtype =
+                |chunk: &plan::Chunk| chunk.sum.expect("sums and their terms say what they are").dtype();
+            let mut sums = zeros(machine, op, range(values).len() / dtype(chunk).width())?;
+            for (index, term) in terms.iter().enumerate() {
+                let combine = if index == 0 { sum::begin } else { sum::add };
+                let buffer = self.memory.read(term.values.buffer);
+                combine(&mut sums, dtype(&term.chunk), &buffer[range(&term.values)]);
+            }
+            sum::store(&sums, dtype(chunk), &mut self.memory.write(values.buffer)[range(values)]);
+        }
+        Ok(())
+    }
+
+    fn copy_rows(&self, copy: &Copy, progress: &mut dyn FnMut()) {
+        let _span = tracing::info_span!("copy rows", bytes = copy.bytes()).entered();
+        for Gather { from, to, rows, row_bytes, .. } in &copy.gathers {
+            let (source, mut target) = self.memory.lock(from.buffer, to.buffer);
+            let (source, target) = (&source[range(from)], &mut target[range(to)]);
+            let row_bytes = usize::try_from(*row_bytes).expect("rows fit into memory");
+            for (row, out) in rows.iter().zip(target.chunks_exact_mut(row_bytes)) {
+                out.copy_from_slice(&source[*row as usize * row_bytes..][..row_bytes]);
+            }
+            progress();
+        }
+    }
+
+    fn fill(&self, chunk: &Chunk) {
+        let mut buffer = self.memory.write(chunk.region.buffer);
+        self.payload.fill(chunk.id, &mut buffer[range(&chunk.region)]);
+    }
+
+    fn check(&mut self, machine: &Machine, op: Option<OpId>, chunk: &Chunk) -> Result<(), Failure> {
+        let buffer = self.memory.read(chunk.region.buffer);
+        match self.payload.mismatch(chunk.id, &buffer[range(&chunk.region)]) {
+            None => {
+                self.bytes_verified += chunk.region.len;
+                Ok(())
+            }
+            Some(offset) => Err(self.complaints.altered(machine, op, chunk, offset)),
+        }
+    }
+}
+
+/// What an op of the codec's lane does, and its raw bytes; `None` of other ops.
+pub(super) fn coding(kind: &OpKind) -> Option<(Coding, u64)> {
+    Some(match kind {
+        OpKind::Split(batch) => (Coding::Split, batch.bytes_raw()),
+        OpKind::Encode(batch) => (Coding::Encode, batch.bytes_raw()),
+        OpKind::Decode(batch) => (Coding::Decode, batch.bytes_raw()),
+        OpKind::Reduce(reduce) => (Coding::Reduce, reduce.bytes_read()),
+        OpKind::Copy(copy) => (Coding::Copy, copy.bytes()),
+        OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Library(_) => return None,
+    })
+}
+
+/// Room for sums.
+///
+/// # Errors
+/// If the system refuses the memory.
+pub(super) fn zeros(machine: &Machine, op: OpId, count: usize) -> Result<Vec<f32>, Failure> {
+    let mut sums = Vec::new();
+    sums.try_reserve_exact(count).map_err(|error| {
+        let detail = format!("no memory for {count} sums: {error}");
+        failure(machine, Some(op), FailureKind::Device, detail)
+    })?;
+    sums.resize(count, 0.0);
+    Ok(sums)
+}

@@ -1,0 +1,106 @@
+//! What ranks report of an iteration, and what becomes of it at rank 0: a part of the timeline, or why the run has failed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use zipwire_schedule::plan::Plan;
+use zipwire_schedule::{Deadlines, Failure, FailureKind, Rank, RankEnd, RunFailure};
+use zipwire_traces::{IterationTime, Span, Timeline};
+
+use crate::handshake::Hello;
+use crate::host::CodecWork;
+
+/// A run in which nothing ends on any rank for this long has failed.
+pub const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// What one rank did in an iteration. Times are seconds of the transport's clock, in the time of the cluster if it is paced.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankReport {
+    /// The rank.
+    pub rank: Rank,
+    /// When the iteration began here: behind the barrier.
+    pub begin_s: f64,
+    /// When it ended here, well or not.
+    pub end_s: f64,
+    /// What happened meanwhile.
+    pub spans: Vec<Span>,
+    /// Received bytes that were compared with what was sent.
+    pub bytes_verified: u64,
+    /// What the codec took.
+    pub codec_work: CodecWork,
+    /// Why it did not end well; `None` if it did.
+    pub failed: Option<RankEnd>,
+}
+
+impl RankReport {
+    /// A rank that did nothing but fail.
+    pub fn failed(rank: Rank, at_s: f64, end: RankEnd) -> Self {
+        Self {
+            rank,
+            begin_s: at_s,
+            end_s: at_s,
+            spans: Vec::new(),
+            bytes_verified: 0,
+            codec_work: CodecWork::default(),
+            failed: Some(end),
+        }
+    }
+}
+
+/// Adds what all ranks report of an iteration to a timeline: it begins when the first rank has passed the barrier.
+///
+/// # Errors
+/// If a rank has failed, or does not report. The failure that came first is blamed, unless ranks were told of another one.
+pub fn conclude(
+    plan: &Plan,
+    deadlines: Option<&Deadlines>,
+    iteration: u32,
+    reports: &mut Vec<RankReport>,
+    timeline: &mut Timeline,
+) -> Result<(), Box<RunFailure>> {
+    let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
+    let end_s = reports.iter().map(|report| report.end_s).fold(begin_s, f64::max);
+    for rank in (0..plan.rank_count()).map(Rank) {
+        if !reports.iter().any(|report| report.rank == rank) {
+            let failure = Failure::new(rank, None, FailureKind::PeerLost, "it has not reported");
+            reports.push(RankReport::failed(rank, end_s, RankEnd { failure, standing: None }));
+        }
+    }
+    if let Some(first) = first_failure(reports) {
+        let ends = std::mem::take(reports).into_iter().filter_map(|report| report.failed).collect();
+        let after_s = end_s - begin_s;
+        return Err(Box::new(RunFailure::new(plan, deadlines, iteration, after_s, first, ends)));
+    }
+    timeline.iterations.push(IterationTime { begin_s, length_s: end_s - begin_s });
+    let relative = |span: Span| Span { begin_s: span.begin_s - begin_s, end_s: span.end_s - begin_s, ..span };
+    let mut spans: Vec<Span> =
+        reports.iter_mut().flat_map(|report| std::mem::take(&mut report.spans)).map(relative).collect();
+    spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
+    timeline.spans.extend(spans);
+    Ok(())
+}
+
+/// The failure of the rank that ended first, among those that were not told to end.
+fn first_failure(reports: &[RankReport]) -> Option<Failure> {
+    let failed =
+        || reports.iter().filter_map(|report| Some((report.end_s, &report.failed.as_ref()?.failure)));
+    let own = failed().filter(|(_, failure)| failure.kind != FailureKind::Cancelled);
+    let first = own.min_by(|a, b| a.0.total_cmp(&b.0));
+    first.or_else(|| failed().min_by(|a, b| a.0.total_cmp(&b.0))).map(|(_, failure)| failure.clone())
+}
+
+/// A timeline of `plan` without iterations.
+pub(crate) fn empty_timeline(plan: &Plan) -> Timeline {
+    Timeline { rank_count: plan.rank_count(), segments: plan.segments.clone(), ..Timeline::default() }
+}
+
+/// Makes sure that all ranks, of which `words` are what each said, are about to run the same.
+pub(crate) fn compare(own: &Hello, rank: Rank, words: &[Vec<u8>]) -> Result<(), Failure> {
+    (0..).map(Rank).zip(words).try_for_each(|(peer, word)| own.check(rank, peer, &Hello::of_word(word)))
+}
+
+/// What the text of a panic says.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}

@@ -1,0 +1,82 @@
+//! A transport whose events pass through something that changes, holds or drops them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zipwire_schedule::{Failure, Rank};
+
+use super::{Ended, Event, Incoming, Message, Outgoing, Transport};
+use crate::memory::Memory;
+use crate::report::RankReport;
+
+/// What a transport's events pass through.
+pub(crate) trait Filter {
+    /// What becomes of an event; `None` if nothing is to be heard of it now.
+    ///
+    /// # Errors
+    /// If the run has ended.
+    fn pass(&mut self, event: Event, inner: &dyn Transport) -> Result<Option<Event>, Ended>;
+}
+
+/// A transport behind a filter.
+pub(crate) struct Filtered<'a, F> {
+    pub(crate) inner: &'a mut dyn Transport,
+    pub(crate) filter: F,
+}
+
+impl<F: Filter> Transport for Filtered<'_, F> {
+    fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
+        match self.inner.poll(timeout)? {
+            Some(event) => self.filter.pass(event, self.inner),
+            None => Ok(None),
+        }
+    }
+
+    fn rank(&self) -> Rank {
+        self.inner.rank()
+    }
+
+    fn memory(&self) -> &Arc<Memory> {
+        self.inner.memory()
+    }
+
+    fn now_s(&self) -> f64 {
+        self.inner.now_s()
+    }
+
+    fn meet(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.inner.meet(word)
+    }
+
+    fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
+        self.inner.send(transfer)
+    }
+
+    fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
+        self.inner.receive(transfer)
+    }
+
+    fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
+        self.inner.tell(to, message)
+    }
+
+    fn count_progress(&mut self) {
+        self.inner.count_progress();
+    }
+
+    fn progress(&self) -> u64 {
+        self.inner.progress()
+    }
+
+    fn abort(&mut self, failure: &Failure) {
+        self.inner.abort(failure);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.inner.is_stopped()
+    }
+
+    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
+        self.inner.gather(report)
+    }
+}

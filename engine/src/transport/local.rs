@@ -1,0 +1,209 @@
+//! Ranks that are threads of one process: a transfer is a note from the sender and a copy by the receiver, out of the
+//! sender's memory, once its own end is on offer. Nothing is sent eagerly, so windows mean what they mean in a simulation.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use zipwire_schedule::plan::{Region, TransferKey};
+use zipwire_schedule::{Failure, Rank};
+
+use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
+use crate::meeting::{Mail, Meeting};
+use crate::memory::{Memory, range};
+use crate::report::RankReport;
+
+/// What one rank's transport writes to another's.
+#[derive(Debug)]
+pub(crate) enum Note {
+    /// The sender's end is on offer. Nothing moves before the receiver's is, too.
+    Offer(Outgoing),
+    /// The receiver has copied it.
+    Taken {
+        key: TransferKey,
+        begin_s: f64,
+        end_s: f64,
+    },
+    Told(Message),
+}
+
+/// The memories of all ranks, and where they meet.
+#[derive(Clone, Copy)]
+pub(crate) struct Process<'a> {
+    pub(crate) meeting: &'a Meeting<'a, Note>,
+    pub(crate) memories: &'a [Arc<Memory>],
+}
+
+/// The transport of one rank.
+pub(crate) struct Local<'a> {
+    process: Process<'a>,
+    rank: Rank,
+    inbox: Receiver<Mail<Note>>,
+    /// Ends of this rank that wait for their senders.
+    awaited: HashMap<TransferKey, Incoming>,
+    /// Offers that this rank has not asked for yet.
+    early: HashMap<TransferKey, Outgoing>,
+    /// Transfers that have begun and are to be copied.
+    begun: VecDeque<(Incoming, Outgoing, f64)>,
+    events: VecDeque<Event>,
+}
+
+impl<'a> Local<'a> {
+    pub(crate) fn new(process: Process<'a>, rank: Rank, inbox: Receiver<Mail<Note>>) -> Self {
+        Self {
+            process,
+            rank,
+            inbox,
+            awaited: HashMap::new(),
+            early: HashMap::new(),
+            begun: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    fn write(&self, to: Rank, note: Note) -> Result<(), Ended> {
+        let Process { meeting, .. } = self.process;
+        if meeting.send(to, note) {
+            return Ok(());
+        }
+        // Whoever has been told of a failure leaves at once; the note about it is on its way here.
+        Err(if meeting.is_aborted() { Ended::Aborted } else { Ended::Lost(to) })
+    }
+
+    fn open(&mut self, note: Note) {
+        match note {
+            Note::Offer(offer) => match self.awaited.remove(&offer.key) {
+                Some(transfer) => self.begin(transfer, offer),
+                None => {
+                    if self.early.insert(offer.key, offer).is_some() {
+                        self.events.push_back(Event::Repeated(offer.key));
+                    }
+                }
+            },
+            Note::Taken { key, begin_s, end_s } => {
+                self.events.push_back(Event::Sent { key, begin_s, end_s });
+            }
+            Note::Told(message) => self.events.push_back(Event::Told(message)),
+        }
+    }
+
+    /// Both ends are on offer.
+    fn begin(&mut self, transfer: Incoming, offer: Outgoing) {
+        let (key, at_s) = (transfer.key, self.now_s());
+        let (offered, expected) = (offer.shape(), transfer.shape());
+        if offered != expected {
+            self.events.push_back(Event::Disagreed { key, offered, expected });
+            return;
+        }
+        // Whoever is interested hears of it before this thread copies.
+        self.events.push_back(Event::Begun { key, bytes: expected.len(), at_s });
+        self.begun.push_back((transfer, offer, at_s));
+    }
+
+    fn take(&mut self, transfer: Incoming, offer: Outgoing, begin_s: f64) -> Result<(), Ended> {
+        let key = transfer.key;
+        if let (Some(from), Some(to)) = (offer.bytes, transfer.bytes) {
+            self.copy(key.src, from, to);
+        }
+        let end_s = self.now_s();
+        let Outgoing { word, checksum, .. } = offer;
+        self.events.push_back(Event::Received(Received { transfer, word, checksum, begin_s, end_s }));
+        self.write(key.src, Note::Taken { key, begin_s, end_s })
+    }
+
+    /// Buffers are locked in the same order on all ranks: otherwise two ranks could each hold what the other one waits for.
+    fn copy(&self, src: Rank, from: Region, to: Region) {
+        let _span = tracing::info_span!("copy", bytes = from.len).entered();
+        let memories = self.process.memories;
+        let read = || memories[src.index()].read(from.buffer);
+        let write = || memories[self.rank.index()].write(to.buffer);
+        let (source, mut target) = if (src, from.buffer) < (self.rank, to.buffer) {
+            let source = read();
+            (source, write())
+        } else {
+            let target = write();
+            (read(), target)
+        };
+        target[range(&to)].copy_from_slice(&source[range(&from)]);
+    }
+}
+
+impl Transport for Local<'_> {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn memory(&self) -> &Arc<Memory> {
+        &self.process.memories[self.rank.index()]
+    }
+
+    fn now_s(&self) -> f64 {
+        self.process.meeting.now_s()
+    }
+
+    fn meet(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.process.meeting.meet(self.rank, word).ok_or(Ended::Aborted)
+    }
+
+    fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
+        self.write(transfer.key.dst, Note::Offer(transfer))
+    }
+
+    fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
+        match self.early.remove(&transfer.key) {
+            Some(offer) => self.begin(transfer, offer),
+            None => {
+                self.awaited.insert(transfer.key, transfer);
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
+        self.write(to, Note::Told(message))
+    }
+
+    fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
+        if self.is_stopped() {
+            return Err(Ended::Stopped);
+        }
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Some(event));
+        }
+        if let Some((transfer, offer, begin_s)) = self.begun.pop_front() {
+            self.take(transfer, offer, begin_s)?;
+            return Ok(self.events.pop_front());
+        }
+        match self.inbox.recv_timeout(timeout) {
+            Ok(Mail::Note(note)) => self.open(note),
+            Ok(Mail::Abort) => return Err(Ended::Aborted),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Ended::Broken("all peers are gone".to_owned()));
+            }
+        }
+        Ok(self.events.pop_front())
+    }
+
+    fn count_progress(&mut self) {
+        self.process.meeting.count_progress();
+    }
+
+    fn progress(&self) -> u64 {
+        self.process.meeting.progress()
+    }
+
+    fn abort(&mut self, _: &Failure) {
+        self.process.meeting.abort();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.process.meeting.is_cancelled()
+    }
+
+    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
+        self.process.meeting.deposit(report);
+        (self.rank == Rank(0)).then(|| self.process.meeting.collect())
+    }
+}

@@ -1,0 +1,80 @@
+//! Links of a cluster: what a transport has brought is held back until they would have brought it.
+//!
+//! The bytes come into the receiver's memory at once: what this machine takes to copy them does not come on top of the time
+//! that they are declared to take.
+
+mod ports;
+mod wire;
+
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+
+use zipwire_schedule::plan::TransferKey;
+
+use super::filter::Filter;
+use super::{Ended, Event, Message, Transport, is_of_call};
+
+pub(crate) use self::wire::{Parcel, Wire};
+
+/// Holds back the ends of transfers of one rank.
+pub(crate) struct Paced {
+    /// To the thread that moves time along the links.
+    wire: Sender<Parcel>,
+    /// Ends that have come and are not due.
+    held: HashMap<TransferKey, Event>,
+    /// When transfers arrived of which this end has not been heard yet.
+    arrived_s: HashMap<TransferKey, f64>,
+}
+
+impl Paced {
+    pub(crate) fn new(wire: Sender<Parcel>) -> Self {
+        Self { wire, held: HashMap::new(), arrived_s: HashMap::new() }
+    }
+
+    /// Holds the end of a transfer until it is due. The sender hears at once that it has begun.
+    fn hold(&mut self, key: TransferKey, end: Event) -> Option<Event> {
+        if let Some(at_s) = self.arrived_s.remove(&key) {
+            return Some(ended_at(end, at_s));
+        }
+        self.held.insert(key, end);
+        match end {
+            Event::Sent { begin_s, .. } => Some(Event::Begun { key, bytes: 0, at_s: begin_s }),
+            _ => None,
+        }
+    }
+}
+
+impl Filter for Paced {
+    fn pass(&mut self, event: Event, _: &dyn Transport) -> Result<Option<Event>, Ended> {
+        match event {
+            // Links do not know of what a library moves.
+            Event::Begun { key, .. } | Event::Sent { key, .. } if is_of_call(&key) => Ok(Some(event)),
+            Event::Received(received) if is_of_call(&received.transfer.key) => Ok(Some(event)),
+            // Both ends are one event of the links: the receiver tells them.
+            Event::Begun { key, bytes, at_s } => {
+                let told = self.wire.send(Parcel { key, bytes, begin_s: at_s });
+                told.map_err(|_| Ended::Broken("the thread of the links has ended".to_owned()))?;
+                Ok(Some(event))
+            }
+            Event::Received(received) => Ok(self.hold(received.transfer.key, event)),
+            Event::Sent { key, .. } => Ok(self.hold(key, event)),
+            Event::Told(Message::Arrived { key, at_s }) => match self.held.remove(&key) {
+                Some(end) => Ok(Some(ended_at(end, at_s))),
+                None => {
+                    self.arrived_s.insert(key, at_s);
+                    Ok(None)
+                }
+            },
+            Event::Told(_) | Event::Disagreed { .. } | Event::Repeated(_) => Ok(Some(event)),
+        }
+    }
+}
+
+/// The same end of a transfer at another time.
+fn ended_at(event: Event, at_s: f64) -> Event {
+    match event {
+        Event::Received(received) => Event::Received(super::Received { end_s: at_s, ..received }),
+        Event::Sent { key, begin_s, .. } => Event::Sent { key, begin_s, end_s: at_s },
+        other => other,
+    }
+}
