@@ -50,7 +50,8 @@ impl RankReport {
 /// Adds what all ranks report of an iteration to a timeline: it begins when the first rank has passed the barrier.
 ///
 /// # Errors
-/// If a rank has failed, or does not report. The failure that came first is blamed, unless ranks were told of another one.
+/// If a rank has failed, or does not report. Who does not report is gone, and others fail for lack of it; else the failure that
+/// came first counts, of those that are no mere news of another one.
 pub fn conclude(
     plan: &Plan,
     deadlines: Option<&Deadlines>,
@@ -60,13 +61,14 @@ pub fn conclude(
 ) -> Result<(), Box<RunFailure>> {
     let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
     let end_s = reports.iter().map(|report| report.end_s).fold(begin_s, f64::max);
-    for rank in (0..plan.rank_count()).map(Rank) {
-        if !reports.iter().any(|report| report.rank == rank) {
-            let failure = Failure::new(rank, None, FailureKind::PeerLost, "it has not reported");
-            reports.push(RankReport::failed(rank, end_s, RankEnd { failure, standing: None }));
-        }
+    let has_reported = |rank: &Rank| reports.iter().any(|report| report.rank == *rank);
+    let gone: Vec<Rank> = (0..plan.rank_count()).map(Rank).filter(|rank| !has_reported(rank)).collect();
+    for &rank in &gone {
+        let failure = Failure::new(rank, None, FailureKind::PeerLost, "it is gone and has reported nothing");
+        reports.push(RankReport::failed(rank, end_s, RankEnd { failure, standing: None }));
     }
-    if let Some(first) = first_failure(reports) {
+    reports.sort_by_key(|report| report.rank);
+    if let Some(first) = first_failure(reports, gone.first().copied()) {
         let ends = std::mem::take(reports).into_iter().filter_map(|report| report.failed).collect();
         let after_s = end_s - begin_s;
         return Err(Box::new(RunFailure::new(plan, deadlines, iteration, after_s, first, ends)));
@@ -80,10 +82,13 @@ pub fn conclude(
     Ok(())
 }
 
-/// The failure of the rank that ended first, among those that were not told to end.
-fn first_failure(reports: &[RankReport]) -> Option<Failure> {
+/// The failure of a rank that is gone, or of the one that ended first among those that were not told to end.
+fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Option<Failure> {
     let failed =
         || reports.iter().filter_map(|report| Some((report.end_s, &report.failed.as_ref()?.failure)));
+    if let Some((_, failure)) = failed().find(|(_, failure)| Some(failure.rank) == gone) {
+        return Some(failure.clone());
+    }
     let own = failed().filter(|(_, failure)| failure.kind != FailureKind::Cancelled);
     let first = own.min_by(|a, b| a.0.total_cmp(&b.0));
     first.or_else(|| failed().min_by(|a, b| a.0.total_cmp(&b.0))).map(|(_, failure)| failure.clone())
