@@ -30,7 +30,8 @@ pub(super) struct CudaBackend<'a> {
     pub(super) rank: Rank,
     pub(super) meeting: &'a Meeting<'a, Note>,
     pub(super) inbox: Receiver<Mail<Note>>,
-    pub(super) equipment: &'a Equipment,
+    /// Of all ranks of this process.
+    pub(super) peers: &'a [Equipment],
     /// By rank: those of ranks on one device are one.
     pub(super) clocks: &'a [&'a Clock],
     pub(super) payload: &'a Payload,
@@ -118,7 +119,7 @@ fn sleep(looks: u32) -> Duration {
     }
 }
 
-impl CudaBackend<'_> {
+impl<'a> CudaBackend<'a> {
     /// Queues all ops on the device whose dependencies are queued.
     fn queue_all(&mut self, machine: &Machine) -> Result<(), Failure> {
         // An op may allow others, which come later in the program.
@@ -135,17 +136,17 @@ impl CudaBackend<'_> {
 
     fn queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let Op { kind, deps, .. } = machine.op(op);
-        let (lane, prepared) = (kind.lane(), self.equipment.op(op));
-        let stream = self.equipment.stream(lane);
+        let (lane, prepared) = (kind.lane(), self.equipment().op(op));
+        let stream = self.equipment().stream(lane);
         let begin = || -> Result<(), GpuError> {
             let elsewhere = deps.iter().filter(|dep| machine.op(**dep).kind.lane() != lane);
             for &dep in elsewhere {
-                stream.wait(&self.equipment.op(dep).done)?;
+                stream.wait(&self.equipment().op(dep).done)?;
             }
-            self.equipment.samples.keep_before(op, stream)?;
+            self.equipment().samples.keep_before(op, stream)?;
             stream.record(&prepared.begin)?;
             match &prepared.launch {
-                Launch::None => self.equipment.samples.fill(op, stream),
+                Launch::None => self.equipment().samples.fill(op, stream),
                 Launch::Encode(encoder) => encoder.launch(stream),
                 Launch::Decode(decoder) => decoder.launch(stream),
             }
@@ -165,11 +166,11 @@ impl CudaBackend<'_> {
 
     /// Records the end of an op whose work is queued, and lets the host know of it.
     pub(super) fn end_queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
-        let (lane, prepared) = (machine.op(op).kind.lane(), self.equipment.op(op));
+        let (lane, prepared) = (machine.op(op).kind.lane(), self.equipment().op(op));
         let end = || -> Result<(), GpuError> {
-            self.equipment.stream(lane).record(&prepared.done)?;
+            self.equipment().stream(lane).record(&prepared.done)?;
             if let Some(Report { from, to, arrived, .. }) = &prepared.report {
-                let stream = self.equipment.report_stream(lane);
+                let stream = self.equipment().report_stream(lane);
                 stream.wait(&prepared.done)?;
                 stream.download(from, to, 0)?;
                 stream.record(arrived)?;
@@ -206,7 +207,7 @@ impl CudaBackend<'_> {
     }
 
     fn has_ended(&self, op: OpId) -> Result<bool, Failure> {
-        let prepared = self.equipment.op(op);
+        let prepared = self.equipment().op(op);
         let last = prepared.report.as_ref().map_or(&prepared.done, |report| &report.arrived);
         last.has_passed().map_err(|error| self.broken(Some(op), &error))
     }
@@ -233,12 +234,12 @@ impl CudaBackend<'_> {
     /// An op has ended.
     fn report(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let kind = &machine.op(op).kind;
-        let sizes = self.equipment.op(op).sizes(&kind.defines());
+        let sizes = self.equipment().op(op).sizes(&kind.defines());
         self.check_sizes(machine, op, &sizes)?;
         if let OpKind::Decode(batch) = kind {
             self.check_frames(machine, op, batch)?;
         }
-        let prepared = self.equipment.op(op);
+        let prepared = self.equipment().op(op);
         let end: &DeviceEvent = match (kind, &prepared.report) {
             // It ends when the host knows them, as in a simulation.
             (OpKind::Exchange(exchange), Some(report)) if exchange.stage == Stage::Sizes => &report.arrived,
@@ -251,6 +252,11 @@ impl CudaBackend<'_> {
         let outcome = Outcome::Op(op, sizes);
         self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
         Ok(())
+    }
+
+    /// What this rank has on its device.
+    pub(super) fn equipment(&self) -> &'a Equipment {
+        &self.peers[self.rank.index()]
     }
 
     /// The driver has failed.

@@ -3,36 +3,45 @@
 //! A sender posts where its bytes are and the event behind which they are ready; the receiver's stream waits for that event
 //! and pulls; the sender's stream waits for the end of the pull, before what follows may overwrite the bytes. All waiting for
 //! bytes is done by the devices. Hosts only wait for one another's notes: a stream cannot wait for what is not recorded yet.
+//!
+//! Notes are plain data that name places and events of a rank's plan. What these are on the device is looked up in the
+//! equipment of the peer, which is in this process; nothing else here reaches beyond the own rank.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
-use zipwire_kernels::{DeviceRegion, Event, GpuError};
+use zipwire_kernels::{DeviceRegion, GpuError};
 use zipwire_schedule::machine::{Direction, Machine, TransferId};
-use zipwire_schedule::plan::{Content, OpKind, TransferKey};
-use zipwire_schedule::{Failure, OpId, Rank};
+use zipwire_schedule::plan::{Content, OpKind, Region, TransferKey};
+use zipwire_schedule::{Failure, OpId, Rank, SizeId};
 
 use super::backend::CudaBackend;
-use super::equipment::Interval;
+use super::equipment::{Equipment, Interval};
 use crate::complaints::{other_content, other_length};
 use crate::transport::Ended;
 
 /// A note from one rank to another.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Note {
     /// The sender's bytes are ready behind an event.
     Post(Post),
-    /// The receiver's copy is queued between two events of its device.
-    Taken(TransferKey, Interval),
+    /// The receiver's copy is queued between two events: those of this one of its receives.
+    Taken(TransferKey, TransferId),
 }
 
 /// The sender's end of a transfer.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Post {
     key: TransferKey,
-    region: DeviceRegion,
-    is_size: bool,
-    ready: Arc<Event>,
+    end: End,
+    /// The exchange of the sender, behind whose event the bytes are ready.
+    op: OpId,
+}
+
+/// The bytes of one end of a transfer.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Bytes(Region),
+    Size(SizeId),
 }
 
 /// The exchanges of a rank that have begun, and their transfers.
@@ -79,8 +88,8 @@ impl CudaBackend<'_> {
         let OpKind::Exchange(exchange) = &machine.op(op).kind else {
             unreachable!("only exchanges are opened")
         };
-        let ready = Arc::clone(&self.equipment.op(op).ready);
-        let recorded = self.equipment.stream(machine.op(op).kind.lane()).record(&ready);
+        let equipment = self.equipment();
+        let recorded = equipment.stream(machine.op(op).kind.lane()).record(&equipment.op(op).ready);
         recorded.map_err(|error| self.broken(Some(op), &error))?;
         let lists = [(Direction::Send, &exchange.sends), (Direction::Receive, &exchange.receives)];
         let ids = lists.into_iter().flat_map(|(direction, transfers)| {
@@ -95,8 +104,7 @@ impl CudaBackend<'_> {
             let key = machine.key(id);
             match id.direction {
                 Direction::Send => {
-                    let (region, is_size) = self.end(machine, id);
-                    let post = Post { key, region, is_size, ready: Arc::clone(&ready) };
+                    let post = Post { key, end: end(machine, id), op };
                     self.exchanges.posted.insert(key, id);
                     self.tell(machine, op, key.dst, Note::Post(post))?;
                 }
@@ -127,11 +135,13 @@ impl CudaBackend<'_> {
                     }
                 }
             },
-            Note::Taken(key, interval) => {
+            Note::Taken(key, received) => {
                 let Some(id) = self.exchanges.posted.remove(&key) else {
                     return Err(self.complaints.confused(machine, &key, "was taken without being offered"));
                 };
-                let waits = self.equipment.stream(machine.op(id.op).kind.lane()).wait(&interval.end);
+                let interval =
+                    self.peers[key.dst.index()].op(received.op).receives[received.index as usize].clone();
+                let waits = self.equipment().stream(machine.op(id.op).kind.lane()).wait(&interval.end);
                 waits.map_err(|error| self.broken(Some(id.op), &error))?;
                 self.exchanges.sending.push_back(Moving { id, interval, receiver: key.dst });
                 self.has_queued(id.op);
@@ -142,39 +152,28 @@ impl CudaBackend<'_> {
 
     /// Queues the copy of what a peer has posted.
     fn pull(&mut self, machine: &Machine, id: TransferId, post: Post) -> Result<(), Failure> {
-        let Post { key, region: from, is_size, ready } = post;
-        let (to, takes_size) = self.end(machine, id);
-        if is_size != takes_size {
+        let Post { key, end: from, op } = post;
+        let to = end(machine, id);
+        if matches!(from, End::Size(_)) != matches!(to, End::Size(_)) {
             return Err(other_content(machine, id.op, key.src));
         }
+        let sender = &self.peers[key.src.index()];
+        let (from, to) = (from.place(sender), to.place(self.equipment()));
         if from.len() != to.len() {
             return Err(other_length(machine, id.op, key.src, from.len(), to.len()));
         }
-        let stream = self.equipment.stream(machine.op(id.op).kind.lane());
-        let interval = self.equipment.op(id.op).receives[id.index as usize].clone();
+        let stream = self.equipment().stream(machine.op(id.op).kind.lane());
+        let interval = self.equipment().op(id.op).receives[id.index as usize].clone();
         let queue = || -> Result<(), GpuError> {
-            stream.wait(&ready)?;
+            stream.wait(&sender.op(op).ready)?;
             stream.record(&interval.begin)?;
             stream.copy(&from, &to)?;
             stream.record(&interval.end)
         };
         queue().map_err(|error| self.broken(Some(id.op), &error))?;
-        self.exchanges.receiving.push_back(Moving { id, interval: interval.clone(), receiver: key.dst });
+        self.exchanges.receiving.push_back(Moving { id, interval, receiver: key.dst });
         self.has_queued(id.op);
-        self.tell(machine, id.op, key.src, Note::Taken(key, interval))
-    }
-
-    /// The bytes of this rank's end of a transfer, and whether they are a size.
-    fn end(&self, machine: &Machine, id: TransferId) -> (DeviceRegion, bool) {
-        let transfer = machine.transfer(id).0;
-        match transfer.content {
-            Content::Values(region) | Content::Whole(region) => (self.equipment.place(&region), false),
-            Content::Prefix(region, _) => {
-                (self.equipment.place(&region).part(0..machine.transfer_bytes(transfer)), false)
-            }
-            Content::Size(size) => (self.equipment.size(size), true),
-            Content::Announced(..) | Content::Overflow { .. } => unreachable!("refused by the check"),
-        }
+        self.tell(machine, id.op, key.src, Note::Taken(key, id))
     }
 
     fn has_queued(&mut self, op: OpId) {
@@ -197,5 +196,26 @@ impl CudaBackend<'_> {
         // Whoever has been told of a failure leaves at once; the note about it is on its way here.
         let ended = if self.meeting.is_aborted() { Ended::Aborted } else { Ended::Lost(to) };
         Err(self.complaints.ended(machine, Some(op), &ended))
+    }
+}
+
+/// This rank's end of a transfer.
+fn end(machine: &Machine, id: TransferId) -> End {
+    let transfer = machine.transfer(id).0;
+    match transfer.content {
+        Content::Values(region) | Content::Whole(region) => End::Bytes(region),
+        Content::Prefix(region, _) => End::Bytes(Region { len: machine.transfer_bytes(transfer), ..region }),
+        Content::Size(size) => End::Size(size),
+        Content::Announced(..) | Content::Overflow { .. } => unreachable!("refused by the check"),
+    }
+}
+
+impl End {
+    /// Where it is on the device of its rank.
+    fn place(self, equipment: &Equipment) -> DeviceRegion {
+        match self {
+            Self::Bytes(region) => equipment.place(&region),
+            Self::Size(size) => equipment.size(size),
+        }
     }
 }

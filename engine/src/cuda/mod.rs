@@ -99,7 +99,7 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
         let clocks: Vec<&Clock> = clocks.iter().cycle().take(plan.programs.len()).collect();
         let job = RankJob { setup, hello: &hello, meeting: &meeting, clocks: &clocks, iteration };
         run_all(&meeting, inboxes, |rank, inbox| {
-            meeting.deposit(job.run_guarded(rank, &equipment[rank.index()], inbox));
+            meeting.deposit(job.run_guarded(rank, &equipment, inbox));
         });
         let mut reports = meeting.collect();
         report.bytes_verified += reports.iter().map(|report| report.bytes_verified).sum::<u64>();
@@ -182,13 +182,13 @@ struct RankJob<'a> {
 }
 
 impl RankJob<'_> {
-    fn run_guarded(&self, rank: Rank, equipment: &Equipment, inbox: Receiver<Mail<Note>>) -> RankReport {
+    fn run_guarded(&self, rank: Rank, peers: &[Equipment], inbox: Receiver<Mail<Note>>) -> RankReport {
         let program = &self.setup.plan.programs[rank.index()];
         let mut backend = CudaBackend {
             rank: program.rank,
             meeting: self.meeting,
             inbox,
-            equipment,
+            peers,
             clocks: self.clocks,
             payload: self.setup.payload,
             complaints: Complaints { segments: &self.setup.plan.segments },
@@ -202,7 +202,7 @@ impl RankJob<'_> {
             bytes_verified: 0,
         };
         let entered_s = self.meeting.now_s();
-        let run = AssertUnwindSafe(|| self.run(program, equipment, &mut backend));
+        let run = AssertUnwindSafe(|| self.run(program, &peers[rank.index()], &mut backend));
         let ran = catch_unwind(run).unwrap_or_else(|panic| {
             let detail = format!("its thread panicked: {}", panic_text(&*panic));
             Err(Box::new(RankEnd {

@@ -16,7 +16,7 @@ impl CudaBackend<'_> {
         op: OpId,
         sizes: &[(SizeId, u64)],
     ) -> Result<(), Failure> {
-        let capacity = |size: SizeId| self.equipment.capacities[size.index()];
+        let capacity = |size: SizeId| self.equipment().capacities[size.index()];
         let Some(&(size, value)) = sizes.iter().find(|(size, value)| *value > capacity(*size)) else {
             return Ok(());
         };
@@ -43,7 +43,7 @@ impl CudaBackend<'_> {
 
     /// What decoders have found.
     pub(super) fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
-        let report = self.equipment.op(op).report.as_ref().expect("decoders report");
+        let report = self.equipment().op(op).report.as_ref().expect("decoders report");
         let mut states = vec![0; usize::try_from(report.to.len()).expect("it is in memory")];
         report.to.read(0, &mut states);
         let faults = Decoder::faults(&states);
@@ -59,7 +59,7 @@ impl CudaBackend<'_> {
     /// Compares what this rank has received with what was sent. Waits for the device, which has nothing else to do.
     pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
         let _span = tracing::info_span!("check").entered();
-        for received in &self.equipment.samples.received {
+        for received in &self.equipment().samples.received {
             let bytes = received.kept.read().map_err(|error| self.broken(received.consumer, &error))?;
             if let Some(offset) = self.payload.mismatch(received.chunk.id, &bytes) {
                 return Err(self.complaints.altered(machine, received.consumer, &received.chunk, offset));
