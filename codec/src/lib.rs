@@ -48,6 +48,7 @@ mod checksum;
 mod codebook16;
 mod codec;
 mod compress;
+mod container;
 mod decode;
 mod decoder;
 mod dedup;
@@ -85,6 +86,10 @@ pub use codec::Codec;
 pub use compress::{
     compress, compress_bound, compress_into, compress_into_with, compress_with, decompress, decompress_into,
     encode_to_vec,
+};
+pub use container::{
+    CONTAINER_VERSION, ContainerError, DEFAULT_CHUNK_VALUES, MAX_CHUNK_VALUES, Reader, SeekReader, Writer,
+    WriterOptions,
 };
 pub use decode::{decode, decode_from_slice};
 pub use decoder::Decoder;
