@@ -1,45 +1,14 @@
-//! Lossless codecs for tensors on their way between devices.
+#![doc = include_str!("../README.md")]
 //!
-//! A codec turns the values of one chunk (one tensor, or the part of it that goes to one peer) into a *frame*, and
-//! back, bit for bit. A frame has two parts:
-//!
-//! - the **static section**, whose length follows from the number of values alone, so that both ends of a transfer
-//!   know it before anything is compressed;
-//! - the **dynamic section**, whose length depends on the values.
-//!
-//! The [`Layout`] says how bytes are divided between them. In [`Layout::Split`] nearly everything is static and can be
-//! sent at once; [`Layout::Compact`] has no static section and is smaller. No frame is ever longer than
-//! [`Codec::bound`], whatever the values are.
-//!
-//! ```
-//! use zipwire_codec::{DType, FrameShape, Layout, Spec, decode};
-//!
-//! let values: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
-//! let count = values.len() / DType::Bf16.width();
-//! let codec = "window7".parse::<Spec>()?.codec();
-//!
-//! let shape = FrameShape::new(Layout::Split, DType::Bf16, count);
-//! let static_len = codec.static_len(shape);
-//! let mut static_section = vec![0; static_len];
-//! let mut dynamic_section = vec![0; codec.bound(shape) - static_len];
-//! let dynamic_len =
-//!     codec.encode(Layout::Split, DType::Bf16, &values, &mut static_section, &mut dynamic_section)?;
-//!
-//! let mut out = vec![0; values.len()];
-//! decode(Layout::Split, DType::Bf16, &static_section, &dynamic_section[..dynamic_len], &mut out)?;
-//! assert_eq!(out, values);
-//! assert!(static_len + dynamic_len < values.len());
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! What is *asked* of a codec is a [`Spec`] (`window7:scale=std`); what it *chose* for each tile is stored in the frame,
-//! so [`decode`] needs no spec. Every byte is specified in `docs/format.md`; the format is unstable.
+//! # Levels
 //!
 //! Inner loops run on the best instruction set that the machine has ([`simd_level`]), unless [`force_simd`] has chosen
 //! another; the bytes are the same.
 //!
-//! The crate is pure: no clock, no threads, no I/O, no global state but this choice; the same values give the same bytes
-//! on every machine. It is not a container format: frames carry no names or shapes, and no list of tensors.
+//! # Errors
+//!
+//! [`EncodeError`], [`DecodeError`], [`SpecError`] and [`ContainerError`] say in one line what is wrong; where it can be said
+//! what to do about it, their `help` does.
 
 mod apart;
 mod body;
