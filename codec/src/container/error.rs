@@ -13,7 +13,7 @@ use crate::{DecodeError, EncodeError, FrameShape};
 /// use std::io::Read;
 /// use zipwire_codec::{ContainerError, Reader};
 ///
-/// let error = Reader::new(&b"no container"[..]).read_to_end(&mut Vec::new()).unwrap_err();
+/// let error = Reader::new(&b"no container at all"[..]).read_to_end(&mut Vec::new()).unwrap_err();
 /// assert_eq!(ContainerError::of(&error), Some(&ContainerError::Magic { found: *b"no c" }));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
