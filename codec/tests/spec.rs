@@ -4,7 +4,7 @@ use zipwire_codec::{Spec, SpecError};
 
 /// What is wrong with a spec, and what would be right, as whoever prints errors joins them.
 fn message(text: &str) -> String {
-    let error = text.parse::<Spec>().unwrap_err();
+    let error = text.parse::<Spec>().expect_err("it is no spec");
     error.help().map_or(error.to_string(), |help| format!("{error}\nhint: {help}"))
 }
 

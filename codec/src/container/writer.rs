@@ -75,7 +75,7 @@ impl WriterOptions {
         let values = len / self.dtype.width() as u64;
         let (full, left) = (values / self.chunk_values, (values % self.chunk_values) as usize);
         let last = if left > 0 { most(left) } else { 0 };
-        Ok(full.saturating_mul(most(header.chunk_shape().count)).saturating_add(last + 51))
+        Ok(full.saturating_mul(most(header.chunk_shape().count)).saturating_add(last + 48))
     }
 
     /// A container at the end of `inner`. Nothing is written yet.

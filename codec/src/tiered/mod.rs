@@ -9,6 +9,7 @@
 //! It is not an entropy coder: on Gaussian values it takes 2.65 bits per exponent, where entropy allows 2.55. Sign and
 //! mantissa are kept as they are.
 
+mod block;
 mod columns;
 mod decode;
 mod encode;
@@ -31,12 +32,13 @@ use crate::past::Past;
 use crate::pieces::{Pieces, Tails};
 use crate::sections::{Reader, Writer};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, checksum, levels};
+use block::{ALIGN, BLOCK, ENTRY, tail_bytes};
 use columns::Columns;
 use decode::Decoder;
 use encode::Encoder;
 use entry::{Entry, Form};
 use fields::Fields;
-use geometry::{ALIGN, BLOCK, ENTRY, static_body, tail_bytes};
+use geometry::static_body;
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 2;

@@ -3,7 +3,7 @@
 use crate::BlockFault;
 use crate::kernel::Kernel;
 use crate::kernel::tier::{Tier, plane_bytes, read_pair};
-use crate::tiered::geometry::tail_bytes;
+use crate::tiered::block::tail_bytes;
 use crate::tiered::order::{Order, TIERS};
 use crate::tiered::tiers::{Coded, List, check_zero, unpack};
 
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::kernel::{PORTABLE, tier::LIST_PAD};
     use crate::levels;
-    use crate::tiered::geometry::BLOCK;
+    use crate::tiered::block::BLOCK;
 
     fn histogram(bytes: &[u8]) -> [u32; 256] {
         let mut histogram = [0; 256];
