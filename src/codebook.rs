@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use zipwire_codec::{Codebook, DType, DecodeError};
 
+use crate::hint::with_hint;
+
 /// The text of a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,7 +63,7 @@ pub enum CodebookFileError {
         dtype: String,
     },
     /// The exponents cannot be a book for the type.
-    #[error("`{}`: {source}", path.display())]
+    #[error("`{}`: {}", path.display(), with_hint(source, source.help()))]
     Book {
         /// The file.
         path: PathBuf,

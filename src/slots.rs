@@ -1,6 +1,6 @@
 //! How large the slots of `speculative` are, where a scenario does not say: what the codec is predicted to need.
 
-use zipwire_codec::{DType, Layout, Spec};
+use zipwire_codec::{DType, FrameShape, Layout, Spec};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Choice, SegmentId, Work, sum};
 
@@ -37,9 +37,9 @@ fn coded_fraction(spec: &Spec, layout: Layout, dtype: DType, rows: &[u8]) -> f64
     }
     let rows = &rows[..rows.len() / dtype.width() * dtype.width()];
     let count = rows.len() / dtype.width();
-    let static_len = codec.static_len(layout, dtype, count);
+    let static_len = codec.static_len(FrameShape::new(layout, dtype, count));
     let mut fixed = vec![0; static_len];
-    let mut dynamic = vec![0; codec.bound(layout, dtype, count) - static_len];
+    let mut dynamic = vec![0; codec.bound(FrameShape::new(layout, dtype, count)) - static_len];
     let len = codec.encode(layout, dtype, rows, &mut fixed, &mut dynamic);
     len.map_or(1.0, |len| (static_len + len) as f64 / rows.len().max(1) as f64)
 }

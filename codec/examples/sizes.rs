@@ -12,7 +12,7 @@ use std::error::Error;
 use std::path::Path;
 
 use safetensors::SafeTensors;
-use zipwire_codec::{DType, Layout, Spec, decode_from_slice, encode_to_vec};
+use zipwire_codec::{DType, FrameShape, Layout, Spec, decode_from_slice, encode_to_vec};
 
 const MIN_BYTES: usize = 8 << 10;
 
@@ -75,7 +75,8 @@ fn measure(specs: &[Spec], dtype: DType, row: usize, values: &[u8]) -> Result<Si
                 continue;
             }
             let frame = encode_to_vec(&*codec, layout, dtype, values)?;
-            let back = decode_from_slice(layout, dtype, values.len() / dtype.width(), &frame)?;
+            let back =
+                decode_from_slice(FrameShape::new(layout, dtype, values.len() / dtype.width()), &frame)?;
             assert!(back == values, "{codec:?} in layout {layout} is not lossless");
             sizes.coded.push(Some(frame.len()));
         }

@@ -17,7 +17,9 @@ use std::time::Instant;
 
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
-use zipwire_codec::{DType, Layout, SimdLevel, Spec, decode, force_simd, simd_level, simd_levels};
+use zipwire_codec::{
+    DType, FrameShape, Layout, SimdLevel, Spec, decode, force_simd, simd_level, simd_levels,
+};
 
 const BYTES: usize = 64 << 20;
 const ROUNDS: usize = 7;
@@ -104,9 +106,10 @@ fn measure(dtype: DType, values: &[u8]) -> Result<(), Box<dyn Error>> {
     for text in specs(dtype) {
         let codec = text.parse::<Spec>()?.codec();
         for layout in Layout::ALL {
-            let static_len = codec.static_len(layout, dtype, count);
+            let static_len = codec.static_len(FrameShape::new(layout, dtype, count));
             let mut static_section = vec![1; static_len];
-            let mut dynamic_section = vec![1; codec.bound(layout, dtype, count) - static_len];
+            let mut dynamic_section =
+                vec![1; codec.bound(FrameShape::new(layout, dtype, count)) - static_len];
             let mut dynamic_len = 0;
             let encode_speed = best(values.len() * repeats, || {
                 for _ in 0..repeats {

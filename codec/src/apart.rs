@@ -6,33 +6,9 @@
 //! each, in place of the values.
 
 use crate::header::Header;
+use crate::pieces::{Pieces, Tails};
 use crate::registry::{self, Entry};
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section, frame};
-
-/// Where a codec keeps the rests of BF16 values in the split layout: it works piece by piece, tiles or blocks.
-pub(crate) struct Pieces {
-    /// Values of each piece but the last, which may have fewer.
-    pub(crate) piece: usize,
-    /// Bytes of the front matter of a frame of so many values.
-    pub(crate) front_len: fn(usize) -> usize,
-    /// Bytes of the static body of a piece of so many values.
-    pub(crate) static_body: fn(usize) -> usize,
-    /// Where its rests begin, a byte each and one behind the other, if it is coded.
-    pub(crate) rest_at: fn(usize) -> usize,
-    /// What the pieces have in the dynamic section.
-    pub(crate) tails: FindTails,
-}
-
-/// By front matter, dynamic section and number of values.
-pub(crate) type FindTails = fn(&[u8], &[u8], usize) -> Result<Tails, DecodeError>;
-
-/// What the pieces of a frame have in its dynamic section.
-pub(crate) struct Tails {
-    /// Bytes before the first.
-    pub(crate) first: usize,
-    /// Bytes of each; `None` of a stored piece, which has what its static body has no room for.
-    pub(crate) lens: Vec<Option<usize>>,
-}
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, decode};
 
 /// Bytes of the rests of `count` values, or `None` if frames of the codec have none that could travel apart: those of
 /// other types than BF16, of `raw`, and of `dedup+X`, whose rows are left out before anything is split.
@@ -67,7 +43,7 @@ pub fn encode_apart(
     let unsupported = EncodeError::Unsupported { codec: codec.id(), dtype };
     let pieces = pieces(registry::by_id(codec.id()), dtype).ok_or(unsupported)?;
     let count = values.len() / dtype.width();
-    let mut whole = vec![0; codec.static_len(Layout::Split, dtype, count)];
+    let mut whole = vec![0; codec.static_len(FrameShape { layout: Layout::Split, dtype, count })];
     let needed = whole.len() - count;
     if static_out.len() != needed {
         return Err(EncodeError::StaticBuffer { needed, found: static_out.len() });
@@ -114,7 +90,7 @@ pub fn decode_apart(
     let unsupported = DecodeError::Unsupported { codec: entry.codec.id(), dtype };
     let pieces = pieces(Some(entry), dtype).ok_or(unsupported)?;
     let count = out.len() / dtype.width();
-    let whole_len = entry.codec.static_len(Layout::Split, dtype, count);
+    let whole_len = entry.codec.static_len(FrameShape { layout: Layout::Split, dtype, count });
     for (expected, found) in [(count, rests.len()), (whole_len - count, static_section.len())] {
         if expected != found {
             return Err(DecodeError::Length { section: Section::Static, expected: expected as u64, found });
@@ -146,13 +122,7 @@ pub fn decode_apart(
         [before, rests, behind].iter().for_each(|part| whole.extend_from_slice(part));
         at += len;
     }
-    frame::decode(Layout::Split, dtype, &whole, &dynamic, out)
-}
-
-impl Pieces {
-    fn body_len(&self, count: usize) -> usize {
-        (self.static_body)(count)
-    }
+    decode(Layout::Split, dtype, &whole, &dynamic, out)
 }
 
 fn pieces(entry: Option<&'static Entry>, dtype: DType) -> Option<&'static Pieces> {

@@ -79,7 +79,7 @@ pub(crate) fn of_front(bytes: &[u8], position: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel;
+    use crate::{kernel, levels};
 
     /// The definition, word by word.
     fn reference(values: &[u8]) -> u32 {
@@ -103,7 +103,7 @@ mod tests {
         let bytes: Vec<u8> =
             (0..3 * BLOCK_BYTES as u32 + 7).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
         for len in (0..300).chain(BLOCK_BYTES - 5..BLOCK_BYTES + 5).chain([bytes.len()]) {
-            for kernel in kernel::all() {
+            for kernel in levels::all() {
                 assert_eq!(of_values(kernel, &bytes[..len]), reference(&bytes[..len]), "{len} bytes");
             }
         }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn indexes_beyond_32_bits_count() {
         let block = [7; 64];
-        for kernel in kernel::all() {
+        for kernel in levels::all() {
             let indexes = [0, 1 << 12, 1 << 32, 1 << 33, (1 << 32) + (1 << 12)];
             let sums = indexes.map(|index| (kernel.checksum)(&block, index));
             for (i, sum) in sums.iter().enumerate() {

@@ -1,41 +1,46 @@
 //! What every codec can do.
 
-use crate::{DType, EncodeError, Layout};
+pub(crate) use sealed::Sealed;
 
-/// A lossless codec with its options.
+use crate::{DType, EncodeError, FrameShape, Layout};
+
+/// A lossless codec with its options: [`crate::Tiered`], [`crate::Window7`], [`crate::Codebook16`], [`crate::Raw`], with
+/// [`crate::Dedup`] in front of one of them, or what a [`crate::Spec`] asks for.
 ///
 /// Encoding is a method of a codec, because options matter; decoding is the free function [`crate::decode`], because a
 /// frame says itself how it was made.
 ///
-/// The sizes depend on `layout`, `dtype` and `count` only, never on options or values.
-pub trait Codec: std::fmt::Debug + Send + Sync {
+/// Sizes depend on the shape of a frame only, never on options or values.
+///
+/// The trait is sealed: frames name their codec by a tag that this crate gives, and whoever reads a frame looks the tag up
+/// here, so a codec of another crate could be written and never be read. A codec is added in this crate, by a module and a
+/// line in its registry.
+pub trait Codec: Sealed + std::fmt::Debug + Send + Sync {
     /// The id in specs, without options.
     fn id(&self) -> &'static str;
 
     /// Whether values of this type can be encoded.
     fn supports(&self, dtype: DType) -> bool;
 
-    /// Bytes of the static section of a frame of `count` values; 0 in the compact layout.
+    /// Bytes of the static section of a frame; 0 in the compact layout.
     ///
     /// Counts whose values would not fit into memory saturate.
-    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize;
+    fn static_len(&self, shape: FrameShape) -> usize;
 
-    /// The most bytes that the static and the dynamic section of `count` values take together.
+    /// The most bytes that the static and the dynamic section of a frame take together.
     ///
     /// Counts whose values would not fit into memory saturate.
-    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize;
+    fn bound(&self, shape: FrameShape) -> usize;
 
-    /// The fewest bytes that the static and the dynamic section of `count` values can take together; what is shorter is
-    /// no such frame. It grows with `count`, so that a reader that looks first allocates no more than a frame earns.
+    /// The fewest bytes that the static and the dynamic section of a frame can take together; what is shorter is no such
+    /// frame. It grows with the number of values, so that a reader that looks first allocates no more than a frame earns.
     ///
     /// Counts whose values would not fit into memory saturate.
-    fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+    fn min_len(&self, shape: FrameShape) -> usize {
         // Front matter, which is what the bound has beside the values, whatever becomes of these.
-        let bound = self.bound(layout, dtype, count);
-        match count.checked_mul(dtype.width()) {
-            Some(values) if bound <= isize::MAX as usize => {
-                (bound - values).max(self.static_len(layout, dtype, count))
-            }
+        let bound = self.bound(shape);
+        match shape.count.checked_mul(shape.dtype.width()) {
+            Some(values) if bound <= isize::MAX as usize => (bound - values).max(self.static_len(shape)),
             _ => usize::MAX,
         }
     }
@@ -56,4 +61,44 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError>;
+}
+
+impl<C: Codec + ?Sized> Sealed for Box<C> {}
+
+impl<C: Codec + ?Sized> Codec for Box<C> {
+    fn id(&self) -> &'static str {
+        (**self).id()
+    }
+
+    fn supports(&self, dtype: DType) -> bool {
+        (**self).supports(dtype)
+    }
+
+    fn static_len(&self, shape: FrameShape) -> usize {
+        (**self).static_len(shape)
+    }
+
+    fn bound(&self, shape: FrameShape) -> usize {
+        (**self).bound(shape)
+    }
+
+    fn min_len(&self, shape: FrameShape) -> usize {
+        (**self).min_len(shape)
+    }
+
+    fn encode(
+        &self,
+        layout: Layout,
+        dtype: DType,
+        values: &[u8],
+        static_out: &mut [u8],
+        dynamic_out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        (**self).encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
+
+mod sealed {
+    /// What only this crate implements.
+    pub trait Sealed {}
 }

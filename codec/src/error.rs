@@ -7,7 +7,7 @@ use crate::{DType, Layout};
 #[non_exhaustive]
 pub enum SpecError {
     /// No codec has this id.
-    #[error("unknown codec `{id}`\nhint: the codecs are {valid}")]
+    #[error("unknown codec `{id}`")]
     UnknownId {
         /// The id that was asked for.
         id: String,
@@ -15,7 +15,7 @@ pub enum SpecError {
         valid: String,
     },
     /// Nothing that can be in front of a codec has this id.
-    #[error("unknown prefix `{id}`\nhint: in front of a codec there can be {valid}")]
+    #[error("unknown prefix `{id}`")]
     UnknownPrefix {
         /// The id that was asked for.
         id: String,
@@ -23,7 +23,7 @@ pub enum SpecError {
         valid: String,
     },
     /// The codec has no such option.
-    #[error("codec `{codec}` has no option `{key}`\nhint: {valid}")]
+    #[error("codec `{codec}` has no option `{key}`")]
     UnknownOption {
         /// Id of the codec.
         codec: &'static str,
@@ -33,7 +33,7 @@ pub enum SpecError {
         valid: String,
     },
     /// The option cannot have this value.
-    #[error("option `{key}` of codec `{codec}` cannot be `{value}`\nhint: its values are {valid}")]
+    #[error("option `{key}` of codec `{codec}` cannot be `{value}`")]
     BadValue {
         /// Id of the codec.
         codec: &'static str,
@@ -53,19 +53,34 @@ pub enum SpecError {
         key: &'static str,
     },
     /// The length of rows is left open where nothing tells it.
-    #[error(
-        "`{spec}` does not say how long a row is\nhint: write `dedup:row=N+...` with the number of values in a row"
-    )]
+    #[error("`{spec}` does not say how long a row is")]
     NoRow {
         /// The spec.
         spec: String,
     },
     /// An option without a value.
-    #[error("`{text}` is not an option\nhint: write `name:key=value,key=value`")]
+    #[error("`{text}` is not an option")]
     Malformed {
         /// The part of the spec that is not `key=value`.
         text: String,
     },
+}
+
+impl SpecError {
+    /// What would be right, in one line.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::UnknownId { valid, .. } => Some(format!("the codecs are {valid}")),
+            Self::UnknownPrefix { valid, .. } => Some(format!("in front of a codec there can be {valid}")),
+            Self::UnknownOption { valid, .. } => Some(valid.clone()),
+            Self::BadValue { valid, .. } => Some(format!("its values are {valid}")),
+            Self::Repeated { .. } => None,
+            Self::NoRow { .. } => {
+                Some("write `dedup:row=N+...` with the number of values in a row".to_owned())
+            }
+            Self::Malformed { .. } => Some("write `name:key=value,key=value`".to_owned()),
+        }
+    }
 }
 
 /// Values or buffers that a codec cannot encode from or into.
@@ -103,6 +118,12 @@ pub enum EncodeError {
         needed: usize,
         /// Length of the buffer.
         found: usize,
+    },
+    /// There is no memory for the longest frame of so many values.
+    #[error("there is no memory for a frame of up to `{bytes}` bytes")]
+    OutOfMemory {
+        /// `Codec::bound`.
+        bytes: usize,
     },
     /// An index of rows is of other values.
     #[error("the values have `{expected}` rows, the index has `{found}`")]
@@ -222,16 +243,86 @@ pub enum DecodeError {
         /// Count in the header.
         found: u64,
     },
-    /// A frame that needs a code book which is not known here.
-    #[error("code book `{found:#010x}` is unknown")]
-    CodeBook {
+    /// A type that this version does not have.
+    #[error("no type has tag `{tag}`")]
+    UnknownDType {
+        /// Tag in the header.
+        tag: u8,
+    },
+    /// A layout that this version does not have.
+    #[error("no layout has tag `{tag}`")]
+    UnknownLayout {
+        /// Tag in the header.
+        tag: u8,
+    },
+    /// More values than memory can have.
+    #[error("the frame has `{count}` values of type `{dtype}`, more than any memory")]
+    TooLarge {
+        /// Count in the header.
+        count: u64,
+        /// Type of the values.
+        dtype: DType,
+    },
+    /// A header with a length that does not go with its number of values.
+    #[error("the header says `{len}` bytes, frames of `{count}` values have `{least}` to `{most}`")]
+    Implausible {
+        /// Bytes of the frame by the header.
+        len: u64,
+        /// The fewest bytes of a frame of so many values.
+        least: usize,
+        /// The most bytes of such a frame.
+        most: usize,
+        /// Count in the header.
+        count: u64,
+    },
+    /// The values are more than the reader takes.
+    #[error("the frame has `{bytes}` bytes of values, the limit is `{limit}`")]
+    Limit {
+        /// Bytes of the values.
+        bytes: usize,
+        /// `Decoder::max_values_len`.
+        limit: usize,
+    },
+    /// There is no memory for the values.
+    #[error("there is no memory for `{bytes}` bytes of values")]
+    OutOfMemory {
+        /// Bytes of the values.
+        bytes: usize,
+    },
+    /// The buffer for the values is too short.
+    #[error("the values take `{needed}` bytes, the buffer has `{found}`")]
+    OutputBuffer {
+        /// Bytes of the values.
+        needed: usize,
+        /// Length of the buffer.
+        found: usize,
+    },
+    /// A frame that is read with a table which the reader does not have.
+    #[error("the frame is read with table `{id:#010x}`, which is not known here")]
+    UnknownTable {
         /// Id in the header.
-        found: u32,
+        id: u32,
+    },
+    /// A frame names a table, and its codec has none.
+    #[error("frames of codec `{codec}` are read with no table, this one names `{id:#010x}`")]
+    UnusedTable {
+        /// Id of the codec.
+        codec: &'static str,
+        /// Id in the header.
+        id: u32,
+    },
+    /// The table that the frame names is not one of its codec and type.
+    #[error("table `{id:#010x}` is no code book of codec `{codec}` for `{dtype}`")]
+    Table {
+        /// Id in the header.
+        id: u32,
+        /// Id of the codec.
+        codec: &'static str,
+        /// Type of the values.
+        dtype: DType,
     },
     /// Exponents that cannot be a code book.
-    #[error(
-        "`{found:?}` is no code book for `{dtype}`\nhint: it takes sixteen exponents of the type, in ascending order"
-    )]
+    #[error("`{found:?}` is no code book for `{dtype}`")]
     Codebook {
         /// Type of the values.
         dtype: DType,
@@ -286,6 +377,38 @@ pub enum DecodeError {
         expected: u32,
         /// Of the decoded values and the front matter.
         found: u32,
+    },
+}
+
+impl DecodeError {
+    /// What to do about it, in one line, where that can be said.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Codebook { .. } => {
+                Some("it takes sixteen exponents of the type, in ascending order".to_owned())
+            }
+            Self::UnknownTable { .. } => {
+                Some("add the table that the sender used to the decoder (`Decoder::add_table`)".to_owned())
+            }
+            Self::Limit { .. } => Some(
+                "raise the limit of the decoder (`Decoder::max_values_len`) if the sender can be trusted"
+                    .to_owned(),
+            ),
+            Self::UniqueRows { source } => source.help(),
+            _ => None,
+        }
+    }
+}
+
+/// A table that a decoder cannot take.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// Another table has the same id.
+    #[error("another table has the id `{id:#010x}` already")]
+    Collision {
+        /// The id.
+        id: u32,
     },
 }
 

@@ -1,9 +1,9 @@
 //! The 32 bytes that every frame begins with.
 
-use crate::{DType, DecodeError, Layout, Section, checksum};
+use crate::{DecodeError, FrameShape, Section, checksum};
 
-/// Bytes of the header.
-pub(crate) const HEADER_LEN: usize = 32;
+/// Bytes of the header that every frame begins with: so many are enough for [`crate::FrameInfo::peek`].
+pub const HEADER_LEN: usize = 32;
 
 const MAGIC: [u8; 4] = *b"ZPWR";
 /// Version of the frame format; decoders refuse others.
@@ -25,19 +25,19 @@ pub(crate) struct Header {
     pub(crate) dynamic_len: u64,
     /// Of values and front matter.
     pub(crate) checksum: u32,
-    /// Id of the code book, or 0.
-    pub(crate) code_book: u32,
+    /// Id of the table that the frame is read with, or 0.
+    pub(crate) table: u32,
 }
 
 impl Header {
     /// Writes the header of a finished frame.
     ///
-    /// `sum` is the checksum without the header's part, which is added here.
+    /// `table` is the id of the table that it is read with, or 0. `sum` is the checksum without the header's part, which
+    /// is added here.
     pub(crate) fn write(
         codec: u8,
-        dtype: DType,
-        layout: Layout,
-        count: usize,
+        FrameShape { layout, dtype, count }: FrameShape,
+        table: u32,
         dynamic_len: usize,
         sum: u32,
         out: &mut [u8],
@@ -49,7 +49,7 @@ impl Header {
             count: count as u64,
             dynamic_len: dynamic_len as u64,
             checksum: 0,
-            code_book: 0,
+            table,
         };
         header.checksum = sum.wrapping_add(header.sum());
         out[..HEADER_LEN].copy_from_slice(&header.to_bytes());
@@ -79,7 +79,7 @@ impl Header {
             count: u64::from_le_bytes(array(bytes, 8)),
             dynamic_len: u64::from_le_bytes(array(bytes, 16)),
             checksum: u32::from_le_bytes(array(bytes, CHECKSUM.start)),
-            code_book: u32::from_le_bytes(array(bytes, 28)),
+            table: u32::from_le_bytes(array(bytes, 28)),
         })
     }
 
@@ -95,7 +95,7 @@ impl Header {
         bytes[8..16].copy_from_slice(&self.count.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.dynamic_len.to_le_bytes());
         bytes[CHECKSUM].copy_from_slice(&self.checksum.to_le_bytes());
-        bytes[28..].copy_from_slice(&self.code_book.to_le_bytes());
+        bytes[28..].copy_from_slice(&self.table.to_le_bytes());
         bytes
     }
 }
@@ -107,14 +107,16 @@ fn array<const N: usize>(bytes: &[u8; HEADER_LEN], position: usize) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{DType, Layout};
 
     #[test]
     fn fields_are_where_the_format_says() {
         let mut bytes = [0xee; 40];
-        Header::write(1, DType::F32, Layout::Compact, 0x0102_0304, 0x0a0b, 77, &mut bytes);
+        let shape = FrameShape { layout: Layout::Compact, dtype: DType::F32, count: 0x0102_0304 };
+        Header::write(1, shape, 0x0d0c, 0x0a0b, 77, &mut bytes);
         assert_eq!(bytes[..8], [b'Z', b'P', b'W', b'R', 0, 1, 2, 1]);
         assert_eq!(bytes[8..24], [4, 3, 2, 1, 0, 0, 0, 0, 0x0b, 0x0a, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(bytes[28..], [0, 0, 0, 0, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee]);
+        assert_eq!(bytes[28..], [0x0c, 0x0d, 0, 0, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee]);
         let header = Header::read(&bytes, Section::Static).unwrap();
         assert_eq!((header.count, header.dynamic_len), (0x0102_0304, 0x0a0b));
         assert_eq!(header.checksum, header.sum().wrapping_add(77));

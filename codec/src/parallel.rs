@@ -4,7 +4,7 @@
 
 use rayon::prelude::*;
 
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, decode};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, decode};
 
 /// Values of a piece, the last one of a buffer excepted: whole tiles and blocks of every codec. Where rows are known,
 /// as many whole rows as fit into it, if one does.
@@ -38,7 +38,7 @@ impl Pieces {
         let rows = PIECE_VALUES.checked_div(row).unwrap_or(0);
         let piece_values = if rows == 0 { PIECE_VALUES } else { rows * row };
         let piece_len = piece_values * dtype.width();
-        let stride = codec.bound(layout, dtype, piece_values.min(len / dtype.width()));
+        let stride = codec.bound(FrameShape { layout, dtype, count: piece_values.min(len / dtype.width()) });
         let count = len.div_ceil(piece_len);
         let (sections, lens) = (vec![1; count * stride], vec![(0, 0); count]);
         Self { layout, dtype, len, piece_len, sections, stride, lens }
@@ -60,7 +60,8 @@ impl Pieces {
         let pieces = values.par_chunks(self.piece_len);
         let rooms = self.sections.par_chunks_mut(self.stride).zip(&mut self.lens);
         pieces.zip(rooms).try_for_each(|(values, (room, lens))| {
-            let static_len = codec.static_len(layout, dtype, values.len() / dtype.width());
+            let count = values.len() / dtype.width();
+            let static_len = codec.static_len(FrameShape { layout, dtype, count });
             let (static_out, dynamic_out) = room.split_at_mut(static_len);
             *lens = (static_len, codec.encode(layout, dtype, values, static_out, dynamic_out)?);
             Ok(())

@@ -69,12 +69,12 @@ pub(crate) fn copy(past: Option<&Past<'_>>, from: &[u8], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel;
+    use crate::{kernel, levels};
 
     #[test]
     fn copies_of_every_length_and_alignment_arrive() {
         let source: Vec<u8> = (0..700u32).map(|i| ((i * 37) >> 2) as u8).collect();
-        for kernel in kernel::all().filter(|kernel| kernel.level != SimdLevel::Portable) {
+        for kernel in levels::all().filter(|kernel| kernel.level != SimdLevel::Portable) {
             for start in 0..70 {
                 for len in [0, 1, 31, 32, 63, 64, 65, 127, 128, 300, 512] {
                     let mut out = vec![0xee; 700];
@@ -86,7 +86,7 @@ mod tests {
                 }
             }
         }
-        assert!(kernel::all().all(|kernel| Past::of_large(kernel, LARGE - 1).is_none()));
+        assert!(levels::all().all(|kernel| Past::of_large(kernel, LARGE - 1).is_none()));
         assert!(Past::of_large(&kernel::PORTABLE, LARGE).is_none());
     }
 }

@@ -2,15 +2,24 @@
 //!
 //! It is the fall-back for small messages and the base line; it still checks what it carries.
 
+use crate::body::Body;
 use crate::checksum::BLOCK_BYTES;
-use crate::frame::{self, Body};
+use crate::codec::Sealed;
+use crate::frame;
 use crate::header::HEADER_LEN;
 use crate::past::{self, Past};
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, Section, checksum, kernel};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, checksum, levels};
 
-/// Values as they are, of any type.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Raw;
+/// Tag in frame headers.
+pub(crate) const TAG: u8 = 0;
+
+/// Values as they are, of any type, with a checksum.
+///
+/// The spec is `raw`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Raw;
+
+impl Sealed for Raw {}
 
 impl Codec for Raw {
     fn id(&self) -> &'static str {
@@ -21,19 +30,19 @@ impl Codec for Raw {
         true
     }
 
-    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
-        match layout {
-            Layout::Split => self.bound(layout, dtype, count),
+    fn static_len(&self, shape: FrameShape) -> usize {
+        match shape.layout {
+            Layout::Split => self.bound(shape),
             Layout::Compact => 0,
         }
     }
 
-    fn bound(&self, _: Layout, dtype: DType, count: usize) -> usize {
-        count.saturating_mul(dtype.width()).saturating_add(HEADER_LEN)
+    fn bound(&self, shape: FrameShape) -> usize {
+        shape.values_len().saturating_add(HEADER_LEN)
     }
 
-    fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
-        self.bound(layout, dtype, count)
+    fn min_len(&self, shape: FrameShape) -> usize {
+        self.bound(shape)
     }
 
     fn encode(
@@ -44,14 +53,14 @@ impl Codec for Raw {
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
         let (out, dynamic_len) = match layout {
             Layout::Split => (static_out, 0),
             Layout::Compact => (dynamic_out, HEADER_LEN + values.len()),
         };
         let (header, body) = out.split_at_mut(HEADER_LEN);
         let sum = copy_and_sum(values, &mut body[..values.len()]);
-        frame::seal(self, (layout, dtype, count), dynamic_len, sum, header);
+        frame::seal(TAG, shape, 0, dynamic_len, sum, header);
         Ok(dynamic_len)
     }
 }
@@ -71,7 +80,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
 
 /// Copies values and returns their checksum: a block at a time, so that they come from memory once.
 fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u32 {
-    let kernel = kernel::active();
+    let kernel = levels::active();
     let past = Past::of_large(kernel, from.len());
     let mut sum = 0u32;
     let blocks = from.chunks(BLOCK_BYTES).zip(to.chunks_mut(BLOCK_BYTES));

@@ -1,9 +1,10 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
-use crate::apart::Pieces;
+use crate::body::Body;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
-use crate::frame::Body;
+use crate::options::{Choice, Value};
+use crate::pieces::Pieces;
 use crate::raw::{self, Raw};
 use crate::tiered::{self, Tiered};
 use crate::window7::{self, Window7};
@@ -21,113 +22,25 @@ pub(crate) struct Entry {
     pub(crate) build: fn(&[Value]) -> Box<dyn Codec>,
     /// Decodes what follows the header. Returns the checksum of values and front matter, the header's part excluded.
     pub(crate) decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
+    /// Whether its frames can name a table that is kept elsewhere.
+    pub(crate) takes_table: bool,
     /// Where the rests of BF16 values are in the split layout, if it has any.
     pub(crate) pieces: Option<Pieces>,
-}
-
-/// An option of a codec.
-pub(crate) struct Choice {
-    /// Name.
-    pub(crate) key: &'static str,
-    /// What it can be.
-    pub(crate) values: Values,
-}
-
-/// What an option can be.
-pub(crate) enum Values {
-    /// One of these names, of which the first is the default.
-    Names(&'static [&'static str]),
-    /// A whole number up to this one; 0 is the default.
-    UpTo(u32),
-}
-
-/// What an option is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Value {
-    /// One of [`Values::Names`].
-    Name(&'static str),
-    /// A number within [`Values::UpTo`].
-    Number(u32),
-}
-
-impl Values {
-    pub(crate) fn default(&self) -> Value {
-        match self {
-            Self::Names(names) => Value::Name(names[0]),
-            Self::UpTo(_) => Value::Number(0),
-        }
-    }
-
-    /// The value that the text stands for, if there is such a one.
-    pub(crate) fn parse(&self, text: &str) -> Option<Value> {
-        match self {
-            Self::Names(names) => names.iter().find(|name| **name == text).map(|name| Value::Name(name)),
-            // Nothing but digits: the library would take a sign as well.
-            Self::UpTo(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
-            Self::UpTo(most) => text.parse().ok().filter(|number| number <= most).map(Value::Number),
-        }
-    }
-
-    /// All values, in backticks.
-    pub(crate) fn listed(&self) -> String {
-        match self {
-            Self::Names(names) => listed(names.iter().copied()),
-            Self::UpTo(most) => format!("whole numbers from `0` to `{most}`"),
-        }
-    }
-}
-
-impl Value {
-    /// The name.
-    ///
-    /// # Panics
-    /// If it is a number.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Name(name) => name,
-            Self::Number(number) => panic!("the option is a name, not `{number}`"),
-        }
-    }
-
-    /// The number.
-    ///
-    /// # Panics
-    /// If it is a name.
-    pub(crate) fn number(self) -> u32 {
-        match self {
-            Self::Name(name) => panic!("the option is a number, not `{name}`"),
-            Self::Number(number) => number,
-        }
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Name(name) => f.write_str(name),
-            Self::Number(number) => number.fmt(f),
-        }
-    }
-}
-
-/// The names in backticks, with commas between them.
-pub(crate) fn listed(names: impl Iterator<Item = &'static str>) -> String {
-    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// All codecs, in the order in which they are listed.
 #[rustfmt::skip]
 pub(crate) static CODECS: &[Entry] = &[
-    Entry { tag: 0, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode, pieces: None },
-    Entry { tag: 1, codec: &Window7::DEFAULT, options: window7::OPTIONS, build: window7::build, decode: window7::decode, pieces: Some(window7::PIECES) },
-    Entry { tag: 2, codec: &Tiered::DEFAULT, options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, pieces: Some(tiered::PIECES) },
-    Entry { tag: 3, codec: &Codebook16::DEFAULT, options: &[], build: |_| Box::new(Codebook16::DEFAULT), decode: codebook16::decode, pieces: Some(codebook16::PIECES) },
+    Entry { tag: raw::TAG, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode, takes_table: false, pieces: None },
+    Entry { tag: window7::TAG, codec: &Window7::new(), options: window7::OPTIONS, build: window7::build, decode: window7::decode, takes_table: false, pieces: Some(window7::PIECES) },
+    Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, takes_table: false, pieces: Some(tiered::PIECES) },
+    Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: &[], build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
 ];
 
 /// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.
 #[rustfmt::skip]
 static DEDUP: Entry =
-    Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows, pieces: None };
+    Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows, takes_table: false, pieces: None };
 
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
@@ -142,6 +55,7 @@ pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Values;
 
     #[test]
     fn ids_and_tags_are_unique_and_every_combination_of_options_builds_the_codec_it_names() {

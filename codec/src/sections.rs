@@ -1,7 +1,7 @@
 //! The two sections of a frame for codecs that work piece by piece, in tiles or blocks: front matter first, in the static
 //! section of the split layout and in the dynamic one of the compact layout; then the pieces' bodies.
 
-use crate::frame::Body;
+use crate::body::Body;
 use crate::header::HEADER_LEN;
 use crate::{DecodeError, Layout, Section};
 

@@ -4,11 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::dedup::{LONGEST_ROW, Prefix};
-use crate::registry::{self, CODECS, Value, listed};
+use crate::options::{ROW, Value, listed};
+use crate::registry::{self, CODECS};
 use crate::{Codec, SpecError};
-
-/// The option that [`Spec::for_rows`] sets.
-pub(crate) const ROW: &str = "row";
 
 /// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
 /// `tiered:row=4096`.

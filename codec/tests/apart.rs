@@ -5,8 +5,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
-    Codec, DType, DecodeError, Dedup, EncodeError, Layout, Spec, decode_apart, encode_apart, rests_len,
-    write_rests,
+    Codec, DType, DecodeError, Dedup, EncodeError, FrameShape, Layout, Spec, decode_apart, encode_apart,
+    rests_len, write_rests,
 };
 
 const BF16: DType = DType::Bf16;
@@ -28,9 +28,9 @@ impl Parts {
         let count = values.len() / 2;
         let mut rests = vec![0xee; rests_len(codec, BF16, count).unwrap()];
         write_rests(values, &mut rests);
-        let static_len = codec.static_len(Layout::Split, BF16, count);
+        let static_len = codec.static_len(FrameShape::new(Layout::Split, BF16, count));
         let mut fixed = vec![0xee; static_len - rests.len()];
-        let mut dynamic = vec![0xee; codec.bound(Layout::Split, BF16, count) - static_len];
+        let mut dynamic = vec![0xee; codec.bound(FrameShape::new(Layout::Split, BF16, count)) - static_len];
         let len = encode_apart(codec, BF16, values, &mut fixed, &mut dynamic).unwrap();
         dynamic.truncate(len);
         Self { rests, fixed, dynamic }

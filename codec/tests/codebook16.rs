@@ -8,7 +8,7 @@ mod common;
 use common::Frame;
 use common::content::Content;
 use safetensors::SafeTensors;
-use zipwire_codec::{BookUsage, Codebook, DType, DecodeError, EncodeError, Layout, TileFault};
+use zipwire_codec::{BookUsage, Codebook, DType, DecodeError, EncodeError, FrameShape, Layout, TileFault};
 
 const TILES: usize = 16;
 const COUNT: usize = TILES * 8192;
@@ -27,7 +27,8 @@ fn percent(frame: &Frame) -> f64 {
 
 fn usage(frame: &Frame) -> BookUsage {
     let Frame { layout, dtype, static_section, dynamic_section, .. } = frame;
-    BookUsage::of_frame(*layout, *dtype, frame.count(), static_section, dynamic_section).unwrap()
+    BookUsage::of_frame(FrameShape::new(*layout, *dtype, frame.count()), static_section, dynamic_section)
+        .unwrap()
 }
 
 #[test]
@@ -40,7 +41,7 @@ fn sizes_of_known_values() {
         assert!((87.55..87.72).contains(&e5m2), "{layout}: {e5m2}");
         // Sixteen codes for sixteen exponents save nothing, and cost what noise costs: the bound.
         for (dtype, content) in [(DType::F8E4M3, Content::Equal), (DType::Bf16, Content::Noise)] {
-            let bound = common::codec("codebook16").bound(layout, dtype, COUNT);
+            let bound = common::codec("codebook16").bound(FrameShape::new(layout, dtype, COUNT));
             assert_eq!(coded_len(&frame(layout, dtype, content)), bound);
         }
     }
@@ -146,7 +147,8 @@ fn a_stale_book_is_seen_in_the_frames() {
 fn usage_is_of_frames_of_this_codec_only() {
     let values = Content::Gaussian.values(DType::Bf16, 100, 1);
     let other = Frame::new(&*common::codec("window7"), Layout::Compact, DType::Bf16, &values);
-    let error = BookUsage::of_frame(Layout::Compact, DType::Bf16, 100, &[], &other.dynamic_section);
+    let error =
+        BookUsage::of_frame(FrameShape::new(Layout::Compact, DType::Bf16, 100), &[], &other.dynamic_section);
     assert_eq!(
         error.unwrap_err().to_string(),
         "expected a frame of codec `codebook16`, found one of `window7`"

@@ -10,7 +10,7 @@ use common::content::Content;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
-    Codec, DType, DecodeError, Dedup, EncodeError, Layout, RowFault, RowIndex, decode_from_slice,
+    Codec, DType, DecodeError, Dedup, EncodeError, FrameShape, Layout, RowFault, RowIndex, decode_from_slice,
     encode_to_vec,
 };
 
@@ -47,7 +47,9 @@ fn reference_decode(dtype: DType, count: usize, frame: &[u8]) -> Vec<u8> {
     let repeated: usize = (0..rows).map(|index| bit(mask, index)).sum();
     let inner = (numbers + (repeated * width).div_ceil(8)).next_multiple_of(8);
     let left = count - rows * row;
-    let kept = decode_from_slice(Layout::Compact, dtype, unique * row + left, &frame[inner..]).unwrap();
+    let kept =
+        decode_from_slice(FrameShape::new(Layout::Compact, dtype, unique * row + left), &frame[inner..])
+            .unwrap();
     let (mut known, mut position, mut out) = (0, 0, Vec::new());
     for index in 0..rows {
         let source = if bit(mask, index) == 0 {
@@ -118,7 +120,7 @@ fn an_index_from_routing_gives_the_frame_of_a_search() {
     let codec = Dedup::new(common::codec("tiered"), 128);
     let searched = encode_to_vec(&codec, Layout::Compact, DType::Bf16, &values).unwrap();
     let index = RowIndex::from_keys(&tokens).unwrap();
-    let mut routed = vec![0xa5; codec.bound(Layout::Compact, DType::Bf16, values.len() / 2)];
+    let mut routed = vec![0xa5; codec.bound(FrameShape::new(Layout::Compact, DType::Bf16, values.len() / 2))];
     let len = codec.encode_indexed(DType::Bf16, &values, &index, &mut routed).unwrap();
     assert!(routed[..len] == searched);
 
@@ -134,7 +136,7 @@ fn an_index_that_does_not_hold_is_a_programmer_error() {
     let (mut tokens, values) = copies(DType::Bf16, 128, 500, 300, 9);
     tokens[499] = (0..).find(|token| *token != tokens[499] && tokens.contains(token)).unwrap();
     let codec = Dedup::new(common::codec("tiered"), 128);
-    let mut out = vec![0; codec.bound(Layout::Compact, DType::Bf16, values.len() / 2)];
+    let mut out = vec![0; codec.bound(FrameShape::new(Layout::Compact, DType::Bf16, values.len() / 2))];
     let _ = codec.encode_indexed(DType::Bf16, &values, &RowIndex::from_keys(&tokens).unwrap(), &mut out);
 }
 
@@ -148,7 +150,7 @@ fn errors_name_what_is_wrong_and_where() {
     let with = |at: usize, byte: u8| {
         let mut frame = good.clone();
         frame[at] = byte;
-        decode_from_slice(Layout::Compact, DType::Bf16, count, &frame).unwrap_err()
+        decode_from_slice(FrameShape::new(Layout::Compact, DType::Bf16, count), &frame).unwrap_err()
     };
     assert_eq!(with(inner + 5, 9).to_string(), "in the frame of the unique rows: no codec has tag `9`");
     assert_eq!(with(inner + 5, 4), DecodeError::Rows { fault: RowFault::Nested });
@@ -163,7 +165,7 @@ fn errors_name_what_is_wrong_and_where() {
     // What is called a frame with rows left out in the layout that has none.
     let mut split = encode_to_vec(&*common::codec("raw"), Layout::Split, DType::Bf16, &values).unwrap();
     split[5] = 4;
-    let error = decode_from_slice(Layout::Split, DType::Bf16, count, &split).unwrap_err();
+    let error = decode_from_slice(FrameShape::new(Layout::Split, DType::Bf16, count), &split).unwrap_err();
     assert_eq!(error, DecodeError::Rows { fault: RowFault::Layout });
 }
 
@@ -179,7 +181,8 @@ fn front_matter_alone_allocates_nothing() {
         let row = u32::try_from(count / 300).unwrap_or(u32::MAX);
         for row in [64, 1 << 16, row] {
             frame[HEADER..HEADER + 4].copy_from_slice(&row.to_le_bytes());
-            let error = decode_from_slice(Layout::Compact, DType::Bf16, count, &frame).unwrap_err();
+            let error =
+                decode_from_slice(FrameShape::new(Layout::Compact, DType::Bf16, count), &frame).unwrap_err();
             assert!(matches!(error, DecodeError::Truncated { .. }), "{count} values, rows of {row}: {error}");
         }
     }

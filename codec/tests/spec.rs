@@ -2,6 +2,12 @@
 
 use zipwire_codec::{Spec, SpecError};
 
+/// What is wrong with a spec, and what would be right, as whoever prints errors joins them.
+fn message(text: &str) -> String {
+    let error = text.parse::<Spec>().expect_err("it is no spec");
+    error.help().map_or(error.to_string(), |help| format!("{error}\nhint: {help}"))
+}
+
 #[test]
 fn canonical_text_leaves_defaults_out() {
     for (text, canonical) in [
@@ -41,11 +47,10 @@ fn rows_are_told_where_the_spec_leaves_them_open() {
     let complete = |text: &str| text.parse::<Spec>().unwrap().complete().map(|spec| spec.to_string());
     assert_eq!(complete("dedup:row=64+tiered"), Ok("dedup:row=64+tiered".to_owned()));
     assert_eq!(complete("tiered"), Ok("tiered".to_owned()));
-    assert_eq!(
-        complete("dedup+tiered").unwrap_err().to_string(),
-        "`dedup+tiered` does not say how long a row is\n\
-         hint: write `dedup:row=N+...` with the number of values in a row"
-    );
+    let error = complete("dedup+tiered").unwrap_err();
+    assert_eq!(error.to_string(), "`dedup+tiered` does not say how long a row is");
+    let help = "write `dedup:row=N+...` with the number of values in a row";
+    assert_eq!(error.help().as_deref(), Some(help));
 }
 
 #[test]
@@ -56,7 +61,6 @@ fn ids_are_those_that_parse() {
 
 #[test]
 fn errors_say_what_would_do() {
-    let message = |text: &str| text.parse::<Spec>().unwrap_err().to_string();
     let ids: Vec<String> = Spec::ids().map(|id| format!("`{id}`")).collect();
     for text in ["windw7", "", "dedup", "raw+tiered", "dedup+dedup+raw"] {
         let codec = text.strip_prefix("dedup+").unwrap_or(text);
@@ -104,9 +108,9 @@ fn numbers_are_whole_and_rows_are_set_where_they_are_not_given() {
     assert_eq!(spec("tiered:row=0512").to_string(), "tiered:row=512");
     assert!(format!("{:?}", spec("tiered:row=512").codec()).contains("512"));
     for value in ["-1", "+1", "1.5", "", "16777217", "99999999999", "many"] {
-        let message = format!("tiered:row={value}").parse::<Spec>().unwrap_err().to_string();
+        let found = message(&format!("tiered:row={value}"));
         let hint = "hint: its values are whole numbers from `0` to `16777216`";
-        assert_eq!(message, format!("option `row` of codec `tiered` cannot be `{value}`\n{hint}"));
+        assert_eq!(found, format!("option `row` of codec `tiered` cannot be `{value}`\n{hint}"));
     }
     assert_eq!(spec("tiered").for_rows(768), spec("tiered:row=768"));
     assert_eq!(spec("tiered:row=512").for_rows(768), spec("tiered:row=512"));

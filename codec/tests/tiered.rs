@@ -6,7 +6,7 @@ mod common;
 
 use common::Frame;
 use common::content::Content;
-use zipwire_codec::{BlockFault, DType, DecodeError, Layout, Section, Spec};
+use zipwire_codec::{BlockFault, DType, DecodeError, FrameShape, Layout, Section, Spec};
 
 const BLOCKS: usize = 4;
 const COUNT: usize = BLOCKS * 32_768;
@@ -37,7 +37,10 @@ fn sizes_of_known_values() {
     // Noise is stored, and takes exactly what the bound says.
     let codec = common::codec("tiered");
     for layout in Layout::ALL {
-        assert_eq!(coded_len(&content(layout, Content::Noise)), codec.bound(layout, DType::Bf16, COUNT));
+        assert_eq!(
+            coded_len(&content(layout, Content::Noise)),
+            codec.bound(FrameShape::new(layout, DType::Bf16, COUNT))
+        );
     }
     // A block of zeros has no body.
     assert_eq!(content(Layout::Compact, Content::Zeros).dynamic_section.len(), 32 + 12 * BLOCKS);

@@ -6,7 +6,7 @@ mod common;
 
 use common::Frame;
 use common::content::Content;
-use zipwire_codec::{DType, DecodeError, Layout, Section, TileFault};
+use zipwire_codec::{DType, DecodeError, FrameShape, Layout, Section, TileFault};
 
 const TILES: usize = 16;
 const COUNT: usize = TILES * 8192;
@@ -35,7 +35,7 @@ fn sizes_of_known_values() {
     for layout in Layout::ALL {
         let noise = content(layout, Content::Noise);
         let len = noise.static_section.len() + noise.dynamic_section.len();
-        assert_eq!(len, codec.bound(layout, DType::Bf16, COUNT));
+        assert_eq!(len, codec.bound(FrameShape::new(layout, DType::Bf16, COUNT)));
     }
     // An all-zero tile has no body, a single nonzero value costs a mask and the codes of one value.
     assert_eq!(content(Layout::Compact, Content::Zeros).dynamic_section.len(), 32 + 6 * TILES);
@@ -130,7 +130,10 @@ fn faults_have_names() {
     );
     assert_eq!(damaged(split, gaussian, |f| f.static_section[4] = 1), DecodeError::Version { found: 1 });
     assert_eq!(damaged(split, gaussian, |f| f.static_section[5] = 9), DecodeError::UnknownCodec { tag: 9 });
-    assert_eq!(damaged(split, gaussian, |f| f.static_section[28] = 1), DecodeError::CodeBook { found: 1 });
+    assert_eq!(
+        damaged(split, gaussian, |f| f.static_section[28] = 1),
+        DecodeError::UnusedTable { codec: "window7", id: 1 }
+    );
     let error = damaged(split, gaussian, |f| f.static_section[second + 1] = 3);
     assert_eq!(error, tile(1, TileFault::Mode(3)));
     let error = damaged(split, gaussian, |f| f.static_section[second] = 250);

@@ -4,6 +4,7 @@
 
 use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use zipwire_codec::FrameShape;
 use zipwire_fuzz::{Frame, SPECS};
 
 fuzz_target!(|input: &[u8]| {
@@ -21,7 +22,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let layout = zipwire_fuzz::layout(input)?;
     let values = zipwire_fuzz::values(input, dtype)?;
     let frame = Frame::new(&*codec, layout, dtype, &values);
-    assert!(frame.len() <= codec.bound(layout, dtype, values.len() / dtype.width()));
+    assert!(frame.len() <= codec.bound(FrameShape::new(layout, dtype, values.len() / dtype.width())));
     frame.check_intact(&values);
     Ok(())
 }

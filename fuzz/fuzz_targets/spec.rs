@@ -5,12 +5,14 @@
 use std::fs;
 
 use libfuzzer_sys::fuzz_target;
-use zipwire_codec::{Codebook, Layout, Spec, decode_from_slice, encode_to_vec};
+use zipwire_codec::{Codebook, FrameShape, Layout, Spec, decode_from_slice, encode_to_vec};
 use zipwire_fuzz::scratch_file;
 
 // The facade's own module, without the crates that the facade is in front of.
 #[path = "../../src/codebook.rs"]
 mod codebook;
+#[path = "../../src/hint.rs"]
+mod hint;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -46,7 +48,7 @@ fn check_book(path: &std::path::Path, book: Codebook) {
     for layout in Layout::ALL {
         let frame =
             encode_to_vec(&*book.codec(), layout, book.dtype(), values).expect("the type is supported");
-        let out = decode_from_slice(layout, book.dtype(), count, &frame);
+        let out = decode_from_slice(FrameShape::new(layout, book.dtype(), count), &frame);
         assert!(out.is_ok_and(|out| out == values));
     }
 }

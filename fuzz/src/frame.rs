@@ -1,8 +1,8 @@
 //! Frames, and what must hold of intact ones, of damaged ones, and of bytes that may be none.
 
 use zipwire_codec::{
-    BookUsage, Codec, DType, DecodeError, Layout, SimdLevel, decode, decode_from_slice, simd_levels,
-    with_simd,
+    BookUsage, Codec, DType, DecodeError, FrameShape, Layout, SimdLevel, decode, decode_from_slice,
+    simd_levels, with_simd,
 };
 
 /// Where the tag of the codec is in the header.
@@ -30,7 +30,10 @@ impl Frame {
     /// If levels or the former content of the buffers make a difference, or the codec breaks its promises on lengths.
     pub fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
         let count = values.len() / dtype.width();
-        let (static_len, bound) = (codec.static_len(layout, dtype, count), codec.bound(layout, dtype, count));
+        let (static_len, bound) = (
+            codec.static_len(FrameShape::new(layout, dtype, count)),
+            codec.bound(FrameShape::new(layout, dtype, count)),
+        );
         let encode = |level, poison| {
             let values = values.to_vec().into_boxed_slice();
             let mut static_section = vec![poison; static_len];
@@ -186,11 +189,14 @@ pub fn check_decoded(
         assert!(decode(level) == first, "`{level}` reads it otherwise than the portable level");
     }
     // Whether it is one of this codec, and whether its tables are sound, has been found out above.
-    let usage = BookUsage::of_frame(layout, dtype, count, static_section, dynamic_section);
+    let usage = BookUsage::of_frame(FrameShape::new(layout, dtype, count), static_section, dynamic_section);
     assert!(!usage.is_ok_and(|usage| usage.coded + usage.stored > count), "more values than there are");
     let joined = [static_section, dynamic_section].concat();
     if first.is_ok() {
-        assert!(decode_from_slice(layout, dtype, count, &joined) == first, "one buffer makes a difference");
+        assert!(
+            decode_from_slice(FrameShape::new(layout, dtype, count), &joined) == first,
+            "one buffer makes a difference"
+        );
     }
     first
 }
@@ -201,7 +207,7 @@ pub fn check_decoded(
 /// If levels differ, or one way of decoding differs from the other.
 pub fn check_unknown(layout: Layout, dtype: DType, count: usize, bytes: &[u8]) {
     for level in simd_levels() {
-        let out = with_simd(level, || decode_from_slice(layout, dtype, count, bytes));
+        let out = with_simd(level, || decode_from_slice(FrameShape::new(layout, dtype, count), bytes));
         if let Ok(out) = out {
             assert_eq!(out.len(), count * dtype.width());
         }

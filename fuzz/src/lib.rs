@@ -3,10 +3,12 @@
 //! A target is a file in `fuzz_targets`, of a few lines: it says what the bytes mean. What must hold is asserted here,
 //! so that a failure is a panic, an error of the AddressSanitizer, or a time limit. See `docs/fuzzing.md`.
 
+mod container;
 mod damage;
 mod frame;
 mod values;
 
+pub use container::{check_container, container};
 pub use damage::damage;
 pub use frame::{Frame, check_decoded, check_unknown};
 pub use values::values;

@@ -1,6 +1,6 @@
 //! The frames of one launch, as the kernels see them.
 
-use zipwire_codec::{Codec, DType, Layout};
+use zipwire_codec::{Codec, DType, FrameShape, Layout};
 
 use crate::GpuError;
 use crate::device::{Device, DeviceRegion};
@@ -218,8 +218,8 @@ impl Needs<'_> {
         dynamic_section: &DeviceRegion,
         size: &DeviceRegion,
     ) -> Result<(), GpuError> {
-        let static_len = self.codec.static_len(Layout::Split, self.dtype, count) as u64;
-        let room = self.codec.bound(Layout::Split, self.dtype, count) as u64 - static_len;
+        let static_len = self.codec.static_len(FrameShape::new(Layout::Split, self.dtype, count)) as u64;
+        let room = self.codec.bound(FrameShape::new(Layout::Split, self.dtype, count)) as u64 - static_len;
         let fits = static_section.len() == static_len;
         need("a static section", static_section, count, fits, 128, &format!("{static_len} bytes"))?;
         let fits = dynamic_section.len() >= room;

@@ -125,7 +125,7 @@ impl Problem {
                 Form::AllToAll.name(),
                 Protocol::Native.name()
             )),
-            Self::Codec(error) => hint(&error.to_string()),
+            Self::Codec(error) => error.help(),
             Self::Recording(error) => hint(&error.to_string()),
             _ => None,
         }

@@ -372,7 +372,7 @@ pub enum Problem {
         expected: usize,
     },
     /// A codec id that does not parse.
-    #[error("{}", first_line(.0))]
+    #[error("{0}")]
     Codec(#[source] SpecError),
     /// A coded variant in a scenario without codec.
     #[error("protocol `{protocol}` needs a codec, and the scenario has none")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::{choice, layer, uniform};
 use ndarray::array;
-use zipwire_codec::{DType, Layout};
+use zipwire_codec::{DType, FrameShape, Layout};
 use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
 use zipwire_schedule::{
     Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
@@ -65,7 +65,7 @@ fn split_send_sends_rests_before_anything_is_coded() {
     let whole = batch.blocks[0].values.len / 2;
     assert_eq!(batch.blocks[0].rests.len, whole, "a byte for each value");
     let codec = plan.codec.as_ref().unwrap().codec();
-    let static_len = codec.static_len(Layout::Split, DType::Bf16, whole as usize) as u64;
+    let static_len = codec.static_len(FrameShape::new(Layout::Split, DType::Bf16, whole as usize)) as u64;
     assert_eq!(batch.blocks[0].known_len(), static_len, "together they are as long as a whole frame's");
 }
 

@@ -4,9 +4,9 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec, pages};
-use zipwire::codec::{DType, Layout};
+use zipwire::codec::{DType, Layout, SpecError};
 use zipwire::traces::{Rows, TensorFile};
-use zipwire::{Cancel, ExecuteError, read_codebook};
+use zipwire::{Cancel, ExecuteError, read_codebook, with_hint};
 
 use super::write_json;
 use crate::cli::{BenchCodecArgs, BenchCommand};
@@ -154,10 +154,11 @@ fn text(rows: &[CodecRow]) -> String {
 pub(crate) struct Contenders(pub(crate) Vec<Contender>);
 
 impl std::str::FromStr for Contenders {
-    type Err = zipwire::codec::SpecError;
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, _>>().map(Self)
+        let contenders = specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, SpecError>>();
+        contenders.map(Self).map_err(|error| with_hint(&error, error.help()))
     }
 }
 

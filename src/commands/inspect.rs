@@ -8,7 +8,7 @@ use serde::Serialize;
 use zipwire::codec::{Spec, SpecError};
 use zipwire::inspect::{TensorReport, Total, inspect, totals};
 use zipwire::traces::{TensorFile, TensorInfo};
-use zipwire::{Cancel, ExecuteError};
+use zipwire::{Cancel, ExecuteError, with_hint};
 
 use super::write_json;
 use crate::cli::InspectArgs;
@@ -22,10 +22,11 @@ use crate::table;
 pub(crate) struct Specs(pub(crate) Vec<Spec>);
 
 impl FromStr for Specs {
-    type Err = SpecError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, SpecError> {
-        specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, _>>().map(Self)
+    fn from_str(text: &str) -> Result<Self, String> {
+        let specs = specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, SpecError>>();
+        specs.map(Self).map_err(|error| with_hint(&error, error.help()))
     }
 }
 

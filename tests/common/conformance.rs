@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
-use zipwire::codec::{DType, Layout, Spec};
+use zipwire::codec::{DType, FrameShape, Layout, Spec};
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::plan::{Batch, OpKind, Plan};
 use zipwire::schedule::{Lane, OpId, Protocol, Rank, Stage};
@@ -123,7 +123,7 @@ fn stays_within_bounds(plan: &Plan, spec: &Spec, timeline: &Timeline) -> Result<
     let bound = |batch: &Batch| -> u64 {
         let bounds = batch.blocks.iter().map(|block| {
             let count = block.values.len as usize / batch.dtype.width();
-            let bound = codec.bound(batch.layout, batch.dtype, count) as u64;
+            let bound = codec.bound(FrameShape::new(batch.layout, batch.dtype, count)) as u64;
             assert_eq!(block.known_len() + block.dynamic_section.len, bound);
             bound
         });

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::Codebook16;
 use super::fields::Fields;
-use crate::{Codec, DType, DecodeError, EncodeError, kernel};
+use crate::tables::{self, Table};
+use crate::{Codec, DType, DecodeError, EncodeError, levels};
 
 pub(super) use crate::kernel::codes::ENTRIES;
 
@@ -12,7 +13,7 @@ pub(super) use crate::kernel::codes::ENTRIES;
 ///
 /// Without one given, the codec makes a book for each frame from a sample of its own values. A book that was calibrated
 /// before saves that; how well it fits is seen in the frames ([`crate::BookUsage`]). Either way
-/// the book travels in the frame.
+/// the book travels in the frame, unless the codec is told that its reader has it ([`Codebook16::shared_book`]).
 ///
 /// ```
 /// use zipwire_codec::{Codebook, DType, Layout, encode_to_vec};
@@ -46,7 +47,7 @@ impl Codebook {
             if !values.len().is_multiple_of(dtype.width()) {
                 return Err(EncodeError::PartialValue { bytes: values.len(), dtype });
             }
-            fields.count(kernel::active(), values, &mut counts);
+            fields.count(levels::active(), values, &mut counts);
         }
         Ok(Self { dtype, exponents: most_frequent(&counts[..fields.exponents()]) })
     }
@@ -76,9 +77,40 @@ impl Codebook {
         &self.exponents
     }
 
+    /// The book as a table, for frames that name it ([`Codebook16::shared_book`]): tag of the codec, tag of the type, then
+    /// the exponents.
+    pub fn table(&self) -> Table {
+        Table::new(self.table_bytes())
+    }
+
+    /// What frames name it by: the id of [`Self::table`].
+    pub fn id(&self) -> u32 {
+        tables::id_of(&self.table_bytes())
+    }
+
+    fn table_bytes(&self) -> [u8; 2 + ENTRIES] {
+        let mut bytes = [0; 2 + ENTRIES];
+        [bytes[0], bytes[1]] = [super::TAG, self.dtype.tag()];
+        bytes[2..].copy_from_slice(&self.exponents);
+        bytes
+    }
+
+    /// The book that a frame of these values names.
+    ///
+    /// # Errors
+    /// If the table is not a book for them.
+    pub(super) fn from_table(dtype: DType, table: &Table) -> Result<Self, DecodeError> {
+        let exponents = match table.as_bytes() {
+            [super::TAG, tag, exponents @ ..] if *tag == dtype.tag() => exponents.try_into().ok(),
+            _ => None,
+        };
+        let wrong = DecodeError::Table { id: table.id(), codec: Codebook16::ID, dtype };
+        Self::from_exponents(dtype, exponents.ok_or(wrong.clone())?).map_err(|_| wrong)
+    }
+
     /// The codec with this book for all frames. It supports the type of the book only.
     pub fn codec(self) -> Box<dyn Codec> {
-        Box::new(Codebook16 { book: Some(self) })
+        Box::new(Codebook16::new().book(self))
     }
 }
 
@@ -141,9 +173,10 @@ mod tests {
         let error = Codebook::from_exponents(DType::F8E5M2, ascending(17)).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`[17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32]` is no code book for `F8_E5M2`\n\
-             hint: it takes sixteen exponents of the type, in ascending order"
+            "`[17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32]` is no code book for `F8_E5M2`"
         );
+        let help = "it takes sixteen exponents of the type, in ascending order";
+        assert_eq!(error.help().as_deref(), Some(help));
         assert!(Codebook::from_exponents(DType::Bf16, [7; ENTRIES]).is_err());
         assert!(Codebook::from_exponents(DType::F32, ascending(0)).is_err());
         assert!(Codebook::calibrate(DType::F16, []).is_err());

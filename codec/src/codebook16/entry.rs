@@ -2,24 +2,21 @@
 
 use super::escapes::Positions;
 use super::fields::Fields;
-use super::geometry::coded_len;
+use super::geometry::{ENTRY, coded_len};
 use crate::tile::Mode;
 use crate::{Layout, TileFault};
 
-/// Bytes of an entry of the tile table.
-pub(super) const ENTRY: usize = 6;
-
 /// Entry of the tile table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Form of the body.
-    pub(super) mode: Mode,
+    pub(crate) mode: Mode,
     /// How the positions of escapes are written; wide if there are none.
     pub(super) positions: Positions,
     /// Number of coded values that the book has no code for.
-    pub(super) escapes: u16,
+    pub(crate) escapes: u16,
     /// Number of coded values: those of the tile, or those that are not +0. Zero if nothing is coded.
-    pub(super) coded: u16,
+    pub(crate) coded: u16,
 }
 
 impl Entry {

@@ -1,12 +1,13 @@
 //! Lengths: what follows from the number of values.
 
 use super::book::ENTRIES;
-use super::entry::ENTRY;
 use super::fields::Fields;
 use crate::header::HEADER_LEN;
 use crate::kernel::TILE;
 use crate::{CHUNK_ALIGN, Layout, sections};
 
+/// Bytes of an entry of the tile table.
+pub(super) const ENTRY: usize = 6;
 /// Where the tile table begins: behind header and book.
 pub(super) const TABLE: usize = HEADER_LEN + ENTRIES;
 

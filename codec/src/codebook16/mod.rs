@@ -15,39 +15,72 @@ mod escapes;
 mod fields;
 mod front;
 mod geometry;
-mod usage;
 
-use crate::apart::{Pieces, Tails};
+use crate::body::Body;
 use crate::checksum::{self, BLOCK_BYTES};
-use crate::frame::{self, Body};
+use crate::codec::Sealed;
+use crate::frame;
 use crate::header::HEADER_LEN;
-use crate::kernel::{self, TILE};
+use crate::kernel::TILE;
 use crate::past::Past;
+use crate::pieces::{Pieces, Tails};
 use crate::sections::Writer;
 use crate::tile::Mode;
-use crate::{Codec, DType, DecodeError, EncodeError, Layout};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, levels};
 pub use book::Codebook;
 use decode::Decoder;
 use encode::Encoder;
-use entry::{ENTRY, Entry};
+use entry::Entry;
 use fields::Fields;
-use front::Front;
-use geometry::{TABLE, static_body};
-pub use usage::BookUsage;
+pub(crate) use front::Front;
+use geometry::{ENTRY, TABLE, static_body};
 
-/// The codec.
+/// Tag in frame headers.
+pub(crate) const TAG: u8 = 3;
+
+/// Sixteen exponents as codes of 4 bits, all others as a sparse list (SplitZip): BF16, F8_E4M3 and F8_E5M2.
+///
+/// The spec is `codebook16`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Codebook16 {
+pub struct Codebook16 {
     /// The book of all frames; none if each has its own.
     book: Option<Codebook>,
+    /// Whether frames name it instead of carrying it.
+    shared: bool,
 }
 
 impl Codebook16 {
-    const ID: &str = "codebook16";
+    pub(crate) const ID: &str = "codebook16";
 
     /// A book for each frame, from a sample of its own values.
-    pub(crate) const DEFAULT: Self = Self { book: None };
+    pub const fn new() -> Self {
+        Self { book: None, shared: false }
+    }
+
+    /// One book for all frames, which carry it. The codec then supports the type of the book only.
+    #[must_use]
+    pub const fn book(self, book: Codebook) -> Self {
+        Self { book: Some(book), shared: false }
+    }
+
+    /// One book for all frames, which name it by [`Codebook::id`] and leave its place in them empty: they are read by a
+    /// [`crate::Decoder`] that has [`Codebook::table`].
+    ///
+    /// They are as long as others, as lengths depend on no option: a book is 16 bytes. What is gained is that a frame of
+    /// another book than both ends agreed on is an error.
+    #[must_use]
+    pub const fn shared_book(self, book: Codebook) -> Self {
+        Self { book: Some(book), shared: true }
+    }
 }
+
+impl Default for Codebook16 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sealed for Codebook16 {}
 
 impl Codec for Codebook16 {
     fn id(&self) -> &'static str {
@@ -58,11 +91,11 @@ impl Codec for Codebook16 {
         Fields::of(dtype).is_some() && self.book.is_none_or(|book| book.dtype() == dtype)
     }
 
-    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+    fn static_len(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
         Fields::of(dtype).map_or(0, |fields| geometry::static_len(layout, fields, count))
     }
 
-    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+    fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
         Fields::of(dtype).map_or(0, |fields| geometry::bound(layout, fields, count))
     }
 
@@ -74,18 +107,20 @@ impl Codec for Codebook16 {
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
         let fields = Fields::of(dtype).ok_or(EncodeError::Unsupported { codec: Self::ID, dtype })?;
         let book = match self.book {
             Some(book) => book,
             None => Codebook::calibrate(dtype, [&book::sample(dtype, values)[..]])?,
         };
-        let front_len = geometry::front_len(layout, count);
+        let front_len = geometry::front_len(layout, shape.count);
         let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
             Writer::new(layout, front_len, static_out, dynamic_out);
-        front[HEADER_LEN..TABLE].copy_from_slice(book.exponents());
+        if !self.shared {
+            front[HEADER_LEN..TABLE].copy_from_slice(book.exponents());
+        }
         let mut entries = front[TABLE..].as_chunks_mut::<ENTRY>().0.iter_mut();
-        let kernel = kernel::active();
+        let kernel = levels::active();
         let past = Past::of_large(kernel, values.len());
         let mut encoder = Encoder::new(kernel, layout, fields, book.exponents(), past);
         let mut sum = 0u32;
@@ -101,7 +136,8 @@ impl Codec for Codebook16 {
             }
         }
         let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
-        frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
+        let table = if self.shared { book.id() } else { 0 };
+        frame::seal(TAG, shape, table, dynamic_len, sum, front);
         Ok(dynamic_len)
     }
 }
@@ -133,7 +169,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     let mut front = Front::read(body, out.len() / body.dtype.width())?;
     let (fields, mut bodies) = (front.fields, front.sections.bodies);
     let book = front.book;
-    let kernel = kernel::active();
+    let kernel = levels::active();
     let mut decoder = Decoder::new(kernel, layout, fields, book.exponents());
     let mut past = Past::of_large(kernel, out.len());
     let (mut tile, mut sum) = (0, 0u32);

@@ -36,16 +36,13 @@ pub struct RowIndex {
 #[non_exhaustive]
 pub enum RowIndexError {
     /// Rows are counted in 32 bits.
-    #[error("`{rows}` rows are more than an index can hold\nhint: at most `{}`", u32::MAX)]
+    #[error("`{rows}` rows are more than an index can hold")]
     TooMany {
         /// How many rows there are.
         rows: usize,
     },
     /// A row equals one that comes first later, if at all.
-    #[error(
-        "row `{row}` is said to equal unique row `{found}`, and `{known}` are before it\n\
-         hint: unique rows are numbered in the order of their first occurrence"
-    )]
+    #[error("row `{row}` is said to equal unique row `{found}`, and `{known}` are before it")]
     Order {
         /// The row.
         row: usize,
@@ -54,6 +51,18 @@ pub enum RowIndexError {
         /// Number of unique rows before it.
         known: u32,
     },
+}
+
+impl RowIndexError {
+    /// What would be right, in one line.
+    pub fn help(&self) -> Option<String> {
+        Some(match self {
+            Self::TooMany { .. } => format!("at most `{}`", u32::MAX),
+            Self::Order { .. } => {
+                "unique rows are numbered in the order of their first occurrence".to_owned()
+            }
+        })
+    }
 }
 
 impl RowIndex {
@@ -333,11 +342,9 @@ mod tests {
     fn numbers_out_of_order_are_refused() {
         assert_eq!(RowIndex::from_numbers(vec![]).unwrap().unique(), 0);
         let error = RowIndex::from_numbers(vec![0, 1, 0, 3]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "row `3` is said to equal unique row `3`, and `2` are before it\n\
-             hint: unique rows are numbered in the order of their first occurrence"
-        );
+        assert_eq!(error.to_string(), "row `3` is said to equal unique row `3`, and `2` are before it");
+        let help = "unique rows are numbered in the order of their first occurrence";
+        assert_eq!(error.help().as_deref(), Some(help));
         assert!(RowIndex::from_numbers(vec![1]).is_err());
     }
 

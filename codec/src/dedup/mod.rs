@@ -9,11 +9,15 @@ mod hash;
 mod index;
 mod prefix;
 
-use crate::frame::{self, Body};
+use crate::body::Body;
+use crate::codec::Sealed;
+use crate::frame;
 use crate::header::{HEADER_LEN, Header};
 use crate::raw::Raw;
 use crate::tile::mask_len;
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, RowFault, Section, checksum, decode, kernel};
+use crate::{
+    Codec, DType, DecodeError, EncodeError, FrameShape, Layout, RowFault, Section, checksum, levels,
+};
 use front::{Front, Shape};
 pub use index::{RowIndex, RowIndexError};
 pub(crate) use prefix::Prefix;
@@ -34,15 +38,14 @@ pub(crate) const LONGEST_ROW: u32 = 1 << 16;
 /// is found out when the frame is decoded.
 ///
 /// ```
-/// use zipwire_codec::{DType, Dedup, Layout, Spec, decode_from_slice, encode_to_vec};
+/// use zipwire_codec::{DType, Dedup, Raw, compress_with, decompress};
 ///
 /// // 64 rows of 256 values, of which every second one repeats the first.
 /// let row = |i: u16| (0..256).flat_map(move |j| (0x3c00 + 7 * j + i).to_le_bytes());
 /// let values: Vec<u8> = (0..64).flat_map(|i| row(if i % 2 == 0 { 0 } else { i })).collect();
-/// let codec = "raw".parse::<Spec>()?.codec();
-/// let frame = encode_to_vec(&Dedup::new(codec, 256), Layout::Compact, DType::Bf16, &values)?;
+/// let frame = compress_with(&Dedup::new(Box::new(Raw), 256), &values, DType::Bf16)?;
 /// assert!(frame.len() < values.len() * 53 / 100);
-/// assert_eq!(decode_from_slice(Layout::Compact, DType::Bf16, 64 * 256, &frame)?, values);
+/// assert_eq!(decompress(&frame)?, values);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -77,27 +80,28 @@ impl Dedup {
         index: &RowIndex,
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let count = frame::check_buffers(self, Layout::Compact, dtype, values, &[], dynamic_out)?;
+        let shape = frame::check_buffers(self, Layout::Compact, dtype, values, &[], dynamic_out)?;
+        let count = shape.count;
         let rows = self.rows(count);
         if index.rows() != rows {
             return Err(EncodeError::Rows { expected: rows, found: index.rows() });
         }
         let row_bytes = self.row as usize * dtype.width();
-        let shape = Shape { row: self.row, rows, unique: index.unique() };
-        let kept = count - (rows - shape.unique) * self.row as usize;
-        let bound = |count| self.codec().bound(Layout::Compact, dtype, count);
-        let front_len = shape.front_len();
-        if shape.unique == rows || front_len.saturating_add(bound(kept)) > bound(count) {
+        let kept_rows = Shape { row: self.row, rows, unique: index.unique() };
+        let kept = count - (rows - kept_rows.unique) * self.row as usize;
+        let bound = |count| self.codec().bound(FrameShape { count, ..shape });
+        let front_len = kept_rows.front_len();
+        if kept_rows.unique == rows || front_len.saturating_add(bound(kept)) > bound(count) {
             return self.codec().encode(Layout::Compact, dtype, values, &mut [], dynamic_out);
         }
         debug_assert!(index.holds(values, row_bytes), "rows that the index calls equal differ");
         let unique = index.gather(values, row_bytes);
         let (front, behind) = dynamic_out.split_at_mut(front_len);
-        front::write(shape, index, front);
+        front::write(kept_rows, index, front);
         let len = front_len + self.codec().encode(Layout::Compact, dtype, &unique, &mut [], behind)?;
-        let sum = checksum::of_values(kernel::active(), values);
+        let sum = checksum::of_values(levels::active(), values);
         let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
-        Header::write(TAG, dtype, Layout::Compact, count, len, sum, front);
+        frame::seal(TAG, shape, 0, len, sum, front);
         Ok(len)
     }
 
@@ -111,6 +115,8 @@ impl Dedup {
     }
 }
 
+impl Sealed for Dedup {}
+
 impl Codec for Dedup {
     fn id(&self) -> &'static str {
         ID
@@ -120,19 +126,19 @@ impl Codec for Dedup {
         self.codec().supports(dtype)
     }
 
-    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
-        self.codec().static_len(layout, dtype, count)
+    fn static_len(&self, shape: FrameShape) -> usize {
+        self.codec().static_len(shape)
     }
 
-    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
-        self.codec().bound(layout, dtype, count)
+    fn bound(&self, shape: FrameShape) -> usize {
+        self.codec().bound(shape)
     }
 
-    fn least_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
-        let all = self.codec().least_len(layout, dtype, count);
-        match layout {
+    fn min_len(&self, shape: FrameShape) -> usize {
+        let all = self.codec().min_len(shape);
+        match shape.layout {
             Layout::Split => all,
-            Layout::Compact => all.min(front::MASK + mask_len(count / LONGEST_ROW as usize)),
+            Layout::Compact => all.min(front::MASK + mask_len(shape.count / LONGEST_ROW as usize)),
         }
     }
 
@@ -144,8 +150,8 @@ impl Codec for Dedup {
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        if layout == Layout::Compact && self.rows(count) > 1 {
+        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        if layout == Layout::Compact && self.rows(shape.count) > 1 {
             // Rows that cannot even be numbered are left as they are.
             if let Ok(index) = RowIndex::find(values, self.row as usize * dtype.width()) {
                 return self.encode_indexed(dtype, values, &index, dynamic_out);
@@ -171,8 +177,8 @@ pub(crate) fn decode_rows(body: &Body<'_>, out: &mut [u8]) -> Result<u32, Decode
     if Header::read(behind, Section::Dynamic).map_err(within)?.codec == TAG {
         return Err(fault(RowFault::Nested));
     }
-    decode(Layout::Compact, dtype, &[], behind, kept).map_err(within)?;
+    (body.decode_inner)(body.tables, dtype, behind, kept).map_err(within)?;
     index::expand(out, row_bytes, unique, front.sources()).map_err(fault)?;
     let front = &section[HEADER_LEN..section.len() - behind.len()];
-    Ok(checksum::of_values(kernel::active(), out).wrapping_add(checksum::of_front(front, HEADER_LEN)))
+    Ok(checksum::of_values(levels::active(), out).wrapping_add(checksum::of_front(front, HEADER_LEN)))
 }

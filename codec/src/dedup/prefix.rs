@@ -3,8 +3,7 @@
 use std::fmt;
 
 use super::{Dedup, ID, LONGEST_ROW};
-use crate::registry::Values;
-use crate::spec::ROW;
+use crate::options::{ROW, Values};
 use crate::{Codec, SpecError};
 
 /// What the option [`ROW`] can be.

@@ -8,8 +8,9 @@ use crate::kernel::near::tests::near_of;
 use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::window::EDGES;
 use crate::kernel::{
-    self, BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
+    BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
 };
+use crate::levels;
 use crate::scale::{LAST_START, covered};
 
 /// Every short length, and those around groups and tiles.
@@ -19,7 +20,7 @@ fn lengths() -> impl Iterator<Item = usize> {
 
 /// The kernels that are compared with the portable one.
 fn kernels() -> impl Iterator<Item = &'static Kernel> {
-    kernel::all().filter(|kernel| kernel.level != PORTABLE.level)
+    levels::all().filter(|kernel| kernel.level != PORTABLE.level)
 }
 
 /// The first exponent of the windows below.

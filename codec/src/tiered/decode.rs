@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use super::block::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
 use super::columns::Columns;
 use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
-use super::geometry::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
 use super::rest::{Rest, Shape};
 use super::tiers::{Coded, List, check_first, check_zero, unpack, unpack_passed};
 use crate::checksum::BLOCK_BYTES;

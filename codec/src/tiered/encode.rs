@@ -1,9 +1,9 @@
 //! Blocks into bodies. What a body has, in this order: bases, mask, first tier and rest, the other tiers, escapes.
 
+use super::block::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
 use super::columns::Columns;
 use super::entry::{Entry, Form};
 use super::fields::Fields;
-use super::geometry::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
 use super::order::TIERS;
 use super::plan::Plan;
 use super::rest::{RestMut, RestStats};

@@ -1,7 +1,8 @@
 //! What the encoder chooses for a block, and how it is written in the block table.
 
+use super::block::ENTRY;
 use super::fields::Fields;
-use super::geometry::{ENTRY, head_bytes};
+use super::geometry::head_bytes;
 use super::order::{Order, TIERS};
 use crate::kernel::BASE_GROUP;
 use crate::{BlockFault, Layout};

@@ -1,40 +1,15 @@
-//! Lengths: what follows from the number of values, and from the number of values in each tier.
+//! Lengths of front matter and sections: what follows from the number of values.
 
+use super::block::{ALIGN, BLOCK, ENTRY};
 use super::fields::Fields;
-use super::order::TIERS;
 use super::rest::Shape;
 use crate::header::HEADER_LEN;
-use crate::kernel::BASE_GROUP;
 use crate::kernel::tier::plane_bytes;
-use crate::tile::mask_len;
 use crate::{CHUNK_ALIGN, Layout, sections};
-
-/// Values of a block; the last one may have fewer.
-pub(super) const BLOCK: usize = 1 << 15;
-/// Groups of a block.
-pub(super) const GROUPS: usize = BLOCK / BASE_GROUP;
-/// Bytes of a value at most.
-pub(super) const MAX_WIDTH: usize = 4;
-/// Bytes of an entry of the block table.
-pub(super) const ENTRY: usize = 12;
-/// Parts of a body begin at multiples of this many bytes in it, if they are not lists of bytes.
-pub(super) const ALIGN: usize = 8;
 
 /// Bytes of the first tier's planes and the rest of `count` values in the split layout.
 pub(super) fn head_bytes(fields: Fields, count: usize) -> usize {
     plane_bytes(count) + Shape::raw(fields, count).len()
-}
-
-/// Bytes of the mask of `count` values and its padding.
-pub(super) fn mask_bytes(count: usize) -> usize {
-    mask_len(count).next_multiple_of(ALIGN)
-}
-
-/// Bytes of the planes of all tiers but the first, where `counts` values are in the tiers and among the escapes; and
-/// bytes of the escapes and their padding.
-pub(super) fn tail_bytes(counts: &[u16; TIERS + 1]) -> (usize, usize) {
-    let planes = counts[1..TIERS].iter().map(|count| plane_bytes(usize::from(*count))).sum();
-    (planes, usize::from(counts[TIERS]).next_multiple_of(ALIGN))
 }
 
 /// Bytes that a block of `count` values takes in the static section of the split layout, in every form.
@@ -64,6 +39,7 @@ pub(super) fn bound(layout: Layout, fields: Fields, count: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::block::{mask_bytes, tail_bytes};
     use super::*;
     use crate::DType;
 

@@ -9,6 +9,7 @@
 //! It is not an entropy coder: on Gaussian values it takes 2.65 bits per exponent, where entropy allows 2.55. Sign and
 //! mantissa are kept as they are.
 
+mod block;
 mod columns;
 mod decode;
 mod encode;
@@ -21,32 +22,56 @@ mod rest;
 mod spread;
 mod tiers;
 
-use crate::apart::{Pieces, Tails};
-use crate::frame::{self, Body};
+use crate::body::Body;
+use crate::codec::Sealed;
+use crate::frame;
 use crate::header::HEADER_LEN;
 use crate::kernel::tier::plane_bytes;
+use crate::options::{Choice, ROW, Value, Values};
 use crate::past::Past;
-use crate::registry::{Choice, Value, Values};
+use crate::pieces::{Pieces, Tails};
 use crate::sections::{Reader, Writer};
-use crate::spec::ROW;
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum, kernel};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, checksum, levels};
+use block::{ALIGN, BLOCK, ENTRY, tail_bytes};
 use columns::Columns;
 use decode::Decoder;
 use encode::Encoder;
 use entry::{Entry, Form};
 use fields::Fields;
-use geometry::{ALIGN, BLOCK, ENTRY, static_body, tail_bytes};
+use geometry::static_body;
 
-/// The codec.
+/// Tag in frame headers.
+pub(crate) const TAG: u8 = 2;
+
+/// Exponents in tiers of two bits, near their entropy at the speed of memory: all types. The default of
+/// [`crate::compress`].
+///
+/// The spec is `tiered`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tiered {
+pub struct Tiered {
     /// Values of a row; 0 if that is not known.
     row: u32,
 }
 
 impl Tiered {
     /// Rows of unknown length.
-    pub(crate) const DEFAULT: Self = Self { row: 0 };
+    pub const fn new() -> Self {
+        Self { row: 0 }
+    }
+
+    /// How many values a row (a token, an output channel) has, for offsets of columns, as the option `row` of specs. 0, or
+    /// more than 16 777 216: that is not known.
+    #[must_use]
+    pub const fn row(mut self, values: u32) -> Self {
+        self.row = if values <= MAX_ROW { values } else { 0 };
+        self
+    }
+}
+
+impl Default for Tiered {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// The longest rows that have columns.
@@ -57,8 +82,10 @@ pub(crate) const OPTIONS: &[Choice] = &[Choice { key: ROW, values: Values::UpTo(
 
 /// See [`crate::registry::Entry::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
-    Box::new(Tiered { row: chosen[0].number() })
+    Box::new(Tiered::new().row(chosen[0].number()))
 }
+
+impl Sealed for Tiered {}
 
 impl Codec for Tiered {
     fn id(&self) -> &'static str {
@@ -69,11 +96,11 @@ impl Codec for Tiered {
         true
     }
 
-    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+    fn static_len(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
         geometry::static_len(layout, Fields::of(dtype), count)
     }
 
-    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+    fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
         geometry::bound(layout, Fields::of(dtype), count)
     }
 
@@ -85,16 +112,15 @@ impl Codec for Tiered {
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let job = (layout, dtype, count);
-        let dynamic_out = &mut dynamic_out[..self.bound(layout, dtype, count) - static_out.len()];
+        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
         let row = usize::try_from(self.row).unwrap_or(usize::MAX);
-        let columns = columns::choose(kernel::active(), Fields::of(dtype), values, row);
+        let columns = columns::choose(levels::active(), Fields::of(dtype), values, row);
         let with_columns = match &columns {
-            Some(vector) => self.frame(job, values, vector, static_out, dynamic_out),
+            Some(vector) => self.frame(shape, values, vector, static_out, dynamic_out),
             None => None,
         };
-        let dynamic_len = with_columns.or_else(|| self.frame(job, values, &[], static_out, dynamic_out));
+        let dynamic_len = with_columns.or_else(|| self.frame(shape, values, &[], static_out, dynamic_out));
         Ok(dynamic_len.expect("without columns there is room for every block"))
     }
 }
@@ -104,12 +130,13 @@ impl Tiered {
     /// offsets take more room than they save, or no block uses them.
     fn frame(
         self,
-        (layout, dtype, count): (Layout, DType, usize),
+        shape: FrameShape,
         values: &[u8],
         vector: &[u8],
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
     ) -> Option<usize> {
+        let FrameShape { layout, dtype, count } = shape;
         let fields = Fields::of(dtype);
         let front_len = geometry::front_len(layout, count);
         let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
@@ -121,7 +148,7 @@ impl Tiered {
         dynamic.split_off_mut(..vector.len())?.copy_from_slice(vector);
         dynamic_len += vector.len();
         let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
-        let kernel = kernel::active();
+        let kernel = levels::active();
         let past = Past::of_large(kernel, values.len());
         let mut encoder = Encoder::new(kernel, layout, fields, columns, past);
         let mut used = vector.is_empty();
@@ -137,7 +164,7 @@ impl Tiered {
         }
         let sum = encoder.checksum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         let sum = sum.wrapping_add(checksum::of_front(vector, front_len));
-        frame::seal(&self, (layout, dtype, count), dynamic_len, sum, front);
+        frame::seal(TAG, shape, 0, dynamic_len, sum, front);
         used.then_some(dynamic_len)
     }
 }
@@ -180,7 +207,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     if padding.iter().any(|byte| *byte != 0) {
         return Err(DecodeError::Padding);
     }
-    let kernel = kernel::active();
+    let kernel = levels::active();
     let table = table.as_chunks().0;
     let mut sum = checksum::of_front(&front[HEADER_LEN..], HEADER_LEN);
     let mut columns = None;

@@ -1,6 +1,6 @@
 //! All tiers of a block, or of a byte plane of its rest, read.
 
-use super::geometry::BLOCK;
+use super::block::BLOCK;
 use super::order::TIERS;
 use crate::BlockFault;
 use crate::kernel::Kernel;

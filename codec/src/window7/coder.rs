@@ -1,7 +1,6 @@
 //! The windows of a tile are chosen and its values packed in one go: the window of the tile before is tried, and packing
 //! shows whether it is the best.
 
-use super::mode::OWN;
 use super::search;
 use crate::TileFault;
 use crate::kernel::near::{Near, Verdict};
@@ -14,6 +13,9 @@ use crate::scale::{self, Estimator, LAST_START, Moments};
 /// Each group has a window of its own only if more than one value in so many is outside of the window that they would
 /// have in common. Gaussian values have fewer, whatever their scale is, so they are not counted twice.
 const OUTSIDE: usize = 32;
+
+/// In place of the start of a window: each group of 512 coded values has one of its own.
+pub(super) const OWN: u8 = 255;
 
 /// Packs the tiles of a frame.
 pub(super) struct Coder {

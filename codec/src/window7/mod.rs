@@ -15,25 +15,47 @@ mod mode;
 mod search;
 mod split;
 
-use crate::apart::Pieces;
-use crate::frame::{self, Body};
+use crate::body::Body;
+use crate::codec::Sealed;
+use crate::frame;
 use crate::header::HEADER_LEN;
-use crate::kernel::{self, Kernel, TILE};
-use crate::registry::{Choice, Value, Values};
+use crate::kernel::{Kernel, TILE};
+use crate::options::{Choice, Value, Values};
+use crate::pieces::Pieces;
 use crate::scale::Estimator;
 use crate::sections::{Reader, Writer};
-use crate::{Codec, DType, DecodeError, EncodeError, Layout, checksum};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, checksum, levels};
 
-/// The codec.
+/// Tag in frame headers.
+pub(crate) const TAG: u8 = 1;
+
+/// Seven consecutive exponents as codes of 3 bits, the eighth code an escape (ZipCCL, section 4): BF16 and F32.
+///
+/// The spec is `window7`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window7 {
+pub struct Window7 {
     /// What the window of a tile is chosen by.
     scale: Estimator,
 }
 
 impl Window7 {
     /// Windows by exact histogram.
-    pub(crate) const DEFAULT: Self = Self { scale: Estimator::Exact };
+    pub const fn new() -> Self {
+        Self { scale: Estimator::Exact }
+    }
+
+    /// What the window of a tile is chosen by, as the option `scale` of specs.
+    #[must_use]
+    pub const fn scale(mut self, scale: Estimator) -> Self {
+        self.scale = scale;
+        self
+    }
+}
+
+impl Default for Window7 {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// `scale`: see [`Estimator`].
@@ -52,8 +74,10 @@ pub(crate) const PIECES: Pieces = Pieces {
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
     let scale =
         Estimator::from_name(chosen[0].name()).expect("the values of the option are the estimators' names");
-    Box::new(Window7 { scale })
+    Box::new(Window7::new().scale(scale))
 }
+
+impl Sealed for Window7 {}
 
 impl Codec for Window7 {
     fn id(&self) -> &'static str {
@@ -64,11 +88,11 @@ impl Codec for Window7 {
         fields::supports(dtype)
     }
 
-    fn static_len(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+    fn static_len(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
         geometry::static_len(layout, dtype, count)
     }
 
-    fn bound(&self, layout: Layout, dtype: DType, count: usize) -> usize {
+    fn bound(&self, FrameShape { layout, dtype, count }: FrameShape) -> usize {
         geometry::bound(layout, dtype, count)
     }
 
@@ -80,9 +104,9 @@ impl Codec for Window7 {
         static_out: &mut [u8],
         dynamic_out: &mut [u8],
     ) -> Result<usize, EncodeError> {
-        let count = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
-        let front_len = geometry::front_len(layout, count);
-        let kernel = kernel::active();
+        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        let front_len = geometry::front_len(layout, shape.count);
+        let kernel = levels::active();
         let mut writer = Writer::new(layout, front_len, static_out, dynamic_out);
         let (bodies_len, sum) = match layout {
             Layout::Split => split::encode(kernel, self.scale, dtype, values, &mut writer),
@@ -91,14 +115,14 @@ impl Codec for Window7 {
         let Writer { front, front_dynamic_len, .. } = writer;
         let dynamic_len = front_dynamic_len + bodies_len;
         let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
-        frame::seal(self, (layout, dtype, count), dynamic_len, sum, front);
+        frame::seal(TAG, shape, 0, dynamic_len, sum, front);
         Ok(dynamic_len)
     }
 }
 
 /// See [`crate::registry::Entry::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
-    let (kernel, dtype) = (kernel::active(), body.dtype);
+    let (kernel, dtype) = (levels::active(), body.dtype);
     let reader = Reader::new(body, geometry::front_len(body.layout, out.len() / dtype.width()))?;
     let front = reader.front;
     let sum = match body.layout {

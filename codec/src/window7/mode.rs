@@ -1,14 +1,12 @@
 //! What the encoder chooses for a tile, and how it is written in the tile table.
 
-use super::coder::Choice;
+use super::coder::{Choice, OWN};
 use super::fields;
 use super::geometry::{COMPACT_ENTRY, SPLIT_ENTRY, has_codes};
 use crate::kernel::INDEX_GROUP;
 use crate::tile::Mode;
 use crate::{DType, TileFault};
 
-/// In place of the start of a window: each group of 512 coded values has one of its own.
-pub(super) const OWN: u8 = 255;
 /// Set beside the mode of a tile of FP32 values whose lower halves are left out.
 const SHORT: u8 = 0x80;
 

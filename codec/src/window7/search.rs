@@ -33,7 +33,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
 
     use super::*;
-    use crate::kernel::{self, TILE};
+    use crate::kernel::{PORTABLE, TILE};
+    use crate::levels;
 
     #[test]
     fn the_result_is_that_of_the_histogram_wherever_the_search_begins() {
@@ -48,8 +49,8 @@ mod tests {
                     (if zero { 0 } else { exponent << 7 | rng.random_range(1..128u16) }).to_le_bytes()
                 })
                 .collect();
-            let expected = best(&kernel::PORTABLE, &values, None);
-            for kernel in kernel::all() {
+            let expected = best(&PORTABLE, &values, None);
+            for kernel in levels::all() {
                 for first in (0..=scale::LAST_START).step_by(1 + case % 7) {
                     let found = best(kernel, &values, Some(first));
                     assert_eq!(found, expected, "from {first}, level {}", kernel.level);

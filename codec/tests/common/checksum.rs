@@ -17,6 +17,12 @@ pub(crate) fn behind(front_len: usize, bytes: &[u8]) -> u32 {
     part(bytes, |word| u64::MAX - (front_len / 8) as u64 - word)
 }
 
+/// Of the words of a header or an index, from the first index on.
+#[allow(dead_code, reason = "not every test target uses it")]
+pub(crate) fn words(bytes: &[u8]) -> u32 {
+    part(bytes, |word| u64::MAX - word)
+}
+
 fn part(bytes: &[u8], index: impl Fn(u64) -> u64) -> u32 {
     let mut sum = 0u64;
     for (word, number) in bytes.chunks(8).zip(0..) {

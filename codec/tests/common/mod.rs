@@ -6,7 +6,9 @@
 pub(crate) mod checksum;
 pub(crate) mod content;
 
-use zipwire_codec::{Codec, DType, DecodeError, Layout, SimdLevel, Spec, decode, force_simd, simd_levels};
+use zipwire_codec::{
+    Codec, DType, DecodeError, FrameShape, Layout, SimdLevel, Spec, decode, force_simd, simd_levels,
+};
 
 /// The SIMD level of this process: the portable one in the test target of that name, the best one in all others.
 pub(crate) fn level() -> SimdLevel {
@@ -36,7 +38,10 @@ impl Frame {
     /// Encodes, and checks what holds for every frame.
     pub(crate) fn new(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Self {
         let count = values.len() / dtype.width();
-        let (static_len, bound) = (codec.static_len(layout, dtype, count), codec.bound(layout, dtype, count));
+        let (static_len, bound) = (
+            codec.static_len(FrameShape::new(layout, dtype, count)),
+            codec.bound(FrameShape::new(layout, dtype, count)),
+        );
         assert!(static_len <= bound);
         assert!(layout == Layout::Split || static_len == 0);
         let encode = |poison: u8| {
@@ -45,7 +50,10 @@ impl Frame {
                 (vec![poison; static_len], vec![poison; bound - static_len]);
             let len = codec.encode(layout, dtype, &values, &mut static_out, &mut dynamic_out).unwrap();
             dynamic_out.truncate(len);
-            assert!(static_len + len >= codec.least_len(layout, dtype, count), "shorter than can be");
+            assert!(
+                static_len + len >= codec.min_len(FrameShape::new(layout, dtype, count)),
+                "shorter than can be"
+            );
             (values, static_out, dynamic_out)
         };
         let first = encode(0x00);

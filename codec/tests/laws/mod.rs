@@ -7,7 +7,7 @@ use super::common::{self, Frame};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
-    Codec, DType, DecodeError, EncodeError, Layout, decode, decode_from_slice, encode_to_vec,
+    Codec, DType, DecodeError, EncodeError, FrameShape, Layout, decode, decode_from_slice, encode_to_vec,
 };
 
 /// Lengths at which damage is tried exhaustively.
@@ -101,11 +101,17 @@ pub(crate) fn sizes_do_not_depend_on_options(spec: &str, dtype: DType) {
     for layout in Layout::ALL {
         let mut last = 0;
         for count in (0..3000).chain(LARGE) {
-            let bound = asked.bound(layout, dtype, count);
-            assert_eq!(bound, plain.bound(layout, dtype, count));
-            assert_eq!(asked.static_len(layout, dtype, count), plain.static_len(layout, dtype, count));
-            let least = asked.least_len(layout, dtype, count);
-            assert!(asked.static_len(layout, dtype, count) <= least && least <= bound, "{count} values");
+            let bound = asked.bound(FrameShape::new(layout, dtype, count));
+            assert_eq!(bound, plain.bound(FrameShape::new(layout, dtype, count)));
+            assert_eq!(
+                asked.static_len(FrameShape::new(layout, dtype, count)),
+                plain.static_len(FrameShape::new(layout, dtype, count))
+            );
+            let least = asked.min_len(FrameShape::new(layout, dtype, count));
+            assert!(
+                asked.static_len(FrameShape::new(layout, dtype, count)) <= least && least <= bound,
+                "{count} values"
+            );
             assert!(last <= bound, "{count} values may take less than fewer values");
             // A small header: the fixed part, and at most 1 % of the values.
             assert!(bound <= 256 + count * dtype.width() * 101 / 100, "{count} values");
@@ -223,8 +229,8 @@ pub(crate) fn unfit_buffers_are_errors(spec: &str, dtype: DType) {
     let codec = codec(spec);
     for layout in Layout::ALL {
         let values = Content::Noise.values(dtype, 100, 5);
-        let static_len = codec.static_len(layout, dtype, 100);
-        let dynamic_len = codec.bound(layout, dtype, 100) - static_len;
+        let static_len = codec.static_len(FrameShape::new(layout, dtype, 100));
+        let dynamic_len = codec.bound(FrameShape::new(layout, dtype, 100)) - static_len;
         let encode = |dtype, values: &[u8], static_len: usize, dynamic_len: usize| {
             codec.encode(layout, dtype, values, &mut vec![0; static_len], &mut vec![0; dynamic_len])
         };
@@ -262,10 +268,13 @@ pub(crate) fn one_buffer_is_enough(spec: &str, dtype: DType) {
             let buffer = encode_to_vec(&*codec, layout, dtype, &values).unwrap();
             let frame = Frame::new(&*codec, layout, dtype, &values);
             assert!(buffer == [frame.static_section, frame.dynamic_section].concat());
-            assert!(decode_from_slice(layout, dtype, count, &buffer).unwrap() == values);
-            assert!(decode_from_slice(layout, dtype, count + 1, &buffer).is_err());
+            assert!(decode_from_slice(FrameShape::new(layout, dtype, count), &buffer).unwrap() == values);
+            assert!(decode_from_slice(FrameShape::new(layout, dtype, count + 1), &buffer).is_err());
             for len in (0..buffer.len()).step_by(1 + count / 100) {
-                assert!(decode_from_slice(layout, dtype, count, &buffer[..len]).is_err(), "cut to {len}");
+                assert!(
+                    decode_from_slice(FrameShape::new(layout, dtype, count), &buffer[..len]).is_err(),
+                    "cut to {len}"
+                );
             }
         }
     }
@@ -279,9 +288,9 @@ pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
         for count in [1 << 40, usize::MAX / 8, usize::MAX / 4, usize::MAX / 4 + 1, usize::MAX / 2, usize::MAX]
         {
             frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
-            let least = codec.least_len(layout, dtype, count);
+            let least = codec.min_len(FrameShape::new(layout, dtype, count));
             assert!(least > 1 << 20, "{least} bytes for {count} values");
-            let error = decode_from_slice(layout, dtype, count, &frame).unwrap_err();
+            let error = decode_from_slice(FrameShape::new(layout, dtype, count), &frame).unwrap_err();
             let len = frame.len();
             // Without rows that repeat others, the frame is that of the codec behind, which may be longer at least.
             assert!(

@@ -1,6 +1,6 @@
 //! A device, and frames on it.
 
-use zipwire_codec::{Codec, DType, Layout, Spec, decode};
+use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode};
 use zipwire_kernels::{Block, Coder, Contribution, Decoder, Device, DeviceRegion, Fault, Stream, Sum};
 
 /// What memory holds before kernels write it.
@@ -182,11 +182,12 @@ impl Bench {
 
     fn block(&self, values_len: usize) -> Block {
         let count = values_len / self.dtype.width();
-        let static_len = self.codec.static_len(Layout::Split, self.dtype, count);
+        let static_len = self.codec.static_len(FrameShape::new(Layout::Split, self.dtype, count));
         Block {
             values: self.region(values_len),
             static_section: self.region(static_len),
-            dynamic_section: self.region(self.codec.bound(Layout::Split, self.dtype, count) - static_len),
+            dynamic_section: self
+                .region(self.codec.bound(FrameShape::new(Layout::Split, self.dtype, count)) - static_len),
             size: self.region(8),
         }
     }
@@ -201,9 +202,9 @@ impl Bench {
 /// What a codec of the CPU writes.
 pub(crate) fn cpu_frame(codec: &dyn Codec, dtype: DType, values: &[u8]) -> Frame {
     let count = values.len() / dtype.width();
-    let static_len = codec.static_len(Layout::Split, dtype, count);
+    let static_len = codec.static_len(FrameShape::new(Layout::Split, dtype, count));
     let mut fixed = vec![0; static_len];
-    let mut dynamic = vec![0; codec.bound(Layout::Split, dtype, count) - static_len];
+    let mut dynamic = vec![0; codec.bound(FrameShape::new(Layout::Split, dtype, count)) - static_len];
     let len = codec.encode(Layout::Split, dtype, values, &mut fixed, &mut dynamic).unwrap();
     dynamic.truncate(len);
     Frame { fixed, dynamic }

@@ -1,6 +1,6 @@
 //! The frames of a call on one rank: where they lie, and what of them travels in each stage.
 
-use zipwire_codec::{Codec, DType, Layout};
+use zipwire_codec::{Codec, DType, FrameShape, Layout};
 
 use super::call::{Call, align};
 use crate::builder::ProgramBuilder;
@@ -163,8 +163,8 @@ impl Capacity {
             return Self::default();
         }
         let count = usize::try_from(len).expect("chunks fit into memory") / dtype.width();
-        let static_len = codec.static_len(layout, dtype, count) as u64;
-        let dynamic_len = codec.bound(layout, dtype, count) as u64 - static_len;
+        let static_len = codec.static_len(FrameShape::new(layout, dtype, count)) as u64;
+        let dynamic_len = codec.bound(FrameShape::new(layout, dtype, count)) as u64 - static_len;
         let rests_len = if is_apart { zipwire_codec::rests_len(codec, dtype, count) } else { None };
         let rests_len = rests_len.unwrap_or(0) as u64;
         Self { rests_len, static_len: static_len - rests_len, dynamic_len }

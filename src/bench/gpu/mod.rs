@@ -7,7 +7,7 @@ mod parity;
 mod timing;
 
 use serde::Serialize;
-use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{DType, FrameShape, Layout, Spec, encode_to_vec};
 use zipwire_kernels::{Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, Stream};
 
 use self::timing::seconds_per_launch;
@@ -241,8 +241,8 @@ impl Bench<'_> {
 /// Buffers for a frame of these values, which are uploaded.
 fn block(device: &Device, spec: &Spec, dtype: DType, values: &[u8]) -> Result<Block, GpuError> {
     let (codec, count) = (spec.codec(), values.len() / dtype.width());
-    let static_len = codec.static_len(Layout::Split, dtype, count);
-    let room = codec.bound(Layout::Split, dtype, count) - static_len;
+    let static_len = codec.static_len(FrameShape::new(Layout::Split, dtype, count));
+    let room = codec.bound(FrameShape::new(Layout::Split, dtype, count)) - static_len;
     let region = |len: usize| DeviceRegion::allocate(device, len as u64);
     let block = Block {
         values: region(values.len())?,

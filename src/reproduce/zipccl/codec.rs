@@ -1,7 +1,7 @@
 //! Fig. 1a and Fig. 6: how small frames are.
 
 use zipwire_codec::scale::gaussian::bits;
-use zipwire_codec::{DType, Layout, Spec};
+use zipwire_codec::{DType, FrameShape, Layout, Spec};
 
 use super::super::figure::{Figure, Measurement, Ours};
 use super::super::samples::{DISPATCH_AND_COMBINE, ratio};
@@ -28,6 +28,7 @@ fn recorded(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
 /// Of our frames in the paper's layout, what does not depend on the values; the index of escapes is part of it.
 fn fixed_bits() -> Ours {
     let codec = "window7".parse::<Spec>().expect("the codec is there").codec();
-    let ours = 8.0 * codec.static_len(Layout::Split, DType::Bf16, VALUES) as f64 / VALUES as f64;
+    let ours =
+        8.0 * codec.static_len(FrameShape::new(Layout::Split, DType::Bf16, VALUES)) as f64 / VALUES as f64;
     Ours::with(bits(1.0), format!("a frame has {ours:.3}, with header, windows and the index of escapes"))
 }

@@ -6,7 +6,7 @@
 
 mod choice;
 
-use super::geometry::ALIGN;
+use super::block::ALIGN;
 use crate::kernel::BASE_GROUP;
 use crate::{DecodeError, Section};
 pub(super) use choice::choose;

@@ -7,8 +7,8 @@ mod read;
 mod tiers;
 mod write;
 
+use super::block::ALIGN;
 use super::fields::Fields;
-use super::geometry::ALIGN;
 use crate::kernel::tier::STEP;
 use crate::{BlockFault, DType, Layout};
 pub(super) use read::Rest;

@@ -3,7 +3,7 @@
 use crate::BlockFault;
 use crate::kernel::Kernel;
 use crate::kernel::tier::{Tier, plane_bytes, read_pair};
-use crate::tiered::geometry::tail_bytes;
+use crate::tiered::block::tail_bytes;
 use crate::tiered::order::{Order, TIERS};
 use crate::tiered::tiers::{Coded, List, check_zero, unpack};
 
@@ -157,8 +157,9 @@ impl PlaneTiers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{self, tier::LIST_PAD};
-    use crate::tiered::geometry::BLOCK;
+    use crate::kernel::{PORTABLE, tier::LIST_PAD};
+    use crate::levels;
+    use crate::tiered::block::BLOCK;
 
     fn histogram(bytes: &[u8]) -> [u32; 256] {
         let mut histogram = [0; 256];
@@ -176,7 +177,7 @@ mod tests {
 
     fn unpacked(bytes: usize, plane: &[u8]) -> Result<Vec<u8>, BlockFault> {
         let mut list = [0; BLOCK + LIST_PAD];
-        PlaneTiers::read(bytes, plane)?.unpack(kernel::active(), plane, &mut list)?;
+        PlaneTiers::read(bytes, plane)?.unpack(levels::active(), plane, &mut list)?;
         Ok(list[BLOCK - bytes..BLOCK].to_vec())
     }
 
@@ -193,8 +194,8 @@ mod tests {
         ];
         for (kind, count) in kinds.iter().flat_map(|kind| [1, 63, 64, 65, 1000, BLOCK].map(|n| (kind, n))) {
             let bytes: Vec<u8> = (0..count as u32).map(|i| kind(noise(i))).collect();
-            let (_, plane) = packed(&kernel::PORTABLE, &bytes);
-            for kernel in kernel::all() {
+            let (_, plane) = packed(&PORTABLE, &bytes);
+            for kernel in levels::all() {
                 assert_eq!(packed(kernel, &bytes).1, plane);
             }
             assert!(unpacked(count, &plane).as_ref() == Ok(&bytes));
@@ -205,7 +206,7 @@ mod tests {
     fn frequent_bytes_have_short_codes() {
         // 40 times 9, 30 times 200, 20 times 0, 7 times 3, 3 times 255.
         let bytes = [vec![9; 40], vec![200; 30], vec![0; 20], vec![3; 7], vec![255; 3]].concat();
-        let (tiers, plane) = packed(kernel::active(), &bytes);
+        let (tiers, plane) = packed(levels::active(), &bytes);
         assert_eq!(tiers.symbols, [9, 200, 0, 3, 255, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(tiers.counts, [100, 10, 0, 0, 0]);
         assert_eq!((tiers.len(), plane.len()), (24 + 32 + 16, 72));
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn planes_that_no_encoder_writes_are_refused() {
         let bytes = [vec![9; 40], vec![200; 30], vec![7; 20], vec![3; 7], vec![255; 3]].concat();
-        let (_, plane) = packed(kernel::active(), &bytes);
+        let (_, plane) = packed(levels::active(), &bytes);
         let with = |position: usize, value| {
             let mut plane = plane.clone();
             plane[position] = value;

@@ -1,10 +1,11 @@
 //! How well the book of a frame fits its values: what tells a stale book from a good one.
 
-use super::front::Front;
-use super::{Codebook, Codebook16};
+use crate::codebook16::{Codebook, Codebook16, Front};
+use crate::decode::open;
 use crate::kernel::TILE;
+use crate::tables::Tables;
 use crate::tile::Mode;
-use crate::{DType, DecodeError, Layout, frame};
+use crate::{DecodeError, FrameShape};
 
 /// What a frame of `codebook16` made of its values, by the tables in its front matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,18 +21,18 @@ pub struct BookUsage {
 }
 
 impl BookUsage {
-    /// Reads the tables of a frame of `count` values. Bodies are not looked at, and the checksum is not compared.
+    /// Reads the tables of a frame of the expected shape, which carries its book. Bodies are not looked at, and the checksum is
+    /// not compared.
     ///
     /// # Errors
     /// If the sections are not those of such a frame of this codec, or the tables contradict themselves.
     pub fn of_frame(
-        layout: Layout,
-        dtype: DType,
-        count: usize,
+        shape: FrameShape,
         static_section: &[u8],
         dynamic_section: &[u8],
     ) -> Result<Self, DecodeError> {
-        let (body, _, entry) = frame::open(layout, dtype, count, static_section, dynamic_section)?;
+        let (body, _, entry) = open(Tables::NONE, shape, static_section, dynamic_section)?;
+        let count = shape.count;
         if entry.codec.id() != Codebook16::ID {
             return Err(DecodeError::Codec { expected: Codebook16::ID, found: entry.codec.id() });
         }

@@ -1,0 +1,261 @@
+//! A container back into bytes, front to end.
+
+use std::io::{self, Read};
+
+use super::ContainerError;
+use super::batch;
+use super::format::{CHUNK, ENTRY_LEN, Entry, FOOT_LEN, Foot, HEADER_LEN, Header, INDEX, Sum, Tail};
+use crate::{DType, DecodeError, Decoder, FrameInfo, HEADER_LEN as FRAME_HEADER_LEN, Layout, memory};
+
+/// Gives the bytes of a container, front to end, from a stream that need not seek.
+///
+/// What is given out comes from frames whose checksums are right. That all of them are there, in their order, is known at the
+/// end only: then the index is compared with the frames that were read, and nothing may follow it. Until a read has given
+/// `Ok(0)`, the data may be incomplete; a container that is cut never gives that, but an error ([`ContainerError`]). After an
+/// error, a reader fails for good.
+///
+/// Memory is bounded: a chunk and its frame for each thread of the current rayon pool (with the feature `parallel`; else one),
+/// each of at most [`crate::MAX_CHUNK_VALUES`] values, whatever the bytes are. [`Self::with_decoder`] sets another limit.
+#[derive(Debug)]
+pub struct Reader<R> {
+    inner: R,
+    decoder: Decoder,
+    chunks_at_once: usize,
+    /// Once it is read.
+    header: Option<Header>,
+    slots: Vec<Slot>,
+    /// The slots that have values to give, and how much of the first of them was given.
+    ready: std::ops::Range<usize>,
+    given: usize,
+    /// Chunks that were read, and the sum of their entries.
+    chunks: u64,
+    sum: Sum,
+    data_len: u64,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// More chunks may follow.
+    Chunks,
+    /// A chunk was not full: the index must follow.
+    LastChunk,
+    /// All is read but what is ready; the tail is still to be given.
+    Tail(Tail, usize),
+    /// What is ready is good, then comes this error.
+    Broken(Option<io::Error>),
+}
+
+/// A frame and its values.
+#[derive(Debug, Default)]
+struct Slot {
+    frame: Vec<u8>,
+    values: Vec<u8>,
+    /// How much of the values is the chunk's.
+    len: usize,
+    result: Option<DecodeError>,
+}
+
+impl<R: Read> Reader<R> {
+    /// The data of the container that begins where `inner` is. Nothing is read yet.
+    pub fn new(inner: R) -> Self {
+        Self::with_decoder(inner, Decoder::new())
+    }
+
+    /// The same, with the tables and the limit of a decoder: the limit is for each chunk.
+    pub fn with_decoder(inner: R, decoder: Decoder) -> Self {
+        Self {
+            inner,
+            decoder,
+            chunks_at_once: batch::default_chunks(),
+            header: None,
+            slots: Vec::new(),
+            ready: 0..0,
+            given: 0,
+            chunks: 0,
+            sum: Sum::default(),
+            data_len: 0,
+            state: State::Chunks,
+        }
+    }
+
+    /// How many chunks are kept and decoded at once, at least 1: what memory is taken for.
+    #[must_use]
+    pub fn chunks_at_once(mut self, chunks: usize) -> Self {
+        self.chunks_at_once = chunks.max(1);
+        self
+    }
+
+    /// Type of the values; reads the header if it was not read yet.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn dtype(&mut self) -> io::Result<DType> {
+        match self.header() {
+            Ok(header) => Ok(header.dtype),
+            Err(error) => {
+                self.state = State::Broken(None);
+                Err(error)
+            }
+        }
+    }
+
+    fn header(&mut self) -> io::Result<Header> {
+        if let Some(header) = self.header {
+            return Ok(header);
+        }
+        let header = Header::read(&read_array::<HEADER_LEN>(&mut self.inner, "header")?)?;
+        self.header = Some(header);
+        Ok(header)
+    }
+
+    /// Reads and decodes the next chunks, up to the index if it comes.
+    fn fill(&mut self) {
+        (self.ready, self.given) = (0..0, 0);
+        let mut read = 0;
+        while read < self.chunks_at_once && matches!(self.state, State::Chunks | State::LastChunk) {
+            match self.next(read) {
+                Ok(is_chunk) => read += usize::from(is_chunk),
+                Err(error) => self.state = State::Broken(Some(error)),
+            }
+        }
+        let decoder = &self.decoder;
+        batch::for_each(&mut self.slots[..read], |slot| slot.decode(decoder));
+        self.ready = 0..read;
+        let first = self.chunks - read as u64;
+        for (chunk, (number, slot)) in (first..).zip(self.slots[..read].iter_mut().enumerate()) {
+            if let Some(source) = slot.result.take() {
+                self.ready = 0..number;
+                self.state = State::Broken(Some(ContainerError::Chunk { chunk, source }.into()));
+                break;
+            }
+        }
+    }
+
+    /// Reads a frame into the slot, or the index; says whether it was a frame.
+    fn next(&mut self, slot: usize) -> io::Result<bool> {
+        let header = self.header()?;
+        let found = read_array::<4>(&mut self.inner, "chunks")?;
+        if found == INDEX {
+            self.read_index(header)?;
+            return Ok(false);
+        }
+        if found != CHUNK || matches!(self.state, State::LastChunk) {
+            return Err(ContainerError::Marker { chunks: self.chunks, found }.into());
+        }
+        let mut start = [0; FRAME_HEADER_LEN];
+        start[..4].copy_from_slice(&found);
+        read_into(&mut self.inner, &mut start[4..], "chunks")?;
+        let chunk = self.chunks;
+        let info = FrameInfo::peek(&start).map_err(|source| ContainerError::Chunk { chunk, source })?;
+        let shape = info.shape;
+        let fits = (1..=header.chunk_shape().count).contains(&shape.count);
+        if shape.layout != Layout::Compact || shape.dtype != header.dtype || !fits {
+            return Err(ContainerError::ChunkShape { chunk, found: shape }.into());
+        }
+        if slot == self.slots.len() {
+            self.slots.push(Slot::default());
+        }
+        let frame = &mut self.slots[slot].frame;
+        frame.clear();
+        frame.extend_from_slice(&start);
+        // Memory grows with what is there, not with what a header says.
+        let left = info.frame_len() - start.len();
+        if self.inner.by_ref().take(left as u64).read_to_end(frame)? < left {
+            return Err(ContainerError::Truncated { part: "chunks" }.into());
+        }
+        if shape.count < header.chunk_shape().count {
+            self.state = State::LastChunk;
+        }
+        self.sum.add_entry(chunk, Entry::of(&info));
+        self.chunks += 1;
+        self.data_len += shape.values_len() as u64;
+        Ok(true)
+    }
+
+    /// Reads the index, which must be that of the frames that were read, and the end of the stream behind it.
+    fn read_index(&mut self, header: Header) -> io::Result<()> {
+        let tail = Tail::read(read_array(&mut self.inner, "index")?, header.dtype)?;
+        let mut sum = Sum::default();
+        for chunk in 0..self.chunks {
+            let entry = read_array::<ENTRY_LEN>(&mut self.inner, "index")?;
+            sum.add_entry(chunk, Entry::from_bytes(entry));
+        }
+        let foot = Foot::read(&read_array::<FOOT_LEN>(&mut self.inner, "index")?, header, tail, sum)?;
+        let data_len = self.data_len + tail.as_bytes().len() as u64;
+        if sum != self.sum || foot != (Foot { chunks: self.chunks, data_len }) {
+            return Err(ContainerError::IndexMismatch { chunks: self.chunks }.into());
+        }
+        if self.inner.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
+            return Err(ContainerError::Trailing.into());
+        }
+        self.state = State::Tail(tail, 0);
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Reader<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if out.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if let Some(slot) = self.slots[self.ready.clone()].first() {
+                let left = &slot.values[self.given..slot.len];
+                let len = give(left, out);
+                self.given += len;
+                if self.given == slot.len {
+                    (self.ready.start, self.given) = (self.ready.start + 1, 0);
+                }
+                return Ok(len);
+            }
+            match &mut self.state {
+                State::Chunks | State::LastChunk => self.fill(),
+                State::Tail(tail, given) => {
+                    let len = give(&tail.as_bytes()[*given..], out);
+                    *given += len;
+                    return Ok(len);
+                }
+                State::Broken(error) => return Err(error.take().unwrap_or(ContainerError::Failed.into())),
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn decode(&mut self, decoder: &Decoder) {
+        self.result = self.try_decode(decoder).err();
+    }
+
+    fn try_decode(&mut self, decoder: &Decoder) -> Result<(), DecodeError> {
+        let bytes = FrameInfo::peek(&self.frame)?.shape.values_len();
+        if self.values.len() < bytes {
+            decoder.check_limit(bytes)?;
+            self.values = memory::zeroed(bytes).ok_or(DecodeError::OutOfMemory { bytes })?;
+        }
+        self.len = decoder.decompress_into(&self.frame, &mut self.values)?;
+        Ok(())
+    }
+}
+
+/// Copies what there is room for; returns how much that is.
+fn give(from: &[u8], out: &mut [u8]) -> usize {
+    let len = from.len().min(out.len());
+    out[..len].copy_from_slice(&from[..len]);
+    len
+}
+
+/// So many bytes; `part` says what is cut if they are not there.
+pub(super) fn read_array<const N: usize>(inner: &mut impl Read, part: &'static str) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    read_into(inner, &mut bytes, part)?;
+    Ok(bytes)
+}
+
+/// As many bytes as there is room for; `part` says what is cut if they are not there.
+pub(super) fn read_into(inner: &mut impl Read, out: &mut [u8], part: &'static str) -> io::Result<()> {
+    inner.read_exact(out).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => ContainerError::Truncated { part }.into(),
+        _ => error,
+    })
+}

@@ -1,0 +1,116 @@
+//! Decoding with what frames do not say themselves: tables that they name, and how much memory their values may take.
+
+use crate::decode::{decode_slice_with, decode_with};
+use crate::tables::Tables;
+use crate::{DType, DecodeError, FrameInfo, Layout, Section, Table, TableError};
+
+/// What frames are read with: the tables that they may name, and a limit for the memory of their values.
+///
+/// [`crate::decompress`] and [`crate::decode`] are those of a decoder without tables and limit.
+///
+/// ```
+/// use zipwire_codec::{Codebook, Codebook16, DType, DecodeError, Decoder, compress_with, decompress};
+///
+/// let values: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
+/// let book = Codebook::calibrate(DType::Bf16, [&values[..]])?;
+/// let frame = compress_with(&Codebook16::new().shared_book(book), &values, DType::Bf16)?;
+///
+/// let mut decoder = Decoder::new().max_values_len(1 << 20);
+/// decoder.add_table(book.table())?;
+/// assert_eq!(decoder.decompress(&frame)?, values);
+/// assert_eq!(decompress(&frame), Err(DecodeError::UnknownTable { id: book.id() }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    tables: Tables,
+    /// Bytes of values that a frame may have.
+    max_values_len: usize,
+}
+
+impl Decoder {
+    /// No tables, and no limit but what a frame earns.
+    pub const fn new() -> Self {
+        Self { tables: Tables::new(), max_values_len: usize::MAX }
+    }
+
+    /// Refuses frames of more than so many bytes of values before memory is taken for them.
+    ///
+    /// Without a limit, memory is bounded by what a frame of its length can hold. Values that are all equal, or rows that
+    /// repeat, take next to nothing in a frame, so this is up to 2 MiB for each of its bytes: set a limit where frames come
+    /// from others.
+    #[must_use]
+    pub const fn max_values_len(mut self, bytes: usize) -> Self {
+        self.max_values_len = bytes;
+        self
+    }
+
+    /// From now on, frames that name this table are read with it. To add it again changes nothing.
+    ///
+    /// # Errors
+    /// [`TableError::Collision`] if there is another table with its id.
+    pub fn add_table(&mut self, table: Table) -> Result<(), TableError> {
+        self.tables.add(table)
+    }
+
+    /// The values of a frame that is in one buffer, static section first; the frame says what they are.
+    ///
+    /// # Errors
+    /// For every frame that is damaged, cut or extended, that names a table which is not here, or whose values are more
+    /// than the limit or than there is memory for.
+    pub fn decompress(&self, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        let info = self.peek(frame)?;
+        decode_slice_with(&self.tables, info.shape, frame)
+    }
+
+    /// As [`Self::decompress`], into the front of `out`; returns the bytes of the values. Nothing is allocated.
+    ///
+    /// # Errors
+    /// As [`Self::decompress`], and [`DecodeError::OutputBuffer`] if `out` is too short. `out` then holds unspecified values.
+    pub fn decompress_into(&self, frame: &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
+        let FrameInfo { shape, static_len, .. } = self.peek(frame)?;
+        let (needed, found) = (shape.values_len(), out.len());
+        let out = out.get_mut(..needed).ok_or(DecodeError::OutputBuffer { needed, found })?;
+        let sections = frame.split_at_checked(static_len).ok_or(DecodeError::Truncated {
+            section: Section::Static,
+            needed: static_len,
+            found: frame.len(),
+        })?;
+        decode_with(&self.tables, shape.layout, shape.dtype, sections.0, sections.1, out)?;
+        Ok(needed)
+    }
+
+    /// [`crate::decode`]: the values of a frame of which both ends know what it is.
+    ///
+    /// # Errors
+    /// As [`crate::decode`], and [`DecodeError::UnknownTable`].
+    pub fn decode(
+        &self,
+        layout: Layout,
+        dtype: DType,
+        static_section: &[u8],
+        dynamic_section: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        decode_with(&self.tables, layout, dtype, static_section, dynamic_section, out)
+    }
+
+    /// What the header says, within the limit.
+    fn peek(&self, frame: &[u8]) -> Result<FrameInfo, DecodeError> {
+        let info = FrameInfo::peek(frame)?;
+        self.check_limit(info.shape.values_len())?;
+        Ok(info)
+    }
+
+    /// Whether so many bytes of values are within the limit.
+    pub(crate) fn check_limit(&self, bytes: usize) -> Result<(), DecodeError> {
+        let limit = self.max_values_len;
+        if bytes > limit { Err(DecodeError::Limit { bytes, limit }) } else { Ok(()) }
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}

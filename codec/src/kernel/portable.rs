@@ -1,0 +1,35 @@
+//! The reference: every function in plain Rust.
+
+use super::level::SimdLevel;
+use super::table::Kernel;
+use super::{codes, fields, halves, mask, sums, tier, window};
+
+/// Plain Rust.
+pub(crate) static PORTABLE: Kernel = Kernel {
+    level: SimdLevel::Portable,
+    checksum: sums::checksum,
+    histogram: sums::histogram,
+    near: None,
+    pack: window::pack,
+    unpack: window::unpack,
+    zeros: mask::zeros::<2>,
+    drop_zeros: mask::drop_zeros::<2>,
+    restore_zeros: mask::restore_zeros::<2>,
+    zeros_32: mask::zeros::<4>,
+    drop_zeros_32: mask::drop_zeros::<4>,
+    restore_zeros_32: mask::restore_zeros::<4>,
+    upper_halves: halves::upper,
+    lower_halves: halves::lower,
+    join_halves: halves::join,
+    group_sums: fields::group_sums,
+    split: fields::split,
+    join: fields::join,
+    pack_tier: tier::pack_tier,
+    unpack_tier: tier::unpack_tier,
+    split_tier: tier::split_tier,
+    join_tier: tier::join_tier,
+    copy_past: |from, to| to.copy_from_slice(from),
+    fence: || (),
+    pack_codes: codes::pack_codes,
+    unpack_codes: codes::unpack_codes,
+};

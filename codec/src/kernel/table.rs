@@ -1,0 +1,88 @@
+//! The functions that every implementation of the inner loops has.
+
+use super::codes::{self, CodeTable};
+use super::level::SimdLevel;
+use super::near::Near;
+use super::tier::Tier;
+use super::tile::{Coded, CodedMut, EscapeIndex, GroupSums, Packed};
+use crate::TileFault;
+
+/// Its error is a number of values.
+type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
+
+type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
+type JoinTier = fn(&[u8], &Tier, &[u8], &[u8], u8, &mut [u8]) -> usize;
+
+/// One implementation of all inner loops.
+///
+/// `values` are BF16, little-endian; `checksum` takes any bytes, and everything down to `join_halves` at most
+/// [`TILE`] values.
+pub(crate) struct Kernel {
+    /// Its name.
+    pub(crate) level: SimdLevel,
+    /// `(bytes, index)`: checksum of at most `checksum::BLOCK_BYTES` bytes, the first of which begin word `index`.
+    pub(crate) checksum: fn(&[u8], u64) -> u32,
+    /// `(values)`: how often each exponent occurs.
+    pub(crate) histogram: fn(&[u8]) -> [u32; 256],
+    /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
+    /// them.
+    pub(crate) near: Option<fn(&[u8], u8) -> Near>,
+    /// `(values, coded)`: codes the values.
+    pub(crate) pack: fn(&[u8], CodedMut<'_>) -> Packed,
+    /// `(coded, values)`: the inverse. It fails if the number of escapes is not that of the codes, or if a code beyond
+    /// the last value is not zero.
+    pub(crate) unpack: fn(Coded<'_>, &mut [u8]) -> Result<EscapeIndex, TileFault>,
+    /// `(values)`: how many are exactly +0.
+    pub(crate) zeros: fn(&[u8]) -> usize,
+    /// `(values, mask, kept)`: writes a bit per value, set unless the value is +0, and the values that are not;
+    /// returns their number. `kept` has room for all.
+    pub(crate) drop_zeros: fn(&[u8], &mut [u8], &mut [u8]) -> usize,
+    /// `(mask, kept, out)`: the inverse. `mask` has as many bits set as there are values in `kept`, none of them beyond
+    /// the last value of `out`.
+    pub(crate) restore_zeros: fn(&[u8], &[u8], &mut [u8]),
+    /// As `zeros`, of values of 32 bits.
+    pub(crate) zeros_32: fn(&[u8]) -> usize,
+    /// As `drop_zeros`, of values of 32 bits.
+    pub(crate) drop_zeros_32: fn(&[u8], &mut [u8], &mut [u8]) -> usize,
+    /// As `restore_zeros`, of values of 32 bits.
+    pub(crate) restore_zeros_32: fn(&[u8], &[u8], &mut [u8]),
+    /// `(values, upper)`: the upper halves of values of 32 bits, which are BF16 if the values are FP32.
+    pub(crate) upper_halves: fn(&[u8], &mut [u8]),
+    /// `(values, lower)`: the lower halves; returns whether any of them is not 0.
+    pub(crate) lower_halves: fn(&[u8], &mut [u8]) -> bool,
+    /// `(upper, lower, values)`: the inverse of both.
+    pub(crate) join_halves: fn(&[u8], &[u8], &mut [u8]),
+    /// `(values, sums)`: sums over each group of [`BASE_GROUP`] values, of which the last one may be shorter.
+    pub(crate) group_sums: fn(&[u8], &mut [GroupSums]),
+    /// `(values, base, rest, residuals)`: sign and mantissa of each value, and exponent less `base` modulo 256.
+    pub(crate) split: fn(&[u8], u8, &mut [u8], &mut [u8]),
+    /// `(rest, residuals, base, values)`: the inverse.
+    pub(crate) join: fn(&[u8], &[u8], u8, &mut [u8]),
+    /// `(list, start, passed, tier, planes)`: codes the residuals in `list` from `start` on, a multiple of 64; returns
+    /// the number of all that have no code. These follow the `passed`, at most `start`, that are the front of `list`
+    /// already; the rest of it is of no meaning afterwards. `planes` has exactly `tier::plane_bytes` of the number of
+    /// residuals.
+    pub(crate) pack_tier: fn(&mut [u8], usize, usize, &Tier, &mut [u8]) -> usize,
+    /// `(list, passed, tier, planes)`: the inverse, in place. The list's last `tier::LIST_PAD` bytes are of no meaning;
+    /// the `passed` before them are the residuals without a code. The planes end clear. It fails, with the number of
+    /// residuals without a code, if the planes have more or fewer such.
+    pub(crate) unpack_tier: UnpackTier,
+    /// `(values, base, tier, rest, planes, list, passed)`: `split` and the first `pack_tier` in one. Residuals without a
+    /// code follow the `passed` that are the front of `list` already, which has room for one per value and
+    /// `tier::LIST_PAD` bytes behind them.
+    pub(crate) split_tier: SplitTier,
+    /// `(passed, tier, planes, rest, base, values)`: the last `unpack_tier` and `join` in one. The residuals without a
+    /// code are the front of `passed`, which has `tier::LIST_PAD` bytes behind them; returns their number. The planes
+    /// end clear.
+    pub(crate) join_tier: JoinTier,
+    /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::past::Past`], which calls
+    /// `fence` afterwards.
+    pub(crate) copy_past: fn(&[u8], &mut [u8]),
+    /// Waits until everything that was written past the caches is visible to other threads.
+    pub(crate) fence: fn(),
+    /// `(exponents, table, codes, escaped)`: codes of four bits, 0 where the table has none, and a bit for each exponent
+    /// that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64.
+    pub(crate) pack_codes: fn(&[u8], &CodeTable, &mut [u8], &mut [u64]),
+    /// `(codes, book, exponents)`: the exponents that the codes stand for.
+    pub(crate) unpack_codes: fn(&[u8], &[u8; codes::ENTRIES], &mut [u8]),
+}

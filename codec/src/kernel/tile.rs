@@ -1,0 +1,64 @@
+//! What kernels take and give: sizes of tiles and groups, and a coded tile.
+
+/// Values that a kernel takes at most in one call.
+pub(crate) const TILE: usize = 8192;
+/// Values whose codes are interleaved with each other.
+pub(crate) const GROUP: usize = 1024;
+/// Values per entry of the escape index.
+pub(crate) const INDEX_GROUP: usize = 512;
+/// The code of a value whose exponent is outside the window.
+pub(crate) const ESCAPE: u8 = 7;
+
+/// For each group of 512 values of a tile, the first exponent of its window, at most 249; of no meaning for absent groups.
+pub(crate) type Starts = [u8; TILE / INDEX_GROUP];
+
+/// For each group of 512 values of a tile, the number of escapes before it; of no meaning for absent groups.
+pub(crate) type EscapeIndex = [u16; TILE / INDEX_GROUP];
+
+/// A coded tile.
+#[derive(Clone, Copy)]
+pub(crate) struct Coded<'a> {
+    /// The windows.
+    pub(crate) starts: &'a Starts,
+    /// Sign and mantissa of each value, a byte each.
+    pub(crate) rest: &'a [u8],
+    /// Twelve bytes for each 32 values, or part of 32, in a group of 1024.
+    pub(crate) codes: &'a [u8],
+    /// Exponents outside the window, in the order of the values.
+    pub(crate) escapes: &'a [u8],
+}
+
+/// Where a coded tile is written: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
+/// the number before.
+pub(crate) struct CodedMut<'a> {
+    pub(crate) starts: &'a Starts,
+    pub(crate) rest: &'a mut [u8],
+    pub(crate) codes: &'a mut [u8],
+    pub(crate) escapes: &'a mut EscapeRoom,
+}
+
+/// Room for the escapes of a tile, and for what a kernel writes behind them. It is of no meaning.
+pub(crate) type EscapeRoom = [u8; TILE + 64];
+
+/// What is known of a tile once it is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed {
+    /// Number of escapes.
+    pub(crate) escapes: usize,
+    /// Where groups have theirs.
+    pub(crate) index: EscapeIndex,
+    /// How many values have the codes 0, 1, 5 and 6.
+    pub(crate) edges: [u32; 4],
+}
+
+/// Values that have a base in common at least.
+pub(crate) const BASE_GROUP: usize = 256;
+
+/// What the base of a group of [`BASE_GROUP`] values is chosen by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct GroupSums {
+    /// Sum of the exponents.
+    pub(crate) exponents: u32,
+    /// How many values are exactly +0.
+    pub(crate) zeros: u32,
+}

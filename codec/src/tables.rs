@@ -1,0 +1,106 @@
+//! Tables that frames name by an id instead of carrying them.
+
+use std::sync::Arc;
+
+use crate::{TableError, checksum};
+
+/// A table that frames can name instead of carrying it: a code book that several frames share.
+///
+/// Its id follows from its bytes, so both ends of a transfer mean the same table by it, whoever made it. The bytes are all
+/// there is to bring it to a reader.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Table {
+    id: u32,
+    bytes: Arc<[u8]>,
+}
+
+impl Table {
+    /// The table of these bytes, which a codec made.
+    pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self { id: id_of(&bytes), bytes }
+    }
+
+    /// What frames name it by: 32 bits of a hash of its bytes, never 0.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Table({:#010x}, {} bytes)", self.id, self.bytes.len())
+    }
+}
+
+/// See [`Table::id`].
+pub(crate) fn id_of(bytes: &[u8]) -> u32 {
+    // The length tells trailing zeros apart. 0 in a header stands for no table.
+    let len = checksum::of_front(&(bytes.len() as u64).to_le_bytes(), 0);
+    checksum::of_front(bytes, checksum::WORD).wrapping_add(len).max(1)
+}
+
+/// The tables of a reader, each with an id of its own.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tables(Vec<Table>);
+
+impl Tables {
+    /// No tables.
+    pub(crate) const NONE: &Self = &Self::new();
+
+    /// No tables yet.
+    pub(crate) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a table; one that is there already changes nothing.
+    ///
+    /// # Errors
+    /// If there is another table with its id.
+    pub(crate) fn add(&mut self, table: Table) -> Result<(), TableError> {
+        match self.get(table.id) {
+            Some(known) if *known == table => {}
+            Some(_) => return Err(TableError::Collision { id: table.id }),
+            None => self.0.push(table),
+        }
+        Ok(())
+    }
+
+    /// The table with this id.
+    pub(crate) fn get(&self, id: u32) -> Option<&Table> {
+        self.0.iter().find(|table| table.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_follow_from_bytes_and_are_never_zero() {
+        let table = Table::new([1, 2, 3]);
+        assert_eq!((table.id(), table.as_bytes()), (id_of(&[1, 2, 3]), &[1, 2, 3][..]));
+        let mut ids: Vec<u32> = (0..100).map(|len| id_of(&vec![0; len])).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert!(ids.len() == 100 && ids[0] > 0);
+    }
+
+    #[test]
+    fn a_second_table_with_the_same_id_is_refused() {
+        let mut tables = Tables::new();
+        let table = Table::new([7]);
+        assert_eq!(tables.add(table.clone()), Ok(()));
+        assert_eq!(tables.add(table.clone()), Ok(()));
+        assert_eq!(tables.0.len(), 1);
+        let other = Table { id: table.id, bytes: Arc::new([8]) };
+        assert_eq!(tables.add(other), Err(TableError::Collision { id: table.id }));
+        assert_eq!(tables.get(table.id), Some(&table));
+        assert_eq!(tables.get(table.id ^ 1), None);
+    }
+}
