@@ -17,7 +17,7 @@ pub fn write_run(output: &mut Output, ran: &Ran<'_>) -> Result<(), OutputError> 
     write_trace(output, experiment, executor, variant, planned, timeline)?;
     if let Some(rows) = transfer_rows(experiment, &planned.plan, timeline) {
         // The file of the contract is that of the simulation of the first variant.
-        let is_main = executor == Executor::Sim && experiment.variants[0].name == variant;
+        let is_main = !executor.is_real() && experiment.variants[0].name == variant;
         let name =
             if is_main { "transfers.csv".to_owned() } else { format!("{executor}-{variant}.transfers.csv") };
         output.write(&name, |out| write_transfers(rows, out))?;
@@ -75,7 +75,7 @@ fn flows_by_transfer(plan: &Plan, segment: SegmentId) -> HashMap<(Rank, Rank, u3
 pub fn write_trace(
     output: &mut Output,
     experiment: &Experiment,
-    executor: Executor,
+    executor: &dyn Executor,
     variant: &str,
     planned: &Planned,
     timeline: &Timeline,
