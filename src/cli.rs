@@ -7,7 +7,7 @@ use zipwire::bench::Level;
 use zipwire::codec::{Layout, SimdLevel};
 use zipwire::reproduce::Paper;
 use zipwire::scenarios::Dimension;
-use zipwire::{Executor, SIMD_VARIABLE};
+use zipwire::{Executor, SIMD_VARIABLE, executors};
 
 use crate::commands::bench::Contenders;
 use crate::commands::inspect::Specs;
@@ -92,9 +92,9 @@ pub(crate) struct ScenarioArgs {
 pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
-    /// Executors, separated by commas: sim, threads, mpi, cuda, nccl.
-    #[arg(long, value_name = "EXECUTOR", value_delimiter = ',', default_value = "sim")]
-    pub(crate) on: Vec<Executor>,
+    #[arg(long, value_name = "EXECUTOR", value_delimiter = ',', default_value = executors::SIM.name(),
+          value_parser = executors::named, help = run_on())]
+    pub(crate) on: Vec<&'static dyn Executor>,
     /// Output folder [default: out/<scenario name>].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -119,6 +119,19 @@ pub(crate) struct RunArgs {
     pub(crate) fresh: bool,
 }
 
+/// Help for `--on` of a run: all executors.
+fn run_on() -> String {
+    let each = executors::ALL.iter().map(|executor| format!("{executor} ({})", executor.summary()));
+    format!("Executors, separated by commas: {}", each.collect::<Vec<_>>().join(", "))
+}
+
+/// Help for `--on` of a validation: those whose measurements say something about a cluster.
+fn validate_on() -> String {
+    let can = executors::ALL.iter().filter(|executor| executor.refuses_validation().is_none());
+    let names: Vec<&str> = can.map(|executor| executor.name()).collect();
+    format!("The executor that measures: {}", names.join(", "))
+}
+
 /// A size with its unit.
 fn bytes(text: &str) -> Result<u64, String> {
     let bytes = Dimension::Bytes.parse(text).filter(|bytes| *bytes >= 1.0 && *bytes < u64::MAX as f64);
@@ -136,9 +149,9 @@ pub(crate) struct ValidateArgs {
     /// given several times.
     #[arg(long, value_name = "PATH=VALUE")]
     pub(crate) real_set: Vec<String>,
-    /// The executor that measures.
-    #[arg(long, value_name = "EXECUTOR", default_value = "threads")]
-    pub(crate) on: Executor,
+    #[arg(long, value_name = "EXECUTOR", default_value = executors::THREADS.name(),
+          value_parser = executors::named, help = validate_on())]
+    pub(crate) on: &'static dyn Executor,
     /// Run at 1/D of the cluster's speed [default: the least that this machine keeps up with].
     #[arg(long, value_name = "D")]
     pub(crate) dilation: Option<f64>,

@@ -18,7 +18,7 @@ pub struct Compared {
 #[derive(Debug)]
 pub struct Failed {
     /// The executor.
-    pub executor: Executor,
+    pub executor: &'static dyn Executor,
     /// The variant.
     pub variant: String,
     /// How it failed.
@@ -31,7 +31,7 @@ pub struct Ran<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
     /// The executor.
-    pub executor: Executor,
+    pub executor: &'static dyn Executor,
     /// The variant.
     pub variant: &'a str,
     /// Its plan.
@@ -47,10 +47,10 @@ pub struct Ran<'a> {
 /// What `keep` says, and whatever ends a run before a rank fails: that is in the result.
 pub fn compare<E: From<ExecuteError>>(
     prepared: &mut Prepared<'_>,
-    executors: &[Executor],
+    executors: &[&'static dyn Executor],
     first_variant: &str,
     cancel: &Cancel,
-    mut begin: impl FnMut(Executor, &str),
+    mut begin: impl FnMut(&dyn Executor, &str),
     mut keep: impl FnMut(&Ran<'_>) -> Result<(), E>,
 ) -> Result<Compared, E> {
     let experiment = prepared.experiment;

@@ -1,13 +1,11 @@
 //! Runs one variant of an experiment on one executor.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use zipwire_engine::{EngineError, threads};
+use zipwire_engine::EngineError;
 use zipwire_kernels::Device;
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::plan::OpKind;
 use zipwire_schedule::{
     Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Protocol, Readiness,
     RunFailure, TransferOrder, TransferStart,
@@ -35,13 +33,13 @@ pub enum ExecuteError {
     Cancelled,
     /// The executor cannot run here.
     #[error("executor `{0}` is not available here: {1}")]
-    Unavailable(Executor, String),
+    Unavailable(&'static str, String),
     /// The experiment holds no bytes to run with.
     #[error(
         "variant `{0}` cannot run on `{1}`: the scenario states a ratio and no payload\n\
          help: add `payload` to `[workload]`, for instance `payload = {{ gaussian = 0.02 }}`"
     )]
-    NoPayload(String, Executor),
+    NoPayload(String, &'static str),
     /// The plan is not executable.
     #[error("variant `{0}` has no executable plan: {1}")]
     Plan(String, PlanError),
@@ -68,7 +66,7 @@ pub enum ExecuteError {
         /// The variant.
         variant: String,
         /// The executor.
-        executor: Executor,
+        executor: &'static str,
         /// Bytes.
         needed: u64,
         /// How much there is, in words.
@@ -124,7 +122,7 @@ pub enum ExecuteError {
          help: run it on `sim`; `zipwire validate` takes it as \
          `--real-set cluster.start=rendezvous`, and then shows how wrong it is"
     )]
-    Start(Executor),
+    Start(&'static str),
     /// Nothing to be slowed down.
     #[error(
         "variant `{0}` takes no time in the simulation: there is nothing to hold a measurement against\n\
@@ -142,16 +140,16 @@ pub enum ExecuteError {
     Sim(String, SimError),
     /// The executor does not take the plan.
     #[error("variant `{0}` cannot run on `{1}`: {2}")]
-    Refused(String, Executor, EngineError),
+    Refused(String, &'static str, EngineError),
     /// The real run failed.
     #[error("variant `{0}` on `{1}` failed in {2}")]
-    Run(String, Executor, Box<RunFailure>),
+    Run(String, &'static str, Box<RunFailure>),
     /// A cluster that changes and is not simulated.
     #[error(
         "`{0}` cannot let the cluster or the codec change in the course of a run, as `drift` says\n\
          help: run the scenario on `sim`, or remove `drift`"
     )]
-    Drift(Executor),
+    Drift(&'static str),
     /// A switcher where none can be.
     #[error(
         "variant `{0}` is adaptive: it runs on `sim` and `threads`, and not with faults\n\
@@ -207,16 +205,6 @@ pub(crate) struct Trouble<'a> {
 
 impl Trouble<'_> {
     pub(crate) const NONE: Self = Self { faults: &[], deadlines: None };
-}
-
-/// A run on threads.
-pub(crate) struct Real<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) payload: &'a Payload,
-    pub(crate) iterations: Range<u32>,
-    /// The cluster that it stands for; without one, links are as fast as memory.
-    pub(crate) pace: Option<&'a threads::Pace>,
-    pub(crate) trouble: Trouble<'a>,
 }
 
 /// An experiment that is ready to run: one valid plan per variant.
@@ -315,7 +303,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// What is missing.
-    pub fn check(&self, executor: Executor) -> Result<(), ExecuteError> {
+    pub fn check(&self, executor: &dyn Executor) -> Result<(), ExecuteError> {
         self.check_plans(executor)?;
         check_start(self.experiment, executor)
     }
@@ -324,46 +312,40 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// What is missing.
-    pub fn check_plans(&self, executor: Executor) -> Result<(), ExecuteError> {
+    pub fn check_plans(&self, executor: &dyn Executor) -> Result<(), ExecuteError> {
         (0..self.planned.len()).try_for_each(|index| self.check_variant(index, executor))
     }
 
     /// Bytes of memory that the variants take, one after the other, at the least.
-    pub(crate) fn memory(&self, executors: &[Executor]) -> u64 {
+    pub(crate) fn memory(&self, executors: &[&dyn Executor]) -> u64 {
         let iterations = self.experiment.iterations;
-        let of = |plan| executors.iter().map(move |&executor| memory::needed(plan, iterations, executor));
+        let of = |plan| executors.iter().map(move |executor| executor.memory_bytes(plan, iterations));
         self.planned.iter().flat_map(|planned| of(&planned.plan)).max().unwrap_or(0)
     }
 
-    fn check_variant(&self, index: usize, executor: Executor) -> Result<(), ExecuteError> {
+    fn check_variant(&self, index: usize, executor: &dyn Executor) -> Result<(), ExecuteError> {
+        let name = executor.name();
         if let Some(missing) = executor.missing() {
-            return Err(ExecuteError::Unavailable(executor, missing));
+            return Err(ExecuteError::Unavailable(name, missing));
         }
         let (variant, plan) = (&self.experiment.variants[index], &self.planned[index].plan);
-        if executor.is_real() && self.experiment.payload.is_none() {
-            return Err(ExecuteError::NoPayload(variant.name.clone(), executor));
+        if executor.is_real() {
+            self.payload(index, executor)?;
+            if !self.experiment.drifts.is_empty() {
+                return Err(ExecuteError::Drift(name));
+            }
         }
-        if executor.is_real() && !self.experiment.drifts.is_empty() {
-            return Err(ExecuteError::Drift(executor));
-        }
-        let can_adapt =
-            matches!(executor, Executor::Sim | Executor::Threads) && self.experiment.faults.is_empty();
-        if variant.is_adaptive() && !can_adapt {
+        if variant.is_adaptive() && !(executor.adapts() && self.experiment.faults.is_empty()) {
             return Err(ExecuteError::Adaptive(variant.name.clone()));
         }
-        if executor == Executor::Sim {
-            check_ratio(self.experiment, variant, plan)?;
-        }
-        if executor == Executor::Cuda {
-            self.check_gpus(index)?;
-        }
-        let needed = memory::needed(plan, self.experiment.iterations, executor);
+        executor.check(self, index)?;
+        let needed = executor.memory_bytes(plan, self.experiment.iterations);
         let limit = self.shared.memory;
         if limit.allows(needed) {
             return Ok(());
         }
         let (variant, limit) = (variant.name.clone(), limit.to_string());
-        Err(ExecuteError::Memory { variant, executor, needed, limit })
+        Err(ExecuteError::Memory { variant, executor: name, needed, limit })
     }
 
     /// Runs the variant at `index`.
@@ -373,41 +355,29 @@ impl<'a> Prepared<'a> {
     pub fn run(
         &mut self,
         index: usize,
-        executor: Executor,
+        executor: &dyn Executor,
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
         self.check_variant(index, executor)?;
         check_start(self.experiment, executor)?;
         let name = &self.experiment.variants[index].name;
         let _span = tracing::info_span!("variant", %name, %executor).entered();
-        match executor {
-            Executor::Sim if self.experiment.variants[index].is_adaptive() => {
-                let (timeline, switcher) = self.simulate_adaptive(index, cancel)?;
-                Ok(Outcome { timeline, verified: None, is_timed: true, switcher: Some(switcher) })
-            }
-            Executor::Sim if self.experiment.faults.is_empty() => {
-                let timeline = self.simulate(index, Trouble::NONE, cancel)?;
-                Ok(Outcome { timeline, verified: None, is_timed: true, switcher: None })
-            }
-            Executor::Sim => self.simulate_faults(index, cancel),
-            Executor::Threads if self.experiment.variants[index].is_adaptive() => {
-                let (report, switcher) = self.measure_adaptive(index, None, cancel)?;
-                let timeline = report.timeline;
-                Ok(Outcome { timeline, verified: Some(true), is_timed: false, switcher: Some(switcher) })
-            }
-            Executor::Threads if self.experiment.faults.is_empty() => {
-                let report = self.measure(index, self.experiment.iterations, None, Trouble::NONE, cancel)?;
-                Ok(Outcome {
-                    timeline: report.timeline,
-                    verified: Some(true),
-                    is_timed: false,
-                    switcher: None,
-                })
-            }
-            Executor::Threads => self.measure_faults(index, cancel),
-            Executor::Cuda => self.run_on_gpus(index, cancel),
-            Executor::Mpi | Executor::Nccl => unreachable!("refused by the check"),
-        }
+        executor.run(self, index, cancel)
+    }
+
+    /// The experiment.
+    pub fn experiment(&self) -> &'a Experiment {
+        self.experiment
+    }
+
+    /// The bytes that the ranks of a variant have, for executors that move them.
+    ///
+    /// # Errors
+    /// If the experiment has none.
+    pub fn payload(&self, index: usize, executor: &dyn Executor) -> Result<&'a Payload, ExecuteError> {
+        let payload = self.experiment.payload.as_ref();
+        let variant = || self.experiment.variants[index].name.clone();
+        payload.ok_or_else(|| ExecuteError::NoPayload(variant(), executor.name()))
     }
 
     /// What simulations need, and the plans.
@@ -416,53 +386,17 @@ impl<'a> Prepared<'a> {
         (Simulator { experiment, sizes, cache: &shared.sizes, cancel }, planned)
     }
 
-    /// Runs a variant that is not adaptive on threads, paced or as fast as memory.
-    pub(crate) fn measure(
-        &self,
-        index: usize,
-        iterations: u32,
-        pace: Option<&threads::Pace>,
-        trouble: Trouble<'_>,
-        cancel: &Cancel,
-    ) -> Result<threads::Report, ExecuteError> {
-        let variant = &self.experiment.variants[index];
-        let payload = self.experiment.payload.as_ref();
-        let payload =
-            payload.ok_or_else(|| ExecuteError::NoPayload(variant.name.clone(), Executor::Threads))?;
-        let plan = &self.planned[index].plan;
-        self.run_on_threads(index, &Real { plan, payload, iterations: 0..iterations, pace, trouble }, cancel)
-    }
-
-    /// Runs a plan of a variant on threads. What it returns is verified: as many bytes were compared as the plan moves.
-    pub(crate) fn run_on_threads(
-        &self,
-        index: usize,
-        real: &Real<'_>,
-        cancel: &Cancel,
-    ) -> Result<threads::Report, ExecuteError> {
-        let iterations = real.iterations.len() as u64;
-        let setup = threads::Setup {
-            plan: real.plan,
-            payload: real.payload,
-            iterations: real.iterations.clone(),
-            stuck_after: threads::STUCK_AFTER,
-            cores: cores(),
-            pace: real.pace,
-            faults: real.trouble.faults,
-            deadlines: real.trouble.deadlines,
-        };
-        let run = threads::run(&setup, cancel.flag());
-        let report = run.map_err(|failure| self.failed(index, Executor::Threads, failure))?;
-        self.check_verified(index, real.plan, iterations, report.bytes_verified)?;
-        Ok(report)
-    }
-
     /// What becomes of a real run that has failed.
-    pub(crate) fn failed(&self, index: usize, executor: Executor, failure: Box<RunFailure>) -> ExecuteError {
+    pub(crate) fn failed(
+        &self,
+        index: usize,
+        executor: &dyn Executor,
+        failure: Box<RunFailure>,
+    ) -> ExecuteError {
         if failure.first.kind == FailureKind::Cancelled {
             return ExecuteError::Cancelled;
         }
-        ExecuteError::Run(self.experiment.variants[index].name.clone(), executor, failure)
+        ExecuteError::Run(self.experiment.variants[index].name.clone(), executor.name(), failure)
     }
 
     /// As many bytes were compared as the plan delivers and adds up.
@@ -492,49 +426,11 @@ fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Re
     Err(ExecuteError::TooLarge { plans, timeline, limit: limit.to_string() })
 }
 
-/// Cores of this machine.
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
-/// Raw bytes over those of the static sections: no frames of the plan can do better. `None` without static sections.
-fn largest_ratio(plan: &Plan) -> Option<f64> {
-    let ops = plan.programs.iter().flat_map(|program| &program.ops);
-    let blocks = ops.filter_map(|op| match &op.kind {
-        OpKind::Encode(batch) => Some(&batch.blocks),
-        OpKind::Compute(_)
-        | OpKind::Split(_)
-        | OpKind::Decode(_)
-        | OpKind::Exchange(_)
-        | OpKind::Reduce(_)
-        | OpKind::Library(_)
-        | OpKind::Copy(_) => None,
-    });
-    let (raw, fixed) = blocks
-        .flatten()
-        .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.known_len()));
-    (fixed > 0).then(|| raw as f64 / fixed as f64)
-}
-
 /// Ranks of a real run that have a transfer between them wait for nobody else.
-pub(crate) fn check_start(experiment: &Experiment, executor: Executor) -> Result<(), ExecuteError> {
+pub(crate) fn check_start(experiment: &Experiment, executor: &dyn Executor) -> Result<(), ExecuteError> {
     match experiment.start {
-        TransferStart::Barrier if executor.is_real() => Err(ExecuteError::Start(executor)),
+        TransferStart::Barrier if executor.is_real() => Err(ExecuteError::Start(executor.name())),
         TransferStart::Barrier | TransferStart::Rendezvous => Ok(()),
-    }
-}
-
-/// Whether frames of a plan can have the ratios that are stated for a variant.
-pub(crate) fn check_ratio(
-    experiment: &Experiment,
-    variant: &Variant,
-    plan: &Plan,
-) -> Result<(), ExecuteError> {
-    match (experiment.largest_ratio(variant), largest_ratio(plan)) {
-        (Some(ratio), Some(limit)) if ratio > limit => {
-            Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit })
-        }
-        _ => Ok(()),
     }
 }
 

@@ -1,10 +1,10 @@
 //! Runs that suffer the faults of a scenario, with deadlines from a simulation without them.
 
-use zipwire_engine::threads::Pace;
+use zipwire_engine::threads::{Pace, Report};
 use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
 use zipwire_traces::{Metrics, Timeline};
 
-use crate::execute::{Outcome, Trouble};
+use crate::execute::Trouble;
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared};
 
@@ -13,22 +13,21 @@ const SHORTEST_ITERATION_S: f64 = 0.25;
 
 impl Prepared<'_> {
     /// Simulates the variant at `index` with the faults of the scenario.
-    pub(crate) fn simulate_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
+    pub(crate) fn simulate_faults(
+        &mut self,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<Timeline, ExecuteError> {
         let experiment = self.experiment;
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
         let deadlines = self.deadlines(index, &expected);
         let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
-        Ok(Outcome {
-            timeline: self.simulate(index, trouble, cancel)?,
-            verified: None,
-            is_timed: true,
-            switcher: None,
-        })
+        self.simulate(index, trouble, cancel)
     }
 
     /// Runs the variant at `index` on threads with the faults of the scenario: on paced links, because faults and deadlines
     /// are in the cluster's time.
-    pub(crate) fn measure_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Outcome, ExecuteError> {
+    pub(crate) fn measure_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Report, ExecuteError> {
         let experiment = self.experiment;
         check_model(experiment)?;
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
@@ -50,8 +49,7 @@ impl Prepared<'_> {
         };
         let deadlines = self.deadlines(index, &expected);
         let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
-        let report = self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?;
-        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: true, switcher: None })
+        self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)
     }
 
     /// When each op of a variant must have ended, given when it is expected to.

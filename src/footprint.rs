@@ -180,8 +180,8 @@ mod tests {
     use zipwire_schedule::plan::OpKind;
 
     use super::*;
-    use crate::memory::needed;
-    use crate::{Cancel, Executor, Prepared};
+    use crate::memory::timeline_bytes;
+    use crate::{Cancel, Prepared};
 
     fn load(path: &str) -> Experiment {
         let source = zipwire_scenarios::Source::read(std::path::Path::new(path)).unwrap();
@@ -211,7 +211,7 @@ mod tests {
             let Footprint { plan, timeline } = Footprint::of(&experiment, variant);
             assert_eq!(plan as usize, plan_bytes(&planned.plan));
             assert!(timeline > 0);
-            assert!(timeline <= needed(&planned.plan, experiment.iterations, Executor::Sim));
+            assert!(timeline <= timeline_bytes(&planned.plan, experiment.iterations));
         }
     }
 
@@ -235,10 +235,7 @@ mod tests {
                 });
                 let most = plan_bytes(&planned.plan) + decoded.sum::<usize>();
                 assert!(said.plan as usize <= most, "{name}: {} of {most} bytes", said.plan);
-                assert!(
-                    said.timeline <= needed(&planned.plan, experiment.iterations, Executor::Sim),
-                    "{name}"
-                );
+                assert!(said.timeline <= timeline_bytes(&planned.plan, experiment.iterations), "{name}");
                 if variant.chunks > 1 && variant.dedup.is_none() {
                     let whole = Variant { chunks: 1, ..variant.clone() };
                     chunked += usize::from(said.plan > Footprint::of(&experiment, &whole).plan);

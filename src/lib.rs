@@ -1,7 +1,7 @@
 //! zipwire: lossless compressed collectives as schedules that are both simulated and run for real.
 //!
 //! The command line is a thin shell over this facade: a scenario becomes an [`Experiment`](scenarios::Experiment),
-//! [`Prepared`] plans its variants, and each plan runs on any [`Executor`].
+//! [`Prepared`] plans its variants, and each plan runs on any [`Executor`], of which [`executors`] is the list.
 
 mod adaptive;
 pub mod bench;
@@ -9,13 +9,11 @@ mod cancel;
 mod codebook;
 mod compare;
 mod execute;
-mod executor;
+pub mod executors;
 mod faults;
 mod footprint;
-mod gpus;
 mod hint;
 pub mod inspect;
-mod layouts;
 mod memory;
 mod output;
 mod real_run;
@@ -39,9 +37,8 @@ pub use cancel::{Cancel, STOPPED};
 pub use codebook::{CodebookFileError, read_codebook, write_codebook};
 pub use compare::{Compared, Failed, Ran, compare};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
-pub use executor::Executor;
+pub use executors::Executor;
 pub use hint::with_hint;
-pub use layouts::choose_layouts;
 pub use output::{Output, OutputError};
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
 pub use timelines::{write_run, write_trace};

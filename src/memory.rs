@@ -4,8 +4,6 @@ use std::fmt;
 
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan, Transfer};
 
-use crate::Executor;
-
 /// Bytes that a span takes until it is written, with what a simulation keeps of its transfer: an All-to-All of 1024 ranks peaks at
 /// 195 for each beside the plan, in one burst, and at 110 in rounds.
 pub(crate) const SPAN_BYTES: u64 = 200;
@@ -59,8 +57,8 @@ pub(crate) fn gigabytes(bytes: u64) -> String {
     format!("{:.2} GB", bytes as f64 / 1e9)
 }
 
-/// Bytes that running `plan` takes at the least: the buffers of all ranks where they are here, and all spans.
-pub(crate) fn needed(plan: &Plan, iterations: u32, executor: Executor) -> u64 {
+/// Bytes that the timeline of running `plan` takes: those of all spans.
+pub(crate) fn timeline_bytes(plan: &Plan, iterations: u32) -> u64 {
     // What slots could not hold moves only if there is any.
     let moves = |transfer: &&Transfer| !matches!(transfer.content, Content::Overflow { .. });
     let ends =
@@ -70,12 +68,7 @@ pub(crate) fn needed(plan: &Plan, iterations: u32, executor: Executor) -> u64 {
         1 + kind.exchange().map_or(0, ends) + if kind.library().is_some() { 2 } else { 0 }
     };
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
-    let timeline = ops.map(|op| spans(&op.kind)).sum::<u64>() * u64::from(iterations) * SPAN_BYTES;
-    match executor {
-        // Those of GPUs are in memory of their own.
-        Executor::Sim | Executor::Cuda | Executor::Nccl => timeline,
-        Executor::Threads | Executor::Mpi => timeline + plan.buffer_bytes(),
-    }
+    ops.map(|op| spans(&op.kind)).sum::<u64>() * u64::from(iterations) * SPAN_BYTES
 }
 
 /// Bytes that the system could give, if it says so.

@@ -1,7 +1,9 @@
 //! The files that hold what one variant did: its timeline, and the times of explicit flows.
 
+use std::collections::HashMap;
+
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Flow, Lane, Work};
+use zipwire_schedule::{Flow, Lane, Plan, Rank, SegmentId, Work};
 use zipwire_traces::{Limit, Timeline, TraceMeta, TransferRow, write_chrome, write_transfers};
 
 use crate::{Executor, Output, OutputError, Planned, Ran};
@@ -13,9 +15,9 @@ use crate::{Executor, Output, OutputError, Planned, Ran};
 pub fn write_run(output: &mut Output, ran: &Ran<'_>) -> Result<(), OutputError> {
     let &Ran { experiment, executor, variant, planned, ref timeline } = ran;
     write_trace(output, experiment, executor, variant, planned, timeline)?;
-    if let Some(rows) = transfer_rows(experiment, timeline) {
+    if let Some(rows) = transfer_rows(experiment, &planned.plan, timeline) {
         // The file of the contract is that of the simulation of the first variant.
-        let is_main = executor == Executor::Sim && experiment.variants[0].name == variant;
+        let is_main = !executor.is_real() && experiment.variants[0].name == variant;
         let name =
             if is_main { "transfers.csv".to_owned() } else { format!("{executor}-{variant}.transfers.csv") };
         output.write(&name, |out| write_transfers(rows, out))?;
@@ -25,7 +27,7 @@ pub fn write_run(output: &mut Output, ran: &Ran<'_>) -> Result<(), OutputError> 
 
 /// Start and end of each explicit flow in the first iteration, in issue order; `None` for other workloads. An empty
 /// flow ends when it could start.
-fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<TransferRow>> {
+fn transfer_rows(experiment: &Experiment, plan: &Plan, timeline: &Timeline) -> Option<Vec<TransferRow>> {
     let (segment, flows) =
         experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
             Work::Transfers { flows, .. } => Some((id, flows)),
@@ -44,13 +46,26 @@ fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<Tra
         finish_s: flow.not_before_s,
     };
     let mut rows: Vec<TransferRow> = flows.iter().map(row).collect();
-    for span in &timeline.spans {
-        if span.iteration == 0 && span.lane == Lane::Tx && span.segment.0 == segment {
-            let row = &mut rows[span.tag as usize];
+    let flows = flows_by_transfer(plan, SegmentId(segment));
+    let sent = timeline.spans.iter().filter(|span| span.iteration == 0 && span.lane == Lane::Tx);
+    for span in sent {
+        let flow = span.peer.and_then(|peer| flows.get(&(span.rank, peer, span.tag)));
+        if let Some(&flow) = flow {
+            let row = &mut rows[flow as usize];
             (row.start_s, row.finish_s) = (span.begin_s, span.end_s);
         }
     }
     Some(rows)
+}
+
+/// The flow that each transfer of a segment of explicit flows is, by sender, receiver and number.
+fn flows_by_transfer(plan: &Plan, segment: SegmentId) -> HashMap<(Rank, Rank, u32), u32> {
+    let sends = plan.programs.iter().flat_map(|program| {
+        let ops = program.ops.iter().filter(move |op| op.segment == segment);
+        let sends = ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends);
+        sends.map(|send| ((program.rank, send.peer, send.number), send.chunk.flow))
+    });
+    sends.collect()
 }
 
 /// Writes the Chrome trace of one variant on one executor, under the name that the contract gives it.
@@ -60,7 +75,7 @@ fn transfer_rows(experiment: &Experiment, timeline: &Timeline) -> Option<Vec<Tra
 pub fn write_trace(
     output: &mut Output,
     experiment: &Experiment,
-    executor: Executor,
+    executor: &dyn Executor,
     variant: &str,
     planned: &Planned,
     timeline: &Timeline,

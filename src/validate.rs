@@ -6,9 +6,10 @@ use zipwire_schedule::{HostCost, Lane, NetworkModel, Plan, SegmentId};
 use zipwire_traces::{Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
-use crate::execute::{Real, Trouble, check_start, cores};
+use crate::execute::{Trouble, check_start};
+use crate::executors::{Real, SIM, THREADS, cores};
 use crate::real_run;
-use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
+use crate::{Cancel, ExecuteError, Planned, Prepared};
 
 /// Unpaced iterations in which the codec of this machine is measured. Each op counts with its shortest: in the first one
 /// memory is touched for the first time, and in any of them other work may be in the way of caches and memory.
@@ -101,10 +102,10 @@ pub fn validate(
 ) -> Result<Validation, ExecuteError> {
     let ValidationSetup { experiment, real, dilation } = *setup;
     check_model(real)?;
-    check_start(real, Executor::Threads)?;
+    check_start(real, THREADS)?;
     real_run::check(prepared, experiment, real, cancel)?;
-    prepared.check_plans(Executor::Sim)?;
-    prepared.check_plans(Executor::Threads)?;
+    prepared.check_plans(SIM)?;
+    prepared.check_plans(THREADS)?;
     let mut simulated = Vec::new();
     let mut needed = 1.0_f64;
     for (index, variant) in experiment.variants.iter().enumerate() {
@@ -213,7 +214,7 @@ impl Prepared<'_> {
             return Ok(vec![self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work]);
         }
         let arms = Arms::new(self.experiment, variant);
-        let payload = arms.payload(Executor::Threads)?;
+        let payload = arms.payload(THREADS)?;
         let work = |plan: Result<Plan, ExecuteError>| {
             let (plan, iterations) = (&plan?, 0..WARM_UPS);
             let real = Real { plan, payload: &payload, iterations, pace: None, trouble: Trouble::NONE };

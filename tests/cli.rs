@@ -8,8 +8,8 @@ use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use zipwire::Executor;
 use zipwire::codec::{SimdLevel, Spec, simd_levels};
+use zipwire::executors;
 
 #[path = "common/process.rs"]
 mod process;
@@ -242,7 +242,7 @@ fn an_unwritable_output_folder_is_named_before_anything_runs() {
 
 #[test]
 fn absent_executors_end_with_3_and_one_line() {
-    for executor in Executor::ALL.into_iter().filter(|executor| executor.missing().is_some()) {
+    for executor in executors::ALL.iter().copied().filter(|executor| executor.missing().is_some()) {
         let executor = executor.name();
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("out");

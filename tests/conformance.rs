@@ -9,18 +9,19 @@ use std::process::ExitCode;
 use common::conformance::{cases, conforms};
 use common::gpus;
 use libtest_mimic::{Arguments, Trial};
-use zipwire::{Executor, simd_from_environment};
+use zipwire::executors::CUDA;
+use zipwire::{executors, simd_from_environment};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     simd_from_environment().unwrap_or_else(|error| panic!("{error}"));
     // A sixteenth of the quickstart's bytes.
     let cases = cases(256);
-    let real = Executor::ALL.into_iter().filter(|executor| executor.is_real());
+    let real = executors::ALL.iter().copied().filter(|executor| executor.is_real());
     let trials = real.flat_map(|executor| {
         let is_missing = executor.missing().is_some();
-        if executor == Executor::Cuda && !is_missing {
-            return gpus::trials(&cases, |case, variant| conforms(Executor::Cuda, case, Some(&[variant])));
+        if executor == CUDA && !is_missing {
+            return gpus::trials(&cases, |case, variant| conforms(CUDA, case, Some(&[variant])));
         }
         let trial = |case: &common::conformance::Case| {
             let (name, case) = (format!("{}::{executor}", case.name), case.clone());

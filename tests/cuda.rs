@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use common::conformance::{Case, cases, conforms};
 use common::gpus;
 use libtest_mimic::{Failed, Trial};
-use zipwire::Executor;
 use zipwire::engine::cuda::kernels;
+use zipwire::executors::CUDA;
 use zipwire_emulation::{Controls, harness};
 
 fn main() -> ExitCode {
@@ -23,5 +23,5 @@ fn conforms_delayed(case: &Case, variant: usize) -> Result<(), Failed> {
     let controls = Controls::find().expect("the harness has started this below the emulation");
     controls.set_seed(1);
     controls.set_delay_us(300);
-    conforms(Executor::Cuda, case, Some(&[variant]))
+    conforms(CUDA, case, Some(&[variant]))
 }

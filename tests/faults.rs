@@ -8,8 +8,9 @@ mod common;
 use std::path::Path;
 
 use common::faults::{deadlines, failure_of, load_text};
+use zipwire::executors::{SIM, THREADS};
 use zipwire::schedule::{FailureKind, Rank, RunFailure};
-use zipwire::{Cancel, Executor, Prepared};
+use zipwire::{Cancel, Prepared};
 
 /// What every variant of a scenario must end with.
 struct Expected {
@@ -28,7 +29,7 @@ fn check(name: &str, expected: &Expected) {
     let cancel = Cancel::new();
     let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
     let last_s = deadlines(&experiment);
-    for executor in [Executor::Sim, Executor::Threads] {
+    for executor in [SIM, THREADS] {
         for (index, (variant, op)) in expected.ops.iter().enumerate() {
             assert_eq!(experiment.variants[index].name, *variant);
             let failure = failure_of(prepared.run(index, executor, &cancel).unwrap_err());
@@ -39,7 +40,7 @@ fn check(name: &str, expected: &Expected) {
             assert_eq!(failure.blame.what, *op, "{context}");
             ends_everywhere(&failure, &context);
             // Threads also take their time to wake up: a tenth of the iteration that they are slowed down to.
-            let late = if executor == Executor::Sim { 1.000_001 } else { 1.5 };
+            let late = if executor == SIM { 1.000_001 } else { 1.5 };
             let last_s = last_s[index][expected.iteration as usize];
             assert!(failure.after_s <= late * last_s, "{context}: after {} s of {last_s} s", failure.after_s);
         }
@@ -142,11 +143,11 @@ fn small_faults_are_survived() {
     let mut slow = Prepared::new(&slow, &cancel).unwrap();
     let mut healthy = Prepared::new(&healthy, &cancel).unwrap();
     let length_s = |prepared: &mut Prepared<'_>| {
-        let outcome = prepared.run(1, Executor::Sim, &cancel).unwrap();
+        let outcome = prepared.run(1, SIM, &cancel).unwrap();
         outcome.timeline.iterations.iter().map(|iteration| iteration.length_s).collect::<Vec<_>>()
     };
     let (slow_s, healthy_s) = (length_s(&mut slow), length_s(&mut healthy));
     assert_eq!(slow_s[0], healthy_s[0], "the fault begins with iteration 1");
     assert!(slow_s[1] > healthy_s[1], "{slow_s:?} {healthy_s:?}");
-    assert_eq!(slow.run(1, Executor::Threads, &cancel).unwrap().verified, Some(true));
+    assert_eq!(slow.run(1, THREADS, &cancel).unwrap().verified, Some(true));
 }

@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use zipwire::executors::SIM;
 use zipwire::scenarios::{Source, load};
 use zipwire::schedule::{Lane, Rank};
 use zipwire::traces::Timeline;
-use zipwire::{Cancel, Executor, Prepared};
+use zipwire::{Cancel, Prepared};
 
 /// Simulated timelines of all variants of a smoke scenario.
 fn timelines(scenario: &str, sets: &[&str]) -> Vec<Timeline> {
@@ -14,9 +15,7 @@ fn timelines(scenario: &str, sets: &[&str]) -> Vec<Timeline> {
     let sets: Vec<String> = sets.iter().map(|&set| set.to_owned()).collect();
     let experiment = load(&Source::read(&file).unwrap(), &sets, None).unwrap();
     let mut prepared = Prepared::new(&experiment, &Cancel::new()).unwrap();
-    (0..experiment.variants.len())
-        .map(|i| prepared.run(i, Executor::Sim, &Cancel::new()).unwrap().timeline)
-        .collect()
+    (0..experiment.variants.len()).map(|i| prepared.run(i, SIM, &Cancel::new()).unwrap().timeline).collect()
 }
 
 /// Begin and end of all spans of a segment on a rank.

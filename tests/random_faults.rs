@@ -17,8 +17,9 @@ use common::faults::{deadlines, failure_of, load_text};
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire::executors::{SIM, THREADS};
 use zipwire::schedule::Rank;
-use zipwire::{Cancel, Executor, Prepared};
+use zipwire::{Cancel, Prepared};
 
 const SCENARIOS: u64 = 200;
 /// Runs at a time: they sleep most of the time.
@@ -152,18 +153,18 @@ fn play(seed: u64) -> End {
         }
     };
     let last_s = deadlines(&experiment);
-    let ends = [Executor::Sim, Executor::Threads].map(|executor| {
+    let ends = [SIM, THREADS].map(|executor| {
         match prepared.run(0, executor, &cancel) {
             // On threads this says that every byte was compared with what was sent.
             Ok(outcome) => {
-                assert_eq!(outcome.verified, (executor == Executor::Threads).then_some(true));
+                assert_eq!(outcome.verified, (executor == THREADS).then_some(true));
                 None
             }
             Err(error) => {
                 let failure = failure_of(error);
                 let context = format!("{executor}: {failure}\n{text}");
                 assert!(culprits.contains(&failure.blame.rank), "{context}");
-                let late = if executor == Executor::Sim { 1.000_001 } else { 1.5 };
+                let late = if executor == SIM { 1.000_001 } else { 1.5 };
                 assert!(failure.after_s <= late * last_s[0][failure.iteration as usize], "{context}");
                 Some((failure.iteration, failure.first.kind, failure.blame.op))
             }

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use zipwire::executors::SIM;
 use zipwire::scenarios::{Source, Sweep, load_sweep};
 use zipwire::sweep::{Event, Setup, SweepError};
-use zipwire::{Cancel, Executor};
+use zipwire::{Cancel, executors};
 
 /// Four ranks; start times are drawn, and sizes are those of real frames.
 const SCENARIO: &str = r#"name = "swept"
@@ -96,7 +97,7 @@ impl Case {
         let (sweep, folder, cancel) = (self.sweep(), self.path("out"), Cancel::new());
         let setup = Setup {
             sweep: &sweep,
-            executors: &[Executor::Sim],
+            executors: &[SIM],
             variants: &[],
             jobs: 1,
             folder: &folder,
@@ -299,7 +300,7 @@ fn a_sweep_that_stops_before_its_first_point_leaves_nothing() {
     cancel.cancel();
     let setup = Setup {
         sweep: &sweep,
-        executors: &[Executor::Sim],
+        executors: &[SIM],
         variants: &[],
         jobs: 2,
         folder: &folder,
@@ -393,7 +394,10 @@ fn bad_input_is_refused_before_anything_runs() {
     expect(&sane.run(&["--seed", "9"]), 2, "`--seed` has no effect");
     expect(&sane.run(&["--ranks"]), 2, "`--ranks` has no effect");
     expect(&sane.run(&["--on", "threads", "--jobs", "2"]), 2, "one after the other");
-    expect(&sane.run(&["--on", "mpi"]), 3, "`mpi` is not available here");
+    for executor in executors::ALL.iter().filter(|executor| executor.missing().is_some()) {
+        let refusal = format!("`{executor}` is not available here");
+        expect(&sane.run(&["--on", executor.name()]), 3, &refusal);
+    }
     let ratio = "[sweep]\n\"codec.ratio\" = [1.2, 1.3]\n";
     let text = format!("{SCENARIO}{ratio}").replace("payload = { gaussian = 0.02 }\n", "");
     fs::write(sane.path("swept.toml"), text.replace("[codec]\n", "[codec]\nratio = 1.1\n")).unwrap();

@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 
 use rand::RngExt;
+use zipwire::executors::{SIM, THREADS};
 use zipwire::scenarios::{Source, load};
 use zipwire::traces::{SwitcherSummary, Timeline, stream};
-use zipwire::{Cancel, Executor, Prepared};
+use zipwire::{Cancel, Prepared};
 
 const ADAPTIVE: &str = "adaptive";
 
@@ -40,7 +41,7 @@ fn run(scenario: &Scenario) -> Row {
     let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
     let (mut fixed, mut adaptive) = (Vec::new(), None);
     for (index, variant) in experiment.variants.iter().enumerate() {
-        let outcome = prepared.run(index, Executor::Sim, &cancel).unwrap();
+        let outcome = prepared.run(index, SIM, &cancel).unwrap();
         let lengths_s = lengths_s(&outcome.timeline);
         match outcome.switcher {
             Some(switcher) => adaptive = Some((switcher, lengths_s)),
@@ -253,7 +254,7 @@ fn what_is_chosen_on_threads_is_verified() {
     let index = experiment.variants.iter().position(|variant| variant.name == ADAPTIVE).unwrap();
     let cancel = Cancel::new();
     let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
-    let outcome = prepared.run(index, Executor::Threads, &cancel).unwrap();
+    let outcome = prepared.run(index, THREADS, &cancel).unwrap();
     assert_eq!(outcome.verified, Some(true));
     assert_eq!(outcome.timeline.iterations.len(), experiment.iterations as usize);
     let switcher = outcome.switcher.unwrap();

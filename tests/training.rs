@@ -1,9 +1,10 @@
 //! Simulated training iterations against closed forms.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use zipwire::executors::SIM;
 use zipwire::scenarios::{Source, load};
 use zipwire::schedule::Work;
-use zipwire::{Cancel, Executor, Prepared};
+use zipwire::{Cancel, Prepared};
 
 /// Bytes per second of a GPU's link, and seconds before the first byte moves.
 const BANDWIDTH: f64 = 10e9;
@@ -31,7 +32,7 @@ layer = "{layer_us} us"
         _ => None,
     });
     let mut prepared = Prepared::new(&experiment, &Cancel::new()).unwrap();
-    let timeline = prepared.run(0, Executor::Sim, &Cancel::new()).unwrap().timeline;
+    let timeline = prepared.run(0, SIM, &Cancel::new()).unwrap().timeline;
     let end_s = timeline.spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
     (LATENCY_S + shard.unwrap() as f64 / BANDWIDTH, end_s)
 }
@@ -97,7 +98,7 @@ form = "library"
     );
     let experiment = load(&Source::from_text("test.toml", text, "."), &[], None).unwrap();
     let mut prepared = Prepared::new(&experiment, &Cancel::new()).unwrap();
-    let timeline = prepared.run(0, Executor::Sim, &Cancel::new()).unwrap().timeline;
+    let timeline = prepared.run(0, SIM, &Cancel::new()).unwrap().timeline;
     let coded = timeline.spans.iter().filter(|span| span.name == "encode" || span.name == "decode");
     let coded = coded.map(|span| timeline.segments[span.segment.index()].to_string());
     (timeline.spans.iter().map(|span| span.end_s).fold(0.0, f64::max), coded.collect())
@@ -146,7 +147,7 @@ head = "7 us"
     std::fs::write(folder.path().join("trace.csv"), "step,layer,e0,e1\n0,0,1,1\n").unwrap();
     let experiment = load(&Source::from_text("test.toml", text, folder.path()), &[], None).unwrap();
     let mut prepared = Prepared::new(&experiment, &Cancel::new()).unwrap();
-    let timeline = prepared.run(0, Executor::Sim, &Cancel::new()).unwrap().timeline;
+    let timeline = prepared.run(0, SIM, &Cancel::new()).unwrap().timeline;
     let end_s = timeline.spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
     // Half of the 200 copies of 512 bytes go to the other rank, four times per layer.
     let call_s = LATENCY_S + 100.0 * 512.0 / BANDWIDTH;

@@ -43,10 +43,10 @@ impl Complaints<'_> {
 
     /// A transfer in a state that it cannot be in.
     pub(crate) fn confused(&self, machine: &Machine, key: &TransferKey, what: &str) -> Failure {
-        let TransferKey { segment, stage, src, dst, tag } = key;
+        let TransferKey { segment, stage, src, dst, number } = key;
         let segment = &self.segments[segment.index()];
         let detail =
-            format!("{} transfer {tag} of {segment} from rank {src} to rank {dst} {what}", stage.name());
+            format!("{} transfer {number} of {segment} from rank {src} to rank {dst} {what}", stage.name());
         failure(machine, None, FailureKind::Transport, detail)
     }
 

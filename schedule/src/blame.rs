@@ -193,10 +193,10 @@ impl<'a> Known<'a> {
                 self.end_ancestors(ops, op.id, &mut ended);
             }
             let OpKind::Exchange(exchange) = &op.kind else { continue };
-            let key =
-                |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
-            let sends = exchange.sends.iter().map(|t| (t.peer, key(silent, t.peer, t.tag())));
-            let receives = exchange.receives.iter().map(|t| (t.peer, key(t.peer, silent, t.tag())));
+            let sends = exchange.sends.iter();
+            let sends = sends.map(|t| (t.peer, exchange.key_of_send(silent, op.segment, t)));
+            let receives = exchange.receives.iter();
+            let receives = receives.map(|t| (t.peer, exchange.key_of_receive(silent, op.segment, t)));
             let arrived: Vec<bool> =
                 sends.chain(receives).map(|(peer, key)| self.has_ended_at(peer, &key)).collect();
             ended[op.id.index()] |= arrived.iter().all(|&arrived| arrived);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::plan::{Buffer, Maximum, Op, OpKind, Program, Region};
+use crate::plan::{Buffer, Maximum, Numbers, Op, OpKind, Program, Region};
 use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
@@ -27,6 +27,8 @@ pub struct ProgramBuilder {
     part: (u32, [bool; Channel::ALL.len()]),
     /// A channel whose next exchange joins the one before.
     joined: Option<Channel>,
+    /// Of the transfers that were pushed.
+    numbers: Numbers,
     last_compute: Option<OpId>,
     /// The last exclusive compute phase.
     last_exclusive: Option<OpId>,
@@ -50,6 +52,7 @@ impl ProgramBuilder {
             last_exchanges: Default::default(),
             part: Default::default(),
             joined: None,
+            numbers: Numbers::default(),
             last_compute: None,
             last_exclusive: None,
         }
@@ -133,9 +136,16 @@ impl ProgramBuilder {
     }
 
     /// Appends an op after everything that it depends on; an op that has nothing to do on this rank is left out.
-    pub fn push(&mut self, kind: OpKind) {
+    ///
+    /// The transfers of an exchange are numbered here ([`Transfer::number`](crate::plan::Transfer::number)): between two
+    /// ranks in the order of their programs, and within an exchange in the order of the chunks, so that both ends come to
+    /// the same numbers if they push their exchanges in the same order.
+    pub fn push(&mut self, mut kind: OpKind) {
         if kind.is_idle() {
             return;
+        }
+        if let OpKind::Exchange(exchange) = &mut kind {
+            self.numbers.assign(exchange);
         }
         let id = OpId(count(self.program.ops.len()));
         let deps = self.depend(id, &kind);

@@ -74,7 +74,7 @@ impl TransferSite {
                 return None;
             }
             let send = exchange.sends.iter().find(|transfer| transfer.peer == dst)?;
-            Some(TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag: send.tag() })
+            Some(exchange.key_of_send(src, op.segment, send))
         })
     }
 }

@@ -250,12 +250,11 @@ impl Machine {
     /// What both ends of a transfer agree on.
     pub fn key(&self, id: TransferId) -> TransferKey {
         let (transfer, exchange) = self.transfer(id);
-        let (rank, segment, stage) = (self.program.rank, self.op(id.op).segment, exchange.stage);
-        let (src, dst) = match id.direction {
-            Direction::Send => (rank, transfer.peer),
-            Direction::Receive => (transfer.peer, rank),
-        };
-        TransferKey { segment, stage, src, dst, tag: transfer.tag() }
+        let (rank, segment) = (self.program.rank, self.op(id.op).segment);
+        match id.direction {
+            Direction::Send => exchange.key_of_send(rank, segment, transfer),
+            Direction::Receive => exchange.key_of_receive(rank, segment, transfer),
+        }
     }
 
     /// A size, once it is known. Any op or transfer that the machine hands out may read the sizes it uses.

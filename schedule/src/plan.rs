@@ -6,11 +6,15 @@
 
 mod bytes;
 mod library;
+mod numbers;
+mod transfer;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use self::library::{CallKey, Library, Share};
+pub(crate) use self::numbers::{Misnumbered, Numbers};
+pub use self::transfer::{Content, Transfer, TransferKey};
 
 use zipwire_codec::{DType, Layout, Spec};
 
@@ -330,100 +334,6 @@ pub struct Exchange {
     pub receives: Vec<Transfer>,
 }
 
-/// One end of a transfer. Both ends agree on segment, stage, sender, receiver and tag.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Transfer {
-    /// The other end.
-    pub peer: Rank,
-    /// The chunk that the content belongs to. Its origin need not be the sender, who may forward it.
-    pub chunk: Chunk,
-    /// What moves.
-    pub content: Content,
-    /// Seconds after the iteration's start before which it does not start.
-    pub not_before_s: f64,
-}
-
-/// What a transfer moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// Values as the model has them.
-    Values(Region),
-    /// A whole region of a frame.
-    Whole(Region),
-    /// The live prefix of a region. Both ends know its size before the exchange opens.
-    Prefix(Region, SizeId),
-    /// The size itself, as a `u64`; a receive defines it.
-    Size(SizeId),
-    /// A whole region and a size behind it, as a `u64`; a receive defines it.
-    Announced(Region, SizeId),
-    /// What of a dynamic section its slot could not hold: the region, which begins behind the slot, has as many live bytes
-    /// as the size exceeds those of the slot.
-    Overflow {
-        /// Room for what the slot does not hold.
-        region: Region,
-        /// Bytes of the slot.
-        slot: u64,
-        /// Live bytes of the whole dynamic section. Both ends know them before the exchange opens.
-        size: SizeId,
-    },
-}
-
-impl Content {
-    /// Bytes that a size takes on the wire.
-    pub const SIZE_BYTES: u64 = 8;
-
-    /// The region that moves, if it is not a size.
-    pub fn region(&self) -> Option<Region> {
-        match *self {
-            Self::Values(region)
-            | Self::Whole(region)
-            | Self::Prefix(region, _)
-            | Self::Announced(region, _)
-            | Self::Overflow { region, .. } => Some(region),
-            Self::Size(_) => None,
-        }
-    }
-
-    /// The values that move as they are.
-    pub fn values(&self) -> Option<Region> {
-        match *self {
-            Self::Values(region) => Some(region),
-            Self::Whole(_)
-            | Self::Prefix(..)
-            | Self::Size(_)
-            | Self::Announced(..)
-            | Self::Overflow { .. } => None,
-        }
-    }
-
-    /// The size that moves, and that a receive defines.
-    pub fn brings(&self) -> Option<SizeId> {
-        match *self {
-            Self::Size(size) | Self::Announced(_, size) => Some(size),
-            Self::Values(_) | Self::Whole(_) | Self::Prefix(..) | Self::Overflow { .. } => None,
-        }
-    }
-
-    /// The size on which its length depends.
-    pub fn measured_by(&self) -> Option<SizeId> {
-        match *self {
-            Self::Prefix(_, size) | Self::Overflow { size, .. } => Some(size),
-            Self::Values(_) | Self::Whole(_) | Self::Size(_) | Self::Announced(..) => None,
-        }
-    }
-
-    /// Bytes that move; `value` is asked for the size on which the length depends.
-    pub fn bytes(&self, value: impl FnOnce(SizeId) -> u64) -> u64 {
-        match *self {
-            Self::Values(region) | Self::Whole(region) => region.len,
-            Self::Prefix(_, size) => value(size),
-            Self::Size(_) => Self::SIZE_BYTES,
-            Self::Announced(region, _) => region.len + Self::SIZE_BYTES,
-            Self::Overflow { slot, size, .. } => value(size).saturating_sub(slot),
-        }
-    }
-}
-
 impl OpKind {
     /// The exchange, if it is one.
     pub fn exchange(&self) -> Option<&Exchange> {
@@ -573,46 +483,6 @@ impl OpKind {
             | Self::Decode(_)
             | Self::Reduce(_)
             | Self::Copy(_) => Vec::new(),
-        }
-    }
-}
-
-/// What both ends of a transfer agree on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-pub struct TransferKey {
-    /// The segment of the exchange.
-    pub segment: SegmentId,
-    /// What the exchange carries.
-    pub stage: Stage,
-    /// Sender.
-    pub src: Rank,
-    /// Receiver.
-    pub dst: Rank,
-    /// Tells transfers of one stage between the same two ranks apart; see [`Transfer::tag`].
-    pub tag: u32,
-}
-
-/// Lower bits of a tag, which parts leave to origins.
-const PART_SHIFT: u32 = 16;
-/// Of these, what tells sums from other chunks, and sums for all from sums for one rank. Below it are ranks.
-const SUM: u32 = 1 << 15;
-const SUM_FOR_ALL: u32 = SUM | 1 << 14;
-
-impl Transfer {
-    /// Tells transfers of one stage between the same two ranks apart: the number of an explicit flow or, above the lowest 16
-    /// bits, of a part; and below these the origin of what a rank hands on for several: what goes to all, or what a gateway
-    /// passes on. In reductions, whose shard it is, because a rank gets sums that are not for it, and whether it goes to all.
-    pub fn tag(&self) -> u32 {
-        let Chunk { origin, destination, flow, part, sum, leg, .. } = self.chunk;
-        let part = part << PART_SHIFT;
-        if sum.is_some() {
-            let kind = if destination.is_some() { SUM } else { SUM_FOR_ALL };
-            return kind | self.chunk.shard().0 | part;
-        }
-        match (destination, leg) {
-            // Explicit flows are not cut into parts.
-            (Some(_), Leg::Direct | Leg::ToGateway { .. }) => flow + part,
-            (Some(_), Leg::FromGateway) | (None, _) => origin.0 + part,
         }
     }
 }

@@ -214,7 +214,7 @@ fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, d
     write_part(f, chunk)?;
     write_sum(f, chunk)?;
     if chunk.flow > 0 {
-        write!(f, " tag {}", chunk.flow)?;
+        write!(f, " flow {}", chunk.flow)?;
     }
     if transfer.not_before_s > 0.0 {
         write!(f, " not before {:?} s", transfer.not_before_s)?;

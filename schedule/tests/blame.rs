@@ -12,7 +12,7 @@ use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Plan, TransferKey};
 use zipwire_schedule::{
     Blame, Capabilities, Deadlines, Failure, FailureKind, Machine, OpId, Protocol, Rank, RankEnd, Readiness,
-    RunFailure, Slack, Stage, TransferOrder, plan,
+    RunFailure, SegmentId, Slack, Stage, TransferOrder, TransferSite, plan,
 };
 
 const THREADS: Capabilities =
@@ -78,14 +78,10 @@ fn blamed(plan: &Plan, stuck: &Stuck, reporter: u32, op: u32, deadlines: Option<
     RunFailure::new(plan, deadlines, 0, 1.0, first.clone(), ends.collect()).blame
 }
 
-fn key(segment: u32, stage: Stage, src: u32, dst: u32) -> TransferKey {
-    TransferKey {
-        segment: zipwire_schedule::SegmentId(segment),
-        stage,
-        src: Rank(src),
-        dst: Rank(dst),
-        tag: 0,
-    }
+/// The first transfer of the stage from one rank to another.
+fn key(plan: &Plan, segment: u32, stage: Stage, src: u32, dst: u32) -> TransferKey {
+    let segment = Some(SegmentId(segment));
+    TransferSite { src: Rank(src), dst: Rank(dst), segment, stage: Some(stage) }.find(plan).unwrap()
 }
 
 #[test]
@@ -104,7 +100,7 @@ fn whoever_others_wait_for_is_to_blame() {
 #[test]
 fn the_sender_is_to_blame_for_what_has_not_arrived() {
     let plan = plan(&layer(uniform(4, 2048)), &choice(Protocol::SizeFirst, None));
-    let stuck = Stuck { transfers: vec![key(2, Stage::Sizes, 3, 1)], ..Stuck::default() };
+    let stuck = Stuck { transfers: vec![key(&plan, 2, Stage::Sizes, 3, 1)], ..Stuck::default() };
     // Whoever notices: the receiver, the sender, or a rank that is held up two exchanges later.
     for (reporter, op) in [(1, 6), (3, 6), (0, 7)] {
         let blame = blamed(&plan, &stuck, reporter, op, None);

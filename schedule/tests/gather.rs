@@ -366,7 +366,11 @@ fn broken_maxima_are_found() {
         padded(|program| {
             program.maxima[0].of.pop();
         }),
-        @"dynamic transfer 0 of segment 0 from rank 0 to rank 1: 1 sends and 1 receives, expected one each of the same chunk, kind, capacity and size"
+        @r"
+        the ends of transfer 1 from rank 0 to rank 1 disagree about the frames that its length follows from
+        the sender: up to 738 bytes of what rank 0 has for all: dynamic of call
+        the receiver: up to 738 bytes of what rank 0 has for all: dynamic of call
+        "
     );
     // The size of rank 2 never arrives.
     insta::assert_snapshot!(
@@ -387,7 +391,11 @@ fn wrong_forwards_are_found() {
     );
     insta::assert_snapshot!(
         native(|program| exchange(program, 1).sends[0].chunk.origin = Rank(0)),
-        @"raw transfer 0 of segment 0 from rank 0 to rank 1: 2 sends and 1 receives, expected one each of the same chunk, kind, capacity and size"
+        @r"
+        the ends of transfer 1 from rank 0 to rank 1 disagree about its chunk
+        the sender: 700 bytes of what rank 0 has for all: raw of call
+        the receiver: 700 bytes of what rank 2 has for all: raw of call
+        "
     );
     insta::assert_snapshot!(
         native(|program| exchange(program, 1).sends[0].content = exchange(program, 0).sends[0].content),

@@ -70,7 +70,7 @@ fn offers(machine: &mut Machine) -> Vec<(Direction, u32)> {
 }
 
 fn raw(src: u32, dst: u32) -> TransferKey {
-    TransferKey { segment: SegmentId(0), stage: Stage::Raw, src: Rank(src), dst: Rank(dst), tag: 0 }
+    TransferKey { segment: SegmentId(0), stage: Stage::Raw, src: Rank(src), dst: Rank(dst), number: 0 }
 }
 
 #[test]

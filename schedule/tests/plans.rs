@@ -173,7 +173,7 @@ fn explicit_flows_keep_their_order_and_start() {
     insta::assert_snapshot!(burst.text(Some(Rank(0))));
     let chain = transfers(flows.clone(), 3, Pace::Chain);
     let OpKind::Exchange(exchange) = &chain.programs[0].ops[0].kind else { panic!("one exchange") };
-    assert_eq!((exchange.window.sends, exchange.sends[0].tag(), exchange.sends[1].tag()), (1, 0, 1));
+    assert_eq!((exchange.window.sends, exchange.sends[0].number, exchange.sends[1].number), (1, 0, 1));
     let steps = transfers(flows, 3, Pace::SendReceive);
     assert_eq!(shape(&steps.programs[0].ops), ["exchange raw", "exchange raw"]);
     assert_eq!(steps.programs[2].ops.len(), 0, "empty flows are left out");
@@ -218,8 +218,8 @@ fn exchange(op: &mut Op) -> &mut Exchange {
 fn every_planted_fault_is_found() {
     let native = |op, change: fn(&mut Op)| tampered(Protocol::Native, None, op, change);
     insta::assert_snapshot!(
-        native(0, |op| { exchange(op).receives.remove(0); }),
-        @"raw transfer 0 of segment 0 from rank 0 to rank 1: 1 sends and 0 receives, expected one each of the same chunk, kind, capacity and size"
+        native(2, |op| { exchange(op).receives.remove(0); }),
+        @"transfer 1 from rank 0 to rank 1, raw of segment 2: 1 sends and 0 receives, expected one each"
     );
     insta::assert_snapshot!(
         native(2, |op| op.deps.clear()),

@@ -55,7 +55,7 @@ mod tests {
     fn keys_of_an_exchange_spread() {
         let keys = (0..256).flat_map(|src| (0..256).map(move |dst| (Rank(src), Rank(dst))));
         let hashes: Vec<u64> = keys
-            .map(|(src, dst)| TransferKey { segment: SegmentId(0), stage: Stage::Raw, src, dst, tag: 0 })
+            .map(|(src, dst)| TransferKey { segment: SegmentId(0), stage: Stage::Raw, src, dst, number: 0 })
             .map(|key| Mixed::default().hash_one(key))
             .collect();
         let distinct = |part: fn(&u64) -> u64| hashes.iter().map(part).collect::<HashSet<_>>().len();

@@ -137,9 +137,10 @@ impl<'a> Arms<'a> {
 
     /// What the plans carry: the scenario's payload, and statistics behind it. Their bytes stand for those that ranks would tell each
     /// other; the switcher reads the timeline.
-    pub(crate) fn payload(&self, executor: Executor) -> Result<Payload, ExecuteError> {
+    pub(crate) fn payload(&self, executor: &dyn Executor) -> Result<Payload, ExecuteError> {
         let payload = self.experiment.payload.clone();
-        let payload = payload.ok_or_else(|| ExecuteError::NoPayload(self.variant.name.clone(), executor))?;
+        let payload =
+            payload.ok_or_else(|| ExecuteError::NoPayload(self.variant.name.clone(), executor.name()))?;
         let rows = Arc::new(Rows::gaussian(1.0, self.experiment.seed));
         Ok(payload.with_sources([Arc::clone(&rows), rows]))
     }

@@ -9,8 +9,9 @@ use zipwire_traces::{Payload, SwitcherSummary, Timeline};
 use super::Arms;
 use super::course::{Iterations, Ran, course};
 use super::plans::{Key, Plans};
-use crate::execute::{Real, Trouble};
-use crate::{Cancel, ExecuteError, Executor, Prepared};
+use crate::execute::Trouble;
+use crate::executors::{Real, THREADS};
+use crate::{Cancel, ExecuteError, Prepared};
 
 impl Prepared<'_> {
     /// Runs the adaptive variant at `index` on threads, paced or as fast as memory.
@@ -21,7 +22,7 @@ impl Prepared<'_> {
         cancel: &Cancel,
     ) -> Result<(Report, SwitcherSummary), ExecuteError> {
         let arms = Arms::new(self.experiment, &self.experiment.variants[index]);
-        let payload = arms.payload(Executor::Threads)?;
+        let payload = arms.payload(THREADS)?;
         let mut measured = Measured {
             prepared: self,
             index,

@@ -8,7 +8,8 @@ use zipwire_traces::Timeline;
 use super::Arms;
 use super::plans::{Key, Plans};
 use crate::ExecuteError;
-use crate::execute::{Trouble, check_ratio};
+use crate::execute::Trouble;
+use crate::executors::check_ratio;
 use crate::simulate::Simulator;
 
 /// See the module.

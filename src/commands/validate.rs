@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use zipwire::executors::{SIM, THREADS};
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::Stage;
 use zipwire::traces::{Deviation, Timeline};
@@ -33,16 +34,8 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     let mut real = load_real_scenario(&args.scenario, &args.real_set)?;
     real.select(&args.scenario.variant)?;
     say_without_sweep(&experiment);
-    if args.on == Executor::Sim {
-        return Err(CliError::Usage(
-            "`--on sim`: a simulation is not held against itself; use `threads`".to_owned(),
-        ));
-    }
-    if args.on == Executor::Cuda {
-        return Err(CliError::Usage(
-            "`--on cuda`: copies between ranks on GPUs are no network to hold a prediction against; use `threads`"
-                .to_owned(),
-        ));
+    if let Some(why) = args.on.refuses_validation() {
+        return Err(CliError::Usage(format!("`--on {}`: {why}; use `{THREADS}`", args.on)));
     }
     if let Some(dilation) = args.dilation.filter(|dilation| !DILATIONS.contains(dilation)) {
         return Err(CliError::Usage(format!(
@@ -189,8 +182,7 @@ fn write_timelines(
 ) -> Result<(), OutputError> {
     for (index, variant) in validation.variants.iter().enumerate() {
         let planned = prepared.planned(index);
-        let both: [(Executor, &Timeline); 2] =
-            [(Executor::Sim, &variant.simulated), (Executor::Threads, &variant.measured)];
+        let both: [(&dyn Executor, &Timeline); 2] = [(SIM, &variant.simulated), (THREADS, &variant.measured)];
         for (executor, timeline) in both {
             write_trace(output, experiment, executor, &variant.name, planned, timeline)?;
         }

@@ -9,7 +9,8 @@ use zipwire_scenarios::{Source, load};
 use zipwire_traces::Metrics;
 
 use super::ReproduceError;
-use crate::{Cancel, ExecuteError, Executor, Prepared};
+use crate::executors::SIM;
+use crate::{Cancel, ExecuteError, Prepared};
 
 /// Where samples are, from the folder of the papers' scenarios.
 const SAMPLES: &str = "../../traces/samples";
@@ -90,7 +91,7 @@ impl<'a> Bench<'a> {
         let mut prepared = Prepared::new(&experiment, self.cancel)?;
         let mut variants = BTreeMap::new();
         for (index, variant) in experiment.variants.iter().enumerate() {
-            let outcome = prepared.run(index, Executor::Sim, self.cancel)?;
+            let outcome = prepared.run(index, SIM, self.cancel)?;
             let bytes_raw = prepared.planned(index).plan.bytes_raw();
             variants.insert(variant.name.clone(), Metrics::of(&outcome.timeline, bytes_raw));
         }

@@ -34,7 +34,7 @@ pub struct Setup<'a> {
     /// The scenario.
     pub sweep: &'a Sweep,
     /// Executors, each once, at least one.
-    pub executors: &'a [Executor],
+    pub executors: &'a [&'static dyn Executor],
     /// Only these variants; all if empty.
     pub variants: &'a [String],
     /// Points at the same time, at least 1.

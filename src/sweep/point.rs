@@ -6,9 +6,8 @@ use zipwire_scenarios::{Experiment, ScenarioError};
 
 use super::admission::Admission;
 use super::{FailedRun, Row, Setup, SweepError};
-use crate::{
-    Cancel, ExecuteError, Output, OutputError, Prepared, Shared, choose_layouts, compare, write_run,
-};
+use crate::executors::settle;
+use crate::{Cancel, ExecuteError, Output, OutputError, Prepared, Shared, compare, write_run};
 
 /// What the points of a sweep have in common.
 pub(super) struct Points<'a> {
@@ -105,7 +104,7 @@ impl Points<'_> {
         let mut experiment = self.setup.sweep.point(point)?;
         let first_variant = experiment.variants[0].name.clone();
         experiment.select(self.setup.variants)?;
-        choose_layouts(&mut experiment, self.setup.executors);
+        settle(&mut experiment, self.setup.executors);
         Ok((experiment, first_variant))
     }
 }

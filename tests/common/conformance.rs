@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
 use zipwire::codec::{DType, FrameShape, Layout, Spec};
+use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::plan::{Batch, OpKind, Plan};
 use zipwire::schedule::{Lane, OpId, Protocol, Rank, Stage};
@@ -74,7 +75,11 @@ pub(crate) fn cases(hidden: u32) -> Vec<Case> {
 }
 
 /// Compares the variants at these places, or all of them.
-pub(crate) fn conforms(executor: Executor, case: &Case, variants: Option<&[usize]>) -> Result<(), Failed> {
+pub(crate) fn conforms(
+    executor: &dyn Executor,
+    case: &Case,
+    variants: Option<&[usize]>,
+) -> Result<(), Failed> {
     // Loaded and planned apart: executors must agree because they plan the same, not because they share a plan.
     let (simulated, real) = (resolve(case)?, resolve(case)?);
     let cancel = Cancel::new();
@@ -86,7 +91,7 @@ pub(crate) fn conforms(executor: Executor, case: &Case, variants: Option<&[usize
     }
     let chosen = |index: &usize| variants.is_none_or(|variants| variants.contains(index));
     for (index, variant) in simulated.variants.iter().enumerate().filter(|(index, _)| chosen(index)) {
-        let expected = facts(&simulation.run(index, Executor::Sim, &cancel)?.timeline);
+        let expected = facts(&simulation.run(index, SIM, &cancel)?.timeline);
         let outcome = run.run(index, executor, &cancel)?;
         if let Some(spec) = &run.planned(index).plan.codec {
             stays_within_bounds(&run.planned(index).plan, spec, &outcome.timeline)

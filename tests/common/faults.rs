@@ -1,9 +1,10 @@
 //! Scenarios with faults, and how they end.
 
+use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::{Lane, RunFailure};
 use zipwire::sim::SimError;
-use zipwire::{Cancel, ExecuteError, Executor, Prepared};
+use zipwire::{Cancel, ExecuteError, Prepared};
 
 /// A scenario that names no files.
 pub(crate) fn load_text(text: &str) -> Experiment {
@@ -31,8 +32,7 @@ pub(crate) fn deadlines(experiment: &Experiment) -> Vec<Vec<f64>> {
     let slack = experiment.slack;
     (0..experiment.variants.len())
         .map(|index| {
-            let outcome =
-                prepared.run(index, Executor::Sim, &cancel).expect("nothing goes wrong without faults");
+            let outcome = prepared.run(index, SIM, &cancel).expect("nothing goes wrong without faults");
             let mut last_s = vec![0.0_f64; experiment.iterations as usize];
             for span in &outcome.timeline.spans {
                 if !matches!(span.lane, Lane::Tx | Lane::Rx) {

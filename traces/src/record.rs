@@ -75,7 +75,7 @@ impl Span {
             op: op.id,
             stage: Some(exchange.stage),
             peer: Some(transfer.peer),
-            tag: transfer.tag(),
+            tag: transfer.number,
             name,
             begin_s,
             end_s,

@@ -29,7 +29,8 @@ pub struct Span {
     pub stage: Option<Stage>,
     /// The other end of a transfer; `None` for everything else, what moves in a call of a library included.
     pub peer: Option<Rank>,
-    /// Tells transfers of one exchange between the same two ranks apart; 0 for everything else.
+    /// The number of a transfer among all of its iteration from its sender to its receiver, equal at both ends
+    /// ([`Transfer::number`](zipwire_schedule::plan::Transfer::number)); 0 for everything else.
     pub tag: u32,
     /// Low-cardinality name: `encode`, `decode`, `exchange`, `library`, `send`, `receive`, or a compute phase.
     #[serde(deserialize_with = "known_name")]

@@ -367,9 +367,9 @@ fn region(machine: &Machine, content: &Content) -> Option<Region> {
 fn transfer_key(call: CallKey, round: Round, src: Rank, dst: Rank) -> TransferKey {
     let CallKey { segment, stage, part } = call;
     let second = u32::from(round == Round::GatherSums);
-    TransferKey { segment, stage, src, dst, tag: CALLS + 2 * part + second }
+    TransferKey { segment, stage, src, dst, number: CALLS + 2 * part + second }
 }
 
 fn call_key(key: &TransferKey) -> CallKey {
-    CallKey { segment: key.segment, stage: key.stage, part: (key.tag - CALLS) / 2 }
+    CallKey { segment: key.segment, stage: key.stage, part: (key.number - CALLS) / 2 }
 }

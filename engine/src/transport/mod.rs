@@ -49,7 +49,7 @@ pub(crate) const CALLS: u32 = 1 << 31;
 
 /// Whether a transfer is part of a call of a library.
 pub(crate) fn is_of_call(key: &TransferKey) -> bool {
-    key.tag >= CALLS
+    key.number >= CALLS
 }
 
 /// What an end of a transfer says of it: what both ends must agree on.

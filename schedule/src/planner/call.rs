@@ -156,10 +156,8 @@ impl Call {
         contents: &[Option<Content>],
     ) {
         let transfers = |hops: &[Hop]| {
-            let transfer = |hop: &Hop| {
-                let (peer, chunk) = (hop.peer, self.pieces[hop.piece].chunk);
-                Some(Transfer { peer, chunk, content: contents[hop.piece]?, not_before_s: 0.0 })
-            };
+            let transfer =
+                |hop: &Hop| Some(Transfer::new(hop.peer, self.pieces[hop.piece].chunk, contents[hop.piece]?));
             hops.iter().filter_map(transfer).collect()
         };
         let joins_previous = builder.joins_previous(channel);

@@ -170,7 +170,7 @@ impl Memory {
             let from = Region { offset: all.offset + begin, len: end - begin, ..all };
             if route.dst != rank {
                 let content = Content::Values(to);
-                sends.push(Transfer { peer: route.dst, chunk, content, not_before_s: 0.0 });
+                sends.push(Transfer::new(route.dst, chunk, content));
             }
             gathers.push(Gather { chunk, from, to, rows: piece.rows, row_bytes });
         }
@@ -182,7 +182,7 @@ impl Memory {
         let receive = |route: &Route| {
             let piece = route.piece(part, self.row_bytes)?;
             let content = Content::Values(piece.region(self.delivered[route.src.index()]));
-            Some(Transfer { peer: route.gateway, chunk: piece.chunk, content, not_before_s: 0.0 })
+            Some(Transfer::new(route.gateway, piece.chunk, content))
         };
         routes.iter().filter_map(receive).collect()
     }

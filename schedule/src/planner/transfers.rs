@@ -67,7 +67,8 @@ fn ends(flows: &[Flow], buffer: BufferId, peer: impl Fn(&Flow) -> Option<Rank>) 
             let peer = peer(flow)?;
             end = region.end();
             let chunk = Chunk { flow: number, ..Chunk::between(flow.src, flow.dst) };
-            Some(Transfer { peer, chunk, content: Content::Values(region), not_before_s: flow.not_before_s })
+            let transfer = Transfer::new(peer, chunk, Content::Values(region));
+            Some(Transfer { not_before_s: flow.not_before_s, ..transfer })
         })
         .collect()
 }

@@ -143,19 +143,82 @@ pub enum PlanError {
         /// The exchange.
         op: OpId,
     },
-    /// Both ends of a transfer disagree, or one is missing.
+    /// Two transfers of one exchange with the same peer have the same chunk: nothing says which of them comes first.
+    #[error("exchange `{op}` of rank {rank} lists the same chunk twice for peer {peer}")]
+    ListedTwice {
+        /// Where.
+        rank: Rank,
+        /// The exchange.
+        op: OpId,
+        /// The peer.
+        peer: Rank,
+    },
+    /// A transfer has another number than its place in the program gives it.
     #[error(
-        "{stage} transfer {tag} of segment {segment} from rank {src} to rank {dst}: {sends} sends and {receives} \
-         receives, expected one each of the same chunk, kind, capacity and size",
-        stage = .key.stage.name(), tag = .key.tag, segment = .key.segment.0, src = .key.src, dst = .key.dst
+        "exchange `{op}` of rank {rank} has a transfer with peer {peer} as number {found}, and its place in the program \
+         makes it number {expected}"
+    )]
+    Misnumbered {
+        /// Where.
+        rank: Rank,
+        /// The exchange.
+        op: OpId,
+        /// The peer.
+        peer: Rank,
+        /// What the plan says.
+        found: u32,
+        /// What follows from the exchanges before it and from the chunks.
+        expected: u32,
+    },
+    /// A transfer of which one end is missing, or that several ends claim to be.
+    #[error(
+        "transfer {number} from rank {src} to rank {dst}, {stage} of segment {segment}: {sends} sends and {receives} \
+         receives, expected one each",
+        stage = .key.stage.name(), number = .key.number, segment = .key.segment.0, src = .key.src, dst = .key.dst
     )]
     Unmatched {
-        /// The transfer.
+        /// The transfer, as the ends that there are name it.
         key: TransferKey,
         /// Sends found.
         sends: usize,
         /// Receives found.
         receives: usize,
+    },
+    /// The ends of a transfer mean different things: segment, stage, chunk, kind, capacity, or frames whose size it is.
+    #[error(
+        "the ends of transfer {number} from rank {src} to rank {dst} disagree about {about}\n\
+         the sender: {sent}\n\
+         the receiver: {received}"
+    )]
+    Disagreement {
+        /// Sender.
+        src: Rank,
+        /// Receiver.
+        dst: Rank,
+        /// The number under which both have it.
+        number: u32,
+        /// The first thing that they plan differently.
+        about: &'static str,
+        /// What the sender plans, in words.
+        sent: String,
+        /// What the receiver plans.
+        received: String,
+    },
+    /// More transfers than the executor can tell apart by its tags ([`Plan::check_tags`]).
+    #[error(
+        "rank {src} sends {count} messages to rank {dst} in one iteration, and this executor has the tags 0 to {largest} \
+         to tell them apart\n\
+         hint: cut calls into fewer chunks, or plan fewer layers or flows per iteration"
+    )]
+    TooManyTransfers {
+        /// Sender.
+        src: Rank,
+        /// Receiver.
+        dst: Rank,
+        /// Transfers from one to the other.
+        count: u32,
+        /// The largest tag.
+        largest: u32,
     },
     /// A call of a library that is not what its collective is.
     #[error(
@@ -200,8 +263,9 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Checks the plan: regions, frames, dependencies, sizes, peers and windows of every program; and, up to 256 ranks,
-    /// that every send has its receive, that all ranks call a library alike, and that all get to their ends.
+    /// Checks the plan: regions, frames, dependencies, sizes, peers, windows and numbers of transfers of every program; and,
+    /// up to 256 ranks, that every send has its receive under the same number, that all ranks call a library alike, and
+    /// that all get to their ends.
     ///
     /// # Errors
     /// The first thing that is wrong.

@@ -9,6 +9,7 @@ use crate::plan::{
 };
 use crate::validate::PlanError;
 use crate::validate::library::is_collective;
+use crate::validate::transfers;
 use crate::{Rank, SegmentId, SizeId, Stage, Sum};
 
 pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
@@ -30,7 +31,8 @@ pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Resu
     }
     check_sizes(program)?;
     check_forwards(program)?;
-    check_dependencies(program)
+    check_dependencies(program)?;
+    transfers::check_numbers(program)
 }
 
 fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {

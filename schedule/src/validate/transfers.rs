@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Chunk, Content, OpKind, Plan, Program, TransferKey};
+use crate::plan::{Chunk, Content, Misnumbered, Numbers, OpKind, Plan, Program, TransferKey};
 use crate::validate::PlanError;
-use crate::{OpId, SegmentId, SizeId};
+use crate::{OpId, Rank, SegmentId, SizeId};
 
 /// The exchanges that hold the two ends of a transfer.
 #[derive(Clone, Copy, Debug)]
@@ -14,51 +14,140 @@ pub(crate) struct Pair {
 }
 
 /// What both ends must plan alike: the chunk, the kind of content, its capacity, and whose frames its size measures.
-pub(super) type Shape = (Chunk, u8, u64, Option<usize>);
+pub(super) type Shape = (Chunk, Kind, u64, Option<usize>);
+
+/// Which [`Content`] it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Whole,
+    Prefix,
+    Size,
+    Values,
+    Announced,
+    Overflow,
+}
+
+/// One end of a transfer.
+#[derive(Clone, Copy)]
+struct End {
+    op: OpId,
+    key: TransferKey,
+    shape: Shape,
+}
 
 /// The ends of one transfer found so far.
 #[derive(Default)]
 struct Ends {
-    sends: Vec<(OpId, Shape)>,
-    receives: Vec<(OpId, Shape)>,
+    sends: Vec<End>,
+    receives: Vec<End>,
 }
 
+/// Checks that transfers have the numbers that follow from the order of the program, and that no two of an exchange could
+/// take one another's.
+pub(super) fn check_numbers(program: &Program) -> Result<(), PlanError> {
+    let rank = program.rank;
+    let mut numbers = Numbers::default();
+    for op in &program.ops {
+        let OpKind::Exchange(exchange) = &op.kind else { continue };
+        numbers.check(exchange).map_err(|wrong| match wrong {
+            Misnumbered::Twice(peer) => PlanError::ListedTwice { rank, op: op.id, peer },
+            Misnumbered::Number { peer, found, expected } => {
+                PlanError::Misnumbered { rank, op: op.id, peer, found, expected }
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The two ends of each transfer, found by sender, receiver and number alone.
+///
+/// # Errors
+/// If an end is missing, or both mean something else.
 pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError> {
-    let mut found: BTreeMap<TransferKey, Ends> = BTreeMap::new();
+    let mut found: BTreeMap<(Rank, Rank, u32), Ends> = BTreeMap::new();
     let mut known = Sizes::default();
     for program in &plan.programs {
         let (rank, measured) = (program.rank, known.of(program));
         for op in &program.ops {
             let OpKind::Exchange(exchange) = &op.kind else { continue };
-            let key =
-                |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
             for t in &exchange.sends {
-                let ends = found.entry(key(rank, t.peer, t.tag())).or_default();
-                ends.sends.push((op.id, shape(t.chunk, &t.content, &measured)));
+                let (key, shape) =
+                    (exchange.key_of_send(rank, op.segment, t), shape(t.chunk, &t.content, &measured));
+                let ends = found.entry((key.src, key.dst, key.number)).or_default();
+                ends.sends.push(End { op: op.id, key, shape });
             }
             for t in &exchange.receives {
-                let ends = found.entry(key(t.peer, rank, t.tag())).or_default();
-                ends.receives.push((op.id, shape(t.chunk, &t.content, &measured)));
+                let (key, shape) =
+                    (exchange.key_of_receive(rank, op.segment, t), shape(t.chunk, &t.content, &measured));
+                let ends = found.entry((key.src, key.dst, key.number)).or_default();
+                ends.receives.push(End { op: op.id, key, shape });
             }
         }
     }
-    let pair = |(key, ends): (TransferKey, Ends)| match (&ends.sends[..], &ends.receives[..]) {
-        (&[(send, sent)], &[(receive, received)]) if sent == received => Ok((key, Pair { send, receive })),
-        (sends, receives) => Err(PlanError::Unmatched { key, sends: sends.len(), receives: receives.len() }),
+    let pair = |ends: Ends| match (&ends.sends[..], &ends.receives[..]) {
+        (&[send], &[receive]) if (send.key, send.shape) == (receive.key, receive.shape) => {
+            Ok((send.key, Pair { send: send.op, receive: receive.op }))
+        }
+        (&[send], &[receive]) => Err(disagreement(plan, send, receive)),
+        (sends, receives) => {
+            let key = sends.iter().chain(receives).map(|end| end.key).next();
+            let key = key.expect("a transfer is entered with its first end");
+            Err(PlanError::Unmatched { key, sends: sends.len(), receives: receives.len() })
+        }
     };
-    found.into_iter().map(pair).collect()
+    found.into_values().map(pair).collect()
+}
+
+fn disagreement(plan: &Plan, send: End, receive: End) -> PlanError {
+    let TransferKey { src, dst, number, .. } = send.key;
+    let parts = |End { key, shape: (chunk, kind, capacity, _), .. }: End| {
+        (key.segment, key.stage, chunk, kind, capacity)
+    };
+    let (sent, received) = (parts(send), parts(receive));
+    let about = match () {
+        () if sent.0 != received.0 => "its segment",
+        () if sent.1 != received.1 => "its stage",
+        () if sent.2 != received.2 => "its chunk",
+        () if sent.3 != received.3 => "the kind of its content",
+        () if sent.4 != received.4 => "its capacity",
+        () => "the frames that its length follows from",
+    };
+    PlanError::Disagreement {
+        src,
+        dst,
+        number,
+        about,
+        sent: describe(plan, send),
+        received: describe(plan, receive),
+    }
+}
+
+/// What an end plans, in words.
+fn describe(plan: &Plan, End { key, shape: (chunk, kind, capacity, _), .. }: End) -> String {
+    let content = match kind {
+        Kind::Values | Kind::Whole => format!("{capacity} bytes"),
+        Kind::Prefix | Kind::Overflow => format!("up to {capacity} bytes"),
+        Kind::Size => "the size".to_owned(),
+        Kind::Announced => format!("{capacity} bytes and the size"),
+    };
+    let destination = chunk.destination.map_or_else(|| "all".to_owned(), |rank| format!("rank {rank}"));
+    let part = if chunk.part > 0 { format!(", part {}", chunk.part) } else { String::new() };
+    let flow = if chunk.flow > 0 { format!(", flow {}", chunk.flow) } else { String::new() };
+    let segment = plan.segments.get(key.segment.index()).map_or("a segment without a name", |name| &**name);
+    let stage = key.stage.name();
+    format!("{content} of what rank {} has for {destination}{part}{flow}: {stage} of {segment}", chunk.origin)
 }
 
 /// `measured` is what [`Sizes::of`] says of the program.
 pub(super) fn shape(chunk: Chunk, content: &Content, measured: &[Option<usize>]) -> Shape {
     let (kind, capacity, size) = match *content {
-        Content::Whole(region) => (0, region.len, None),
-        Content::Prefix(region, size) => (1, region.len, measured[size.index()]),
-        Content::Size(size) => (2, Content::SIZE_BYTES, measured[size.index()]),
-        Content::Values(region) => (3, region.len, None),
-        Content::Announced(region, size) => (4, region.len, measured[size.index()]),
+        Content::Whole(region) => (Kind::Whole, region.len, None),
+        Content::Prefix(region, size) => (Kind::Prefix, region.len, measured[size.index()]),
+        Content::Size(size) => (Kind::Size, Content::SIZE_BYTES, measured[size.index()]),
+        Content::Values(region) => (Kind::Values, region.len, None),
+        Content::Announced(region, size) => (Kind::Announced, region.len, measured[size.index()]),
         // Both ends leave out the same bytes if slot and room behind it are equal.
-        Content::Overflow { region, size, .. } => (5, region.len, measured[size.index()]),
+        Content::Overflow { region, size, .. } => (Kind::Overflow, region.len, measured[size.index()]),
     };
     (chunk, kind, capacity, size)
 }

@@ -281,18 +281,23 @@ impl Case {
 
     /// Start and end of each transfer as simulated, in the order of the oracle's list.
     fn times(&self, timeline: &Timeline) -> Vec<(f64, f64)> {
+        // Flows are told apart by their place among those between the same two ranks; of a collective there is one.
         let is_explicit = self.start_s.is_empty();
         let sent = timeline.spans.iter().filter(|span| span.lane == Lane::Tx);
         let mut times = BTreeMap::new();
         for span in sent {
-            let tag = if is_explicit { span.tag as usize } else { 0 };
-            let key = (span.rank.index(), span.peer.unwrap().index(), tag);
+            let number = if is_explicit { span.tag as usize } else { 0 };
+            let key = (span.rank.index(), span.peer.unwrap().index(), number);
             assert!(times.insert(key, (span.begin_s, span.end_s)).is_none(), "{key:?} moves twice");
         }
         assert_eq!(times.len(), self.transfers.len(), "every transfer moves");
-        let key =
-            |(i, transfer): (usize, &Transfer)| (transfer.src, transfer.dst, if is_explicit { i } else { 0 });
-        self.transfers.iter().enumerate().map(|transfer| times[&key(transfer)]).collect()
+        let mut numbers: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        let mut key = |transfer: &Transfer| {
+            let number = numbers.entry((transfer.src, transfer.dst)).or_default();
+            *number += 1;
+            (transfer.src, transfer.dst, *number - 1)
+        };
+        self.transfers.iter().map(|transfer| times[&key(transfer)]).collect()
     }
 
     /// The worst relative difference of starts and ends, or `None` where both sides find that ranks wait for ever.

@@ -10,7 +10,8 @@ use super::cases::Cluster;
 use super::measure::cpu_s;
 use super::traffic::{MEAN_BYTES, Sizes, all_pairs};
 use super::{Run, SimBenchError};
-use crate::{Cancel, Executor, Prepared};
+use crate::executors::SIM;
+use crate::{Cancel, Prepared};
 
 /// What a scenario does.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +64,7 @@ pub(super) fn scenario(source: &Source, cancel: &Cancel) -> Result<Run, SimBench
     let prepared_s = cpu_s();
     let (mut transfers, mut simulated_s) = (0, 0.0);
     for index in 0..experiment.variants.len() {
-        let timeline = prepared.run(index, Executor::Sim, cancel)?.timeline;
+        let timeline = prepared.run(index, SIM, cancel)?.timeline;
         transfers += timeline.spans.iter().filter(|span| span.lane == Lane::Tx).count() as u64;
         simulated_s += timeline.iterations.iter().map(|iteration| iteration.length_s).sum::<f64>();
     }

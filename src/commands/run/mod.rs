@@ -40,8 +40,8 @@ fn refuse_flags_of_sweeps(args: &RunArgs) -> Result<(), CliError> {
     }
 }
 
-fn distinct(executors: &[Executor]) -> Vec<Executor> {
-    let mut distinct: Vec<Executor> = Vec::new();
+fn distinct(executors: &[&'static dyn Executor]) -> Vec<&'static dyn Executor> {
+    let mut distinct: Vec<&'static dyn Executor> = Vec::new();
     for &executor in executors {
         if !distinct.contains(&executor) {
             distinct.push(executor);
@@ -52,13 +52,12 @@ fn distinct(executors: &[Executor]) -> Vec<Executor> {
 
 #[cfg(test)]
 mod tests {
+    use zipwire::executors::{SIM, THREADS};
+
     use super::*;
 
     #[test]
     fn an_executor_named_twice_runs_once() {
-        assert_eq!(
-            distinct(&[Executor::Threads, Executor::Sim, Executor::Threads]),
-            [Executor::Threads, Executor::Sim]
-        );
+        assert_eq!(distinct(&[THREADS, SIM, THREADS]), [THREADS, SIM]);
     }
 }

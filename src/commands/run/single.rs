@@ -4,10 +4,9 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
 
+use zipwire::executors::settle;
 use zipwire::traces::Summary;
-use zipwire::{
-    Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, choose_layouts, compare, write_run,
-};
+use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, compare, write_run};
 
 use super::{ranks, table::text};
 use crate::cli::RunArgs;
@@ -15,23 +14,25 @@ use crate::commands::load_scenario;
 use crate::error::CliError;
 use crate::progress::Progress;
 
-pub(super) fn run(args: &RunArgs, executors: &[Executor], cancel: &Cancel) -> Result<(), CliError> {
+pub(super) fn run(
+    args: &RunArgs,
+    executors: &[&'static dyn Executor],
+    cancel: &Cancel,
+) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
-    let chosen = choose_layouts(&mut experiment, executors);
+    let settled = settle(&mut experiment, executors);
     let shared = Arc::new(Shared::with_memory(args.memory));
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
-    for name in &chosen {
-        eprintln!("variant `{name}`: frames have the layout `split`, which GPUs have kernels for");
-    }
+    settled.iter().for_each(|line| eprintln!("{line}"));
     let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
     let mut output = Output::create(&folder)?;
 
     let progress = Progress::new(executors.len() * experiment.variants.len());
     let mut steps = 0;
-    let begin = |executor: Executor, variant: &str| {
+    let begin = |executor: &dyn Executor, variant: &str| {
         if steps > 0 {
             progress.end();
         }

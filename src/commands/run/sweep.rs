@@ -23,15 +23,15 @@ const VALUE_LENGTH: usize = 24;
 pub(super) fn run(
     args: &RunArgs,
     sweep: &Sweep,
-    executors: &[Executor],
+    executors: &[&'static dyn Executor],
     cancel: &Cancel,
 ) -> Result<(), CliError> {
     let mut base = sweep.base()?;
     base.select(&args.scenario.variant)?;
     if let Some((executor, missing)) =
-        executors.iter().find_map(|executor| Some((executor, executor.missing()?)))
+        executors.iter().find_map(|executor| Some((executor.name(), executor.missing()?)))
     {
-        return Err(zipwire::ExecuteError::Unavailable(*executor, missing).into());
+        return Err(zipwire::ExecuteError::Unavailable(executor, missing).into());
     }
     let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&base.name));
     let setup = Setup {
@@ -80,7 +80,7 @@ pub(super) fn run(
 }
 
 /// How many points run at the same time. Real ranks have the machine for themselves.
-fn jobs(asked: Option<u16>, executors: &[Executor]) -> Result<usize, CliError> {
+fn jobs(asked: Option<u16>, executors: &[&'static dyn Executor]) -> Result<usize, CliError> {
     let real = executors.iter().find(|executor| executor.is_real());
     match (asked, real) {
         (Some(2..), Some(executor)) => Err(CliError::Usage(format!(
@@ -93,7 +93,13 @@ fn jobs(asked: Option<u16>, executors: &[Executor]) -> Result<usize, CliError> {
 }
 
 /// The table: a row per point and variant; ratio and speedup are those of the first executor.
-fn text(base: &Experiment, sweep: &Sweep, report: &Report, executors: &[Executor], folder: &Path) -> String {
+fn text(
+    base: &Experiment,
+    sweep: &Sweep,
+    report: &Report,
+    executors: &[&'static dyn Executor],
+    folder: &Path,
+) -> String {
     let paths: Vec<&str> = sweep.paths().collect();
     let mut header = paths.clone();
     header.push("variant");
@@ -128,7 +134,10 @@ fn text(base: &Experiment, sweep: &Sweep, report: &Report, executors: &[Executor
 }
 
 /// The variants of a row, each with its result on every executor; `None` where it has none.
-fn by_variant<'a>(row: &'a Row, executors: &[Executor]) -> Vec<(String, Vec<Option<&'a Value>>)> {
+fn by_variant<'a>(
+    row: &'a Row,
+    executors: &[&'static dyn Executor],
+) -> Vec<(String, Vec<Option<&'a Value>>)> {
     let mut names: Vec<&str> = Vec::new();
     for run in row.runs() {
         let name = run.variant.unwrap_or("-");
@@ -136,7 +145,7 @@ fn by_variant<'a>(row: &'a Row, executors: &[Executor]) -> Vec<(String, Vec<Opti
             names.push(name);
         }
     }
-    let result = |name: &str, executor: &Executor| row.executors.get(executor.name())?.get(name);
+    let result = |name: &str, executor: &&'static dyn Executor| row.executors.get(executor.name())?.get(name);
     let results = |name: &str| executors.iter().map(|executor| result(name, executor)).collect();
     names.into_iter().map(|name| (name.to_owned(), results(name))).collect()
 }

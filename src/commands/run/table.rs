@@ -9,7 +9,7 @@ use crate::table;
 
 /// The table: one row per variant; all columns for the first executor, time and verification for the others. A collective
 /// call on a timed executor has bandwidths.
-pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Executor]) -> String {
+pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[&dyn Executor]) -> String {
     let (&first, others) = executors.split_first().expect("the command line names at least one executor");
     let mut header: Vec<String> =
         ["variant", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
@@ -35,7 +35,7 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Exec
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let mut rows = table::new(&header, &[0]);
     for variant in &experiment.variants {
-        let result = |executor: Executor| {
+        let result = |executor: &dyn Executor| {
             summary
                 .executors
                 .get(executor.name(), &variant.name)
@@ -79,32 +79,22 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[Exec
     let cluster = cluster(experiment, first);
     let codec = experiment.codec.as_ref().map_or_else(String::new, |choice| format!(", {}", choice.spec));
     let mean = if *iterations == 1 { String::new() } else { format!("mean of {iterations} iterations, ") };
-    let clock = match first {
-        Executor::Sim => "simulated",
-        Executor::Threads if !experiment.faults.is_empty() => {
-            "run on threads at a fraction of the cluster's speed"
-        }
-        Executor::Threads => "run on threads (unpaced: times are this machine's, not the cluster's)",
-        Executor::Cuda => {
-            "measured on GPUs (copies between ranks: times are those of this machine, not the cluster's)"
-        }
-        Executor::Mpi | Executor::Nccl => "measured",
-    };
+    let clock = first.times(experiment);
     format!("{name}: {cluster}{codec}, seed {seed}, {mean}{clock}\n\n{}\n", table::text(&rows))
 }
 
 /// Size of the cluster, and what connects it and how transfers share it where that is not the default: all that tells times of
 /// one workload apart.
-fn cluster(experiment: &Experiment, first: Executor) -> String {
+fn cluster(experiment: &Experiment, first: &dyn Executor) -> String {
     let Experiment { topology, model, start, .. } = experiment;
     let mut text = format!("{} nodes x {} GPUs", topology.nodes, topology.gpus_per_node);
     if topology.fabric != Fabric::default() {
         text += &format!(", {}", topology.fabric.name());
     }
-    if first == Executor::Sim && *model != NetworkModel::default() {
+    if !first.is_real() && *model != NetworkModel::default() {
         text += &format!(", model {}", model.name());
     }
-    if first == Executor::Sim && *start != TransferStart::default() {
+    if !first.is_real() && *start != TransferStart::default() {
         text += &format!(", start {}", start.name());
     }
     text

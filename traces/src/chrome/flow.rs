@@ -18,7 +18,7 @@ pub(super) struct Flow {
     pub(super) end_ns: i64,
 }
 
-/// What both ends of a transfer agree on: iteration, segment, stage, source, destination, tag. Op ids are each rank's
+/// What both ends of a transfer agree on: iteration, segment, stage, source, destination, number. Op ids are each rank's
 /// own and not among it.
 type Key = (u32, SegmentId, Option<Stage>, Rank, Rank, u32);
 

@@ -1,0 +1,109 @@
+//! Ranks on the GPUs of this machine.
+
+use zipwire_codec::Layout;
+use zipwire_engine::{EngineError, cuda};
+use zipwire_kernels::{Device, GpuError, compiler};
+use zipwire_scenarios::Experiment;
+
+use super::{CUDA, Executor};
+use crate::Cancel;
+use crate::execute::{ExecuteError, Outcome, Prepared};
+
+#[derive(Debug)]
+pub(super) struct Cuda;
+
+impl Executor for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn summary(&self) -> &'static str {
+        "ranks on CUDA streams"
+    }
+
+    fn clock(&self) -> &'static str {
+        "device"
+    }
+
+    fn times(&self, _: &Experiment) -> &'static str {
+        "measured on GPUs (copies between ranks: times are those of this machine, not the cluster's)"
+    }
+
+    fn missing(&self) -> Option<String> {
+        Device::count().err().map(|error| error.to_string())
+    }
+
+    fn refuses_validation(&self) -> Option<&'static str> {
+        Some("copies between ranks on GPUs are no network to hold a prediction against")
+    }
+
+    /// Takes the layout that GPUs have kernels for where a scenario says nothing.
+    fn settle(&self, experiment: &mut Experiment) -> Vec<String> {
+        let mut settled = Vec::new();
+        for variant in &mut experiment.variants {
+            if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() {
+                variant.layout = Some(Layout::Split);
+                let name = &variant.name;
+                settled.push(format!(
+                    "variant `{name}`: frames have the layout `split`, which GPUs have kernels for"
+                ));
+            }
+        }
+        settled
+    }
+
+    fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
+        let plan = &prepared.planned(index).plan;
+        let check = || -> Result<(), EngineError> {
+            if !prepared.experiment.faults.is_empty() {
+                return Err(EngineError::Faults);
+            }
+            cuda::check(plan)?;
+            if plan.codec.is_some() {
+                compiler()?;
+            }
+            cuda::check_memory(plan, gpus(prepared)?)
+        };
+        check().map_err(|error| refused(prepared, index, error))
+    }
+
+    fn run(
+        &self,
+        prepared: &mut Prepared<'_>,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ExecuteError> {
+        let (experiment, plan) = (prepared.experiment, &prepared.planned(index).plan);
+        let devices = gpus(prepared).map_err(|error| refused(prepared, index, error.into()))?;
+        let setup = cuda::Setup {
+            plan,
+            payload: prepared.payload(index, self)?,
+            iterations: experiment.iterations,
+            stuck_after: cuda::STUCK_AFTER,
+            devices,
+        };
+        let run = cuda::run(&setup, cancel.flag());
+        let report = run.map_err(|failure| prepared.failed(index, self, failure))?;
+        prepared.check_verified(index, plan, experiment.iterations.into(), report.bytes_verified)?;
+        // Ranks may share a GPU, and copies are no network.
+        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false, switcher: None })
+    }
+}
+
+/// The GPUs that ranks run on.
+fn gpus<'p>(prepared: &'p Prepared<'_>) -> Result<&'p [Device], GpuError> {
+    if let Some(gpus) = prepared.gpus.get() {
+        return Ok(gpus);
+    }
+    let gpus = cuda::devices(prepared.experiment.topology.ranks() as usize)?;
+    Ok(prepared.gpus.get_or_init(|| gpus))
+}
+
+fn refused(prepared: &Prepared<'_>, index: usize, error: EngineError) -> ExecuteError {
+    if let EngineError::Gpu(error) = &error
+        && error.is_absence()
+    {
+        return ExecuteError::Unavailable(CUDA.name(), error.to_string());
+    }
+    ExecuteError::Refused(prepared.experiment.variants[index].name.clone(), CUDA.name(), error)
+}
