@@ -1,0 +1,143 @@
+//! How the parts of a damaged frame contradict themselves.
+
+use crate::Layout;
+
+/// How a tile of a frame contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TileFault {
+    /// No mode has this tag, or the layout or the length of the tile excludes it.
+    #[error("mode `{0}` is not possible here")]
+    Mode(u8),
+    /// The window would pass the last exponent.
+    #[error("window start `{0}` is above `249`")]
+    WindowStart(u8),
+    /// A field that must be zero in this mode is not.
+    #[error("a field that the mode does not use is not zero")]
+    UnusedField,
+    /// The body is longer than what is left of its section.
+    #[error("the body passes the end of the section")]
+    Overrun,
+    /// Codes and tile table disagree on the number of escapes.
+    #[error("the codes have `{found}` escapes, the tile table says `{expected}`")]
+    EscapeCount {
+        /// In the tile table.
+        expected: usize,
+        /// In the codes.
+        found: usize,
+    },
+    /// The escape index is not the one that the codes give.
+    #[error("the escape index contradicts the codes")]
+    EscapeIndex,
+    /// Positions of escapes have no such form, or there are none to have it.
+    #[error("form `{0}` of escapes is not possible here")]
+    EscapeForm(u8),
+    /// An escape is beyond the last value, or not behind the escape before it.
+    #[error("an escape at position `{0}` is out of order or beyond the last value")]
+    EscapePosition(usize),
+    /// A value that is an escape has a code that is not 0.
+    #[error("the code of the escape at position `{0}` is not zero")]
+    EscapeCode(usize),
+    /// An escape gives an exponent that values of the type cannot have.
+    #[error("an escape has exponent `{0}`, which has more bits than the type")]
+    Exponent(u8),
+    /// Mask and tile table disagree on the number of nonzero values.
+    #[error("the mask has `{found}` values, the tile table says `{expected}`")]
+    MaskCount {
+        /// In the tile table.
+        expected: usize,
+        /// In the mask.
+        found: usize,
+    },
+    /// A code or a mask bit beyond the last value is not zero.
+    #[error("a code or mask bit beyond the last value is not zero")]
+    Padding,
+}
+
+/// How a block of a frame contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BlockFault {
+    /// No form has this tag, or the layout or the length of the block excludes it.
+    #[error("form `{0:#04x}` is not possible here")]
+    Form(u8),
+    /// A field that must be zero in this form is not.
+    #[error("a field that the form does not use is not zero")]
+    UnusedField,
+    /// No group has such a base.
+    #[error("base `{0}` is above `254`")]
+    Base(u8),
+    /// An escape gives an exponent that values of the type cannot have.
+    #[error("an exponent has more bits than the type")]
+    Exponent,
+    /// The body is longer than what is left of its section.
+    #[error("the body passes the end of the section")]
+    Overrun,
+    /// Block table and bases or mask disagree on how many values are coded.
+    #[error("`{found}` values can be coded, the block table says `{expected}`")]
+    Coded {
+        /// In the block table.
+        expected: usize,
+        /// In the body.
+        found: usize,
+    },
+    /// Codes and block table disagree on how many values a tier passes on.
+    #[error("tier `{tier}` passes on `{found}` values, the block table says `{expected}`")]
+    Passed {
+        /// Number of the tier, from 1.
+        tier: usize,
+        /// In the block table.
+        expected: usize,
+        /// In the codes.
+        found: usize,
+    },
+    /// A byte plane lists this symbol, but has it already or has no code for it.
+    #[error("a plane lists symbol `{0:#04x}` twice or without need")]
+    Symbol(u8),
+    /// What fills up a part of the body is not zero.
+    #[error("a bit or byte beyond the last value is not zero")]
+    Padding,
+}
+
+/// How a frame with rows left out contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowFault {
+    /// Rows are left out in the compact layout only.
+    #[error("a frame of layout `{}` leaves out none", Layout::Split)]
+    Layout,
+    /// Rows of so many values are never left out.
+    #[error("rows of `{0}` values are longer than any that is left out")]
+    Long(u32),
+    /// There are no rows of this length, none is left, or none is left out.
+    #[error("`{found}` unique rows of `{rows}` rows of `{row}` values are not possible")]
+    Unique {
+        /// Values of a row.
+        row: u32,
+        /// Whole rows of the frame.
+        rows: usize,
+        /// Unique rows that the frame says there are.
+        found: u32,
+    },
+    /// The mask and the number of unique rows disagree.
+    #[error("the mask leaves out `{found}` rows where `{expected}` repeat another")]
+    Repeated {
+        /// By the number of unique rows.
+        expected: usize,
+        /// In the mask.
+        found: usize,
+    },
+    /// A row repeats one that comes after it.
+    #[error("row `{row}` repeats unique row `{found}`, and `{known}` are before it")]
+    Order {
+        /// The row.
+        row: usize,
+        /// Number of the unique row.
+        found: usize,
+        /// How many unique rows are before it.
+        known: usize,
+    },
+    /// Rows were left out twice.
+    #[error("the frame of the unique rows leaves out rows itself")]
+    Nested,
+}
