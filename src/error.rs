@@ -121,9 +121,9 @@ impl CliError {
             Self::SimBench(SimBenchError::UnknownCase { .. } | SimBenchError::NotBurst { .. }) => USAGE,
             Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => UNAVAILABLE,
             Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
-            Self::Sweep(SweepError::Journal(
-                JournalError::Other { .. } | JournalError::NotJournal(_) | JournalError::Busy(_),
-            )) => USAGE,
+            Self::Sweep(SweepError::Journal(JournalError::Other { .. } | JournalError::NotJournal(_))) => {
+                USAGE
+            }
             Self::Sweep(_)
             | Self::PointsFailed { .. }
             | Self::Bench(_)

@@ -22,6 +22,7 @@ pub mod reproduce;
 mod simd;
 mod simulate;
 mod slots;
+mod storage;
 pub mod sweep;
 mod timelines;
 mod validate;
