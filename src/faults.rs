@@ -1,7 +1,7 @@
 //! Runs that suffer the faults of a scenario, with deadlines from a simulation without them.
 
 use zipwire_engine::threads::Pace;
-use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
+use zipwire_schedule::{Deadlines, FiredFaults, Lane, OpId, Rank};
 use zipwire_traces::{Metrics, Timeline};
 
 use crate::execute::{Outcome, Trouble};
@@ -17,13 +17,12 @@ impl Prepared<'_> {
         let experiment = self.experiment;
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
         let deadlines = self.deadlines(index, &expected);
-        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
-        Ok(Outcome {
-            timeline: self.simulate(index, trouble, cancel)?,
-            verified: None,
-            is_timed: true,
-            switcher: None,
-        })
+        let fired = FiredFaults::new(experiment.faults.len());
+        let trouble =
+            Trouble { faults: &experiment.faults, deadlines: Some(&deadlines), fired: Some(&fired) };
+        let timeline = self.simulate(index, trouble, cancel)?;
+        let unfired = fired.missing();
+        Ok(Outcome { timeline, verified: None, is_timed: true, switcher: None, unfired })
     }
 
     /// Runs the variant at `index` on threads with the faults of the scenario: on paced links, because faults and deadlines
@@ -49,9 +48,18 @@ impl Prepared<'_> {
             dilation: dilation.ceil(),
         };
         let deadlines = self.deadlines(index, &expected);
-        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
+        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines), fired: None };
         let report = self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?;
-        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: true, switcher: None })
+        let plan = &self.planned(index).plan;
+        let unfired = (0..).zip(&experiment.faults).filter(|(_, fault)| !fault.hits(plan));
+        let unfired = unfired.map(|(index, _)| index).collect();
+        Ok(Outcome {
+            timeline: report.timeline,
+            verified: Some(true),
+            is_timed: true,
+            switcher: None,
+            unfired,
+        })
     }
 
     /// When each op of a variant must have ended, given when it is expected to.

@@ -42,7 +42,13 @@ impl Prepared<'_> {
         let report = run.map_err(|failure| self.failed(index, Executor::Cuda, failure))?;
         self.check_verified(index, plan, experiment.iterations.into(), report.bytes_verified)?;
         // Ranks may share a GPU, and copies are no network.
-        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false, switcher: None })
+        Ok(Outcome {
+            timeline: report.timeline,
+            verified: Some(true),
+            is_timed: false,
+            switcher: None,
+            unfired: Vec::new(),
+        })
     }
 
     /// The GPUs that ranks run on.

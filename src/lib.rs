@@ -4,6 +4,7 @@
 //! [`Prepared`] plans its variants, and each plan runs on any [`Executor`].
 
 mod adaptive;
+mod available;
 pub mod bench;
 mod cancel;
 mod codebook;
@@ -35,9 +36,9 @@ pub use zipwire_schedule as schedule;
 pub use zipwire_sim as sim;
 pub use zipwire_traces as traces;
 
-pub use cancel::{Cancel, STOPPED};
+pub use cancel::{Cancel, Hold, STOPPED};
 pub use codebook::{CodebookFileError, read_codebook, write_codebook};
-pub use compare::{Compared, Failed, Ran, compare};
+pub use compare::{Compared, Failed, Ran, Unfired, compare};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
 pub use executor::Executor;
 pub use layouts::choose_layouts;

@@ -5,6 +5,7 @@ use std::fmt;
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan, Transfer};
 
 use crate::Executor;
+use crate::available::available;
 
 /// Bytes that a span takes until it is written, with what a simulation keeps of its transfer: an All-to-All of 1024 ranks peaks at
 /// 195 for each beside the plan, in one burst, and at 110 in rounds.
@@ -76,12 +77,4 @@ pub(crate) fn needed(plan: &Plan, iterations: u32, executor: Executor) -> u64 {
         Executor::Sim | Executor::Cuda | Executor::Nccl => timeline,
         Executor::Threads | Executor::Mpi => timeline + plan.buffer_bytes(),
     }
-}
-
-/// Bytes that the system could give, if it says so.
-fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes * 1024)
 }

@@ -17,6 +17,8 @@ pub(crate) struct Simulator<'a> {
     /// Lengths of frames that are known, by codec.
     pub(crate) sizes: &'a mut BTreeMap<String, SizeTable>,
     pub(crate) cache: &'a SizeCache,
+    /// Bytes of memory that encoding may take, if there is a limit.
+    pub(crate) room: Option<u64>,
     pub(crate) cancel: &'a Cancel,
 }
 
@@ -42,7 +44,7 @@ impl Simulator<'_> {
                 (None, Some(payload)) => {
                     let proceed = || !cancel.is_cancelled();
                     let sizes = self.sizes.entry(spec.to_string()).or_default();
-                    if !sizes.measure(plan, spec, payload, self.cache, proceed)? {
+                    if !sizes.measure(plan, spec, payload, self.cache, self.room, proceed)? {
                         return Err(ExecuteError::Cancelled);
                     }
                     FrameSizes::Measured(sizes)
@@ -63,6 +65,7 @@ impl Simulator<'_> {
             iterations,
             capabilities: SIMULATED,
             faults: trouble.faults,
+            fired: trouble.fired,
             deadlines: trouble.deadlines,
         };
         zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {

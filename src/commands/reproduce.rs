@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::table;
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let _hold = cancel.hold();
     let output = args.out.as_deref().map(Output::create).transpose()?;
     let progress = Progress::new(count(args.paper, &args.scenarios, args.sensitivity)?);
     let begun = AtomicBool::new(false);

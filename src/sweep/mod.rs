@@ -106,6 +106,7 @@ pub fn run(
     })?;
 
     let base = setup.sweep.base().map_err(Box::new)?;
+    let _hold = cancel.hold();
     let mut output = Output::create(setup.folder)?;
     let header = Header::of(setup, &base.name);
     let (journal, found) = Journal::open(&System, setup.folder, &header, setup.sweep, setup.fresh)?;

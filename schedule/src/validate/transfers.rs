@@ -16,11 +16,31 @@ pub(crate) struct Pair {
 /// What both ends must plan alike: the chunk, the kind of content, its capacity, and whose frames its size measures.
 pub(super) type Shape = (Chunk, u8, u64, Option<usize>);
 
-/// The ends of one transfer found so far.
+/// The ends of one transfer found so far. Plans have millions, so what is never there twice in a valid one is not in a list.
 #[derive(Default)]
 struct Ends {
-    sends: Vec<(OpId, Shape)>,
-    receives: Vec<(OpId, Shape)>,
+    sends: Side,
+    receives: Side,
+}
+
+/// One end of a transfer.
+#[derive(Default)]
+struct Side {
+    first: Option<(OpId, Shape)>,
+    /// How often it was found.
+    count: usize,
+}
+
+impl Side {
+    fn add(&mut self, op: OpId, shape: Shape) {
+        self.first.get_or_insert((op, shape));
+        self.count += 1;
+    }
+
+    /// The end, if there is one and no other.
+    fn only(&self) -> Option<(OpId, Shape)> {
+        self.first.filter(|_| self.count == 1)
+    }
 }
 
 pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError> {
@@ -34,17 +54,19 @@ pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError
                 |src, dst, tag| TransferKey { segment: op.segment, stage: exchange.stage, src, dst, tag };
             for t in &exchange.sends {
                 let ends = found.entry(key(rank, t.peer, t.tag())).or_default();
-                ends.sends.push((op.id, shape(t.chunk, &t.content, &measured)));
+                ends.sends.add(op.id, shape(t.chunk, &t.content, &measured));
             }
             for t in &exchange.receives {
                 let ends = found.entry(key(t.peer, rank, t.tag())).or_default();
-                ends.receives.push((op.id, shape(t.chunk, &t.content, &measured)));
+                ends.receives.add(op.id, shape(t.chunk, &t.content, &measured));
             }
         }
     }
-    let pair = |(key, ends): (TransferKey, Ends)| match (&ends.sends[..], &ends.receives[..]) {
-        (&[(send, sent)], &[(receive, received)]) if sent == received => Ok((key, Pair { send, receive })),
-        (sends, receives) => Err(PlanError::Unmatched { key, sends: sends.len(), receives: receives.len() }),
+    let pair = |(key, Ends { sends, receives }): (TransferKey, Ends)| match (sends.only(), receives.only()) {
+        (Some((send, sent)), Some((receive, received))) if sent == received => {
+            Ok((key, Pair { send, receive }))
+        }
+        _ => Err(PlanError::Unmatched { key, sends: sends.count, receives: receives.count }),
     };
     found.into_iter().map(pair).collect()
 }
