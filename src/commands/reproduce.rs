@@ -34,7 +34,8 @@ pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError>
         for (name, svg) in plots(&report) {
             output.write(&name, |out| out.write_all(svg.as_bytes()))?;
         }
-        output.commit()?;
+        // The pictures of several papers share a folder.
+        output.commit_beside()?;
     }
     let mut out = stdout().lock();
     if args.json {

@@ -24,6 +24,9 @@ pub(super) struct Manifest {
     /// The files of the result before, which this one replaced.
     #[serde(default)]
     pub(super) replaced: Vec<FileRecord>,
+    /// Whether the files stand beside any result, instead of being one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_beside: bool,
 }
 
 /// One file.
@@ -44,7 +47,12 @@ pub(super) struct Hashing<W> {
 
 impl Manifest {
     pub(super) fn new(files: Vec<FileRecord>, replaced: Vec<FileRecord>) -> Self {
-        Self { zipwire_output: FORMAT, files, replaced }
+        Self { zipwire_output: FORMAT, files, replaced, is_beside: false }
+    }
+
+    /// Of files that stand beside what is there.
+    pub(super) fn beside(files: Vec<FileRecord>) -> Self {
+        Self { is_beside: true, ..Self::new(files, Vec::new()) }
     }
 
     /// The manifest at `path`; `None` if there is none, and as an inner error what is wrong with it.

@@ -138,10 +138,23 @@ impl Output {
     ///
     /// # Errors
     /// If the system fails. The result before is then still there, or none is, as the error says.
-    pub fn commit(mut self) -> Result<(), OutputError> {
+    pub fn commit(self) -> Result<(), OutputError> {
+        self.put(false)
+    }
+
+    /// Moves all files into place, beside what is there: those of the same names are replaced, and nothing else. For pictures and
+    /// the like, of which several commands fill one folder.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub fn commit_beside(self) -> Result<(), OutputError> {
+        self.put(true)
+    }
+
+    fn put(mut self, is_beside: bool) -> Result<(), OutputError> {
         let files = std::mem::take(&mut self.files);
         let folder = || self.folder.clone();
-        self.workspace().commit(files).map_err(|error| match error {
+        self.workspace().commit(files, is_beside).map_err(|error| match error {
             NotCommitted::OldIsKept(source) => OutputError::Write { folder: folder(), source },
             NotCommitted::NothingIsLeft(source) => OutputError::Replace { folder: folder(), source },
         })?;

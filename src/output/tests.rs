@@ -7,8 +7,8 @@ use super::*;
 use crate::storage::simulated::{Failure, Simulated};
 
 /// Power failures that are drawn for each place; where two processes are interrupted, for each pair of places.
-const SEEDS: u64 = 12;
-const SEEDS_OF_PAIRS: u64 = 3;
+const SEEDS: u64 = 6;
+const SEEDS_OF_PAIRS: u64 = 2;
 
 /// The result of a run: names and contents.
 type Result = BTreeMap<&'static str, &'static str>;
@@ -173,6 +173,34 @@ fn a_failed_run_leaves_no_staging() {
             if is_kept {
                 assert_eq!(seen(&storage), with_notes(&old()), "{what}: {result:?}");
             }
+        }
+    }
+}
+
+/// What several commands put into one folder stays there, and an interrupted one is healed as a result is.
+#[test]
+fn files_beside_a_result_leave_it_alone() {
+    let pictures = |storage: &Simulated| {
+        let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"))?;
+        output.write("a.svg", |out| out.write_all(b"picture"))?;
+        output.commit_beside()
+    };
+    for at in 1.. {
+        let storage = before().copy(Failure::End(at));
+        let _ = pictures(&storage);
+        let has_ended = storage.failed_at().is_none();
+        for left in [storage.killed(), storage.without_power(at)] {
+            pictures(&left).unwrap();
+            let mut expected = with_notes(&old());
+            expected.insert("a.svg".to_owned(), "picture".to_owned());
+            assert_eq!(seen(&left), expected);
+            assert_eq!(left.folders(), ["out", "out/run"]);
+            let kept = left.files();
+            let manifest = String::from_utf8_lossy(&kept["out/run/.zipwire.json"]);
+            assert!(manifest.contains("b.json") && !manifest.contains("a.svg"), "{manifest}");
+        }
+        if has_ended {
+            break;
         }
     }
 }

@@ -120,9 +120,9 @@ impl Workspace {
         self.storage.create(&staged.join(name))
     }
 
-    /// Puts files that were staged into their place, instead of the result that is there.
-    pub(super) fn commit(&self, files: Vec<FileRecord>) -> Result<(), NotCommitted> {
-        let manifest = self.decide(files).map_err(|source| {
+    /// Puts files that were staged into their place, instead of the result that is there, or beside it.
+    pub(super) fn commit(&self, files: Vec<FileRecord>, is_beside: bool) -> Result<(), NotCommitted> {
+        let manifest = self.decide(files, is_beside).map_err(|source| {
             self.forget();
             NotCommitted::OldIsKept(source)
         })?;
@@ -149,10 +149,14 @@ impl Workspace {
     }
 
     /// Writes down what is about to happen. Before this nothing has happened; after it, all of it will.
-    fn decide(&self, files: Vec<FileRecord>) -> io::Result<Manifest> {
-        // One that cannot be read names nothing that could be removed.
-        let old = Manifest::read(&*self.storage, &self.folder.join(MANIFEST))?.and_then(Result::ok);
-        let manifest = Manifest::new(files, old.map_or_else(Vec::new, |old| old.files));
+    fn decide(&self, files: Vec<FileRecord>, is_beside: bool) -> io::Result<Manifest> {
+        let manifest = if is_beside {
+            Manifest::beside(files)
+        } else {
+            // One that cannot be read names nothing that could be removed.
+            let old = Manifest::read(&*self.storage, &self.folder.join(MANIFEST))?.and_then(Result::ok);
+            Manifest::new(files, old.map_or_else(Vec::new, |old| old.files))
+        };
         if self.storage.entry(&self.staged())?.is_some() {
             self.storage.sync_folder(&self.staged())?;
         }
@@ -196,7 +200,9 @@ impl Workspace {
     fn finish(&self, manifest: &Manifest) -> Result<(), Stuck> {
         let is_touched = std::cell::Cell::new(false);
         let stuck = |source| Stuck { source, is_touched: is_touched.get() };
-        self.withdraw(manifest, &is_touched).map_err(stuck)?;
+        if !manifest.is_beside {
+            self.withdraw(manifest, &is_touched).map_err(stuck)?;
+        }
         is_touched.set(true);
         let move_files = || {
             self.remove_stale(manifest)?;
@@ -211,9 +217,13 @@ impl Workspace {
                 }
                 self.storage.sync_folder(&self.folder)?;
             }
-            // The last step: the decision is carried out, and becomes the manifest of what is there.
-            self.storage.rename(&self.decision(), &self.folder.join(MANIFEST))?;
-            self.storage.sync_folder(&self.folder)?;
+            if manifest.is_beside {
+                self.storage.remove_file(&self.decision())?;
+            } else {
+                // The last step: the decision is carried out, and becomes the manifest of what is there.
+                self.storage.rename(&self.decision(), &self.folder.join(MANIFEST))?;
+                self.storage.sync_folder(&self.folder)?;
+            }
             self.storage.sync_folder(&self.own())
         };
         move_files().map_err(|source| Stuck { source, is_touched: true })

@@ -12,7 +12,7 @@ use crate::storage::Storage;
 use crate::storage::simulated::{Failure, Simulated};
 
 /// Power failures that are drawn for each place.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 6;
 
 const SCENARIO: &str = r#"name = "swept"
 [cluster]
@@ -135,7 +135,7 @@ fn a_flipped_bit_anywhere_costs_a_point_and_changes_none() {
     let bytes = whole.files()[NAME].clone();
     let header = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     for at in header..bytes.len() {
-        for bit in [0, 3, 6] {
+        for bit in [0, 6] {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << bit;
             let storage = Simulated::new();
