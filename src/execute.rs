@@ -12,7 +12,7 @@ use zipwire_schedule::{
     Capabilities, Checked, Choice, Deadlines, FailureKind, Fault, FiredFaults, NetworkModel, Plan, PlanError,
     Protocol, Readiness, RunFailure, TransferOrder, TransferStart,
 };
-use zipwire_sim::{SimError, SizeCache, SizeError, SizeTable};
+use zipwire_sim::{Room, SimError, SizeCache, SizeError, SizeTable};
 use zipwire_traces::{Payload, SwitcherSummary, Timeline};
 
 use crate::adaptive::Arms;
@@ -246,6 +246,8 @@ pub struct Shared {
     sizes: SizeCache,
     /// What each run, or all that run at the same time, may take.
     pub(crate) memory: MemoryLimit,
+    /// How many run at the same time, at most.
+    sharers: u64,
 }
 
 impl Default for Shared {
@@ -257,7 +259,12 @@ impl Default for Shared {
 impl Shared {
     /// For runs that take at most so many bytes of memory; by default what the system could give now.
     pub fn with_memory(bytes: Option<u64>) -> Self {
-        Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes) }
+        Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes), sharers: 1 }
+    }
+
+    /// For so many runs at the same time.
+    pub(crate) fn among(self, runs: usize) -> Self {
+        Self { sharers: runs as u64, ..self }
     }
 }
 
@@ -371,13 +378,14 @@ impl<'a> Prepared<'a> {
         memory::needed(plan, self.experiment.iterations, executor) + encoding
     }
 
-    /// Bytes that are left for encoding beside the plans and the longest timeline, if there is a limit.
-    fn room(&self) -> Option<u64> {
+    /// What is left for encoding beside the plans and the longest timeline.
+    fn room(&self) -> Room {
         let iterations = self.experiment.iterations;
         let timelines =
             self.planned.iter().map(|planned| memory::needed(&planned.plan, iterations, Executor::Sim));
         let taken = self.plan_bytes + timelines.max().unwrap_or(0);
-        self.shared.memory.bytes().map(|bytes| bytes.saturating_sub(taken))
+        let bytes = self.shared.memory.bytes().map(|bytes| bytes.saturating_sub(taken));
+        Room { bytes, sharers: self.shared.sharers }
     }
 
     fn check_variant(&self, index: usize, executor: Executor) -> Result<(), ExecuteError> {

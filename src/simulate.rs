@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use zipwire_scenarios::{Conditions, Experiment, Variant};
 use zipwire_schedule::Plan;
-use zipwire_sim::{FrameSizes, SimError, SizeCache, SizeTable};
+use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_traces::Timeline;
 
 use crate::execute::Trouble;
@@ -17,8 +17,8 @@ pub(crate) struct Simulator<'a> {
     /// Lengths of frames that are known, by codec.
     pub(crate) sizes: &'a mut BTreeMap<String, SizeTable>,
     pub(crate) cache: &'a SizeCache,
-    /// Bytes of memory that encoding may take, if there is a limit.
-    pub(crate) room: Option<u64>,
+    /// Memory that encoding may take.
+    pub(crate) room: Room,
     pub(crate) cancel: &'a Cancel,
 }
 

@@ -87,6 +87,15 @@ pub enum SizeError {
     },
 }
 
+/// Memory that encoding may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes; `None` for any.
+    pub bytes: Option<u64>,
+    /// How many share it, at least 1. Each takes its part, or one chunk at a time, which whoever lets them run together counts.
+    pub sharers: u64,
+}
+
 /// The chunks that one rank encodes in one op.
 struct Task<'a> {
     segment: SegmentId,
@@ -97,7 +106,7 @@ struct Task<'a> {
 
 impl SizeTable {
     /// Looks up in `cache`, or encodes, every chunk of `plan` that the table does not hold yet, on all cores, or on as many as fit
-    /// into `room` bytes of memory. The result does not depend on their number. `proceed` is asked between chunks; `false` ends the
+    /// into `room`. The result does not depend on their number. `proceed` is asked between chunks; `false` ends the
     /// search, and what was found stays.
     ///
     /// # Errors
@@ -108,7 +117,7 @@ impl SizeTable {
         spec: &Spec,
         payload: &Payload,
         cache: &SizeCache,
-        room: Option<u64>,
+        room: Room,
         proceed: impl Fn() -> bool + Sync,
     ) -> Result<bool, SizeError> {
         for (key, tasks) in calls(plan) {
@@ -200,12 +209,13 @@ pub fn encoding_bytes(plan: &Plan) -> u64 {
 }
 
 /// How many of the tasks are done at the same time: all, as far as cores go, unless memory is short.
-fn lanes(tasks: &[Task<'_>], spec: &Spec, room: Option<u64>) -> Result<usize, SizeError> {
+fn lanes(tasks: &[Task<'_>], spec: &Spec, room: Room) -> Result<usize, SizeError> {
     let needed = tasks.iter().map(|task| task.bytes(spec)).max().unwrap_or(0);
-    let fit = room.map_or(u64::MAX, |room| room / needed.max(1));
-    if fit == 0 {
-        return Err(SizeError::Memory { needed, allowed: room.unwrap_or(0) });
+    let allowed = room.bytes.unwrap_or(u64::MAX);
+    if needed > allowed {
+        return Err(SizeError::Memory { needed, allowed });
     }
+    let fit = (allowed / needed.max(1) / room.sharers.max(1)).max(1);
     // Many small lanes where memory does not matter: threads that are early take over what is left.
     let threads = rayon::current_num_threads() as u64;
     Ok(if fit >= threads { tasks.len().max(1) } else { usize::try_from(fit).unwrap_or(1) })
@@ -231,7 +241,7 @@ fn measure_all(
     tasks: &[Task<'_>],
     spec: &Spec,
     payload: &Payload,
-    room: Option<u64>,
+    room: Room,
     proceed: &(impl Fn() -> bool + Sync),
 ) -> Result<Option<Lens>, SizeError> {
     let codec = spec.codec();
@@ -315,7 +325,8 @@ mod tests {
     #[test]
     fn memory_decides_how_many_work_at_once() {
         let spec: Spec = "window7".parse().unwrap();
-        assert_eq!(lanes(&[], &spec, Some(0)).unwrap_or(9), 9, "nothing fits into nothing");
-        assert_eq!(lanes(&[], &spec, None).unwrap(), 1);
+        let room = |bytes, sharers| Room { bytes, sharers };
+        assert_eq!(lanes(&[], &spec, room(None, 1)).unwrap(), 1);
+        assert_eq!(lanes(&[], &spec, room(Some(0), 1)).unwrap(), 1, "nothing fits into nothing");
     }
 }

@@ -97,7 +97,7 @@ pub fn run(
     let count = setup.sweep.point_count();
     let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
     check(setup.sweep, cancel)?;
-    let shared = Arc::new(Shared::with_memory(setup.memory));
+    let shared = Arc::new(Shared::with_memory(setup.memory).among(setup.jobs));
     let admission = Admission::new(shared.memory.bytes());
     let points = Points { setup, shared, admission };
     points.check_first(cancel).map_err(|error| match error {

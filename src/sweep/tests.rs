@@ -160,8 +160,8 @@ fn lines_in_each_others_place_are_noticed() {
     };
     let altered = |text: &str| text.replace("\"iteration_s\":2.1", "\"iteration_s\":2.2");
     let empty = |text: &str| text.replace("\"set\":{\"seed\":13}", "\"set\":{}");
-    let changes: [(&dyn Fn(&str) -> String, usize); 3] = [(&swapped, 2), (&altered, 1), (&empty, 1)];
-    for (change, damaged) in changes {
+    type Change = fn(&str) -> String;
+    for (change, damaged) in [(swapped as Change, 2), (altered, 1), (empty, 1)] {
         let storage = case.changed(change);
         let (journal, found) = case.open(&storage).unwrap();
         assert_eq!(found, Found { dropped: false, damaged });
