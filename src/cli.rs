@@ -326,6 +326,10 @@ pub(crate) enum ScenarioCommand {
     Check {
         #[command(flatten)]
         scenario: ScenarioArgs,
+        /// Memory that plans may take, for instance `4 GiB`; larger ones are refused before they are made [default: what the
+        /// system could give].
+        #[arg(long, value_name = "SIZE", value_parser = bytes)]
+        memory: Option<u64>,
         /// Print what was resolved as JSON.
         #[arg(long)]
         json: bool,

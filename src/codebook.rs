@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use zipwire_codec::{Codebook, DType, DecodeError};
+use zipwire_traces::open_bounded;
 
 use crate::hint::with_hint;
 
@@ -72,12 +73,16 @@ pub enum CodebookFileError {
     },
 }
 
+/// Longest file, in bytes: far more than sixteen numbers take.
+const LONGEST: u64 = 1 << 20;
+
 /// Reads a code book.
 ///
 /// # Errors
 /// If the file cannot be read or has no code book.
 pub fn read_codebook(path: &Path) -> Result<Codebook, CodebookFileError> {
-    let text = fs::read_to_string(path)
+    let text = open_bounded(path, LONGEST)
+        .and_then(io::read_to_string)
         .map_err(|source| CodebookFileError::Read { path: path.to_owned(), source })?;
     let Document { dtype, exponents } = serde_json::from_str(&text)
         .map_err(|source| CodebookFileError::Syntax { path: path.to_owned(), source })?;

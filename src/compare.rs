@@ -12,6 +12,19 @@ pub struct Compared {
     pub executors: Executors,
     /// Those that did not, in order.
     pub failed: Vec<Failed>,
+    /// Faults that had no effect in runs that ended well.
+    pub unfired: Vec<Unfired>,
+}
+
+/// A fault that a run did not suffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfired {
+    /// Its position in the scenario, from 0 as in paths of `--set`.
+    pub fault: usize,
+    /// The executor.
+    pub executor: &'static dyn Executor,
+    /// The variant.
+    pub variant: String,
 }
 
 /// A run that a rank ended by failing.
@@ -54,7 +67,8 @@ pub fn compare<E: From<ExecuteError>>(
     mut keep: impl FnMut(&Ran<'_>) -> Result<(), E>,
 ) -> Result<Compared, E> {
     let experiment = prepared.experiment;
-    let mut compared = Compared { executors: Executors::new(first_variant), failed: Vec::new() };
+    let mut compared =
+        Compared { executors: Executors::new(first_variant), failed: Vec::new(), unfired: Vec::new() };
     for &executor in executors {
         for (index, variant) in experiment.variants.iter().enumerate() {
             begin(executor, &variant.name);
@@ -81,6 +95,11 @@ pub fn compare<E: From<ExecuteError>>(
             }
             if let Some(algorithm) = algorithm(experiment, variant) {
                 compared.executors.insert_algorithm(name, &variant.name, algorithm);
+            }
+            if !outcome.unfired.is_empty() {
+                let unfired = |&fault: &usize| Unfired { fault, executor, variant: variant.name.clone() };
+                compared.unfired.extend(outcome.unfired.iter().map(unfired));
+                compared.executors.insert_unfired(name, &variant.name, outcome.unfired);
             }
             let timeline = outcome.timeline;
             keep(&Ran { experiment, executor, variant: &variant.name, planned, timeline })?;

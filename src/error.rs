@@ -7,8 +7,9 @@ use zipwire::bench::{BenchError, GpuBenchError, SimBenchError};
 use zipwire::kernels::GpuError;
 use zipwire::reproduce::ReproduceError;
 use zipwire::scenarios::ScenarioError;
+use zipwire::sim::SizeError;
 use zipwire::sweep::{JournalError, SweepError};
-use zipwire::traces::TraceError;
+use zipwire::traces::{TraceError, printable};
 use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError};
 
 /// A result was wrong or a rank died.
@@ -53,6 +54,8 @@ pub(crate) enum CliError {
     Simd(#[from] SimdError),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
+    #[error("cannot handle SIGXFSZ: {0}")]
+    FileSizeSignal(io::Error),
     #[error("cannot write profile `{}`: {source}", path.display())]
     Profile { path: PathBuf, source: io::Error },
     #[error("cannot write the result: {0}")]
@@ -121,9 +124,9 @@ impl CliError {
             Self::SimBench(SimBenchError::UnknownCase { .. } | SimBenchError::NotBurst { .. }) => USAGE,
             Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => UNAVAILABLE,
             Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
-            Self::Sweep(SweepError::Journal(
-                JournalError::Other { .. } | JournalError::NotJournal(_) | JournalError::Busy(_),
-            )) => USAGE,
+            Self::Sweep(SweepError::Journal(JournalError::Other { .. } | JournalError::NotJournal(_))) => {
+                USAGE
+            }
             Self::Sweep(_)
             | Self::PointsFailed { .. }
             | Self::Bench(_)
@@ -132,6 +135,7 @@ impl CliError {
             | Self::Child { .. }
             | Self::Failed { .. }
             | Self::Signals(_)
+            | Self::FileSizeSignal(_)
             | Self::Profile { .. }
             | Self::Stdout(_) => FAILED,
         }
@@ -146,7 +150,8 @@ impl CliError {
     pub(crate) fn render(&self) -> String {
         match self {
             Self::Scenario(error) => error.render(colour()),
-            error => format!("error: {error}"),
+            // Names of tensors, of files, of whatever: shown, and not obeyed.
+            error => printable(&format!("error: {error}")).into_owned(),
         }
     }
 }
@@ -160,6 +165,7 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::Ratio { .. }
         | ExecuteError::Memory { .. }
         | ExecuteError::TooLarge { .. }
+        | ExecuteError::Size(SizeError::Memory { .. })
         | ExecuteError::Refused(..)
         | ExecuteError::Fault { .. }
         | ExecuteError::Drift(_)

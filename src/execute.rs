@@ -7,10 +7,10 @@ use zipwire_engine::EngineError;
 use zipwire_kernels::Device;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{
-    Capabilities, Choice, Deadlines, FailureKind, Fault, NetworkModel, Plan, PlanError, Protocol, Readiness,
-    RunFailure, TransferOrder, TransferStart,
+    Capabilities, Checked, Choice, Deadlines, FailureKind, Fault, FiredFaults, NetworkModel, Plan, PlanError,
+    Protocol, Readiness, RunFailure, TransferOrder, TransferStart,
 };
-use zipwire_sim::{SimError, SizeCache, SizeError, SizeTable};
+use zipwire_sim::{Room, SimError, SizeCache, SizeError, SizeTable};
 use zipwire_traces::{Payload, SwitcherSummary, Timeline};
 
 use crate::adaptive::Arms;
@@ -74,13 +74,15 @@ pub enum ExecuteError {
     },
     /// More memory than there is, known before anything is planned.
     #[error(
-        "the plans of all variants take {} of memory, and the longest timeline {}: {limit}\n\
+        "the plans of all variants take {} of memory, checking the largest {}, and the longest timeline {}: {limit}\n\
          help: use fewer ranks, fewer iterations, or one variant at a time (`--variant`)",
-        memory::gigabytes(*.plans), memory::gigabytes(*.timeline)
+        memory::gigabytes(*.plans), memory::gigabytes(*.check), memory::gigabytes(*.timeline)
     )]
     TooLarge {
         /// Bytes.
         plans: u64,
+        /// Bytes, beside the plans, before anything is run.
+        check: u64,
         /// Bytes; none where nothing is run.
         timeline: u64,
         /// How much there is, in words.
@@ -194,6 +196,9 @@ pub struct Outcome {
     pub is_timed: bool,
     /// What the switcher of an adaptive variant did.
     pub switcher: Option<SwitcherSummary>,
+    /// Faults of the scenario that had no effect, by their positions. `sim` knows all of them; other executors know those that
+    /// find nothing to hit in the plan.
+    pub unfired: Vec<usize>,
 }
 
 /// What goes wrong in a run, and when that is noticed.
@@ -201,10 +206,12 @@ pub struct Outcome {
 pub(crate) struct Trouble<'a> {
     pub(crate) faults: &'a [Fault],
     pub(crate) deadlines: Option<&'a Deadlines>,
+    /// Where it is noted which faults had an effect.
+    pub(crate) fired: Option<&'a FiredFaults>,
 }
 
 impl Trouble<'_> {
-    pub(crate) const NONE: Self = Self { faults: &[], deadlines: None };
+    pub(crate) const NONE: Self = Self { faults: &[], deadlines: None, fired: None };
 }
 
 /// An experiment that is ready to run: one valid plan per variant.
@@ -215,6 +222,8 @@ pub struct Prepared<'a> {
     /// Lengths of frames by codec, measured once for all variants and iterations.
     sizes: BTreeMap<String, SizeTable>,
     shared: Arc<Shared>,
+    /// Bytes of all plans.
+    plan_bytes: u64,
     /// The GPUs, once they are needed: opening one takes a while.
     pub(crate) gpus: OnceLock<Vec<Device>>,
 }
@@ -225,6 +234,8 @@ pub struct Shared {
     sizes: SizeCache,
     /// What each run, or all that run at the same time, may take.
     pub(crate) memory: MemoryLimit,
+    /// How many run at the same time, at most.
+    sharers: u64,
 }
 
 impl Default for Shared {
@@ -236,7 +247,12 @@ impl Default for Shared {
 impl Shared {
     /// For runs that take at most so many bytes of memory; by default what the system could give now.
     pub fn with_memory(bytes: Option<u64>) -> Self {
-        Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes) }
+        Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes), sharers: 1 }
+    }
+
+    /// For so many runs at the same time.
+    pub(crate) fn among(self, runs: usize) -> Self {
+        Self { sharers: runs as u64, ..self }
     }
 }
 
@@ -246,9 +262,20 @@ impl<'a> Prepared<'a> {
     /// # Errors
     /// If a plan is not executable (explicit flows can make ranks wait for one another), or the user stops it.
     pub fn new(experiment: &'a Experiment, cancel: &Cancel) -> Result<Self, ExecuteError> {
-        let shared = Arc::<Shared>::default();
-        check_memory(experiment, false, shared.memory)?;
-        Self::plan(experiment, shared, cancel)
+        Self::planned_only(experiment, Arc::default(), cancel)
+    }
+
+    /// As [`new`](Self::new), within the memory that is shared.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if plans take too much memory, before anything is planned.
+    pub fn planned_only(
+        experiment: &'a Experiment,
+        shared: Arc<Shared>,
+        cancel: &Cancel,
+    ) -> Result<Self, ExecuteError> {
+        let plan_bytes = check_memory(experiment, false, shared.memory)?;
+        Self::plan(experiment, shared, plan_bytes, cancel)
     }
 
     /// As [`new`](Self::new), for an experiment that will be run and shares what it can with others.
@@ -260,11 +287,16 @@ impl<'a> Prepared<'a> {
         shared: Arc<Shared>,
         cancel: &Cancel,
     ) -> Result<Self, ExecuteError> {
-        check_memory(experiment, true, shared.memory)?;
-        Self::plan(experiment, shared, cancel)
+        let plan_bytes = check_memory(experiment, true, shared.memory)?;
+        Self::plan(experiment, shared, plan_bytes, cancel)
     }
 
-    fn plan(experiment: &'a Experiment, shared: Arc<Shared>, cancel: &Cancel) -> Result<Self, ExecuteError> {
+    fn plan(
+        experiment: &'a Experiment,
+        shared: Arc<Shared>,
+        plan_bytes: u64,
+        cancel: &Cancel,
+    ) -> Result<Self, ExecuteError> {
         let prepare = |variant: &Variant| {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled);
@@ -272,7 +304,11 @@ impl<'a> Prepared<'a> {
             let name = &variant.name;
             let plan = tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant));
             let _span = tracing::info_span!("check plan", variant = %name).entered();
-            plan.validate().map_err(|error| ExecuteError::Plan(variant.name.clone(), error))?;
+            let checked = plan.validate_while(&|| !cancel.is_cancelled());
+            match checked.map_err(|error| ExecuteError::Plan(variant.name.clone(), error))? {
+                Checked::Valid => {}
+                Checked::Stopped => return Err(ExecuteError::Cancelled),
+            }
             let digest = plan.digest();
             Ok(Planned { plan, digest })
         };
@@ -281,7 +317,7 @@ impl<'a> Prepared<'a> {
             return Err(ExecuteError::Cancelled);
         }
         let sizes = BTreeMap::new();
-        let prepared = Self { experiment, planned, sizes, shared, gpus: OnceLock::new() };
+        let prepared = Self { experiment, planned, sizes, shared, plan_bytes, gpus: OnceLock::new() };
         let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
         match experiment.faults.iter().position(|fault| !hits(fault)) {
             Some(index) => Err(ExecuteError::Fault { index }),
@@ -318,9 +354,17 @@ impl<'a> Prepared<'a> {
 
     /// Bytes of memory that the variants take, one after the other, at the least.
     pub(crate) fn memory(&self, executors: &[&dyn Executor]) -> u64 {
+        let of = |index| executors.iter().map(move |executor| executor.memory_bytes(self, index));
+        (0..self.planned.len()).flat_map(of).max().unwrap_or(0)
+    }
+
+    /// What is left for encoding beside the plans and the longest timeline.
+    fn room(&self) -> Room {
         let iterations = self.experiment.iterations;
-        let of = |plan| executors.iter().map(move |executor| executor.memory_bytes(plan, iterations));
-        self.planned.iter().flat_map(|planned| of(&planned.plan)).max().unwrap_or(0)
+        let timelines = self.planned.iter().map(|planned| memory::timeline_bytes(&planned.plan, iterations));
+        let taken = self.plan_bytes + timelines.max().unwrap_or(0);
+        let bytes = self.shared.memory.bytes().map(|bytes| bytes.saturating_sub(taken));
+        Room { bytes, sharers: self.shared.sharers }
     }
 
     fn check_variant(&self, index: usize, executor: &dyn Executor) -> Result<(), ExecuteError> {
@@ -328,7 +372,7 @@ impl<'a> Prepared<'a> {
         if let Some(missing) = executor.missing() {
             return Err(ExecuteError::Unavailable(name, missing));
         }
-        let (variant, plan) = (&self.experiment.variants[index], &self.planned[index].plan);
+        let variant = &self.experiment.variants[index];
         if executor.is_real() {
             self.payload(index, executor)?;
             if !self.experiment.drifts.is_empty() {
@@ -339,7 +383,7 @@ impl<'a> Prepared<'a> {
             return Err(ExecuteError::Adaptive(variant.name.clone()));
         }
         executor.check(self, index)?;
-        let needed = executor.memory_bytes(plan, self.experiment.iterations);
+        let needed = self.plan_bytes + executor.memory_bytes(self, index);
         let limit = self.shared.memory;
         if limit.allows(needed) {
             return Ok(());
@@ -382,8 +426,9 @@ impl<'a> Prepared<'a> {
 
     /// What simulations need, and the plans.
     pub(crate) fn simulator<'s>(&'s mut self, cancel: &'s Cancel) -> (Simulator<'s>, &'s [Planned]) {
+        let room = self.room();
         let Self { experiment, planned, sizes, shared, .. } = self;
-        (Simulator { experiment, sizes, cache: &shared.sizes, cancel }, planned)
+        (Simulator { experiment, sizes, cache: &shared.sizes, room, cancel }, planned)
     }
 
     /// What becomes of a real run that has failed.
@@ -414,16 +459,21 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Whether plans, which are held together, and if they are run the timeline of one at a time fit into memory.
-fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Result<(), ExecuteError> {
+/// Whether plans, which are held together, and beside them the check of one at a time or, if they are run, its timeline fit into
+/// memory. Gives the bytes of the plans.
+fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Result<u64, ExecuteError> {
     let footprints = experiment.variants.iter().map(|variant| Footprint::of(experiment, variant));
-    let (plans, longest) =
-        footprints.fold((0, 0), |(plans, longest), of| (plans + of.plan, of.timeline.max(longest)));
-    let timeline = if is_run { longest } else { 0 };
-    if limit.allows(plans + timeline) {
-        return Ok(());
+    let all = footprints.fold(Footprint::default(), |all, of| Footprint {
+        plan: all.plan + of.plan,
+        check: all.check.max(of.check),
+        timeline: all.timeline.max(of.timeline),
+    });
+    let Footprint { plan: plans, check, timeline } = all;
+    let timeline = if is_run { timeline } else { 0 };
+    if limit.allows(plans + check.max(timeline)) {
+        return Ok(plans);
     }
-    Err(ExecuteError::TooLarge { plans, timeline, limit: limit.to_string() })
+    Err(ExecuteError::TooLarge { plans, check, timeline, limit: limit.to_string() })
 }
 
 /// Ranks of a real run that have a transfer between them wait for nobody else.

@@ -1,7 +1,7 @@
 //! Runs that suffer the faults of a scenario, with deadlines from a simulation without them.
 
 use zipwire_engine::threads::{Pace, Report};
-use zipwire_schedule::{Deadlines, Lane, OpId, Rank};
+use zipwire_schedule::{Deadlines, FiredFaults, Lane, OpId, Rank};
 use zipwire_traces::{Metrics, Timeline};
 
 use crate::execute::Trouble;
@@ -12,17 +12,20 @@ use crate::{Cancel, ExecuteError, Prepared};
 const SHORTEST_ITERATION_S: f64 = 0.25;
 
 impl Prepared<'_> {
-    /// Simulates the variant at `index` with the faults of the scenario.
+    /// Simulates the variant at `index` with the faults of the scenario. Also gives those that had no effect.
     pub(crate) fn simulate_faults(
         &mut self,
         index: usize,
         cancel: &Cancel,
-    ) -> Result<Timeline, ExecuteError> {
+    ) -> Result<(Timeline, Vec<usize>), ExecuteError> {
         let experiment = self.experiment;
         let expected = self.simulate(index, Trouble::NONE, cancel)?;
         let deadlines = self.deadlines(index, &expected);
-        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
-        self.simulate(index, trouble, cancel)
+        let fired = FiredFaults::new(experiment.faults.len());
+        let trouble =
+            Trouble { faults: &experiment.faults, deadlines: Some(&deadlines), fired: Some(&fired) };
+        let timeline = self.simulate(index, trouble, cancel)?;
+        Ok((timeline, fired.missing()))
     }
 
     /// Runs the variant at `index` on threads with the faults of the scenario: on paced links, because faults and deadlines
@@ -48,7 +51,7 @@ impl Prepared<'_> {
             dilation: dilation.ceil(),
         };
         let deadlines = self.deadlines(index, &expected);
-        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines) };
+        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines), fired: None };
         self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)
     }
 

@@ -4,6 +4,7 @@
 //! [`Prepared`] plans its variants, and each plan runs on any [`Executor`], of which [`executors`] is the list.
 
 mod adaptive;
+mod available;
 pub mod bench;
 mod cancel;
 mod codebook;
@@ -21,6 +22,7 @@ pub mod reproduce;
 mod simd;
 mod simulate;
 mod slots;
+mod storage;
 pub mod sweep;
 mod timelines;
 mod validate;
@@ -33,9 +35,9 @@ pub use zipwire_schedule as schedule;
 pub use zipwire_sim as sim;
 pub use zipwire_traces as traces;
 
-pub use cancel::{Cancel, STOPPED};
+pub use cancel::{Cancel, Hold, STOPPED};
 pub use codebook::{CodebookFileError, read_codebook, write_codebook};
-pub use compare::{Compared, Failed, Ran, compare};
+pub use compare::{Compared, Failed, Ran, Unfired, compare};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
 pub use executors::Executor;
 pub use hint::with_hint;

@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(profile) => profile,
         Err(error) => return report(&error),
     };
-    let result = run(&cli.command);
+    let result = run(&cli.command, profile.is_some());
     // Also when the command has failed or was stopped: then it is of most use.
     let profiled = profile.map_or(Ok(()), Profile::finish);
     match (result, profiled) {
@@ -35,9 +35,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<(), CliError> {
+fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
     simd_from_environment()?;
     let cancel = Cancel::on_ctrl_c()?;
+    large_files_are_errors()?;
+    // A profile is of most use when the command was stopped.
+    let _hold = is_profiled.then(|| cancel.hold());
     let _span = tracing::info_span!("command", name = %command.name()).entered();
     match command {
         Command::Run(args) => commands::run::run(args, &cancel),
@@ -49,6 +52,14 @@ fn run(command: &Command) -> Result<(), CliError> {
         Command::Bench(command) => commands::bench::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),
     }
+}
+
+/// A file that grows beyond `ulimit -f` is an error of the write, after which this program cleans up, and no signal that ends it.
+fn large_files_are_errors() -> Result<(), CliError> {
+    #[cfg(unix)]
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Default::default())
+        .map_err(CliError::FileSizeSignal)?;
+    Ok(())
 }
 
 /// Says why a command has failed; gives its exit code.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan, Transfer};
 
+use crate::available::available;
+
 /// Bytes that a span takes until it is written, with what a simulation keeps of its transfer: an All-to-All of 1024 ranks peaks at
 /// 195 for each beside the plan, in one burst, and at 110 in rounds.
 pub(crate) const SPAN_BYTES: u64 = 200;
@@ -69,12 +71,4 @@ pub(crate) fn timeline_bytes(plan: &Plan, iterations: u32) -> u64 {
     };
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     ops.map(|op| spans(&op.kind)).sum::<u64>() * u64::from(iterations) * SPAN_BYTES
-}
-
-/// Bytes that the system could give, if it says so.
-fn available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kibibytes * 1024)
 }

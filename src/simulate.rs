@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use zipwire_scenarios::{Conditions, Experiment, Variant};
 use zipwire_schedule::Plan;
-use zipwire_sim::{FrameSizes, SimError, SizeCache, SizeTable};
+use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_traces::Timeline;
 
 use crate::execute::Trouble;
@@ -17,6 +17,8 @@ pub(crate) struct Simulator<'a> {
     /// Lengths of frames that are known, by codec.
     pub(crate) sizes: &'a mut BTreeMap<String, SizeTable>,
     pub(crate) cache: &'a SizeCache,
+    /// Memory that encoding may take.
+    pub(crate) room: Room,
     pub(crate) cancel: &'a Cancel,
 }
 
@@ -42,7 +44,7 @@ impl Simulator<'_> {
                 (None, Some(payload)) => {
                     let proceed = || !cancel.is_cancelled();
                     let sizes = self.sizes.entry(spec.to_string()).or_default();
-                    if !sizes.measure(plan, spec, payload, self.cache, proceed)? {
+                    if !sizes.measure(plan, spec, payload, self.cache, self.room, proceed)? {
                         return Err(ExecuteError::Cancelled);
                     }
                     FrameSizes::Measured(sizes)
@@ -63,6 +65,7 @@ impl Simulator<'_> {
             iterations,
             capabilities: SIMULATED,
             faults: trouble.faults,
+            fired: trouble.fired,
             deadlines: trouble.deadlines,
         };
         zipwire_sim::run(&setup, &|| !cancel.is_cancelled()).map_err(|error| match error {

@@ -1,6 +1,7 @@
 //! Tables and quantities for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use zipwire::traces::escaped;
 
 /// A table with these columns: those in `text` to the left, the others, numbers, to the right.
 pub(crate) fn new(header: &[&str], text: &[usize]) -> Table {
@@ -15,9 +16,12 @@ pub(crate) fn new(header: &[&str], text: &[usize]) -> Table {
 
 /// The table without the blanks that pad its edges.
 pub(crate) fn text(table: &Table) -> String {
-    let lines: Vec<String> =
-        table.lines().map(|line| line.trim_end().strip_prefix(' ').unwrap_or_default().to_owned()).collect();
-    lines.join("\n")
+    let lines = table.lines().map(|line| {
+        let line = line.trim_end();
+        // Names come from files: shown, and not obeyed.
+        escaped(line.strip_prefix(' ').unwrap_or_default()).into_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Seconds with a fitting unit.

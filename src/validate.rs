@@ -117,7 +117,7 @@ pub fn validate(
         let timeline = match experiment.faults.as_slice() {
             [] => expected,
             faults => {
-                let trouble = Trouble { faults, deadlines: deadlines.as_ref() };
+                let trouble = Trouble { faults, deadlines: deadlines.as_ref(), fired: None };
                 prepared.simulate(index, trouble, cancel)?
             }
         };
@@ -149,7 +149,7 @@ pub fn validate(
         pace.codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
         let deadlines = deadlines.as_ref().filter(|_| !real.faults.is_empty());
-        let trouble = Trouble { faults: &real.faults, deadlines };
+        let trouble = Trouble { faults: &real.faults, deadlines, fired: None };
         let report = if variant.is_adaptive() {
             prepared.measure_adaptive(index, Some(&pace), cancel)?.0
         } else {

@@ -7,7 +7,6 @@ use std::path::Path;
 use tempfile::TempDir;
 use zipwire::executors::{self, SIM, THREADS};
 use zipwire::scenarios::{Experiment, Source, load};
-use zipwire::schedule::Plan;
 use zipwire::{Cancel, ExecuteError, Executor, Outcome, Output, Prepared, Ran, compare, write_run};
 
 #[path = "common/process.rs"]
@@ -45,7 +44,7 @@ impl Executor for Echo {
         self.is_real
     }
 
-    fn memory_bytes(&self, _: &Plan, _: u32) -> u64 {
+    fn memory_bytes(&self, _: &Prepared<'_>, _: usize) -> u64 {
         self.memory
     }
 

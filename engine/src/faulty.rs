@@ -2,7 +2,7 @@
 //! know. Bytes that are flipped on the way are up to [`flips`](crate::transport::flips).
 
 use zipwire_schedule::machine::{Capabilities, Machine};
-use zipwire_schedule::{Failure, FailureKind, FaultPlan, Lane};
+use zipwire_schedule::{Failure, FailureKind, FaultPlan, FiredFaults, Lane};
 
 use crate::drive::{Action, Backend, Completion, Event, Outcome};
 
@@ -10,14 +10,16 @@ use crate::drive::{Action, Backend, Completion, Event, Outcome};
 pub(crate) struct Faulty<'a, B> {
     inner: B,
     faults: &'a FaultPlan,
+    /// Those that have had an effect.
+    fired: &'a FiredFaults,
     /// What has ended beneath and ends later for the rank.
     held: Vec<Completion>,
     is_dead: bool,
 }
 
 impl<'a, B: Backend> Faulty<'a, B> {
-    pub(crate) fn new(inner: B, faults: &'a FaultPlan) -> Self {
-        Self { inner, faults, held: Vec::new(), is_dead: false }
+    pub(crate) fn new(inner: B, faults: &'a FaultPlan, fired: &'a FiredFaults) -> Self {
+        Self { inner, faults, fired, held: Vec::new(), is_dead: false }
     }
 
     /// What is beneath.
@@ -39,6 +41,7 @@ impl<'a, B: Backend> Faulty<'a, B> {
     /// The dead take part in nothing, until they are told that the run is over or all deadlines are.
     fn stay_dead(&mut self, machine: &Machine) -> Failure {
         self.is_dead = true;
+        self.faults.died(machine.program().rank, self.fired);
         let end_s = machine.last_deadline_s();
         loop {
             let waited = self.inner.wait(machine, end_s.is_finite().then_some(end_s));
@@ -55,16 +58,25 @@ impl<'a, B: Backend> Faulty<'a, B> {
         let late_s = match &completion.outcome {
             Outcome::Op(op, _) => match machine.op(*op).kind.lane() {
                 Lane::Compute | Lane::Codec => {
-                    let factor = self.faults.slowness(machine.program().rank);
-                    (factor - 1.0) * (completion.end_s - completion.begin_s)
+                    let rank = machine.program().rank;
+                    let late_s = (self.faults.slowness(rank) - 1.0) * (completion.end_s - completion.begin_s);
+                    if late_s > 0.0 {
+                        self.faults.worked(rank, self.fired);
+                    }
+                    late_s
                 }
                 _ => 0.0,
             },
             // Slow ranks are late for a call, and what a library moves is out of reach.
             Outcome::Call(_) => 0.0,
             Outcome::Transfer(id, _) => match self.faults.fate(&machine.key(*id)) {
-                Some(fate) if fate.is_dropped => return None,
-                Some(fate) => fate.late_s,
+                Some(fate) => {
+                    fate.moved(machine.transfer_bytes(machine.transfer(*id).0), self.fired);
+                    if fate.is_dropped {
+                        return None;
+                    }
+                    fate.late_s
+                }
                 None => 0.0,
             },
         };

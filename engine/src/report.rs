@@ -28,6 +28,8 @@ pub struct RankReport {
     pub bytes_verified: u64,
     /// What the codec took.
     pub codec_work: CodecWork,
+    /// Faults of the scenario that had no effect on this rank, by their positions.
+    pub unfired: Vec<usize>,
     /// Why it did not end well; `None` if it did.
     pub failed: Option<RankEnd>,
 }
@@ -42,6 +44,7 @@ impl RankReport {
             spans: Vec::new(),
             bytes_verified: 0,
             codec_work: CodecWork::default(),
+            unfired: Vec::new(),
             failed: Some(end),
         }
     }

@@ -2,6 +2,7 @@
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use thiserror::Error;
+use zipwire_traces::printable;
 
 use crate::document::Place;
 use crate::problem::Problem;
@@ -82,7 +83,8 @@ impl ScenarioError {
     /// What is wrong, where, the source with a mark under it, and what would be right; several lines, without
     /// a final newline. With `colour`, ANSI escapes for a terminal.
     pub fn render(&self, colour: bool) -> String {
-        let message = self.0.problem.to_string();
+        // What a file or an argument says is shown, and not obeyed.
+        let message = printable(&self.0.problem.to_string()).into_owned();
         let mut group = Group::with_title(Level::ERROR.primary_title(message));
         let mut rest = self.0.places.as_slice();
         while let Some(((place, _), _)) = rest.split_first() {
@@ -104,7 +106,7 @@ impl ScenarioError {
             rest = &rest[count..];
         }
         if let Some(help) = self.0.problem.help() {
-            group = group.element(Level::HELP.message(help));
+            group = group.element(Level::HELP.message(printable(&help).into_owned()));
         }
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group])

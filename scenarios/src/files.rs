@@ -1,19 +1,23 @@
 //! The files that a scenario names, and rows that are drawn: read and drawn once for all points of a sweep.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fs, io};
 
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zipwire_traces::{
-    RoutingMatrix, RoutingStep, Rows, TraceError, read_bf16, read_routing_matrices, read_routing_trace,
+    RoutingMatrix, RoutingStep, Rows, TraceError, open_input, read_bf16, read_input, read_routing_matrices,
+    read_routing_trace,
 };
 
 use crate::document::Document;
 
 /// Most files and drawn sources that are kept; the oldest makes room.
 const KEPT: usize = 64;
+
+/// Longest scenario, and longest table that one names, in bytes.
+const LONGEST_TEXT: u64 = 1 << 30;
 
 /// What spreadsheets put in front of UTF-8.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -49,6 +53,25 @@ enum Content {
     Matrices(Arc<[RoutingMatrix]>),
     Trace(Arc<[RoutingStep]>),
     Text(Arc<Document>),
+}
+
+/// A text of at most [`LONGEST_TEXT`] bytes.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    let bytes = read_input(path, LONGEST_TEXT)?;
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
+/// A hash of a file, of which little is in memory at a time.
+fn digest_of_file(path: &Path) -> io::Result<u128> {
+    let mut file = open_input(path)?;
+    let (mut hash, mut chunk) = (Xxh3::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(hash.digest128()),
+            read => hash.update(&chunk[..read]),
+        }
+    }
 }
 
 impl Files {
@@ -98,7 +121,7 @@ impl Files {
     pub(crate) fn text(&self, name: &str) -> io::Result<Arc<Document>> {
         let content = self.get(Key::Text(name.to_owned()), || {
             let path = self.path(name);
-            let mut text = fs::read_to_string(&path)?;
+            let mut text = read_text(&path)?;
             // The CSV reader skips it, and offsets would be those of other bytes.
             if text.starts_with(BYTE_ORDER_MARK) {
                 text.drain(..BYTE_ORDER_MARK.len_utf8());
@@ -134,8 +157,8 @@ impl Files {
 
     fn digest_of(&self, name: &str) -> Result<(String, u128), TraceError> {
         let path = self.path(name);
-        let bytes = fs::read(&path).map_err(|source| TraceError::Io { path, source })?;
-        Ok((name.to_owned(), xxh3_128(&bytes)))
+        let digest = digest_of_file(&path).map_err(|source| TraceError::Io { path, source })?;
+        Ok((name.to_owned(), digest))
     }
 
     /// What is kept, or what `make` makes: without the lock, so that two threads may make the same at once.

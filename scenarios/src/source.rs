@@ -1,9 +1,9 @@
 //! Where a scenario comes from.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
+use crate::files::read_text;
 use crate::problem::Problem;
 
 /// The text of a scenario, before it is read.
@@ -24,7 +24,7 @@ impl Source {
     /// When the file cannot be read or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let text = fs::read_to_string(path)
+        let text = read_text(path)
             .map_err(|source| Problem::Unreadable { path: path.to_owned(), source }.nowhere())?;
         let base = path.parent().unwrap_or(Path::new("")).to_owned();
         Ok(Self { name, text, base })

@@ -1,6 +1,7 @@
 //! Faults that a run is made to suffer, so that what happens then is known beforehand. Executors carry them out.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::plan::{OpKind, Plan, TransferKey};
 use crate::{Rank, SegmentId, Stage};
@@ -52,6 +53,9 @@ pub struct Fate {
     pub late_s: f64,
     /// Bytes of which a bit is flipped.
     pub flipped: Vec<u64>,
+    /// The faults that do this, by their positions: those that flip bytes, and all others.
+    flips: Vec<usize>,
+    others: Vec<usize>,
 }
 
 /// The faults of one iteration of one plan.
@@ -60,6 +64,40 @@ pub struct FaultPlan {
     fates: HashMap<TransferKey, Fate>,
     slow: HashMap<Rank, f64>,
     dead_s: HashMap<Rank, f64>,
+    /// The faults that slow a rank down, and that end it, by their positions.
+    slowing: HashMap<Rank, Vec<usize>>,
+    ending: HashMap<Rank, Vec<usize>>,
+}
+
+/// Which faults of a run have had an effect. One for all ranks and iterations; executors mark it through the methods of [`Fate`] and
+/// [`FaultPlan`] that say what has happened, from any thread.
+#[derive(Debug)]
+pub struct FiredFaults(Box<[AtomicBool]>);
+
+impl FiredFaults {
+    /// None of so many yet.
+    pub fn new(count: usize) -> Self {
+        Self((0..count).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    /// Those that have had none, by their positions in the scenario, in order.
+    pub fn missing(&self) -> Vec<usize> {
+        (0..self.0.len()).filter(|&fault| !self.0[fault].load(Ordering::Relaxed)).collect()
+    }
+
+    fn mark(&self, faults: &[usize]) {
+        faults.iter().for_each(|&fault| self.0[fault].store(true, Ordering::Relaxed));
+    }
+}
+
+impl Fate {
+    /// Notes that the transfer has moved so many bytes: one without any has none to flip.
+    pub fn moved(&self, bytes: u64, fired: &FiredFaults) {
+        fired.mark(&self.others);
+        if bytes > 0 {
+            fired.mark(&self.flips);
+        }
+    }
 }
 
 impl TransferSite {
@@ -95,7 +133,7 @@ impl FaultPlan {
     /// What `faults` do to `plan` in an iteration.
     pub fn new(plan: &Plan, faults: &[Fault], iteration: u32) -> Self {
         let mut this = Self::default();
-        for fault in faults {
+        for (index, fault) in faults.iter().enumerate() {
             let now = fault.iteration == iteration;
             let mut hit = |site: &TransferSite, add: &dyn Fn(&mut Fate)| {
                 if let Some(key) = site.find(plan).filter(|_| now) {
@@ -103,15 +141,26 @@ impl FaultPlan {
                 }
             };
             match &fault.kind {
-                FaultKind::Drop(site) => hit(site, &|fate| fate.is_dropped = true),
-                FaultKind::Delay(site, seconds) => hit(site, &|fate| fate.late_s += seconds),
-                FaultKind::FlippedByte(site, byte) => hit(site, &|fate| fate.flipped.push(*byte)),
+                FaultKind::Drop(site) => hit(site, &|fate| {
+                    fate.is_dropped = true;
+                    fate.others.push(index);
+                }),
+                FaultKind::Delay(site, seconds) => hit(site, &|fate| {
+                    fate.late_s += seconds;
+                    fate.others.push(index);
+                }),
+                FaultKind::FlippedByte(site, byte) => hit(site, &|fate| {
+                    fate.flipped.push(*byte);
+                    fate.flips.push(index);
+                }),
                 FaultKind::SlowRank(rank, factor) if fault.iteration <= iteration => {
                     *this.slow.entry(*rank).or_insert(1.0) *= factor;
+                    this.slowing.entry(*rank).or_default().push(index);
                 }
                 FaultKind::DeadRank(rank, at_s) if now => {
                     let at = this.dead_s.entry(*rank).or_insert(f64::INFINITY);
                     *at = at.min(*at_s);
+                    this.ending.entry(*rank).or_default().push(index);
                 }
                 FaultKind::SlowRank(..) | FaultKind::DeadRank(..) => {}
             }
@@ -127,6 +176,16 @@ impl FaultPlan {
     /// How many times as long compute and codec ops of a rank take.
     pub fn slowness(&self, rank: Rank) -> f64 {
         self.slow.get(&rank).copied().unwrap_or(1.0)
+    }
+
+    /// Notes that a compute or codec op of a rank that takes any time has begun.
+    pub fn worked(&self, rank: Rank, fired: &FiredFaults) {
+        fired.mark(self.slowing.get(&rank).map_or(&[], Vec::as_slice));
+    }
+
+    /// Notes that a rank has died before it had ended.
+    pub fn died(&self, rank: Rank, fired: &FiredFaults) {
+        fired.mark(self.ending.get(&rank).map_or(&[], Vec::as_slice));
     }
 
     /// When a rank dies, in seconds since the start of the iteration.

@@ -34,7 +34,7 @@ pub use blame::{Blame, RankEnd, RunFailure};
 pub use builder::ProgramBuilder;
 pub use deadlines::{Deadlines, Slack};
 pub use failure::{Failure, FailureKind};
-pub use fault::{Fate, Fault, FaultKind, FaultPlan, TransferSite};
+pub use fault::{Fate, Fault, FaultKind, FaultPlan, FiredFaults, TransferSite};
 pub use form::Form;
 pub use ids::{BufferId, Channel, Lane, OpId, Rank, SegmentId, SizeId, Stage};
 pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
@@ -52,5 +52,5 @@ pub use topology::{
     Vertex,
 };
 pub use transfer_start::TransferStart;
-pub use validate::PlanError;
+pub use validate::{Checked, PlanError, WHOLE_PLAN_RANKS};
 pub use zipwire_codec::DType;

@@ -240,7 +240,12 @@ impl<'a> Iteration<'a> {
             Event::Wake { rank } => {
                 self.dirty.insert(rank);
             }
-            Event::Dies { rank } => self.host(rank).is_dead = true,
+            Event::Dies { rank } => {
+                if let Some(fired) = self.setup.fired.filter(|_| !self.hosts[rank.index()].is_done) {
+                    self.faults.died(rank, fired);
+                }
+                self.host(rank).is_dead = true;
+            }
             Event::LastDeadline => self.miss_the_dead(),
         }
     }
@@ -292,6 +297,7 @@ impl<'a> Iteration<'a> {
                 return;
             }
         };
+        self.note_work(rank, seconds);
         self.queue.push(now_s + seconds * self.faults.slowness(rank), Event::Ended { rank, op });
         self.adapt_compute(rank);
     }
@@ -361,14 +367,26 @@ impl<'a> Iteration<'a> {
         }
     }
 
+    /// Notes that an op that faults may slow down has begun.
+    fn note_work(&self, rank: Rank, seconds: f64) {
+        if let Some(fired) = self.setup.fired.filter(|_| seconds > 0.0) {
+            self.faults.worked(rank, fired);
+        }
+    }
+
     /// The last byte of a transfer has left the links.
     fn deliver(&mut self, transit: u32) {
-        let Transit { send: (rank, transfer), receive: (dst, receive), .. } = *self.transits.get(transit);
+        let Transit { send: (rank, transfer), receive: (dst, receive), bytes, .. } =
+            *self.transits.get(transit);
         let key = self.host(rank).machine.key(transfer);
-        match self.faults.fate(&key) {
+        let fate = self.faults.fate(&key);
+        if let (Some(fate), Some(fired)) = (fate, self.setup.fired) {
+            fate.moved(bytes, fired);
+        }
+        match fate {
             None => self.arrive(transit),
             // Checksums are compared where the bytes arrive, before anybody else hears of them.
-            Some(fate) if !fate.flipped.is_empty() => {
+            Some(fate) if !fate.flipped.is_empty() && bytes > 0 => {
                 self.first_failure.get_or_insert_with(|| Failure::corrupt_transfer(dst, receive.op, key));
             }
             Some(fate) if fate.is_dropped => {}

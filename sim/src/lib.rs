@@ -16,4 +16,4 @@ mod sizes;
 pub use network::{FlowId, Network, Work};
 pub use run::{Setup, SimError, run};
 pub use size_cache::SizeCache;
-pub use sizes::{FrameSizes, SizeError, SizeTable};
+pub use sizes::{FrameSizes, Room, SizeError, SizeTable, encoding_bytes};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::plan::Program;
 use zipwire_schedule::{
-    CodecCost, Deadlines, Durations, Fault, HostCost, NetworkModel, OpId, Plan, Rank, RunFailure, Topology,
-    TransferStart,
+    CodecCost, Deadlines, Durations, Fault, FiredFaults, HostCost, NetworkModel, OpId, Plan, Rank,
+    RunFailure, Topology, TransferStart,
 };
 use zipwire_traces::{IterationTime, Timeline};
 
@@ -40,6 +40,8 @@ pub struct Setup<'a> {
     pub capabilities: Capabilities,
     /// What goes wrong.
     pub faults: &'a [Fault],
+    /// Where it is noted which of them had an effect; `None` if nobody asks.
+    pub fired: Option<&'a FiredFaults>,
     /// When ops must have ended; ranks wait for ever without.
     pub deadlines: Option<&'a Deadlines>,
 }

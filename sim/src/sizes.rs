@@ -46,17 +46,54 @@ pub struct SizeTable {
     lens: HashMap<(SegmentId, Layout), Lens>,
 }
 
-/// The codec refused a chunk of the payload.
+/// Why there are no lengths.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "codec `{codec}` cannot encode the chunk from rank {} to {} of segment {segment}: {source}",
-    .chunk.origin, .chunk.destination.map_or("all".to_owned(), |rank| format!("rank {rank}"))
-)]
-pub struct SizeError {
-    codec: String,
-    segment: u32,
-    chunk: Chunk,
-    source: zipwire_codec::EncodeError,
+#[non_exhaustive]
+pub enum SizeError {
+    /// The codec refused a chunk of the payload.
+    #[error(
+        "codec `{codec}` cannot encode the chunk from rank {} to {} of segment {segment}: {source}",
+        .chunk.origin, .chunk.destination.map_or("all".to_owned(), |rank| format!("rank {rank}"))
+    )]
+    Encode {
+        /// The codec.
+        codec: String,
+        /// Number of the segment.
+        segment: u32,
+        /// The chunk.
+        chunk: Chunk,
+        /// What the codec says.
+        source: zipwire_codec::EncodeError,
+    },
+    /// The largest chunk and its frame are more than all memory that may be taken.
+    #[error(
+        "encoding the largest chunk of the payload takes {needed} bytes of memory, and {allowed} are left\n\
+         help: state a `ratio` in `[codec]`, so that nothing is encoded, or allow more memory"
+    )]
+    Memory {
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        allowed: u64,
+    },
+    /// The system refuses memory.
+    #[error(
+        "the system refuses {bytes} bytes of memory for a chunk of the payload\n\
+         help: state a `ratio` in `[codec]`, so that nothing is encoded, or use smaller chunks"
+    )]
+    Allocation {
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// Memory that encoding may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes; `None` for any.
+    pub bytes: Option<u64>,
+    /// How many share it, at least 1. Each takes its part, or one chunk at a time, which whoever lets them run together counts.
+    pub sharers: u64,
 }
 
 /// The chunks that one rank encodes in one op.
@@ -68,14 +105,19 @@ struct Task<'a> {
 }
 
 impl SizeTable {
-    /// Looks up in `cache`, or encodes, every chunk of `plan` that the table does not hold yet, on all cores. The result does
-    /// not depend on their number. `proceed` is asked between chunks; `false` ends the search, and what was found stays.
+    /// Looks up in `cache`, or encodes, every chunk of `plan` that the table does not hold yet, on all cores, or on as many as fit
+    /// into `room`. The result does not depend on their number. `proceed` is asked between chunks; `false` ends the
+    /// search, and what was found stays.
+    ///
+    /// # Errors
+    /// If the codec refuses a chunk, or if there is no memory for one.
     pub fn measure(
         &mut self,
         plan: &Plan,
         spec: &Spec,
         payload: &Payload,
         cache: &SizeCache,
+        room: Room,
         proceed: impl Fn() -> bool + Sync,
     ) -> Result<bool, SizeError> {
         for (key, tasks) in calls(plan) {
@@ -86,7 +128,7 @@ impl SizeTable {
             }
             let measured = cache.get(digest(key, &tasks, spec, payload), || {
                 let _span = tracing::info_span!("measure frame sizes").entered();
-                measure_all(&tasks, spec, payload, &proceed)
+                measure_all(&tasks, spec, payload, room, &proceed)
             })?;
             let Some(lens) = measured else { return Ok(false) };
             self.lens.entry(key).or_default().extend(lens.iter().map(|(&key, &len)| (key, len)));
@@ -159,17 +201,58 @@ fn digest(key: (SegmentId, Layout), tasks: &[Task<'_>], spec: &Spec, payload: &P
     digest.finish()
 }
 
+/// Bytes of memory that encoding what `plan` encodes takes at the same time, by one thread: the largest chunk, its frame, and what
+/// they are made from. 0 if it encodes nothing.
+pub fn encoding_bytes(plan: &Plan) -> u64 {
+    let spec = plan.codec.as_ref();
+    spec.map_or(0, |spec| tasks(plan).map(|task| task.bytes(spec)).max().unwrap_or(0))
+}
+
+/// How many of the tasks are done at the same time: all, as far as cores go, unless memory is short.
+fn lanes(tasks: &[Task<'_>], spec: &Spec, room: Room) -> Result<usize, SizeError> {
+    let needed = tasks.iter().map(|task| task.bytes(spec)).max().unwrap_or(0);
+    let allowed = room.bytes.unwrap_or(u64::MAX);
+    if needed > allowed {
+        return Err(SizeError::Memory { needed, allowed });
+    }
+    let fit = (allowed / needed.max(1) / room.sharers.max(1)).max(1);
+    // Many small lanes where memory does not matter: threads that are early take over what is left.
+    let threads = rayon::current_num_threads() as u64;
+    Ok(if fit >= threads { tasks.len().max(1) } else { usize::try_from(fit).unwrap_or(1) })
+}
+
+impl Task<'_> {
+    /// Bytes that one thread holds for it.
+    fn bytes(&self, spec: &Spec) -> u64 {
+        let most = |of: fn(&Block) -> u64| self.blocks.iter().map(of).max().unwrap_or(0);
+        let frame = most(Block::known_len) + most(|block| block.dynamic_section.len);
+        let values = most(|block| block.values.len);
+        // Sums are added up in FP32 from contributions in BF16, by groups or not: 2 + 4 + 4 + 4 bytes for each value of at least 2.
+        let sums = 7 * most(|block| if block.chunk.sum.is_some() { block.values.len } else { 0 });
+        // What stands in front of another codec gives it values that it has put together.
+        let text = spec.to_string();
+        let is_behind = Spec::prefixes().any(|prefix| text.starts_with(prefix));
+        values + frame + sums + if is_behind { values } else { 0 }
+    }
+}
+
 /// Dynamic lengths of all tasks; `None` when they were told to stop.
 fn measure_all(
     tasks: &[Task<'_>],
     spec: &Spec,
     payload: &Payload,
+    room: Room,
     proceed: &(impl Fn() -> bool + Sync),
 ) -> Result<Option<Lens>, SizeError> {
     let codec = spec.codec();
-    let measured = tasks.par_iter().map(|task| measure(task, codec.as_ref(), spec, payload, proceed));
-    let measured: Vec<Option<Vec<u64>>> = measured.collect::<Result<_, SizeError>>()?;
-    let Some(measured) = measured.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let lanes = lanes(tasks, spec, room)?;
+    // What is not split further is done by one thread, one task after the other.
+    let lanes = tasks.par_chunks(tasks.len().div_ceil(lanes).max(1)).map(|lane| {
+        let measured = lane.iter().map(|task| measure(task, codec.as_ref(), spec, payload, proceed));
+        measured.collect::<Result<Vec<_>, SizeError>>()
+    });
+    let measured: Vec<Vec<Option<Vec<u64>>>> = lanes.collect::<Result<_, SizeError>>()?;
+    let Some(measured) = measured.into_iter().flatten().collect::<Option<Vec<_>>>() else { return Ok(None) };
     let of_task = |(task, lens): (&Task<'_>, Vec<u64>)| {
         let chunks = task.blocks.iter().map(key_of);
         chunks.zip(lens).collect::<Vec<_>>()
@@ -193,19 +276,57 @@ fn measure(
         if !proceed() {
             return Ok(None);
         }
-        values.resize(bytes(block.values.len), 0);
-        fixed.resize(bytes(block.known_len()), 0);
-        dynamic.resize(bytes(block.dynamic_section.len), 0);
+        resize(&mut values, block.values.len)?;
+        resize(&mut fixed, block.known_len())?;
+        resize(&mut dynamic, block.dynamic_section.len)?;
         payload.fill(ChunkId { segment: task.segment, chunk: block.chunk }, &mut values);
         let len =
             codec.encode(task.layout, task.dtype, &values, &mut fixed, &mut dynamic).map_err(|source| {
-                SizeError { codec: spec.to_string(), segment: task.segment.0, chunk: block.chunk, source }
+                SizeError::Encode {
+                    codec: spec.to_string(),
+                    segment: task.segment.0,
+                    chunk: block.chunk,
+                    source,
+                }
             })?;
         lens.push(len as u64);
     }
     Ok(Some(lens))
 }
 
-fn bytes(len: u64) -> usize {
-    usize::try_from(len).expect("chunks fit into memory")
+/// Gives a buffer its length, unless the system has no memory for it.
+fn resize(buffer: &mut Vec<u8>, len: u64) -> Result<(), SizeError> {
+    let refused = SizeError::Allocation { bytes: len };
+    let Ok(len) = usize::try_from(len) else { return Err(refused) };
+    if let Some(more) = len.checked_sub(buffer.len())
+        && buffer.try_reserve_exact(more).is_err()
+    {
+        return Err(refused);
+    }
+    buffer.resize(len, 0);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_that_no_memory_has_are_errors() {
+        let mut buffer = vec![1; 3];
+        assert!(matches!(resize(&mut buffer, u64::MAX), Err(SizeError::Allocation { bytes: u64::MAX })));
+        assert!(resize(&mut buffer, 1 << 60).is_err());
+        resize(&mut buffer, 5).unwrap();
+        assert_eq!(buffer, [1, 1, 1, 0, 0]);
+        resize(&mut buffer, 2).unwrap();
+        assert_eq!(buffer, [1, 1]);
+    }
+
+    #[test]
+    fn memory_decides_how_many_work_at_once() {
+        let spec: Spec = "window7".parse().unwrap();
+        let room = |bytes, sharers| Room { bytes, sharers };
+        assert_eq!(lanes(&[], &spec, room(None, 1)).unwrap(), 1);
+        assert_eq!(lanes(&[], &spec, room(Some(0), 1)).unwrap(), 1, "nothing fits into nothing");
+    }
 }

@@ -35,7 +35,8 @@ impl Prepared<'_> {
         };
         let (timeline, summary) = course(self.experiment, &arms, &mut measured)?;
         let Measured { bytes_verified, codec_work, .. } = measured;
-        Ok((Report { timeline, bytes_verified, codec_work }, summary))
+        // Adaptive variants run without faults.
+        Ok((Report { timeline, bytes_verified, codec_work, unfired: Vec::new() }, summary))
     }
 }
 

@@ -24,6 +24,8 @@ const SYNTHETIC_STD: f64 = 0.02;
 const SYNTHETIC_SEED: u64 = 1;
 
 pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliError> {
+    // Scenarios that are measured are in a temporary folder.
+    let _hold = cancel.hold();
     match command {
         BenchCommand::Codec(args) => codec(args, cancel),
         BenchCommand::Gpu(args) => super::bench_gpu::run(args, cancel),

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::table;
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let _hold = cancel.hold();
     let output = args.out.as_deref().map(Output::create).transpose()?;
     let progress = Progress::new(count(args.paper, &args.scenarios, args.sensitivity)?);
     let begun = AtomicBool::new(false);
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError>
         for (name, svg) in plots(&report) {
             output.write(&name, |out| out.write_all(svg.as_bytes()))?;
         }
-        output.commit()?;
+        // The pictures of several papers share a folder.
+        output.commit_beside()?;
     }
     let mut out = stdout().lock();
     if args.json {

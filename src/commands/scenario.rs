@@ -2,11 +2,12 @@
 
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use zipwire::scenarios::{Experiment, Source, Traffic, load_sweep};
-use zipwire::{Cancel, Prepared, sweep};
+use zipwire::{Cancel, Prepared, Shared, sweep};
 
 use super::{presets, write_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
@@ -16,7 +17,7 @@ use crate::table;
 
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
-        ScenarioCommand::Check { scenario, json } => check(scenario, *json, cancel),
+        ScenarioCommand::Check { scenario, memory, json } => check(scenario, *memory, *json, cancel),
         ScenarioCommand::Routes(args) => super::routes::run(args),
         ScenarioCommand::Schema => schema(),
         ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
@@ -79,10 +80,10 @@ struct VariantReport {
     buffer_bytes: u64,
 }
 
-fn check(args: &ScenarioArgs, json: bool, cancel: &Cancel) -> Result<(), CliError> {
+fn check(args: &ScenarioArgs, memory: Option<u64>, json: bool, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(args)?;
     experiment.select(&args.variant)?;
-    let mut report = report(&experiment, cancel)?;
+    let mut report = report(&experiment, memory, cancel)?;
     report.sweep = check_sweep(args, cancel)?;
     let mut out = stdout().lock();
     if json {
@@ -149,8 +150,8 @@ fn check_sweep(args: &ScenarioArgs, cancel: &Cancel) -> Result<Option<SweepRepor
     Ok(Some(SweepReport { points: swept.point_count(), paths }))
 }
 
-fn report(experiment: &Experiment, cancel: &Cancel) -> Result<Report, CliError> {
-    let prepared = Prepared::new(experiment, cancel)?;
+fn report(experiment: &Experiment, memory: Option<u64>, cancel: &Cancel) -> Result<Report, CliError> {
+    let prepared = Prepared::planned_only(experiment, Arc::new(Shared::with_memory(memory)), cancel)?;
     let variants = prepared.variants().map(|(variant, planned)| VariantReport {
         name: variant.name.clone(),
         plan_digest: planned.digest.clone(),

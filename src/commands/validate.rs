@@ -46,6 +46,8 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     }
     let mut prepared = Prepared::new(&experiment, cancel)?;
     prepared.check_plans(args.on)?;
+    // Ranks are threads here, and links that are paced take minutes: they end in order.
+    let hold = cancel.hold();
     let mut output = args.out.as_deref().map(Output::create).transpose()?;
     let coded = experiment.variants.iter().filter(|variant| variant.protocol.is_coded()).count();
     let progress = Progress::new(coded + 2 * experiment.variants.len());
@@ -66,6 +68,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
         return Err(ExecuteError::Cancelled.into());
     }
     output.map_or(Ok(()), Output::commit)?;
+    drop(hold);
     let mut out = stdout().lock();
     if args.json {
         write_json(&mut out, &report(args, &validation))?;

@@ -86,7 +86,13 @@ impl Executor for Cuda {
         let report = run.map_err(|failure| prepared.failed(index, self, failure))?;
         prepared.check_verified(index, plan, experiment.iterations.into(), report.bytes_verified)?;
         // Ranks may share a GPU, and copies are no network.
-        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: false, switcher: None })
+        Ok(Outcome {
+            timeline: report.timeline,
+            verified: Some(true),
+            is_timed: false,
+            switcher: None,
+            unfired: Vec::new(),
+        })
     }
 }
 

@@ -10,7 +10,6 @@ mod threads;
 use std::fmt;
 
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::Plan;
 
 pub(crate) use self::sim::check_ratio;
 pub(crate) use self::threads::{Real, cores};
@@ -66,9 +65,9 @@ pub trait Executor: Sync {
         Some("its links are not those of the cluster, slowed down")
     }
 
-    /// Bytes of memory of this machine that a run of a plan takes at the least.
-    fn memory_bytes(&self, plan: &Plan, iterations: u32) -> u64 {
-        memory::timeline_bytes(plan, iterations)
+    /// Bytes of memory of this machine that a run of the variant at `index` takes at the least, beside the plans.
+    fn memory_bytes(&self, prepared: &Prepared<'_>, index: usize) -> u64 {
+        memory::timeline_bytes(&prepared.planned(index).plan, prepared.experiment.iterations)
     }
 
     /// Decides what a scenario leaves open and this executor can do in one way only. All executors of a run then have it, so

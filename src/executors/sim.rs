@@ -5,8 +5,8 @@ use zipwire_schedule::Plan;
 use zipwire_schedule::plan::OpKind;
 
 use super::Executor;
-use crate::Cancel;
 use crate::execute::{ExecuteError, Outcome, Prepared, Trouble};
+use crate::{Cancel, memory};
 
 #[derive(Debug)]
 pub(super) struct Sim;
@@ -40,6 +40,14 @@ impl Executor for Sim {
         Some("a simulation is not held against itself")
     }
 
+    /// Frames are made for their lengths, unless these are stated.
+    fn memory_bytes(&self, prepared: &Prepared<'_>, index: usize) -> u64 {
+        let (experiment, plan) = (prepared.experiment, &prepared.planned(index).plan);
+        let is_encoded = experiment.largest_ratio(&experiment.variants[index]).is_none();
+        let encoding = if is_encoded { zipwire_sim::encoding_bytes(plan) } else { 0 };
+        memory::timeline_bytes(plan, experiment.iterations) + encoding
+    }
+
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
         let experiment = prepared.experiment;
         check_ratio(experiment, &experiment.variants[index], &prepared.planned(index).plan)
@@ -51,7 +59,7 @@ impl Executor for Sim {
         index: usize,
         cancel: &Cancel,
     ) -> Result<Outcome, ExecuteError> {
-        let mut switcher = None;
+        let (mut switcher, mut unfired) = (None, Vec::new());
         let timeline = if prepared.experiment.variants[index].is_adaptive() {
             let (timeline, summary) = prepared.simulate_adaptive(index, cancel)?;
             switcher = Some(summary);
@@ -59,9 +67,11 @@ impl Executor for Sim {
         } else if prepared.experiment.faults.is_empty() {
             prepared.simulate(index, Trouble::NONE, cancel)?
         } else {
-            prepared.simulate_faults(index, cancel)?
+            let (timeline, missing) = prepared.simulate_faults(index, cancel)?;
+            unfired = missing;
+            timeline
         };
-        Ok(Outcome { timeline, verified: None, is_timed: true, switcher })
+        Ok(Outcome { timeline, verified: None, is_timed: true, switcher, unfired })
     }
 }
 

@@ -44,8 +44,9 @@ impl Executor for Threads {
     }
 
     /// The buffers of all ranks are here.
-    fn memory_bytes(&self, plan: &Plan, iterations: u32) -> u64 {
-        memory::timeline_bytes(plan, iterations) + plan.buffer_bytes()
+    fn memory_bytes(&self, prepared: &Prepared<'_>, index: usize) -> u64 {
+        let plan = &prepared.planned(index).plan;
+        memory::timeline_bytes(plan, prepared.experiment.iterations) + plan.buffer_bytes()
     }
 
     fn run(
@@ -66,7 +67,8 @@ impl Executor for Threads {
             prepared.measure(index, experiment.iterations, None, Trouble::NONE, cancel)?
         };
         // Faults are in the cluster's time, so links are paced then.
-        Ok(Outcome { timeline: report.timeline, verified: Some(true), is_timed: has_faults, switcher })
+        let threads::Report { timeline, unfired, .. } = report;
+        Ok(Outcome { timeline, verified: Some(true), is_timed: has_faults, switcher, unfired })
     }
 }
 

@@ -1,23 +1,31 @@
 //! The journal of a sweep: a line for every point that has ended, so that a sweep that is interrupted goes on where it was.
 //!
-//! The first line says which sweep it is; then come the points, in the order in which they ended. What a killed process
-//! left half-written at the end is dropped. It is the only place where rows are kept: reports read them from here.
+//! The first line says which sweep it is; then come the points, in the order in which they ended. It is the only place where rows
+//! are kept: reports read them from here. So no line is believed: each has a checksum and says which point of which sweep it is of
+//! ([`line`](super::line)). What a killed process left half-written at the end is dropped; a line that is damaged counts for nothing, and its
+//! point is run again.
+//!
+//! Lines are synced once a second at the most, and when the sweep stops: a power failure costs the points since then, and no more.
 
-use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use zipwire_scenarios::Sweep;
 
+use super::line::{Identities, Line};
 use super::{Row, Setup};
+use crate::storage::{Storage, StoredFile};
 
 /// Name of the file in the output folder.
 pub(crate) const NAME: &str = "sweep.partial.jsonl";
 
 /// Version of the format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Lines are on the device after this time, if others follow.
+const SYNCED_AFTER: Duration = Duration::from_secs(1);
 
 /// Which sweep a journal is of: all that its rows depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,14 +42,6 @@ pub(crate) struct Header {
     pub(crate) variants: Vec<String>,
     /// Whether the timelines of points are written.
     pub(crate) timelines: bool,
-}
-
-/// A line of the file.
-#[derive(Serialize, Deserialize)]
-struct Line<R> {
-    /// From 0.
-    point: usize,
-    row: R,
 }
 
 /// Why there is no journal.
@@ -65,9 +65,14 @@ pub enum JournalError {
     /// It is something else.
     #[error("`{}` is no journal of a sweep\nhelp: `--fresh` writes over it; `--out` writes to another folder", .0.display())]
     NotJournal(PathBuf),
-    /// Another process has it open.
-    #[error("another process runs a sweep in this folder: it has `{}` open\nhelp: `--out` writes to another folder", .0.display())]
-    Busy(PathBuf),
+    /// A line is not what was written.
+    #[error("`{}` was damaged while it was read: point {point}\nhelp: the same command runs that point again", path.display())]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// The point, from 1.
+        point: usize,
+    },
     /// The system does not let it be read or written.
     #[error("cannot use the journal `{}`: {source}", path.display())]
     Io {
@@ -80,17 +85,29 @@ pub enum JournalError {
 
 /// An open journal; shared by the threads that run points.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct Journal<'a> {
+    storage: &'a dyn Storage,
     path: PathBuf,
+    identities: Identities<'a>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    file: File,
+    file: Box<dyn StoredFile>,
     /// Begin and length of the line of each point that has ended.
     lines: Vec<Option<(u64, usize)>>,
     done: usize,
+    synced: Instant,
+}
+
+/// What was found in a journal that was there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Whether a half-written line at its end was dropped.
+    pub(crate) dropped: bool,
+    /// Lines that are not what was written, and count for nothing.
+    pub(crate) damaged: usize,
 }
 
 impl Header {
@@ -106,6 +123,13 @@ impl Header {
             variants: setup.variants.to_vec(),
             timelines: setup.timelines,
         }
+    }
+
+    /// The first line. It has no checksum: all of it is compared with what it should be.
+    fn to_line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).expect("headers have string keys only");
+        line.push(b'\n');
+        line
     }
 
     /// In what two sweeps differ.
@@ -124,63 +148,69 @@ impl Header {
     }
 }
 
-impl Journal {
-    /// Opens the journal in `folder`, or begins one. Also says whether a half-written line was dropped. With `fresh`, what was
-    /// there is dropped.
-    pub(crate) fn open(folder: &Path, header: &Header, fresh: bool) -> Result<(Self, bool), JournalError> {
+impl<'a> Journal<'a> {
+    /// Opens the journal in `folder`, which nobody else writes to, or begins one. With `fresh`, what was there is dropped.
+    pub(crate) fn open(
+        storage: &'a dyn Storage,
+        folder: &Path,
+        header: &Header,
+        sweep: &'a Sweep,
+        fresh: bool,
+    ) -> Result<(Self, Found), JournalError> {
         let path = folder.join(NAME);
         let failed = |source| JournalError::Io { path: path.clone(), source };
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(JournalError::Busy(path)),
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
+        let mut file = storage.append(&path).map_err(failed)?;
         if fresh {
             file.set_len(0).map_err(failed)?;
         }
-        let mut text = BufReader::new(&file);
+        let identities = Identities::new(sweep, &header.digest);
+        let mut found = Found::default();
+        let mut lines = vec![None; header.points];
+        let length = file.len().map_err(failed)?;
+        let mut text = BufReader::new(&mut *file);
         let mut line = Vec::new();
         let mut end = next_line(&mut text, &mut line).map_err(failed)? as u64;
-        let mut lines = vec![None; header.points];
-        let mut done = 0;
-        let mut dropped = false;
         if end == 0 {
             // Nothing, or a header that was not written to its end.
-            file.set_len(0).map_err(failed)?;
-            file.write_all(&json_line(header)).map_err(failed)?;
+            let mut begin = || {
+                file.set_len(0)?;
+                file.write_all(&header.to_line())?;
+                file.sync()?;
+                storage.sync_folder(folder)
+            };
+            begin().map_err(failed)?;
         } else {
-            let Ok(found) = serde_json::from_slice::<Header>(&line) else {
+            let Ok(other) = serde_json::from_slice::<Header>(&line) else {
                 return Err(JournalError::NotJournal(path));
             };
-            let differs = found.difference(header);
-            let mut is_seen = vec![None; found.points.min(Sweep::MOST_POINTS).max(header.points)];
-            let length = file.metadata().map_err(failed)?.len();
+            let differs = other.difference(header);
+            let mut others = 0;
             loop {
                 let bytes = next_line(&mut text, &mut line).map_err(failed)?;
-                let read = serde_json::from_slice::<Line<Row>>(&line).ok().filter(|_| bytes > 0);
-                let Some(Line { point, .. }) = read.filter(|line| line.point < is_seen.len()) else { break };
-                if is_seen[point].replace((end, bytes)).is_none() {
-                    done += 1;
+                if bytes == 0 {
+                    break;
+                }
+                others += 1;
+                // Points of another sweep cannot be looked up in this one.
+                if differs.is_none() {
+                    match identities.check(&line).filter(|point| *point < lines.len()) {
+                        Some(point) => lines[point] = Some((end, bytes)),
+                        None => found.damaged += 1,
+                    }
                 }
                 end += bytes as u64;
             }
             if let Some(differs) = differs {
-                return Err(JournalError::Other { path, done, differs });
+                return Err(JournalError::Other { path, done: others, differs });
             }
-            lines = is_seen;
-            dropped = end < length;
-            if dropped {
+            found.dropped = end < length;
+            if found.dropped {
                 file.set_len(end).map_err(failed)?;
             }
         }
-        let state = State { file, lines, done };
-        Ok((Self { path, state: Mutex::new(state) }, dropped))
-    }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+        let done = lines.iter().flatten().count();
+        let state = Mutex::new(State { file, lines, done, synced: Instant::now() });
+        Ok((Self { storage, path, identities, state }, found))
     }
 
     /// Points that have ended.
@@ -196,32 +226,47 @@ impl Journal {
 
     /// Adds what a point came to.
     pub(crate) fn append(&self, point: usize, row: &Row) -> Result<(), JournalError> {
-        let line = json_line(&Line { point, row });
+        let line = Line { point, identity: self.identities.of(point), row }.to_bytes();
         let mut state = self.state();
         let added = state.file.seek(SeekFrom::End(0)).and_then(|begin| {
             state.file.write_all(&line)?;
+            if state.synced.elapsed() >= SYNCED_AFTER {
+                state.file.sync()?;
+                state.synced = Instant::now();
+            }
             Ok(begin)
         });
-        let begin = added.map_err(|source| JournalError::Io { path: self.path.clone(), source })?;
+        let begin = added.map_err(|source| self.failed(source))?;
         if state.lines[point].replace((begin, line.len())).is_none() {
             state.done += 1;
         }
         Ok(())
     }
 
+    /// Returns when all lines are on the device.
+    pub(crate) fn sync(&self) -> Result<(), JournalError> {
+        self.state().file.sync().map_err(|source| self.failed(source))
+    }
+
     /// What a point that has ended came to.
-    pub(crate) fn read(&self, point: usize) -> io::Result<Row> {
+    pub(crate) fn read(&self, point: usize) -> Result<Row, JournalError> {
         let mut state = self.state();
         let (begin, len) = state.lines[point].expect("only points that have ended are read");
         let mut line = vec![0; len];
-        state.file.seek(SeekFrom::Start(begin))?;
-        state.file.read_exact(&mut line)?;
-        Ok(serde_json::from_slice::<Line<Row>>(&line)?.row)
+        let read = state.file.seek(SeekFrom::Start(begin)).and_then(|_| state.file.read_exact(&mut line));
+        drop(state);
+        read.map_err(|source| self.failed(source))?;
+        let row = self.identities.parse(&line).filter(|line| line.point == point).map(|line| line.row);
+        row.ok_or_else(|| JournalError::Damaged { path: self.path.clone(), point: point + 1 })
     }
 
     /// Removes the file: what it held is elsewhere now, or is nothing.
     pub(crate) fn remove(self) -> Result<(), JournalError> {
-        std::fs::remove_file(&self.path).map_err(|source| JournalError::Io { path: self.path, source })
+        self.storage.remove_file(&self.path).map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: io::Error) -> JournalError {
+        JournalError::Io { path: self.path.clone(), source }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -235,10 +280,4 @@ fn next_line(text: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
     let bytes = text.read_until(b'\n', line)?;
     Ok(if line.ends_with(b"\n") { bytes } else { 0 })
-}
-
-fn json_line(value: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(value).expect("rows and headers have string keys only");
-    line.push(b'\n');
-    line
 }

@@ -7,9 +7,12 @@
 mod admission;
 mod error;
 mod journal;
+mod line;
 mod point;
 mod report;
 mod row;
+#[cfg(test)]
+mod tests;
 
 pub use error::SweepError;
 pub use journal::JournalError;
@@ -22,9 +25,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rayon::prelude::*;
 use zipwire_scenarios::Sweep;
 
+use crate::storage::System;
 use crate::{Cancel, ExecuteError, Executor, Output, Shared};
 use admission::Admission;
-use journal::{Header, Journal};
+use journal::{Found, Header, Journal};
 use point::{Points, Stop};
 use report::{Rows, SweepSummary};
 
@@ -71,6 +75,8 @@ pub enum Event {
         done: usize,
         /// Whether a half-written line was dropped.
         dropped: bool,
+        /// Lines that are not what was written: what they held is run again.
+        damaged: usize,
     },
     /// A point has ended, and is in the journal.
     Ended,
@@ -91,7 +97,7 @@ pub fn run(
     let count = setup.sweep.point_count();
     let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
     check(setup.sweep, cancel)?;
-    let shared = Arc::new(Shared::with_memory(setup.memory));
+    let shared = Arc::new(Shared::with_memory(setup.memory).among(setup.jobs));
     let admission = Admission::new(shared.memory.bytes());
     let points = Points { setup, shared, admission };
     points.check_first(cancel).map_err(|error| match error {
@@ -100,16 +106,21 @@ pub fn run(
     })?;
 
     let base = setup.sweep.base().map_err(Box::new)?;
+    let _hold = cancel.hold();
     let mut output = Output::create(setup.folder)?;
     let header = Header::of(setup, &base.name);
-    let (journal, dropped) = Journal::open(setup.folder, &header, setup.fresh)?;
-    observe(Event::Begun { done: journal.done(), dropped });
+    let (journal, found) = Journal::open(&System, setup.folder, &header, setup.sweep, setup.fresh)?;
+    let Found { dropped, damaged } = found;
+    observe(Event::Begun { done: journal.done(), dropped, damaged });
     let worked = work(&points, &journal, cancel, observe);
     let done = journal.done();
     if done == 0 {
         journal.remove()?;
         worked?;
         return Err(stopped(done));
+    }
+    if worked.is_err() || done < count {
+        journal.sync()?;
     }
     worked?;
     if done < count {
@@ -155,7 +166,7 @@ pub fn check(sweep: &Sweep, cancel: &Cancel) -> Result<(), SweepError> {
 /// that pool, and a thread of the pool that waits there could be the one that has to measure.
 fn work(
     points: &Points<'_>,
-    journal: &Journal,
+    journal: &Journal<'_>,
     cancel: &Cancel,
     observe: &(dyn Fn(Event) + Sync),
 ) -> Result<(), SweepError> {
@@ -187,12 +198,10 @@ fn work(
 }
 
 /// The first rows, and the count of what failed.
-fn report(journal: &Journal, count: usize, shown: usize) -> Result<Report, SweepError> {
+fn report(journal: &Journal<'_>, count: usize, shown: usize) -> Result<Report, SweepError> {
     let mut report = Report { rows: Vec::new(), points: count, failed: 0 };
     for point in 0..count {
-        let row = journal.read(point).map_err(|source| {
-            SweepError::Journal(JournalError::Io { path: journal.path().to_owned(), source })
-        })?;
+        let row = journal.read(point)?;
         report.failed += usize::from(!row.failed.is_empty());
         if point < shown {
             report.rows.push(row);

@@ -47,7 +47,7 @@ pub(crate) struct SweepSummary<'a> {
 
 /// All rows of a journal in which every point has ended, in their order.
 pub(crate) struct Rows<'a> {
-    pub(crate) journal: &'a Journal,
+    pub(crate) journal: &'a Journal<'a>,
     pub(crate) count: usize,
 }
 
@@ -82,7 +82,7 @@ impl Rows<'_> {
         let header = header.chain(COLUMNS.map(|(name, _)| name)).chain(["error"]);
         writer.write_record(header)?;
         for point in 0..self.count {
-            let row = self.journal.read(point)?;
+            let row = self.journal.read(point).map_err(io::Error::other)?;
             let set: Vec<String> = row.set.values().map(field).collect();
             for run in row.runs() {
                 let mut line = vec![(point + 1).to_string()];

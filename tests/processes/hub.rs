@@ -90,7 +90,7 @@ impl Hub {
                     return results;
                 }
             }
-            results.push(Ok(Some(Report { timeline, bytes_verified, codec_work })));
+            results.push(Ok(Some(Report { timeline, bytes_verified, codec_work, unfired: Vec::new() })));
         }
         results
     }

@@ -1,13 +1,12 @@
 //! Recorded routing in: how many token copies each source rank sent to each expert (JSONL).
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use ndarray::Array2;
 use serde::Deserialize;
 
-use crate::TraceError;
+use crate::{TraceError, open_bounded};
 
 /// One recorded step of one layer: token copies by source rank and expert.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +42,10 @@ struct Record {
     matrix: Vec<Vec<u64>>,
 }
 
+/// Longest file, and longest line of it, in bytes.
+const LONGEST: u64 = 4 << 30;
+const LONGEST_LINE: u64 = 64 << 20;
+
 /// All records of the JSONL file at `path`, in the file's order. A line is an object with `step`, `layer`, `ranks`,
 /// `sharding`, `tokens_per_rank`, `topk` and `matrix`, the counts as a list of rows; other keys are ignored, as are
 /// empty lines.
@@ -51,16 +54,23 @@ struct Record {
 /// If the file cannot be read or holds no record, or if a line is not such an object, its matrix is ragged, or
 /// has another number of rows than `ranks` says.
 pub fn read_routing_matrices(path: &Path) -> Result<Vec<RoutingMatrix>, TraceError> {
-    let file = File::open(path).map_err(TraceError::io(path))?;
-    let mut matrices = Vec::new();
-    for (line, number) in BufReader::new(file).split(b'\n').zip(1..) {
-        let line = line.map_err(TraceError::io(path))?;
-        if line.trim_ascii().is_empty() {
-            continue;
+    let file = open_bounded(path, LONGEST).map_err(TraceError::io(path))?;
+    let mut text = BufReader::new(file);
+    let (mut matrices, mut line) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        line.clear();
+        let read = text.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut line);
+        if read.map_err(TraceError::io(path))? == 0 {
+            break;
         }
         let bad =
             |(column, reason)| TraceError::BadJsonl { path: path.to_owned(), line: number, column, reason };
-        matrices.push(parse(&line).map_err(bad)?);
+        if line.len() as u64 > LONGEST_LINE {
+            return Err(bad((1, format!("the line has more than `{LONGEST_LINE}` bytes"))));
+        }
+        if !line.trim_ascii().is_empty() {
+            matrices.push(parse(line.strip_suffix(b"\n").unwrap_or(&line)).map_err(bad)?);
+        }
     }
     if matrices.is_empty() {
         return Err(TraceError::NoRecords { path: path.to_owned() });

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use csv::{ErrorKind, Position, ReaderBuilder, StringRecord, Trim};
 
-use crate::TraceError;
+use crate::{TraceError, open_bounded};
+
+/// Longest file, in bytes.
+const LONGEST: u64 = 1 << 30;
 
 /// Columns before the experts'.
 const KEYS: [&str; 2] = ["step", "layer"];
@@ -30,7 +33,7 @@ pub fn read_routing_trace(path: &Path) -> Result<Vec<RoutingStep>, TraceError> {
     let bad = |(line, column, reason)| TraceError::BadCsv { path: path.to_owned(), line, column, reason };
     let from_csv = |error: csv::Error| from_csv(path, error);
 
-    let file = std::fs::File::open(path).map_err(TraceError::io(path))?;
+    let file = open_bounded(path, LONGEST).map_err(TraceError::io(path))?;
     let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(file);
     check_header(reader.headers().map_err(from_csv)?).map_err(bad)?;
 

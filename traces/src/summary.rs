@@ -65,6 +65,9 @@ pub struct VariantSummary {
     /// What the switcher did; its key is absent where nothing is switched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switcher: Option<SwitcherSummary>,
+    /// Faults of the scenario that had no effect, by their positions; the key is absent where there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults_not_fired: Vec<usize>,
 }
 
 /// Results by executor and variant, in the order in which they were inserted.
@@ -111,6 +114,7 @@ impl Executors {
             by_rank: None,
             bandwidths: None,
             switcher: None,
+            faults_not_fired: Vec::new(),
         };
         let found = self.executors.iter().position(|other| other.name == executor);
         let index = found.unwrap_or_else(|| {
@@ -158,6 +162,14 @@ impl Executors {
     /// If it did not run there.
     pub fn insert_algorithm(&mut self, executor: &str, variant: &str, algorithm: String) {
         self.inserted(executor, variant).1.algorithm = Some(algorithm);
+    }
+
+    /// Says which faults of the scenario had no effect on `variant` on `executor`.
+    ///
+    /// # Panics
+    /// If it did not run there.
+    pub fn insert_unfired(&mut self, executor: &str, variant: &str, faults: Vec<usize>) {
+        self.inserted(executor, variant).1.faults_not_fired = faults;
     }
 
     /// What `variant` did on `executor`, and whether that is timed.

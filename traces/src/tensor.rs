@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 
-use crate::{Rows, TraceError};
+use crate::input::{buffer, open_input};
+use crate::{Rows, TraceError, duplicate_keys};
 
 /// Bytes of the length in front of the header.
 const LENGTH_BYTES: u64 = 8;
@@ -53,7 +54,7 @@ impl TensorFile {
     /// # Errors
     /// If the file cannot be read, is not a safetensors file, or is truncated or too long.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let mut file = File::open(path).map_err(|source| TraceError::Io { path: path.to_owned(), source })?;
+        let mut file = open_input(path).map_err(TraceError::io(path))?;
         let (header_end, metadata) = read_header(path, &mut file)?;
         Ok(Self { path: path.to_owned(), file, header_end, metadata })
     }
@@ -70,7 +71,8 @@ impl TensorFile {
     /// If the file cannot be read.
     pub fn read(&mut self, tensor: &TensorInfo) -> Result<Vec<u8>, TraceError> {
         let (begin, end) = tensor.offsets;
-        let mut bytes = vec![0; end - begin];
+        let mut bytes = buffer(tensor.bytes()).map_err(TraceError::io(&self.path))?;
+        bytes.resize(end - begin, 0);
         let read = self.file.seek(SeekFrom::Start(self.header_end + begin as u64));
         let read = read.and_then(|_| self.file.read_exact(&mut bytes));
         read.map_err(|source| TraceError::Io { path: self.path.clone(), source })?;
@@ -140,8 +142,11 @@ fn read_header(path: &Path, file: &mut File) -> Result<(u64, Metadata), TraceErr
         return Err(TraceError::WrongLength { path: path.to_owned(), found, needed: header_end });
     }
 
-    let mut header = vec![0; length as usize];
+    let mut header = buffer(length).map_err(io)?;
+    header.resize(length as usize, 0);
     file.read_exact(&mut header).map_err(io)?;
+    // The parser takes the last of equal keys, other readers the first.
+    duplicate_keys::check(&header).map_err(|error| invalid(header_end, error.to_string()))?;
     let metadata: Metadata =
         serde_json::from_slice(&header).map_err(|error| invalid(header_end, error.to_string()))?;
     let needed = header_end + metadata.data_len() as u64;

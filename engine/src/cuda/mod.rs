@@ -229,7 +229,16 @@ impl RankJob<'_> {
             ended.map_err(|failure| Box::new(RankEnd { failure, standing: Some(machine.standing()) }))?;
         let end_s = spans.iter().map(|span| span.end_s).fold(begin_s, f64::max);
         let (rank, bytes_verified, codec_work) = (program.rank, backend.bytes_verified, CodecWork::default());
-        Ok(RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, failed: None })
+        Ok(RankReport {
+            rank,
+            begin_s,
+            end_s,
+            spans,
+            bytes_verified,
+            codec_work,
+            unfired: Vec::new(),
+            failed: None,
+        })
     }
 
     /// Returns when the iteration began.

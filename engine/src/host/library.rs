@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{CallKey, Content, Region, Share, TransferKey};
+use zipwire_schedule::plan::{CallKey, Content, Library, Region, Share, TransferKey};
 use zipwire_schedule::{Collective, Failure, OpId, Rank, SizeId, sum};
 
 use super::backend::{Due, HostBackend};
@@ -65,6 +65,23 @@ struct Adding {
     is_begun: bool,
     work_s: f64,
     waiting_s: f64,
+}
+
+impl Adding {
+    /// The sum that this rank makes in a call, if there is anything to add up.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    fn begin(machine: &Machine, op: OpId, rank: Rank) -> Result<Option<Self>, Failure> {
+        let own = of_shard(&machine.library(op).outputs, rank);
+        let Some(own) = own.into_iter().find(|share| machine.content_bytes(&share.content) > 0) else {
+            return Ok(None);
+        };
+        let (total, to) = own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
+        let sums = zeros(machine, op, range(&to).len() / total.dtype().width())?;
+        let left = total.origins().collect();
+        Ok(Some(Self { own: *own, sums, left, is_begun: false, work_s: 0.0, waiting_s: 0.0 }))
+    }
 }
 
 impl Round {
@@ -156,73 +173,43 @@ impl HostBackend<'_> {
     /// Offers what the others get of this rank, and waits for what it gets.
     fn begin_round(&mut self, machine: &Machine, key: CallKey, round: Round) -> Result<(), Failure> {
         let op = self.calls.ongoing[&key].op;
-        let library = machine.library(op);
-        let peers = || (0..library.ranks).map(Rank).filter(|peer| *peer != self.rank);
-        let (given, got): (Vec<(Rank, &Share)>, Vec<(Rank, &Share)>) = match round {
-            Round::Gather => (
-                peers().flat_map(|peer| library.inputs.iter().map(move |share| (peer, share))).collect(),
-                library.outputs.iter().map(|share| (share.chunk.origin, share)).collect(),
-            ),
-            Round::Sum => (
-                peers()
-                    .flat_map(|peer| of_shard(&library.inputs, peer).map(move |share| (peer, share)))
-                    .collect(),
-                Vec::new(),
-            ),
-            Round::GatherSums => (
-                peers()
-                    .flat_map(|peer| of_shard(&library.outputs, self.rank).map(move |share| (peer, share)))
-                    .collect(),
-                peers()
-                    .flat_map(|peer| of_shard(&library.outputs, peer).map(move |share| (peer, share)))
-                    .collect(),
-            ),
-        };
-        let transfer = |src, dst| transfer_key(key, round, src, dst);
-        let mut moving = HashSet::new();
-        let mut outgoing = Vec::new();
-        for (peer, Share { content, .. }) in given {
-            if machine.content_bytes(content) == 0 {
-                continue;
-            }
-            let (key, bytes) = (transfer(self.rank, peer), region(machine, content));
-            let word = content
-                .brings()
-                .map(|size| machine.size(size).expect("sizes are known before they are given"));
-            outgoing.push((key, bytes, word));
-            moving.insert(key);
-        }
-        let mut incoming = Vec::new();
-        for (peer, Share { content, .. }) in got {
-            if machine.content_bytes(content) == 0 {
-                continue;
-            }
-            let (key, bytes) = (transfer(peer, self.rank), region(machine, content));
-            incoming.push(Incoming { key, bytes, has_word: content.brings().is_some() });
-            moving.insert(key);
-        }
+        let (given, got) = handed_over(machine.library(op), self.rank, round);
+        let moves = |(_, share): &(Rank, &Share)| machine.content_bytes(&share.content) > 0;
+        let outgoing: Vec<Outgoing> = given
+            .into_iter()
+            .filter(moves)
+            .map(|(peer, share)| {
+                let (bytes, content) = (region(machine, &share.content), share.content);
+                let size = |size| machine.size(size).expect("sizes are known before they are given");
+                let word = content.brings().map(size);
+                Outgoing { key: transfer_key(key, round, self.rank, peer), bytes, word, checksum: 0 }
+            })
+            .collect();
+        let incoming: Vec<Incoming> = got
+            .into_iter()
+            .filter(moves)
+            .map(|(peer, share)| {
+                let (bytes, has_word) = (region(machine, &share.content), share.content.brings().is_some());
+                Incoming { key: transfer_key(key, round, peer, self.rank), bytes, has_word }
+            })
+            .collect();
         let ongoing = self.calls.ongoing.get_mut(&key).expect("it was looked at");
-        ongoing.moving = Some(moving);
-        let own =
-            of_shard(&library.outputs, self.rank).find(|share| machine.content_bytes(&share.content) > 0);
-        if let Some(own) = own.filter(|_| round == Round::Sum) {
-            let (total, to) =
-                own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
-            let sums = zeros(machine, op, range(&to).len() / total.dtype().width())?;
-            let left = total.origins().collect();
-            ongoing.sum =
-                Some(Adding { own: *own, sums, left, is_begun: false, work_s: 0.0, waiting_s: 0.0 });
-        }
+        let keys =
+            outgoing.iter().map(|transfer| transfer.key).chain(incoming.iter().map(|transfer| transfer.key));
+        ongoing.moving = Some(keys.collect());
+        ongoing.sum = if round == Round::Sum { Adding::begin(machine, op, self.rank)? } else { None };
+
         let broken = |ended| self.complaints.ended(machine, Some(op), &ended);
         // What is the same for all is summed up once.
         let mut last = None;
-        for (key, bytes, word) in outgoing {
+        for transfer in outgoing {
+            let content = (transfer.bytes, transfer.word);
             let checksum = match last {
-                Some((other, checksum)) if other == (bytes, word) => checksum,
-                _ => self.worker.checksum(bytes, word),
+                Some((other, checksum)) if other == content => checksum,
+                _ => self.worker.checksum(transfer.bytes, transfer.word),
             };
-            last = Some(((bytes, word), checksum));
-            self.transport.send(Outgoing { key, bytes, word, checksum }).map_err(broken)?;
+            last = Some((content, checksum));
+            self.transport.send(Outgoing { checksum, ..transfer }).map_err(broken)?;
         }
         for transfer in incoming {
             self.transport.receive(transfer).map_err(broken)?;
@@ -282,15 +269,10 @@ impl HostBackend<'_> {
             let Some(adding) = &mut ongoing.sum else { return Ok(()) };
             match adding.left.front() {
                 Some(origin) if *origin == self.rank => {
-                    let own = of_shard(&machine.library(op).inputs, self.rank).next();
-                    let values = own.and_then(|share| share.content.values());
-                    self.add(key, values.expect("plans are checked: all contribute to what is added up"))?;
+                    self.add(key, own_values(machine.library(op), self.rank))?;
                 }
                 Some(&origin) => {
-                    let len = of_shard(&machine.library(op).inputs, self.rank)
-                        .next()
-                        .and_then(|share| share.content.values())
-                        .map_or(0, |values| values.len);
+                    let len = own_values(machine.library(op), self.rank).len;
                     let transfer = transfer_key(key, Round::Sum, origin, self.rank);
                     let bytes = Some(self.worker.memory.spare(len));
                     ongoing.moving.get_or_insert_default().insert(transfer);
@@ -352,9 +334,39 @@ impl HostBackend<'_> {
     }
 }
 
+/// Shares of a call, each with the other rank that it goes to, or comes from.
+type Handed<'a> = Vec<(Rank, &'a Share)>;
+
+/// What a rank gives to others in a round, and gets from them; contributions to its own sum it asks for one by one.
+fn handed_over(library: &Library, rank: Rank, round: Round) -> (Handed<'_>, Handed<'_>) {
+    let peers = || (0..library.ranks).map(Rank).filter(|peer| *peer != rank);
+    let to = |peer: Rank, shares: Vec<_>| shares.into_iter().map(move |share| (peer, share));
+    match round {
+        Round::Gather => {
+            let given = peers().flat_map(|peer| library.inputs.iter().map(move |share| (peer, share)));
+            (given.collect(), library.outputs.iter().map(|share| (share.chunk.origin, share)).collect())
+        }
+        Round::Sum => {
+            let given = peers().flat_map(|peer| to(peer, of_shard(&library.inputs, peer)));
+            (given.collect(), Vec::new())
+        }
+        Round::GatherSums => {
+            let given = peers().flat_map(|peer| to(peer, of_shard(&library.outputs, rank)));
+            let got = peers().flat_map(|peer| to(peer, of_shard(&library.outputs, peer)));
+            (given.collect(), got.collect())
+        }
+    }
+}
+
 /// The shares of a rank's shard.
-fn of_shard(shares: &[Share], rank: Rank) -> impl Iterator<Item = &Share> {
-    shares.iter().filter(move |share| share.chunk.shard() == rank)
+fn of_shard(shares: &[Share], rank: Rank) -> Vec<&Share> {
+    shares.iter().filter(|share| share.chunk.shard() == rank).collect()
+}
+
+/// What a rank contributes to its own shard; every rank contributes as much.
+fn own_values(library: &Library, rank: Rank) -> Region {
+    let own = of_shard(&library.inputs, rank).first().and_then(|share| share.content.values());
+    own.expect("plans are checked: all contribute to what is added up")
 }
 
 /// The bytes that move of a content whose sizes are known.

@@ -23,7 +23,8 @@ use std::time::Duration;
 use zipwire_codec::Codec;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{
-    Deadlines, Failure, FailureKind, Fault, FaultPlan, Machine, Rank, RankEnd, RunFailure, Slowdown,
+    Deadlines, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd, RunFailure,
+    Slowdown,
 };
 use zipwire_traces::{Payload, Span, Timeline};
 
@@ -75,6 +76,8 @@ pub struct Report {
     pub bytes_verified: u64,
     /// What the codec took.
     pub codec_work: CodecWork,
+    /// Faults that had no effect on any rank in any iteration, by their positions in [`Setup::faults`].
+    pub unfired: Vec<usize>,
 }
 
 /// What has become of a run, as far as a rank knows.
@@ -102,6 +105,7 @@ pub(crate) fn run_rank_as(
     let codec = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
     let job = RankJob { setup, permits, hello, program, codec: codec.as_deref(), chunks: OnceCell::new() };
     let (mut timeline, mut bytes_verified, mut codec_work) = (empty_timeline(plan), 0, CodecWork::default());
+    let mut unfired: Vec<usize> = (0..setup.faults.len()).collect();
     let is_first = program.rank == Rank(0);
     for iteration in setup.iterations.clone() {
         let _span = tracing::info_span!("run", iteration).entered();
@@ -118,13 +122,14 @@ pub(crate) fn run_rank_as(
             for report in &reports {
                 bytes_verified += report.bytes_verified;
                 codec_work.merge(&report.codec_work);
+                unfired.retain(|fault| report.unfired.contains(fault));
             }
         } else if let Some(end) = failed {
             let first = end.failure.clone();
             return Err(Box::new(RunFailure::new(plan, setup.deadlines, iteration, 0.0, first, vec![end])));
         }
     }
-    Ok(is_first.then_some(Report { timeline, bytes_verified, codec_work }))
+    Ok(is_first.then_some(Report { timeline, bytes_verified, codec_work, unfired }))
 }
 
 /// One rank's part of a run.
@@ -144,6 +149,7 @@ struct Ran {
     spans: Vec<Span>,
     bytes_verified: u64,
     codec_work: CodecWork,
+    unfired: Vec<usize>,
 }
 
 impl RankJob<'_> {
@@ -160,8 +166,8 @@ impl RankJob<'_> {
         });
         let end_s = transport.now_s() / dilation;
         match ran {
-            Ok(Ran { begin_s, spans, bytes_verified, codec_work }) => {
-                RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, failed: None }
+            Ok(Ran { begin_s, spans, bytes_verified, codec_work, unfired }) => {
+                RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, unfired, failed: None }
             }
             Err(end) => RankReport { begin_s: entered_s, ..RankReport::failed(rank, end_s, *end) },
         }
@@ -205,7 +211,8 @@ impl RankJob<'_> {
             sizes_s: HashMap::new(),
             codec_work: CodecWork::default(),
         };
-        let mut backend = Faulty::new(backend, &faults);
+        let fired = FiredFaults::new(self.setup.faults.len());
+        let mut backend = Faulty::new(backend, &faults, &fired);
         let begin_s = backend.now_s();
         let mut machine = machine(begin_s);
         if let Some(deadlines) = self.setup.deadlines {
@@ -223,7 +230,7 @@ impl RankJob<'_> {
         })?;
         let HostBackend { worker, codec_work, .. } = backend.inner();
         let (bytes_verified, codec_work) = (worker.bytes_verified, std::mem::take(codec_work));
-        Ok(Ran { begin_s, spans, bytes_verified, codec_work })
+        Ok(Ran { begin_s, spans, bytes_verified, codec_work, unfired: fired.missing() })
     }
 
     /// Waits for all ranks and makes sure that they are about to run the same.

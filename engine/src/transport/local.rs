@@ -15,7 +15,7 @@ use crate::memory::{Memory, range};
 use crate::report::RankReport;
 
 /// What one rank's transport writes to another's.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Note {
     /// The sender's end is on offer. Nothing moves before the receiver's is, too.
     Offer(Outgoing),

@@ -13,7 +13,7 @@ use crate::plan::{CallKey, Plan, TransferKey};
 use crate::{OpId, Rank, SizeId};
 
 /// Checks across ranks hold the whole plan; above this rank count only the checks of each program run.
-const WHOLE_PLAN_RANKS: u32 = 256;
+pub const WHOLE_PLAN_RANKS: u32 = 256;
 
 /// Why a plan cannot be executed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -262,6 +262,15 @@ pub enum PlanError {
     },
 }
 
+/// What a check came to that found nothing wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// The plan is executable.
+    Valid,
+    /// The caller ended the check before that was known.
+    Stopped,
+}
+
 impl Plan {
     /// Checks the plan: regions, frames, dependencies, sizes, peers, windows and numbers of transfers of every program; and,
     /// up to 256 ranks, that every send has its receive under the same number, that all ranks call a library alike, and
@@ -270,15 +279,31 @@ impl Plan {
     /// # Errors
     /// The first thing that is wrong.
     pub fn validate(&self) -> Result<(), PlanError> {
+        self.validate_while(&|| true).map(|_| ())
+    }
+
+    /// As [`validate`](Self::validate), for as long as `proceed` says so. It is asked now and then; `false` ends the check
+    /// with [`Checked::Stopped`], and nothing is known of the plan.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn validate_while(&self, proceed: &dyn Fn() -> bool) -> Result<Checked, PlanError> {
         for (position, program) in self.programs.iter().enumerate() {
+            if !proceed() {
+                return Ok(Checked::Stopped);
+            }
             program::check(position, program, self.rank_count())?;
         }
         if self.rank_count() <= WHOLE_PLAN_RANKS {
             let transfers = transfers::pair(self)?;
             let calls = library::pair(self)?;
+            if !proceed() {
+                return Ok(Checked::Stopped);
+            }
             progress::find_cycle(self, &transfers, &calls)?;
-            progress::play(self)?;
+            drop(transfers);
+            return progress::play(self, proceed);
         }
-        Ok(())
+        Ok(Checked::Valid)
     }
 }

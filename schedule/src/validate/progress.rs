@@ -9,8 +9,11 @@ use super::library::Calls;
 use super::transfers::Pair;
 use crate::machine::{Capabilities, Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
 use crate::plan::{CallKey, OpKind, Plan, TransferKey};
-use crate::validate::PlanError;
+use crate::validate::{Checked, PlanError};
 use crate::{Channel, OpId, Rank};
+
+/// Steps of machines between two looks at whether the caller wants to stop.
+const STEPS_PER_CHECK: u32 = 1024;
 
 /// Every op begins after its dependencies have ended, and an exchange ends after it and the exchanges of its
 /// peers have begun, a call of a library after all ranks have issued it. A cycle among these events would never end.
@@ -67,7 +70,9 @@ pub(super) fn find_cycle(
 ///
 /// Under [`Order::AnyReady`](crate::Order::AnyReady) news arrives at once; the module documentation of
 /// [`machine`](crate::machine) says why it may take any time.
-pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
+///
+/// `proceed` is asked now and then; `false` ends the play.
+pub(super) fn play(plan: &Plan, proceed: &dyn Fn() -> bool) -> Result<Checked, PlanError> {
     let capabilities = Capabilities {
         readiness: Readiness::Completed,
         transfer_order: TransferOrder::Machine,
@@ -80,8 +85,13 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
     let mut offers: HashMap<TransferKey, TransferId> = HashMap::new();
     let mut pending: Vec<usize> = (0..machines.len()).rev().collect();
     let mut done = vec![false; machines.len()];
+    let mut steps = 0_u32;
     while let Some(rank) = pending.pop() {
         loop {
+            steps = steps.wrapping_add(1);
+            if steps.is_multiple_of(STEPS_PER_CHECK) && !proceed() {
+                return Ok(Checked::Stopped);
+            }
             match machines[rank].poll(0.0) {
                 Step::Issue(op) => match &machines[rank].op(op).kind {
                     OpKind::Exchange(_) => open[rank] = Some(op),
@@ -147,7 +157,7 @@ pub(super) fn play(plan: &Plan) -> Result<(), PlanError> {
     }
     let stuck = (0..).map(Rank).zip(done).zip(open).find(|((_, done), _)| !done);
     match stuck {
-        None => Ok(()),
+        None => Ok(Checked::Valid),
         Some(((rank, _), op)) => Err(PlanError::Blocked { rank, op: op.unwrap_or(OpId(0)) }),
     }
 }

@@ -35,11 +35,30 @@ struct End {
     shape: Shape,
 }
 
-/// The ends of one transfer found so far.
+/// The ends of one transfer found so far. Plans have millions, so what is never there twice in a valid one is not in a list.
 #[derive(Default)]
 struct Ends {
-    sends: Vec<End>,
-    receives: Vec<End>,
+    sends: Side,
+    receives: Side,
+}
+
+/// One end of a transfer, as often as it was found.
+#[derive(Default)]
+struct Side {
+    first: Option<End>,
+    count: usize,
+}
+
+impl Side {
+    fn add(&mut self, end: End) {
+        self.first.get_or_insert(end);
+        self.count += 1;
+    }
+
+    /// The end, if there is one and no other.
+    fn only(&self) -> Option<End> {
+        self.first.filter(|_| self.count == 1)
+    }
 }
 
 /// Checks that transfers have the numbers that follow from the order of the program, and that no two of an exchange could
@@ -74,25 +93,24 @@ pub(crate) fn pair(plan: &Plan) -> Result<BTreeMap<TransferKey, Pair>, PlanError
                 let (key, shape) =
                     (exchange.key_of_send(rank, op.segment, t), shape(t.chunk, &t.content, &measured));
                 let ends = found.entry((key.src, key.dst, key.number)).or_default();
-                ends.sends.push(End { op: op.id, key, shape });
+                ends.sends.add(End { op: op.id, key, shape });
             }
             for t in &exchange.receives {
                 let (key, shape) =
                     (exchange.key_of_receive(rank, op.segment, t), shape(t.chunk, &t.content, &measured));
                 let ends = found.entry((key.src, key.dst, key.number)).or_default();
-                ends.receives.push(End { op: op.id, key, shape });
+                ends.receives.add(End { op: op.id, key, shape });
             }
         }
     }
-    let pair = |ends: Ends| match (&ends.sends[..], &ends.receives[..]) {
-        (&[send], &[receive]) if (send.key, send.shape) == (receive.key, receive.shape) => {
+    let pair = |Ends { sends, receives }: Ends| match (sends.only(), receives.only()) {
+        (Some(send), Some(receive)) if (send.key, send.shape) == (receive.key, receive.shape) => {
             Ok((send.key, Pair { send: send.op, receive: receive.op }))
         }
-        (&[send], &[receive]) => Err(disagreement(plan, send, receive)),
-        (sends, receives) => {
-            let key = sends.iter().chain(receives).map(|end| end.key).next();
-            let key = key.expect("a transfer is entered with its first end");
-            Err(PlanError::Unmatched { key, sends: sends.len(), receives: receives.len() })
+        (Some(send), Some(receive)) => Err(disagreement(plan, send, receive)),
+        _ => {
+            let first = sends.first.or(receives.first).expect("a transfer is entered with its first end");
+            Err(PlanError::Unmatched { key: first.key, sends: sends.count, receives: receives.count })
         }
     };
     found.into_values().map(pair).collect()

@@ -20,6 +20,7 @@ impl Iteration<'_> {
     pub(super) fn start_compute(&mut self, rank: Rank, op: OpId, seconds: f64) {
         let (now_s, launch_s) = (self.now_s, self.setup.host.launch_s);
         let slowness = self.faults.slowness(rank);
+        self.note_work(rank, launch_s + seconds);
         let factor = self.compute_factor(rank);
         let progress = Progress::begin(now_s + launch_s * slowness, seconds * slowness, factor);
         // One rounding where nothing slows it.

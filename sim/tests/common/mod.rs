@@ -24,6 +24,7 @@ pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a D
             timed: true,
         },
         faults: &[],
+        fired: None,
         deadlines: None,
     }
 }

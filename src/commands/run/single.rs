@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zipwire::executors::settle;
 use zipwire::traces::Summary;
-use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, compare, write_run};
+use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, Unfired, compare, write_run};
 
 use super::{ranks, table::text};
 use crate::cli::RunArgs;
@@ -28,6 +28,7 @@ pub(super) fn run(
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     settled.iter().for_each(|line| eprintln!("{line}"));
     let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
+    let hold = cancel.hold();
     let mut output = Output::create(&folder)?;
 
     let progress = Progress::new(executors.len() * experiment.variants.len());
@@ -46,12 +47,16 @@ pub(super) fn run(
         let failed = compared.failed.into_iter().map(|failed| failed.error).collect();
         return Err(CliError::Failed { failed, of: executors.len() * experiment.variants.len() });
     }
+    if let Some(said) = unfired_text(&compared.unfired) {
+        eprintln!("{said}");
+    }
     let summary = Summary::new(&experiment.name, experiment.seed, compared.executors);
     output.write("summary.json", |out| summary.write(out))?;
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
     output.commit()?;
+    drop(hold);
 
     let mut out = stdout().lock();
     if args.json {
@@ -70,4 +75,18 @@ pub(super) fn run(
         );
     }
     Ok(())
+}
+
+/// What is said of faults that had no effect: a line for each, with the runs that it did not touch.
+fn unfired_text(unfired: &[Unfired]) -> Option<String> {
+    let mut faults: Vec<usize> = unfired.iter().map(|unfired| unfired.fault).collect();
+    faults.sort_unstable();
+    faults.dedup();
+    let line = |&fault: &usize| {
+        let runs = unfired.iter().filter(|unfired| unfired.fault == fault);
+        let runs: Vec<String> = runs.map(|run| format!("`{}` on `{}`", run.variant, run.executor)).collect();
+        format!("`fault.{fault}` did not fire in {}: it found nothing to hit there", runs.join(", "))
+    };
+    let lines: Vec<String> = faults.iter().map(line).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }

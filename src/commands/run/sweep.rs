@@ -49,9 +49,14 @@ pub(super) fn run(
     let progress = Progress::new(count);
     progress.begin("points".to_owned());
     let report = zipwire::sweep::run(&setup, cancel, &|event| match event {
-        Event::Begun { done, dropped } => {
+        Event::Begun { done, dropped, damaged } => {
             if dropped {
                 progress.say("the journal ended in a half-written line, which was dropped");
+            }
+            if damaged > 0 {
+                let lines = if damaged == 1 { "1 line" } else { &*format!("{damaged} lines") };
+                progress
+                    .say(&format!("{lines} of the journal: damaged, left out; what was lost is run again"));
             }
             if done > 0 {
                 progress.say(&format!("{done} of {count} points were there already"));

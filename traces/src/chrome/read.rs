@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use zipwire_schedule::{Lane, OpId, Rank, Stage};
 
 use super::event::{CALL, MERGED};
 use super::{Sampling, TraceMeta};
-use crate::TraceError;
+use crate::{TraceError, read_input};
 
 /// A timeline as its file tells it. Times are whole nanoseconds, since the file has no more.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,13 +93,16 @@ impl TracedSpan {
     }
 }
 
+/// Longest file that is read, in bytes: far above what is written ([`Limit::BYTES`](super::Limit::BYTES)).
+const LONGEST: u64 = 4 << 30;
+
 /// Reads a trace that [`write_chrome`](super::write_chrome) wrote. Times are exact to the nanosecond for runs of up to
 /// 12 days.
 ///
 /// # Errors
 /// If the file cannot be read, is not JSON, is truncated, or is not such a trace; the error names the place.
 pub fn read_chrome(path: &Path) -> Result<Trace, TraceError> {
-    let text = fs::read(path).map_err(TraceError::io(path))?;
+    let text = read_input(path, LONGEST).map_err(TraceError::io(path))?;
     let file: File<'_> = serde_json::from_slice(&text).map_err(|error| not_read(path, &text, &error))?;
     file.trace().map_err(|(event, reason)| TraceError::NotTimeline {
         path: path.to_owned(),

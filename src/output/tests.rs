@@ -1,0 +1,326 @@
+//! What an output folder holds, whatever call fails and wherever the process or the power ends.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use super::*;
+use crate::storage::simulated::{Failure, Simulated};
+
+/// Power failures that are drawn for each place; where two processes are interrupted, for each pair of places.
+const SEEDS: u64 = 6;
+const SEEDS_OF_PAIRS: u64 = 2;
+
+/// The result of a run: names and contents.
+type Result = BTreeMap<&'static str, &'static str>;
+
+fn old() -> Result {
+    [("a.json", "old a"), ("b.json", "old b"), ("same.json", "same"), (RESULT, "old")].into()
+}
+
+fn new() -> Result {
+    [("a.json", "new a, longer"), ("c.json", "new c"), ("same.json", "same"), (RESULT, "new")].into()
+}
+
+/// What a run does with its files.
+fn run(storage: &Simulated, result: &Result) -> std::result::Result<(), OutputError> {
+    let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"))?;
+    for (name, content) in result {
+        output.write(name, |out| out.write_all(content.as_bytes()))?;
+    }
+    output.commit()
+}
+
+/// What is in the folder for everybody to see, the manifest left out.
+fn seen(storage: &Simulated) -> BTreeMap<String, String> {
+    let file = |(path, content): (String, Vec<u8>)| {
+        let name = path.strip_prefix("out/run/")?.to_owned();
+        let is_hidden = name.starts_with(".zipwire");
+        (!is_hidden).then(|| (name, String::from_utf8(content).expect("contents are text")))
+    };
+    storage.files().into_iter().filter_map(file).collect()
+}
+
+fn with_notes(result: &Result) -> BTreeMap<String, String> {
+    let notes = ("notes.txt", "by hand");
+    let all = result.iter().map(|(&name, &content)| (name, content)).chain([notes]);
+    all.map(|(name, content)| (name.to_owned(), content.to_owned())).collect()
+}
+
+/// A folder with an old result and a file that somebody else has put there.
+fn before() -> Simulated {
+    let storage = Simulated::new();
+    run(&storage, &old()).unwrap();
+    storage.put("out/run/notes.txt", b"by hand");
+    storage
+}
+
+/// The old result, the new one, or visibly none; and the next run is as if nothing had been.
+fn check(storage: &Simulated, place: &str) -> std::result::Result<&'static str, String> {
+    let found = seen(storage);
+    let state = if found == with_notes(&old()) {
+        "old"
+    } else if found == with_notes(&new()) {
+        "new"
+    } else if !found.contains_key(RESULT) {
+        "none"
+    } else {
+        return Err(format!("{place}: a mixed result: {found:?}"));
+    };
+    if found.get("notes.txt").is_none_or(|notes| notes != "by hand") {
+        return Err(format!("{place}: the file of somebody else is gone"));
+    }
+    let next: Result = [("d.json", "next"), (RESULT, "next")].into();
+    for result in [next, new()] {
+        run(storage, &result).map_err(|error| format!("{place}: the next run fails: {error}"))?;
+        if seen(storage) != with_notes(&result) {
+            return Err(format!("{place}: after the next run: {:?}", seen(storage)));
+        }
+        if storage.folders() != ["out", "out/run"] {
+            return Err(format!("{place}: left behind: {:?}", storage.folders()));
+        }
+    }
+    Ok(state)
+}
+
+/// Lets every change of a run fail in turn, and gives how many there are and which states were seen.
+fn every_failure(
+    before: &Simulated,
+    failure: fn(u64) -> Failure,
+    seeds: u64,
+    run: impl Fn(&Simulated),
+) -> std::result::Result<(u64, Vec<&'static str>), String> {
+    let mut states = Vec::new();
+    for at in 1.. {
+        let storage = before.copy(failure(at));
+        run(&storage);
+        let Some(what) = storage.failed_at() else { return Ok((at - 1, states)) };
+        let place = format!("{:?} ({what})", failure(at));
+        let mut note = |state| {
+            if !states.contains(&state) {
+                states.push(state);
+            }
+        };
+        note(check(&storage.killed(), &place)?);
+        for seed in 0..seeds {
+            note(check(&storage.without_power(seed), &format!("{place}, power failure {seed}"))?);
+        }
+    }
+    unreachable!("a run has an end")
+}
+
+fn new_run(storage: &Simulated) {
+    // Whether it fails is looked at from outside.
+    let _ = run(storage, &new());
+}
+
+#[test]
+fn a_process_that_ends_anywhere_leaves_no_mixture() {
+    let (places, states) = every_failure(&before(), Failure::End, SEEDS, new_run).unwrap();
+    assert!(places > 30, "{places}");
+    assert_eq!(states, ["old", "none", "new"]);
+}
+
+#[test]
+fn a_call_that_fails_anywhere_leaves_no_mixture() {
+    let (places, states) = every_failure(&before(), Failure::Error, SEEDS, new_run).unwrap();
+    assert!(places > 30, "{places}");
+    assert_eq!(states, ["old", "none", "new"]);
+}
+
+#[test]
+fn so_does_the_first_run_in_a_folder() {
+    let storage = Simulated::new();
+    storage.create_folder(Path::new("out")).unwrap();
+    storage.create_folder(Path::new("out/run")).unwrap();
+    storage.sync_folder(Path::new("out")).unwrap();
+    storage.sync_folder(Path::new("")).unwrap();
+    storage.put("out/run/notes.txt", b"by hand");
+    for failure in [Failure::End, Failure::Error] {
+        let (_, states) = every_failure(&storage, failure, SEEDS, new_run).unwrap();
+        assert_eq!(states, ["none", "new"]);
+    }
+}
+
+/// The process that carries on an interrupted commit can itself be interrupted.
+#[test]
+fn healing_can_be_interrupted_anywhere() {
+    for at in 1.. {
+        let storage = before().copy(Failure::End(at));
+        new_run(&storage);
+        if storage.failed_at().is_none() {
+            break;
+        }
+        for left in [storage.killed(), storage.without_power(at)] {
+            every_failure(&left, Failure::End, SEEDS_OF_PAIRS, |storage| {
+                let _ = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"));
+            })
+            .unwrap();
+        }
+    }
+}
+
+/// What a process that goes on after a failure leaves in the hidden folder: nothing, unless it was kept from removing it.
+#[test]
+fn a_failed_run_leaves_no_staging() {
+    for at in 1.. {
+        let storage = before().copy(Failure::Error(at));
+        let result = run(&storage, &new());
+        let Some(what) = storage.failed_at() else { break };
+        let could_clean = !(what.starts_with("remove") && what.contains(".zipwire"));
+        if could_clean {
+            assert_eq!(storage.folders(), ["out", "out/run"], "{what}");
+            let is_kept = matches!(result, Err(ref error) if !matches!(error, OutputError::Replace { .. }));
+            if is_kept {
+                assert_eq!(seen(&storage), with_notes(&old()), "{what}: {result:?}");
+            }
+        }
+    }
+}
+
+/// What several commands put into one folder stays there, and an interrupted one is healed as a result is.
+#[test]
+fn files_beside_a_result_leave_it_alone() {
+    let pictures = |storage: &Simulated| {
+        let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"))?;
+        output.write("a.svg", |out| out.write_all(b"picture"))?;
+        output.commit_beside()
+    };
+    for at in 1.. {
+        let storage = before().copy(Failure::End(at));
+        let _ = pictures(&storage);
+        let has_ended = storage.failed_at().is_none();
+        for left in [storage.killed(), storage.without_power(at)] {
+            pictures(&left).unwrap();
+            let mut expected = with_notes(&old());
+            expected.insert("a.svg".to_owned(), "picture".to_owned());
+            assert_eq!(seen(&left), expected);
+            assert_eq!(left.folders(), ["out", "out/run"]);
+            let kept = left.files();
+            let manifest = String::from_utf8_lossy(&kept["out/run/.zipwire.json"]);
+            assert!(manifest.contains("b.json") && !manifest.contains("a.svg"), "{manifest}");
+        }
+        if has_ended {
+            break;
+        }
+    }
+}
+
+/// The protocol of old: files are moved one after the other, and nothing is written down before.
+fn careless(storage: &Simulated) {
+    let careless = || -> io::Result<()> {
+        let folder = Path::new("out/run");
+        let staged = folder.join(".zipwire/new");
+        storage.create_folder(&folder.join(".zipwire"))?;
+        storage.create_folder(&staged)?;
+        for (name, content) in new() {
+            storage.create(&staged.join(name))?.write_all(content.as_bytes())?;
+        }
+        for (name, _) in new() {
+            storage.rename(&staged.join(name), &folder.join(name))?;
+        }
+        storage.remove_folder(&staged)?;
+        storage.remove_folder(&folder.join(".zipwire"))
+    };
+    let _ = careless();
+}
+
+#[test]
+fn these_tests_can_fail() {
+    let mixed = every_failure(&before(), Failure::End, SEEDS, careless).unwrap_err();
+    assert!(mixed.contains("a mixed result"), "{mixed}");
+    // A device that says it has written what it has not breaks the best of protocols.
+    let liar = before();
+    liar.lie();
+    let broken = every_failure(&liar, Failure::End, SEEDS, new_run).unwrap_err();
+    assert!(broken.contains("power failure"), "{broken}");
+}
+
+#[test]
+fn a_second_process_is_kept_out() {
+    let storage = before();
+    let first = Output::create_in(Arc::new(storage.clone()), Path::new("out/run")).unwrap();
+    let error = run(&storage, &new()).unwrap_err();
+    assert!(matches!(error, OutputError::Busy(_)) && error.is_refused(), "{error}");
+    assert_eq!(seen(&storage), with_notes(&old()));
+    drop(first);
+    run(&storage, &new()).unwrap();
+}
+
+#[test]
+fn a_stale_file_that_somebody_changed_stays() {
+    let storage = before();
+    storage.put("out/run/b.json", b"edited");
+    run(&storage, &new()).unwrap();
+    let mut expected = with_notes(&new());
+    expected.insert("b.json".to_owned(), "edited".to_owned());
+    assert_eq!(seen(&storage), expected);
+}
+
+#[test]
+fn a_note_that_cannot_be_read_is_an_error_that_names_it() {
+    let storage = before();
+    storage.create_folder(Path::new("out/run/.zipwire")).unwrap();
+    storage.put("out/run/.zipwire/commit.json", b"{");
+    let error = run(&storage, &new()).unwrap_err();
+    assert!(matches!(error, OutputError::Unreadable { .. }) && error.to_string().contains("commit.json"));
+    assert_eq!(seen(&storage), with_notes(&old()));
+}
+
+fn text(text: &'static str) -> impl FnOnce(&mut dyn Write) -> io::Result<()> {
+    move |out| out.write_all(text.as_bytes())
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn committed_files_stand_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("a/b");
+    let mut output = Output::create(&folder).unwrap();
+    output.write("x", text("1")).unwrap();
+    assert_eq!(names(&folder), [".zipwire"], "nothing before the commit");
+    output.commit().unwrap();
+    assert_eq!(names(&folder), [".zipwire.json", "x"]);
+}
+
+#[test]
+fn a_dropped_output_leaves_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let mut output = Output::create(&root.path().join("a/b")).unwrap();
+    output.write("x", text("1")).unwrap();
+    drop(output);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_dropped_output_keeps_older_files() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("older"), "2").unwrap();
+    let mut output = Output::create(root.path()).unwrap();
+    output.write("older", text("1")).unwrap();
+    drop(output);
+    assert_eq!(fs::read_to_string(root.path().join("older")).unwrap(), "2");
+    assert_eq!(names(root.path()), ["older"]);
+}
+
+#[test]
+fn a_folder_where_a_file_belongs_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join(RESULT)).unwrap();
+    let error = Output::create(root.path()).unwrap_err();
+    assert!(matches!(error, OutputError::Occupied(_)) && error.is_refused(), "{error}");
+    assert_eq!(names(root.path()), [RESULT]);
+}
+
+#[test]
+fn a_folder_beneath_a_file_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("file"), "").unwrap();
+    let error = Output::create(&root.path().join("file/out")).unwrap_err();
+    assert!(error.to_string().contains("--out"), "{error}");
+}

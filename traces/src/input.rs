@@ -1,0 +1,62 @@
+//! Input files: regular ones, of a length that can be read.
+//!
+//! A pipe or a device may never give a byte, or never stop: inputs are files, which are also read twice, for their hashes.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Opens an input file.
+///
+/// # Errors
+/// If the system refuses, or if it is a pipe, a socket or a device: that is known without opening it, which could wait for ever.
+pub fn open_input(path: &Path) -> io::Result<File> {
+    let kind = fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        let reason = "it is a pipe or a device, and inputs are files: write what it gives to one first";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    File::open(path)
+}
+
+/// Opens an input file of at most `limit` bytes.
+///
+/// # Errors
+/// As [`open_input`], and if it is longer.
+pub fn open_bounded(path: &Path, limit: u64) -> io::Result<File> {
+    let file = open_input(path)?;
+    let bytes = file.metadata()?.len();
+    if bytes <= limit {
+        return Ok(file);
+    }
+    Err(io::Error::new(
+        io::ErrorKind::FileTooLarge,
+        format!("it has {bytes} bytes, and files of this kind have at most {limit}"),
+    ))
+}
+
+/// The content of an input file of at most `limit` bytes.
+///
+/// # Errors
+/// As [`open_bounded`], and if the system has no memory for it.
+pub fn read_input(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open_bounded(path, limit)?;
+    let mut content = buffer(file.metadata()?.len())?;
+    // What is appended meanwhile is not waited for.
+    file.take(limit).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// An empty buffer with room for so many bytes.
+///
+/// # Errors
+/// If the system has no memory for it.
+pub(crate) fn buffer(bytes: u64) -> io::Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    let room = usize::try_from(bytes).ok().and_then(|bytes| buffer.try_reserve_exact(bytes).ok());
+    let refused = || {
+        let reason = format!("the system refuses {bytes} bytes of memory for it");
+        io::Error::new(io::ErrorKind::OutOfMemory, reason)
+    };
+    room.map(|()| buffer).ok_or_else(refused)
+}
