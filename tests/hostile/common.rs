@@ -72,11 +72,7 @@ impl Case {
 
     /// `zipwire run` below a limit of the shell.
     pub(crate) fn limited(&self, limit: &str, args: &[&str]) -> Ended {
-        let run = self.command(args);
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("{limit} && exec \"$0\" \"$@\"")]).arg(run.get_program());
-        command.args(run.get_args()).env("NO_COLOR", "1");
-        Ended::of(command)
+        limited(limit, &self.command(args))
     }
 
     /// Names in a folder, in order.
@@ -94,6 +90,14 @@ pub(crate) fn zipwire(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1");
     command
+}
+
+/// A command below a limit of the shell, from the same folder as [`zipwire`].
+pub(crate) fn limited(limit: &str, run: &Command) -> Ended {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{limit} && exec \"$0\" \"$@\"")]).arg(run.get_program());
+    command.args(run.get_args()).current_dir(env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1");
+    Ended::of(command)
 }
 
 /// A program that has ended in time.

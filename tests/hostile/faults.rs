@@ -16,14 +16,19 @@ fn a_fault_that_does_not_fire_is_said() {
         [[fault]]\nkind = \"delay\"\nsrc = 0\ndst = 1\nstage = \"static\"\nby = \"1 us\"\n\
         [[fault]]\nkind = \"dead-rank\"\nrank = 1\nat = \"10 s\"\n";
     let case = Case::new(&format!("{SCENARIO}{fault}"));
-    let run = case.run(&["--json"]);
-    run.expect(0, "`fault.1` did not fire in `native` on `sim`");
-    run.expect(0, "`fault.2` did not fire in `native` on `sim`, `static-first` on `sim`");
-    assert!(!run.error.contains("`fault.0`"), "{}", run.error);
-    let summary: Value = serde_json::from_str(&run.out).unwrap();
-    let unfired = |variant: &str| summary["executors"]["sim"][variant]["faults_not_fired"].clone();
-    assert_eq!(unfired("native"), serde_json::json!([1, 2]));
-    assert_eq!(unfired("static-first"), serde_json::json!([2]));
+    for executor in ["sim", "threads"] {
+        let run = case.run(&["--json", "--on", executor]);
+        run.expect(0, &format!("`fault.1` did not fire in `native` on `{executor}`"));
+        run.expect(
+            0,
+            &format!("`fault.2` did not fire in `native` on `{executor}`, `static-first` on `{executor}`"),
+        );
+        assert!(!run.error.contains("`fault.0`"), "{}", run.error);
+        let summary: Value = serde_json::from_str(&run.out).unwrap();
+        let unfired = |variant: &str| summary["executors"][executor][variant]["faults_not_fired"].clone();
+        assert_eq!(unfired("native"), serde_json::json!([1, 2]));
+        assert_eq!(unfired("static-first"), serde_json::json!([2]));
+    }
     // Without faults the summary has no such key.
     let healthy = Case::new(SCENARIO).run(&["--json"]);
     assert!(!healthy.out.contains("faults_not_fired"), "{}", healthy.out);

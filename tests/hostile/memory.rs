@@ -3,8 +3,9 @@
 use std::fs::File;
 
 use libtest_mimic::Trial;
+use tempfile::TempDir;
 
-use crate::common::{Case, Ended, SCENARIO, can, zipwire};
+use crate::common::{Case, Ended, SCENARIO, can, limited, zipwire};
 use crate::trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -14,6 +15,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("memory_holds_for_checks", memory_holds_for_checks),
         trial("a_routing_file_that_never_ends", a_routing_file_that_never_ends),
         trial("simulating_in_a_small_address_space", simulating_in_a_small_address_space)
+            .with_ignored_flag(!has_limits),
+        trial("running_in_a_small_address_space", running_in_a_small_address_space)
             .with_ignored_flag(!has_limits),
     ]
 }
@@ -95,5 +98,19 @@ fn simulating_in_a_small_address_space() {
         // Allowed by the user, refused by the system.
         let refused = quickstart(&["--memory", "100 GiB"]);
         refused.expect(1, "the system refuses");
+    }
+}
+
+/// Buffers of 16 ranks, of which the system gives some: no rank begins, and nothing aborts.
+fn running_in_a_small_address_space() {
+    for kibibytes in [200_000, 400_000, 800_000] {
+        let folder = TempDir::new().unwrap();
+        let mut run =
+            zipwire(&["run", "scenarios/quickstart.toml", "--on", "threads", "--memory", "100 GiB"]);
+        run.arg("--out").arg(folder.path().join("out"));
+        let refused = limited(&format!("ulimit -v {kibibytes}"), &run);
+        refused.expect(1, "bytes for its buffers");
+        refused.expect(1, "nothing was written");
+        assert!(!folder.path().join("out").exists());
     }
 }
