@@ -5,6 +5,7 @@
 //! one process ([`threads`]), or whatever implements [`transport::Transport`]. [`cuda`] runs ranks on the streams of GPUs.
 
 mod chunks;
+mod codec_work;
 mod complaints;
 pub mod cuda;
 mod drive;
@@ -14,6 +15,7 @@ mod handshake;
 pub mod host;
 mod meeting;
 mod memory;
+mod pace;
 mod report;
 mod spawn;
 pub mod threads;

@@ -7,15 +7,15 @@ use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferId, Tr
 use zipwire_schedule::plan::{CallKey, OpKind, TransferKey};
 use zipwire_schedule::{Failure, Lane, OpId, Rank};
 
-use super::codec_work::{CodecOp, CodecWork};
 use super::cpu_time::cpu_s;
 use super::library::Calls;
 use super::overlap::Overlap;
-use super::pace::Pace;
 use super::permits::Permits;
 use super::worker::{Worker, coding};
+use crate::codec_work::{CodecOp, CodecWork};
 use crate::complaints::{Complaints, Standstill};
 use crate::drive::{Action, Backend, Completion, Event, Outcome};
+use crate::pace::Pace;
 use crate::transport::{self, Message, Transport, is_of_call};
 
 /// Longest sleep between two looks at whether the run is over.

@@ -4,12 +4,10 @@
 //! A rank holds the whole plan and runs its own program. What it did comes to rank 0 as a report, which alone knows of all.
 
 mod backend;
-mod codec_work;
 mod cpu_time;
 mod exchange;
 mod library;
 mod overlap;
-mod pace;
 mod permits;
 mod worker;
 
@@ -42,9 +40,9 @@ use crate::transport::Transport;
 use crate::transport::filter::Filtered;
 use crate::transport::flips::Flips;
 
-pub use self::codec_work::{CallWork, CodecWork, Coding};
-pub use self::pace::Pace;
 pub use self::permits::Permits;
+pub use crate::codec_work::{CallWork, CodecWork, Coding};
+pub use crate::pace::Pace;
 
 /// What to run: the same on all ranks.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use zipwire_schedule::plan::{self, Addition, Batch, Block, Copy, Gather, Op, OpK
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId, sum};
 use zipwire_traces::Payload;
 
-use super::codec_work::Coding;
 use crate::chunks::{Chunk, Chunks};
+use crate::codec_work::Coding;
 use crate::complaints::Complaints;
 use crate::drive::failure;
 use crate::memory::{Memory, range};

@@ -10,8 +10,8 @@ use zipwire_schedule::Plan;
 use zipwire_schedule::plan::TransferKey;
 
 use super::ports::{self, Ports};
-use crate::host::Pace;
 use crate::meeting::Meeting;
+use crate::pace::Pace;
 use crate::transport::Message;
 use crate::transport::local::Note;
 

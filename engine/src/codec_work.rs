@@ -38,15 +38,15 @@ pub struct CallWork {
 }
 
 /// A codec op that has ended.
-pub(super) struct CodecOp {
-    pub(super) rank: Rank,
-    pub(super) segment: SegmentId,
-    pub(super) coding: Coding,
-    pub(super) bytes_raw: u64,
+pub(crate) struct CodecOp {
+    pub(crate) rank: Rank,
+    pub(crate) segment: SegmentId,
+    pub(crate) coding: Coding,
+    pub(crate) bytes_raw: u64,
     /// Seconds for which it had a core.
-    pub(super) work_s: f64,
+    pub(crate) work_s: f64,
     /// Seconds for which it waited for one.
-    pub(super) waiting_s: f64,
+    pub(crate) waiting_s: f64,
 }
 
 /// The codec ops of a run, by call.
@@ -58,7 +58,7 @@ pub struct CodecWork {
 
 impl CodecWork {
     /// One op.
-    pub(super) fn add(&mut self, op: &CodecOp) {
+    pub(crate) fn add(&mut self, op: &CodecOp) {
         let call = self.calls.entry((op.segment, op.coding)).or_default();
         call.ops += 1;
         call.bytes_raw += op.bytes_raw;

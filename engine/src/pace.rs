@@ -20,7 +20,7 @@ pub struct Pace {
 
 impl Pace {
     /// Seconds of the cluster that an op of a rank takes by itself; those of exchanges and of calls of a library depend on peers.
-    pub(super) fn op_s(&self, op: &Op, rank: Rank, iteration: u32) -> f64 {
+    pub(crate) fn op_s(&self, op: &Op, rank: Rank, iteration: u32) -> f64 {
         match &op.kind {
             OpKind::Compute(_) => {
                 self.host.launch_s + self.durations.get(iteration, op.segment.index(), rank)
