@@ -3,8 +3,8 @@
 use std::collections::TryReserveError;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use zipwire_schedule::BufferId;
-use zipwire_schedule::plan::{OpKind, Program, Region};
+use zipwire_schedule::plan::{Library, OpKind, Program, Region};
+use zipwire_schedule::{BufferId, Channel};
 
 use crate::chunks::POISON;
 
@@ -12,23 +12,28 @@ use crate::chunks::POISON;
 #[derive(Debug)]
 pub struct Memory {
     buffers: Vec<RwLock<Box<[u8]>>>,
-    /// What a library adds up comes here first.
-    spare: Region,
+    /// What a library adds up comes here first: a region for each channel, whose calls follow one another.
+    spares: [Region; Channel::ALL.len()],
 }
 
 /// A buffer to read from and one to write to.
 pub(crate) type Locked<'a> = (RwLockReadGuard<'a, Box<[u8]>>, RwLockWriteGuard<'a, Box<[u8]>>);
 
 impl Memory {
-    /// The buffers of a program, and one more for what is added up in calls of a library.
+    /// The buffers of a program, and for each channel one more for what is added up in calls of a library.
     ///
     /// # Errors
     /// If the system refuses that much memory.
     pub fn of(program: &Program) -> Result<Self, TryReserveError> {
-        let spare = Region { buffer: spare_buffer(program), offset: 0, len: spare_bytes(program) };
-        let capacities = program.buffers.iter().map(|buffer| buffer.capacity).chain([spare.len]);
+        let mut ids = (program.buffers.len()..).map(|index| u32::try_from(index).map(BufferId));
+        let spares = Channel::ALL.map(|channel| {
+            let buffer = ids.next().and_then(Result::ok).expect("buffers are counted in 32 bits");
+            Region { buffer, offset: 0, len: spare_bytes(program, channel) }
+        });
+        let capacities = program.buffers.iter().map(|buffer| buffer.capacity);
+        let capacities = capacities.chain(spares.map(|spare| spare.len));
         let buffers = capacities.map(|bytes| poisoned(bytes).map(RwLock::new)).collect::<Result<_, _>>()?;
-        Ok(Self { buffers, spare })
+        Ok(Self { buffers, spares })
     }
 
     /// Locks a buffer for reading.
@@ -41,10 +46,11 @@ impl Memory {
         self.buffers[buffer.index()].write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where contributions to a sum of so many bytes come before they are added.
-    pub(crate) fn spare(&self, len: u64) -> Region {
-        assert!(len <= self.spare.len, "the spare buffer holds every sum of the program");
-        Region { len, ..self.spare }
+    /// Where contributions to a sum of so many bytes come before they are added, in a call on this channel.
+    pub(crate) fn spare(&self, channel: Channel, len: u64) -> Region {
+        let spare = self.spares[channel as usize];
+        assert!(len <= spare.len, "the spare buffer holds every sum of the program");
+        Region { len, ..spare }
     }
 
     /// Overwrites a region, so that stale bytes cannot pass for new ones.
@@ -86,14 +92,11 @@ fn poisoned(bytes: u64) -> Result<Box<[u8]>, TryReserveError> {
     Ok(buffer.into_boxed_slice())
 }
 
-fn spare_buffer(program: &Program) -> BufferId {
-    BufferId(u32::try_from(program.buffers.len()).expect("buffers are counted in 32 bits"))
-}
-
-/// The longest contribution to the shard of this rank in a call of a library.
-fn spare_bytes(program: &Program) -> u64 {
+/// The longest contribution to the shard of this rank in a call of a library on a channel.
+fn spare_bytes(program: &Program, channel: Channel) -> u64 {
     let own = |op: &OpKind| {
-        let library = op.library().filter(|library| library.collective.is_reduction())?;
+        let is_meant = |library: &&Library| library.channel == channel && library.collective.is_reduction();
+        let library = op.library().filter(is_meant)?;
         let mut given = library.inputs.iter().filter(|share| share.chunk.shard() == program.rank);
         Some(given.next()?.content.values()?.len)
     };

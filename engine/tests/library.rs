@@ -13,8 +13,8 @@ use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, Report, Setup, run};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::{
-    CallCost, Choice, Deadlines, Durations, Fabric, FailureKind, Fault, FaultKind, Form, HostCost, Job, Lane,
-    LibraryCost, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Topology, Work, plan,
+    CallCost, Channel, Choice, Deadlines, Durations, Fabric, FailureKind, Fault, FaultKind, Form, HostCost,
+    Job, Lane, LibraryCost, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Topology, Work, plan,
 };
 
 /// A phase, and a call that is given.
@@ -64,6 +64,30 @@ fn every_byte_is_moved_and_compared() {
             (ring_bytes, ring_bytes, ring_bytes)
         );
     }
+}
+
+/// Two calls that add up are under way on each rank, one on the main channel and one beside it.
+#[test]
+fn sums_on_two_channels_keep_apart() {
+    let reduce = |input, output| Work::AllReduce {
+        dtype: DType::Bf16,
+        bytes: 400_002,
+        input: Slot(input),
+        output: Slot(output),
+    };
+    let segments = vec![
+        Segment { channel: Channel::Background, ..Segment::new("beside", reduce(0, 1)) },
+        Segment::new("main", reduce(2, 3)),
+    ];
+    let slots = vec!["gradients", "summed", "input", "output"];
+    let job = Job { name: "case", rank_count: RANKS, slots, segments };
+    let plan = plan(&job, &Choice { form: Some(Form::Library), ..Choice::of(Protocol::Native, None) });
+    plan.validate().unwrap();
+    assert!(plan.programs[0].ops.iter().all(|op| op.deps.is_empty()), "neither waits for the other");
+    let payload = payload_of(2);
+    let setup = Setup { iterations: 0..20, ..on_threads(&plan, &payload) };
+    let report = run(&setup, &AtomicBool::new(false)).unwrap();
+    assert_eq!(report.bytes_verified, 20 * plan.bytes_verified());
 }
 
 #[test]

@@ -272,9 +272,10 @@ impl HostBackend<'_> {
                     self.add(key, own_values(machine.library(op), self.rank))?;
                 }
                 Some(&origin) => {
-                    let len = own_values(machine.library(op), self.rank).len;
+                    let library = machine.library(op);
+                    let len = own_values(library, self.rank).len;
                     let transfer = transfer_key(key, Round::Sum, origin, self.rank);
-                    let bytes = Some(self.worker.memory.spare(len));
+                    let bytes = Some(self.worker.memory.spare(library.channel, len));
                     ongoing.moving.get_or_insert_default().insert(transfer);
                     let asked = self.transport.receive(Incoming { key: transfer, bytes, has_word: false });
                     return asked.map_err(|ended| self.complaints.ended(machine, Some(op), &ended));
