@@ -1,7 +1,6 @@
 //! What ranks report when something is wrong: the same words on all executors.
 
 use std::sync::Arc;
-
 use std::time::{Duration, Instant};
 
 use zipwire_schedule::machine::Machine;
@@ -44,7 +43,7 @@ impl Complaints<'_> {
     /// A transfer in a state that it cannot be in.
     pub(crate) fn confused(&self, machine: &Machine, key: &TransferKey, what: &str) -> Failure {
         let TransferKey { segment, stage, src, dst, number } = key;
-        let segment = &self.segments[segment.index()];
+        let segment = self.segments.get(segment.index()).map_or("an unknown segment", |name| name);
         let detail =
             format!("{} transfer {number} of {segment} from rank {src} to rank {dst} {what}", stage.name());
         failure(machine, None, FailureKind::Transport, detail)

@@ -46,7 +46,10 @@ impl<'a, B: Backend> Faulty<'a, B> {
         loop {
             let waited = self.inner.wait(machine, end_s.is_finite().then_some(end_s));
             // Whatever else it might have to report, it does not.
-            let is_over = matches!(&waited, Err(failure) if failure.kind == FailureKind::Cancelled);
+            let is_over = waited.as_ref().is_err_and(|failure| {
+                use FailureKind::{Cancelled, PeerLost, Transport};
+                matches!(failure.kind, Cancelled | PeerLost | Transport)
+            });
             if is_over || waited.is_err() && end_s.is_infinite() || self.inner.now_s() >= end_s {
                 return Failure::died(machine.program().rank);
             }

@@ -113,11 +113,15 @@ impl<'a, N> Meeting<'a, N> {
         self.state().is_aborted
     }
 
-    /// Keeps what a rank reports of an iteration. If that of the one before has not been collected, the run has failed, and
-    /// what the rank says of the next one, that it was told so, is of no use.
+    /// Keeps what a rank reports of an iteration. If that of the one before has not been collected, the run has failed: then it
+    /// counts if the rank has failed by itself, and not if it was told so.
     pub(crate) fn deposit(&self, report: RankReport) {
-        let index = report.rank.index();
-        self.state().reports[index].get_or_insert(report);
+        let mut state = self.state();
+        let kept = &mut state.reports[report.rank.index()];
+        if kept.as_ref().is_none_or(|kept| kept.failed.is_none() && report.has_failed_itself()) {
+            *kept = Some(report);
+        }
+        drop(state);
         self.changed.notify_all();
     }
 

@@ -50,6 +50,13 @@ impl RankReport {
     }
 }
 
+impl RankReport {
+    /// Whether it failed, and not because another rank did.
+    pub fn has_failed_itself(&self) -> bool {
+        self.failed.as_ref().is_some_and(|end| end.failure.kind != FailureKind::Cancelled)
+    }
+}
+
 /// Adds what all ranks report of an iteration to a timeline: it begins when the first rank has passed the barrier.
 ///
 /// # Errors
@@ -107,8 +114,10 @@ pub(crate) fn compare(own: &Hello, rank: Rank, words: &[Vec<u8>]) -> Result<(), 
     (0..).map(Rank).zip(words).try_for_each(|(peer, word)| own.check(rank, peer, &Hello::of_word(word)))
 }
 
-/// What the text of a panic says.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+/// How a rank ends that has panicked.
+pub(crate) fn panicked(rank: Rank, panic: &(dyn std::any::Any + Send)) -> RankEnd {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    let detail = format!("its thread panicked: {text}");
+    RankEnd { failure: Failure::new(rank, None, FailureKind::Device, detail), standing: None }
 }

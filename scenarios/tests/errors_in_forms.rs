@@ -379,7 +379,15 @@ fn arenas_are_for_calls_that_need_memory_of_their_own() {
     13 | arenas = 2
        |          ^
     ");
-    assert_snapshot!(gather("protocol = \"in-band\"\narenas = 0"), @"");
+    assert_snapshot!(gather("protocol = \"in-band\"\narenas = 0"), @"
+    error: `variant.0.arenas` is out of range: `0`
+      --> test.toml:14:10
+       |
+    14 | arenas = 0
+       |          ^
+       |
+       = help: it must be an integer from 1 to 64
+    ");
     let sums = flat("kind = \"collective\"\ncollective = \"all-reduce\"\nbytes_per_rank = \"1 KiB\"");
     let experiment = Folder::new().load(&format!("{sums}[[variant]]\nname = \"a\"\narenas = 3\n"));
     assert_eq!(experiment.variants[0].arenas, 3, "what others contribute needs memory, coded or not");

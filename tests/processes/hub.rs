@@ -201,7 +201,10 @@ impl State {
             }
             Packet::Report(report) => {
                 self.has_failed[from.index()] |= report.failed.is_some();
-                self.reports[from.index()].get_or_insert(*report);
+                let kept = &mut self.reports[from.index()];
+                if kept.as_ref().is_none_or(|kept| kept.failed.is_none() && report.has_failed_itself()) {
+                    *kept = Some(*report);
+                }
                 self.conclude_if_all(posts);
             }
             Packet::Abort | Packet::Progress => tell_all(posts, Some(from), &packet),

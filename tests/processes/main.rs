@@ -1,5 +1,5 @@
-//! Each rank in a process of its own, over pipes that delay and reorder what may be reordered: what executors promise must
-//! not depend on ranks sharing memory, a clock or their luck.
+//! Each rank in a process of its own, over pipes that delay and reorder transfers and messages: what executors promise must not
+//! depend on ranks sharing memory, or on their luck.
 
 mod hub;
 mod pipe;

@@ -36,7 +36,7 @@ use crate::complaints::{Complaints, stopped};
 use crate::drive::{drive, failure};
 use crate::handshake::Hello;
 use crate::meeting::{Mail, Meeting};
-use crate::report::{RankReport, compare, conclude, empty_timeline, panic_text};
+use crate::report::{RankReport, compare, conclude, empty_timeline, panicked};
 use crate::spawn::run_all;
 use crate::transport::Ended;
 
@@ -203,13 +203,7 @@ impl RankJob<'_> {
         };
         let entered_s = self.meeting.now_s();
         let run = AssertUnwindSafe(|| self.run(program, &peers[rank.index()], &mut backend));
-        let ran = catch_unwind(run).unwrap_or_else(|panic| {
-            let detail = format!("its thread panicked: {}", panic_text(&*panic));
-            Err(Box::new(RankEnd {
-                failure: Failure::new(rank, None, FailureKind::Device, detail),
-                standing: None,
-            }))
-        });
+        let ran = catch_unwind(run).unwrap_or_else(|panic| Err(Box::new(panicked(rank, &*panic))));
         ran.unwrap_or_else(|end| {
             self.meeting.abort();
             RankReport { begin_s: entered_s, ..RankReport::failed(rank, self.meeting.now_s(), *end) }

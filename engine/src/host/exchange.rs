@@ -96,7 +96,10 @@ impl HostBackend<'_> {
         key: TransferKey,
         (offered, expected): (Shape, Shape),
     ) -> Result<(), Failure> {
-        let op = self.take_offered(machine, &key)?.op;
+        let op = match self.calls.op_of(&key) {
+            Some(op) => op,
+            None => self.take_offered(machine, &key)?.op,
+        };
         match (offered, expected) {
             (Shape { bytes: Some(bytes), .. }, Shape { bytes: Some(expected), .. }) if bytes != expected => {
                 Err(other_length(machine, op, key.src, bytes, expected))

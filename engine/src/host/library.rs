@@ -16,7 +16,7 @@ use super::worker::zeros;
 use crate::codec_work::{CodecOp, Coding};
 use crate::drive::{Call, Completion, Outcome};
 use crate::memory::range;
-use crate::transport::{CALLS, Incoming, Message, Outgoing, Received};
+use crate::transport::{CALLS, Incoming, Message, Outgoing, Received, is_of_call};
 
 /// The calls of one rank.
 #[derive(Debug, Default)]
@@ -65,6 +65,14 @@ struct Adding {
     is_begun: bool,
     work_s: f64,
     waiting_s: f64,
+}
+
+impl Calls {
+    /// The call that a transfer is part of, if it is of one under way.
+    pub(super) fn op_of(&self, key: &TransferKey) -> Option<OpId> {
+        let call = is_of_call(key).then(|| call_key(key))?;
+        self.ongoing.get(&call).map(|ongoing| ongoing.op)
+    }
 }
 
 impl Adding {
@@ -214,7 +222,7 @@ impl HostBackend<'_> {
         for transfer in incoming {
             self.transport.receive(transfer).map_err(broken)?;
         }
-        self.add_own(machine, key)?;
+        self.advance_sum(machine, key)?;
         self.end_round(machine, key)
     }
 
@@ -237,7 +245,7 @@ impl HostBackend<'_> {
         if is_contribution {
             let from = bytes.expect("contributions are values");
             self.add(call, from)?;
-            self.add_own(machine, call)?;
+            self.advance_sum(machine, call)?;
         }
         self.leave_in_call(machine, key)
     }
@@ -262,7 +270,7 @@ impl HostBackend<'_> {
     }
 
     /// Adds contributions of this rank while it is their turn, asks for the next one of another, or stores the finished sum.
-    fn add_own(&mut self, machine: &Machine, key: CallKey) -> Result<(), Failure> {
+    fn advance_sum(&mut self, machine: &Machine, key: CallKey) -> Result<(), Failure> {
         let op = self.calls.ongoing[&key].op;
         loop {
             let ongoing = self.calls.ongoing.get_mut(&key).expect("it was looked at");

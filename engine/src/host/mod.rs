@@ -35,7 +35,7 @@ use crate::drive::{Backend, drive};
 use crate::faulty::Faulty;
 use crate::handshake::Hello;
 use crate::memory::Memory;
-use crate::report::{RankReport, compare, conclude, empty_timeline, panic_text};
+use crate::report::{RankReport, compare, conclude, empty_timeline, panicked};
 use crate::transport::Transport;
 use crate::transport::filter::Filtered;
 use crate::transport::flips::Flips;
@@ -116,18 +116,31 @@ pub(crate) fn run_rank_as(
         }
         let failed = report.failed.clone();
         if let Some(mut reports) = transport.gather(report) {
-            conclude(plan, setup.deadlines, iteration, &mut reports, &mut timeline)?;
+            if !reports.iter().any(|report| report.rank == program.rank) {
+                let detail = "what the ranks report cannot be gathered";
+                let failure = Failure::new(program.rank, None, FailureKind::Transport, detail);
+                let end = failed.unwrap_or(RankEnd { failure, standing: None });
+                return Err(alone(setup, iteration, end, transport));
+            }
+            conclude(plan, setup.deadlines, iteration, &mut reports, &mut timeline)
+                .inspect_err(|failure| transport.abort(&failure.first))?;
             for report in &reports {
                 bytes_verified += report.bytes_verified;
                 codec_work.merge(&report.codec_work);
                 unfired.retain(|fault| report.unfired.contains(fault));
             }
         } else if let Some(end) = failed {
-            let first = end.failure.clone();
-            return Err(Box::new(RunFailure::new(plan, setup.deadlines, iteration, 0.0, first, vec![end])));
+            return Err(alone(setup, iteration, end, transport));
         }
     }
     Ok(is_first.then_some(Report { timeline, bytes_verified, codec_work, unfired }))
+}
+
+/// The failure of a run as one rank knows it that does not know of the others.
+fn alone(setup: &Setup<'_>, iteration: u32, end: RankEnd, transport: &mut dyn Transport) -> Box<RunFailure> {
+    transport.abort(&end.failure);
+    let first = end.failure.clone();
+    Box::new(RunFailure::new(setup.plan, setup.deadlines, iteration, 0.0, first, vec![end]))
 }
 
 /// One rank's part of a run.
@@ -144,6 +157,8 @@ struct RankJob<'a> {
 /// A rank's iteration that went well.
 struct Ran {
     begin_s: f64,
+    /// When the last op had ended; what has come is compared after that.
+    end_s: f64,
     spans: Vec<Span>,
     bytes_verified: u64,
     codec_work: CodecWork,
@@ -157,17 +172,18 @@ impl RankJob<'_> {
         let dilation = self.setup.pace.map_or(1.0, |pace| pace.dilation);
         let entered_s = transport.now_s() / dilation;
         let ran = catch_unwind(AssertUnwindSafe(|| self.run(transport, iteration))).unwrap_or_else(|panic| {
-            let detail = format!("its thread panicked: {}", panic_text(&*panic));
-            let failure = Failure::new(rank, None, FailureKind::Device, detail);
-            transport.abort(&failure);
-            Err(Box::new(RankEnd { failure, standing: None }))
+            let end = panicked(rank, &*panic);
+            transport.abort(&end.failure);
+            Err(Box::new(end))
         });
-        let end_s = transport.now_s() / dilation;
         match ran {
-            Ok(Ran { begin_s, spans, bytes_verified, codec_work, unfired }) => {
+            Ok(Ran { begin_s, end_s, spans, bytes_verified, codec_work, unfired }) => {
                 RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, unfired, failed: None }
             }
-            Err(end) => RankReport { begin_s: entered_s, ..RankReport::failed(rank, end_s, *end) },
+            Err(end) => {
+                let end_s = transport.now_s() / dilation;
+                RankReport { begin_s: entered_s, ..RankReport::failed(rank, end_s, *end) }
+            }
         }
     }
 
@@ -218,6 +234,7 @@ impl RankJob<'_> {
         }
         let mut spans = Vec::new();
         let driven = drive(&mut machine, &mut backend, iteration, &mut spans);
+        let end_s = backend.now_s();
         let finished = driven.and_then(|()| {
             let HostBackend { worker, transport, .. } = backend.inner();
             worker.finish(&machine).inspect_err(|failure| transport.abort(failure))
@@ -228,7 +245,7 @@ impl RankJob<'_> {
         })?;
         let HostBackend { worker, codec_work, .. } = backend.inner();
         let (bytes_verified, codec_work) = (worker.bytes_verified, std::mem::take(codec_work));
-        Ok(Ran { begin_s, spans, bytes_verified, codec_work, unfired: fired.missing() })
+        Ok(Ran { begin_s, end_s, spans, bytes_verified, codec_work, unfired: fired.missing() })
     }
 
     /// Waits for all ranks and makes sure that they are about to run the same.
@@ -239,9 +256,9 @@ impl RankJob<'_> {
         machine: &Machine,
     ) -> Result<(), Box<RankEnd>> {
         let met = transport.meet(&self.hello.to_word());
-        let compared = met.map_err(|ended| complaints.ended(machine, None, &ended)).and_then(|words| {
-            compare(self.hello, self.program.rank, &words).inspect_err(|failure| transport.abort(failure))
-        });
+        let met = met.map_err(|ended| complaints.ended(machine, None, &ended));
+        let compared = met.and_then(|words| compare(self.hello, machine.program().rank, &words));
+        let compared = compared.inspect_err(|failure| transport.abort(failure));
         compared.map_err(|failure| Box::new(RankEnd { failure, standing: Some(machine.standing()) }))
     }
 }

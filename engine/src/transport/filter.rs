@@ -1,7 +1,7 @@
 //! A transport whose events pass through something that changes, holds or drops them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zipwire_schedule::{Failure, Rank};
 
@@ -26,10 +26,14 @@ pub(crate) struct Filtered<'a, F> {
 
 impl<F: Filter> Transport for Filtered<'_, F> {
     fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
-        match self.inner.poll(timeout)? {
-            Some(event) => self.filter.pass(event, self.inner),
-            None => Ok(None),
+        let begin = Instant::now();
+        // What the filter holds back is no end of waiting.
+        while let Some(event) = self.inner.poll(timeout.saturating_sub(begin.elapsed()))? {
+            if let Some(event) = self.filter.pass(event, self.inner)? {
+                return Ok(Some(event));
+            }
         }
+        Ok(None)
     }
 
     fn rank(&self) -> Rank {

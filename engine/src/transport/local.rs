@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use zipwire_schedule::plan::{Region, TransferKey};
 use zipwire_schedule::{Failure, Rank};
@@ -19,6 +19,12 @@ use crate::report::RankReport;
 pub(crate) enum Note {
     /// The sender's end is on offer. Nothing moves before the receiver's is, too.
     Offer(Outgoing),
+    /// The receiver's end is on offer, too.
+    Begun {
+        key: TransferKey,
+        bytes: u64,
+        at_s: f64,
+    },
     /// The receiver has copied it.
     Taken {
         key: TransferKey,
@@ -71,34 +77,38 @@ impl<'a> Local<'a> {
         Err(if meeting.is_aborted() { Ended::Aborted } else { Ended::Lost(to) })
     }
 
-    fn open(&mut self, note: Note) {
+    fn open(&mut self, note: Note) -> Result<(), Ended> {
         match note {
             Note::Offer(offer) => match self.awaited.remove(&offer.key) {
-                Some(transfer) => self.begin(transfer, offer),
+                Some(transfer) => self.begin(transfer, offer)?,
                 None => {
                     if self.early.insert(offer.key, offer).is_some() {
                         self.events.push_back(Event::Repeated(offer.key));
                     }
                 }
             },
+            Note::Begun { key, bytes, at_s } => self.events.push_back(Event::Begun { key, bytes, at_s }),
             Note::Taken { key, begin_s, end_s } => {
                 self.events.push_back(Event::Sent { key, begin_s, end_s });
             }
             Note::Told(message) => self.events.push_back(Event::Told(message)),
         }
+        Ok(())
     }
 
     /// Both ends are on offer.
-    fn begin(&mut self, transfer: Incoming, offer: Outgoing) {
+    fn begin(&mut self, transfer: Incoming, offer: Outgoing) -> Result<(), Ended> {
         let (key, at_s) = (transfer.key, self.now_s());
         let (offered, expected) = (offer.shape(), transfer.shape());
         if offered != expected {
             self.events.push_back(Event::Disagreed { key, offered, expected });
-            return;
+            return Ok(());
         }
-        // Whoever is interested hears of it before this thread copies.
-        self.events.push_back(Event::Begun { key, bytes: expected.len(), at_s });
+        // Both ends hear of it before this thread copies.
+        let bytes = expected.len();
+        self.events.push_back(Event::Begun { key, bytes, at_s });
         self.begun.push_back((transfer, offer, at_s));
+        self.write(key.src, Note::Begun { key, bytes, at_s })
     }
 
     fn take(&mut self, transfer: Incoming, offer: Outgoing, begin_s: f64) -> Result<(), Ended> {
@@ -155,9 +165,9 @@ impl Transport for Local<'_> {
             Some(offer) => self.begin(transfer, offer),
             None => {
                 self.awaited.insert(transfer.key, transfer);
+                Ok(())
             }
         }
-        Ok(())
     }
 
     fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
@@ -168,22 +178,25 @@ impl Transport for Local<'_> {
         if self.is_stopped() {
             return Err(Ended::Stopped);
         }
-        if let Some(event) = self.events.pop_front() {
-            return Ok(Some(event));
-        }
-        if let Some((transfer, offer, begin_s)) = self.begun.pop_front() {
-            self.take(transfer, offer, begin_s)?;
-            return Ok(self.events.pop_front());
-        }
-        match self.inbox.recv_timeout(timeout) {
-            Ok(Mail::Note(note)) => self.open(note),
-            Ok(Mail::Abort) => return Err(Ended::Aborted),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(Ended::Broken("all peers are gone".to_owned()));
+        let begin = Instant::now();
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            if let Some((transfer, offer, begin_s)) = self.begun.pop_front() {
+                self.take(transfer, offer, begin_s)?;
+                continue;
+            }
+            // Not every note is an event: offers may be early.
+            match self.inbox.recv_timeout(timeout.saturating_sub(begin.elapsed())) {
+                Ok(Mail::Note(note)) => self.open(note)?,
+                Ok(Mail::Abort) => return Err(Ended::Aborted),
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Ended::Broken("all peers are gone".to_owned()));
+                }
             }
         }
-        Ok(self.events.pop_front())
     }
 
     fn count_progress(&mut self) {

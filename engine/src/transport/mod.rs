@@ -128,7 +128,8 @@ pub enum Message {
 /// What happens to a rank.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// Both ends of a transfer are on offer, and it takes its time. Need not be told.
+    /// Both ends of a transfer are on offer, and it takes its time. Need not be told, but where links are paced, which are those of
+    /// threads: then at both ends.
     Begun {
         /// The transfer.
         key: TransferKey,
@@ -139,7 +140,7 @@ pub enum Event {
     },
     /// A transfer has come.
     Received(Received),
-    /// The receiver has what this rank sent.
+    /// What this rank sent may be overwritten: the receiver has it, or it is on its way.
     Sent {
         /// The transfer.
         key: TransferKey,
@@ -183,7 +184,11 @@ pub enum Ended {
 /// One rank's connection with all others. Times are seconds of a clock that all ranks share, as far as the transport can.
 ///
 /// An end of a transfer is on offer from [`Self::send`] or [`Self::receive`] on; the transfer begins when both ends are. How
-/// much is on offer is up to the caller, so a transport must not wait in either.
+/// much is on offer is up to the caller, so a transport must not wait in either. Regions on offer at the same time do not overlap.
+///
+/// Transfers are told apart by their whole keys. Those of a plan also by sender, receiver and number, which fit the tags of a message
+/// ([`Plan::check_tags`](zipwire_schedule::Plan::check_tags)); those that stand for a call of a library have numbers from 2^31 on,
+/// which segments and stages share.
 pub trait Transport {
     /// Whose it is.
     fn rank(&self) -> Rank;
@@ -194,7 +199,8 @@ pub trait Transport {
     /// Seconds since some moment before the first iteration.
     fn now_s(&self) -> f64;
 
-    /// Waits until all ranks have come here as often; what each said, by rank.
+    /// Waits until all ranks have come here as often as this one; what each said, by rank. Need not look whether the user wants to
+    /// stop.
     ///
     /// # Errors
     /// If the run ends instead.
@@ -212,7 +218,7 @@ pub trait Transport {
     /// If the run has ended.
     fn receive(&mut self, transfer: Incoming) -> Result<(), Ended>;
 
-    /// Tells a peer, or this rank itself, something. Messages between two ranks may overtake one another.
+    /// Tells a peer something. Messages between two ranks may overtake one another; none is under way when the ranks meet.
     ///
     /// # Errors
     /// If the run has ended.

@@ -1,5 +1,7 @@
 //! Links of a cluster: what a transport has brought is held back until they would have brought it.
 //!
+//! It takes a transport of threads, which says at both ends that a transfer has begun, and whose meeting the links share.
+//!
 //! The bytes come into the receiver's memory at once: what this machine takes to copy them does not come on top of the time
 //! that they are declared to take.
 
@@ -31,26 +33,24 @@ impl Paced {
         Self { wire, held: HashMap::new(), arrived_s: HashMap::new() }
     }
 
-    /// Holds the end of a transfer until it is due. The sender hears at once that it has begun.
+    /// Holds the end of a transfer until it is due.
     fn hold(&mut self, key: TransferKey, end: Event) -> Option<Event> {
         if let Some(at_s) = self.arrived_s.remove(&key) {
             return Some(ended_at(end, at_s));
         }
         self.held.insert(key, end);
-        match end {
-            Event::Sent { begin_s, .. } => Some(Event::Begun { key, bytes: 0, at_s: begin_s }),
-            _ => None,
-        }
+        None
     }
 }
 
 impl Filter for Paced {
-    fn pass(&mut self, event: Event, _: &dyn Transport) -> Result<Option<Event>, Ended> {
+    fn pass(&mut self, event: Event, inner: &dyn Transport) -> Result<Option<Event>, Ended> {
         match event {
             // Links do not know of what a library moves.
             Event::Begun { key, .. } | Event::Sent { key, .. } if is_of_call(&key) => Ok(Some(event)),
             Event::Received(received) if is_of_call(&received.transfer.key) => Ok(Some(event)),
-            // Both ends are one event of the links: the receiver tells them.
+            // Both ends hear of it, and the receiver tells the links.
+            Event::Begun { key, .. } if key.dst != inner.rank() => Ok(Some(event)),
             Event::Begun { key, bytes, at_s } => {
                 let told = self.wire.send(Parcel { key, bytes, begin_s: at_s });
                 told.map_err(|_| Ended::Broken("the thread of the links has ended".to_owned()))?;
