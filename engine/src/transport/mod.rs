@@ -1,8 +1,8 @@
 //! What connects a rank with the others: it moves bytes and words, and lets all ranks begin and end together.
 //!
-//! Everything that ranks tell one another is plain data, so a transport may be shared memory ([`local`]), pipes, MPI. Only
-//! [`local`] touches the memory of another rank. A [`filter`] changes what a transport reports without knowing which one it is:
-//! [`paced`] lets bytes arrive when the links of a cluster would have brought them, [`flips`] damages some on the way.
+//! Everything that ranks tell one another is plain data, so a transport may be shared memory (`local`), pipes, MPI. Only
+//! `local` touches the memory of another rank. A `filter` changes what a transport reports without knowing which one it is:
+//! `paced` lets bytes arrive when the links of a cluster would have brought them, `flips` damages some on the way.
 //!
 //! It knows neither ops nor codecs; what an event means to a program is up to [`host`](crate::host).
 
