@@ -7,6 +7,8 @@ use zipwire::bench::Level;
 use zipwire::codec::{Layout, SimdLevel};
 use zipwire::reproduce::Paper;
 use zipwire::scenarios::Dimension;
+use zipwire::schedule::library::Operation;
+use zipwire::schedule::{CodecCost, Protocol};
 use zipwire::{Executor, SIMD_VARIABLE, executors};
 
 use crate::commands::bench::Contenders;
@@ -40,6 +42,9 @@ pub(crate) enum Command {
     /// Measure parts side by side.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Fit the constants of a cluster to what was measured on it.
+    #[command(subcommand)]
+    Calibrate(CalibrateCommand),
     /// Check or list scenario files, or describe their language to an editor.
     #[command(subcommand)]
     Scenario(ScenarioCommand),
@@ -56,6 +61,7 @@ impl Command {
             Self::Reproduce(_) => "reproduce",
             Self::Inspect(_) => "inspect",
             Self::Bench(_) => "bench",
+            Self::Calibrate(_) => "calibrate",
             Self::Scenario(_) => "scenario",
         }
     }
@@ -123,6 +129,12 @@ pub(crate) struct RunArgs {
 fn run_on() -> String {
     let each = executors::ALL.iter().map(|executor| format!("{executor} ({})", executor.summary()));
     format!("Executors, separated by commas: {}", each.collect::<Vec<_>>().join(", "))
+}
+
+/// Help for `--on` of a benchmark of collectives: all executors.
+fn bench_on() -> String {
+    let each = executors::ALL.iter().map(|executor| format!("{executor} ({})", executor.summary()));
+    format!("The executor that carries plans out: {}", each.collect::<Vec<_>>().join(", "))
 }
 
 /// Help for `--on` of a validation: those whose measurements say something about a cluster.
@@ -220,9 +232,39 @@ pub(crate) struct InspectArgs {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum CalibrateCommand {
+    /// What NCCL's collectives take, from logs of nccl-tests: as text, as JSON of `-J`, or tables of them. All of one cluster.
+    NcclTests(CalibrateNcclTestsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateNcclTestsArgs {
+    /// Logs of one cluster.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Write the cluster to this file, for `[cluster] file = "..."` of scenarios, with any number of nodes.
+    #[arg(short = 'o', long, value_name = "CLUSTER.toml")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the result as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Nodes of the logs, where they do not say or say wrong.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) nodes: Option<u32>,
+    /// GPUs of each node that took part, where the logs do not say or say wrong.
+    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) gpus_per_node: Option<u32>,
+    /// What the logs measured, where they do not say or say wrong.
+    #[arg(long, value_name = "OP", value_parser = crate::commands::calibrate::operation)]
+    pub(crate) op: Option<Operation>,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Size and speed of codecs beside memcpy, zstd and LZ4.
     Codec(BenchCodecArgs),
+    /// What single collectives take on a cluster, uncompressed and coded, in the columns of nccl-tests.
+    Collective(BenchCollectiveArgs),
     /// Speed of the kernels on a GPU beside copies on it, after a comparison with the CPU's frames.
     Gpu(BenchGpuArgs),
     /// Seconds of a core and memory that simulating takes.
@@ -246,6 +288,55 @@ pub(crate) struct BenchSimArgs {
     /// Measure in this process instead of one for each row.
     #[arg(long, hide = true)]
     pub(crate) alone: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchCollectiveArgs {
+    /// A preset (`zipwire scenario presets`), or a file with the keys of `[cluster]`, for instance one of `zipwire calibrate`.
+    #[arg(long, value_name = "FILE|PRESET")]
+    pub(crate) cluster: Option<String>,
+    /// Nodes [default: those of the cluster].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nodes: Option<u32>,
+    /// GPUs of each node that take part [default: those of the cluster].
+    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) gpus_per_node: Option<u32>,
+    #[arg(long, value_name = "OP,...", value_delimiter = ',', required = true,
+          value_parser = crate::commands::bench_collective::operation, help = crate::commands::bench_collective::op_help())]
+    pub(crate) op: Vec<Operation>,
+    /// The smallest size, as nccl-tests counts it for the operation.
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = bytes)]
+    pub(crate) begin: u64,
+    /// The largest size.
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) end: u64,
+    /// From one size to the next.
+    #[arg(long, value_name = "F", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=1024))]
+    pub(crate) factor: u32,
+    /// Protocols, separated by commas: `native`, what the cluster's library does or else the best plan, and coded ones.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "native",
+          value_parser = crate::commands::bench_collective::protocol)]
+    pub(crate) variants: Vec<Protocol>,
+    /// Raw over coded bytes; needed for coded variants in simulation.
+    #[arg(long, value_name = "X", value_parser = crate::commands::bench_collective::ratio)]
+    pub(crate) ratio: Option<f64>,
+    /// Codec of coded variants, as in scenarios.
+    #[arg(long, value_name = "SPEC", default_value = "window7")]
+    pub(crate) codec: String,
+    /// Its speed, as `ENCODE,DECODE` or `ENCODE,DECODE,LAUNCH`, for instance `900 GB/s,1300 GB/s,15 us` [default: what the
+    /// cluster says].
+    #[arg(long, value_name = "SPEED", value_parser = crate::commands::bench_collective::speed)]
+    pub(crate) codec_speed: Option<CodecCost>,
+    #[arg(long, value_name = "EXECUTOR", default_value = executors::SIM.name(),
+          value_parser = executors::named, help = bench_on())]
+    pub(crate) on: &'static dyn Executor,
+    /// Memory that a run may take, for instance `4 GiB`; a larger one is refused before it starts [default: what the system could
+    /// give].
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Print the rows as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -93,8 +93,11 @@ pub fn compare<E: From<ExecuteError>>(
             if let Some(switcher) = outcome.switcher {
                 compared.executors.insert_switcher(name, &variant.name, switcher);
             }
-            if let Some(algorithm) = algorithm(experiment, variant) {
-                compared.executors.insert_algorithm(name, &variant.name, algorithm);
+            compared.executors.insert_algorithms(name, &variant.name, algorithms(experiment, variant));
+            let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
+            if let Some(declared) = choice.and_then(|choice| choice.declared.as_ref()) {
+                let basis = declared.basis.name();
+                compared.executors.insert_codec_speed_basis(name, &variant.name, basis);
             }
             if !outcome.unfired.is_empty() {
                 let unfired = |&fault: &usize| Unfired { fault, executor, variant: variant.name.clone() };
@@ -108,9 +111,12 @@ pub fn compare<E: From<ExecuteError>>(
     Ok(compared)
 }
 
-/// How the collective of a variant travels, form and protocol; `None` if none has several forms.
-fn algorithm(experiment: &Experiment, variant: &Variant) -> Option<String> {
-    let mut works = experiment.job.segments.iter().map(|segment| &segment.work);
-    let form = works.find_map(|work| variant.form_of(work))?;
-    Some(format!("{}, {}", form.name(), variant.protocol.name()))
+/// In which algorithms the calls of a variant travel, by collective; none of collectives that have only one.
+fn algorithms(experiment: &Experiment, variant: &Variant) -> Vec<(&'static str, &'static str)> {
+    let mut all = Vec::new();
+    for (segment, algorithm) in experiment.job.segments.iter().zip(variant.ways.iter()) {
+        let named = segment.work.collective_name().zip(algorithm.map(|way| way.algorithm.name()));
+        all.extend(named.filter(|named| !all.contains(named)));
+    }
+    all
 }

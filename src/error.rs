@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use zipwire::bench::{BenchError, GpuBenchError, SimBenchError};
+use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, SimBenchError};
 use zipwire::kernels::GpuError;
 use zipwire::reproduce::ReproduceError;
 use zipwire::scenarios::ScenarioError;
@@ -39,13 +39,15 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error(transparent)]
+    CollectiveBench(CollectiveBenchError),
+    #[error(transparent)]
     GpuBench(#[from] GpuBenchError),
     #[error(transparent)]
     SimBench(SimBenchError),
     #[error("cannot measure `{name}` in a process of its own: {why}")]
     Child { name: String, why: String },
     #[error(transparent)]
-    Reproduce(ReproduceError),
+    Reproduce(Box<ReproduceError>),
     #[error(transparent)]
     Traces(#[from] TraceError),
     #[error(transparent)]
@@ -68,6 +70,15 @@ impl From<ScenarioError> for CliError {
     }
 }
 
+impl From<CollectiveBenchError> for CliError {
+    fn from(error: CollectiveBenchError) -> Self {
+        match error {
+            CollectiveBenchError::Scenario(error) => Self::Scenario(error),
+            error => Self::CollectiveBench(error),
+        }
+    }
+}
+
 impl From<SimBenchError> for CliError {
     fn from(error: SimBenchError) -> Self {
         match error {
@@ -84,7 +95,7 @@ impl From<ReproduceError> for CliError {
             ReproduceError::Scenario(error) => Self::Scenario(error),
             ReproduceError::Execute(error) => Self::Execute(error),
             ReproduceError::Sample(error) => Self::Traces(error),
-            error => Self::Reproduce(error),
+            error => Self::Reproduce(Box::new(error)),
         }
     }
 }
@@ -117,6 +128,8 @@ impl CliError {
                 }
             }
             Self::Execute(error) | Self::Sweep(SweepError::First(error)) => exit_code_of_run(error),
+            Self::CollectiveBench(CollectiveBenchError::Execute { source, .. }) => exit_code_of_run(source),
+            Self::CollectiveBench(_) => USAGE,
             Self::Sweep(SweepError::Stopped { .. })
             | Self::Bench(BenchError::Cancelled)
             | Self::GpuBench(GpuBenchError::Cancelled)

@@ -348,9 +348,13 @@ fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
 pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
     let protocol = variant.protocol_of(&experiment.job.segments[segment].work);
     let is_speculative = protocol == Protocol::Speculative;
+    let way = variant.ways[segment];
     Choice {
         protocol,
-        form: variant.form,
+        algorithm: way.map(|way| way.algorithm),
+        channels: way.map_or(1, |way| way.channels),
+        slices: way.map_or(1, |way| way.slices),
+        sums: experiment.sums,
         layout: variant.layout,
         order: variant.order,
         window: variant.window,

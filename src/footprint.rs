@@ -2,7 +2,7 @@
 
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::{Block, Share, Transfer};
-use zipwire_schedule::{Form, Protocol, Rank, TokenMap, WHOLE_PLAN_RANKS, Work, part_count};
+use zipwire_schedule::{Algorithm, Protocol, Rank, TokenMap, WHOLE_PLAN_RANKS, Work, part_count};
 
 use crate::memory::SPAN_BYTES;
 use crate::slots;
@@ -34,9 +34,18 @@ impl Footprint {
                 timeline: most.timeline.max(of.timeline),
             });
         }
-        let mut count = Count { variant, is_supported: true, transfers: 0, moving: 0, blocks: 0, shares: 0 };
+        let mut count = Count {
+            variant,
+            algorithm: None,
+            is_supported: true,
+            transfers: 0,
+            moving: 0,
+            blocks: 0,
+            shares: 0,
+        };
         let codec = experiment.codec_of(variant).map(|choice| choice.spec.codec());
-        for segment in &experiment.job.segments {
+        for (index, segment) in experiment.job.segments.iter().enumerate() {
+            count.algorithm = variant.algorithm_of(index);
             let dtype = slots::dtype(&segment.work);
             count.is_supported = codec.as_ref().zip(dtype).is_none_or(|(codec, dtype)| codec.supports(dtype));
             count.add(&segment.work, experiment.job.rank_count);
@@ -55,6 +64,8 @@ impl Footprint {
 /// What the calls of an iteration are made of.
 struct Count<'a> {
     variant: &'a Variant,
+    /// Of the call that is counted.
+    algorithm: Option<Algorithm>,
     /// Whether the codec knows the type of the call that is counted.
     is_supported: bool,
     /// Transfers of the plan, each of which has two ends.
@@ -70,7 +81,7 @@ impl Count<'_> {
     fn add(&mut self, work: &Work, rank_count: u32) {
         let ranks = || (0..rank_count).map(Rank);
         let others = u64::from(rank_count) - 1;
-        if self.variant.form_of(work) == Some(Form::Library) {
+        if self.algorithm == Some(Algorithm::Library) {
             return self.add_call(work, rank_count);
         }
         match work {
@@ -97,8 +108,8 @@ impl Count<'_> {
                 // Each rank has something for each other; of an All-Reduce, twice.
                 let times = if matches!(work, Work::AllReduce { .. }) { 2 } else { 1 };
                 // Sums of nodes may be of a type that the codec does not know.
-                let straight = self.variant.form_of(work) == Some(Form::AllToAll)
-                    && self.variant.protocol_of(work).is_coded();
+                let straight =
+                    self.algorithm == Some(Algorithm::Direct) && self.variant.protocol_of(work).is_coded();
                 for (rank, len) in ranks().zip(work.shards(rank_count)) {
                     // As if all were of one node: where that makes a difference, it is what moves less often.
                     let is_coded = straight && self.is_coded(rank, Some(rank), len);

@@ -50,6 +50,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Reproduce(args) => commands::reproduce::run(args, &cancel),
         Command::Inspect(args) => commands::inspect::run(args, &cancel),
         Command::Bench(command) => commands::bench::run(command, &cancel),
+        Command::Calibrate(command) => commands::calibrate::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),
     }
 }

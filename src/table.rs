@@ -24,6 +24,23 @@ pub(crate) fn text(table: &Table) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Most characters of a name in a table.
+const NAME_LENGTH: usize = 40;
+
+/// A name that is not too long for a table: of longer ones the middle is left out, `..`, since both ends tell names apart.
+pub(crate) fn shortened(name: &str) -> String {
+    const GAP: &str = "..";
+    let length = name.chars().count();
+    if length <= NAME_LENGTH {
+        return name.to_owned();
+    }
+    let kept = NAME_LENGTH - GAP.len();
+    let (head, tail) = (kept.div_ceil(2), kept / 2);
+    let start: String = name.chars().take(head).collect();
+    let end: String = name.chars().skip(length - tail).collect();
+    format!("{start}{GAP}{end}")
+}
+
 /// Seconds with a fitting unit.
 pub(crate) fn seconds(seconds: f64) -> String {
     let (value, unit) = match seconds.abs() {
@@ -48,6 +65,14 @@ pub(crate) fn bytes(bytes: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        let forty = "model.layers.10.self_attn.q_proj.weight.";
+        assert_eq!((forty.len(), shortened(forty).as_str()), (40, forty));
+        assert_eq!(shortened(&format!("{forty}absmax")), "model.layers.10.sel.._proj.weight.absmax");
+        assert_eq!(shortened(&"\u{e9}".repeat(500)).chars().count(), 40, "characters, not bytes");
+    }
 
     #[test]
     fn quantities_read_well() {

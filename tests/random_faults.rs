@@ -80,10 +80,11 @@ fn gather(text: &mut String, random: &mut ChaCha8Rng, protocol: &str, ranks: u32
     *text +=
         "[workload]\nkind = \"collective\"\ncollective = \"all-gather\"\npayload = { gaussian = 0.02 }\n";
     writeln!(text, "bytes_per_rank = \"{kib} KiB\"\nstart = {:?}", vec!["20 us"; ranks as usize]).unwrap();
-    let forms: &[&str] =
-        if protocol == "native" { &["exact", "grouped"] } else { &["exact", "padded", "grouped"] };
-    let form = forms.choose(random).unwrap();
-    writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\nform = \"{form}\"").unwrap();
+    let algorithms: &[&str] =
+        if protocol == "native" { &["ring", "direct"] } else { &["ring", "padded-ring", "direct"] };
+    let algorithm = algorithms.choose(random).unwrap();
+    writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\nalgorithm = \"{algorithm}\"")
+        .unwrap();
     "all-gather"
 }
 
@@ -93,8 +94,9 @@ fn broadcast(text: &mut String, random: &mut ChaCha8Rng, protocol: &str, ranks: 
     *text += "[workload]\nkind = \"collective\"\ncollective = \"broadcast\"\npayload = { gaussian = 0.02 }\n";
     writeln!(text, "bytes = \"{kib} KiB\"\nroot = {root}\nstart = {:?}", vec!["20 us"; ranks as usize])
         .unwrap();
-    let form = ["tree", "grouped"].choose(random).unwrap();
-    writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\nform = \"{form}\"").unwrap();
+    let algorithm = ["tree", "direct"].choose(random).unwrap();
+    writeln!(text, "[[variant]]\nname = \"only\"\nprotocol = \"{protocol}\"\nalgorithm = \"{algorithm}\"")
+        .unwrap();
     (Rank(root), "broadcast")
 }
 

@@ -135,15 +135,18 @@ fn drawn(number: u64) -> Scenario {
             "kind = \"collective\"\ncollective = \"{collective}\"\nbytes_per_rank = \"{bytes} B\"\nstart = {start:?}\n"
         )
     };
-    let form = if number % 3 == 1 { "grouped" } else { "" };
+    let algorithm = if number % 3 == 1 { "direct" } else { "" };
     let variants = variants(arms);
-    let variants = if form.is_empty() {
+    let variants = if algorithm.is_empty() {
         variants
     } else {
         variants
             .replace("\nprotocol = \"adaptive\"", "\nprotocol = \"ADAPTIVE\"")
-            .replace("\nprotocol = ", &format!("\nform = \"{form}\"\nprotocol = "))
-            .replace(&format!("form = \"{form}\"\nprotocol = \"ADAPTIVE\""), "protocol = \"adaptive\"")
+            .replace("\nprotocol = ", &format!("\nalgorithm = \"{algorithm}\"\nprotocol = "))
+            .replace(
+                &format!("algorithm = \"{algorithm}\"\nprotocol = \"ADAPTIVE\""),
+                "protocol = \"adaptive\"",
+            )
     };
     let text = format!(
         "name = \"drawn-{number}\"\nseed = {number}\niterations = {iterations}\n[cluster]\nnodes = {nodes}\n\

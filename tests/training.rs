@@ -92,7 +92,7 @@ speed = {{ encode = "180 GB/s", decode = "260 GB/s" }}
 ratio = 1.3
 [[variant]]
 name = "only"
-form = "library"
+algorithm = "library"
 {protocol}
 "#
     );

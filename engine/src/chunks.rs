@@ -5,7 +5,7 @@
 //! iteration when nothing does. A rank fills only what it contributes itself, once, however many peers it goes to; what
 //! it hands on is what it received, or rows of it, so every receiver checks the whole path back to the origin. What a rank adds
 //! up is checked like what it receives, against the contributions of all origins in the order of the sum. So a new protocol or
-//! form is verified without new code.
+//! algorithm is verified without new code.
 
 use std::collections::HashMap;
 

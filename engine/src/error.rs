@@ -56,7 +56,7 @@ pub enum EngineError {
     /// A library's own collective.
     #[error(
         "segment {segment} calls a collective of a library, and this executor calls none: it has exchanges only\n\
-         hint: choose another form, or run on `sim` or `threads`"
+         hint: choose another algorithm, or run on `sim` or `threads`"
     )]
     Library {
         /// The segment.

@@ -29,7 +29,7 @@ impl Pace {
             OpKind::Encode(batch) => self.codec_s(batch.bytes_raw(), |cost| cost.encode_bytes_per_s),
             OpKind::Decode(batch) => self.codec_s(batch.bytes_raw(), |cost| cost.decode_bytes_per_s),
             OpKind::Copy(copy) => self.codec_s(copy.bytes(), CodecCost::copy_bytes_per_s),
-            OpKind::Reduce(reduce) => self.host.reduce_s(reduce.bytes_read()),
+            OpKind::Reduce(reduce) => self.host.reduce_s(reduce),
             OpKind::Exchange(_) | OpKind::Library(_) => 0.0,
         }
     }

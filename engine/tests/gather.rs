@@ -12,14 +12,14 @@ use zipwire_codec::DType;
 use zipwire_engine::threads::{Report, Setup, run};
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
-    Choice, FailureKind, Form, Job, Protocol, Rank, RunFailure, Segment, Slot, Work, plan,
+    Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, Slot, Work, plan,
 };
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;
 
 /// A phase, the call, and the same call once more over the same memory.
-fn twice(work: &Work, protocol: Protocol, form: Form) -> Plan {
+fn twice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
     let segments = vec![
         Segment::new("before", phase()),
@@ -29,7 +29,7 @@ fn twice(work: &Work, protocol: Protocol, form: Form) -> Plan {
     ];
     let job = Job { name: "twice", rank_count: RANKS, slots: vec!["input", "output"], segments };
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { form: Some(form), slot: Some(0.5), ..Choice::of(protocol, codec) })
+    plan(&job, &Choice { algorithm: Some(algorithm), slot: Some(0.5), ..Choice::of(protocol, codec) })
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {
@@ -51,16 +51,20 @@ fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
 fn every_form_delivers() {
     let gather = all_gather([SHARD, 0, 26, SHARD / 2]);
     let cast = broadcast(2);
-    for (work, form) in
-        gather.forms().iter().map(|form| (&gather, form)).chain(cast.forms().iter().map(|form| (&cast, form)))
+    for (work, algorithm) in gather
+        .algorithms()
+        .iter()
+        .map(|algorithm| (&gather, algorithm))
+        .chain(cast.algorithms().iter().map(|algorithm| (&cast, algorithm)))
     {
         for protocol in Protocol::ALL {
-            if *form == Form::Padded && !protocol.is_coded() {
+            if *algorithm == Algorithm::PaddedRing && !protocol.is_coded() {
                 continue;
             }
-            let plan = twice(work, protocol, *form);
+            let plan = twice(work, protocol, *algorithm);
             plan.validate().unwrap();
-            let report = run_plan(&plan).unwrap_or_else(|error| panic!("{form:?} {protocol:?}: {error}"));
+            let report =
+                run_plan(&plan).unwrap_or_else(|error| panic!("{algorithm:?} {protocol:?}: {error}"));
             assert_eq!(report.bytes_verified, 2 * plan.bytes_raw(), "every byte of every iteration");
             assert!(report.bytes_verified > 0);
         }
@@ -71,11 +75,11 @@ fn every_form_delivers() {
 fn failure(
     work: &Work,
     protocol: Protocol,
-    form: Form,
+    algorithm: Algorithm,
     nth: usize,
     change: fn(&mut Exchange),
 ) -> Box<RunFailure> {
-    let mut plan = twice(work, protocol, form);
+    let mut plan = twice(work, protocol, algorithm);
     let program = Arc::make_mut(&mut plan.programs[1]);
     let exchanges =
         program.ops.iter_mut().filter(|op| op.segment.0 == 3).filter_map(|op| match &mut op.kind {
@@ -108,11 +112,11 @@ fn misplace(exchange: &mut Exchange) {
 #[test]
 fn a_block_that_is_handed_on_wrongly_is_noticed() {
     // Rank 1 hands on the shard of rank 0 in its second step.
-    let error = failure(&all_gather([SHARD; 4]), Protocol::Native, Form::Exact, 1, misplace);
+    let error = failure(&all_gather([SHARD; 4]), Protocol::Native, Algorithm::Ring, 1, misplace);
     assert!(error.to_string().contains("of the second chunk from rank 0 is not what was sent"), "{error}");
     // Frames are found out when they are decoded, also behind the next rank.
-    for form in [Form::Exact, Form::Padded] {
-        let error = failure(&all_gather([SHARD; 4]), Protocol::SizeFirst, form, 1, misplace);
+    for algorithm in [Algorithm::Ring, Algorithm::PaddedRing] {
+        let error = failure(&all_gather([SHARD; 4]), Protocol::SizeFirst, algorithm, 1, misplace);
         assert!(error.to_string().contains("the frame from rank 0"), "{error}");
     }
 }
@@ -120,7 +124,7 @@ fn a_block_that_is_handed_on_wrongly_is_noticed() {
 #[test]
 fn a_block_that_takes_the_place_of_another_is_noticed() {
     // In its third step rank 1 hands on the shard of rank 0 once more instead of that of rank 3.
-    let error = failure(&all_gather([SHARD; 4]), Protocol::Native, Form::Exact, 2, |exchange| {
+    let error = failure(&all_gather([SHARD; 4]), Protocol::Native, Algorithm::Ring, 2, |exchange| {
         let Content::Values(region) = &mut exchange.sends[0].content else { panic!("raw shards are whole") };
         region.offset = 0;
     });
@@ -130,7 +134,7 @@ fn a_block_that_takes_the_place_of_another_is_noticed() {
 #[test]
 fn a_broken_branch_of_a_tree_is_noticed() {
     // From root 3, rank 1 is at distance 2: it receives, and then hands on to rank 2.
-    let error = failure(&broadcast(3), Protocol::SizeFirst, Form::Tree, 1, misplace);
+    let error = failure(&broadcast(3), Protocol::SizeFirst, Algorithm::Tree, 1, misplace);
     assert!(error.to_string().contains("the frame from rank 3"), "{error}");
     assert_eq!(error.first.rank, Rank(2));
 }

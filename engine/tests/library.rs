@@ -13,8 +13,9 @@ use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, Report, Setup, run};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::{
-    CallCost, Channel, Choice, Deadlines, Durations, Fabric, FailureKind, Fault, FaultKind, Form, HostCost,
-    Job, Lane, LibraryCost, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Topology, Work, plan,
+    Algorithm, Channel, Choice, Deadlines, DeclaredCost, Durations, Fabric, FailureKind, Fault, FaultKind,
+    HostCost, Job, Lane, LibraryCost, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Topology, Work,
+    plan,
 };
 
 /// A phase, and a call that is given.
@@ -23,7 +24,7 @@ fn planned(work: Work, protocol: Protocol) -> Plan {
     let segments = vec![Segment::new("phase", phase), Segment::new("call", work)];
     let job = Job { name: "case", rank_count: RANKS, slots: vec!["input", "output"], segments };
     let codec = Some("window7".parse().unwrap());
-    let plan = plan(&job, &Choice { form: Some(Form::Library), ..Choice::of(protocol, codec) });
+    let plan = plan(&job, &Choice { algorithm: Some(Algorithm::Library), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     plan
 }
@@ -81,7 +82,8 @@ fn sums_on_two_channels_keep_apart() {
     ];
     let slots = vec!["gradients", "summed", "input", "output"];
     let job = Job { name: "case", rank_count: RANKS, slots, segments };
-    let plan = plan(&job, &Choice { form: Some(Form::Library), ..Choice::of(Protocol::Native, None) });
+    let plan =
+        plan(&job, &Choice { algorithm: Some(Algorithm::Library), ..Choice::of(Protocol::Native, None) });
     plan.validate().unwrap();
     assert!(plan.programs[0].ops.iter().all(|op| op.deps.is_empty()), "neither waits for the other");
     let payload = payload_of(2);
@@ -146,8 +148,8 @@ fn a_stopped_run_ends_in_a_call() {
 const CALL_S: f64 = 20e-3 + 3.0 * 1e-3 + 3.0 * 20_000.0 / 2e6;
 
 fn pace(late_s: f64) -> Pace {
-    let cost = Some(CallCost { latency_s: 20e-3, per_rank_s: 1e-3, bytes_per_s: 2e6 });
-    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost };
+    let cost = Some(DeclaredCost { latency_s: 20e-3, per_rank_s: 1e-3, bytes_per_s: 2e6 });
+    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
     let mut durations = Durations::zeros(1, 2, RANKS);
     durations.set(0, 0, Rank(2), late_s);
     let topology = Topology {

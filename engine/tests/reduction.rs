@@ -12,7 +12,7 @@ use zipwire_codec::DType;
 use zipwire_engine::threads::{Report, Setup, run};
 use zipwire_schedule::plan::{Addition, Chunk, OpKind, Plan, Region};
 use zipwire_schedule::{
-    Choice, FailureKind, Form, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot, Work, plan,
+    Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot, Work, plan,
 };
 use zipwire_traces::{ChunkId, Payload, Rows};
 
@@ -29,7 +29,7 @@ fn all_reduce(dtype: DType) -> Work {
 }
 
 /// The call, the call in the background during a phase, and the call once more over the same memory.
-fn thrice(work: &Work, protocol: Protocol, form: Form) -> Plan {
+fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
     let background = match work.clone() {
         Work::ReduceScatter { dtype, bytes, .. } => {
@@ -52,7 +52,7 @@ fn thrice(work: &Work, protocol: Protocol, form: Form) -> Plan {
     let slot = (protocol == Protocol::Speculative).then_some(0.7);
     let parts = if protocol.is_coded() { 2 } else { 1 };
     let choice = Choice::of(protocol, Some("tiered".parse().unwrap()));
-    plan(&job, &Choice { form: Some(form), slot, parts, ranks_per_node: 2, ..choice })
+    plan(&job, &Choice { algorithm: Some(algorithm), slot, parts, ranks_per_node: 2, ..choice })
 }
 
 fn payload(plan: &Plan) -> Payload {
@@ -74,27 +74,27 @@ fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
     run(&setup, &AtomicBool::new(false))
 }
 
-/// Every work in every form under every protocol that goes with it.
-fn cases() -> impl Iterator<Item = (Work, Protocol, Form)> {
+/// Every work in every algorithm under every protocol that goes with it.
+fn cases() -> impl Iterator<Item = (Work, Protocol, Algorithm)> {
     let dtypes = [DType::Bf16, DType::F32].into_iter();
     let works = dtypes.flat_map(|dtype| [reduce_scatter(dtype), all_reduce(dtype)]);
     works.flat_map(|work| {
-        Form::OF_REDUCTION.iter().flat_map(move |&form| {
+        work.clone().algorithms().iter().flat_map(move |&algorithm| {
             let protocols =
-                Protocol::ALL.into_iter().filter(move |p| !p.is_coded() || form.takes_frames(true));
+                Protocol::ALL.into_iter().filter(move |p| !p.is_coded() || algorithm.takes_frames(true));
             let work = work.clone();
-            protocols.map(move |protocol| (work.clone(), protocol, form))
+            protocols.map(move |protocol| (work.clone(), protocol, algorithm))
         })
     })
 }
 
 #[test]
 fn every_form_delivers() {
-    for (work, protocol, form) in cases() {
-        let plan = thrice(&work, protocol, form);
+    for (work, protocol, algorithm) in cases() {
+        let plan = thrice(&work, protocol, algorithm);
         plan.validate().unwrap();
-        let report = run_plan(&plan).unwrap_or_else(|error| panic!("{form:?} {protocol:?}: {error}"));
-        assert_eq!(report.bytes_verified, 2 * plan.bytes_verified(), "{form:?} {protocol:?}");
+        let report = run_plan(&plan).unwrap_or_else(|error| panic!("{algorithm:?} {protocol:?}: {error}"));
+        assert_eq!(report.bytes_verified, 2 * plan.bytes_verified(), "{algorithm:?} {protocol:?}");
         assert!(plan.bytes_reduced() > 0);
     }
 }
@@ -118,19 +118,21 @@ fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
 #[test]
 fn a_sum_of_other_terms_or_in_another_order_is_noticed() {
     // Of the sums of a library the terms are not in the plan.
-    for &form in Form::OF_REDUCTION.iter().filter(|form| **form != Form::Library) {
+    for &algorithm in
+        Algorithm::OF_REDUCE_SCATTER.iter().filter(|algorithm| **algorithm != Algorithm::Library)
+    {
         for dtype in [DType::Bf16, DType::F32] {
-            let mut plan = thrice(&reduce_scatter(dtype), Protocol::Native, form);
+            let mut plan = thrice(&reduce_scatter(dtype), Protocol::Native, algorithm);
             let mut sums = additions(&mut plan, 0, 4);
             let last = sums.last_mut().unwrap();
             assert_eq!(last.chunk.destination, Some(Rank(0)));
-            if form == Form::AllToAll {
+            if algorithm == Algorithm::Direct {
                 last.terms.rotate_left(1);
             } else {
                 // Addition commutes: of two terms, only another one makes a difference.
                 last.terms[1] = last.terms[0];
             }
-            let Err(error) = run_plan(&plan) else { panic!("{form:?} {dtype}: nothing was noticed") };
+            let Err(error) = run_plan(&plan) else { panic!("{algorithm:?} {dtype}: nothing was noticed") };
             assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
             assert_eq!(error.first.rank, Rank(0));
         }
@@ -164,8 +166,8 @@ fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
     let additions_of = f64::from(RANKS - 1);
     let gamma = additions_of * unit / (1.0 - additions_of * unit);
     let mut checked = 0;
-    for (work, protocol, form) in cases().filter(|(_, protocol, _)| *protocol == Protocol::Native) {
-        let plan = thrice(&work, protocol, form);
+    for (work, protocol, algorithm) in cases().filter(|(_, protocol, _)| *protocol == Protocol::Native) {
+        let plan = thrice(&work, protocol, algorithm);
         run_plan(&plan).unwrap();
         let payload = payload(&plan);
         for rank in 0..RANKS as usize {
@@ -195,7 +197,10 @@ fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
                     let rounding = if of.dtype() == DType::Bf16 { 2.0_f64.powi(-8) } else { 0.0 };
                     let bound = gamma * magnitude;
                     let bound = bound + rounding * (exact.abs() + bound);
-                    assert!((got - exact).abs() <= bound, "{form:?}: {got} is not {exact} within {bound:e}");
+                    assert!(
+                        (got - exact).abs() <= bound,
+                        "{algorithm:?}: {got} is not {exact} within {bound:e}"
+                    );
                     checked += usize::from(*got != exact);
                 }
             }
@@ -207,7 +212,7 @@ fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
 /// Executors that have no kernels for sums say so.
 #[test]
 fn gpus_refuse_what_they_cannot_add_up() {
-    let plan = thrice(&all_reduce(DType::Bf16), Protocol::Native, Form::Ring);
+    let plan = thrice(&all_reduce(DType::Bf16), Protocol::Native, Algorithm::Ring);
     let error = zipwire_engine::cuda::check(&plan).unwrap_err().to_string();
     assert!(error.starts_with("segment 1 adds values up, for which there are no GPU kernels yet"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! `[cluster]`: how many GPUs, what connects them, and how the network is modelled.
 
+pub(crate) mod codec_speed;
 mod graph;
 pub(crate) mod library;
 mod links;
@@ -8,8 +9,11 @@ mod topology;
 
 use std::collections::BTreeMap;
 
+use zipwire_schedule::library::Hardware;
 use zipwire_schedule::{Fabric, HostCost, LibraryCost, NetworkModel, Slowdown, Topology, TransferStart};
 
+pub(crate) use codec_speed::CodecSpeeds;
+pub use codec_speed::{DeclaredSpeed, SpeedBasis};
 pub(crate) use links::read as read_links;
 pub use preset::{Preset, presets};
 pub(crate) use topology::without_limit_of_ranks;
@@ -43,6 +47,7 @@ const KEYS: &[&str] = &[
     "compute_slowdown",
     "reduce",
     "library",
+    "codec_speed",
     "links",
     "model",
     "start",
@@ -56,6 +61,8 @@ pub(crate) struct Cluster {
     /// At least 2 ranks.
     pub(crate) topology: Topology,
     pub(crate) host: HostCost,
+    /// How fast its GPUs code, as far as it says so.
+    pub(crate) codec_speeds: CodecSpeeds,
     pub(crate) model: NetworkModel,
     pub(crate) start: TransferStart,
 }
@@ -98,7 +105,10 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         key => table.need(key, "\"10 us\"")?.time()?,
     };
     let nics_per_node = match table.get("nics_per_node") {
-        Some(field) => field.integer_u32(1..=gpus_per_node)?,
+        Some(nics_field) => {
+            let is_own = |key| field.peek(key).map(|own| own.is_some());
+            read_nics(&nics_field, &gpus_field, !is_own("nics_per_node")? && is_own("gpus_per_node")?)?
+        }
         None => 1,
     };
     let time = |key| table.get(key).map_or(Ok(0.0), |field| field.time());
@@ -106,9 +116,17 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         table.get("compute_slowdown").map_or(Ok(Slowdown::default()), |field| slowdown::read(&field))?;
     let reduce_bytes_per_s =
         table.get("reduce").map_or(Ok(HostCost::REDUCE_BYTES_PER_S), |field| field.bandwidth())?;
-    let library = table
-        .get("library")
-        .map_or(Ok(LibraryCost::default()), |field| library::read(&field, gpus_per_node))?;
+    let hardware = Hardware {
+        nodes,
+        gpus_per_node,
+        gpu_bytes_per_s: gpu_bandwidth,
+        node_bytes_per_s: nic_bandwidth * f64::from(nics_per_node),
+        nvlink_domain: 0,
+    };
+    let library =
+        table.get("library").map_or(Ok(LibraryCost::default()), |field| library::read(&field, hardware))?;
+    let codec_speeds =
+        table.get("codec_speed").map_or(Ok(CodecSpeeds::new()), |field| codec_speed::read(&field))?;
     let (launch_s, sync_s) = (time("launch")?, time("host_sync")?);
     let host = HostCost { launch_s, sync_s, compute_slowdown, reduce_bytes_per_s, library };
     let mut topology = Topology {
@@ -133,7 +151,23 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         Some(field) => field.choice("start of transfers", &TransferStart::ALL, TransferStart::name)?,
         None => TransferStart::default(),
     };
-    Ok(Cluster { topology, host, model, start })
+    Ok(Cluster { topology, host, codec_speeds, model, start })
+}
+
+/// NICs of each node: at most one per GPU. Whoever takes fewer GPUs than the hardware has is told so there, and not where the
+/// hardware has its NICs.
+fn read_nics(nics: &Field<'_>, gpus: &Field<'_>, are_gpus_own: bool) -> Result<u32> {
+    let most = gpus.integer_u32(1..=RANK_LIMIT)?;
+    if !are_gpus_own {
+        return nics.integer_u32(1..=most);
+    }
+    match nics.integer_u32(1..=RANK_LIMIT)? {
+        count if count > most => {
+            let problem = Problem::NicsPerNode { gpus: most, nics: count };
+            Err(gpus.error(problem).with(nics.place(), "the NICs"))
+        }
+        count => Ok(count),
+    }
 }
 
 /// What [`read`] reads.
@@ -156,7 +190,8 @@ pub(crate) fn schema() -> Schema {
         optional("launch", "time from issuing a compute phase or an exchange until it begins; none by default", time()),
         optional("host_sync", "time from the arrival of an exchange's last size until the host knows it; none by default", time()),
         optional("reduce", "bytes per second that a GPU reads where it adds values up; `400 GB/s` by default", bandwidth()),
-        optional("library", "what calls of a communication library's own collectives cost; needed where a variant has the form `library`", library::schema()),
+        optional("library", "what calls of a communication library's own collectives cost; needed where a variant has the algorithm `library`", library::schema()),
+        optional("codec_speed", "how fast the GPUs code, by codec; for scenarios whose `[codec]` has no `speed`", codec_speed::schema()),
         optional("compute_slowdown", "how many times as long compute takes while other lanes of its rank are busy; 1 by default", slowdown::schema()),
     ];
     // With a preset or a file, only what they leave open is needed, and that is not in the scenario.

@@ -6,11 +6,13 @@ use std::str::FromStr;
 use zipwire_codec::{Spec, SpecError};
 use zipwire_schedule::CodecCost;
 
+use crate::cluster::codec_speed::{self, CodecSpeeds, DeclaredSpeed};
+use crate::cluster::{Preset, presets};
 use crate::document::Place;
 use crate::error::Result;
 use crate::problem::Problem;
 use crate::reader::Field;
-use crate::schema::{Schema, bandwidth, names, needed, number, one_of, optional, pattern, table, time};
+use crate::schema::{Schema, names, needed, number, one_of, optional, pattern, table};
 
 /// A codec, its declared cost and, if stated, its ratio.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +21,8 @@ pub struct CodecChoice {
     pub spec: Spec,
     /// What encoding and decoding cost.
     pub cost: CodecCost,
+    /// How that is known, if the cluster says it and not the scenario.
+    pub declared: Option<DeclaredSpeed>,
     /// Raw bytes over coded bytes. If given, simulations use it for every chunk and code no payload.
     pub ratio: Option<f64>,
 }
@@ -29,8 +33,8 @@ const SPEED_KEYS: &[&str] = &["encode", "decode", "launch"];
 /// Stated ratios of raw to coded bytes.
 pub(crate) const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
 
-/// Reads the table; also gives the place of its header.
-pub(crate) fn read(field: &Field<'_>) -> Result<(CodecChoice, Place)> {
+/// Reads the table; also gives the place of its header. `speeds` are those of the cluster.
+pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds) -> Result<(CodecChoice, Place)> {
     let table = field.table(KEYS)?;
     let id = table.need("id", "\"window7\"")?;
     let text = id.string()?;
@@ -44,25 +48,28 @@ pub(crate) fn read(field: &Field<'_>) -> Result<(CodecChoice, Place)> {
             other => Problem::Codec(other),
         })
     })?;
-    let speed = table.need("speed", "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }")?;
-    let speed = speed.table(SPEED_KEYS)?;
-    let cost = CodecCost {
-        encode_bytes_per_s: speed.need("encode", "\"180 GB/s\"")?.bandwidth()?,
-        decode_bytes_per_s: speed.need("decode", "\"260 GB/s\"")?.bandwidth()?,
-        launch_s: speed.get("launch").map_or(Ok(0.0), |field| field.time())?,
+    let (cost, declared) = match table.get("speed") {
+        Some(speed) => (codec_speed::read_cost(&speed.table(SPEED_KEYS)?)?, None),
+        None => {
+            let declared = speeds.get(spec.codec().id()).ok_or_else(|| {
+                table.error(Problem::NoCodecSpeed { codec: spec.to_string(), presets: presets_with(&spec) })
+            })?;
+            (declared.cost, Some(declared.clone()))
+        }
     };
     let ratio = table.get("ratio").map(|field| field.number(RATIO_LIMITS)).transpose()?;
-    Ok((CodecChoice { spec, cost, ratio }, field.place()))
+    Ok((CodecChoice { spec, cost, declared, ratio }, field.place()))
+}
+
+/// Names of the presets that say how fast the codec is.
+fn presets_with(spec: &Spec) -> Vec<&'static str> {
+    let id = spec.codec().id();
+    let has_it = |preset: &&Preset| preset.codec_speeds().is_ok_and(|speeds| speeds.contains_key(id));
+    presets().iter().filter(has_it).map(|preset| preset.name).collect()
 }
 
 /// What [`read`] reads.
 pub(crate) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let speed = [
-        needed("encode", "raw bytes per second of encoding", bandwidth()),
-        needed("decode", "raw bytes per second of decoding", bandwidth()),
-        optional("launch", "time of launching either; none by default", time()),
-    ];
     // Which options a codec has, and what is in front of it, is the codec's matter.
     let (ids, prefixes): (Vec<_>, Vec<_>) = (Spec::ids().collect(), Spec::prefixes().collect());
     let (ids, prefixes) = (ids.join("|"), prefixes.join("|"));
@@ -71,7 +78,7 @@ pub(crate) fn schema() -> Schema {
     #[rustfmt::skip]
     let keys = [
         needed("id", "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows", spec),
-        needed("speed", "declared speed of encoding and decoding", table(SPEED_KEYS, speed)),
+        optional("speed", "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default", table(SPEED_KEYS, codec_speed::cost_schema())),
         optional("ratio", "raw bytes over coded bytes; measured on the payload by default", number(RATIO_LIMITS)),
     ];
     table(KEYS, keys)

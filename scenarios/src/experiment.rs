@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Durations, Fault, HostCost, Job, NetworkModel, Segment, Slack, TokenMap, Topology, TransferStart, Work,
+    Durations, Fault, HostCost, Job, NetworkModel, Segment, Slack, SumType, TokenMap, Topology,
+    TransferStart, Work,
 };
 use zipwire_traces::Payload;
 
@@ -55,6 +56,8 @@ pub struct Experiment {
     /// What transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
     /// variants whose ratio is stated: they can be simulated and not run.
     pub payload: Option<Payload>,
+    /// In which type partial sums travel, in all variants.
+    pub sums: SumType,
     /// What is compared, at least one; speedups are over the first.
     pub variants: Vec<Variant>,
     /// What goes wrong in a run.
@@ -73,6 +76,7 @@ const KEYS: &[&str] = &[
     "iterations",
     "cluster",
     "workload",
+    "partial_sums",
     "compute",
     "codec",
     "variant",
@@ -154,7 +158,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let own_seed = table.get("seed").map_or(Ok(0), |field| field.integer(0..=u64::MAX))?;
     let seed = seed.unwrap_or(own_seed);
     let cluster_field = table.need("cluster", "{ nodes = 1, ... }")?;
-    let Cluster { topology, host, model, start } = cluster::read(&cluster_field, files)?;
+    let Cluster { topology, host, codec_speeds, model, start } = cluster::read(&cluster_field, files)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
 
@@ -164,15 +168,25 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let context = workload::Context { files, seed, iterations, ranks, compute };
     let workload = workload::read(kind, &workload_field, &context)?;
 
-    let codec = table.get("codec").map(|field| codec::read(&field)).transpose()?;
+    let codec = table.get("codec").map(|field| codec::read(&field, &codec_speeds)).transpose()?;
+    let gpus_per_node = topology.gpus_per_node;
+    let variants = table.get("variant");
     let placed =
-        variant::read(table.get("variant").as_ref(), &workload.job, topology.gpus_per_node, &host.library)?;
+        variant::read(variants.as_ref(), &workload.job, gpus_per_node, &host.library, &codec_speeds)?;
     check_coded(&placed, codec.as_ref(), &workload)?;
     let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
     if variants.is_empty() {
         variants.push(variant::default());
     }
 
+    let sums = match table.get("partial_sums") {
+        Some(field) if adds_nothing_up(&workload.job) => {
+            let (path, reason) = (field.path.clone(), "the workload adds nothing up");
+            return Err(field.error(Problem::NoEffect { path, reason }));
+        }
+        Some(field) => field.choice("type of partial sums", &SumType::ALL, SumType::name)?,
+        None => SumType::Sent,
+    };
     let faults =
         table.get("fault").map(|field| fault::read(&field, &workload.job, iterations)).transpose()?;
     let slack = table
@@ -187,7 +201,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let drifts =
         table.get("drift").map(|field| drift::read(&field, iterations, &topology, ratio)).transpose()?;
 
-    let experiment = Experiment {
+    let mut experiment = Experiment {
         name,
         description: source.description(),
         seed,
@@ -200,14 +214,20 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         job: workload.job,
         durations: workload.durations,
         payload: None,
+        sums,
         variants,
         faults: faults.unwrap_or_default(),
         slack,
         drifts: drifts.unwrap_or_default(),
         points_left_out: 0,
     };
+    experiment.choose_ways();
     let Workload { rows, tensors, fp8_values, .. } = workload;
     Ok(Resolved { experiment, rows, tensors, fp8_values })
+}
+
+fn adds_nothing_up(job: &Job) -> bool {
+    job.segments.iter().all(|segment| !segment.work.is_reduction())
 }
 
 impl Resolved {
@@ -260,6 +280,7 @@ fn root_schema() -> Schema {
         optional("compute", "how long the model computes; workloads with a model only", compute::schema()),
         optional("codec", "codec of the coded variants and its cost", codec::schema()),
         optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
+        optional("partial_sums", "in which type partial sums travel in all variants, and that of the sums of a Reduce-Scatter: `sent`, that of the contributions, as in NCCL, by default", names(SumType::ALL.map(SumType::name))),
         optional("fault", "what goes wrong; nothing by default", fault::schema()),
         optional("deadline", "how long ranks wait before they fail", fault::slack_schema()),
         optional("drift", "what becomes different in the course of the run; simulations only", drift::schema()),

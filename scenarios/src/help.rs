@@ -1,11 +1,12 @@
 //! What to do about a problem.
 
 use zipwire_codec::{DType, Spec, rests_len};
-use zipwire_schedule::{Form, GraphError, Protocol};
+use zipwire_schedule::{Algorithm, GraphError, Protocol};
 
 use crate::cluster::{library, without_limit_of_ranks};
 use crate::nearest::{list, nearest, sentence};
 use crate::problem::Problem;
+use crate::quantity::Dimension;
 
 /// Errors of other crates carry their hint on a line of its own.
 pub(crate) const HINT: &str = "\nhint: ";
@@ -15,7 +16,12 @@ impl Problem {
     pub fn help(&self) -> Option<String> {
         match self {
             Self::UnknownKey { key, valid, .. } => Some(choose(key, valid, "the valid keys are")),
+            Self::RenamedKey { new, values, .. } => Some(format!("write `{new}`; {values}")),
             Self::UnknownName { name, valid, .. } => Some(choose(name, valid, "it must be one of")),
+            Self::NicsPerNode { gpus, .. } => Some(format!(
+                "a GPU uses one NIC, so there are at most as many as GPUs: set `cluster.nics_per_node = {gpus}`, too, for a NIC \
+                 for each"
+            )),
             Self::NoSuchPath { path, valid } => {
                 let last = path.rsplit('.').next().unwrap_or(path);
                 Some(choose(last, valid, "there are"))
@@ -30,7 +36,12 @@ impl Problem {
                 list(dimension.units())
             )),
             Self::UnknownUnit { unit, dimension, .. } => {
-                Some(choose(unit, &dimension.units().collect::<Vec<_>>(), "the units are"))
+                let units = format!("the units are {}", list(dimension.units()));
+                let lead = match dimension {
+                    Dimension::Bandwidth => "`b` is a bit and `B` a byte: ",
+                    _ => "",
+                };
+                Some(format!("{}{lead}{units}", meant(dimension.meant(unit))))
             }
             Self::NotQuantity { dimension, .. } => Some(format!("like `\"{}\"`", dimension.example())),
             Self::OutOfRange { limits, .. } => Some(format!("it must be {limits}")),
@@ -82,9 +93,9 @@ impl Problem {
             Self::NotOneRecord { available, .. } => Some(format!("the file has {}", shortened(available))),
             Self::ExpertCount { found, .. } => Some(format!("set `experts = {found}`, or name another record")),
             Self::NoCodec { .. } | Self::NoCopySpeed => {
-                let speed = "{ encode = \"180 GB/s\", decode = \"260 GB/s\" }";
-                Some(format!("add a table `[codec]` with `id = \"window7\"` and `speed = {speed}`"))
+                Some("add a table `[codec]` with `id = \"window7\"`, and its `speed` where the cluster has no `codec_speed`".to_owned())
             }
+            Self::NoCodecSpeed { presets, .. } => Some(codec_speed(presets)),
             Self::NoRests { .. } => {
                 let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();
                 let has_rests = |id: &&str| rests_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
@@ -105,24 +116,24 @@ impl Problem {
             }
             Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
-            Self::NoForms { path } => Some(format!("leave `{path}` out")),
+            Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
             Self::FixedOrder { path, free, .. } => {
-                Some(format!("leave `{path}` out, or set `form = \"{free}\"`"))
+                Some(format!("leave `{path}` out, or set `algorithm = \"{free}\"`"))
             }
             Self::NoCallCost { collective, gpus_per_node } => Some(format!(
                 "add `{collective} = {}` to `[cluster.library]`, or if it is there, `{gpus_per_node} = \"22 GB/s\"` to its \
                  `bandwidth`",
                 library::EXAMPLE
             )),
-            Self::LibraryArm { .. } => Some("leave it out, or give it another form".to_owned()),
+            Self::LibraryArm { .. } => Some("leave it out, or give it another algorithm".to_owned()),
             Self::PaddedValues { .. } => Some(format!(
-                "set `form = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
-                Form::Exact.name(),
+                "set `algorithm = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
+                Algorithm::Ring.name(),
                 list(Protocol::ALL.iter().filter(|protocol| protocol.is_coded()).map(|protocol| protocol.name()))
             )),
             Self::CodedSums { .. } => Some(format!(
-                "set `form = \"{}\"`, which is the default of protocols with frames, or `protocol = \"{}\"`",
-                Form::AllToAll.name(),
+                "set `algorithm = \"{}\"`, which is the default of protocols with frames, or `protocol = \"{}\"`",
+                Algorithm::Direct.name(),
                 Protocol::Native.name()
             )),
             Self::Codec(error) => error.help(),
@@ -130,6 +141,19 @@ impl Problem {
             _ => None,
         }
     }
+}
+
+/// How to come by a codec's speed. No figure: one of another GPU would be taken.
+fn codec_speed(presets: &[&str]) -> String {
+    let known = match presets {
+        [] => "no preset has one".to_owned(),
+        _ => format!("the presets {} have one", list(presets.iter().copied())),
+    };
+    format!(
+        "state `speed = {{ encode = \"... GB/s\", decode = \"... GB/s\" }}` of the GPU that the cluster has: \
+         `zipwire bench gpu` measures it there (`zipwire bench codec` that of CPUs), papers publish some, and {known}; \
+         that of another GPU can turn a gain into a loss"
+    )
 }
 
 fn hint(text: &str) -> Option<String> {

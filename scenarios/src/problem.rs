@@ -40,6 +40,18 @@ pub enum Problem {
         /// The keys that the table takes.
         valid: Vec<&'static str>,
     },
+    /// A key of an earlier version.
+    #[error("key `{key}`{} is now `{new}`", in_table(table))]
+    RenamedKey {
+        /// The key.
+        key: String,
+        /// Path of the table, empty for the top level.
+        table: String,
+        /// Its name in this version.
+        new: &'static str,
+        /// What has changed with it.
+        values: &'static str,
+    },
     /// A key that is always needed.
     #[error("missing key `{key}`{}", in_table(table))]
     MissingKey {
@@ -131,6 +143,14 @@ pub enum Problem {
         name: String,
         /// The names that exist.
         valid: Vec<String>,
+    },
+    /// More NICs than GPUs, where one of both numbers is from elsewhere.
+    #[error("a node of `{gpus}` GPUs cannot have `{nics}` NICs")]
+    NicsPerNode {
+        /// GPUs of a node.
+        gpus: u32,
+        /// NICs of a node.
+        nics: u32,
     },
     /// A link that the cluster does not have.
     #[error("the cluster has no link `{name}`")]
@@ -380,6 +400,14 @@ pub enum Problem {
         /// The protocol.
         protocol: &'static str,
     },
+    /// A codec of which nothing says how fast it is.
+    #[error("how fast is codec `{codec}`? neither the scenario nor its cluster says so")]
+    NoCodecSpeed {
+        /// The codec.
+        codec: String,
+        /// Presets that know.
+        presets: Vec<&'static str>,
+    },
     /// Rows that are put together in a scenario without codec.
     #[error("`dedup` puts rows together at the decode speed of a codec, and the scenario has none")]
     NoCopySpeed,
@@ -437,25 +465,27 @@ pub enum Problem {
         /// The protocol.
         protocol: &'static str,
     },
-    /// A form for a workload whose calls have only one.
-    #[error("`{path}` has no effect: nothing in the workload has several forms")]
-    NoForms {
+    /// An algorithm for a workload whose calls have only one.
+    #[error("`{path}` has no effect: nothing in the workload has several algorithms")]
+    NoAlgorithms {
         /// Path of the key.
         path: String,
     },
-    /// An order or a window for a form that leaves no choice of what comes next, or has no transfers.
-    #[error("`{path}` has no effect: the form `{form}` leaves no choice of which transfer comes next")]
+    /// An order or a window for an algorithm that leaves no choice of what comes next, or has no transfers.
+    #[error(
+        "`{path}` has no effect: the algorithm `{algorithm}` leaves no choice of which transfer comes next"
+    )]
     FixedOrder {
         /// Path of the key.
         path: String,
-        /// The form.
-        form: &'static str,
-        /// A form in which it has one.
+        /// The algorithm.
+        algorithm: &'static str,
+        /// An algorithm in which it has one.
         free: &'static str,
     },
     /// A call of a library without a cost.
     #[error(
-        "form `library` calls the library for each {collective}, and `cluster.library` does not say what that costs with \
+        "algorithm `library` calls the library for each {collective}, and `cluster.library` does not say what that costs with \
          {gpus_per_node} GPUs per node"
     )]
     NoCallCost {
@@ -473,18 +503,20 @@ pub enum Problem {
         name: String,
     },
     /// Padding for a protocol without frames.
-    #[error("form `{form}` pads frames, and protocol `{protocol}` has none")]
+    #[error("algorithm `{algorithm}` pads frames, and protocol `{protocol}` has none")]
     PaddedValues {
-        /// The form.
-        form: &'static str,
+        /// The algorithm.
+        algorithm: &'static str,
         /// The protocol.
         protocol: &'static str,
     },
     /// Sums on the way for a protocol with frames.
-    #[error("form `{form}` adds up on the way, and frames of protocol `{protocol}` are decoded at their end")]
+    #[error(
+        "algorithm `{algorithm}` adds up on the way, and frames of protocol `{protocol}` are decoded at their end"
+    )]
     CodedSums {
-        /// The form.
-        form: &'static str,
+        /// The algorithm.
+        algorithm: &'static str,
         /// The protocol.
         protocol: &'static str,
     },

@@ -1,5 +1,7 @@
 //! Numbers with units: `25 GB/s`, `5 us`, `16 MiB`, `60 TFLOP/s`.
 
+use crate::nearest::nearest;
+
 /// What a quantity measures, and so which units it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
@@ -109,6 +111,16 @@ impl Dimension {
         format!(r"^\s*\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*({})\s*$", units.join("|"))
     }
 
+    /// The unit that a mistaken one was probably meant to be. Never one of bits for one of bytes, nor the other way round: where a
+    /// word leaves that open, there is no answer.
+    pub(crate) fn meant(self, word: &str) -> Option<&'static str> {
+        let known = |name: &str| self.table().iter().map(|unit| unit.name).find(|&unit| unit == name);
+        match self {
+            Self::Bandwidth => known(&bandwidth_unit(word)?),
+            Self::Time | Self::Bytes | Self::ComputeRate => nearest(word, self.units()),
+        }
+    }
+
     fn table(self) -> &'static [Unit] {
         match self {
             Self::Bandwidth => BANDWIDTH,
@@ -117,6 +129,36 @@ impl Dimension {
             Self::ComputeRate => COMPUTE_RATE,
         }
     }
+}
+
+/// `Gb/s` for `Gbps`, `Gbit/s`, `gb/s` and the like, `GB/s` for `GBps` and `GByte/s`; `None` where that is unclear.
+fn bandwidth_unit(word: &str) -> Option<String> {
+    let lower = word.to_ascii_lowercase();
+    let ends = ["/second", "/sec", "/s", "ps", "s"];
+    let amount = &word[..ends.iter().find_map(|end| lower.strip_suffix(end)).unwrap_or(&lower).len()];
+    let lower = amount.to_ascii_lowercase();
+    // In capitals throughout, a `B` says nothing.
+    let is_shouted = word.ends_with("PS");
+    let (prefix, kind) = match [("bits", 'b'), ("bit", 'b'), ("bytes", 'B'), ("byte", 'B')]
+        .into_iter()
+        .find_map(|(name, kind)| Some((lower.strip_suffix(name)?, kind)))
+    {
+        Some(spelled_out) => spelled_out,
+        None if amount.ends_with('b') => (lower.strip_suffix('b')?, 'b'),
+        None if is_shouted => return None,
+        None => (lower.strip_suffix('b')?, 'B'),
+    };
+    let prefix = match (prefix.trim_end_matches('-'), kind) {
+        ("", _) => String::new(),
+        ("k" | "kilo", 'b') => "k".to_owned(),
+        ("ki" | "kibi", _) => "Ki".to_owned(),
+        ("mi" | "mebi", _) => "Mi".to_owned(),
+        ("gi" | "gibi", _) => "Gi".to_owned(),
+        ("ti" | "tebi", _) => "Ti".to_owned(),
+        ("k" | "kilo" | "m" | "mega" | "g" | "giga" | "t" | "tera", _) => prefix[..1].to_ascii_uppercase(),
+        _ => return None,
+    };
+    Some(format!("{prefix}{kind}/s"))
 }
 
 /// Why a text is not a quantity.
@@ -199,6 +241,29 @@ mod tests {
             }
             assert!(parse(dimension.example(), dimension).is_ok());
         }
+    }
+
+    #[test]
+    fn bits_are_not_taken_for_bytes() {
+        let meant = |word| Dimension::Bandwidth.meant(word);
+        for word in
+            ["Gbps", "gbps", "gb/s", "Gbit/s", "Gbits/s", "gigabit/s", "Gbit/sec", "Gb", "Gbs", "gbit"]
+        {
+            assert_eq!(meant(word), Some("Gb/s"), "{word}");
+        }
+        for word in ["GBps", "GBs", "GByte/s", "Gbytes/s", "gB/s", "GB", "gigabyte/second"] {
+            assert_eq!(meant(word), Some("GB/s"), "{word}");
+        }
+        assert_eq!(meant("Kb/s"), Some("kb/s"));
+        assert_eq!(meant("kB/s"), Some("KB/s"));
+        assert_eq!(meant("gib/s"), None, "there is no unit of 2^30 bits");
+        assert_eq!(meant("GiBps"), Some("GiB/s"));
+        assert_eq!(meant("GBPS"), None, "nobody knows");
+        assert_eq!(meant("furlongs"), None);
+        assert_eq!(meant("\u{b5}"), None);
+        assert_eq!(Dimension::Time.meant("usec"), None);
+        assert_eq!(Dimension::Time.meant("uS"), Some("us"));
+        assert_eq!(Dimension::Bytes.meant("mib"), Some("MiB"));
     }
 
     #[test]

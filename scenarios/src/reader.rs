@@ -73,11 +73,17 @@ impl<'a> Field<'a> {
     pub(crate) fn table(&self, keys: &'static [&'static str]) -> Result<Reader<'a>> {
         let Value::Table(table) = &self.node.value else { return self.wrong_type("a table") };
         if let Some(entry) = table.entries.iter().find(|entry| !keys.contains(&entry.key.as_str())) {
-            let key = entry.key.clone();
-            let problem = Problem::UnknownKey { key, table: self.path.clone(), valid: keys.to_vec() };
-            return Err(problem.at(entry.key_place.clone()));
+            return Err(self.unknown_key(&entry.key, keys).at(entry.key_place.clone()));
         }
         Ok(Reader { path: self.path.clone(), place: &self.node.place, table, keys })
+    }
+
+    fn unknown_key(&self, key: &str, valid: &[&'static str]) -> Problem {
+        let (key, table) = (key.to_owned(), self.path.clone());
+        match RENAMED.iter().find(|(old, new, _)| key == *old && valid.contains(new)) {
+            Some(&(_, new, values)) => Problem::RenamedKey { key, table, new, values },
+            None => Problem::UnknownKey { key, table, valid: valid.to_vec() },
+        }
     }
 
     /// The entries of a table whose keys are names: each name, where it stands, and its value.
@@ -290,6 +296,13 @@ impl<'a> Reader<'a> {
         problem.at(self.place.clone())
     }
 }
+
+/// Keys of earlier versions, the names that they have now, and what else has changed with them.
+const RENAMED: &[(&str, &str, &str)] = &[(
+    "form",
+    "algorithm",
+    "of its values, `exact` is now `ring`, `padded` is `padded-ring`, and `grouped` and `all-to-all` are `direct`",
+)];
 
 /// A key as TOML wants it in a path.
 fn quoted(key: &str) -> String {

@@ -18,8 +18,14 @@ pub(crate) const SET: &str = "--set";
 pub(crate) const REAL_SET: &str = "--real-set";
 
 /// Tables that are optional, so that a path may create them.
-const OPTIONAL_TABLES: [&str; 5] =
-    ["compute", "cluster.links", "cluster.library", "cluster.compute_slowdown", "sweep"];
+const OPTIONAL_TABLES: [&str; 6] = [
+    "compute",
+    "cluster.links",
+    "cluster.library",
+    "cluster.codec_speed",
+    "cluster.compute_slowdown",
+    "sweep",
+];
 
 /// Where a value is in the tree: at least one part.
 #[derive(Clone, Debug)]

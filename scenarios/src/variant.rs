@@ -1,11 +1,16 @@
 //! `[[variant]]`: the ways to do the same work that a run compares.
 
+mod algorithms;
 mod coding;
 
 use zipwire_codec::Layout;
-use zipwire_schedule::{Choice, Form, Job, LibraryCost, Order, Protocol, Selection, Work};
+use zipwire_schedule::estimate::Way;
+use zipwire_schedule::{Algorithm, Choice, Job, LibraryCost, Order, Protocol, Selection, Work};
 
+pub use self::algorithms::Algorithms;
+use self::algorithms::Calls;
 use self::coding::{Compress, NODE, read_arenas, read_dedup, read_reductions, read_selection};
+use crate::cluster::CodecSpeeds;
 use crate::codec::{self, CodecChoice};
 use crate::document::Place;
 use crate::error::Result;
@@ -22,8 +27,16 @@ pub struct Variant {
     pub name: String,
     /// In which stages its collectives travel.
     pub protocol: Protocol,
-    /// Along which edges they travel, where they have several forms; `None` is the default of each.
-    pub form: Option<Form>,
+    /// Along which edges they travel, where that is pinned ([`Experiment::way`](crate::Experiment::way)).
+    pub algorithms: Algorithms,
+    /// Rings of a collective, from 1 on; `None` is one for each NIC of a node.
+    pub channels: Option<u32>,
+    /// Slices of what goes around a ring or along a tree, from 1 on; `None` is what is predicted to take least time.
+    pub slices: Option<u32>,
+    /// Whether its calls may be those of a library where nothing is pinned.
+    pub may_call: bool,
+    /// The way of each segment's call; `None` where there is only one ([`Experiment::choose_ways`](crate::Experiment::choose_ways)).
+    pub ways: Vec<Option<Way>>,
     /// Whether its reductions travel uncompressed, whatever the protocol of its other calls.
     pub native_reductions: bool,
     /// Layout of its frames; `None` is that of the protocol.
@@ -61,9 +74,9 @@ impl Variant {
         if self.native_reductions && work.is_reduction() { Protocol::Native } else { self.protocol }
     }
 
-    /// The form in which a call of its travels, if it has several.
-    pub fn form_of(&self, work: &Work) -> Option<Form> {
-        work.form(self.protocol_of(work), self.form)
+    /// The algorithm in which the call of a segment travels, if it has several.
+    pub fn algorithm_of(&self, segment: usize) -> Option<Algorithm> {
+        self.ways[segment].map(|way| way.algorithm)
     }
 
     /// Whether a codec may code what it sends.
@@ -93,7 +106,9 @@ pub(crate) struct Placed {
 const KEYS: &[&str] = &[
     "name",
     "protocol",
-    "form",
+    "algorithm",
+    "channels",
+    "slices",
     "reductions",
     "layout",
     "order",
@@ -109,8 +124,10 @@ const KEYS: &[&str] = &[
 ];
 
 /// Keys that only fixed variants have.
-const FIXED_KEYS: [&str; 12] = [
-    "form",
+const FIXED_KEYS: [&str; 14] = [
+    "algorithm",
+    "channels",
+    "slices",
     "reductions",
     "layout",
     "order",
@@ -133,6 +150,10 @@ const PARTS_KEYS: [&str; 1] = ["chunks"];
 const CHUNK_LIMIT: u32 = 64;
 /// Most calls with scratch memory of their own.
 const ARENA_LIMIT: u32 = 64;
+/// Most rings of a call: one for each rank of a node.
+const CHANNEL_LIMIT: u32 = 1024;
+/// Most slices of a channel.
+const SLICE_LIMIT: u32 = 64;
 /// Largest slot: codecs have room for little more than the values.
 const SLOT_LIMIT: f64 = 2.0;
 
@@ -145,6 +166,7 @@ pub(crate) fn read(
     job: &Job,
     gpus_per_node: u32,
     library: &LibraryCost,
+    speeds: &CodecSpeeds,
 ) -> Result<Vec<Placed>> {
     let items = match field {
         Some(field) => field.array()?,
@@ -161,7 +183,7 @@ pub(crate) fn read(
     let mut variants: Vec<Placed> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
-        let (placed, name) = read_one(item, job, gpus_per_node, library)?;
+        let (placed, name) = read_one(item, job, gpus_per_node, library, speeds)?;
         if let Some(index) = variants.iter().position(|other| other.variant.name == placed.variant.name) {
             let problem = Problem::DuplicateVariant { name: placed.variant.name };
             return Err(problem.at(name).with(names[index].clone(), "the first one"));
@@ -184,13 +206,15 @@ fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
                 let problem = Problem::UnknownName { what: "fixed variant", name: name.clone(), valid };
                 return Err(problem.at(place.clone()));
             };
-            if arm.form == Some(Form::Library) {
+            let pins = &arm.algorithms;
+            let all = [pins.all_gather, pins.broadcast, pins.reduce_scatter, pins.all_reduce];
+            if all.contains(&Some(Algorithm::Library)) {
                 return Err(Problem::LibraryArm { name: name.clone() }.at(place.clone()));
             }
-            if placed.variant.arms.contains(arm) {
+            if placed.variant.arms.iter().any(|other| other.name == arm.name) {
                 return Err(Problem::DuplicateVariant { name: name.clone() }.at(place.clone()));
             }
-            placed.variant.arms.push(arm.clone());
+            placed.variant.arms.push(Variant { may_call: false, ..arm.clone() });
         }
         let (name, arms) = (placed.variant.name.clone(), std::mem::take(&mut placed.variant.arms));
         let mut coded = arms.iter().filter(|arm| arm.protocol.is_coded());
@@ -219,7 +243,11 @@ pub(crate) fn default() -> Variant {
     Variant {
         name: protocol.name().to_owned(),
         protocol,
-        form: None,
+        algorithms: Algorithms::default(),
+        channels: None,
+        slices: None,
+        may_call: true,
+        ways: Vec::new(),
         native_reductions: false,
         layout: None,
         order: Order::default(),
@@ -239,6 +267,7 @@ fn read_one(
     job: &Job,
     gpus_per_node: u32,
     library: &LibraryCost,
+    speeds: &CodecSpeeds,
 ) -> Result<(Placed, Place)> {
     let table = item.table(KEYS)?;
     let name = table.need("name", "\"native\"")?;
@@ -275,8 +304,10 @@ fn read_one(
         table.refuse("order", reason)?;
         table.refuse("window", reason)?;
     }
-    let form = read_form(&table, job, protocol)?;
     let native_reductions = read_reductions(&table, job)?;
+    let algorithms =
+        algorithms::read(&table, &Calls { job, protocol, native_reductions, library, gpus_per_node })?;
+    let (channels, slices) = read_rings(&table, job, gpus_per_node)?;
     if !protocol.takes_layout() {
         table.refuse("layout", "only frames of `size-first` and `speculative` can have several layouts")?;
     }
@@ -307,12 +338,16 @@ fn read_one(
     let arenas = read_arenas(&table, job, protocol.is_coded() || dedup.is_some())?;
     let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
     let (dedup, dedup_place) = dedup.unzip();
-    let (codec, header) = table.get("codec").map(|field| codec::read(&field)).transpose()?.unzip();
+    let (codec, header) = table.get("codec").map(|field| codec::read(&field, speeds)).transpose()?.unzip();
     let arms = Vec::new();
     let variant = Variant {
         name,
         protocol,
-        form,
+        algorithms,
+        channels,
+        slices,
+        may_call: true,
+        ways: Vec::new(),
         native_reductions,
         layout,
         order,
@@ -325,7 +360,6 @@ fn read_one(
         codec,
         arms,
     };
-    check_calls(&table, job, &variant, (library, gpus_per_node))?;
     let (protocol, arms) = (blamed.place(), Vec::new());
     let placed = Placed { variant, protocol, dedup: dedup_place, codec: header, arms };
     Ok((placed, name_field.place()))
@@ -337,7 +371,9 @@ pub(crate) fn schema() -> Schema {
     let keys = [
         needed("name", "unique name; it becomes part of file names", Field::name_schema()),
         optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
-        optional("form", "how the blocks of an All-Gather or a broadcast travel, and the contributions to a reduction; `exact`, `tree`, or `ring` and, coded, `all-to-all` by default; `library` needs `cluster.library`", names(Form::ALL.map(Form::name))),
+        optional("algorithm", "along which edges an All-Gather, a broadcast or a reduction travels, for all of them or by collective; `auto`, the one that is predicted to take least time, by default; `library` needs `cluster.library`", algorithms::schema()),
+        optional("channels", "rings, or trees, of a collective, each with a part of every block; one for each NIC of a node by default", integer(1..=CHANNEL_LIMIT)),
+        optional("slices", "in how many slices a reduction goes around a ring or along a tree, and a broadcast around a ring, one while another is added up; what is predicted to take least time by default", integer(1..=SLICE_LIMIT)),
         optional("reductions", "`native`: reductions travel uncompressed, and the other calls as the protocol says", names([Protocol::Native.name()])),
         optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
         optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
@@ -377,59 +413,13 @@ pub(crate) fn schema() -> Schema {
     array(table).at_most(LIMIT)
 }
 
-/// The form, if the workload's calls have several and one is named. Refuses what the form makes meaningless.
-fn read_form(table: &Reader<'_>, job: &Job, protocol: Protocol) -> Result<Option<Form>> {
-    let work = job.segments.iter().map(|segment| &segment.work).find(|work| !work.forms().is_empty());
-    let field = table.get("form");
-    let Some(work) = work else {
-        return match field {
-            Some(field) => Err(field.error(Problem::NoForms { path: field.path.clone() })),
-            None => Ok(None),
-        };
-    };
-    let form = field
-        .as_ref()
-        .map(|field| field.choice("form of this collective", work.forms(), Form::name))
-        .transpose()?;
-    if let (Some(field), Some(form @ Form::Padded), false) = (&field, form, protocol.is_coded()) {
-        let problem = Problem::PaddedValues { form: form.name(), protocol: protocol.name() };
-        return Err(field.error(problem));
+/// Channels and slices, where calls have some.
+fn read_rings(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<(Option<u32>, Option<u32>)> {
+    if job.segments.iter().all(|segment| segment.work.algorithms().is_empty()) {
+        let reason = "nothing in the workload has several algorithms";
+        ["channels", "slices"].iter().try_for_each(|key| table.refuse(key, reason))?;
     }
-    if let (Some(field), Some(form), true) = (&field, form, protocol.is_coded())
-        && !form.takes_frames(work.is_reduction())
-    {
-        let problem = Problem::CodedSums { form: form.name(), protocol: protocol.name() };
-        return Err(field.error(problem));
-    }
-    let travels = work.form(protocol, form).expect("it has several forms");
-    let is_fixed = |key| table.get(key).filter(|_| !travels.takes_order());
-    let free = work.forms().iter().find(|form| form.takes_order()).expect("some form of each takes one");
-    if let Some(field) = is_fixed("order").or_else(|| is_fixed("window")) {
-        return Err(field.error(Problem::FixedOrder {
-            path: field.path.clone(),
-            form: travels.name(),
-            free: free.name(),
-        }));
-    }
-    Ok(form)
-}
-
-/// Every collective that a library is called for has a cost.
-fn check_calls(
-    table: &Reader<'_>,
-    job: &Job,
-    variant: &Variant,
-    (library, gpus_per_node): (&LibraryCost, u32),
-) -> Result<()> {
-    let Some(field) = table.get("form").filter(|_| variant.form == Some(Form::Library)) else {
-        return Ok(());
-    };
-    let works = job.segments.iter().map(|segment| &segment.work);
-    let mut called = works.filter(|work| variant.form_of(work) == Some(Form::Library));
-    match called.find_map(|work| work.collective().filter(|collective| library.of(*collective).is_none())) {
-        Some(collective) => {
-            Err(field.error(Problem::NoCallCost { collective: collective.name(), gpus_per_node }))
-        }
-        None => Ok(()),
-    }
+    let channels = table.get("channels").map(|field| field.integer_u32(1..=gpus_per_node)).transpose()?;
+    let slices = table.get("slices").map(|field| field.integer_u32(1..=SLICE_LIMIT)).transpose()?;
+    Ok((channels, slices))
 }

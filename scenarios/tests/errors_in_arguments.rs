@@ -15,7 +15,7 @@ fn paths_that_lead_nowhere() {
      | --set cluster.nodse=4
      |               ^^^^^
      |
-     = help: did you mean `nodes`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
+     = help: did you mean `nodes`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `codec_speed`, `links`, `model` and `start`
     ");
     assert_snapshot!(error(VALID, &["clutser.nodes=4"]), @r"
     error: `clutser` does not exist in the scenario
@@ -105,7 +105,7 @@ fn values() {
      | --set cluster.nic_bandwidth=50 GBs
      |                             ^^^^^^
      |
-     = help: did you mean `GB/s`? the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
+     = help: did you mean `GB/s`? `b` is a bit and `B` a byte: the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
     ");
     assert_snapshot!(error(VALID, &["workload.routing={ zipf = 1.0"]), @r"
     error: invalid TOML: unclosed inline table, expected `}`
@@ -149,7 +149,7 @@ fn unknown_variant() {
      | --variant native,static
      |                  ^^^^^^
      |
-     = help: it must be one of `native` and `static-first`
+     = help: did you mean `static-first`? it must be one of `native` and `static-first`
     ");
     assert_eq!(experiment.variants.len(), 2, "a refused selection changes nothing");
 }

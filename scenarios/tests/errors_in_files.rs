@@ -39,16 +39,16 @@ fn unknown_keys() {
     7 | nic_bandwith = "25 GB/s"
       | ^^^^^^^^^^^^
       |
-      = help: did you mean `nic_bandwidth`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `links`, `model` and `start`
+      = help: did you mean `nic_bandwidth`? the valid keys are `preset`, `file`, `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `codec_speed`, `links`, `model` and `start`
     "#);
-    assert_snapshot!(error(&valid_with("[workload]", "[work]"), &[]), @r"
+    assert_snapshot!(error(&valid_with("[workload]", "[work]"), &[]), @"
     error: unknown key `work`
       --> test.toml:11:2
        |
     11 | [work]
        |  ^^^^
        |
-       = help: the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `compute`, `codec`, `variant`, `fault`, `deadline`, `drift` and `sweep`
+       = help: the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `partial_sums`, `compute`, `codec`, `variant`, `fault`, `deadline`, `drift` and `sweep`
     ");
     assert_snapshot!(error(&valid_with("hidden = 256", "hidden = 256, layers = 4"), &[]), @r"
     error: unknown key `layers` in `workload.model`
@@ -119,7 +119,7 @@ fn units() {
     6 | gpu_bandwidth = "25 Gbit/s"
       |                 ^^^^^^^^^^^
       |
-      = help: did you mean `GB/s`? the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
+      = help: did you mean `Gb/s`? `b` is a bit and `B` a byte: the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
     "#);
     assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"25 us\""), &[]), @r#"
     error: `cluster.gpu_bandwidth` is a bandwidth, and `us` is no unit of that
@@ -128,7 +128,7 @@ fn units() {
     6 | gpu_bandwidth = "25 us"
       |                 ^^^^^^^
       |
-      = help: the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
+      = help: `b` is a bit and `B` a byte: the units are `B/s`, `KB/s`, `MB/s`, `GB/s`, `TB/s`, `KiB/s`, `MiB/s`, `GiB/s`, `TiB/s`, `kb/s`, `Mb/s`, `Gb/s` and `Tb/s`
     "#);
     assert_snapshot!(error(&valid_with("\"25 GB/s\"", "\"fast\""), &[]), @r#"
     error: `cluster.gpu_bandwidth` must be a bandwidth, found `fast`
@@ -278,7 +278,7 @@ fn names() {
     14 | routing = "even"
        |           ^^^^^^
        |
-       = help: it must be `uniform`
+       = help: it must be one of `uniform`, `{ zipf = 0.8 }`, `{ dirichlet = 16.0 }`, `{ trace = "F.csv" }` and `{ matrix = "F.jsonl" }`
     "#);
     assert_snapshot!(error(&valid_with("{ experts = 8, top_k = 2, hidden = 256, tokens_per_rank = 64 }", "\"deepseek\""), &[]), @r#"
     error: unknown model `deepseek`
@@ -287,7 +287,7 @@ fn names() {
     13 | model = "deepseek"
        |         ^^^^^^^^^^
        |
-       = help: it must be one of `deepseek-v3`, `qwen3-235b-a22b` and `mixtral-8x7b`
+       = help: did you mean `deepseek-v3`? it must be one of `deepseek-v3`, `qwen3-235b-a22b` and `mixtral-8x7b`
     "#);
 }
 
@@ -355,7 +355,7 @@ fn codec() {
     22 | protocol = "static-first"
        |            ^^^^^^^^^^^^^^
        |
-       = help: add a table `[codec]` with `id = "window7"` and `speed = { encode = "180 GB/s", decode = "260 GB/s" }`
+       = help: add a table `[codec]` with `id = "window7"`, and its `speed` where the cluster has no `codec_speed`
     "#);
     assert_snapshot!(error(&valid_with("payload = { gaussian = 0.02 }\n", ""), &[]), @r"
     error: the compression ratio of codec `window7` is unknown: the workload has no payload
@@ -512,7 +512,7 @@ fn experts() {
     14 | experts = { placement = "round" }
        |                         ^^^^^^^
        |
-       = help: it must be one of `contiguous`, `round-robin` and `balanced`
+       = help: did you mean `round-robin`? it must be one of `contiguous`, `round-robin` and `balanced`
     "#);
     assert_snapshot!(error(&experts("{ replicas = 25 }"), &[]), @r"
     error: `workload.experts.replicas` is out of range: `25`

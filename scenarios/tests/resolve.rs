@@ -7,7 +7,7 @@ mod common;
 use common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
 use ndarray::{Array2, array};
 use zipwire_codec::DType;
-use zipwire_scenarios::{Experiment, Source, Variant, load};
+use zipwire_scenarios::{Algorithms, Experiment, Source, Variant, load};
 use zipwire_schedule::{Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Selection, Slot, Work};
 use zipwire_traces::ChunkId;
 
@@ -291,7 +291,11 @@ fn one_node_needs_no_network_between_nodes() {
     let native = Variant {
         name: "native".to_owned(),
         protocol: Protocol::Native,
-        form: None,
+        algorithms: Algorithms::default(),
+        channels: None,
+        slices: None,
+        may_call: true,
+        ways: vec![None],
         native_reductions: false,
         layout: None,
         order: Order::Rotation,

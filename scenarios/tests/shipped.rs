@@ -7,7 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use zipwire_scenarios::{Experiment, Source, is_scenario_file, load, load_sweep};
-use zipwire_schedule::{CrossRail, Fabric, FatTree, Form, NetworkModel, Order, Pace, Protocol, Rail, Work};
+use zipwire_schedule::{
+    Algorithm, CrossRail, Fabric, FatTree, NetworkModel, Order, Pace, Protocol, Rail, Work,
+};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -131,11 +133,11 @@ fn smoke_scenarios_cover_the_language() {
                 covered.insert("narrow window".to_owned());
             }
         }
-        for segment in &experiment.job.segments {
+        for (index, segment) in experiment.job.segments.iter().enumerate() {
             for variant in &experiment.variants {
-                if let Some(form) = variant.form_of(&segment.work) {
-                    let (form, protocol) = (form.name(), variant.protocol.name());
-                    covered.insert(format!("{} {form} {protocol}", segment.name));
+                if let Some(algorithm) = variant.algorithm_of(index) {
+                    let (algorithm, protocol) = (algorithm.name(), variant.protocol.name());
+                    covered.insert(format!("{} {algorithm} {protocol}", segment.name));
                 }
             }
             if let Work::AllToAll { dtype, .. } = &segment.work {
@@ -165,19 +167,25 @@ fn smoke_scenarios_cover_the_language() {
     wanted.extend(NetworkModel::ALL.map(|model| model.name().to_owned()));
     wanted.extend([Pace::Burst, Pace::Chain, Pace::SendReceive].map(|pace| format!("{pace:?}")));
     let coded = [Protocol::SizeFirst, Protocol::StaticFirst];
-    for (name, forms) in [("all-gather", Form::OF_ALL_GATHER), ("broadcast", Form::OF_BROADCAST)] {
-        for form in forms {
+    for (name, algorithms) in
+        [("all-gather", Algorithm::OF_ALL_GATHER), ("broadcast", Algorithm::OF_BROADCAST)]
+    {
+        for algorithm in algorithms {
             // Values are never padded.
-            let native = (*form != Form::Padded).then_some(Protocol::Native);
+            let native = (*algorithm != Algorithm::PaddedRing).then_some(Protocol::Native);
             let protocols = coded.into_iter().chain(native).map(Protocol::name);
-            wanted.extend(protocols.map(|protocol| format!("{name} {} {protocol}", form.name())));
+            wanted.extend(protocols.map(|protocol| format!("{name} {} {protocol}", algorithm.name())));
         }
     }
-    for name in ["reduce-scatter", "all-reduce"] {
-        for form in Form::OF_REDUCTION {
-            let protocols =
-                Protocol::ALL.into_iter().filter(|protocol| !protocol.is_coded() || form.takes_frames(true));
-            wanted.extend(protocols.map(|protocol| format!("{name} {} {}", form.name(), protocol.name())));
+    for (name, algorithms) in
+        [("reduce-scatter", Algorithm::OF_REDUCE_SCATTER), ("all-reduce", Algorithm::OF_ALL_REDUCE)]
+    {
+        for algorithm in algorithms {
+            let protocols = Protocol::ALL
+                .into_iter()
+                .filter(|protocol| !protocol.is_coded() || algorithm.takes_frames(true));
+            wanted
+                .extend(protocols.map(|protocol| format!("{name} {} {}", algorithm.name(), protocol.name())));
         }
     }
     wanted.extend(["empty sum", "all-reduce of BF16", "all-reduce of F32"].map(str::to_owned));
@@ -265,8 +273,8 @@ fn the_reference_is_true() {
     let error = load(&example, &["cluster.nodse=4".to_owned()], None).unwrap_err();
     assert!(text.contains(&error.render(false)), "{}", error.render(false));
     let documented = documented(&text);
-    for form in Form::ALL {
-        assert!(documented.contains(form.name()), "{form:?}");
+    for algorithm in Algorithm::ALL {
+        assert!(documented.contains(algorithm.name()), "{algorithm:?}");
     }
     for (path, junk) in [
         ("cluster", "{ x = 1 }"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::{Channel, Collective, Form, Protocol, Rank, TokenMap};
+use crate::{Algorithm, Channel, Collective, Protocol, Rank, TokenMap};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +107,7 @@ pub enum Work {
         output: Slot,
     },
     /// Reduce-Scatter with a length of its own for each shard: every rank contributes values to all shards, and gets the sum of
-    /// its own, in FP32.
+    /// its own, in FP32 or, if partial sums travel so, in the type of the contributions.
     ReduceScatter {
         /// Type of the contributions: BF16 or FP32.
         dtype: DType,
@@ -198,16 +198,29 @@ impl Work {
         }
     }
 
-    /// The form in which it travels, if it has several: the chosen one if it has that under the protocol, or its default.
-    pub fn form(&self, protocol: Protocol, chosen: Option<Form>) -> Option<Form> {
+    /// The algorithm in which it travels, if it has several: the chosen one if it has that under the protocol, or its default.
+    pub fn algorithm(&self, protocol: Protocol, chosen: Option<Algorithm>) -> Option<Algorithm> {
         // What is added up on the way would have to be decoded first.
-        let takes = |form: &&Form| !protocol.is_coded() || form.takes_frames(self.is_reduction());
-        let mut forms = self.forms().iter().filter(takes).copied();
-        let default = forms.clone().next();
-        forms.find(|form| Some(*form) == chosen).or(default)
+        let takes =
+            |algorithm: &&Algorithm| !protocol.is_coded() || algorithm.takes_frames(self.is_reduction());
+        let mut algorithms = self.algorithms().iter().filter(takes).copied();
+        let default = algorithms.clone().next();
+        algorithms.find(|algorithm| Some(*algorithm) == chosen).or(default)
     }
 
-    /// The call of a library that it is, in [`Form::Library`]; `None` if libraries have none.
+    /// The name of its collective, if it is one.
+    pub fn collective_name(&self) -> Option<&'static str> {
+        match self {
+            Self::AllToAll { .. } => Some("all-to-all"),
+            Self::AllGather { .. } => Some("all-gather"),
+            Self::Broadcast { .. } => Some("broadcast"),
+            Self::ReduceScatter { .. } => Some("reduce-scatter"),
+            Self::AllReduce { .. } => Some("all-reduce"),
+            Self::Compute { .. } | Self::Transfers { .. } => None,
+        }
+    }
+
+    /// The call of a library that it is, in [`Algorithm::Library`]; `None` if libraries have none.
     pub fn collective(&self) -> Option<Collective> {
         match self {
             Self::AllGather { .. } => Some(Collective::AllGather),
@@ -233,12 +246,13 @@ impl Work {
         }
     }
 
-    /// The forms that it can take, the default first; none where there is only one way.
-    pub fn forms(&self) -> &'static [Form] {
+    /// The algorithms that it can take, the default first; none where there is only one way.
+    pub fn algorithms(&self) -> &'static [Algorithm] {
         match self {
-            Self::AllGather { .. } => Form::OF_ALL_GATHER,
-            Self::Broadcast { .. } => Form::OF_BROADCAST,
-            Self::ReduceScatter { .. } | Self::AllReduce { .. } => Form::OF_REDUCTION,
+            Self::AllGather { .. } => Algorithm::OF_ALL_GATHER,
+            Self::Broadcast { .. } => Algorithm::OF_BROADCAST,
+            Self::ReduceScatter { .. } => Algorithm::OF_REDUCE_SCATTER,
+            Self::AllReduce { .. } => Algorithm::OF_ALL_REDUCE,
             Self::Compute { .. } | Self::AllToAll { .. } | Self::Transfers { .. } => &[],
         }
     }

@@ -6,20 +6,22 @@
 //! Nothing here knows a clock, a thread or a file: time is an argument, and executors carry out what the
 //! machine decides.
 
+mod algorithm;
 mod blame;
 mod builder;
 mod deadlines;
+pub mod estimate;
 mod failure;
 mod fault;
-mod form;
 mod ids;
 mod job;
-mod library;
+pub mod library;
 pub mod machine;
 mod network_model;
 pub mod plan;
 mod planner;
 mod policy;
+mod rank_order;
 mod sizes;
 mod slowdown;
 pub mod sum;
@@ -30,19 +32,19 @@ mod topology;
 mod transfer_start;
 mod validate;
 
+pub use algorithm::Algorithm;
 pub use blame::{Blame, RankEnd, RunFailure};
 pub use builder::ProgramBuilder;
 pub use deadlines::{Deadlines, Slack};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fate, Fault, FaultKind, FaultPlan, FiredFaults, TransferSite};
-pub use form::Form;
 pub use ids::{BufferId, Channel, Lane, OpId, Rank, SegmentId, SizeId, Stage};
 pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
-pub use library::{CallCost, Collective, LibraryCost};
+pub use library::{CallCost, Collective, DeclaredCost, LibraryCost};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
 pub use network_model::NetworkModel;
 pub use plan::Plan;
-pub use planner::{Choice, Selection, part_count, plan, plan_each};
+pub use planner::{Choice, Selection, SumType, part_count, plan, plan_each};
 pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
 pub use slowdown::{Progress, Slowdown};
 pub use sum::Sum;

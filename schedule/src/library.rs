@@ -1,107 +1,22 @@
-//! Collectives of a communication library, each one opaque call: what they are, what moves in them, and what they cost.
+//! A communication library's own collectives, each one opaque call: what they are, what moves in them, and what they cost.
 //!
-//! Nothing is known of the steps of such a call. Its cost is that of nccl-tests: a time that does not depend on the length, and
-//! the *bus bandwidth* (`busbw`), at which each rank would move what a ring makes it move.
+//! Plans know nothing of the steps of such a call. What it costs is either declared, as a latency and a bandwidth
+//! ([`DeclaredCost`]), or follows from a model of the library on the cluster's hardware ([`LibraryModel`]).
 
-/// A collective that a library has as one call, of equal counts on all ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Collective {
-    /// Every rank gets what each rank has (`ncclAllGather`).
-    AllGather,
-    /// Every rank gets the sum of its shard (`ncclReduceScatter`).
-    ReduceScatter,
-    /// Every rank gets all sums (`ncclAllReduce`).
-    AllReduce,
-}
+mod candidate;
+mod collective;
+mod constants;
+mod cost;
+mod generation;
+mod model;
+mod operation;
+mod shape;
 
-impl Collective {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::AllGather, Self::ReduceScatter, Self::AllReduce];
-
-    /// Lower-case name, as scenarios and texts of plans show it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AllGather => "all-gather",
-            Self::ReduceScatter => "reduce-scatter",
-            Self::AllReduce => "all-reduce",
-        }
-    }
-
-    /// Whether it adds values up.
-    pub fn is_reduction(self) -> bool {
-        match self {
-            Self::AllGather => false,
-            Self::ReduceScatter | Self::AllReduce => true,
-        }
-    }
-
-    /// Bytes that each of `ranks` ranks sends, and gets, in an optimal ring: `(ranks - 1) count` for All-Gathers and
-    /// Reduce-Scatters of `count` bytes per rank, `2 (ranks - 1) / ranks count` for All-Reduces of `count` bytes, rounded up.
-    pub fn ring_bytes(self, ranks: u32, count: u64) -> u64 {
-        let (ranks, steps) = (u64::from(ranks), u64::from(ranks) - 1);
-        match self {
-            Self::AllGather | Self::ReduceScatter => steps * count,
-            Self::AllReduce => (2 * steps * count).div_ceil(ranks),
-        }
-    }
-}
-
-/// Declared cost of one collective of a library: `latency + per_rank (ranks - 1) + ring bytes / bandwidth`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CallCost {
-    /// Seconds of every call.
-    pub latency_s: f64,
-    /// Seconds more for each rank but the first.
-    pub per_rank_s: f64,
-    /// Bus bandwidth, in bytes per second: [`Collective::ring_bytes`] over the time that they take.
-    pub bytes_per_s: f64,
-}
-
-impl CallCost {
-    /// Seconds of a call of `ranks` ranks in which each moves `ring_bytes`, from when the last rank has issued it.
-    pub fn seconds(&self, ranks: u32, ring_bytes: u64) -> f64 {
-        self.latency_s + self.per_rank_s * f64::from(ranks - 1) + ring_bytes as f64 / self.bytes_per_s
-    }
-}
-
-/// Declared costs of a library; none of collectives that are not called.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct LibraryCost {
-    /// Of All-Gathers.
-    pub all_gather: Option<CallCost>,
-    /// Of Reduce-Scatters.
-    pub reduce_scatter: Option<CallCost>,
-    /// Of All-Reduces.
-    pub all_reduce: Option<CallCost>,
-}
-
-impl LibraryCost {
-    /// The cost of a collective, if it is declared.
-    pub fn of(&self, collective: Collective) -> Option<CallCost> {
-        match collective {
-            Collective::AllGather => self.all_gather,
-            Collective::ReduceScatter => self.reduce_scatter,
-            Collective::AllReduce => self.all_reduce,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Factors of nccl-tests, `doc/PERFORMANCE.md`: bus over algorithm bandwidth, where an All-Gather has the size of what all get.
-    #[test]
-    fn bus_bandwidth_is_that_of_nccl_tests() {
-        for ranks in [2, 3, 8, 64] {
-            let (n, size) = (f64::from(ranks), 3 * 64 * u64::from(ranks));
-            let shard = size / u64::from(ranks);
-            let factor =
-                |collective: Collective, count| collective.ring_bytes(ranks, count) as f64 / size as f64;
-            assert_eq!(factor(Collective::AllGather, shard), (n - 1.0) / n);
-            assert_eq!(factor(Collective::ReduceScatter, shard), (n - 1.0) / n);
-            assert_eq!(factor(Collective::AllReduce, size), 2.0 * (n - 1.0) / n);
-        }
-        assert_eq!(Collective::AllReduce.ring_bytes(3, 2), 3, "8 thirds, rounded up");
-    }
-}
+pub use candidate::{Algorithm, Candidate, WireProtocol};
+pub use collective::Collective;
+pub use constants::{Constant, ConstantUnit, Constants};
+pub use cost::{CallCost, DeclaredCost, LibraryCost, ModelledCost};
+pub use generation::Generation;
+pub use model::LibraryModel;
+pub use operation::Operation;
+pub use shape::{Hardware, Shape};

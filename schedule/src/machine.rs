@@ -540,6 +540,16 @@ impl Machine {
         exchange.sends.iter().chain(&exchange.receives).all(|transfer| self.transfer_bytes(transfer) == 0)
     }
 
+    /// Whether an exchange is a further step of a kernel, without a launch of its own ([`Exchange::fused`]).
+    pub fn is_fused(&self, op: OpId) -> bool {
+        self.exchange(op).fused
+    }
+
+    /// Whether an exchange whose sizes are known has a launch of its own: one that moves nothing has none, either.
+    pub fn is_launched(&self, op: OpId) -> bool {
+        !self.is_fused(op) && !self.moves_nothing(op)
+    }
+
     /// Transfers that are open in the exchanges of a channel, which share a window.
     fn open_together(&self, channel: Channel, direction: Direction) -> u32 {
         let together = self.exchanges.iter().filter(|open| self.exchange(open.op).channel == channel);

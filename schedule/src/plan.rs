@@ -252,11 +252,13 @@ pub struct Block {
     pub size: SizeId,
 }
 
-/// The sums of one call, each in FP32 and in the order of its terms.
+/// The sums of one call, each added up in FP32 and in the order of its terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reduce {
     /// What is added up; no sum reads what another one writes.
     pub additions: Vec<Addition>,
+    /// Whether the kernel adds up that moves the terms: then it has no launch of its own.
+    pub fused: bool,
 }
 
 /// One sum.
@@ -321,6 +323,9 @@ pub struct Exchange {
     /// Whether it is opened as soon as the previous exchange of its channel is open, instead of when that has completed.
     /// Both then share the window, and transfers of the earlier one come first.
     pub joins_previous: bool,
+    /// Whether it is a further step of the kernel that the exchange before it has launched, as in the ring of a library: then it has
+    /// no launch of its own.
+    pub fused: bool,
     /// What it carries.
     pub stage: Stage,
     /// The order in which transfers enter the window. `sends` and `receives` are listed in it, as far as it is known

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use zipwire_codec::Layout;
 
-use crate::plan::Library;
+use crate::plan::{Library, Reduce};
 use crate::{LibraryCost, Rank, Slowdown};
 
 /// In which stages a compressed collective travels.
@@ -214,18 +214,20 @@ impl HostCost {
     /// Bytes per second of adding up where nothing is said: of the order of what the memory of a GPU of 2020 gives.
     pub const REDUCE_BYTES_PER_S: f64 = 400e9;
 
-    /// Seconds of a sum that reads so many bytes.
-    pub fn reduce_s(&self, bytes_read: u64) -> f64 {
-        self.launch_s + bytes_read as f64 / self.reduce_bytes_per_s
+    /// Seconds of a sum.
+    pub fn reduce_s(&self, reduce: &Reduce) -> f64 {
+        let launch_s = if reduce.fused { 0.0 } else { self.launch_s };
+        launch_s + reduce.bytes_read() as f64 / self.reduce_bytes_per_s
     }
 
     /// Seconds of a call of a library in which each rank moves `ring_bytes`, from when the last rank has issued it. What is
     /// measured as its latency has the launch in it.
     ///
     /// # Panics
-    /// If no cost of the collective is declared.
+    /// If no cost of the collective is known.
     pub fn call_s(&self, call: &Library, ring_bytes: u64) -> f64 {
-        let cost = self.library.of(call.collective).expect("plans that call a library come with its costs");
+        let cost = self.library.of(call.collective, call.ranks);
+        let cost = cost.expect("plans that call a library come with its costs");
         cost.seconds(call.ranks, ring_bytes)
     }
 }

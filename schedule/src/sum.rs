@@ -1,26 +1,51 @@
 //! Sums over ranks in a stated order: what a reduction computes, so that its bits are known wherever it runs.
 //!
-//! Floating-point addition is not associative, so a sum is its order. Sums are in FP32: values of BF16 are widened, which is
-//! exact, and every addition rounds once, to nearest even. How far that is from the exact sum is in `docs/reduction.md`.
+//! Floating-point addition is not associative, so a sum is its order. Additions are in FP32: values of BF16 are widened, which is
+//! exact, and every addition rounds once, to nearest even. Partial sums that travel in BF16 are rounded once more, where they leave a
+//! rank. How far that is from the exact sum is in `docs/reduction.md`.
 
 use std::fmt;
+use std::ops::Range;
 
 use zipwire_codec::DType;
 
 use crate::Rank;
+use crate::rank_order::RankOrder;
 
-/// The sum of what some ranks contribute, in this order: consecutive ranks from the first one on, the first rank behind the
-/// last; in groups, each of which is added up before the groups are.
+/// The sum of what some ranks contribute, in an order: ranks that follow one another in a [`RankOrder`], the first behind the last; one
+/// after the other, in groups, each of which is added up before the groups are, or along a tree.
 ///
 /// The sum of one rank is its contribution: a way to write it in another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sum {
     // Chunks hold sums, and plans hold many chunks: 16 bits each.
+    /// The first position in the order.
     first: u16,
     count: u16,
-    group: u16,
     rank_count: u16,
+    order: RankOrder,
+    shape: Shape,
+    /// Type of the partial sums that leave a rank.
+    partials: DType,
     dtype: DType,
+}
+
+/// What is added up first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Shape {
+    /// One after the other.
+    Run,
+    /// Each so many in a row, and then their sums.
+    Groups(u16),
+    /// What is in the lower half of a tree, the rank in the middle, and what is in the upper half ([`halves`]).
+    Tree,
+}
+
+/// A tree over positions: the position of its root, and the positions of the two trees below it, which may be empty. The depth of a tree of
+/// `n` positions is at most log2(n + 1), rounded up.
+pub(crate) fn halves(tree: Range<u32>) -> (u32, [Range<u32>; 2]) {
+    let root = tree.start + (tree.end - tree.start) / 2;
+    (root, [tree.start..root, root + 1..tree.end])
 }
 
 impl Sum {
@@ -34,9 +59,26 @@ impl Sum {
 
     /// `count` ranks one after the other, from `first` on, modulo the rank count.
     pub fn run(first: Rank, count: u32, rank_count: u32, dtype: DType) -> Self {
-        let narrow = |number: u32| u16::try_from(number).expect("ranks of reductions are counted in 16 bits");
-        debug_assert!(0 < count && count <= rank_count && first.0 < rank_count);
-        Self { first: narrow(first.0), count: narrow(count), group: 1, rank_count: narrow(rank_count), dtype }
+        Self::along(RankOrder::default(), first.0, count, rank_count).as_dtype(dtype)
+    }
+
+    /// `count` ranks one after the other in an order, from position `first` on, modulo the rank count; in FP32.
+    pub(crate) fn along(order: RankOrder, first: u32, count: u32, rank_count: u32) -> Self {
+        debug_assert!(0 < count && count <= rank_count && first < rank_count);
+        // One rank is the same in all orders.
+        let (first, order) = match count {
+            1 => (order.rank(first, rank_count).0, RankOrder::default()),
+            _ => (first, order),
+        };
+        let [first, count, rank_count] = [first, count, rank_count].map(narrow);
+        Self { first, count, rank_count, order, shape: Shape::Run, partials: DType::F32, dtype: DType::F32 }
+    }
+
+    /// The ranks at some positions of an order, along a tree over these; in FP32.
+    pub(crate) fn along_tree(order: RankOrder, positions: Range<u32>, rank_count: u32) -> Self {
+        let count = positions.end - positions.start;
+        let run = Self::along(order, positions.start, count, rank_count);
+        Self { shape: if count == 1 { Shape::Run } else { Shape::Tree }, ..run }
     }
 
     /// All ranks, from rank 0 on.
@@ -50,10 +92,19 @@ impl Sum {
     /// If the groups are not all full.
     #[must_use]
     pub fn in_groups_of(self, group: u32) -> Self {
-        let group = u16::try_from(group).expect("groups are no larger than sums");
+        let group = narrow(group);
         assert!(group > 0 && self.count.is_multiple_of(group), "all groups are full");
         // Groups of one, and a single group, are no groups.
-        Self { group: if group == self.count { 1 } else { group }, ..self }
+        let shape = if group == self.count || group == 1 { Shape::Run } else { Shape::Groups(group) };
+        Self { shape, ..self }
+    }
+
+    /// The same sum, whose partial sums leave ranks as values of a type: those of groups, of trees, and those that each rank of a run
+    /// adds to and hands on.
+    #[must_use]
+    pub fn with_partials(self, dtype: DType) -> Self {
+        // What one rank contributes has no partial sums.
+        Self { partials: if self.count == 1 { DType::F32 } else { dtype }, ..self }
     }
 
     /// Type of the result: FP32, or what FP32 is rounded to once, at the end.
@@ -78,35 +129,146 @@ impl Sum {
         usize::from(self.count)
     }
 
-    /// Ranks that are added up before the groups are; 1 if all are added up one after the other.
-    pub fn group(self) -> usize {
-        usize::from(self.group)
-    }
-
     /// The ranks that contribute, in order.
     pub fn origins(self) -> impl Iterator<Item = Rank> {
         let (first, rank_count) = (u32::from(self.first), u32::from(self.rank_count));
-        (0..u32::from(self.count)).map(move |index| Rank((first + index) % rank_count))
+        (0..u32::from(self.count)).map(move |index| self.order.rank((first + index) % rank_count, rank_count))
+    }
+
+    /// The sums in FP32, before they become values of their type; `contribution` writes what a rank contributes, widened.
+    pub fn of_contributions(self, len: usize, contribution: &mut dyn FnMut(Rank, &mut [f32])) -> Vec<f32> {
+        let (mut total, mut more) = (vec![0.0; len], vec![0.0; len]);
+        let origins: Vec<Rank> = self.origins().collect();
+        let mut add_up = |sums: &mut [f32], origins: &[Rank], partials: DType| {
+            for (index, &origin) in origins.iter().enumerate() {
+                if index == 0 {
+                    contribution(origin, sums);
+                    continue;
+                }
+                contribution(origin, &mut more);
+                sums.iter_mut().zip(&more).for_each(|(sum, &value)| *sum = plus(*sum, value));
+                pass(sums, partials);
+            }
+        };
+        match self.shape {
+            Shape::Run => add_up(&mut total, &origins, self.partials),
+            Shape::Groups(group) => {
+                let mut of_group = vec![0.0; len];
+                for (index, group) in origins.chunks(usize::from(group)).enumerate() {
+                    add_up(&mut of_group, group, DType::F32);
+                    pass(&mut of_group, self.partials);
+                    let with = |(total, &sum): (&mut f32, &f32)| {
+                        *total = if index == 0 { sum } else { plus(*total, sum) }
+                    };
+                    total.iter_mut().zip(&of_group).for_each(with);
+                }
+            }
+            Shape::Tree => {
+                let below = |tree: Range<u32>| {
+                    (tree.start < tree.end)
+                        .then(|| Self::along_tree(self.order, tree, self.rank_count.into()))
+                };
+                let tree = u32::from(self.first)..u32::from(self.first) + u32::from(self.count);
+                let (root, [lower, upper]) = halves(tree);
+                let own = Some(Self::along(self.order, root, 1, self.rank_count.into()));
+                let terms = [below(lower), own, below(upper)].into_iter().flatten();
+                for (index, term) in terms.enumerate() {
+                    let mut sum = term.with_partials(self.partials).of_contributions(len, contribution);
+                    if term.count > 1 {
+                        pass(&mut sum, self.partials);
+                    }
+                    let with = |(total, &sum): (&mut f32, &f32)| {
+                        *total = if index == 0 { sum } else { plus(*total, sum) }
+                    };
+                    total.iter_mut().zip(&sum).for_each(with);
+                }
+            }
+        }
+        total
     }
 
     /// Whether adding up `terms`, one after the other, gives this sum bit for bit.
     pub fn is_of(self, terms: &[Self]) -> bool {
-        let origins = terms.iter().flat_map(|term| term.origins());
-        let same_ranks = origins.eq(self.origins());
+        if !terms.iter().flat_map(|term| term.origins()).eq(self.origins()) {
+            return false;
+        }
         // FP32 is rounded to another type at the end only, and what was rounded is not summed up.
         let exact = terms.iter().all(|term| term.count == 1 || term.dtype == DType::F32);
         let (head, tail) = terms.split_at(terms.len().min(1));
-        let flat =
-            head.iter().all(|term| term.group == self.group) && tail.iter().all(|term| term.count == 1);
-        let grouped = self.group > 1 && terms.iter().all(|term| term.group == 1 && term.count == self.group);
-        same_ranks && exact && (self.group == 1 && flat || grouped || terms.len() == 1 && flat)
+        let is_run =
+            |term: &Self, partials| term.count == 1 || term.shape == Shape::Run && term.partials == partials;
+        let singles = tail.iter().all(|term| term.count == 1);
+        let continues = exact && singles && head.iter().all(|head| is_run(head, DType::F32));
+        // The same sum in another type.
+        let is_same = exact && terms.len() == 1 && terms[0].as_dtype(self.dtype) == self;
+        is_same
+            || match self.shape {
+                Shape::Run if self.partials == DType::F32 => continues,
+                // Whoever adds to it rounds it, the last rank too: in FP32 it would be another sum.
+                Shape::Run => {
+                    let handed_on = |head: &Self| {
+                        head.count == 1 || is_run(head, self.partials) && head.dtype == self.partials
+                    };
+                    self.dtype == self.partials && terms.len() == 2 && singles && handed_on(&terms[0])
+                }
+                Shape::Groups(group) => terms.iter().all(|term| {
+                    is_run(term, DType::F32) && term.count == group && term.dtype == self.partials
+                }),
+                Shape::Tree => {
+                    let tree = u32::from(self.first)..u32::from(self.first) + u32::from(self.count);
+                    let (root, halves) = halves(tree);
+                    let below = halves.into_iter().filter(|half| half.start < half.end);
+                    let own = Range { start: root, end: root + 1 };
+                    let mut wanted: Vec<Range<u32>> = below.chain(std::iter::once(own)).collect();
+                    wanted.sort_unstable_by_key(|positions| positions.start);
+                    let is_wanted = |(term, positions): (&Self, Range<u32>)| {
+                        term.count == 1
+                            || Self::along_tree(self.order, positions, self.rank_count.into())
+                                .with_partials(self.partials)
+                                .as_dtype(self.partials)
+                                == *term
+                    };
+                    terms.len() == wanted.len()
+                        && terms
+                            .iter()
+                            .zip(&wanted)
+                            .all(|(term, positions)| u32::from(term.count) == positions.end - positions.start)
+                        && terms.iter().zip(wanted).all(is_wanted)
+                }
+            }
+    }
+}
+
+fn narrow(number: u32) -> u16 {
+    u16::try_from(number).expect("ranks of reductions are counted in 16 bits")
+}
+
+/// What is left of sums that are handed on as values of a type.
+fn pass(sums: &mut [f32], dtype: DType) {
+    match dtype {
+        DType::F32 => {}
+        DType::Bf16 => sums.iter_mut().for_each(|sum| *sum = widen(round(*sum))),
+        DType::F16 | DType::F8E4M3 | DType::F8E5M2 => panic!("{dtype} is not summed"),
     }
 }
 
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} from rank {}", self.dtype, self.count, self.first)?;
-        if self.group > 1 { write!(f, " in groups of {}", self.group) } else { Ok(()) }
+        write!(f, "{} of {} from ", self.dtype, self.count)?;
+        let (node, place, first_node, turns) = self.order.parts();
+        match self.order.is_plain() {
+            true => write!(f, "rank {}", self.first)?,
+            false => {
+                let turns = if turns { ", turning" } else { "" };
+                write!(f, "position {} of nodes of {node} from {first_node}.{place}{turns}", self.first)?;
+            }
+        }
+        match self.shape {
+            Shape::Run => {}
+            Shape::Groups(group) => write!(f, " in groups of {group}")?,
+            Shape::Tree => write!(f, " along a tree")?,
+        }
+        if self.partials == DType::F32 { Ok(()) } else { write!(f, " handed on in {}", self.partials) }
     }
 }
 
@@ -186,79 +348,4 @@ fn round(value: f32) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ranks(sum: Sum) -> Vec<u32> {
-        sum.origins().map(|rank| rank.0).collect()
-    }
-
-    #[test]
-    fn runs_go_around() {
-        assert_eq!(ranks(Sum::run(Rank(3), 4, 5, DType::F32)), [3, 4, 0, 1]);
-        assert_eq!(ranks(Sum::all(3, DType::F32)), [0, 1, 2]);
-        assert_eq!(ranks(Sum::one(Rank(2), 3, DType::Bf16)), [2]);
-    }
-
-    #[test]
-    fn a_sum_is_of_its_terms_in_its_order_only() {
-        let one = |rank| Sum::one(Rank(rank), 6, DType::Bf16);
-        let run = |first, count| Sum::run(Rank(first), count, 6, DType::F32);
-        assert!(run(4, 3).is_of(&[one(4), one(5), one(0)]));
-        assert!(run(4, 3).is_of(&[run(4, 2), one(0)]));
-        assert!(!run(4, 3).is_of(&[one(4), run(5, 2)]), "(a + b) + c is not a + (b + c)");
-        assert!(!run(4, 3).is_of(&[one(5), one(4), one(0)]));
-        assert!(!run(4, 3).is_of(&[one(4), one(5)]));
-        let rounded = run(4, 2).as_dtype(DType::Bf16);
-        assert!(!run(4, 3).is_of(&[rounded, one(0)]), "what was rounded is not summed up");
-        assert!(rounded.is_of(&[one(4), one(5)]));
-        let nodes = run(0, 6).in_groups_of(3);
-        assert!(nodes.is_of(&[run(0, 3), run(3, 3)]));
-        assert!(!nodes.is_of(&[run(0, 3), one(3), one(4), one(5)]));
-        assert!(!run(0, 6).is_of(&[run(0, 3), run(3, 3)]));
-        assert_eq!(run(0, 6).in_groups_of(6), run(0, 6));
-    }
-
-    /// Every BF16 value survives being widened and rounded; between neighbours the nearer one is taken.
-    #[test]
-    fn rounding_is_to_nearest_even() {
-        for bits in 0..=u16::MAX {
-            assert_eq!(round(widen(bits)), bits);
-        }
-        // 1 + 2^-7 is the BF16 value behind 1.
-        let cases = [
-            (1.0 + 1.0 / 512.0, 0x3f80),
-            (1.0 + 1.0 / 256.0, 0x3f80),
-            (1.0 + 1.01 / 256.0, 0x3f81),
-            (1.0 + 3.0 / 256.0, 0x3f82),
-            (f32::MAX, 0x7f80),
-            (-0.0, 0x8000),
-        ];
-        for (value, bits) in cases {
-            assert_eq!(round(value), bits, "{value}");
-        }
-        assert!(widen(round(f32::from_bits(0x7f80_0001))).is_nan());
-    }
-
-    #[test]
-    fn sums_are_those_of_fp32() {
-        let mut sums = vec![0.0; 3];
-        begin(&mut sums, DType::F32, &[1e8_f32, -0.0, 1.5].map(f32::to_le_bytes).concat());
-        add(&mut sums, DType::Bf16, &[0x3f80_u16, 0x8000, 0xbf80].map(u16::to_le_bytes).concat());
-        // 1e8 + 1 is not an FP32 value, and -0 + -0 is -0.
-        assert_eq!(
-            sums.iter().map(|sum| sum.to_bits()).collect::<Vec<_>>(),
-            [1e8_f32, -0.0, 0.5].map(f32::to_bits)
-        );
-        let mut out = vec![0; 12];
-        store(&sums, DType::F32, &mut out);
-        assert_eq!(out, [1e8_f32, -0.0, 0.5].map(f32::to_le_bytes).concat());
-    }
-
-    #[test]
-    fn there_is_one_nan() {
-        let mut sums = vec![f32::INFINITY, f32::from_bits(0xffc1_2345)];
-        add(&mut sums, DType::F32, &[f32::NEG_INFINITY, 1.0].map(f32::to_le_bytes).concat());
-        assert!(sums.iter().all(|sum| sum.to_bits() == 0x7fc0_0000));
-    }
-}
+mod tests;

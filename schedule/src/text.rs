@@ -76,13 +76,16 @@ impl Display for Program {
 fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     write!(f, "  {} [{}] {}", op.id, op.segment.0, op.kind.name())?;
     match &op.kind {
-        OpKind::Exchange(Exchange { channel, joins_previous, stage, order, window, .. }) => {
+        OpKind::Exchange(Exchange { channel, joins_previous, fused, stage, order, window, .. }) => {
             write!(f, " {}, {} window {}/{}", stage.name(), order.name(), window.sends, window.receives)?;
             if *channel != Channel::Main {
                 write!(f, ", {}", channel.lane().name())?;
             }
             if *joins_previous {
                 write!(f, ", joins")?;
+            }
+            if *fused {
+                write!(f, ", fused")?;
             }
         }
         OpKind::Split(batch) | OpKind::Encode(batch) | OpKind::Decode(batch) => {
@@ -97,7 +100,8 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
                 write!(f, ", part {part}")?;
             }
         }
-        OpKind::Reduce(_) | OpKind::Copy(_) => {}
+        OpKind::Reduce(reduce) => write!(f, "{}", if reduce.fused { ", fused" } else { "" })?,
+        OpKind::Copy(_) => {}
         OpKind::Compute(compute) => write!(f, "{}", if compute.is_exclusive { ", exclusive" } else { "" })?,
     }
     for (index, dep) in op.deps.iter().enumerate() {
@@ -157,6 +161,7 @@ fn write_reduce(f: &mut fmt::Formatter<'_>, reduce: &Reduce) -> fmt::Result {
         for (index, term) in addition.terms.iter().enumerate() {
             write!(f, " {} {}", if index == 0 { '=' } else { '+' }, term.values)?;
         }
+        write_part(f, &addition.chunk)?;
         write_sum(f, &addition.chunk)?;
         writeln!(f)?;
     }

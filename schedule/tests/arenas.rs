@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{OpKind, Plan, Program};
-use zipwire_schedule::{Choice, Form, Job, OpId, Protocol, Segment, SegmentId, Slot, Work, plan};
+use zipwire_schedule::{Algorithm, Choice, Job, OpId, Protocol, Segment, SegmentId, Slot, Work, plan};
 
 const LAYERS: u32 = 4;
 const RANKS: u32 = 3;
@@ -108,21 +108,21 @@ fn coding_of_a_call_waits_for_nothing_of_the_one_before() {
 #[test]
 fn exchanges_wait_for_no_decode_and_no_sum_of_the_call_before() {
     let cases = [
-        (gathers(), Protocol::StaticFirst, Form::Exact),
-        (reductions(), Protocol::StaticFirst, Form::AllToAll),
-        (reductions(), Protocol::Native, Form::AllToAll),
+        (gathers(), Protocol::StaticFirst, Algorithm::Ring),
+        (reductions(), Protocol::StaticFirst, Algorithm::Direct),
+        (reductions(), Protocol::Native, Algorithm::Direct),
     ];
-    for (job, protocol, form) in cases {
+    for (job, protocol, algorithm) in cases {
         let direct = |arenas| {
-            let plan = plan(&job, &Choice { arenas, form: Some(form), ..choice(protocol, None) });
+            let plan = plan(&job, &Choice { arenas, algorithm: Some(algorithm), ..choice(protocol, None) });
             let program = &plan.programs[0];
             let first = program.ops.iter().find(|op| op.segment == SegmentId(2) && is_exchange(&op.kind));
             let deps = first.expect("the call moves something").deps.iter();
             let deps = deps.map(|dep| &program.ops[dep.index()]).filter(|op| op.segment == SegmentId(0));
             deps.filter(|op| !is_exchange(&op.kind)).map(|op| op.kind.name()).collect::<Vec<_>>()
         };
-        assert_eq!(direct(2), [] as [&str; 0], "{protocol:?} {form:?}");
-        assert!(!direct(1).is_empty(), "{protocol:?} {form:?}: with one arena it must wait");
+        assert_eq!(direct(2), [] as [&str; 0], "{protocol:?} {algorithm:?}");
+        assert!(!direct(1).is_empty(), "{protocol:?} {algorithm:?}: with one arena it must wait");
     }
 }
 

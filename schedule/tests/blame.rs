@@ -171,14 +171,14 @@ fn an_overdue_op_fails_by_itself() {
 /// A call of a library waits for the last rank, and for nobody else.
 #[test]
 fn whoever_has_not_issued_a_call_is_to_blame() {
-    use zipwire_schedule::{DType, Form, Job, Segment, Slot, Work};
+    use zipwire_schedule::{Algorithm, DType, Job, Segment, Slot, Work};
     let phase = Work::Compute { phase: "phase", reads: vec![], writes: vec![Slot(0), Slot(1)] };
     let (input, output) = (Slot(0), Slot(1));
     let gather = Work::AllGather { dtype: DType::Bf16, bytes: vec![64; 4], input, output };
     let segments = vec![Segment::new("phase", phase), Segment::new("gather", gather)];
     let job = Job { name: "case", rank_count: 4, slots: vec!["input", "output"], segments };
     let native = choice(Protocol::Native, None);
-    let plan = plan(&job, &zipwire_schedule::Choice { form: Some(Form::Library), ..native });
+    let plan = plan(&job, &zipwire_schedule::Choice { algorithm: Some(Algorithm::Library), ..native });
     // Rank 2 never ends its phase; the others are in the call. `blamed` itself ends no call that all have issued, which stays so.
     let all = |op| (0..4).map(|rank| (Rank(rank), OpId(op))).collect::<Vec<_>>();
     let late = Stuck { ops: [all(1), vec![(Rank(2), OpId(0))]].concat(), ..Stuck::default() };

@@ -1,4 +1,4 @@
-//! Plans of All-Gather and broadcast: what each form holds, how it reads, and what of it crosses between nodes.
+//! Plans of All-Gather and broadcast: what each algorithm holds, how it reads, and what of it crosses between nodes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,8 +11,8 @@ use zipwire_codec::DType;
 use zipwire_schedule::machine::{Input, Machine, Step};
 use zipwire_schedule::plan::{Batch, Content, Exchange, Op, OpKind, Plan, Program};
 use zipwire_schedule::{
-    Capabilities, Choice, Form, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId, Slot, Stage,
-    TransferOrder, Work, plan,
+    Algorithm, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId, Slot,
+    Stage, TransferOrder, Work, plan,
 };
 
 const CODED: [Protocol; 2] = [Protocol::SizeFirst, Protocol::StaticFirst];
@@ -32,13 +32,15 @@ fn broadcast(rank_count: u32, bytes: u64, root: u32) -> Job {
     job(rank_count, Work::Broadcast { dtype: DType::Bf16, bytes, root, input, output })
 }
 
-fn planned(job: &Job, protocol: Protocol, form: Form) -> Plan {
-    plan(job, &Choice { form: Some(form), ..choice(protocol, None) })
+fn planned(job: &Job, protocol: Protocol, algorithm: Algorithm) -> Plan {
+    plan(job, &Choice { algorithm: Some(algorithm), ..choice(protocol, None) })
 }
 
-/// Every protocol that goes with a form.
-fn protocols(form: Form) -> impl Iterator<Item = Protocol> {
-    Protocol::ALL.into_iter().filter(move |protocol| protocol.is_coded() || form != Form::Padded)
+/// Every protocol that goes with an algorithm.
+fn protocols(algorithm: Algorithm) -> impl Iterator<Item = Protocol> {
+    Protocol::ALL
+        .into_iter()
+        .filter(move |protocol| protocol.is_coded() || algorithm != Algorithm::PaddedRing)
 }
 
 fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
@@ -47,11 +49,11 @@ fn exchanges(program: &Program) -> impl Iterator<Item = &Exchange> {
 
 #[test]
 fn a_ring_reads_as_written() {
-    let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::Native, Form::Exact);
-    insta::assert_snapshot!(plan.text(Some(Rank(1))), @r"
+    let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::Native, Algorithm::Ring);
+    insta::assert_snapshot!(plan.text(Some(Rank(1))), @"
     plan collective, native, 3 ranks
     segment 0 call
-    digest 4a3ea22b5daee1264e861ded94b97ab9
+    digest e73522746e53e791fd0a5669b0d714d8
 
     rank 1
       b0 input 2000 bytes
@@ -59,11 +61,11 @@ fn a_ring_reads_as_written() {
       %0 [0] exchange raw, rotation window 1/1
         to 2: b0[0..2000] of rank 1
         from 0: b1[0..600] of rank 0
-      %1 [0] exchange raw, rotation window 1/1, after %0
+      %1 [0] exchange raw, rotation window 1/1, fused, after %0
         to 2: b1[0..600] of rank 0
         from 0: b1[640..666] of rank 2
     ");
-    let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::StaticFirst, Form::Exact);
+    let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::StaticFirst, Algorithm::Ring);
     insta::assert_snapshot!(plan.text(Some(Rank(0))), @"
     plan collective, static-first, 3 ranks, codec window7
     segment 0 call
@@ -102,11 +104,11 @@ fn a_ring_reads_as_written() {
 #[test]
 fn a_padded_ring_reads_as_written() {
     // Rank 1 has nothing, and its padding travels.
-    let plan = planned(&all_gather(&[600, 0, 26]), Protocol::SizeFirst, Form::Padded);
+    let plan = planned(&all_gather(&[600, 0, 26]), Protocol::SizeFirst, Algorithm::PaddedRing);
     insta::assert_snapshot!(plan.text(Some(Rank(0))), @"
     plan collective, size-first, 3 ranks, codec window7
     segment 0 call
-    digest e217dd789db0cbc052b39d5f7bc00fdc
+    digest babfbbf4b2723fb12bc665d8833b0c5d
 
     rank 0
       b0 input 600 bytes
@@ -123,7 +125,7 @@ fn a_padded_ring_reads_as_written() {
       %2 [0] exchange dynamic, rotation window 1/1, after %0 %1
         to 1: s2 bytes of b2[0..638] of rank 0
         from 2: s2 bytes of b3[0..638] of rank 2
-      %3 [0] exchange dynamic, rotation window 1/1, after %0 %1 %2
+      %3 [0] exchange dynamic, rotation window 1/1, fused, after %0 %1 %2
         to 1: s2 bytes of b3[0..638] of rank 2
         from 2: s2 bytes of b3[640..1278] of rank 1
       %4 [0] decode compact BF16, after %1 %2
@@ -133,7 +135,7 @@ fn a_padded_ring_reads_as_written() {
 
 #[test]
 fn a_group_reads_as_written() {
-    let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::SizeFirst, Form::Grouped);
+    let plan = planned(&all_gather(&[600, 2000, 26]), Protocol::SizeFirst, Algorithm::Direct);
     insta::assert_snapshot!(plan.text(Some(Rank(2))), @"
     plan collective, size-first, 3 ranks, codec window7
     segment 0 call
@@ -165,7 +167,7 @@ fn a_group_reads_as_written() {
 #[test]
 fn a_tree_reads_as_written() {
     // Rank 3 is at distance 2 of rank 1: it gets the block in the second round and hands it on to rank 4.
-    let plan = planned(&broadcast(5, 600, 1), Protocol::SizeFirst, Form::Tree);
+    let plan = planned(&broadcast(5, 600, 1), Protocol::SizeFirst, Algorithm::Tree);
     insta::assert_snapshot!(plan.text(Some(Rank(3))), @"
     plan collective, size-first, 5 ranks, codec window7
     segment 0 call
@@ -191,9 +193,9 @@ fn a_tree_reads_as_written() {
 fn every_plan_is_valid() {
     let shards: [&[u64]; 6] = [&[512], &[0, 0], &[512, 2], &[2, 0, 40_000], &[0, 0, 0, 6], &[4096; 7]];
     for bytes in shards {
-        for &form in Form::OF_ALL_GATHER {
-            for protocol in protocols(form) {
-                let plan = planned(&all_gather(bytes), protocol, form);
+        for &algorithm in Algorithm::OF_ALL_GATHER {
+            for protocol in protocols(algorithm) {
+                let plan = planned(&all_gather(bytes), protocol, algorithm);
                 plan.validate().unwrap_or_else(|error| panic!("{}: {error}", plan.text(None)));
                 let delivered = (bytes.len() as u64 - 1) * bytes.iter().sum::<u64>();
                 assert_eq!(plan.bytes_raw(), delivered, "each shard counts once for each other rank");
@@ -202,10 +204,10 @@ fn every_plan_is_valid() {
     }
     for (rank_count, bytes) in [(1, 2), (2, 512), (3, 0), (5, 40_000), (8, 2)] {
         for root in 0..rank_count {
-            for (&form, protocol) in
-                Form::OF_BROADCAST.iter().flat_map(|f| protocols(*f).map(move |p| (f, p)))
+            for (&algorithm, protocol) in
+                Algorithm::OF_BROADCAST.iter().flat_map(|f| protocols(*f).map(move |p| (f, p)))
             {
-                let plan = planned(&broadcast(rank_count, bytes, root), protocol, form);
+                let plan = planned(&broadcast(rank_count, bytes, root), protocol, algorithm);
                 plan.validate().unwrap_or_else(|error| panic!("{}: {error}", plan.text(None)));
                 assert_eq!(plan.bytes_raw(), u64::from(rank_count - 1) * bytes);
             }
@@ -230,20 +232,20 @@ fn frames_are_coded_once_and_never_copied() {
         };
         plan.programs.iter().map(|program| program.ops.iter().map(name).collect()).collect()
     };
-    let ring = planned(&all_gather(&[512; 4]), Protocol::StaticFirst, Form::Exact);
+    let ring = planned(&all_gather(&[512; 4]), Protocol::StaticFirst, Algorithm::Ring);
     for shape in shapes(&ring) {
         let steps = |stage| [stage; 3];
         let expected =
             [&["encode"][..], &steps("static"), &["sizes"], &steps("dynamic"), &["decode"]].concat();
         assert_eq!(shape, expected);
     }
-    let tree = shapes(&planned(&broadcast(4, 512, 0), Protocol::SizeFirst, Form::Tree));
+    let tree = shapes(&planned(&broadcast(4, 512, 0), Protocol::SizeFirst, Algorithm::Tree));
     assert_eq!(tree[0], ["encode", "sizes", "dynamic", "dynamic"]);
     assert_eq!(tree[2], ["sizes", "dynamic", "dynamic", "decode"]);
     assert_eq!(tree[3], ["sizes", "dynamic", "decode"]);
-    for &form in Form::OF_ALL_GATHER {
+    for &algorithm in Algorithm::OF_ALL_GATHER {
         for protocol in CODED {
-            for program in &planned(&all_gather(&[512, 2000, 26, 512]), protocol, form).programs {
+            for program in &planned(&all_gather(&[512, 2000, 26, 512]), protocol, algorithm).programs {
                 let blocks = |name| -> usize {
                     let batches = program.ops.iter().filter_map(|op| match &op.kind {
                         OpKind::Encode(Batch { blocks, .. }) | OpKind::Decode(Batch { blocks, .. })
@@ -291,8 +293,9 @@ fn network_bytes(plan: &Plan, gpus_per_node: usize, frames: &[u64]) -> Vec<u64> 
 fn a_ring_crosses_between_nodes_less_often_than_a_group() {
     let frames = [700, 650, 720, 690, 710, 100, 705, 695];
     let job = all_gather(&frames.map(|len| 2 * len));
-    let network = |form| network_bytes(&planned(&job, Protocol::SizeFirst, form), 4, &frames);
-    let (exact, padded, grouped) = (network(Form::Exact), network(Form::Padded), network(Form::Grouped));
+    let network = |algorithm| network_bytes(&planned(&job, Protocol::SizeFirst, algorithm), 4, &frames);
+    let (exact, padded, grouped) =
+        (network(Algorithm::Ring), network(Algorithm::PaddedRing), network(Algorithm::Direct));
     println!("bytes that leave each of two nodes: exact {exact:?}, padded {padded:?}, grouped {grouped:?}");
     let total: u64 = frames.iter().sum();
     assert_eq!(exact, [total - frames[4], total - frames[0]]);
@@ -308,7 +311,7 @@ const THREADS: Capabilities =
 
 #[test]
 fn a_padded_exchange_waits_for_the_largest_size() {
-    let plan = planned(&all_gather(&[512; 3]), Protocol::SizeFirst, Form::Padded);
+    let plan = planned(&all_gather(&[512; 3]), Protocol::SizeFirst, Algorithm::PaddedRing);
     let mut machine = Machine::new(Arc::clone(&plan.programs[0]), STREAMS, 0.0);
     let maximum = plan.programs[0].maxima[0].clone();
     assert_eq!(maximum.of.len(), 3, "its own frame and two others");
@@ -324,25 +327,28 @@ fn a_padded_exchange_waits_for_the_largest_size() {
 
 #[test]
 fn libraries_take_rings_and_trees_and_no_order_of_groups_that_overtakes() {
-    let machine = |job: &Job, form, order, capabilities| {
-        let choice = Choice { form: Some(form), order, ..choice(Protocol::SizeFirst, None) };
+    let machine = |job: &Job, algorithm, order, capabilities| {
+        let choice = Choice { algorithm: Some(algorithm), order, ..choice(Protocol::SizeFirst, None) };
         let program = Arc::clone(&plan(job, &choice).programs[0]);
         std::panic::catch_unwind(move || Machine::new(program, capabilities, 0.0)).is_ok()
     };
     let (gather, cast) = (all_gather(&[512; 3]), broadcast(3, 512, 0));
     for order in Order::ALL {
         // What a ring or a tree does next does not depend on the order.
-        assert!(machine(&gather, Form::Padded, order, STREAMS) && machine(&cast, Form::Tree, order, STREAMS));
+        assert!(
+            machine(&gather, Algorithm::PaddedRing, order, STREAMS)
+                && machine(&cast, Algorithm::Tree, order, STREAMS)
+        );
         for job in [&gather, &cast] {
-            assert_eq!(machine(job, Form::Grouped, order, STREAMS), !order.reorders(), "{order:?}");
-            assert!(machine(job, Form::Grouped, order, THREADS));
+            assert_eq!(machine(job, Algorithm::Direct, order, STREAMS), !order.reorders(), "{order:?}");
+            assert!(machine(job, Algorithm::Direct, order, THREADS));
         }
     }
 }
 
 /// What `validate` says of a plan after a change to rank 0 behind the planner's back.
-fn tampered(protocol: Protocol, form: Form, change: impl FnOnce(&mut Program)) -> String {
-    let mut plan = planned(&all_gather(&[512, 600, 700]), protocol, form);
+fn tampered(protocol: Protocol, algorithm: Algorithm, change: impl FnOnce(&mut Program)) -> String {
+    let mut plan = planned(&all_gather(&[512, 600, 700]), protocol, algorithm);
     change(Arc::make_mut(&mut plan.programs[0]));
     plan.validate().expect_err("the plan is wrong").to_string()
 }
@@ -356,7 +362,7 @@ fn exchange(program: &mut Program, op: usize) -> &mut Exchange {
 
 #[test]
 fn broken_maxima_are_found() {
-    let padded = |change: fn(&mut Program)| tampered(Protocol::SizeFirst, Form::Padded, change);
+    let padded = |change: fn(&mut Program)| tampered(Protocol::SizeFirst, Algorithm::PaddedRing, change);
     insta::assert_snapshot!(padded(|program| program.maxima[0].of.clear()), @"size `s3` of rank 0 is the largest of sizes that do not precede it, of maxima, or of none");
     insta::assert_snapshot!(padded(|program| program.maxima[0].of[1] = SizeId(3)), @"size `s3` of rank 0 is the largest of sizes that do not precede it, of maxima, or of none");
     insta::assert_snapshot!(padded(|program| program.maxima[0].size = SizeId(9)), @"size `s9` of rank 0 is the largest of sizes that do not precede it, of maxima, or of none");
@@ -383,7 +389,7 @@ fn broken_maxima_are_found() {
 
 #[test]
 fn wrong_forwards_are_found() {
-    let native = |change: fn(&mut Program)| tampered(Protocol::Native, Form::Exact, change);
+    let native = |change: fn(&mut Program)| tampered(Protocol::Native, Algorithm::Ring, change);
     // In the second step of the ring rank 0 hands on the block of rank 2, which it got in the first.
     insta::assert_snapshot!(
         native(|program| exchange(program, 1).sends[0].chunk.origin = Rank(1)),

@@ -10,8 +10,8 @@ use common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Content, Library, OpKind, Plan};
 use zipwire_schedule::{
-    Choice, Collective, Form, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage, Sum,
-    Work, plan,
+    Algorithm, Choice, Collective, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage,
+    Sum, Work, plan,
 };
 
 fn all_gather(bytes: &[u64]) -> Work {
@@ -32,7 +32,7 @@ fn job(work: Work) -> Job {
 }
 
 fn library_choice(protocol: Protocol) -> Choice {
-    Choice { form: Some(Form::Library), ..choice(protocol, None) }
+    Choice { algorithm: Some(Algorithm::Library), ..choice(protocol, None) }
 }
 
 fn planned_in(work: Work, protocol: Protocol, parts: u32) -> Plan {
@@ -214,8 +214,11 @@ fn calls_in_another_order_are_a_circle() {
 #[test]
 fn libraries_add_up_values_only() {
     let work = all_reduce(DType::Bf16, 600);
-    assert_eq!(work.form(Protocol::Native, Some(Form::Library)), Some(Form::Library));
-    assert_eq!(work.form(Protocol::SizeFirst, Some(Form::Library)), Some(Form::AllToAll));
+    assert_eq!(work.algorithm(Protocol::Native, Some(Algorithm::Library)), Some(Algorithm::Library));
+    assert_eq!(work.algorithm(Protocol::SizeFirst, Some(Algorithm::Library)), Some(Algorithm::Direct));
     assert_eq!(work.collective(), Some(Collective::AllReduce));
-    assert_eq!(all_gather(&[1]).form(Protocol::SizeFirst, Some(Form::Library)), Some(Form::Library));
+    assert_eq!(
+        all_gather(&[1]).algorithm(Protocol::SizeFirst, Some(Algorithm::Library)),
+        Some(Algorithm::Library)
+    );
 }

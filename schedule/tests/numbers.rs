@@ -15,8 +15,8 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Chunk, Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
-    Choice, Flow, Form, Job, Order, Pace, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage,
-    TokenMap, Work, plan, plan_each,
+    Algorithm, Choice, Flow, Job, Order, Pace, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage,
+    SumType, TokenMap, Work, plan, plan_each,
 };
 
 /// What both ends say about a transfer.
@@ -119,16 +119,17 @@ fn random_choice(random: &mut ChaCha8Rng, work: &Work, ranks: u32) -> Choice {
     let ranks_per_node = *divisors.choose(random).unwrap();
     let protocol = *Protocol::ALL.choose(random).unwrap();
     let is_reduction = matches!(work, Work::ReduceScatter { .. } | Work::AllReduce { .. });
-    let can_be = |form: &&Form| match form {
-        Form::Padded => protocol.is_coded(),
+    let can_be = |algorithm: &&Algorithm| match algorithm {
+        Algorithm::PaddedRing => protocol.is_coded(),
         // Partial sums are not coded, nor are the reductions of a library.
-        Form::Ring => !protocol.is_coded(),
-        Form::Library => !(is_reduction && protocol.is_coded()),
-        Form::Exact | Form::Grouped | Form::Tree | Form::AllToAll | Form::Hierarchical => true,
+        Algorithm::Ring => !(is_reduction && protocol.is_coded()),
+        Algorithm::Library => !(is_reduction && protocol.is_coded()),
+        Algorithm::Tree => !(is_reduction && protocol.is_coded()),
+        Algorithm::Hierarchical | Algorithm::Direct => true,
     };
-    let forms: Vec<&Form> = work.forms().iter().filter(can_be).collect();
+    let algorithms: Vec<&Algorithm> = work.algorithms().iter().filter(can_be).collect();
     Choice {
-        form: forms.choose(random).map(|form| **form),
+        algorithm: algorithms.choose(random).map(|algorithm| **algorithm),
         order: *Order::ALL.choose(random).unwrap(),
         selection: Selection {
             least_bytes: *[0, 2000].choose(random).unwrap(),
@@ -136,12 +137,15 @@ fn random_choice(random: &mut ChaCha8Rng, work: &Work, ranks: u32) -> Choice {
         },
         parts: *[1, 2, 5].choose(random).unwrap(),
         ranks_per_node,
+        channels: random.random_range(1..4),
+        slices: random.random_range(1..4),
+        sums: *SumType::ALL.choose(random).unwrap(),
         dedup: random.random_bool(0.7).then_some(ranks_per_node),
         ..choice(protocol, *[None, Some(1), Some(3)].choose(random).unwrap())
     }
 }
 
-/// Several segments, each with a collective, form, protocol, order, selection and number of parts of its own, some in the
+/// Several segments, each with a collective, algorithm, protocol, order, selection and number of parts of its own, some in the
 /// background.
 #[test]
 fn numbers_are_dense_for_each_pair_and_equal_at_both_ends() {
@@ -152,9 +156,9 @@ fn numbers_are_dense_for_each_pair_and_equal_at_both_ends() {
         let count = random.random_range(1..=4);
         let works: Vec<Work> = (0..count).map(|_| random_work(&mut random, ranks)).collect();
         let choices: Vec<Choice> = works.iter().map(|work| random_choice(&mut random, work, ranks)).collect();
-        let name = |form: Form| form.name();
+        let name = |algorithm: Algorithm| algorithm.name();
         choices.iter().for_each(|choice| {
-            *seen.entry((choice.protocol.name(), choice.form.map(name))).or_default() += 1;
+            *seen.entry((choice.protocol.name(), choice.algorithm.map(name))).or_default() += 1;
         });
         let segments = works.into_iter().enumerate().map(|(index, work)| {
             let is_background = random.random_bool(0.3) && !matches!(work, Work::Transfers { .. });
@@ -165,8 +169,10 @@ fn numbers_are_dense_for_each_pair_and_equal_at_both_ends() {
         let job = Job { name: "random", rank_count: ranks, slots: vec!["input", "output"], segments };
         check(&plan_each(&job, &choices.iter().collect::<Vec<_>>()));
     }
-    let forms = Form::ALL.into_iter().filter(|form| !seen.keys().any(|(_, seen)| *seen == Some(form.name())));
-    assert_eq!(forms.collect::<Vec<_>>(), []);
+    let algorithms = Algorithm::ALL
+        .into_iter()
+        .filter(|algorithm| !seen.keys().any(|(_, seen)| *seen == Some(algorithm.name())));
+    assert_eq!(algorithms.collect::<Vec<_>>(), []);
 }
 
 fn transfers(flows: Vec<Flow>, pace: Pace) -> Plan {

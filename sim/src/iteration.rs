@@ -283,7 +283,7 @@ impl<'a> Iteration<'a> {
             OpKind::Split(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().split_bytes_per_s(),
             OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
             OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
-            OpKind::Reduce(reduce) => setup.host.reduce_s(reduce.bytes_read()),
+            OpKind::Reduce(reduce) => setup.host.reduce_s(reduce),
             OpKind::Library(_) => return self.call(rank, op),
             OpKind::Copy(copy) => codec().launch_s + copy.bytes() as f64 / codec().copy_bytes_per_s(),
             OpKind::Exchange(exchange) => {
@@ -316,7 +316,10 @@ impl<'a> Iteration<'a> {
 
     /// Lets something happen once the exchange that it belongs to has been launched.
     fn when_open(&mut self, rank: Rank, event: Event, exchange: OpId) {
-        let open_s = self.host(rank).begin_s[exchange.index()] + self.setup.host.launch_s;
+        let host = self.host(rank);
+        // It moves something: a further step of a kernel is the only one that has no launch.
+        let launch_s = if host.machine.is_fused(exchange) { 0.0 } else { self.setup.host.launch_s };
+        let open_s = self.host(rank).begin_s[exchange.index()] + launch_s;
         if open_s > self.now_s {
             self.queue.push(open_s, event);
         } else {
@@ -432,7 +435,7 @@ impl<'a> Iteration<'a> {
         let (now_s, cost) = (self.now_s, self.setup.host);
         let host = self.host(rank);
         let known_s = host.sizes_s.remove(&op).map_or(now_s, |arrived_s| arrived_s + cost.sync_s);
-        let launch_s = if host.machine.moves_nothing(op) { 0.0 } else { cost.launch_s };
+        let launch_s = if host.machine.is_launched(op) { cost.launch_s } else { 0.0 };
         let launched_s = host.begin_s[op.index()] + launch_s;
         self.queue.push(now_s.max(launched_s).max(known_s), Event::Ended { rank, op });
     }

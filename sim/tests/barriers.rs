@@ -1,4 +1,4 @@
-//! Barriers of all collectives, forms and protocols: no byte of a stage moves before all its ranks are there, and no rank waits
+//! Barriers of all collectives, algorithms and protocols: no byte of a stage moves before all its ranks are there, and no rank waits
 //! for ever. What they cost is in `closed_forms.rs`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -11,8 +11,8 @@ use common::setup;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, Form, HostCost, Job, Lane, Order, Plan, Protocol, Rank, Segment,
-    SegmentId, Slot, Stage, Topology, TransferStart, Work, plan,
+    Algorithm, Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Plan, Protocol, Rank,
+    Segment, SegmentId, Slot, Stage, Topology, TransferStart, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::Timeline;
@@ -104,23 +104,28 @@ fn check(plan: &Plan, timeline: &Timeline) {
 
 /// Every way in which a call can travel, with and without parts and windows.
 fn choices(work: &Work) -> impl Iterator<Item = Choice> + use<> {
-    let forms: Vec<Option<Form>> = match work.forms() {
+    let algorithms: Vec<Option<Algorithm>> = match work.algorithms() {
         [] => vec![None],
         // A call of a library is a barrier by itself.
-        forms => forms.iter().copied().filter(|form| *form != Form::Library).map(Some).collect(),
+        algorithms => algorithms
+            .iter()
+            .copied()
+            .filter(|algorithm| *algorithm != Algorithm::Library)
+            .map(Some)
+            .collect(),
     };
     let ways = [(1, None, Order::Rotation), (3, Some(2), Order::Rotation), (1, Some(1), Order::AnyReady)];
     // Values are never padded, and sums on the way are not coded.
     let is_reduction = work.is_reduction();
-    let takes = move |form: Option<Form>, protocol: Protocol| match form {
-        Some(form) if protocol.is_coded() => form.takes_frames(is_reduction),
-        form => form != Some(Form::Padded),
+    let takes = move |algorithm: Option<Algorithm>, protocol: Protocol| match algorithm {
+        Some(algorithm) if protocol.is_coded() => algorithm.takes_frames(is_reduction),
+        algorithm => algorithm != Some(Algorithm::PaddedRing),
     };
-    forms.into_iter().flat_map(move |form| {
-        let protocols = Protocol::ALL.into_iter().filter(move |&protocol| takes(form, protocol));
+    algorithms.into_iter().flat_map(move |algorithm| {
+        let protocols = Protocol::ALL.into_iter().filter(move |&protocol| takes(algorithm, protocol));
         let all = protocols.flat_map(move |protocol| ways.map(|way| (protocol, way)));
         all.map(move |(protocol, (parts, window, order))| Choice {
-            form,
+            algorithm,
             parts,
             window,
             order,

@@ -12,9 +12,9 @@ use common::setup;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Capabilities, Choice, CodecCost, Durations, Fabric, Form, Graph, GraphLink, HostCost, Job, Lane, Order,
-    Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, TransferStart, Vertex,
-    Work, plan,
+    Algorithm, Capabilities, Choice, CodecCost, Durations, Fabric, Graph, GraphLink, HostCost, Job, Lane,
+    Order, Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, TransferStart,
+    Vertex, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Span, Timeline};
@@ -61,16 +61,16 @@ impl Case {
         }
     }
 
-    fn all_gather(topology: Topology, bytes: Vec<u64>, form: Form) -> Self {
+    fn all_gather(topology: Topology, bytes: Vec<u64>, algorithm: Algorithm) -> Self {
         let work = Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
         let case = Self::of(topology, work);
-        Self { choice: Choice { form: Some(form), layout: None, ..case.choice }, ..case }
+        Self { choice: Choice { algorithm: Some(algorithm), layout: None, ..case.choice }, ..case }
     }
 
-    fn broadcast(topology: Topology, bytes: u64, root: u32, form: Form) -> Self {
+    fn broadcast(topology: Topology, bytes: u64, root: u32, algorithm: Algorithm) -> Self {
         let (root, input, output) = (Rank(root), Slot(0), Slot(1));
         let case = Self::of(topology, Work::Broadcast { dtype: DType::Bf16, bytes, root, input, output });
-        Self { choice: Choice { form: Some(form), layout: None, ..case.choice }, ..case }
+        Self { choice: Choice { algorithm: Some(algorithm), layout: None, ..case.choice }, ..case }
     }
 
     fn coded(mut self, protocol: Protocol, codec: CodecCost, ratio: f64) -> Self {
@@ -181,7 +181,7 @@ fn all_gather_around_a_ring() {
     // (N - 1)(a + S / B): every link is busy in every step.
     for (ranks, bytes, bandwidth, latency_s) in [(2, 1_000_000, 1e9, 5e-6), (7, 1_048_576, 25e9, 5e-6)] {
         let topology = flat(ranks, bandwidth, latency_s);
-        let case = Case::all_gather(topology, vec![bytes; ranks as usize], Form::Exact);
+        let case = Case::all_gather(topology, vec![bytes; ranks as usize], Algorithm::Ring);
         assert_close(case.seconds(), f64::from(ranks - 1) * (latency_s + bytes as f64 / bandwidth));
     }
 }
@@ -190,10 +190,10 @@ fn all_gather_around_a_ring() {
 fn all_gather_all_at_once() {
     // a + (N - 1) S / B on one node; on several, a NIC carries the shards of its GPUs once for each rank elsewhere.
     let (bytes, latency_s) = (1_048_576, 5e-6);
-    let case = Case::all_gather(flat(7, 25e9, latency_s), vec![bytes; 7], Form::Grouped);
+    let case = Case::all_gather(flat(7, 25e9, latency_s), vec![bytes; 7], Algorithm::Direct);
     assert_close(case.seconds(), latency_s + 6.0 * bytes as f64 / 25e9);
     let topology = nodes(2, 4, 50e9, 25e9, latency_s, 2.0 * latency_s);
-    let case = Case::all_gather(topology, vec![bytes; 8], Form::Grouped);
+    let case = Case::all_gather(topology, vec![bytes; 8], Algorithm::Direct);
     assert_close(case.seconds(), 2.0 * latency_s + f64::from(4 * 4) * bytes as f64 / 25e9);
 }
 
@@ -202,9 +202,9 @@ fn broadcast_along_a_binomial_tree() {
     // ceil(log2 N)(a + S / B), from any root.
     let (bytes, bandwidth, latency_s) = (1_048_576, 25e9, 5e-6);
     for (ranks, root, rounds) in [(2, 1, 1.0), (3, 0, 2.0), (5, 4, 3.0), (8, 3, 3.0), (9, 0, 4.0)] {
-        let case = Case::broadcast(flat(ranks, bandwidth, latency_s), bytes, root, Form::Tree);
+        let case = Case::broadcast(flat(ranks, bandwidth, latency_s), bytes, root, Algorithm::Tree);
         assert_close(case.seconds(), rounds * (latency_s + bytes as f64 / bandwidth));
-        let case = Case::broadcast(flat(ranks, bandwidth, latency_s), bytes, root, Form::Grouped);
+        let case = Case::broadcast(flat(ranks, bandwidth, latency_s), bytes, root, Algorithm::Direct);
         assert_close(case.seconds(), latency_s + f64::from(ranks - 1) * bytes as f64 / bandwidth);
     }
 }
@@ -213,7 +213,7 @@ fn broadcast_along_a_binomial_tree() {
 fn a_tree_enters_each_node_once() {
     // The first round crosses to the other node, all later ones stay inside.
     let (bytes, gpu, nic, intra_s, inter_s) = (1_048_576, 50e9, 10e9, 5e-6, 1e-5);
-    let case = Case::broadcast(nodes(2, 4, gpu, nic, intra_s, inter_s), bytes, 0, Form::Tree);
+    let case = Case::broadcast(nodes(2, 4, gpu, nic, intra_s, inter_s), bytes, 0, Algorithm::Tree);
     assert_close(case.seconds(), inter_s + bytes as f64 / nic + 2.0 * (intra_s + bytes as f64 / gpu));
 }
 
@@ -275,7 +275,7 @@ fn with_a_barrier_static_sections_gain_nothing() {
 #[test]
 fn a_ring_waits_for_all_before_its_first_step_only() {
     let shards = vec![500_000, 1_000_000, 0, 250_000, 700_000];
-    let mut case = Case::all_gather(flat(5, 1e9, 5e-6), shards, Form::Exact);
+    let mut case = Case::all_gather(flat(5, 1e9, 5e-6), shards, Algorithm::Ring);
     let without = case.timeline();
     case.start = TransferStart::Barrier;
     assert_eq!(case.timeline().spans, without.spans, "where nobody is late nobody waits");
@@ -337,7 +337,7 @@ fn coding_s(encoded: u64, decoded: u64, peers: u32, bandwidth: f64, latency_s: f
 fn a_zipped_all_gather_encodes_once_and_decodes_what_it_lacks() {
     let (ranks, bytes, bandwidth, latency_s) = (5_u32, 1_000_000_u64, 1e9, 5e-6);
     let topology = flat(ranks, bandwidth, latency_s);
-    let case = Case::all_gather(topology, vec![bytes; 5], Form::Exact);
+    let case = Case::all_gather(topology, vec![bytes; 5], Algorithm::Ring);
     let seconds = case.coded(Protocol::SizeFirst, CODEC, 1.25).seconds();
     let ring_s = 4.0 * (latency_s + bytes as f64 / 1.25 / bandwidth);
     assert_close(seconds, coding_s(bytes, 4 * bytes, 4, bandwidth, latency_s) + ring_s);
@@ -348,28 +348,28 @@ fn a_padded_ring_moves_the_largest_frame_in_every_step() {
     let (bandwidth, latency_s) = (1e9, 5e-6);
     let shards = vec![500_000, 1_000_000, 0, 250_000];
     let largest = 1_000_000.0 / 1.25;
-    let case = |form| {
-        let case = Case::all_gather(flat(4, bandwidth, latency_s), shards.clone(), form);
+    let case = |algorithm| {
+        let case = Case::all_gather(flat(4, bandwidth, latency_s), shards.clone(), algorithm);
         case.coded(Protocol::SizeFirst, CODEC, 1.25)
     };
     // Rank 1 encodes longest; ranks 0, 1 and 3 announce a size to three ranks each; rank 2 decodes most.
     let ring_s = 3.0 * (latency_s + largest / bandwidth);
-    let seconds = case(Form::Padded).seconds();
+    let seconds = case(Algorithm::PaddedRing).seconds();
     assert_close(seconds, coding_s(1_000_000, 1_750_000, 3, bandwidth, latency_s) + ring_s);
-    let wire = |form| -> u64 {
+    let wire = |algorithm| -> u64 {
         let is_frame = |span: &&Span| span.lane == Lane::Tx && span.stage == Some(Stage::Dynamic);
-        case(form).timeline().spans.iter().filter(is_frame).map(|span| span.bytes).sum()
+        case(algorithm).timeline().spans.iter().filter(is_frame).map(|span| span.bytes).sum()
     };
-    assert_eq!(wire(Form::Padded), 4 * 3 * 800_000, "also for the rank that has nothing");
-    assert_eq!(wire(Form::Exact), 3 * 1_400_000, "three steps of three frames each");
-    assert_eq!(wire(Form::Grouped), wire(Form::Exact), "the same bytes on other links");
+    assert_eq!(wire(Algorithm::PaddedRing), 4 * 3 * 800_000, "also for the rank that has nothing");
+    assert_eq!(wire(Algorithm::Ring), 3 * 1_400_000, "three steps of three frames each");
+    assert_eq!(wire(Algorithm::Direct), wire(Algorithm::Ring), "the same bytes on other links");
 }
 
 #[test]
 fn a_zipped_broadcast_encodes_and_decodes_once() {
     let (bytes, bandwidth, latency_s) = (1_000_000, 1e9, 5e-6);
     for protocol in [Protocol::SizeFirst, Protocol::StaticFirst] {
-        let case = Case::broadcast(flat(6, bandwidth, latency_s), bytes, 4, Form::Tree);
+        let case = Case::broadcast(flat(6, bandwidth, latency_s), bytes, 4, Algorithm::Tree);
         let timeline = case.coded(protocol, CODEC, 1.25).timeline();
         let codec = |name| timeline.spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
         assert_eq!(codec("encode").iter().map(|span| span.rank).collect::<Vec<_>>(), [Rank(4)]);
@@ -387,7 +387,7 @@ fn a_zipped_broadcast_encodes_and_decodes_once() {
 fn a_late_rank_hands_on_late() {
     for protocol in [Protocol::Native, Protocol::SizeFirst, Protocol::StaticFirst] {
         // Rank 2 hands on to rank 3.
-        let mut case = Case::broadcast(flat(4, 1e9, 0.0), 1_000_000, 0, Form::Tree);
+        let mut case = Case::broadcast(flat(4, 1e9, 0.0), 1_000_000, 0, Algorithm::Tree);
         case.start_s[2] = 1.0;
         let timeline = case.coded(protocol, CODEC, 1.25).timeline();
         let late = timeline.spans.iter().filter(|span| span.rank == Rank(2) && span.lane != Lane::Compute);
@@ -428,9 +428,9 @@ fn device_order_costs_the_same_time_without_host_costs() {
         let shards = vec![9000, 0, 2, 70_000, 4000, 9000];
         for case in [
             Case::native(topology(), bytes),
-            Case::all_gather(topology(), shards.clone(), Form::Padded),
-            Case::all_gather(topology(), shards, Form::Grouped),
-            Case::broadcast(topology(), 70_000, 4, Form::Tree),
+            Case::all_gather(topology(), shards.clone(), Algorithm::PaddedRing),
+            Case::all_gather(topology(), shards, Algorithm::Direct),
+            Case::broadcast(topology(), 70_000, 4, Algorithm::Tree),
         ] {
             let mut case = case.coded(protocol, CODEC, 1.3);
             case.start_s = (0..6).map(|rank| f64::from(rank) * 1e-6).collect();

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use common::setup;
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    CallCost, Choice, CodecCost, Durations, Fabric, Form, HostCost, Job, Lane, LibraryCost, Protocol, Rank,
-    Segment, Slot, Slowdown, Topology, Work, plan,
+    Algorithm, Choice, CodecCost, DeclaredCost, Durations, Fabric, HostCost, Job, Lane, LibraryCost,
+    Protocol, Rank, Segment, Slot, Slowdown, Topology, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_traces::{Metrics, Span, Timeline};
@@ -28,12 +28,12 @@ const SYNC_S: f64 = 60e-6;
 const SHARD: u64 = 1_000_000;
 
 fn host() -> HostCost {
-    let cost = Some(CallCost { latency_s: LATENCY_S, per_rank_s: PER_RANK_S, bytes_per_s: BUS });
-    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost };
+    let cost = Some(DeclaredCost { latency_s: LATENCY_S, per_rank_s: PER_RANK_S, bytes_per_s: BUS });
+    let library = LibraryCost { all_gather: cost, reduce_scatter: cost, all_reduce: cost, model: None };
     HostCost { library, reduce_bytes_per_s: REDUCE, sync_s: SYNC_S, ..HostCost::default() }
 }
 
-/// Phases of `start_s` seconds, then segments; all in the form `library`.
+/// Phases of `start_s` seconds, then segments; all in the algorithm `library`.
 fn simulated(
     start_s: [f64; RANKS as usize],
     calls: Vec<Segment>,
@@ -53,7 +53,7 @@ fn simulated(
     let slots = vec!["input", "output", "other input", "other output"];
     let job = Job { name: "case", rank_count: RANKS, slots, segments };
     let codec = Some("window7".parse().unwrap());
-    let plan = plan(&job, &Choice { form: Some(Form::Library), ..Choice::of(protocol, codec) });
+    let plan = plan(&job, &Choice { algorithm: Some(Algorithm::Library), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     // Links that would be noticed.
     let topology = Topology {

@@ -6,7 +6,7 @@ use zipwire_codec::DType;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::switcher::{Arm, ClassModel, LinearModel, Prior, Switcher, classes};
-use zipwire_schedule::{Choice, Form, Job, Protocol, Segment, Slot, Work};
+use zipwire_schedule::{Algorithm, Choice, Job, Protocol, Segment, Slot, Work};
 use zipwire_traces::{Payload, Rows};
 
 use crate::execute::choice;
@@ -48,7 +48,7 @@ struct Load {
 impl<'a> Arms<'a> {
     pub(crate) fn new(experiment: &'a Experiment, variant: &'a Variant) -> Self {
         let job = &experiment.job;
-        let statistics = Choice { form: Some(Form::Grouped), ..Choice::of(Protocol::Native, None) };
+        let statistics = Choice { algorithm: Some(Algorithm::Direct), ..Choice::of(Protocol::Native, None) };
         let of_arm = |arm: &Variant| {
             let segments = (0..job.segments.len()).map(|segment| choice(experiment, arm, segment));
             segments.chain([statistics.clone(), statistics.clone()]).collect::<Vec<_>>()

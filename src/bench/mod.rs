@@ -1,11 +1,16 @@
 //! Measurements of single parts, side by side in one run.
 
 mod codec;
+mod collective;
 mod contender;
 mod gpu;
 mod sim;
 
 pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec, pages};
+pub use collective::{
+    By, ClusterSource, CollectiveBench, CollectiveBenchError, CollectiveCluster, CollectiveCodec,
+    CollectiveReport, CollectiveRow, OPERATIONS, TYPE_NAME, bench_collective, count, redop,
+};
 pub use contender::Contender;
 pub use gpu::{GpuBenchError, GpuReport, GpuRow, GpuSettings, bench_gpu};
 pub use sim::{

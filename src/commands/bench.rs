@@ -28,6 +28,7 @@ pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliErro
     let _hold = cancel.hold();
     match command {
         BenchCommand::Codec(args) => codec(args, cancel),
+        BenchCommand::Collective(args) => super::bench_collective::run(args, cancel),
         BenchCommand::Gpu(args) => super::bench_gpu::run(args, cancel),
         BenchCommand::Sim(args) => super::bench_sim::run(args, cancel),
     }
@@ -132,10 +133,11 @@ fn synthetic() -> Load {
 fn text(rows: &[CodecRow]) -> String {
     let header = ["file", "type", "codec", "layout", "threads", "raw", "size", "encode", "decode", "memcpy"];
     let mut lines = table::new(&header, &[0, 1, 2, 3]);
-    for row in rows {
+    let files = short_paths(rows.iter().map(|row| row.file.as_str()));
+    for (row, file) in rows.iter().zip(files) {
         let speed = |gbps: f64| format!("{gbps:.2} GB/s");
         lines.add_row(vec![
-            row.file.clone(),
+            file,
             row.dtype.to_owned(),
             row.codec.clone(),
             row.layout.to_owned(),
@@ -149,6 +151,24 @@ fn text(rows: &[CodecRow]) -> String {
     }
     let simd = rows.first().map_or_else(String::new, |row| format!("SIMD level {}, {}, ", row.simd, pages()));
     format!("{simd}every row decoded to what was encoded\n\n{}", table::text(&lines))
+}
+
+/// Each file by its name, with as many of its folders as tell it apart from the others, and cut where that is too long.
+fn short_paths<'a>(files: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let files: Vec<&str> = files.collect();
+    let ending = |file: &str, parts: usize| {
+        let all: Vec<&str> = file.split('/').collect();
+        all[all.len().saturating_sub(parts)..].join("/")
+    };
+    let short = |&file: &&str| {
+        let depth = file.split('/').count();
+        let is_unique = |parts: &usize| {
+            files.iter().all(|&other| other == file || ending(other, *parts) != ending(file, *parts))
+        };
+        let parts = (1..=depth).find(is_unique).unwrap_or(depth);
+        table::shortened(&ending(file, parts))
+    };
+    files.iter().map(short).collect()
 }
 
 /// The codecs of one argument, separated by commas; options of a spec have commas between them, too.
@@ -186,6 +206,15 @@ pub(crate) fn layout(name: &str) -> Result<Layout, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_are_named_by_what_tells_them_apart() {
+        let short = |files: &[&str]| short_paths(files.iter().copied());
+        assert_eq!(short(&["/a/b/x.safetensors", "/a/b/x.safetensors"]), ["x.safetensors"; 2]);
+        assert_eq!(short(&["/a/b/x", "/a/c/x", "/a/c/y"]), ["b/x", "c/x", "y"]);
+        assert_eq!(short(&["x", "b/x"]), ["x", "b/x"]);
+        assert_eq!(short(&["synthetic N(0, 0.02^2)"]), ["synthetic N(0, 0.02^2)"]);
+    }
 
     #[test]
     fn commas_separate_specs_and_their_options() {

@@ -104,7 +104,7 @@ fn text(report: &FileReport, codecs: &[Spec]) -> String {
 fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {
     let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
     let shape = if shape.is_empty() { "scalar".to_owned() } else { shape.join("x") };
-    let mut row = vec![tensor.name.clone(), tensor.dtype.clone(), shape];
+    let mut row = vec![table::shortened(&tensor.name), tensor.dtype.clone(), shape];
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
     match &tensor.statistics {
         None => row.extend(std::iter::repeat_n("-".to_owned(), 9)),

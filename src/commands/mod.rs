@@ -1,8 +1,10 @@
 //! The commands: each reads its arguments, calls the library and prints.
 
 pub(crate) mod bench;
+pub(crate) mod bench_collective;
 mod bench_gpu;
 pub(crate) mod bench_sim;
+pub(crate) mod calibrate;
 pub(crate) mod diff;
 pub(crate) mod inspect;
 pub(crate) mod plan;
@@ -41,6 +43,17 @@ fn say_without_sweep(experiment: &Experiment) {
     if experiment.points_left_out > 0 {
         let (name, points) = (&experiment.name, experiment.points_left_out);
         eprintln!("`{name}` is taken without its `[sweep]` of {points} points: `--set` chooses one");
+    }
+}
+
+/// Says what results take for granted, each remark once.
+fn say_warnings<'a>(experiments: impl IntoIterator<Item = &'a Experiment>) {
+    let mut said: Vec<String> = Vec::new();
+    for warning in experiments.into_iter().flat_map(Experiment::warnings) {
+        if !said.contains(&warning) {
+            eprintln!("note: {warning}");
+            said.push(warning);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 
 use serde::Serialize;
-use zipwire::scenarios::presets;
+use zipwire::scenarios::{nearest, presets};
 
 use super::write_json;
 use crate::error::CliError;
@@ -27,10 +27,12 @@ struct Listed {
 pub(crate) fn run(name: Option<&str>, json: bool) -> Result<(), CliError> {
     let mut out = stdout().lock();
     if let Some(name) = name {
-        let names =
-            || presets().iter().map(|preset| format!("`{}`", preset.name)).collect::<Vec<_>>().join(", ");
         let preset = presets().iter().find(|preset| preset.name == name).ok_or_else(|| {
-            CliError::Usage(format!("unknown preset `{name}`\nhelp: it must be one of {}", names()))
+            let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
+            let meant = nearest(name, names.iter().copied());
+            let meant = meant.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+            let names = names.join("`, `");
+            CliError::Usage(format!("unknown preset `{name}`\nhelp: {meant}it must be one of `{names}`"))
         })?;
         write!(out, "{}", preset.text)?;
         return Ok(());

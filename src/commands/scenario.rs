@@ -11,7 +11,7 @@ use zipwire::{Cancel, Prepared, Shared, sweep};
 
 use super::{presets, write_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
-use crate::commands::{load_file, load_scenario};
+use crate::commands::{load_file, load_scenario, say_warnings};
 use crate::error::CliError;
 use crate::table;
 
@@ -126,6 +126,8 @@ fn check(args: &ScenarioArgs, memory: Option<u64>, json: bool, cancel: &Cancel) 
         writeln!(out, "{}\n", tokens.join("\n"))?;
     }
     writeln!(out, "{}", table::text(&variants))?;
+    out.flush()?;
+    say_warnings([&experiment]);
     Ok(())
 }
 
@@ -225,7 +227,7 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
             item.file.display().to_string(),
             item.workload.unwrap_or("-").to_owned(),
             item.ranks.map_or_else(|| "-".to_owned(), |ranks| ranks.to_string()),
-            item.variants.join(", "),
+            table::shortened(&item.variants.join(", ")),
             what_for.unwrap_or_default(),
         ]);
     }

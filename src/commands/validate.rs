@@ -17,7 +17,7 @@ use zipwire::{
 
 use super::write_json;
 use crate::cli::ValidateArgs;
-use crate::commands::{load_real_scenario, load_scenario, say_without_sweep};
+use crate::commands::{load_real_scenario, load_scenario, say_warnings, say_without_sweep};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -75,6 +75,8 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     } else {
         write!(out, "{}", text(args, &experiment, &validation))?;
     }
+    out.flush()?;
+    say_warnings([&experiment]);
     Ok(())
 }
 

@@ -3,7 +3,8 @@
 use zipwire_codec::Layout;
 use zipwire_engine::{EngineError, cuda};
 use zipwire_kernels::{Device, GpuError, compiler};
-use zipwire_scenarios::Experiment;
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_schedule::Algorithm;
 
 use super::{CUDA, Executor};
 use crate::Cancel;
@@ -40,7 +41,20 @@ impl Executor for Cuda {
     /// Takes the layout that GPUs have kernels for where a scenario says nothing.
     fn settle(&self, experiment: &mut Experiment) -> Vec<String> {
         let mut settled = Vec::new();
+        let calls =
+            |variant: &Variant| variant.ways.iter().flatten().any(|way| way.algorithm == Algorithm::Library);
+        let called: Vec<bool> = experiment.variants.iter().map(calls).collect();
         for variant in &mut experiment.variants {
+            variant.may_call = false;
+        }
+        experiment.choose_ways();
+        for (variant, called) in experiment.variants.iter_mut().zip(called) {
+            if called && !calls(variant) {
+                let name = &variant.name;
+                settled.push(format!(
+                    "variant `{name}`: algorithms are planned ones, as GPUs do not call a library yet"
+                ));
+            }
             if variant.protocol.layout() == Some(Layout::Compact) && variant.layout.is_none() {
                 variant.layout = Some(Layout::Split);
                 let name = &variant.name;

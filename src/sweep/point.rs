@@ -6,8 +6,8 @@ use zipwire_scenarios::{Experiment, ScenarioError};
 
 use super::admission::Admission;
 use super::{FailedRun, Row, Setup, SweepError};
-use crate::executors::settle;
-use crate::{Cancel, ExecuteError, Output, OutputError, Prepared, Shared, compare, write_run};
+use crate::executors::{SIM, settle};
+use crate::{Cancel, ExecuteError, Output, OutputError, Prepared, Shared, add_splits, compare, write_run};
 
 /// What the points of a sweep have in common.
 pub(super) struct Points<'a> {
@@ -78,7 +78,7 @@ impl Points<'_> {
         let folder = setup.folder.join("points").join((point + 1).to_string());
         let mut output =
             setup.timelines.then(|| Output::create(&folder)).transpose().map_err(PointError::Output)?;
-        let compared = compare(
+        let mut compared = compare(
             &mut prepared,
             setup.executors,
             &first_variant,
@@ -87,6 +87,10 @@ impl Points<'_> {
             |ran| output.as_mut().map_or(Ok(()), |output| write_run(output, ran)).map_err(PointError::Output),
         )?;
         output.map_or(Ok(()), Output::commit).map_err(PointError::Output)?;
+        drop(prepared);
+        if setup.executors.iter().any(|executor| executor.name() == SIM.name()) {
+            add_splits(&mut compared.executors, &experiment, &self.shared, cancel)?;
+        }
         let failed = compared.failed.into_iter().map(|failed| FailedRun {
             executor: Some(failed.executor.name().to_owned()),
             variant: Some(failed.variant),

@@ -9,7 +9,7 @@ use super::journal::Journal;
 use super::row::Run;
 
 /// Metrics: the column, which names the unit, and where `summary.json` has them.
-const COLUMNS: [(&str, &str); 23] = [
+const COLUMNS: [(&str, &str); 26] = [
     ("iteration_mean_s", "/iteration_s/mean"),
     ("iteration_sd_s", "/iteration_s/sd"),
     ("iteration_min_s", "/iteration_s/min"),
@@ -17,11 +17,14 @@ const COLUMNS: [(&str, &str); 23] = [
     ("comm_s", "/comm_s"),
     ("wait_s", "/wait_s"),
     ("codec_s", "/codec_s"),
+    ("reduce_s", "/reduce_s"),
     ("compute_s", "/compute_s"),
     ("bytes_raw", "/bytes_raw"),
     ("bytes_wire", "/bytes_wire"),
     ("ratio", "/ratio"),
     ("speedup", "/speedup"),
+    ("by_compression", "/split/compression"),
+    ("by_algorithm", "/split/algorithm"),
     ("algbw_gbps", "/algbw_gbps"),
     ("busbw_gbps", "/busbw_gbps"),
     ("effective_busbw_gbps", "/effective_busbw_gbps"),

@@ -40,13 +40,13 @@ impl Case {
     }
 }
 
-/// Smoke scenarios that together have every collective in every form under every protocol, so both layouts, and the
+/// Smoke scenarios that together have every collective in every algorithm under every protocol, so both layouts, and the
 /// worst payload: these run with every codec.
 const FOR_EVERY_CODEC: [&str; 5] = [
     "all-to-all-sparse-2x3",
-    "all-gather-forms-2x3",
-    "broadcast-forms-2x3",
-    "reduce-scatter-forms-2x3",
+    "all-gather-algorithms-2x3",
+    "broadcast-algorithms-2x3",
+    "reduce-scatter-algorithms-2x3",
     "all-to-all-noise-2x2",
 ];
 

@@ -31,7 +31,7 @@ const CASES: [Case; 9] = [
     Case { file: "smoke/fsdp-library-2x2.toml", sets: &[] },
     Case { file: "smoke/library-all-reduce-2x3.toml", sets: &[] },
     Case { file: "smoke/library-all-gather-2x3.toml", sets: &[] },
-    Case { file: "smoke/reduce-scatter-forms-2x3.toml", sets: &[] },
+    Case { file: "smoke/reduce-scatter-algorithms-2x3.toml", sets: &[] },
     Case { file: "smoke/dedup-2x3.toml", sets: &[] },
     Case { file: "smoke/transfers-sendrecv-1x4.toml", sets: &[] },
 ];

@@ -57,7 +57,7 @@ pub use routing_trace::{RoutingStep, read_routing_trace};
 pub use rows::Rows;
 pub use span::{IterationTime, Span, Timeline};
 pub use stream::stream;
-pub use summary::{Executors, Summary, VariantSummary};
+pub use summary::{Executors, Split, Summary, VariantSummary};
 pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary};
 pub use tensor::{TensorFile, TensorInfo, read_bf16};
 pub use transfers::{TransferRow, write_transfers};

@@ -10,7 +10,7 @@ use crate::{ByRank, Imbalance, Imbalances, IterationTime, Span, Timeline};
 
 /// The numbers of one variant on one executor. Times in seconds.
 ///
-/// `comm_s`, `wait_s`, `codec_s` and `compute_s` are taken per rank and iteration and averaged over both. Lanes
+/// `comm_s`, `wait_s`, `codec_s`, `reduce_s` and `compute_s` are taken per rank and iteration and averaged over both. Lanes
 /// overlap, so they need not add up to the iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Metrics {
@@ -21,8 +21,10 @@ pub struct Metrics {
     /// An exchange of the rank is open and none of its transfers is, or all its spans have ended and other ranks are
     /// still in the iteration.
     pub wait_s: f64,
-    /// The rank encodes or decodes.
+    /// The rank encodes or decodes, puts rows together, or adds values up: its codec's lane is busy.
     pub codec_s: f64,
+    /// The part of `codec_s` in which it adds values up, which uncompressed reductions do, too.
+    pub reduce_s: f64,
     /// The rank does the model's own work.
     pub compute_s: f64,
     /// Bytes to be sent before coding, summed over ranks, per iteration, what ranks send to themselves excluded.
@@ -76,6 +78,7 @@ impl Metrics {
             comm_s: mean(|times| times.comm_s),
             wait_s: mean(|times| times.wait_s),
             codec_s: mean(|times| times.codec_s),
+            reduce_s: mean(|times| times.reduce_s),
             compute_s: mean(|times| times.compute_s),
             bytes_raw,
             bytes_wire,
@@ -154,15 +157,20 @@ struct Times {
     comm_s: f64,
     wait_s: f64,
     codec_s: f64,
+    reduce_s: f64,
     compute_s: f64,
 }
 
+/// The name of spans in which values are added up.
+const REDUCE: &str = "reduce";
+
 impl Times {
     fn of(spans: &[&Span], iteration: IterationTime) -> Self {
-        let union = |lanes: &[Lane]| {
-            let of_lanes = spans.iter().filter(|span| lanes.contains(&span.lane));
-            Union::of(of_lanes.map(|span| (span.begin_s, span.end_s)))
+        let union_where = |is_part: &dyn Fn(&Span) -> bool| {
+            let parts = spans.iter().filter(|span| is_part(span));
+            Union::of(parts.map(|span| (span.begin_s, span.end_s)))
         };
+        let union = |lanes: &[Lane]| union_where(&|span| lanes.contains(&span.lane));
         let moving = union(&[Lane::Tx, Lane::Rx]);
         // A rank without spans is idle from the barrier on.
         let last_end_s = spans.iter().map(|span| span.end_s).fold(0.0, f64::max);
@@ -171,6 +179,7 @@ impl Times {
             wait_s: union(&Channel::ALL.map(Channel::lane)).length_without(&moving)
                 + (iteration.length_s - last_end_s).max(0.0),
             codec_s: union(&[Lane::Codec]).length(),
+            reduce_s: union_where(&|span| span.lane == Lane::Codec && span.name == REDUCE).length(),
             compute_s: union(&[Lane::Compute]).length(),
         }
     }
@@ -277,6 +286,7 @@ mod tests {
             at(1, Span { bytes: 22, ..span(1, Lane::Rx, 0.0, 4.0) }),
         ];
         let (metrics, ranks) = Metrics::with_ranks(&timeline(2, &[(0.0, 3.0), (5.0, 9.0)], spans), 0);
+        assert_eq!(metrics.reduce_s, 0.0, "nothing is added up");
         // Iteration and rank:   (0, 0)  (0, 1)  (1, 0)  (1, 1)
         // waits                 0       2       3       0
         assert_eq!(ranks.wait_s, [1.5, 1.0]);
@@ -341,5 +351,15 @@ mod tests {
     #[should_panic(expected = "a span names rank 5")]
     fn unknown_rank_is_a_programmer_error() {
         Metrics::of(&timeline(2, &[(0.0, 1.0)], vec![span(5, Lane::Tx, 0.0, 1.0)]), 0);
+    }
+
+    #[test]
+    fn sums_are_a_part_of_the_codec_s_lane() {
+        let sum = Span { name: "reduce", ..span(0, Lane::Codec, 2.0, 2.5) };
+        // A model may call a phase like that.
+        let phase = Span { name: "reduce", ..span(0, Lane::Compute, 0.0, 3.0) };
+        let spans = vec![span(0, Lane::Codec, 0.0, 1.0), sum, phase];
+        let metrics = Metrics::of(&timeline(1, &[(0.0, 3.0)], spans), 0);
+        assert_eq!((metrics.codec_s, metrics.reduce_s, metrics.compute_s), (1.5, 0.5, 3.0));
     }
 }

@@ -38,6 +38,30 @@ impl Summary {
     }
 }
 
+/// A speedup as the product of two.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Split {
+    /// Over the same variant at ratio 1 with a free codec.
+    pub compression: f64,
+    /// Of that one over the first variant: what another algorithm, more exchanges and another overlap make of it.
+    pub algorithm: f64,
+}
+
+/// As a table; several algorithms of a collective are joined by ` and `.
+fn by_collective<S: serde::Serializer>(
+    algorithms: &[(&'static str, &'static str)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut table: Vec<(&str, String)> = Vec::new();
+    for &(collective, algorithm) in algorithms {
+        match table.iter_mut().find(|(other, _)| *other == collective) {
+            Some((_, names)) => names.push_str(&format!(" and {algorithm}")),
+            None => table.push((collective, algorithm.to_owned())),
+        }
+    }
+    serializer.collect_map(table)
+}
+
 /// What one variant did on one executor.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct VariantSummary {
@@ -49,10 +73,16 @@ pub struct VariantSummary {
     pub speedup: Option<f64>,
     /// Digest of the plan that ran.
     pub plan_digest: String,
-    /// How its collective travelled where it has several forms, form and protocol: `all-to-all, static-first`; the key is absent
-    /// where it has not.
+    /// What of [`Self::speedup`] is compression and what is another algorithm; `None` where nothing is coded or there is no speedup.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
+    pub split: Option<Split>,
+    /// In which algorithms its calls travelled, by collective, in the order of first use; the key is absent where no collective has
+    /// several.
+    #[serde(rename = "algorithm", skip_serializing_if = "Vec::is_empty", serialize_with = "by_collective")]
+    pub algorithms: Vec<(&'static str, &'static str)>,
+    /// How the speed of the variant's codec is known, where the cluster says it and not the scenario; its key is absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codec_speed_basis: Option<&'static str>,
     /// Whether every received byte was compared with what was sent and found equal; `None` in simulation, where there
     /// are no bytes.
     pub verified: Option<bool>,
@@ -109,7 +139,9 @@ impl Executors {
             metrics,
             speedup: None,
             plan_digest,
-            algorithm: None,
+            split: None,
+            algorithms: Vec::new(),
+            codec_speed_basis: None,
             verified,
             by_rank: None,
             bandwidths: None,
@@ -156,12 +188,37 @@ impl Executors {
         self.inserted(executor, variant).1.switcher = Some(switcher);
     }
 
-    /// Says how the collective of `variant` travelled on `executor`.
+    /// Says in which algorithms the calls of `variant` travelled on `executor`, by collective.
     ///
     /// # Panics
     /// If it did not run there.
-    pub fn insert_algorithm(&mut self, executor: &str, variant: &str, algorithm: String) {
-        self.inserted(executor, variant).1.algorithm = Some(algorithm);
+    pub fn insert_algorithms(
+        &mut self,
+        executor: &str,
+        variant: &str,
+        algorithms: Vec<(&'static str, &'static str)>,
+    ) {
+        self.inserted(executor, variant).1.algorithms = algorithms;
+    }
+
+    /// Splits the speedup of `variant` on `executor`, which would take `uncompressed_s` seconds if its codec were free and its
+    /// frames as long as their values. Nothing, where it has no speedup.
+    ///
+    /// # Panics
+    /// If it did not run there.
+    pub fn insert_split(&mut self, executor: &str, variant: &str, uncompressed_s: f64) {
+        let result = self.inserted(executor, variant).1;
+        let Some(speedup) = result.speedup else { return };
+        let compression = uncompressed_s / result.metrics.iteration_s.mean;
+        result.split = Some(Split { compression, algorithm: speedup / compression });
+    }
+
+    /// Says how the speed of the codec of `variant` is known, which is that of the cluster.
+    ///
+    /// # Panics
+    /// If it did not run there.
+    pub fn insert_codec_speed_basis(&mut self, executor: &str, variant: &str, basis: &'static str) {
+        self.inserted(executor, variant).1.codec_speed_basis = Some(basis);
     }
 
     /// Says which faults of the scenario had no effect on `variant` on `executor`.
@@ -239,6 +296,7 @@ mod tests {
             comm_s: 1e-7,
             wait_s: 0.0,
             codec_s: 1.0 / 3.0,
+            reduce_s: 0.25,
             compute_s: 0.0005,
             bytes_raw: 1_000_000,
             bytes_wire: 700_000,
@@ -281,6 +339,7 @@ mod tests {
                 "comm_s": 1e-7,
                 "wait_s": 0.0,
                 "codec_s": 0.3333333333333333,
+                "reduce_s": 0.25,
                 "compute_s": 0.0005,
                 "bytes_raw": 1000000,
                 "bytes_wire": 700000,
@@ -299,6 +358,7 @@ mod tests {
                 "comm_s": 1e-7,
                 "wait_s": 0.0,
                 "codec_s": 0.3333333333333333,
+                "reduce_s": 0.25,
                 "compute_s": 0.0005,
                 "bytes_raw": 1000000,
                 "bytes_wire": 700000,
@@ -319,6 +379,7 @@ mod tests {
                 "comm_s": 1e-7,
                 "wait_s": 0.0,
                 "codec_s": 0.3333333333333333,
+                "reduce_s": 0.25,
                 "compute_s": 0.0005,
                 "bytes_raw": 1000000,
                 "bytes_wire": 700000,

@@ -1,17 +1,19 @@
 //! Hardware from elsewhere: presets that come with zipwire, and files of the user. Both are the keys of `[cluster]` on their
 //! own, and the scenario's keys go before theirs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use zipwire_schedule::Topology;
 
+use super::{Cluster, DeclaredSpeed};
 use crate::document::Document;
 use crate::error::Result;
 use crate::files::Files;
 use crate::problem::Problem;
 use crate::reader::Field;
 use crate::source::Source;
-use crate::tree::{self, Node, Value};
+use crate::tree::{self, Entry, Node, Table, Value};
 
 /// A hardware file that comes with zipwire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,9 +35,21 @@ impl Preset {
     /// # Errors
     /// None for the presets that come with zipwire.
     pub fn topology(&self) -> Result<Topology> {
+        Ok(self.cluster()?.topology)
+    }
+
+    /// How fast its GPUs code, by the id of the codec.
+    ///
+    /// # Errors
+    /// None for the presets that come with zipwire.
+    pub fn codec_speeds(&self) -> Result<BTreeMap<&'static str, DeclaredSpeed>> {
+        Ok(self.cluster()?.codec_speeds)
+    }
+
+    fn cluster(&self) -> Result<Cluster> {
         let document = Document::file(self.path(), self.text.to_owned());
         let tree = tree::parse(&document)?;
-        Ok(super::read(&Field::at("cluster", &tree), &Files::new(Path::new("")))?.topology)
+        super::read(&Field::at("cluster", &tree), &Files::new(Path::new("")))
     }
 
     /// How errors call the file.
@@ -51,7 +65,8 @@ macro_rules! presets {
 }
 
 /// All presets, oldest hardware first.
-const PRESETS: [Preset; 5] = presets!["a6000-8x8", "h800-2x8", "h100-8x", "h200-8x", "gb200-nvl72"];
+const PRESETS: [Preset; 7] =
+    presets!["a6000-8x8", "a100-8x", "h800-2x8", "h100-8x", "h200-8x", "b200-8x", "gb200-nvl72"];
 
 /// The hardware that `[cluster] preset` knows.
 pub fn presets() -> &'static [Preset] {
@@ -88,10 +103,31 @@ pub(super) fn merge(field: &Field<'_>, files: &Files) -> Result<Node> {
         let hardware = tree::parse(&document)?;
         Field::at(&field.path, &hardware).table(super::FILE_KEYS)?;
         if let (Value::Table(own), Value::Table(hardware)) = (&mut merged.value, hardware.value) {
+            let whole = hardware.get("gpus_per_node").and_then(integer);
             let left_out = hardware.entries.into_iter().filter(|entry| own.get(&entry.key).is_none());
-            let left_out: Vec<_> = left_out.collect();
+            let mut left_out: Vec<_> = left_out.collect();
+            scale_nics(own, &mut left_out, whole);
             own.entries.extend(left_out);
         }
     }
     Ok(merged)
+}
+
+/// Where only some GPUs of each node take part, only their NICs do: as many as NICs there are for them in whole nodes, rounded up.
+fn scale_nics(own: &Table, left_out: &mut [Entry], whole: Option<i128>) {
+    let nics = left_out.iter_mut().find(|entry| entry.key == "nics_per_node");
+    if let (Some(nics), Some(part), Some(whole)) = (nics, own.get("gpus_per_node").and_then(integer), whole)
+        && let Value::Integer(count) = nics.node.value
+        && (1..whole).contains(&part)
+        && count > 0
+    {
+        nics.node.value = Value::Integer((count.saturating_mul(part) + whole - 1) / whole);
+    }
+}
+
+fn integer(entry: &Entry) -> Option<i128> {
+    match entry.node.value {
+        Value::Integer(value) => Some(value),
+        _ => None,
+    }
 }

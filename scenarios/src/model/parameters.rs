@@ -137,6 +137,7 @@ mod tests {
     #[test]
     fn counts_are_those_of_the_checkpoints() {
         assert_eq!(preset("llama3-8b").parameters(), 8_030_261_248);
+        assert_eq!(preset("llama3-70b").parameters(), 70_553_706_496);
         assert_eq!(preset("mixtral-8x7b").parameters(), 46_702_792_704);
         assert_eq!(preset("qwen3-235b-a22b").parameters(), 235_093_634_560);
     }
@@ -149,6 +150,7 @@ mod tests {
             ("qwen3-235b-a22b", 235.0, 22.0, 1.0),
             ("mixtral-8x7b", 46.7, 12.9, 0.1),
             ("llama3-8b", 8.03, 8.03, 0.01),
+            ("llama3-70b", 70.6, 70.6, 0.1),
         ] {
             let model = preset(name);
             let billions = |count: u128| count as f64 / 1e9;

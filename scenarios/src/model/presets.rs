@@ -7,8 +7,8 @@ use super::{Architecture, Attention, Experts};
 /// - DeepSeek-V3: arXiv:2412.19437, sec. 4.2. Its multi-token prediction module is not part of it here.
 /// - Qwen3-235B-A22B: arXiv:2505.09388, table 2.
 /// - Mixtral 8x7B: arXiv:2401.04088, table 1.
-/// - Llama 3 8B: arXiv:2407.21783, table 3; the vocabulary with its special tokens.
-pub(super) const PRESETS: [(&str, Architecture); 4] = [
+/// - Llama 3 8B and 70B: arXiv:2407.21783, table 3; the vocabulary with its special tokens.
+pub(super) const PRESETS: [(&str, Architecture); 5] = [
     (
         "deepseek-v3",
         Architecture {
@@ -60,6 +60,18 @@ pub(super) const PRESETS: [(&str, Architecture); 4] = [
             hidden: 4096,
             attention: Attention::Grouped { heads: 32, kv_heads: 8, head_size: 128, has_norms: false },
             intermediate: 14336,
+            experts: None,
+            vocabulary: 128_256,
+        },
+    ),
+    (
+        "llama3-70b",
+        Architecture {
+            layers: 80,
+            dense_layers: 80,
+            hidden: 8192,
+            attention: Attention::Grouped { heads: 64, kv_heads: 8, head_size: 128, has_norms: false },
+            intermediate: 28672,
             experts: None,
             vocabulary: 128_256,
         },

@@ -84,6 +84,9 @@ const LIMIT: &[&str] = &["groups", "top_groups"];
 
 /// The routing that needs no number.
 const UNIFORM: &str = "uniform";
+/// What one can write, for messages.
+const ROUTINGS: [&str; 5] =
+    [UNIFORM, "{ zipf = 0.8 }", "{ dirichlet = 16.0 }", "{ trace = \"F.csv\" }", "{ matrix = \"F.jsonl\" }"];
 
 const CONCENTRATION_LIMITS: RangeInclusive<f64> = 0.001..=1e6;
 const EXPONENT_LIMITS: RangeInclusive<f64> = 0.0..=10.0;
@@ -94,9 +97,11 @@ pub(crate) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Routed> {
         if name == UNIFORM {
             return Ok(synthetic::draw(Popularity::Uniform, context).into());
         }
-        let problem =
-            Problem::UnknownName { what: "routing", name: name.to_owned(), valid: vec![UNIFORM.to_owned()] };
-        return Err(field.error(problem));
+        return Err(field.error(Problem::UnknownName {
+            what: "routing",
+            name: name.to_owned(),
+            valid: ROUTINGS.map(str::to_owned).into(),
+        }));
     }
     let table = field.table(KEYS)?;
     let (source, value) = table.one_of(SOURCES)?;

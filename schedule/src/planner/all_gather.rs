@@ -5,13 +5,14 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step, place};
-use super::parts::PART_ALIGN;
+use super::parts::{PART_ALIGN, range};
+use super::rings::Rings;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Channel, Form, Order, Rank, Window};
+use crate::{Algorithm, Channel, Order, Rank, Window};
 
 /// # Panics
-/// If the form is none of an All-Gather, or pads what is not coded.
+/// If the algorithm is none of an All-Gather, or pads what is not coded.
 pub(super) fn call(
     builder: &mut ProgramBuilder,
     choice: &Choice,
@@ -19,8 +20,12 @@ pub(super) fn call(
     bytes: &[u64],
     Ends { input, output }: Ends,
 ) -> Call {
-    let form = choice.form.unwrap_or(Form::OF_ALL_GATHER[0]);
-    assert!(Form::OF_ALL_GATHER.contains(&form), "an All-Gather does not travel as `{}`", form.name());
+    let algorithm = choice.algorithm.unwrap_or(Algorithm::OF_ALL_GATHER[0]);
+    assert!(
+        Algorithm::OF_ALL_GATHER.contains(&algorithm),
+        "an All-Gather does not travel as `{}`",
+        algorithm.name()
+    );
     let rank = builder.rank();
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     let shard = |origin: Rank| bytes[origin.index()];
@@ -28,81 +33,128 @@ pub(super) fn call(
     let (mut values, end) = place(rank, rank_count, output, shard);
     builder.reserve(output, end);
     values[rank.index()] = Region { buffer: input, offset: 0, len: shard(rank) };
-    among(rank, choice, form, dtype, bytes, &values)
+    let shards = Shards { dtype, bytes, values: &values, slices: 1 };
+    among(rank, choice, algorithm, &shards)
 }
 
-/// The call whose shards of `bytes` bytes lie at `values`, by origin. Its form may be [`Form::Hierarchical`], too: first between
-/// nodes, among the ranks of equal place in them, then within each node.
+/// What is gathered.
+pub(super) struct Shards<'a> {
+    pub(super) dtype: DType,
+    /// Bytes of each, by origin.
+    pub(super) bytes: &'a [u64],
+    /// Where each lies on this rank, by origin.
+    pub(super) values: &'a [Region],
+    /// In how many slices each channel of a ring has them.
+    pub(super) slices: u32,
+}
+
+/// The call that gathers shards.
 ///
 /// # Panics
-/// If the form pads what is not coded.
-pub(super) fn among(
-    rank: Rank,
-    choice: &Choice,
-    form: Form,
-    dtype: DType,
-    bytes: &[u64],
-    values: &[Region],
-) -> Call {
+/// If the algorithm pads what is not coded.
+pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &Shards<'_>) -> Call {
+    let &Shards { dtype, bytes, values, slices } = shards;
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     // A library takes equal counts. Frames have the room to be padded to the longest; the padding of values is only counted.
-    let is_library = form == Form::Library;
-    let padded = form == Form::Padded || is_library && choice.protocol.is_coded();
-    assert!(form != Form::Padded || choice.protocol.is_coded(), "only frames are padded");
+    let is_library = algorithm == Algorithm::Library;
+    let padded = algorithm == Algorithm::PaddedRing || is_library && choice.protocol.is_coded();
+    assert!(algorithm != Algorithm::PaddedRing || choice.protocol.is_coded(), "only frames are padded");
+    let is_ring = matches!(algorithm, Algorithm::Ring | Algorithm::PaddedRing);
+    let channels = if is_ring { choice.channels } else { 1 };
+    let rings = Rings::new(channels, choice.ranks_per_node, rank_count);
+    let parts = rings.count() * slices;
+    let part_of =
+        |len: u64, part: u32| if parts == 1 { (0, len) } else { range(len, part, parts, PART_ALIGN) };
 
     let shard = |origin: Rank| bytes[origin.index()];
-    let order = if form.takes_order() { choice.order } else { Order::Rotation };
-    let window = order.window(choice.window.filter(|_| form.takes_order()), rank_count);
+    let order = if algorithm.takes_order() { choice.order } else { Order::Rotation };
+    let window = order.window(choice.window.filter(|_| algorithm.takes_order()), rank_count * parts);
     let senders = order.receives(rank, rank_count, shard);
     // Equal counts are equal for all: the ring then carries padding for ranks that have nothing, too.
-    let travels = |origin: Rank| shard(origin) > 0 || padded && bytes.iter().any(|&len| len > 0);
+    let travels = |origin: Rank, part: u32| {
+        let len = |origin: Rank| {
+            let (begin, end) = part_of(shard(origin), part);
+            end - begin
+        };
+        len(origin) > 0 || padded && (0..rank_count).any(|other| len(Rank(other)) > 0)
+    };
     let mut pieces = Vec::new();
-    let mut piece_of: Vec<Option<usize>> = vec![None; bytes.len()];
-    for origin in [rank].into_iter().chain(senders.iter().copied()).filter(|&origin| travels(origin)) {
-        piece_of[origin.index()] = Some(pieces.len());
-        pieces.push(Piece::new(Chunk::for_all(origin), values[origin.index()]));
+    let mut piece_of: Vec<Vec<Option<usize>>> = vec![vec![None; parts as usize]; bytes.len()];
+    for origin in [rank].into_iter().chain(senders.iter().copied()) {
+        for part in (0..parts).filter(|&part| travels(origin, part)) {
+            piece_of[origin.index()][part as usize] = Some(pieces.len());
+            let Region { buffer, offset, len } = values[origin.index()];
+            let (begin, end) = part_of(len, part);
+            let chunk = Chunk { part, offset: begin, ..Chunk::for_all(origin) };
+            pieces.push(Piece::new(chunk, Region { buffer, offset: offset + begin, len: end - begin }));
+        }
     }
 
-    let hop = |peer, origin: Rank| Some(Hop { peer, piece: piece_of[origin.index()]? });
+    let hop =
+        |peer, origin: Rank, part: u32| Some(Hop { peer, piece: piece_of[origin.index()][part as usize]? });
+    let all_parts = |peer, origin: Rank| (0..parts).filter_map(move |part| hop(peer, origin, part));
     let receivers = order.sends(rank, rank_count, |_| shard(rank));
     let straight = Step {
         order,
         window,
-        sends: receivers.iter().filter_map(|&peer| hop(peer, rank)).collect(),
-        receives: senders.iter().filter_map(|&peer| hop(peer, peer)).collect(),
+        sends: receivers.iter().flat_map(|&peer| all_parts(peer, rank)).collect(),
+        receives: senders.iter().flat_map(|&peer| all_parts(peer, peer)).collect(),
+        fused: false,
     };
     let steps = if is_library {
         Vec::new()
-    } else if form == Form::Grouped {
+    } else if algorithm == Algorithm::Direct {
         vec![straight.clone()]
-    } else if form == Form::Hierarchical {
-        let size = choice.ranks_per_node;
-        let (node, place, nodes) = (rank.0 / size, rank.0 % size, rank_count / size);
-        let at = |node: u32, place: u32| Rank(node % nodes * size + place % size);
-        let between = Step {
-            order,
-            window,
-            sends: (1..nodes).filter_map(|step| hop(at(node + step, place), rank)).collect(),
-            receives: (1..nodes)
-                .map(|step| at(node + nodes - step, place))
-                .filter_map(|peer| hop(peer, peer))
-                .collect(),
-        };
-        // Of all that a rank then has, in the same order at both ends.
-        let of_place = |place: u32| (0..nodes).map(move |node| at(node, place));
-        let within = |place: u32, peer: Rank| of_place(place).filter_map(move |origin| hop(peer, origin));
-        let sends = (1..size).flat_map(|step| within(place, at(node, place + step))).collect();
-        let receives = (1..size).map(|step| (place + size - step) % size);
-        let receives = receives.flat_map(|place| within(place, at(node, place))).collect();
-        vec![between, Step { order, window: Window::both(rank_count), sends, receives }]
+    } else if algorithm == Algorithm::Hierarchical {
+        hierarchical(rank, rank_count, choice.ranks_per_node, |peer, origin| hop(peer, origin, 0))
     } else {
-        let back = |ranks: u32| Rank((rank.0 + rank_count - ranks) % rank_count);
-        let (next, previous) = (Rank((rank.0 + 1) % rank_count), back(1));
-        let step = |step| Step::single(hop(next, back(step - 1)), hop(previous, back(step)));
+        // A library has equal counts in one kernel; blocks of unequal lengths are calls of their own.
+        let is_kernel = padded || !choice.protocol.is_coded();
+        let step = |step: u32| {
+            let (mut sends, mut receives) = (Vec::new(), Vec::new());
+            for part in 0..parts {
+                let ring = rings.around(rank, part / slices);
+                sends.extend(hop(ring.next, ring.back(step - 1), part));
+                receives.extend(hop(ring.previous, ring.back(step), part));
+            }
+            let window = Window::both(parts);
+            Step { order: Order::Rotation, window, sends, receives, fused: is_kernel && step > 1 }
+        };
         (1..rank_count).map(step).collect()
     };
     let channel = Channel::Main;
-    let padded_to = padded.then(|| bytes.to_vec());
+    let padded_to = padded.then(|| bytes.iter().map(|&len| part_of(len, 0).1).collect());
     let library = is_library.then_some(rank_count);
-    Call { dtype, channel, pieces, steps, library, sizes: straight, padded_to, part_align: PART_ALIGN }
+    let (sizes, part_align, goes_on) = (straight, PART_ALIGN, false);
+    Call { dtype, channel, pieces, steps, library, sizes, padded_to, part_align, goes_on }
+}
+
+/// First between nodes, among the ranks of equal place in them, then within each node.
+fn hierarchical(
+    rank: Rank,
+    rank_count: u32,
+    size: u32,
+    hop: impl Fn(Rank, Rank) -> Option<Hop> + Copy,
+) -> Vec<Step> {
+    let (node, place, nodes) = (rank.0 / size, rank.0 % size, rank_count / size);
+    let at = |node: u32, place: u32| Rank(node % nodes * size + place % size);
+    let window = Window::both(rank_count);
+    let order = Order::Rotation;
+    let between = Step {
+        order,
+        window,
+        sends: (1..nodes).filter_map(|step| hop(at(node + step, place), rank)).collect(),
+        receives: (1..nodes)
+            .map(|step| at(node + nodes - step, place))
+            .filter_map(|peer| hop(peer, peer))
+            .collect(),
+        fused: false,
+    };
+    // Of all that a rank then has, in the same order at both ends.
+    let of_place = |place: u32| (0..nodes).map(move |node| at(node, place));
+    let within = |place: u32, peer: Rank| of_place(place).filter_map(move |origin| hop(peer, origin));
+    let sends = (1..size).flat_map(|step| within(place, at(node, place + step))).collect();
+    let receives = (1..size).map(|step| (place + size - step) % size);
+    let receives = receives.flat_map(|place| within(place, at(node, place))).collect();
+    vec![between, Step { order, window, sends, receives, fused: false }]
 }

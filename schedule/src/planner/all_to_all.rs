@@ -61,6 +61,6 @@ pub(super) fn connect(
     let sends = sends.filter_map(|peer| hop(peer, outgoing)).collect();
     let receives = order.receives(rank, rank_count, |peer| incoming[peer.index()].values.len).into_iter();
     let receives = receives.filter_map(|peer| hop(peer, incoming)).collect();
-    let step = Step { order, window: order.window(choice.window, rank_count), sends, receives };
+    let step = Step { order, window: order.window(choice.window, rank_count), sends, receives, fused: false };
     Call::at_once(dtype, pieces, step)
 }

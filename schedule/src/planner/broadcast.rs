@@ -4,13 +4,14 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::call::{Call, Ends, Hop, Piece, Step};
-use super::parts::PART_ALIGN;
+use super::parts::{PART_ALIGN, range};
+use super::rings::Rings;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Channel, Form, Order, Rank};
+use crate::{Algorithm, Channel, Order, Rank, Window};
 
 /// # Panics
-/// If the form is none of a broadcast.
+/// If the algorithm is none of a broadcast.
 pub(super) fn call(
     builder: &mut ProgramBuilder,
     choice: &Choice,
@@ -21,31 +22,53 @@ pub(super) fn call(
     Ends { input, output }: Ends,
 ) -> Call {
     let rank = builder.rank();
-    let form = choice.form.unwrap_or(Form::OF_BROADCAST[0]);
-    assert!(Form::OF_BROADCAST.contains(&form), "a broadcast does not travel as `{}`", form.name());
+    let algorithm = choice.algorithm.unwrap_or(Algorithm::OF_BROADCAST[0]);
+    assert!(
+        Algorithm::OF_BROADCAST.contains(&algorithm),
+        "a broadcast does not travel as `{}`",
+        algorithm.name()
+    );
 
     let buffer = if rank == root { input } else { output };
     builder.reserve(buffer, bytes);
-    let values = Region { buffer, offset: 0, len: bytes };
-    let pieces = Vec::from_iter((bytes > 0).then_some(Piece::new(Chunk::for_all(root), values)));
-    let hop = |peer: Rank| (bytes > 0).then_some(Hop { peer, piece: 0 });
+    let is_ring = algorithm == Algorithm::Ring;
+    let (channels, slices) = if is_ring { (choice.channels, choice.slices) } else { (1, 1) };
+    let rings = Rings::new(channels, choice.ranks_per_node, rank_count);
+    let parts = rings.count() * slices;
+    let (mut pieces, mut piece_of) = (Vec::new(), Vec::new());
+    for part in 0..parts {
+        let (begin, end) = if parts == 1 { (0, bytes) } else { range(bytes, part, parts, PART_ALIGN) };
+        piece_of.push((begin < end).then_some(pieces.len()));
+        if begin < end {
+            let chunk = Chunk { part, offset: begin, ..Chunk::for_all(root) };
+            pieces.push(Piece::new(chunk, Region { buffer, offset: begin, len: end - begin }));
+        }
+    }
+    let hop = |peer: Rank, part: u32| Some(Hop { peer, piece: piece_of[part as usize]? });
+    let all_parts = |peer: Rank| (0..parts).filter_map(move |part| hop(peer, part));
 
-    let order = if form.takes_order() { choice.order } else { Order::Rotation };
-    let window = order.window(choice.window.filter(|_| form.takes_order()), rank_count);
+    let order = if algorithm.takes_order() { choice.order } else { Order::Rotation };
+    let window = order.window(choice.window.filter(|_| algorithm.takes_order()), rank_count * parts);
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     if rank == root {
-        sends = order.sends(rank, rank_count, |_| bytes).into_iter().filter_map(hop).collect();
+        let receivers = order.sends(rank, rank_count, |_| bytes);
+        sends = receivers.into_iter().flat_map(all_parts).collect();
     } else {
-        receives.extend(hop(root));
+        receives.extend(all_parts(root));
     }
-    let straight = Step { order, window, sends, receives };
-    let steps = if form == Form::Grouped {
-        vec![straight.clone()]
-    } else {
-        let Branch { parent, children } = Branch::of(rank, root, rank_count);
-        let receive = parent.map(|parent| Step::single(None, hop(parent)));
-        let sends = children.into_iter().map(|child| Step::single(hop(child), None));
-        receive.into_iter().chain(sends).collect()
+    let straight = Step { order, window, sends, receives, fused: false };
+    let steps = match algorithm {
+        Algorithm::Direct => vec![straight.clone()],
+        Algorithm::Ring => {
+            let seat = Seat { rank, root, rank_count };
+            chains(seat, &rings, slices, !choice.protocol.is_coded(), hop)
+        }
+        _ => {
+            let Branch { parent, children } = Branch::of(rank, root, rank_count);
+            let receive = parent.map(|parent| Step::single(None, hop(parent, 0)));
+            let sends = children.into_iter().map(|child| Step::single(hop(child, 0), None));
+            receive.into_iter().chain(sends).collect()
+        }
     };
     let channel = Channel::Main;
     Call {
@@ -57,7 +80,47 @@ pub(super) fn call(
         sizes: straight,
         padded_to: None,
         part_align: PART_ALIGN,
+        goes_on: false,
     }
+}
+
+/// A rank of a broadcast.
+struct Seat {
+    rank: Rank,
+    root: Rank,
+    rank_count: u32,
+}
+
+/// Along the rings from the root on, to the rank in front of it. In each step a rank hands on the slice that it got in the step
+/// before, on each channel, and gets the next one.
+fn chains(
+    Seat { rank, root, rank_count }: Seat,
+    rings: &Rings,
+    slices: u32,
+    is_kernel: bool,
+    hop: impl Fn(Rank, u32) -> Option<Hop>,
+) -> Vec<Step> {
+    let step = |tick: u32| {
+        let (mut sends, mut receives) = (Vec::new(), Vec::new());
+        for channel in 0..rings.count() {
+            let ring = rings.around(rank, channel);
+            let distance = (ring.position + rank_count - rings.around(root, channel).position) % rank_count;
+            // What leaves the rank that is so far from the root.
+            let part = |distance: u32| {
+                let slice = tick.checked_sub(distance).filter(|&slice| slice < slices)?;
+                Some(channel * slices + slice)
+            };
+            if distance + 1 < rank_count {
+                sends.extend(part(distance).and_then(|part| hop(ring.next, part)));
+            }
+            if distance > 0 {
+                receives.extend(part(distance - 1).and_then(|part| hop(ring.previous, part)));
+            }
+        }
+        let (window, fused) = (Window::both(rings.count()), is_kernel && tick > 0);
+        Step { order: Order::Rotation, window, sends, receives, fused }
+    };
+    (0..(slices + rank_count).saturating_sub(2)).map(step).collect()
 }
 
 /// A rank's neighbours in the binomial tree.

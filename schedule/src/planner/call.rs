@@ -1,6 +1,6 @@
 //! A collective call as one rank sees it: the pieces that it has or gets, and the steps in which a stage moves them.
 //!
-//! Collectives and their forms differ in this alone; protocols say which stages there are and what of each piece moves
+//! Collectives and their algorithms differ in this alone; protocols say which stages there are and what of each piece moves
 //! in them.
 
 use zipwire_codec::{CHUNK_ALIGN, DType};
@@ -36,6 +36,8 @@ pub(super) struct Call {
     pub(super) padded_to: Option<Vec<u64>>,
     /// Parts begin at multiples of this, in bytes.
     pub(super) part_align: u64,
+    /// Whether its steps go on in the kernel of the call before.
+    pub(super) goes_on: bool,
 }
 
 /// Values that a rank has or gets. Empty ones travel only as padding.
@@ -67,6 +69,8 @@ pub(super) struct Step {
     pub(super) window: Window,
     pub(super) sends: Vec<Hop>,
     pub(super) receives: Vec<Hop>,
+    /// See [`Exchange::fused`].
+    pub(super) fused: bool,
 }
 
 /// A piece on its way to or from a peer.
@@ -81,7 +85,7 @@ impl Step {
     /// At most one transfer each way.
     pub(super) fn single(send: Option<Hop>, receive: Option<Hop>) -> Self {
         let (sends, receives) = (Vec::from_iter(send), Vec::from_iter(receive));
-        Self { order: Order::Rotation, window: Window::both(1), sends, receives }
+        Self { order: Order::Rotation, window: Window::both(1), sends, receives, fused: false }
     }
 }
 
@@ -97,6 +101,7 @@ impl Call {
             sizes: step,
             padded_to: None,
             part_align: PART_ALIGN,
+            goes_on: false,
         }
     }
 
@@ -116,7 +121,14 @@ impl Call {
         if let Some(ranks) = self.library {
             builder.push(OpKind::Library(self.gather(builder, ranks, channel, stage, contents)));
         }
-        self.steps.iter().for_each(|step| self.exchange(builder, channel, stage, step, contents));
+        // The first step in which the rank takes part launches the kernel.
+        let mut is_running = self.goes_on;
+        for step in &self.steps {
+            let moves = |hop: &Hop| contents[hop.piece].is_some();
+            let step = Step { fused: step.fused && is_running, ..step.clone() };
+            self.exchange(builder, channel, stage, &step, contents);
+            is_running |= step.sends.iter().chain(&step.receives).any(moves);
+        }
     }
 
     /// One call that gathers what the ranks have.
@@ -164,6 +176,7 @@ impl Call {
         builder.push(OpKind::Exchange(Exchange {
             channel,
             joins_previous,
+            fused: step.fused,
             stage,
             order: step.order,
             window: step.window,

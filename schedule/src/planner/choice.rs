@@ -1,20 +1,20 @@
 //! How a collective is to travel.
 
-use zipwire_codec::{Layout, Spec};
+use zipwire_codec::{DType, Layout, Spec};
 
-use crate::{Form, Order, Protocol, Rank};
+use crate::{Algorithm, Order, Protocol, Rank};
 
 /// How a collective travels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// Its protocol.
     pub protocol: Protocol,
-    /// Its form, if it has several; `None` is its default.
-    pub form: Option<Form>,
+    /// Its algorithm, if it has several; `None` is its default.
+    pub algorithm: Option<Algorithm>,
     /// Layout of the frames; `None` is that of the protocol. Only some protocols have several
     /// ([`Protocol::takes_layout`]).
     pub layout: Option<Layout>,
-    /// The order of transfers within an exchange; forms that order their transfers themselves do not ask.
+    /// The order of transfers within an exchange; algorithms that order their transfers themselves do not ask.
     pub order: Order,
     /// Open sends, and open receives, per rank; `None` means all peers at once. Asked where [`Self::order`] is, but not
     /// by [`Order::ShiftedRounds`].
@@ -26,8 +26,16 @@ pub struct Choice {
     /// In how many parts a coded protocol cuts what ranks have for each other: while one part travels, the next is coded.
     /// At least 1. With [`Self::dedup`] for every protocol: while one part travels, another is handed on.
     pub parts: u32,
-    /// Ranks of a node, for [`Form::Hierarchical`]: they divide the ranks.
+    /// Ranks of a node, for [`Algorithm::Hierarchical`] and for channels: they divide the ranks.
     pub ranks_per_node: u32,
+    /// Rings of a collective that travels around rings over several nodes, each with a part of every block: from 1 to the ranks of a
+    /// node. They enter and leave nodes at different places, so with as many as a node has NICs, all are used alike. At least 1.
+    pub channels: u32,
+    /// Slices of what a channel has in each step of a reduction around a ring, and in how many a block travels along a chain: while one is
+    /// added up, the next travels. At least 1.
+    pub slices: u32,
+    /// Type in which partial sums travel, and that of the sums of a Reduce-Scatter.
+    pub sums: SumType,
     /// Ranks of a node, if what several ranks of a node want of another one crosses the network once. Asked where it is known
     /// which tokens these are ([`Work::tokens`](crate::Work::tokens)).
     pub dedup: Option<u32>,
@@ -42,11 +50,11 @@ impl Choice {
     /// Arenas where nothing else is said: one to code into while another travels.
     pub const ARENAS: u32 = 2;
 
-    /// A protocol in its plainest form: default form, layout and order, no window, everything coded, in one part.
+    /// A protocol in its plainest algorithm: default algorithm, layout and order, no window, everything coded, in one part.
     pub fn of(protocol: Protocol, codec: Option<Spec>) -> Self {
         Self {
             protocol,
-            form: None,
+            algorithm: None,
             layout: None,
             order: Order::default(),
             window: None,
@@ -54,6 +62,9 @@ impl Choice {
             selection: Selection::default(),
             parts: 1,
             ranks_per_node: 1,
+            channels: 1,
+            slices: 1,
+            sums: SumType::default(),
             dedup: None,
             arenas: Self::ARENAS,
             slot: None,
@@ -63,6 +74,37 @@ impl Choice {
     /// Layout of the frames; `None` without frames.
     pub fn layout(&self) -> Option<Layout> {
         self.protocol.layout().map(|of_protocol| self.layout.unwrap_or(of_protocol))
+    }
+}
+
+/// In which type partial sums leave a rank; additions are in FP32 in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SumType {
+    /// FP32, whatever is contributed.
+    #[default]
+    Fp32,
+    /// That of the contributions, as in NCCL: partial sums of BF16 values are rounded by every rank that hands them on.
+    Sent,
+}
+
+impl SumType {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Fp32, Self::Sent];
+
+    /// Name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "FP32",
+            Self::Sent => "sent",
+        }
+    }
+
+    /// The type of partial sums of values of another type.
+    pub fn of(self, contributions: DType) -> DType {
+        match self {
+            Self::Fp32 => DType::F32,
+            Self::Sent => contributions,
+        }
     }
 }
 

@@ -108,6 +108,7 @@ pub(super) fn call(
         let (copy, sends) = memory.gather(rank, &made, (part, count));
         let receives = memory.receives(&received, (part, count));
         let exchange = Exchange {
+            fused: false,
             channel: channel.control(),
             joins_previous: false,
             stage: Stage::Forward,

@@ -14,6 +14,7 @@ mod native;
 mod overlap_sizes;
 mod parts;
 mod reduction;
+mod rings;
 mod scratch;
 mod size_first;
 mod speculative;
@@ -25,8 +26,9 @@ use std::sync::Arc;
 
 use zipwire_codec::Codec;
 
-pub use self::choice::{Choice, Selection};
+pub use self::choice::{Choice, Selection, SumType};
 pub use self::parts::part_count;
+pub(crate) use self::parts::{PART_ALIGN, range};
 
 use self::call::{Call, Ends, Phase};
 use self::dedup::Forward;
@@ -50,8 +52,8 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 ///
 /// # Panics
 /// If there are not as many choices as segments, if they have different codecs, if a coded protocol is chosen without a
-/// codec that supports the job's values, [`Protocol::Speculative`] without a slot, or a form that a collective of the job
-/// does not have ([`Work::forms`]; [`Form::Padded`](crate::Form::Padded) only with a coded protocol), or if tokens are not
+/// codec that supports the job's values, [`Protocol::Speculative`] without a slot, or an algorithm that a collective of the job
+/// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`](crate::Algorithm::PaddedRing) only with a coded protocol), or if tokens are not
 /// those that the bytes of a call count: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
@@ -244,8 +246,9 @@ fn lay_out(
         shards: work.shards(job.rank_count),
         ends,
         summands: scratch.summands(builder, choice.arenas),
-        form: work.form(choice.protocol, choice.form).expect("reductions have forms"),
+        algorithm: work.algorithm(choice.protocol, choice.algorithm).expect("reductions have algorithms"),
         ranks_per_node: choice.ranks_per_node,
+        sums: choice.sums.of(dtype),
     };
     let call = match work {
         Work::Compute { .. } => return None,

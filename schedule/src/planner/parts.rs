@@ -6,7 +6,7 @@ use crate::Rank;
 use crate::plan::{Chunk, Region};
 
 /// Parts begin at multiples of this, in bytes: a tile of values of two bytes.
-pub(super) const PART_ALIGN: u64 = 16 * 1024;
+pub(crate) const PART_ALIGN: u64 = 16 * 1024;
 
 impl Call {
     /// Marks the pieces that are not to be coded: those that are not selected, and all if the codec does not know their type.
@@ -36,7 +36,10 @@ impl Call {
             let (begin, end) = range(piece.values.len, part, count, self.part_align);
             let Region { buffer, offset, .. } = piece.values;
             let values = Region { buffer, offset: offset + begin, len: end - begin };
-            Piece { chunk: Chunk { part, offset: begin, ..piece.chunk }, values, ..*piece }
+            // A piece may be a part already: that of a channel.
+            let Chunk { part: of_piece, offset: before, .. } = piece.chunk;
+            let chunk = Chunk { part: of_piece * count + part, offset: before + begin, ..piece.chunk };
+            Piece { chunk, values, ..*piece }
         };
         let padded_to = self.padded_to.as_ref().map(|lens| {
             let len = |&len: &u64| {
@@ -54,6 +57,7 @@ impl Call {
             sizes: self.sizes.clone(),
             padded_to,
             part_align: self.part_align,
+            goes_on: self.goes_on,
         }
     }
 }
@@ -69,7 +73,7 @@ fn step(len: u64, count: u32, part_align: u64) -> u64 {
 }
 
 /// First byte of a part and the first one behind it, in a piece of `len` bytes.
-pub(super) fn range(len: u64, part: u32, count: u32, part_align: u64) -> (u64, u64) {
+pub(crate) fn range(len: u64, part: u32, count: u32, part_align: u64) -> (u64, u64) {
     let step = step(len, count, part_align);
     let begin = (step * u64::from(part)).min(len);
     (begin, (begin + step).min(len))

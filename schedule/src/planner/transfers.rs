@@ -28,7 +28,8 @@ pub(super) fn build(
     let all = u32::try_from(flows.len()).expect("flows are counted in 32 bits").max(1);
     let mut push = |window, sends, receives| {
         let (channel, stage, order) = (Channel::Main, Stage::Raw, Order::Rotation);
-        let exchange = Exchange { channel, joins_previous: false, stage, order, window, sends, receives };
+        let exchange =
+            Exchange { channel, joins_previous: false, fused: false, stage, order, window, sends, receives };
         builder.push(OpKind::Exchange(exchange));
     };
     match pace {

@@ -51,6 +51,11 @@ impl Topology {
         self.nodes * self.gpus_per_node
     }
 
+    /// The rings of a collective that use all NICs of a node alike: as many as these, or one where all ranks are of one node.
+    pub fn ring_channels(&self) -> u32 {
+        if self.nodes > 1 && self.fabric.has_nics() { self.nics_per_node } else { 1 }
+    }
+
     /// The node of a rank.
     pub fn node(&self, rank: Rank) -> u32 {
         rank.0 / self.gpus_per_node

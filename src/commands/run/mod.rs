@@ -4,6 +4,7 @@ mod ranks;
 mod single;
 mod sweep;
 mod table;
+mod verdict;
 
 use zipwire::scenarios::{Source, load_sweep};
 use zipwire::{Cancel, Executor};

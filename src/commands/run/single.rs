@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use zipwire::executors::settle;
 use zipwire::traces::Summary;
-use zipwire::{Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, Unfired, compare, write_run};
+use zipwire::{
+    Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, Unfired, add_splits, compare, write_run,
+};
 
-use super::{ranks, table::text};
+use super::{ranks, table::text, verdict};
 use crate::cli::RunArgs;
-use crate::commands::load_scenario;
+use crate::commands::{load_scenario, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 
@@ -41,7 +43,7 @@ pub(super) fn run(
         progress.begin(format!("{executor}: {variant}"));
     };
     let keep = |ran: &Ran<'_>| write_run(&mut output, ran).map_err(CliError::from);
-    let compared = compare(&mut prepared, executors, &first_variant, cancel, begin, keep)?;
+    let mut compared = compare(&mut prepared, executors, &first_variant, cancel, begin, keep)?;
     drop(progress);
     if !compared.failed.is_empty() {
         let failed = compared.failed.into_iter().map(|failed| failed.error).collect();
@@ -50,6 +52,9 @@ pub(super) fn run(
     if let Some(said) = unfired_text(&compared.unfired) {
         eprintln!("{said}");
     }
+    drop(prepared);
+    let shared = Arc::new(Shared::with_memory(args.memory));
+    add_splits(&mut compared.executors, &experiment, &shared, cancel)?;
     let summary = Summary::new(&experiment.name, experiment.seed, compared.executors);
     output.write("summary.json", |out| summary.write(out))?;
     if cancel.is_cancelled() {
@@ -63,11 +68,13 @@ pub(super) fn run(
         summary.write(&mut out)?;
     } else {
         write!(out, "{}", text(&experiment, &summary, executors))?;
+        write!(out, "{}", verdict::text(&experiment, &summary))?;
         if args.ranks {
             write!(out, "\n{}", ranks::text(&summary))?;
         }
     }
     out.flush()?;
+    say_warnings([&experiment]);
     if !args.json {
         eprintln!(
             "timelines and summary.json are in {}: open a timeline at https://ui.perfetto.dev",

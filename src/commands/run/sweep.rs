@@ -11,6 +11,7 @@ use zipwire::sweep::{Event, Report, Row, Setup};
 use zipwire::{Cancel, Executor};
 
 use crate::cli::RunArgs;
+use crate::commands::say_warnings;
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -74,6 +75,7 @@ pub(super) fn run(
         write!(out, "{}", text(&base, sweep, &report, executors, &folder))?;
     }
     out.flush()?;
+    say_warnings([&base]);
     if !args.json {
         eprintln!("all rows are in sweep.csv and summary.json in {}", folder.display());
     }
@@ -110,7 +112,7 @@ fn text(
     header.push("variant");
     let times: Vec<String> = executors.iter().map(|executor| format!("{executor}: time")).collect();
     header.extend(times.iter().map(String::as_str));
-    header.extend(["speedup", "ratio"]);
+    header.extend(["speedup", "by compression", "by algorithm", "ratio"]);
     let mut rows = table::new(&header, &[paths.len()]);
     for row in &report.rows {
         for (variant, results) in by_variant(row, executors) {
@@ -121,8 +123,9 @@ fn text(
                 seconds.map_or_else(|| "failed".to_owned(), table::seconds)
             };
             line.extend(results.iter().map(time));
-            line.extend(["speedup", "ratio"].map(|key| {
-                let number = results[0].and_then(|result| result[key].as_f64());
+            let keys = ["/speedup", "/split/compression", "/split/algorithm", "/ratio"];
+            line.extend(keys.map(|key| {
+                let number = results[0].and_then(|result| result.pointer(key)?.as_f64());
                 number.map_or_else(|| "-".to_owned(), |number| format!("{number:.3}"))
             }));
             rows.add_row(line);

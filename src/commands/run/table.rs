@@ -13,14 +13,26 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[&dyn
     let (&first, others) = executors.split_first().expect("the command line names at least one executor");
     let mut header: Vec<String> =
         ["variant", "time", "speedup", "communication", "waiting", "codec"].map(String::from).into();
+    let of_first = || summary.executors.iter().filter(|(executor, ..)| *executor == first.name());
+    // What no variant does has no column.
+    let has_sums = of_first().any(|(_, _, result)| result.metrics.reduce_s > 0.0);
+    let has_compute = of_first().any(|(_, _, result)| result.metrics.compute_s > 0.0);
+    if has_sums {
+        header.push("sums".to_owned());
+    }
+    if has_compute {
+        header.push("compute".to_owned());
+    }
     header.extend(["raw", "wire", "ratio"].map(String::from));
-    let has_bandwidths = summary
-        .executors
-        .iter()
-        .any(|(executor, _, result)| executor == first.name() && result.bandwidths.is_some());
+    let has_bandwidths = of_first().any(|(_, _, result)| result.bandwidths.is_some());
     let mut results = summary.executors.iter();
-    let has_forms = results.any(|(_, _, result)| result.algorithm.is_some());
-    if has_forms {
+    let has_algorithms = results.any(|(_, _, result)| !result.algorithms.is_empty());
+    let has_splits = summary.executors.iter().any(|(_, _, result)| result.split.is_some());
+    if has_splits {
+        let place = header.iter().position(|name| name == "speedup").expect("it is there") + 1;
+        header.splice(place..place, ["by compression", "by algorithm"].map(String::from));
+    }
+    if has_algorithms {
         header.insert(1, "algorithm".to_owned());
     }
     if has_bandwidths {
@@ -45,12 +57,20 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[&dyn
         let verified =
             |executor| if result(executor).verified == Some(true) { "yes" } else { "-" }.to_owned();
         let (metrics, speedup) = (&result(first).metrics, result(first).speedup);
-        let times = [metrics.comm_s, metrics.wait_s, metrics.codec_s].map(table::seconds);
+        let mut times = vec![metrics.comm_s, metrics.wait_s, metrics.codec_s - metrics.reduce_s];
+        times.extend(has_sums.then_some(metrics.reduce_s));
+        times.extend(has_compute.then_some(metrics.compute_s));
         let mut row = vec![variant.name.clone(), table::seconds(metrics.iteration_s.mean), factor(speedup)];
-        if has_forms {
-            row.insert(1, result(first).algorithm.clone().unwrap_or_else(|| "-".to_owned()));
+        if has_splits {
+            let split = result(first).split;
+            row.extend(
+                [split.map(|split| split.compression), split.map(|split| split.algorithm)].map(factor),
+            );
         }
-        row.extend(times);
+        if has_algorithms {
+            row.insert(1, algorithms(&result(first).algorithms));
+        }
+        row.extend(times.into_iter().map(table::seconds));
         row.extend([
             table::bytes(metrics.bytes_raw as f64),
             table::bytes(metrics.bytes_wire as f64),
@@ -98,4 +118,20 @@ fn cluster(experiment: &Experiment, first: &dyn Executor) -> String {
         text += &format!(", start {}", start.name());
     }
     text
+}
+
+/// In one word where there is one collective, and else by collective; of calls of a collective that travel differently, all are named.
+fn algorithms(all: &[(&'static str, &'static str)]) -> String {
+    let mut by_collective: Vec<(&str, String)> = Vec::new();
+    for &(collective, algorithm) in all {
+        match by_collective.iter_mut().find(|(other, _)| *other == collective) {
+            Some((_, names)) => names.push_str(&format!(" and {algorithm}")),
+            None => by_collective.push((collective, algorithm.to_owned())),
+        }
+    }
+    match by_collective.as_slice() {
+        [] => "-".to_owned(),
+        [(_, names)] => names.clone(),
+        several => several.iter().map(|(of, names)| format!("{of} {names}")).collect::<Vec<_>>().join(", "),
+    }
 }

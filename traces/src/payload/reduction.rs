@@ -1,7 +1,7 @@
 //! Sums of what ranks contribute, regenerated from the contributions of all of them.
 
 use zipwire_schedule::plan::Chunk;
-use zipwire_schedule::{DType, Rank, Sum, sum};
+use zipwire_schedule::{DType, Sum, sum};
 
 use super::{ChunkId, Payload};
 
@@ -12,27 +12,11 @@ pub(super) fn fill(payload: &Payload, ChunkId { segment, chunk }: ChunkId, sum: 
     let count = out.len() / width;
     let (shard, offset) = (chunk.shard(), chunk.offset / width as u64 * row_width as u64);
     let mut values = vec![0; count * row_width];
-    let mut add_up = |sums: &mut [f32], origins: &[Rank]| {
-        for (index, &origin) in origins.iter().enumerate() {
-            let chunk = Chunk { offset, part: chunk.part, flow: chunk.flow, ..Chunk::between(origin, shard) };
-            payload.fill_rows(ChunkId { segment, chunk }, &mut values);
-            let combine = if index == 0 { sum::begin } else { sum::add };
-            combine(sums, DType::Bf16, &values);
-        }
-    };
-    let origins: Vec<Rank> = sum.origins().collect();
-    let mut total = vec![0.0; count];
-    if sum.group() == 1 {
-        add_up(&mut total, &origins);
-    } else {
-        let (mut partial, mut bytes) = (vec![0.0; count], vec![0; count * DType::F32.width()]);
-        for (index, group) in origins.chunks(sum.group()).enumerate() {
-            add_up(&mut partial, group);
-            sum::store(&partial, DType::F32, &mut bytes);
-            let combine = if index == 0 { sum::begin } else { sum::add };
-            combine(&mut total, DType::F32, &bytes);
-        }
-    }
+    let total = sum.of_contributions(count, &mut |origin, out| {
+        let chunk = Chunk { offset, part: chunk.part, flow: chunk.flow, ..Chunk::between(origin, shard) };
+        payload.fill_rows(ChunkId { segment, chunk }, &mut values);
+        sum::begin(out, DType::Bf16, &values);
+    });
     sum::store(&total, sum.dtype(), out);
 }
 
@@ -41,7 +25,7 @@ mod tests {
     use std::sync::Arc;
 
     use rand::Rng;
-    use zipwire_schedule::SegmentId;
+    use zipwire_schedule::{Rank, SegmentId};
 
     use super::*;
     use crate::{Rows, stream};

@@ -1,0 +1,148 @@
+//! Latency and bandwidth of one series by range of sizes: `seconds = alpha + bytes / bytes_per_s`, by weighted least squares.
+
+use zipwire_schedule::library::Operation;
+
+use crate::series::{LEAST_SIZES, Point, Series};
+
+/// What one more range costs, as a sum of squares of relative errors: four sizes that are 2 % off each.
+const RANGE: f64 = 4.0 * 0.02 * 0.02;
+
+/// A line through the times of a range of sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AffineFit {
+    /// What was measured.
+    pub operation: Operation,
+    /// Nodes.
+    pub nodes: u32,
+    /// GPUs of each node.
+    pub gpus_per_node: u32,
+    /// Least size of the range, in bytes.
+    pub from_bytes: u64,
+    /// Largest size of the range, in bytes.
+    pub to_bytes: u64,
+    /// Seconds that do not depend on the size, at least 0.
+    pub alpha_s: f64,
+    /// Bytes of size (not of the bus) per second.
+    pub bytes_per_s: f64,
+    /// Share of the variance of times that the line explains, weighted as it is.
+    pub r2: f64,
+    /// Root of the mean square of relative errors, in percent.
+    pub residual_pct: f64,
+}
+
+/// Lines through a series, each over four sizes or more: as many as pay for themselves. None if there are fewer sizes.
+pub(crate) fn affine(series: &Series) -> Vec<AffineFit> {
+    let points = &series.points;
+    let count = points.len();
+    // The least sum up to each place, and where its last range begins.
+    let mut best: Vec<Option<(f64, usize)>> = vec![None; count + 1];
+    best[0] = Some((0.0, 0));
+    for end in LEAST_SIZES..=count {
+        for begin in 0..=end - LEAST_SIZES {
+            if let Some((before, _)) = best[begin] {
+                let sum = before + RANGE + line(&points[begin..end]).squares;
+                if best[end].is_none_or(|(least, _)| sum < least) {
+                    best[end] = Some((sum, begin));
+                }
+            }
+        }
+    }
+    let mut fits = Vec::new();
+    let mut end = count;
+    while let Some((_, begin)) = best[end].filter(|_| end > 0) {
+        fits.push(of_range(series, &points[begin..end]));
+        end = begin;
+    }
+    fits.reverse();
+    fits
+}
+
+fn of_range(series: &Series, points: &[Point]) -> AffineFit {
+    let line = line(points);
+    let weights: f64 = points.iter().map(|point| 1.0 / (point.seconds * point.seconds)).sum();
+    let mean = points.iter().map(|point| 1.0 / point.seconds).sum::<f64>() / weights;
+    let variance: f64 = points.iter().map(|point| ((point.seconds - mean) / point.seconds).powi(2)).sum();
+    AffineFit {
+        operation: series.operation,
+        nodes: series.nodes,
+        gpus_per_node: series.gpus_per_node,
+        from_bytes: points[0].bytes,
+        to_bytes: points[points.len() - 1].bytes,
+        alpha_s: line.alpha_s,
+        bytes_per_s: 1.0 / line.s_per_byte,
+        r2: if variance > 0.0 { 1.0 - line.squares / variance } else { 1.0 },
+        residual_pct: 100.0 * (line.squares / points.len() as f64).sqrt(),
+    }
+}
+
+struct Line {
+    alpha_s: f64,
+    s_per_byte: f64,
+    /// Of relative errors.
+    squares: f64,
+}
+
+/// The line that meets relative times best, of those that do not begin below 0 nor fall.
+fn line(points: &[Point]) -> Line {
+    let mut sums = [0.0; 5];
+    for point in points {
+        let (a, b) = (1.0 / point.seconds, point.bytes as f64 / point.seconds);
+        for (sum, term) in sums.iter_mut().zip([a * a, a * b, b * b, a, b]) {
+            *sum += term;
+        }
+    }
+    let [aa, ab, bb, a, b] = sums;
+    let determinant = aa * bb - ab * ab;
+    let (alpha_s, s_per_byte) = ((a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant);
+    let (alpha_s, s_per_byte) = if !alpha_s.is_finite() || alpha_s < 0.0 {
+        (0.0, b / bb)
+    } else if s_per_byte <= 0.0 {
+        // Times that do not grow: a bandwidth of which nothing is seen.
+        (a / aa, f64::EPSILON * (a / aa) / points[points.len() - 1].bytes as f64)
+    } else {
+        (alpha_s, s_per_byte)
+    };
+    let error = |point: &Point| (alpha_s + point.bytes as f64 * s_per_byte) / point.seconds - 1.0;
+    Line { alpha_s, s_per_byte, squares: points.iter().map(|point| error(point).powi(2)).sum() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::points;
+
+    fn series(seconds: impl Fn(f64) -> f64, sizes: u32) -> Series {
+        let rows = (0..sizes).map(|index| (1024 << index, seconds(f64::from(1024_u32 << index)), None));
+        Series {
+            file: "s".to_owned(),
+            operation: Operation::AllReduce,
+            nodes: 1,
+            gpus_per_node: 8,
+            gpu: None,
+            nics: None,
+            dtype: "float".to_owned(),
+            points: points(rows),
+        }
+    }
+
+    #[test]
+    fn a_line_is_found_again() {
+        let fits = affine(&series(|bytes| 1e-5 + bytes / 2e9, 12));
+        assert_eq!(fits.len(), 1);
+        assert!((fits[0].alpha_s - 1e-5).abs() < 1e-12 && (fits[0].bytes_per_s / 2e9 - 1.0).abs() < 1e-9);
+        assert!(fits[0].r2 > 0.999_999 && fits[0].residual_pct < 1e-6);
+    }
+
+    #[test]
+    fn a_change_of_protocol_is_two_ranges() {
+        let two = |bytes: f64| if bytes < 1e5 { 1e-5 + bytes / 1e9 } else { 5e-5 + bytes / 1e10 };
+        let fits = affine(&series(two, 14));
+        assert_eq!(fits.len(), 2, "{fits:?}");
+        assert!((fits[0].bytes_per_s / 1e9 - 1.0).abs() < 1e-6 && (fits[1].alpha_s - 5e-5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn three_sizes_are_too_few() {
+        assert!(affine(&series(|bytes| bytes / 1e9, 3)).is_empty());
+    }
+}

@@ -1,0 +1,218 @@
+//! From series of one cluster to constants of the model, and to what can be said of them.
+
+use zipwire_schedule::library::{Constant, Constants, Operation};
+
+use crate::affine::{AffineFit, affine};
+use crate::error::CalibrateError;
+use crate::fit::{Fit, fit};
+use crate::health;
+use crate::median::median;
+use crate::score::{LARGE_BYTES, Score, model, score};
+use crate::series::{LEAST_SIZES, Series};
+use crate::site::Site;
+
+/// A series that is slower than the fit by this factor, in the middle over its large sizes, is one of a run that went wrong.
+const OUTLIER: f64 = 1.5;
+
+/// What came of a calibration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// The cluster.
+    pub site: Site,
+    /// Constants of the model.
+    pub fit: Fit,
+    /// Latency and bandwidth of each series by range of sizes.
+    pub lines: Vec<AffineFit>,
+    /// Each series that is in the fit, and how well it is met.
+    pub scores: Vec<(Series, Score)>,
+    /// What a fit without every second size says of these.
+    pub held: Held,
+    /// What is odd, assumed, left out or not determined.
+    pub notes: Vec<String>,
+}
+
+/// Errors of a fit at sizes that it does not know.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Held {
+    /// Mean of how far times are off, as a share of the measured ones.
+    pub mean_abs_error: f64,
+    /// The same of sizes of 32 MiB and more; none if there are none.
+    pub mean_abs_error_large: Option<f64>,
+    /// Number of sizes that were left out, over all series.
+    pub rows: usize,
+}
+
+/// Fits the model of a library to what was measured on one cluster.
+///
+/// # Errors
+/// If no series has four sizes, or series are of different GPUs.
+pub fn calibrate(series: &[Series]) -> Result<Calibration, CalibrateError> {
+    let mut notes = Vec::new();
+    let series = usable(series, &mut notes)?;
+    let (site, assumed) = Site::of(&series)?;
+    notes.extend(assumed);
+    let start = site.constants();
+    for one in &series {
+        let hardware = site.hardware(one.nodes, one.gpus_per_node);
+        notes.extend(health::check(one, &model(hardware, start)));
+    }
+    let all: Vec<&Series> = series.iter().collect();
+    let kept = without_outliers(&site, &all, &start, &mut notes);
+    let fit = fit_of(&site, &kept, &start);
+    notes.extend(undetermined(&site, &kept, &fit));
+    let held = held_out(&site, &kept, &start);
+    let scores = kept.iter().map(|series| {
+        let model = model(site.hardware(series.nodes, series.gpus_per_node), fit.constants);
+        ((*series).clone(), score(series, &model))
+    });
+    let lines = series.iter().flat_map(affine).collect();
+    Ok(Calibration { site, lines, scores: scores.collect(), held, notes, fit })
+}
+
+/// Series with enough sizes. Integers are left out where the same was measured with floating-point values: their sums are slower.
+fn usable(series: &[Series], notes: &mut Vec<String>) -> Result<Vec<Series>, CalibrateError> {
+    let is_integer = |series: &Series| series.dtype.contains("int");
+    let same = |a: &Series, b: &Series| {
+        (a.operation, a.nodes, a.gpus_per_node) == (b.operation, b.nodes, b.gpus_per_node)
+    };
+    let mut kept = Vec::new();
+    let mut few = Vec::new();
+    for one in series {
+        if one.points.len() < LEAST_SIZES {
+            let sizes = one.points.len();
+            few.push(format!(
+                "{} ({}): {sizes} sizes, of {LEAST_SIZES} that a fit takes at least",
+                one.name(),
+                one.file
+            ));
+        } else if is_integer(one) && series.iter().any(|other| !is_integer(other) && same(one, other)) {
+            let (name, file, dtype) = (one.name(), &one.file, &one.dtype);
+            notes.push(format!("{name} ({file}): `{dtype}` is left out, as there are floating-point values"));
+        } else {
+            kept.push(one.clone());
+        }
+    }
+    if kept.is_empty() {
+        return Err(CalibrateError::TooFew { reasons: few.join("; ") });
+    }
+    notes.extend(few.into_iter().map(|text| format!("{text}: left out")));
+    Ok(kept)
+}
+
+fn fit_of(site: &Site, series: &[&Series], start: &Constants) -> Fit {
+    let with_hardware = |series: &&Series| site.hardware(series.nodes, series.gpus_per_node);
+    let all: Vec<_> = series.iter().map(|series| (*series, with_hardware(series))).collect();
+    fit(&all, start)
+}
+
+/// Leaves out series that are slow for their hardware and much slower than what others of their kind let expect.
+fn without_outliers<'s>(
+    site: &Site,
+    series: &[&'s Series],
+    start: &Constants,
+    notes: &mut Vec<String>,
+) -> Vec<&'s Series> {
+    let hardware = |series: &Series| site.hardware(series.nodes, series.gpus_per_node);
+    let (slow, sound): (Vec<&Series>, Vec<&Series>) =
+        series.iter().partition(|series| health::is_slow(series, &model(hardware(series), *start)));
+    if slow.is_empty() || sound.is_empty() {
+        return series.to_vec();
+    }
+    let constants = fit_of(site, &sound, start).constants;
+    let factor = |series: &Series| {
+        let cost = model(hardware(series), constants).cost(series.operation, series.ranks());
+        let large = series.points.iter().filter(|point| point.bytes >= LARGE_BYTES);
+        median(large.map(|point| point.seconds / cost.seconds(point.bytes as f64)).collect()).unwrap_or(1.0)
+    };
+    // The same constants say what both take.
+    let is_of_kind = |a: &Series, b: &Series| {
+        kind(a.operation) == kind(b.operation)
+            && (hardware(a).shape(a.ranks()).domains > 1) == (hardware(b).shape(b.ranks()).domains > 1)
+    };
+    let is_out = |series: &Series| {
+        slow.iter().any(|slow| std::ptr::eq(*slow, series))
+            && sound.iter().any(|sound| is_of_kind(sound, series))
+            && factor(series) > OUTLIER
+    };
+    let (out, kept): (Vec<&Series>, Vec<&Series>) = series.iter().partition(|series| is_out(series));
+    notes.extend(out.iter().map(|series| {
+        let (name, file) = (series.name(), &series.file);
+        format!(
+            "{name} ({file}): {:.1} times as slow as other runs let expect, and left out of the fit",
+            factor(series)
+        )
+    }));
+    kept
+}
+
+/// Operations whose bandwidths the same constants say.
+fn kind(operation: Operation) -> u8 {
+    match operation {
+        Operation::AllReduce => 0,
+        Operation::AllGather | Operation::ReduceScatter => 1,
+        Operation::AllToAll | Operation::SendRecv => 2,
+        Operation::Broadcast | Operation::Reduce => 3,
+    }
+}
+
+/// What the series say nothing about.
+fn undetermined(site: &Site, series: &[&Series], fit: &Fit) -> Vec<String> {
+    let mut notes = Vec::new();
+    let generation = site.gpu.generation.name();
+    let several = |series: &&&Series| {
+        let hardware = site.hardware(series.nodes, series.gpus_per_node);
+        hardware.shape(series.ranks()).domains > 1
+    };
+    let has_several = series.iter().any(|series| several(&series));
+    let has_one = series.iter().any(|series| !several(&series));
+    let from = format!("constants of `{generation}` in general are taken");
+    if !has_several {
+        notes.push(format!("no log of several nodes: nothing is known of this network, and {from}"));
+    }
+    if !has_one {
+        notes.push(format!(
+            "no log of one node: of links within nodes {from}, as far as logs of several do not tell"
+        ));
+    }
+    let is_undetermined =
+        |constant: &Constant| !fit.determined.contains(constant) && fit.constants.get(*constant) > 0.0;
+    let keys: Vec<&str> = Constant::ALL.into_iter().filter(is_undetermined).map(Constant::key).collect();
+    if !keys.is_empty() {
+        notes.push(format!(
+            "not determined by these logs, and near those of `{generation}` in general: {}",
+            keys.join(", ")
+        ));
+    }
+    notes
+}
+
+/// Fits to the first, third, ... size of each series, and looks at the others. The first and the last size of a series are at the edge
+/// of what is known and so never left out.
+fn held_out(site: &Site, series: &[&Series], start: &Constants) -> Held {
+    let is_left_out = |series: &Series, index: usize| index % 2 == 1 && index + 1 < series.points.len();
+    let known: Vec<Series> =
+        series.iter().map(|series| series.keep(|index| !is_left_out(series, index))).collect();
+    let known: Vec<&Series> = known.iter().collect();
+    let constants = fit_of(site, &known, start).constants;
+    let mut errors = Vec::new();
+    for series in series {
+        let cost = model(site.hardware(series.nodes, series.gpus_per_node), constants)
+            .cost(series.operation, series.ranks());
+        let left_out = series.points.iter().enumerate().filter(|(index, _)| is_left_out(series, *index));
+        errors.extend(
+            left_out.map(|(_, point)| {
+                (point.bytes, (cost.seconds(point.bytes as f64) / point.seconds - 1.0).abs())
+            }),
+        );
+    }
+    let mean = |least: u64| {
+        let errors: Vec<f64> =
+            errors.iter().filter(|(bytes, _)| *bytes >= least).map(|(_, error)| *error).collect();
+        (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+    };
+    Held {
+        mean_abs_error: mean(0).unwrap_or(0.0),
+        mean_abs_error_large: mean(LARGE_BYTES),
+        rows: errors.len(),
+    }
+}

@@ -1,0 +1,140 @@
+//! A calibration as a file of `[cluster]`, which scenarios take.
+
+use std::fmt::Write as _;
+
+use zipwire_schedule::library::{Constant, ConstantUnit, Constants, LibraryModel};
+
+use crate::calibrate::Calibration;
+
+/// The file, with the source of each constant as a comment. Bandwidths of links and NICs are those that were reached, and shares of
+/// them follow.
+pub fn cluster_file(calibration: &Calibration) -> String {
+    let (site, fit) = (&calibration.site, &calibration.fit);
+    let is_determined = |constant: Constant| fit.determined.contains(&constant);
+    let source = |constant| if is_determined(constant) { "fitted" } else { "of the generation" };
+    let link_share = fit.constants.get(Constant::LinkShare);
+    let nic_share = fit.constants.get(Constant::NicShare);
+    let mut text = String::new();
+    let mut line = |line: String| {
+        text.push_str(&line);
+        text.push('\n');
+    };
+    let (nodes, gpus) = (site.nodes, site.gpus_per_node);
+    line(format!(
+        "# {gpus} x {} per node, fitted to nccl-tests; any number of nodes by `nodes`.",
+        site.gpu.name
+    ));
+    line("#".to_owned());
+    line("# Fitted: to the logs below. Of the generation: no log determines it, so it is as of other GPUs of this kind.".to_owned());
+    for (series, score) in &calibration.scores {
+        let large = score
+            .large
+            .map_or(String::new(), |error| format!(", met within {:.1} % from 32 MiB on", 100.0 * error));
+        let sizes = series.points.len();
+        line(format!("# - {}, {}: {sizes} sizes{large}", one_line(&series.file), series.name()));
+    }
+    line(String::new());
+    line(format!("nodes = {nodes}                   # the most that were measured"));
+    line(format!("gpus_per_node = {gpus}           # the most that took part"));
+    line(format!("nics_per_node = {}           # NICs of these GPUs", site.nics_per_node));
+    line(format!(
+        "# What rings reach of {} GB/s of each GPU's link: {}.",
+        significant(site.gpu.bytes_per_s / 1e9),
+        source(Constant::LinkShare)
+    ));
+    line(format!("gpu_bandwidth = \"{} GB/s\"", significant(site.gpu.bytes_per_s * link_share / 1e9)));
+    line(format!(
+        "# What rings reach of {} Gb/s of each NIC: {}.",
+        significant(site.nic_bytes_per_s * 8e-9),
+        source(Constant::NicShare)
+    ));
+    line(format!("nic_bandwidth = \"{} GB/s\"", significant(site.nic_bytes_per_s * nic_share / 1e9)));
+    line("# A step of a ring with protocol Simple, within a node and between nodes.".to_owned());
+    for (key, constant) in
+        [("latency_intra", Constant::SimpleStep), ("latency_inter", Constant::RingSimpleHop)]
+    {
+        line(format!(
+            "{key} = \"{} us\" # {}",
+            significant(fit.constants.get(constant) * 1e6),
+            source(constant)
+        ));
+    }
+    line(String::new());
+    line("# What the library's own collectives take.".to_owned());
+    line("[library]".to_owned());
+    line(format!(
+        "model = \"{}\"         # a model after the tuning model of that version",
+        LibraryModel::NAME
+    ));
+    line(format!("gpus = \"{}\"", site.gpu.generation.name()));
+    if site.gpu.nvlink_domain > 0 {
+        line(format!("nvlink_domain = {}         # a rack", site.gpu.nvlink_domain));
+    }
+    line(String::new());
+    line("[library.constants]".to_owned());
+    let constants = rescaled(&fit.constants);
+    for constant in Constant::ALL {
+        let value = constants.get(constant);
+        let value = match constant.unit() {
+            ConstantUnit::Time => format!("\"{} us\"", significant(value * 1e6)),
+            ConstantUnit::Bandwidth => format!("\"{} GB/s\"", significant(value / 1e9)),
+            ConstantUnit::Ratio => significant(value),
+        };
+        line(format!("{} = {value} # {}. {}", constant.key(), source(constant), constant.about()));
+    }
+    text
+}
+
+/// The same constants, as shares of what is reached: nothing changes but what they are shares of.
+fn rescaled(constants: &Constants) -> Constants {
+    let mut rescaled = *constants;
+    let mut divide = |by: Constant, all: &[Constant]| {
+        for constant in all {
+            rescaled.set(*constant, constants.get(*constant) / constants.get(by));
+        }
+    };
+    divide(Constant::LinkShare, &[Constant::LinkShare, Constant::PeerChannelShare]);
+    let of_nics = [
+        Constant::NicShare,
+        Constant::TreeNicShare,
+        Constant::PeerNicShare,
+        Constant::LlNicShare,
+        Constant::SharpShare,
+    ];
+    divide(Constant::NicShare, &of_nics);
+    rescaled
+}
+
+/// Five digits that say something, without an exponent.
+fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let before = 1 + libm::floor(libm::log10(value.abs())) as i32;
+    let behind = usize::try_from(5 - before).unwrap_or(0);
+    let mut text = String::new();
+    write!(text, "{value:.behind$}").expect("a string takes everything");
+    if text.contains('.') {
+        text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
+    }
+    text
+}
+
+/// A file's name without what would end a comment.
+fn one_line(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::significant;
+
+    #[test]
+    fn numbers_are_short_and_plain() {
+        assert_eq!(significant(0.0), "0");
+        assert_eq!(significant(0.012_345_678), "0.012346");
+        assert_eq!(significant(371.25), "371.25");
+        assert_eq!(significant(123_456.0), "123456");
+        assert_eq!(significant(50.0), "50");
+    }
+}

@@ -1,0 +1,123 @@
+//! Everything that can be wrong with a log, or with what is to be fitted.
+
+use thiserror::Error;
+
+/// Why a log could not be read. Every variant names the file and the place in it.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A line is neither a comment nor a row.
+    #[error(
+        "{file}:{line}: this is no row of nccl-tests: `{text}`\n\
+         hint: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
+    )]
+    NotARow {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The line, cut.
+        text: String,
+    },
+    /// There is nothing measured in it.
+    #[error(
+        "{file}:{lines}: no row of nccl-tests up to the last line\n\
+         hint: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
+    )]
+    Empty {
+        /// The file.
+        file: String,
+        /// Number of its last line.
+        lines: usize,
+    },
+    /// It is JSON, of something else.
+    #[error("{file}:{line}: {reason}\nhint: pass what nccl-tests wrote with `-J`")]
+    Json {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// The operation is not named.
+    #[error(
+        "{file}:{line}: the log does not say which operation it measured\n\
+         hint: add `--op all_reduce`, or another one of: {}",
+        operations()
+    )]
+    NoOperation {
+        /// The file.
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+    },
+    /// The number of nodes, or of GPUs in each, is not named.
+    #[error("{file}:{line}: the log does not say on how many {what} it ran\nhint: add `{flag}`")]
+    NoShape {
+        /// The file.
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+        /// What is missing.
+        what: &'static str,
+        /// The flag that says it.
+        flag: &'static str,
+    },
+    /// Nodes of the log have different numbers of ranks.
+    #[error(
+        "{file}:{line}: {ranks} ranks are spread unevenly over {nodes} hosts\n\
+         hint: if that is meant, say what comes nearest with `--nodes` and `--gpus-per-node`"
+    )]
+    Uneven {
+        /// The file.
+        file: String,
+        /// Line of the first row, from 1.
+        line: usize,
+        /// Number of ranks.
+        ranks: usize,
+        /// Number of hosts.
+        nodes: usize,
+    },
+    /// A matrix of bytes is none.
+    #[error(
+        "{file}:{line}: {reason}\nhint: a matrix has a line for each rank and, on it, the bytes for each rank"
+    )]
+    NotAMatrix {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+fn operations() -> String {
+    zipwire_schedule::library::Operation::ALL.map(zipwire_schedule::library::Operation::name).join(", ")
+}
+
+/// Why nothing could be fitted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CalibrateError {
+    /// No series has enough sizes.
+    #[error(
+        "nothing to fit: {reasons}\nhint: a fit takes at least {least} sizes of one operation on one cluster; measure with \
+         `-b 32M -e 8G -f 2`", least = crate::series::LEAST_SIZES
+    )]
+    TooFew {
+        /// What each series lacks.
+        reasons: String,
+    },
+    /// The series are of different GPUs.
+    #[error(
+        "the logs are of different GPUs, `{first}` and `{second}`\nhint: calibrate each cluster by its own logs"
+    )]
+    SeveralGpus {
+        /// GPU of one series.
+        first: String,
+        /// GPU of another.
+        second: String,
+    },
+}

@@ -1,0 +1,142 @@
+//! Constants of the model that meet measurements best.
+//!
+//! What is made least is the sum of squares of how far logarithms of times are off, in steps of 5 %, and of how far logarithms of
+//! constants are from where they began, in steps of their [`prior`]. So a constant that nothing determines stays where it was. Residuals
+//! beyond 15 % count less and less (weights after Huber), and each series counts the same in sum, whatever its number of sizes to the
+//! square root. The method is that of Levenberg and Marquardt with differences for derivatives, and a fixed order of everything.
+
+use zipwire_schedule::library::{Constant, Constants, Hardware, LibraryModel};
+
+use crate::linear::solve;
+use crate::prior::prior;
+use crate::score::LARGE_BYTES;
+use crate::series::Series;
+
+/// Relative error that counts as one.
+const STEP: f64 = 0.05;
+/// Steps beyond which a residual counts less.
+const HUBER: f64 = 3.0;
+/// Weight of sizes of 32 MiB and more, and of less.
+const WEIGHTS: (f64, f64) = (1.5, 0.7);
+/// Most iterations: fits of all public logs take under 40.
+const ITERATIONS: usize = 80;
+/// Relative change of the sum at which it is done.
+const DONE: f64 = 1e-7;
+
+/// What was fitted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// The constants.
+    pub constants: Constants,
+    /// Constants that the measurements determine: their uncertainty is less than 0.7 of what it was before.
+    pub determined: Vec<Constant>,
+}
+
+/// Fits constants to series, each with the hardware that it ran on, beginning from `start`.
+pub fn fit(series: &[(&Series, Hardware)], start: &Constants) -> Fit {
+    let free: Vec<Constant> =
+        Constant::ALL.into_iter().filter(|constant| start.get(*constant) > 0.0).collect();
+    let problem = Problem { series, start, free };
+    let mut x = vec![0.0; problem.free.len()];
+    let mut sum = problem.sum(&problem.residuals(&x), &x);
+    let mut damping = 1e-2;
+    for _ in 0..ITERATIONS {
+        let (matrix, right) = problem.normal(&x);
+        let mut is_better = false;
+        while damping < 1e8 {
+            let mut damped = matrix.clone();
+            for (index, row) in damped.iter_mut().enumerate() {
+                row[index] *= 1.0 + damping;
+            }
+            let Some((step, _)) = solve(&damped, &right) else { break };
+            let tried: Vec<f64> = x.iter().zip(&step).map(|(x, step)| x - step).collect();
+            let tried_sum = problem.sum(&problem.residuals(&tried), &tried);
+            if tried_sum < sum {
+                is_better = sum - tried_sum > DONE * sum;
+                (x, sum) = (tried, tried_sum);
+                damping = (damping / 4.0).max(1e-9);
+                break;
+            }
+            damping *= 5.0;
+        }
+        if !is_better {
+            break;
+        }
+    }
+    let (matrix, right) = problem.normal(&x);
+    let variances = solve(&matrix, &right).map(|(_, diagonal)| diagonal).unwrap_or_default();
+    let is_determined = |(constant, variance): &(&Constant, &f64)| variance.sqrt() < 0.7 * prior(**constant);
+    let determined = problem.free.iter().zip(&variances).filter(is_determined).map(|(constant, _)| *constant);
+    Fit { constants: problem.constants(&x), determined: determined.collect() }
+}
+
+struct Problem<'a> {
+    series: &'a [(&'a Series, Hardware)],
+    start: &'a Constants,
+    free: Vec<Constant>,
+}
+
+impl Problem<'_> {
+    fn constants(&self, x: &[f64]) -> Constants {
+        let mut constants = *self.start;
+        for (constant, x) in self.free.iter().zip(x) {
+            constants.set(*constant, self.start.get(*constant) * libm::exp(*x));
+        }
+        constants
+    }
+
+    /// How far each time is off, in weighted steps; positive where the model is slower.
+    fn residuals(&self, x: &[f64]) -> Vec<f64> {
+        let constants = self.constants(x);
+        let of_series = |(series, hardware): &(&Series, Hardware)| {
+            let cost = LibraryModel { hardware: *hardware, constants }.cost(series.operation, series.ranks());
+            let share = 4.0 / (series.points.len() as f64).sqrt();
+            let residual = |point: &crate::series::Point| {
+                let weight = if point.bytes >= LARGE_BYTES { WEIGHTS.0 } else { WEIGHTS.1 };
+                share * weight * libm::log(cost.seconds(point.bytes as f64) / point.seconds) / STEP
+            };
+            series.points.iter().map(residual).collect::<Vec<f64>>()
+        };
+        self.series.iter().flat_map(of_series).collect()
+    }
+
+    /// Twice the weighted sum of squares, with those of constants: quadratic up to [`HUBER`], linear beyond.
+    fn sum(&self, residuals: &[f64], x: &[f64]) -> f64 {
+        let square = |residual: &f64| {
+            let size = residual.abs();
+            if size <= HUBER { size * size } else { HUBER * (2.0 * size - HUBER) }
+        };
+        let priors = self.free.iter().zip(x).map(|(constant, x)| (x / prior(*constant)).powi(2));
+        residuals.iter().map(square).sum::<f64>() + priors.sum::<f64>()
+    }
+
+    /// Normal equations of a step.
+    fn normal(&self, x: &[f64]) -> (Vec<Vec<f64>>, Vec<f64>) {
+        const DIFFERENCE: f64 = 1e-3;
+        let residuals = self.residuals(x);
+        let columns: Vec<Vec<f64>> = (0..x.len())
+            .map(|index| {
+                let shifted = |by: f64| {
+                    let mut x = x.to_vec();
+                    x[index] += by;
+                    self.residuals(&x)
+                };
+                let (more, less) = (shifted(DIFFERENCE), shifted(-DIFFERENCE));
+                more.iter().zip(&less).map(|(more, less)| (more - less) / (2.0 * DIFFERENCE)).collect()
+            })
+            .collect();
+        let weights: Vec<f64> = residuals.iter().map(|residual| (HUBER / residual.abs()).min(1.0)).collect();
+        let product = |a: &[f64], b: &[f64]| -> f64 {
+            a.iter().zip(b).zip(&weights).map(|((a, b), weight)| a * b * weight).sum()
+        };
+        let mut matrix: Vec<Vec<f64>> =
+            columns.iter().map(|a| columns.iter().map(|b| product(a, b)).collect()).collect();
+        let mut right: Vec<f64> = columns.iter().map(|column| product(column, &residuals)).collect();
+        for (index, constant) in self.free.iter().enumerate() {
+            let weight = 1.0 / (prior(*constant) * prior(*constant));
+            matrix[index][index] += weight;
+            right[index] += weight * x[index];
+        }
+        (matrix, right)
+    }
+}

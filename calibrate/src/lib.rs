@@ -1,0 +1,41 @@
+//! What a cluster's collectives take, measured by nccl-tests, as constants of the model of its library
+//! ([`LibraryModel`](zipwire_schedule::library::LibraryModel)).
+//!
+//! [`parse_log`] reads one log, as text or as JSON, to [`Series`]: one operation on one shape of cluster, over sizes. [`calibrate()`]
+//! fits constants to many series of one cluster, says how well they are met, and says what looks wrong with them. Nothing here reads
+//! files or clocks: texts go in.
+
+mod affine;
+mod calibrate;
+mod cluster_file;
+mod derived;
+mod error;
+mod fit;
+mod gpu;
+mod header;
+mod health;
+mod json;
+mod linear;
+mod log;
+mod matrix;
+mod median;
+mod prior;
+mod row;
+mod score;
+mod series;
+mod site;
+mod text;
+
+pub use affine::AffineFit;
+pub use calibrate::{Calibration, Held, calibrate};
+pub use cluster_file::cluster_file;
+pub use error::{CalibrateError, LogError};
+pub use fit::{Fit, fit};
+pub use gpu::Gpu;
+pub use health::check as check_health;
+pub use log::{Given, Log, parse_log};
+pub use matrix::{TrafficMatrix, parse_matrix};
+pub use prior::prior;
+pub use score::{LARGE_BYTES, Score, score};
+pub use series::{Nics, Point, Series};
+pub use site::{Site, site_of};

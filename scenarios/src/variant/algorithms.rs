@@ -1,0 +1,196 @@
+//! Keys of a variant that say along which edges its collectives travel.
+
+use zipwire_schedule::{Algorithm, Job, LibraryCost, Protocol, Work};
+
+use crate::error::Result;
+use crate::problem::Problem;
+use crate::reader::{Field, Reader};
+use crate::schema::{Schema, names, one_of, optional, table};
+
+/// The name that stands for the algorithm that is predicted to take least time.
+pub(super) const AUTO: &str = "auto";
+
+/// Collectives that have several algorithms.
+const COLLECTIVES: &[&str] = &["all-gather", "broadcast", "reduce-scatter", "all-reduce"];
+
+/// The algorithms that a variant pins, by collective; `None` where the one that is predicted to take least time is taken, call by call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Algorithms {
+    /// Of All-Gathers.
+    pub all_gather: Option<Algorithm>,
+    /// Of broadcasts.
+    pub broadcast: Option<Algorithm>,
+    /// Of Reduce-Scatters.
+    pub reduce_scatter: Option<Algorithm>,
+    /// Of All-Reduces.
+    pub all_reduce: Option<Algorithm>,
+}
+
+impl Algorithms {
+    /// The one that is pinned for some work.
+    pub fn of(&self, work: &Work) -> Option<Algorithm> {
+        match work {
+            Work::AllGather { .. } => self.all_gather,
+            Work::Broadcast { .. } => self.broadcast,
+            Work::ReduceScatter { .. } => self.reduce_scatter,
+            Work::AllReduce { .. } => self.all_reduce,
+            Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
+        }
+    }
+
+    fn slot(&mut self, work: &Work) -> Option<&mut Option<Algorithm>> {
+        match work {
+            Work::AllGather { .. } => Some(&mut self.all_gather),
+            Work::Broadcast { .. } => Some(&mut self.broadcast),
+            Work::ReduceScatter { .. } => Some(&mut self.reduce_scatter),
+            Work::AllReduce { .. } => Some(&mut self.all_reduce),
+            Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
+        }
+    }
+}
+
+/// What pins depend on.
+pub(super) struct Calls<'a> {
+    pub(super) job: &'a Job,
+    pub(super) protocol: Protocol,
+    pub(super) native_reductions: bool,
+    pub(super) library: &'a LibraryCost,
+    pub(super) gpus_per_node: u32,
+}
+
+impl Calls<'_> {
+    /// The first call of each collective that has several algorithms.
+    fn several(&self) -> Vec<&Work> {
+        let works = self.job.segments.iter().map(|segment| &segment.work);
+        COLLECTIVES
+            .iter()
+            .filter_map(|&of| works.clone().find(|work| work.collective_name() == Some(of)))
+            .collect()
+    }
+
+    fn is_coded(&self, work: &Work) -> bool {
+        self.protocol.is_coded() && !(self.native_reductions && work.is_reduction())
+    }
+
+    /// Why a call cannot travel in an algorithm that its collective has.
+    fn obstacle(&self, work: &Work, algorithm: Algorithm) -> Option<Problem> {
+        let (name, protocol, is_coded) = (algorithm.name(), self.protocol.name(), self.is_coded(work));
+        if algorithm == Algorithm::PaddedRing && !is_coded {
+            return Some(Problem::PaddedValues { algorithm: name, protocol });
+        }
+        if is_coded && !algorithm.takes_frames(work.is_reduction()) {
+            return Some(Problem::CodedSums { algorithm: name, protocol });
+        }
+        let is_unknown = |of| algorithm == Algorithm::Library && !self.library.knows(of);
+        let collective = work.collective().filter(|of| is_unknown(*of))?;
+        let (collective, gpus_per_node) = (collective.name(), self.gpus_per_node);
+        Some(Problem::NoCallCost { collective, gpus_per_node })
+    }
+}
+
+/// The pinned algorithms. Refuses an order or a window where no call asks for them.
+pub(super) fn read(table: &Reader<'_>, calls: &Calls<'_>) -> Result<Algorithms> {
+    let several = calls.several();
+    let field = table.get("algorithm");
+    let mut pinned = Algorithms::default();
+    if several.is_empty() {
+        return match field {
+            Some(field) => Err(field.error(Problem::NoAlgorithms { path: field.path.clone() })),
+            None => Ok(pinned),
+        };
+    }
+    match &field {
+        Some(field) if field.as_string().is_none() => read_each(field, calls, &several, &mut pinned)?,
+        Some(field) => {
+            let mut all: Vec<Option<Algorithm>> = vec![None];
+            for &algorithm in several.iter().flat_map(|work| work.algorithms()) {
+                if !all.contains(&Some(algorithm)) {
+                    all.push(Some(algorithm));
+                }
+            }
+            let chosen = field.choice("algorithm of this collective", &all, name_of)?;
+            read_one(field, calls, &several, chosen, &mut pinned)?;
+        }
+        None => {}
+    }
+    check_order(table, calls, &several, &pinned)?;
+    Ok(pinned)
+}
+
+fn name_of(algorithm: Option<Algorithm>) -> &'static str {
+    algorithm.map_or(AUTO, Algorithm::name)
+}
+
+/// One algorithm for all collectives that can travel so; at least one must.
+fn read_one(
+    field: &Field<'_>,
+    calls: &Calls<'_>,
+    several: &[&Work],
+    chosen: Option<Algorithm>,
+    pinned: &mut Algorithms,
+) -> Result<()> {
+    let Some(algorithm) = chosen else { return Ok(()) };
+    let mut obstacles = Vec::new();
+    for work in several.iter().filter(|work| work.algorithms().contains(&algorithm)) {
+        match (calls.obstacle(work, algorithm), pinned.slot(work)) {
+            // What a library is not known to cost is an error, also beside calls whose cost is known.
+            (Some(problem @ Problem::NoCallCost { .. }), _) => return Err(field.error(problem)),
+            (Some(problem), _) => obstacles.push(problem),
+            (None, slot) => *slot.expect("it has several algorithms") = Some(algorithm),
+        }
+    }
+    match obstacles.into_iter().next().filter(|_| *pinned == Algorithms::default()) {
+        Some(problem) => Err(field.error(problem)),
+        None => Ok(()),
+    }
+}
+
+/// A table of algorithms by collective.
+fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &mut Algorithms) -> Result<()> {
+    let each = field.table(COLLECTIVES)?;
+    for &collective in COLLECTIVES {
+        let Some(work) = several.iter().find(|work| work.collective_name() == Some(collective)) else {
+            each.refuse(collective, "the workload has no such collective")?;
+            continue;
+        };
+        let Some(field) = each.get(collective) else { continue };
+        let all: Vec<Option<Algorithm>> =
+            [None].into_iter().chain(work.algorithms().iter().copied().map(Some)).collect();
+        let chosen = field.choice("algorithm of this collective", &all, name_of)?;
+        if let Some(problem) = chosen.and_then(|algorithm| calls.obstacle(work, algorithm)) {
+            return Err(field.error(problem));
+        }
+        *pinned.slot(work).expect("it has several algorithms") = chosen;
+    }
+    Ok(())
+}
+
+/// An order and a window are for what goes straight.
+fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &Algorithms) -> Result<()> {
+    let is_direct = |work: &&&Work| pinned.of(work).is_some_and(Algorithm::takes_order);
+    let all_to_all = calls.job.segments.iter().any(|segment| matches!(segment.work, Work::AllToAll { .. }));
+    if all_to_all || several.iter().any(|work| is_direct(&work)) {
+        return Ok(());
+    }
+    let algorithm = name_of(several.iter().find_map(|work| pinned.of(work)));
+    match table.get("order").or_else(|| table.get("window")) {
+        Some(field) => {
+            let (path, free) = (field.path.clone(), Algorithm::Direct.name());
+            Err(field.error(Problem::FixedOrder { path, algorithm, free }))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What [`read`] reads.
+pub(super) fn schema() -> Schema {
+    let all = || names([AUTO].into_iter().chain(Algorithm::ALL.map(Algorithm::name)));
+    #[rustfmt::skip]
+    let keys = [
+        optional(COLLECTIVES[0], "of All-Gathers", all()),
+        optional(COLLECTIVES[1], "of broadcasts", all()),
+        optional(COLLECTIVES[2], "of Reduce-Scatters", all()),
+        optional(COLLECTIVES[3], "of All-Reduces", all()),
+    ];
+    one_of([all(), table(COLLECTIVES, keys)])
+}

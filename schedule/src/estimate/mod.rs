@@ -1,0 +1,261 @@
+//! How long a collective takes in each algorithm, in closed form: what the choice between algorithms rests on.
+//!
+//! All blocks are taken to be as long as the longest, all ranks to come at the same time, and all steps of a ring to be alike, so a ring of
+//! thousands of ranks costs as much as one of its steps. Chains and trees, whose steps differ, are gone through step by step (`lockstep.rs`).
+//! A step takes the latency of its flows and the time in which the fullest link moves what crosses it; so what is predicted is exact where
+//! the flows on that link are equal and begin together. What a simulation knows besides, skew and neighbours, is left out.
+//! `cargo test -p zipwire-sim --test algorithms` holds both against one another.
+
+mod broadcast;
+mod lockstep;
+mod network;
+mod reduction;
+mod tree;
+
+use self::network::{Flow, Load, Network};
+use crate::planner::{Choice, PART_ALIGN, range};
+use crate::rank_order::RankOrder;
+use crate::{Algorithm, CodecCost, HostCost, Protocol, Topology, Work};
+
+/// What a cluster does to calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs<'a> {
+    /// Its links.
+    pub topology: &'a Topology,
+    /// What an op costs besides its own work, and what a library costs.
+    pub host: &'a HostCost,
+    /// The codec; needed by coded protocols.
+    pub codec: Option<CodecCost>,
+    /// Raw bytes over coded bytes.
+    pub ratio: f64,
+}
+
+/// The way in which a call travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Its algorithm.
+    pub algorithm: Algorithm,
+    /// See [`Choice::channels`].
+    pub channels: u32,
+    /// See [`Choice::slices`].
+    pub slices: u32,
+}
+
+/// Slices between which a choice is made.
+const SLICES: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// The way that takes least time, and the seconds; `None` for work that has only one way. What `choice` says of
+/// the algorithm is kept, and so is what `channels` and `slices` say.
+///
+/// Where the cluster has costs of a library for the collective, native calls are the library's, and frames travel in calls of the library,
+/// hierarchically or straight: rings and trees are what the library makes of its calls. Where it has none, the least of all that can be
+/// planned is taken. `Choice::channels` and `Choice::slices` are not asked.
+pub fn best(
+    work: &Work,
+    choice: &Choice,
+    costs: &Costs<'_>,
+    (channels, slices): (Option<u32>, Option<u32>),
+    may_call: bool,
+) -> Option<(Way, f64)> {
+    let is_coded = choice.protocol.is_coded();
+    let library = work.collective().filter(|of| may_call && costs.host.library.knows(*of));
+    let is_candidate = |algorithm: &Algorithm| match (choice.algorithm, algorithm) {
+        _ if is_coded && !algorithm.takes_frames(work.is_reduction()) => false,
+        (_, Algorithm::PaddedRing) if !is_coded => false,
+        (Some(chosen), _) if can_be(work, chosen, is_coded) => chosen == *algorithm,
+        (_, Algorithm::Library) => library.is_some(),
+        _ if library.is_none() => true,
+        // The library's own rings and trees are in its costs: planned ones, on links that lose nothing, would not be alike.
+        (_, Algorithm::Ring | Algorithm::PaddedRing | Algorithm::Tree) => false,
+        _ => is_coded,
+    };
+    let network = Network::new(costs.topology);
+    let channels = channels.unwrap_or_else(|| costs.topology.ring_channels());
+    let candidates = work.algorithms().iter().copied().filter(is_candidate);
+    let ways = candidates.flat_map(|algorithm| {
+        let takes = takes_slices(work, algorithm);
+        let all: Vec<u32> = match slices {
+            Some(slices) if takes => vec![slices],
+            None if takes => SLICES.to_vec(),
+            _ => vec![1],
+        };
+        all.into_iter().map(move |slices| Way { algorithm, channels, slices })
+    });
+    let timed = ways.map(|way| (way, Call { work, choice, costs, network: &network, way }.seconds()));
+    // The first of equals: lists of algorithms begin with the plainest, and fewer slices are fewer steps.
+    timed.reduce(|best, other| if other.1 < best.1 { other } else { best })
+}
+
+fn can_be(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
+    work.algorithms().contains(&algorithm) && (!is_coded || algorithm.takes_frames(work.is_reduction()))
+}
+
+/// Whether something follows in slices.
+fn takes_slices(work: &Work, algorithm: Algorithm) -> bool {
+    match algorithm {
+        Algorithm::Ring => work.is_reduction() || matches!(work, Work::Broadcast { .. }),
+        Algorithm::Tree => work.is_reduction(),
+        Algorithm::PaddedRing | Algorithm::Hierarchical | Algorithm::Direct | Algorithm::Library => false,
+    }
+}
+
+/// A call in one way.
+struct Call<'a> {
+    work: &'a Work,
+    choice: &'a Choice,
+    costs: &'a Costs<'a>,
+    network: &'a Network<'a>,
+    way: Way,
+}
+
+impl Call<'_> {
+    fn seconds(&self) -> f64 {
+        let ranks = self.ranks();
+        if ranks == 1 {
+            return 0.0;
+        }
+        match self.work {
+            Work::AllGather { bytes, .. } => self.coded_gather(longest(bytes)),
+            Work::Broadcast { bytes, root, .. } => {
+                let sizes = 8.0 * self.pieces(*bytes);
+                self.broadcast(*bytes, *root) + self.coding(*bytes, *bytes, || self.root_to_all(*root, sizes))
+            }
+            Work::ReduceScatter { dtype, bytes, .. } => self.scatter(*dtype, longest(bytes)),
+            Work::AllReduce { dtype, bytes, .. } => self.all_reduce(*dtype, *bytes),
+            Work::AllToAll { .. } | Work::Transfers { .. } | Work::Compute { .. } => 0.0,
+        }
+    }
+
+    fn ranks(&self) -> u32 {
+        self.costs.topology.ranks()
+    }
+
+    /// Seconds of encoding and decoding so many raw bytes, and of the sizes that travel before; none if nothing is coded.
+    fn coding(&self, encoded: u64, decoded: u64, sizes: impl Fn() -> Load) -> f64 {
+        let Some(codec) = self.costs.codec.filter(|_| self.choice.protocol.is_coded()) else { return 0.0 };
+        let HostCost { launch_s, sync_s, .. } = self.costs.host;
+        let sizes_s = match self.choice.protocol {
+            Protocol::SizeFirst | Protocol::StaticFirst => launch_s + sizes().seconds() + sync_s,
+            _ => 0.0,
+        };
+        let code = |bytes: u64, speed: f64| codec.launch_s + bytes as f64 / speed;
+        code(encoded, codec.encode_bytes_per_s) + sizes_s + code(decoded, codec.decode_bytes_per_s)
+    }
+
+    /// Bytes on the way of so many raw ones.
+    fn wire(&self, len: f64) -> f64 {
+        let ratio = if self.choice.protocol.is_coded() { self.costs.ratio } else { 1.0 };
+        len / ratio
+    }
+
+    /// Exchanges in which a block travels: those of its sections.
+    fn stages(&self) -> f64 {
+        if self.choice.protocol == Protocol::StaticFirst { 2.0 } else { 1.0 }
+    }
+
+    /// Seconds of `steps` exchanges of a load, each for every stage of a protocol.
+    fn steps(&self, steps: u32, is_kernel: bool, load: Load) -> f64 {
+        let stages = self.stages();
+        let launches = if is_kernel { 1.0 } else { f64::from(steps) };
+        stages * launches * self.costs.host.launch_s
+            + f64::from(steps) * (stages * load.latency_s + load.moving_s)
+    }
+
+    /// An All-Gather of blocks of so many raw bytes, with what coding takes.
+    fn coded_gather(&self, block: u64) -> f64 {
+        let sizes = 8.0 * self.pieces(block);
+        self.gather(block)
+            + self.coding(block, block * u64::from(self.ranks() - 1), || self.network.pairs(sizes))
+    }
+
+    fn gather(&self, block: u64) -> f64 {
+        let (ranks, wire) = (self.ranks(), self.wire(block as f64));
+        match self.way.algorithm {
+            Algorithm::Library => self.call_s(wire, u64::from(ranks - 1)),
+            Algorithm::Ring | Algorithm::PaddedRing => {
+                let is_padded = self.way.algorithm == Algorithm::PaddedRing;
+                // All slices of a channel move at once.
+                let slices = self.parts(block, self.way.slices);
+                let of_channel = |channel: usize| slices.iter().map(|slice| slice[channel]).sum();
+                let mut parts: Vec<f64> = (0..slices[0].len()).map(of_channel).collect();
+                if is_padded {
+                    // All parts are padded to the first one, if they are there.
+                    let first = parts[0];
+                    parts.iter_mut().filter(|part| **part > 0.0).for_each(|part| *part = first);
+                }
+                self.steps(ranks - 1, is_padded || !self.choice.protocol.is_coded(), self.around(&parts))
+            }
+            Algorithm::Hierarchical if self.has_levels() => {
+                let within = wire * f64::from(self.costs.topology.nodes);
+                self.steps(1, false, self.network.between(wire))
+                    + self.steps(1, false, self.network.within(within))
+            }
+            _ => self.steps(1, false, self.network.pairs(wire)),
+        }
+    }
+
+    /// The rings of a call.
+    fn rings(&self) -> Vec<RankOrder> {
+        let topology = self.costs.topology;
+        let size = topology.gpus_per_node;
+        let channels = if topology.nodes > 1 { self.way.channels.clamp(1, size) } else { 1 };
+        (0..channels).map(|channel| RankOrder::of_ring(channel, channels, size)).collect()
+    }
+
+    /// Raw bytes of each part of a block, by slice and then by channel. Short blocks have fewer parts.
+    fn parts(&self, block: u64, slices: u32) -> Vec<Vec<f64>> {
+        let channels = self.rings().len() as u32;
+        let part = |slice: u32, channel: u32| match channels * slices {
+            1 => block as f64,
+            parts => {
+                let (begin, end) = range(block, channel * slices + slice, parts, PART_ALIGN);
+                (end - begin) as f64
+            }
+        };
+        (0..slices).map(|slice| (0..channels).map(|channel| part(slice, channel)).collect()).collect()
+    }
+
+    /// Pieces of a block, each of which has a size.
+    fn pieces(&self, block: u64) -> f64 {
+        if !matches!(self.way.algorithm, Algorithm::Ring | Algorithm::PaddedRing) {
+            return 1.0;
+        }
+        self.parts(block, self.way.slices).iter().flatten().filter(|&&part| part > 0.0).count() as f64
+    }
+
+    /// One step around all rings, of so many raw bytes on each.
+    fn around(&self, bytes: &[f64]) -> Load {
+        let ranks = self.ranks();
+        let rings = self.rings();
+        let flows = rings.iter().zip(bytes).flat_map(|(order, &bytes)| {
+            (0..ranks).map(move |position| Flow {
+                src: order.rank(position, ranks),
+                dst: order.rank((position + 1) % ranks, ranks),
+                bytes: self.wire(bytes),
+            })
+        });
+        self.network.load(flows)
+    }
+
+    fn has_levels(&self) -> bool {
+        let topology = self.costs.topology;
+        topology.nodes > 1 && topology.gpus_per_node > 1
+    }
+
+    /// Seconds of calls of a library, one for each stage, in which each rank moves so many blocks.
+    fn call_s(&self, block: f64, blocks: u64) -> f64 {
+        let (collective, ranks) = (self.work.collective(), self.ranks());
+        let collective = collective.expect("libraries have the collectives that have this algorithm");
+        let cost = self
+            .costs
+            .host
+            .library
+            .of(collective, ranks)
+            .expect("it is a candidate only where there is a cost");
+        self.stages() * cost.seconds(ranks, (block * blocks as f64 / self.stages()) as u64)
+    }
+}
+
+fn longest(bytes: &[u64]) -> u64 {
+    bytes.iter().copied().max().unwrap_or(0)
+}

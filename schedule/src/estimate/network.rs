@@ -1,0 +1,132 @@
+//! What flows that begin together do to the links of a cluster.
+
+use std::cell::OnceCell;
+
+use crate::{Fabric, LinkId, Rank, Route, Topology};
+
+/// Bytes from one rank to another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) src: Rank,
+    pub(super) dst: Rank,
+    pub(super) bytes: f64,
+}
+
+/// What a set of flows takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Load {
+    /// Seconds before the last of them moves.
+    pub(super) latency_s: f64,
+    /// Seconds in which the fullest link moves what crosses it.
+    pub(super) moving_s: f64,
+}
+
+impl Load {
+    /// One after the other.
+    pub(super) fn seconds(self) -> f64 {
+        self.latency_s + self.moving_s
+    }
+}
+
+/// Links of a cluster.
+pub(super) struct Network<'a> {
+    topology: &'a Topology,
+    capacities: Vec<f64>,
+    /// Whether all nodes are alike and share no link, so that what leaves one of them says what all links do.
+    is_uniform: bool,
+    /// Of a byte from every rank to every other one, once it was asked for.
+    pairs: OnceCell<Load>,
+}
+
+impl<'a> Network<'a> {
+    pub(super) fn new(topology: &'a Topology) -> Self {
+        let shares_no_link = match topology.fabric {
+            Fabric::Flat | Fabric::Nodes | Fabric::Host { .. } => true,
+            Fabric::Rail(_) | Fabric::FatTree(_) | Fabric::Graph(_) => false,
+        };
+        let is_uniform = topology.link_bandwidths.is_empty() && shares_no_link;
+        Self { topology, capacities: topology.capacities(), is_uniform, pairs: OnceCell::new() }
+    }
+
+    pub(super) fn ranks(&self) -> u32 {
+        self.topology.ranks()
+    }
+
+    pub(super) fn links(&self) -> usize {
+        self.capacities.len()
+    }
+
+    /// Bytes per second of a link.
+    pub(super) fn capacity(&self, link: LinkId) -> f64 {
+        self.capacities[link.index()]
+    }
+
+    pub(super) fn route(&self, flow: Flow) -> Route {
+        self.topology.route(flow.src, flow.dst)
+    }
+
+    /// Seconds of flows that begin together.
+    pub(super) fn load(&self, flows: impl Iterator<Item = Flow>) -> Load {
+        let mut bytes = vec![0.0; self.capacities.len()];
+        let mut latency_s = 0.0_f64;
+        for flow in flows.filter(|flow| flow.bytes > 0.0) {
+            let route = self.topology.route(flow.src, flow.dst);
+            latency_s = latency_s.max(route.latency_s);
+            route.links().iter().for_each(|link| bytes[link.index()] += flow.bytes);
+        }
+        let seconds = bytes.iter().zip(&self.capacities).map(|(bytes, capacity)| bytes / capacity);
+        Load { latency_s, moving_s: seconds.fold(0.0, f64::max) }
+    }
+
+    /// The ranks whose flows say what all links do, if every rank does the same: those of a node.
+    fn typical(&self) -> impl Iterator<Item = Rank> + use<> {
+        let topology = self.topology;
+        let ranks = if self.is_uniform { topology.gpus_per_node } else { topology.ranks() };
+        (0..ranks).map(Rank)
+    }
+
+    /// So many bytes from every rank to every other one.
+    pub(super) fn pairs(&self, bytes: f64) -> Load {
+        if bytes <= 0.0 {
+            return Load::default();
+        }
+        let Load { latency_s, moving_s } = *self.pairs.get_or_init(|| self.load(self.all_pairs(1.0)));
+        Load { latency_s, moving_s: moving_s * bytes }
+    }
+
+    fn all_pairs(&self, bytes: f64) -> impl Iterator<Item = Flow> + use<> {
+        let ranks = self.topology.ranks();
+        self.typical().flat_map(move |src| {
+            let others = (0..ranks).map(Rank).filter(move |&dst| dst != src);
+            others.map(move |dst| Flow { src, dst, bytes })
+        })
+    }
+
+    /// So many bytes from every rank to those of equal place in other nodes.
+    pub(super) fn between(&self, bytes: f64) -> Load {
+        self.load(self.all_between(bytes))
+    }
+
+    fn all_between(&self, bytes: f64) -> impl Iterator<Item = Flow> + use<> {
+        let (ranks, size) = (self.topology.ranks(), self.topology.gpus_per_node);
+        self.typical().flat_map(move |src| {
+            let others =
+                (src.0 % size..ranks).step_by(size as usize).map(Rank).filter(move |&dst| dst != src);
+            others.map(move |dst| Flow { src, dst, bytes })
+        })
+    }
+
+    /// So many bytes from every rank to the others of its node.
+    pub(super) fn within(&self, bytes: f64) -> Load {
+        self.load(self.all_within(bytes))
+    }
+
+    fn all_within(&self, bytes: f64) -> impl Iterator<Item = Flow> + use<> {
+        let size = self.topology.gpus_per_node;
+        self.typical().flat_map(move |src| {
+            let first = src.0 / size * size;
+            let others = (first..first + size).map(Rank).filter(move |&dst| dst != src);
+            others.map(move |dst| Flow { src, dst, bytes })
+        })
+    }
+}

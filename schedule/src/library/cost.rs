@@ -1,0 +1,143 @@
+//! What a call costs, declared or from the model.
+
+use super::candidate::Candidate;
+use super::collective::Collective;
+use super::model::LibraryModel;
+use super::operation::Operation;
+
+/// Declared cost of one collective of a library: `latency + per_rank (ranks - 1) + ring bytes / bandwidth`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeclaredCost {
+    /// Seconds of every call.
+    pub latency_s: f64,
+    /// Seconds more for each rank but the first.
+    pub per_rank_s: f64,
+    /// Bus bandwidth, in bytes per second: [`Collective::ring_bytes`] over the time that they take.
+    pub bytes_per_s: f64,
+}
+
+impl DeclaredCost {
+    /// Seconds of a call of `ranks` ranks in which each moves `ring_bytes`, from when the last rank has issued it.
+    pub fn seconds(&self, ranks: u32, ring_bytes: u64) -> f64 {
+        self.latency_s + self.per_rank_s * f64::from(ranks - 1) + ring_bytes as f64 / self.bytes_per_s
+    }
+}
+
+/// Most ways in which the model has an operation carried out.
+const WAYS: usize = 7;
+
+/// Cost of one operation on one shape of a cluster, from the model: cheap to evaluate, and monotone in the bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModelledCost {
+    ranks: u32,
+    /// Bytes that a rank moves in a ring, for each byte of the operation's size.
+    ring_share: f64,
+    ways: [Option<Candidate>; WAYS],
+}
+
+impl ModelledCost {
+    pub(super) fn new(operation: Operation, ranks: u32, candidates: Vec<Candidate>) -> Self {
+        assert!(
+            (1..=WAYS).contains(&candidates.len()),
+            "an operation has one way at least, and {WAYS} at most"
+        );
+        let mut ways = [None; WAYS];
+        for (way, candidate) in ways.iter_mut().zip(candidates) {
+            *way = Some(candidate);
+        }
+        Self { ranks, ring_share: operation.bus_factor(ranks), ways }
+    }
+
+    /// Ranks that take part.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// The ways in which the library could carry it out.
+    pub fn candidates(&self) -> impl Iterator<Item = &Candidate> {
+        self.ways.iter().flatten()
+    }
+
+    /// The way that takes the least for a size of so many bytes, as nccl-tests has it; the first of equals.
+    pub fn best(&self, bytes: f64) -> &Candidate {
+        let faster = |a, b: &Candidate| -> bool {
+            let a: &Candidate = a;
+            b.seconds(bytes) < a.seconds(bytes)
+        };
+        let best = self.candidates().reduce(|best, way| if faster(best, way) { way } else { best });
+        best.expect("a modelled cost has a way at least")
+    }
+
+    /// Seconds for a size of so many bytes, as nccl-tests has it.
+    pub fn seconds(&self, bytes: f64) -> f64 {
+        self.candidates().map(|way| way.seconds(bytes)).fold(f64::INFINITY, f64::min)
+    }
+
+    /// Seconds where each rank moves so many bytes, if they move around a ring.
+    pub fn ring_seconds(&self, ring_bytes: u64) -> f64 {
+        self.seconds(ring_bytes as f64 / self.ring_share)
+    }
+}
+
+/// Cost of one collective among a fixed number of ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "made once per call, and never kept")]
+pub enum CallCost {
+    /// As declared.
+    Declared(DeclaredCost),
+    /// From the model.
+    Modelled(ModelledCost),
+}
+
+impl CallCost {
+    /// Seconds of a call of `ranks` ranks in which each moves [`Collective::ring_bytes`], from when the last rank has issued it.
+    pub fn seconds(&self, ranks: u32, ring_bytes: u64) -> f64 {
+        match self {
+            Self::Declared(cost) => cost.seconds(ranks, ring_bytes),
+            Self::Modelled(cost) => cost.ring_seconds(ring_bytes),
+        }
+    }
+
+    /// How the library carries it out, as `ring/LL128`; `declared` if nothing is known of that.
+    pub fn way(&self, ring_bytes: u64) -> &'static str {
+        match self {
+            Self::Declared(_) => "declared",
+            Self::Modelled(cost) => cost.best(ring_bytes as f64 / cost.ring_share).name(),
+        }
+    }
+}
+
+/// Costs of a library: declared ones, and a model of it for what is not declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LibraryCost {
+    /// Of All-Gathers, as declared.
+    pub all_gather: Option<DeclaredCost>,
+    /// Of Reduce-Scatters, as declared.
+    pub reduce_scatter: Option<DeclaredCost>,
+    /// Of All-Reduces, as declared.
+    pub all_reduce: Option<DeclaredCost>,
+    /// The model.
+    pub model: Option<LibraryModel>,
+}
+
+impl LibraryCost {
+    /// The cost of a collective among so many ranks, at least 2; none if it is neither declared nor modelled.
+    pub fn of(&self, collective: Collective, ranks: u32) -> Option<CallCost> {
+        let declared = self.declared(collective).map(CallCost::Declared);
+        let modelled = || self.model.map(|model| CallCost::Modelled(model.cost(collective.into(), ranks)));
+        declared.or_else(modelled)
+    }
+
+    /// Whether the cost of a collective is known.
+    pub fn knows(&self, collective: Collective) -> bool {
+        self.model.is_some() || self.declared(collective).is_some()
+    }
+
+    fn declared(&self, collective: Collective) -> Option<DeclaredCost> {
+        match collective {
+            Collective::AllGather => self.all_gather,
+            Collective::ReduceScatter => self.reduce_scatter,
+            Collective::AllReduce => self.all_reduce,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A model of NCCL: what an operation takes on given hardware, as the least over the ways in which NCCL could carry it out.
+//!
+//! Its structure is that of NCCL's own tuning model (NCCL 2.30, `src/graph/tuning.cc`): algorithm, protocol, a base latency, a
+//! latency per step within and between nodes, and a bandwidth that follows from that of links and NICs. What differs: constants
+//! are fitted to measurements, NCCL's being made to rank its choices; the slowest channel lags behind by the square root of the
+//! time that all take, which is how measured bandwidths approach their peak; and bandwidths of links and NICs that a ring or a
+//! tree needs at the same time add up as [`together`] says. It does not know how NCCL's choice errs, and so never calls slower
+//! than the best one.
+
+use super::candidate::{Algorithm, Candidate, FewChannels, WireProtocol};
+use super::constants::{Constant, Constants};
+use super::cost::ModelledCost;
+use super::operation::Operation;
+use super::shape::{Hardware, Shape};
+
+/// Bytes that each channel of a send has at least, if there are more than the fewest channels (fitted to the sizes at which
+/// sends on 4 and 8 H100 get faster).
+const CHANNEL_BYTES: f64 = 16.0 * 1024.0 * 1024.0;
+
+/// Channels of sends on a GPU, which all its peers share.
+const CHANNELS: f64 = 32.0;
+
+/// The model on a cluster: what every operation takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LibraryModel {
+    /// The cluster's hardware.
+    pub hardware: Hardware,
+    /// The constants.
+    pub constants: Constants,
+}
+
+impl LibraryModel {
+    /// Name in cluster files: the library, and the version whose tuning model gave the structure.
+    pub const NAME: &'static str = "nccl-2.30";
+
+    /// What an operation among `ranks` ranks, those of the first nodes, costs.
+    ///
+    /// # Panics
+    /// If there are fewer than 2 ranks.
+    pub fn cost(&self, operation: Operation, ranks: u32) -> ModelledCost {
+        assert!(ranks >= 2, "an operation of a library is one among several ranks");
+        let ways = Ways::new(&self.constants, self.hardware.shape(ranks));
+        ModelledCost::new(operation, ranks, ways.of(operation))
+    }
+}
+
+/// The ways to carry out an operation on a shape.
+struct Ways<'a> {
+    constants: &'a Constants,
+    shape: Shape,
+    /// Ranks, of all and of a domain, and domains.
+    n: f64,
+    g: f64,
+    domains: f64,
+    /// Levels of a tree of domains.
+    levels: f64,
+    /// Bytes per second of a ring within a domain, on each link.
+    link: f64,
+}
+
+impl<'a> Ways<'a> {
+    fn new(constants: &'a Constants, shape: Shape) -> Self {
+        let (n, g, domains) = (f64::from(shape.ranks), shape.ranks_per_domain, f64::from(shape.domains));
+        let mut link = shape.gpu_bytes_per_s * constants.get(Constant::LinkShare);
+        if g == 2.0 {
+            link *= constants.get(Constant::PairShare);
+        }
+        Self { constants, shape, n, g, domains, levels: libm::log2(domains), link }
+    }
+
+    fn get(&self, constant: Constant) -> f64 {
+        self.constants.get(constant)
+    }
+
+    fn is_one_domain(&self) -> bool {
+        self.shape.domains == 1
+    }
+
+    /// Bytes per second of a domain's NICs, of which an algorithm gets a share.
+    fn nics(&self, share: Constant) -> f64 {
+        self.shape.domain_bytes_per_s * self.get(share)
+    }
+
+    fn of(&self, operation: Operation) -> Vec<Candidate> {
+        match operation {
+            Operation::AllGather | Operation::ReduceScatter => self.rings(operation, 1.0).to_vec(),
+            Operation::AllReduce => {
+                let mut ways = self.rings(operation, 2.0).to_vec();
+                ways.extend(self.trees());
+                ways.extend(self.multicast());
+                ways
+            }
+            Operation::AllToAll => self.all_to_all().to_vec(),
+            Operation::SendRecv => self.send_recv().to_vec(),
+            Operation::Broadcast | Operation::Reduce => self.rings(operation, 1.0).to_vec(),
+        }
+    }
+
+    fn way(&self, algorithm: Algorithm, protocol: WireProtocol) -> Candidate {
+        let latency_s = self.get(Constant::Launch);
+        Candidate { algorithm, protocol, latency_s, s_per_byte: 0.0, lag_s: 0.0, few_channels: None }
+    }
+
+    /// Rings that go round `rounds` times.
+    fn rings(&self, operation: Operation, rounds: f64) -> [Candidate; 3] {
+        let steps = rounds * (self.n - 1.0);
+        let between = rounds * (self.domains - 1.0);
+        let within = steps - between;
+        let bus = if self.is_one_domain() {
+            self.link
+        } else {
+            self.across(self.link, self.nics(Constant::NicShare))
+        };
+        // What a rank gives is copied to what it gets, unless the operation is done in place or adds up everything.
+        let copies = matches!(operation, Operation::AllGather | Operation::ReduceScatter);
+        let own_s = if copies { self.get(Constant::OwnShare) / self.n / self.link } else { 0.0 };
+        let factor = operation.bus_factor(self.shape.ranks);
+        let (crowd_s, lag_s) = if self.is_one_domain() {
+            (0.0, self.get(Constant::Lag))
+        } else {
+            let crowd_s = self.get(Constant::RingCrowd) * (self.g - 1.0);
+            (crowd_s, self.get(Constant::Lag) + self.get(Constant::NicLag))
+        };
+        let way = |protocol, base_s: f64, step_s: f64, hop_s, bus: f64, own_s: f64, lag_s| {
+            let way = self.way(Algorithm::Ring, protocol);
+            let latency_s = way.latency_s + base_s + within * step_s + between * self.get(hop_s);
+            Candidate { latency_s, s_per_byte: factor / bus + own_s, lag_s, ..way }
+        };
+        let ll_bus = bus.min(self.ll_bus());
+        let ll128_bus = bus * self.get(Constant::Ll128Share);
+        let (base_s, step_s) = (self.get(Constant::Ll128Base), self.get(Constant::Ll128Step) + crowd_s);
+        let (simple_base_s, simple_step_s) =
+            (self.get(Constant::SimpleBase), self.get(Constant::SimpleStep) + crowd_s);
+        let ll_step_s = self.get(Constant::LlStep);
+        [
+            way(WireProtocol::Ll, 0.0, ll_step_s, Constant::RingLlHop, ll_bus, 0.0, 0.0),
+            way(
+                WireProtocol::Ll128,
+                base_s,
+                step_s,
+                Constant::RingLl128Hop,
+                ll128_bus,
+                own_s,
+                self.get(Constant::Lag) / 2.0,
+            ),
+            way(
+                WireProtocol::Simple,
+                simple_base_s,
+                simple_step_s,
+                Constant::RingSimpleHop,
+                bus,
+                own_s,
+                lag_s,
+            ),
+        ]
+    }
+
+    /// Most that LL reaches, as bus bandwidth of a ring.
+    fn ll_bus(&self) -> f64 {
+        let most = self.get(Constant::LlBandwidth);
+        if self.is_one_domain() { most } else { most.min(self.nics(Constant::LlNicShare)) }
+    }
+
+    /// Two trees, in each of which half of the values go up to the root and down again.
+    fn trees(&self) -> [Candidate; 3] {
+        let chain = self.link / 2.0 * self.get(Constant::TreeShare);
+        let rate = if self.is_one_domain() { chain } else { self.across(chain, self.tree_nics()) };
+        let chain_steps = self.g - 1.0;
+        let way = |protocol, base_s, step, hop, rate: f64, lag_s| {
+            let way = self.way(Algorithm::Tree, protocol);
+            let one_way_s = chain_steps * self.get(step) + self.levels * self.get(hop);
+            Candidate {
+                latency_s: way.latency_s + base_s + 2.0 * one_way_s,
+                s_per_byte: 1.0 / rate,
+                lag_s,
+                ..way
+            }
+        };
+        let most = self.get(Constant::LlBandwidth) / 2.0;
+        let ll = if self.is_one_domain() { most } else { most.min(self.nics(Constant::LlNicShare)) };
+        let ll128_share = if self.is_one_domain() { Constant::Ll128Share } else { Constant::TreeLl128Share };
+        let (ll_rate, ll128_rate) = (ll.min(rate), rate * self.get(ll128_share));
+        let (ll128_base_s, simple_base_s) = (self.get(Constant::Ll128Base), self.get(Constant::SimpleBase));
+        let lag_s = self.get(Constant::Lag);
+        [
+            way(WireProtocol::Ll, 0.0, Constant::LlStep, Constant::TreeLlHop, ll_rate, 0.0),
+            way(
+                WireProtocol::Ll128,
+                ll128_base_s,
+                Constant::Ll128Step,
+                Constant::TreeLl128Hop,
+                ll128_rate,
+                lag_s,
+            ),
+            way(
+                WireProtocol::Simple,
+                simple_base_s,
+                Constant::SimpleStep,
+                Constant::TreeSimpleHop,
+                rate,
+                lag_s,
+            ),
+        ]
+    }
+
+    /// Bytes per second of values that the NICs of a domain carry through two trees. Between two domains each sends half of what
+    /// it has and of what it gets; in larger trees a domain has two children in one of the two.
+    fn tree_nics(&self) -> f64 {
+        let nics = self.nics(Constant::TreeNicShare);
+        if self.shape.domains == 2 { nics } else { nics / 2.0 }
+    }
+
+    /// Reduction and multicast in switches. A GPU gives its values and gets the sums of its share, to send them to all: values
+    /// and 1/ranks of them move in each direction of its link.
+    fn multicast(&self) -> Option<Candidate> {
+        let share = self.get(Constant::NvlsShare);
+        if share == 0.0 || self.g < 2.0 {
+            return None;
+        }
+        let within = share * self.link / (1.0 + 1.0 / self.g);
+        let steps_s = self.n * self.get(Constant::NvlsStep);
+        let base_s = self.get(Constant::Launch) + self.get(Constant::NvlsBase) + steps_s;
+        let hops_s = 2.0 * self.levels * self.get(Constant::NvlsTreeHop);
+        let sharp = self.nics(Constant::SharpShare);
+        let (algorithm, latency_s, rate) = if self.is_one_domain() {
+            (Algorithm::Nvls, base_s, within)
+        } else if self.get(Constant::SharpShare) > 0.0 {
+            (Algorithm::NvlsSharp, base_s + hops_s, self.across(within, sharp))
+        } else {
+            (Algorithm::NvlsTree, base_s + hops_s, self.across(within, self.tree_nics()))
+        };
+        let way = self.way(algorithm, WireProtocol::Simple);
+        Some(Candidate { latency_s, s_per_byte: 1.0 / rate, lag_s: self.get(Constant::NvlsLag), ..way })
+    }
+
+    /// Sends to all peers at the same time: within the domain over its links, beyond it over NICs.
+    fn all_to_all(&self) -> [Candidate; 2] {
+        let link = self.link * self.get(Constant::PeerLinkShare);
+        let within_s = (self.g - 1.0) / self.n / link;
+        let ll_s = (self.g - 1.0) / self.n / link.min(self.get(Constant::PeerLlBandwidth));
+        let (beyond_s, ll_beyond_s, own_s) = if self.is_one_domain() {
+            (0.0, 0.0, self.get(Constant::OwnShare) / self.n / self.link)
+        } else {
+            let nic = self.nics(Constant::PeerNicShare) / self.g;
+            let beyond_s = (self.domains - 1.0) / self.domains / nic;
+            (beyond_s, 2.0 * beyond_s, 0.0)
+        };
+        let peers_s = (self.n - self.g) * self.get(Constant::PeerHop);
+        let way = |protocol, base, s_per_byte, lag_s| {
+            let way = self.way(Algorithm::Peers, protocol);
+            Candidate { latency_s: way.latency_s + self.get(base) + peers_s, s_per_byte, lag_s, ..way }
+        };
+        [
+            way(WireProtocol::Ll, Constant::PeerLlBase, ll_s.max(ll_beyond_s), 0.0),
+            way(
+                WireProtocol::Simple,
+                Constant::PeerBase,
+                within_s.max(beyond_s) + own_s,
+                self.get(Constant::PeerLag),
+            ),
+        ]
+    }
+
+    /// Each rank sends to the next: the last one of a domain over the NIC that is nearest to it.
+    fn send_recv(&self) -> [Candidate; 2] {
+        let link = self.link * self.get(Constant::PeerLinkShare);
+        let rate =
+            if self.is_one_domain() { link } else { link.min(self.nics(Constant::PeerNicShare) / self.g) };
+        let channel = self.get(Constant::PeerChannelShare) * self.shape.gpu_bytes_per_s;
+        let fewest = (CHANNELS / self.n).max(1.0);
+        let few_channels =
+            FewChannels { s_per_byte: 1.0 / (fewest * channel), channel_s: CHANNEL_BYTES / channel };
+        let hop_s = if self.is_one_domain() { 0.0 } else { self.get(Constant::PeerHop) };
+        let way = |protocol, base, s_per_byte, lag_s, few_channels| {
+            let way = self.way(Algorithm::Peers, protocol);
+            Candidate {
+                latency_s: way.latency_s + self.get(base) + hop_s,
+                s_per_byte,
+                lag_s,
+                few_channels,
+                ..way
+            }
+        };
+        let ll_s = 1.0 / rate.min(self.get(Constant::PeerLlBandwidth));
+        [
+            way(WireProtocol::Ll, Constant::PeerLlBase, ll_s, 0.0, None),
+            way(
+                WireProtocol::Simple,
+                Constant::PeerBase,
+                1.0 / rate,
+                self.get(Constant::PeerLag),
+                Some(few_channels),
+            ),
+        ]
+    }
+
+    /// Bandwidth of what needs links within domains and NICs between them at the same time; without links if each rank is
+    /// alone in its domain.
+    fn across(&self, within: f64, between: f64) -> f64 {
+        if self.g > 1.0 { together(within, between) } else { between }
+    }
+}
+
+/// Bandwidth of two resources that are needed at the same time: the less of the two where they differ much, and up to 13 %
+/// less than that where they are equal, because neither is always busy when the other is. The exponent is fitted to rings
+/// and trees over eight H100 with a 400 Gb/s NIC each.
+fn together(a: f64, b: f64) -> f64 {
+    const EXPONENT: f64 = 5.0;
+    let (less, more) = (a.min(b), a.max(b));
+    less / libm::pow(1.0 + libm::pow(less / more, EXPONENT), 1.0 / EXPONENT)
+}

@@ -1,0 +1,251 @@
+//! Reduce-Scatter and All-Reduce: what all ranks contribute, added up in an order that the algorithm fixes.
+//!
+//! An All-Reduce is a Reduce-Scatter, whose sums are rounded to the type of the contributions, and an All-Gather of these.
+
+mod library;
+mod ring;
+mod straight;
+mod tree;
+mod two_level;
+
+use zipwire_codec::DType;
+
+use super::call::{Ends, Phase, Piece, align};
+use super::parts::{PART_ALIGN, range};
+use super::rings::{Around, Rings};
+use super::{Choice, all_gather};
+use crate::builder::ProgramBuilder;
+use crate::plan::{Addition, Chunk, Reduce, Region, Term};
+use crate::rank_order::RankOrder;
+use crate::{Algorithm, BufferId, Rank, Sum};
+
+/// What a reduction is of.
+pub(super) struct Operands {
+    /// Type of the contributions: BF16 or FP32.
+    pub(super) dtype: DType,
+    /// Bytes of each shard, as contributions.
+    pub(super) shards: Vec<u64>,
+    pub(super) ends: Ends,
+    /// The buffer for what others contribute.
+    pub(super) summands: BufferId,
+    pub(super) algorithm: Algorithm,
+    /// Ranks of a node.
+    pub(super) ranks_per_node: u32,
+    /// Type in which partial sums leave a rank, and that of the sums of a Reduce-Scatter.
+    pub(super) sums: DType,
+}
+
+pub(super) fn reduce_scatter(
+    builder: &mut ProgramBuilder,
+    choice: &Choice,
+    operands: &Operands,
+) -> Vec<Phase> {
+    let Operands { shards, ends, .. } = operands;
+    let len = operands.len_in(operands.sums, shards[builder.rank().index()]);
+    let output = Region { buffer: ends.output, offset: 0, len };
+    builder.reserve(ends.output, len);
+    let mut scatter = Scatter::new(builder, operands, operands.sums, output);
+    if operands.algorithm == Algorithm::Library {
+        assert!(!choice.protocol.is_coded(), "a library adds up no frames");
+        return scatter.by_library(builder);
+    }
+    scatter.phases(builder, choice)
+}
+
+pub(super) fn all_reduce(builder: &mut ProgramBuilder, choice: &Choice, operands: &Operands) -> Vec<Phase> {
+    let Operands { dtype, shards, ends, algorithm, .. } = operands;
+    let sums = place_all(builder, ends.output, shards);
+    let output = sums[builder.rank().index()];
+    let mut scatter = Scatter::new(builder, operands, *dtype, output);
+    match algorithm {
+        Algorithm::Library => {
+            assert!(!choice.protocol.is_coded(), "a library adds up no frames");
+            return vec![scatter.all_by_library(&sums)];
+        }
+        Algorithm::Tree => {
+            assert!(!choice.protocol.is_coded(), "partial sums are not coded");
+            return scatter.tree(builder, choice, &sums);
+        }
+        _ => {}
+    }
+    let mut phases = scatter.phases(builder, choice);
+    let way = match algorithm {
+        Algorithm::Ring => Algorithm::Ring,
+        Algorithm::Hierarchical if operands.has_levels() => Algorithm::Hierarchical,
+        _ => Algorithm::Direct,
+    };
+    // Sums are gathered in the slices in which they were made.
+    let slices = if way == Algorithm::Ring { choice.slices } else { 1 };
+    let shards = all_gather::Shards { dtype: *dtype, bytes: shards, values: &sums, slices };
+    let mut gather = all_gather::among(builder.rank(), choice, way, &shards);
+    let rings = Rings::new(choice.channels, choice.ranks_per_node, operands.rank_count());
+    for Piece { chunk, .. } in &mut gather.pieces {
+        let total = match way {
+            Algorithm::Ring => operands.total_around(rings.around(chunk.origin, chunk.part / slices)),
+            _ => operands.total(),
+        };
+        *chunk = chunk.with_sum(total.as_dtype(*dtype));
+    }
+    if way == Algorithm::Ring
+        && let Some(first) = gather.steps.first_mut()
+    {
+        // It goes on in the kernel that has made the sums.
+        (first.fused, gather.goes_on) = (true, true);
+    }
+    phases.push(Phase::Call(gather, Vec::new()));
+    phases
+}
+
+impl Operands {
+    fn rank_count(&self) -> u32 {
+        u32::try_from(self.shards.len()).expect("ranks are counted in 32 bits")
+    }
+
+    /// Whether there are both nodes and ranks within them; else two levels are one.
+    fn has_levels(&self) -> bool {
+        assert!(self.rank_count().is_multiple_of(self.ranks_per_node), "nodes are equal");
+        1 < self.ranks_per_node && self.ranks_per_node < self.rank_count()
+    }
+
+    /// Bytes of contributions of `len` bytes as values of another type.
+    fn len_in(&self, dtype: DType, len: u64) -> u64 {
+        len / self.dtype.width() as u64 * dtype.width() as u64
+    }
+
+    /// Bytes of a part of a shard of `len` bytes, as contributions: the first, and the first one behind it.
+    fn part_of(&self, shard: Rank, part: u32, parts: u32) -> (u64, u64) {
+        let len = self.shards[shard.index()];
+        if parts == 1 { (0, len) } else { range(len, part, parts, PART_ALIGN) }
+    }
+
+    /// What all ranks contribute to a shard, where the shard does not say in which order; in FP32.
+    fn total(&self) -> Sum {
+        let all = Sum::all(self.rank_count(), DType::F32);
+        match self.algorithm {
+            Algorithm::Hierarchical if self.has_levels() => {
+                all.in_groups_of(self.ranks_per_node).with_partials(self.sums)
+            }
+            Algorithm::Direct | Algorithm::Library | Algorithm::Hierarchical => all,
+            Algorithm::Ring | Algorithm::PaddedRing | Algorithm::Tree => {
+                panic!("a reduction `{}` has an order for each shard", self.algorithm.name())
+            }
+        }
+    }
+
+    /// What all ranks contribute to the shard of a rank on a ring: the sum begins behind that rank and ends with it. In FP32.
+    fn total_around(&self, ring: Around) -> Sum {
+        self.partial_around(ring.order, ring.position, self.rank_count())
+    }
+
+    /// What the first `count` ranks behind a position of a ring contribute, in FP32.
+    fn partial_around(&self, order: RankOrder, position: u32, count: u32) -> Sum {
+        let ranks = self.rank_count();
+        Sum::along(order, (position + 1) % ranks, count, ranks).with_partials(self.sums)
+    }
+}
+
+/// A Reduce-Scatter on one rank.
+struct Scatter<'a> {
+    operands: &'a Operands,
+    rank: Rank,
+    rank_count: u32,
+    /// What the rank contributes, by shard.
+    own: Vec<Region>,
+    /// Where the sum of its shard goes, and its type.
+    output: Region,
+    sum_dtype: DType,
+    /// The first free byte of the buffer for what others contribute.
+    end: u64,
+}
+
+impl<'a> Scatter<'a> {
+    fn new(builder: &mut ProgramBuilder, operands: &'a Operands, sum_dtype: DType, output: Region) -> Self {
+        let own = place_all(builder, operands.ends.input, &operands.shards);
+        let (rank, rank_count) = (builder.rank(), operands.rank_count());
+        Self { operands, rank, rank_count, own, output, sum_dtype, end: 0 }
+    }
+
+    fn phases(&mut self, builder: &mut ProgramBuilder, choice: &Choice) -> Vec<Phase> {
+        let phases = match self.operands.algorithm {
+            Algorithm::Ring => {
+                assert!(!choice.protocol.is_coded(), "partial sums are not coded");
+                self.ring(choice)
+            }
+            Algorithm::Hierarchical if self.operands.has_levels() => self.two_levels(),
+            Algorithm::Hierarchical | Algorithm::Direct => self.straight(choice),
+            Algorithm::PaddedRing | Algorithm::Tree | Algorithm::Library => {
+                panic!("a Reduce-Scatter does not travel as `{}`", self.operands.algorithm.name())
+            }
+        };
+        builder.reserve(self.operands.summands, self.end);
+        phases
+    }
+
+    /// A contribution as a value of the type of sums.
+    fn widened(&mut self, term: Term) -> Addition {
+        let sums = self.operands.sums;
+        let offset = self.operands.len_in(sums, term.chunk.offset);
+        let chunk = Chunk { offset, ..term.chunk }.with_sum(Sum::one(self.rank, self.rank_count, sums));
+        let values = self.reserve(self.operands.len_in(sums, term.values.len));
+        Addition { terms: vec![term], chunk, values }
+    }
+
+    /// What this rank contributes to all shards.
+    fn contributions(&self) -> Vec<Term> {
+        (0..self.rank_count).map(|shard| self.contribution(Rank(shard))).collect()
+    }
+
+    /// What a rank contributes is a sum, too: of one.
+    fn one(&self, rank: Rank) -> Sum {
+        Sum::one(rank, self.rank_count, self.operands.dtype)
+    }
+
+    /// What this rank contributes to a shard.
+    fn contribution(&self, shard: Rank) -> Term {
+        let chunk = Chunk::between(self.rank, shard).with_sum(self.one(self.rank));
+        Term { chunk, values: self.own[shard.index()] }
+    }
+
+    /// A part of that.
+    fn contribution_part(&self, shard: Rank, part: u32, parts: u32) -> Term {
+        let Term { chunk, values } = self.contribution(shard);
+        let (begin, end) = self.operands.part_of(shard, part, parts);
+        let values = Region { offset: values.offset + begin, len: end - begin, ..values };
+        Term { chunk: Chunk { part, offset: begin, ..chunk }, values }
+    }
+
+    /// Room for what comes from others.
+    fn reserve(&mut self, len: u64) -> Region {
+        let region = Region { buffer: self.operands.summands, offset: align(self.end), len };
+        self.end = region.end();
+        region
+    }
+}
+
+/// The sums of shards that are not empty, if there are any; a kernel of their own.
+fn reduce(additions: Vec<Addition>) -> Option<Phase> {
+    reduce_in(additions, false)
+}
+
+/// The same, in the kernel that moves their terms.
+fn reduce_in_kernel(additions: Vec<Addition>) -> Option<Phase> {
+    reduce_in(additions, true)
+}
+
+fn reduce_in(mut additions: Vec<Addition>, fused: bool) -> Option<Phase> {
+    additions.retain(|addition| addition.values.len > 0);
+    (!additions.is_empty()).then_some(Phase::Reduce(Reduce { additions, fused }))
+}
+
+/// Regions of all shards in a buffer, that of the rank included.
+fn place_all(builder: &mut ProgramBuilder, buffer: BufferId, shards: &[u64]) -> Vec<Region> {
+    let mut end = 0;
+    let place = |&len: &u64| {
+        let region = Region { buffer, offset: align(end), len };
+        end = region.end();
+        region
+    };
+    let regions = shards.iter().map(place).collect();
+    builder.reserve(buffer, end);
+    regions
+}

@@ -1,0 +1,57 @@
+//! What a benchmark of collectives says.
+
+use serde::Serialize;
+
+/// How the time of a row is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// Its plan was simulated.
+    Simulation,
+    /// The closed form of its plan.
+    ClosedForm,
+    /// What the cluster says of its library's own calls.
+    Library,
+    /// Real ranks carried its plan out, and every byte was compared: this machine's time, not the cluster's.
+    Execution,
+}
+
+/// One operation of one size in one protocol.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CollectiveRow {
+    /// The operation, as nccl-tests calls it.
+    pub op: &'static str,
+    /// The protocol.
+    pub variant: &'static str,
+    /// The way in which it travels: `library` and the library's own, or what is planned.
+    pub algorithm: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// GPUs of each.
+    pub gpus_per_node: u32,
+    /// Size in bytes, as nccl-tests counts it for the operation.
+    pub bytes: u64,
+    /// Seconds.
+    pub time_s: f64,
+    /// Algorithm bandwidth in GB/s: size over time.
+    pub algbw: f64,
+    /// Bus bandwidth in GB/s of the bytes that moved: that of nccl-tests over the ratio.
+    pub busbw: f64,
+    /// Bus bandwidth of nccl-tests in GB/s, of raw bytes: algorithm bandwidth times the operation's factor.
+    pub effective_busbw: f64,
+    /// Raw over moved bytes; 1 if nothing is coded.
+    pub ratio: f64,
+    /// Seconds in which a rank encodes or decodes, of the mean rank; part of the time.
+    pub codec_s: f64,
+    /// How the time is known.
+    pub by: By,
+}
+
+/// Rows, and what they take for granted.
+#[derive(Clone, Debug, Serialize)]
+pub struct CollectiveReport {
+    /// By operation, then size, then protocol.
+    pub rows: Vec<CollectiveRow>,
+    /// A sentence each, without a full stop.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,136 @@
+//! `zipwire calibrate nccl-tests`: tables, JSON, a cluster file that scenarios take, and errors that say where and what to do.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn log(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples/nccl-tests").join(name)
+}
+
+fn zipwire(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zipwire")).args(args).output().unwrap()
+}
+
+fn calibrate(args: &[&str], logs: &[&str]) -> Output {
+    let logs: Vec<String> = logs.iter().map(|name| log(name).display().to_string()).collect();
+    let logs = logs.iter().map(String::as_str);
+    let args: Vec<&str> =
+        ["calibrate", "nccl-tests"].into_iter().chain(args.iter().copied()).chain(logs).collect();
+    zipwire(&args)
+}
+
+const ONE_NODE: &str = "006-h100-sxm-1x8-all_reduce.txt";
+const GATHER: &str = "007-h100-sxm-1x8-all_gather.txt";
+const TEN_NODES: &str = "012-h100-sxm-10x1-all_gather.txt";
+
+#[test]
+fn the_json_has_lines_what_was_held_out_and_notes() {
+    let output = calibrate(&["--json"], &[ONE_NODE, TEN_NODES]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fits = json["fits"].as_array().unwrap();
+    let ops: Vec<&str> = fits.iter().map(|fit| fit["op"].as_str().unwrap()).collect();
+    assert!(ops.contains(&"all_reduce") && ops.contains(&"all_gather"), "{ops:?}");
+    for fit in fits {
+        let number = |key: &str| fit[key].as_f64().unwrap_or_else(|| panic!("{key}: {fit}"));
+        assert!(number("alpha_s") >= 0.0 && number("bytes_per_s") > 1e9 && number("r2") > 0.99, "{fit}");
+        assert!(number("from_bytes") < number("to_bytes") && number("residual_pct") < 10.0, "{fit}");
+        assert!(
+            matches!((number("nodes") as u32, number("gpus_per_node") as u32), (1, 8) | (10, 1)),
+            "{fit}"
+        );
+    }
+    assert!(json["held_out"]["mean_abs_error_pct"].as_f64().unwrap() < 4.0, "{}", json["held_out"]);
+    assert_eq!(json["held_out"]["rows"], 8);
+    assert!(!json["notes"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn the_cluster_file_is_hardware_of_any_number_of_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cluster.toml");
+    let output = calibrate(&["-o", file.to_str().unwrap()], &[ONE_NODE, GATHER, TEN_NODES]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("One model for all") && table.contains("10 x 1"), "{table}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the file is left");
+    let scenario = folder.path().join("gather.toml");
+    let text = "name = \"gather\"\n[cluster]\nfile = \"cluster.toml\"\n[workload]\nkind = \"collective\"\ncollective = \"all-gather\"\n\
+                bytes_per_rank = \"1 GiB\"\n[[variant]]\nname = \"library\"\nalgorithm = \"library\"\n";
+    fs::write(&scenario, text).unwrap();
+    let bus = |sets: &[&str]| {
+        let out = folder.path().join("out");
+        let mut args = vec!["run", scenario.to_str().unwrap(), "--json", "--out", out.to_str().unwrap()];
+        sets.iter().for_each(|set| args.extend(["--set", set]));
+        let output = zipwire(&args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let seconds = json["executors"]["sim"]["library"]["iteration_s"]["mean"].as_f64().unwrap();
+        move |ranks: f64| (ranks - 1.0) * f64::from(1 << 30) / seconds / 1e9
+    };
+    // As in the logs: 8 GPUs of a node reach 361 GB/s, ten of as many nodes 47.8 GB/s.
+    let one = bus(&["cluster.nodes=1"])(8.0);
+    assert!((one / 359.1 - 1.0).abs() < 0.03, "{one}");
+    let ten = bus(&["cluster.nodes=10", "cluster.gpus_per_node=1"])(10.0);
+    assert!((ten / 47.8 - 1.0).abs() < 0.03, "{ten}");
+    let twenty = bus(&["cluster.nodes=10", "cluster.gpus_per_node=2"])(20.0);
+    assert!((80.0..105.0).contains(&twenty), "{twenty}");
+}
+
+#[test]
+fn errors_name_the_file_the_line_and_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, text: &[u8], args: &[&str]| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        let mut all = vec!["calibrate", "nccl-tests", path.to_str().unwrap()];
+        all.extend(args);
+        let output = zipwire(&all);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let rows = "1048576 262144 float sum -1 28.56 36.71 64.25 0 28.70 36.54 63.94 0\n";
+    let message = refused("letter.txt", b"Dear all,\n\nthe cluster is fast.\n", &[]);
+    assert!(message.contains("letter.txt:1: this is no row of nccl-tests: `Dear all,`"), "{message}");
+    assert!(message.contains("hint: pass the output"), "{message}");
+    let message = refused("bytes.txt", b"1\n\xff\xfe\n", &[]);
+    assert!(message.contains("bytes.txt:2: this is no text"), "{message}");
+    let message = refused("rows.txt", rows.as_bytes(), &[]);
+    assert!(
+        message.contains("rows.txt:1: the log does not say which operation") && message.contains("--op"),
+        "{message}"
+    );
+    let message = refused("rows.txt", rows.as_bytes(), &["--op", "all_reduce"]);
+    assert!(message.contains("on how many nodes") && message.contains("--nodes 1"), "{message}");
+    let message =
+        refused("rows.txt", rows.as_bytes(), &["--op", "all_reduce", "--nodes", "1", "--gpus-per-node", "8"]);
+    assert!(message.contains("1 sizes, of 4 that a fit takes at least"), "{message}");
+    let missing = zipwire(&["calibrate", "nccl-tests", folder.path().join("none.txt").to_str().unwrap()]);
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+fn flags_say_what_a_log_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(log(ONE_NODE)).unwrap();
+    let bare: String =
+        text.lines().filter(|line| !line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+    let path = folder.path().join("h100.txt");
+    fs::write(&path, bare).unwrap();
+    let path = path.to_str().unwrap();
+    let args = ["--op", "all_reduce", "--nodes", "1", "--gpus-per-node", "8", "--json"];
+    let output = zipwire(&[&["calibrate", "nccl-tests", path][..], &args[..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["series"][0]["gpus_per_node"], 8);
+    assert!(json["series"][0]["busbw_error_pct"].as_f64().unwrap() < 4.0, "{}", json["series"][0]);
+    let unwritable =
+        zipwire(&[&["calibrate", "nccl-tests", path, "-o", "h100.txt/below.toml"][..], &args[..6]].concat());
+    assert_eq!(unwritable.status.code(), Some(2), "{unwritable:?}");
+}
