@@ -93,6 +93,9 @@ pub fn conclude(
 }
 
 /// The failure of a rank that is gone, or of the one that ended first among those that were not told to end.
+///
+/// A dead rank says nothing of its own: it is told to end as others are, and may have ended before the one whose failure ended
+/// the run has finished reporting it. So its silence comes first only where nobody else has failed, as in the simulator.
 fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Option<Failure> {
     let failed =
         || reports.iter().filter_map(|report| Some((report.end_s, &report.failed.as_ref()?.failure)));
@@ -100,7 +103,8 @@ fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Option<Failure> 
         return Some(failure.clone());
     }
     let own = failed().filter(|(_, failure)| failure.kind != FailureKind::Cancelled);
-    let first = own.min_by(|a, b| a.0.total_cmp(&b.0));
+    let is_silence = |failure: &Failure| *failure == Failure::died(failure.rank);
+    let first = own.min_by(|a, b| is_silence(a.1).cmp(&is_silence(b.1)).then_with(|| a.0.total_cmp(&b.0)));
     first.or_else(|| failed().min_by(|a, b| a.0.total_cmp(&b.0))).map(|(_, failure)| failure.clone())
 }
 
@@ -120,4 +124,24 @@ pub(crate) fn panicked(rank: Rank, panic: &(dyn std::any::Any + Send)) -> RankEn
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     let detail = format!("its thread panicked: {text}");
     RankEnd { failure: Failure::new(rank, None, FailureKind::Device, detail), standing: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(rank: u32, end_s: f64, failure: impl Fn(Rank) -> Failure) -> RankReport {
+        RankReport::failed(Rank(rank), end_s, RankEnd { failure: failure(Rank(rank)), standing: None })
+    }
+
+    #[test]
+    fn the_silence_of_a_dead_rank_comes_first_only_alone() {
+        let corrupt = |rank| Failure::new(rank, None, FailureKind::Corrupt, "");
+        let cancelled = |rank| Failure::new(rank, None, FailureKind::Cancelled, "");
+        let told = [report(0, 1.0, cancelled), report(1, 3.0, Failure::died), report(2, 4.0, corrupt)];
+        assert_eq!(first_failure(&told, None), Some(corrupt(Rank(2))));
+        assert_eq!(first_failure(&told[..2], None), Some(Failure::died(Rank(1))));
+        let both = [report(0, 2.0, corrupt), report(1, 1.0, corrupt)];
+        assert_eq!(first_failure(&both, None), Some(corrupt(Rank(1))));
+    }
 }
