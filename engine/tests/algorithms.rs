@@ -4,17 +4,14 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use common::on_threads;
+use common::{run_plan, twice, values_of_many_sizes};
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Report, Setup, run};
+use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Addition, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, Slot, Sum, SumType, Work, plan,
+    Algorithm, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Sum, SumType, Work,
 };
-use zipwire_traces::{Payload, Rows};
 
 /// Nodes and ranks of each.
 const CLUSTERS: [(u32, u32); 3] = [(1, 4), (2, 3), (3, 2)];
@@ -31,35 +28,8 @@ fn protocols(nodes: u32) -> &'static [Protocol] {
     if nodes == 2 { &Protocol::ALL } else { &[Protocol::Native, Protocol::SizeFirst] }
 }
 
-/// A phase, the call, and the same call once more over the same memory.
-fn twice(rank_count: u32, work: &Work, choice: &Choice) -> Plan {
-    let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
-    let segments = vec![
-        Segment::new("before", phase()),
-        Segment::new("first", work.clone()),
-        Segment::new("between", phase()),
-        Segment::new("second", work.clone()),
-    ];
-    plan(&Job { name: "twice", rank_count, slots: vec!["input", "output"], segments }, choice)
-}
-
-/// Values of many sizes: sums of a few BF16 values of one size are exact in FP32, in any order.
-fn payload(plan: &Plan) -> Payload {
-    let mut state = 1_u32;
-    let values = (0..64 * 256).flat_map(|_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let exponent = 112 + (state >> 20) % 24;
-        let bits = (state >> 31) << 15 | exponent << 7 | (state >> 8) & 0x7f;
-        u16::try_from(bits).unwrap().to_le_bytes()
-    });
-    let rows = Arc::new(Rows::new(values.collect(), 512));
-    Payload::new(7, plan.segments.iter().map(|_| Arc::clone(&rows)).collect())
-}
-
-fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
-    let payload = payload(plan);
-    let setup = Setup { stuck_after: Duration::from_secs(20), ..on_threads(plan, &payload) };
-    run(&setup, &AtomicBool::new(false))
+fn run_sums(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+    run_plan(plan, &values_of_many_sizes(plan))
 }
 
 /// The plan of a call is valid, and a run of it compares as much as it must.
@@ -67,7 +37,7 @@ fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
 fn delivers(rank_count: u32, work: &Work, choice: &Choice) {
     let plan = twice(rank_count, work, choice);
     plan.validate().unwrap_or_else(|error| panic!("{work:?} {choice:?}: {error}"));
-    let report = run_plan(&plan).unwrap_or_else(|error| panic!("{work:?} {choice:?}: {error}"));
+    let report = run_sums(&plan).unwrap_or_else(|error| panic!("{work:?} {choice:?}: {error}"));
     assert_eq!(report.bytes_verified, 2 * plan.bytes_verified(), "{work:?} {choice:?}");
     assert!(report.bytes_verified > 0);
 }
@@ -223,7 +193,7 @@ fn additions(plan: &mut Plan, rank: usize) -> Vec<&mut Addition> {
 #[track_caller]
 fn is_noticed(plan: &Plan, origin: u32) {
     plan.validate().unwrap_err();
-    let Err(error) = run_plan(plan) else { panic!("nothing was noticed") };
+    let Err(error) = run_sums(plan) else { panic!("nothing was noticed") };
     assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
     // Whoever has it compares it: the rank that made it, or one that got it.
     let text = error.to_string();
@@ -240,7 +210,7 @@ fn another_order_of_a_stepwise_sum_is_noticed() {
         let choice = choice(algorithm, Protocol::Native, 2);
         twice(ranks, &work, &Choice { channels: 2, sums: SumType::Sent, ..choice })
     };
-    run_plan(&planned(Algorithm::Ring)).unwrap();
+    run_sums(&planned(Algorithm::Ring)).unwrap();
     // Rank 0 says that its sum began with another rank than it did.
     let mut plan = planned(Algorithm::Ring);
     let last = additions(&mut plan, 0).pop().unwrap();
@@ -266,7 +236,7 @@ fn another_order_in_a_tree_is_noticed() {
         let work = Work::AllReduce { dtype: DType::F32, bytes: 4 * LONG, input: Slot(0), output: Slot(1) };
         let choice = choice(Algorithm::Tree, Protocol::Native, 1);
         let mut plan = twice(3, &work, &Choice { sums, ..choice });
-        run_plan(&plan).unwrap();
+        run_sums(&plan).unwrap();
         let sum = additions(&mut plan, 1).into_iter().find(|sum| sum.terms.len() == 3).unwrap();
         sum.terms.rotate_left(1);
         is_noticed(&plan, 1);

@@ -4,32 +4,20 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use common::{on_threads, payload_of};
+use common::{payload_of, run_plan, twice};
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Report, Setup, run};
+use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
-use zipwire_schedule::{
-    Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, Slot, Work, plan,
-};
+use zipwire_schedule::{Algorithm, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Work};
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;
 
-/// A phase, the call, and the same call once more over the same memory.
-fn twice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
-    let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
-    let segments = vec![
-        Segment::new("before", phase()),
-        Segment::new("first", work.clone()),
-        Segment::new("between", phase()),
-        Segment::new("second", work.clone()),
-    ];
-    let job = Job { name: "twice", rank_count: RANKS, slots: vec!["input", "output"], segments };
+fn planned(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let codec = Some("window7".parse().unwrap());
-    plan(&job, &Choice { algorithm: Some(algorithm), slot: Some(0.5), ..Choice::of(protocol, codec) })
+    let choice = Choice::of(protocol, codec);
+    twice(RANKS, work, &Choice { algorithm: Some(algorithm), slot: Some(0.5), ..choice })
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {
@@ -41,14 +29,12 @@ fn broadcast(root: u32) -> Work {
     Work::Broadcast { dtype: DType::Bf16, bytes: SHARD, root, input: Slot(0), output: Slot(1) }
 }
 
-fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
-    let payload = payload_of(plan.segments.len());
-    let setup = Setup { stuck_after: Duration::from_secs(10), ..on_threads(plan, &payload) };
-    run(&setup, &AtomicBool::new(false))
+fn run_gaussian(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+    run_plan(plan, &payload_of(plan.segments.len()))
 }
 
 #[test]
-fn every_form_delivers() {
+fn every_algorithm_delivers() {
     let gather = all_gather([SHARD, 0, 26, SHARD / 2]);
     let cast = broadcast(2);
     for (work, algorithm) in gather
@@ -61,10 +47,10 @@ fn every_form_delivers() {
             if *algorithm == Algorithm::PaddedRing && !protocol.is_coded() {
                 continue;
             }
-            let plan = twice(work, protocol, *algorithm);
+            let plan = planned(work, protocol, *algorithm);
             plan.validate().unwrap();
             let report =
-                run_plan(&plan).unwrap_or_else(|error| panic!("{algorithm:?} {protocol:?}: {error}"));
+                run_gaussian(&plan).unwrap_or_else(|error| panic!("{algorithm:?} {protocol:?}: {error}"));
             assert_eq!(report.bytes_verified, 2 * plan.bytes_raw(), "every byte of every iteration");
             assert!(report.bytes_verified > 0);
         }
@@ -79,7 +65,7 @@ fn failure(
     nth: usize,
     change: fn(&mut Exchange),
 ) -> Box<RunFailure> {
-    let mut plan = twice(work, protocol, algorithm);
+    let mut plan = planned(work, protocol, algorithm);
     let program = Arc::make_mut(&mut plan.programs[1]);
     let exchanges =
         program.ops.iter_mut().filter(|op| op.segment.0 == 3).filter_map(|op| match &mut op.kind {
@@ -96,7 +82,7 @@ fn failure(
             | OpKind::Library(_) => None,
         });
     change(exchanges.collect::<Vec<_>>().remove(nth));
-    let error = run_plan(&plan).unwrap_err();
+    let error = run_gaussian(&plan).unwrap_err();
     assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
     error
 }

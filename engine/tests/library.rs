@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{RANKS, on_threads, payload_of, tamper};
+use common::{RANKS, on_threads, payload_of, run_plan, tamper};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, Report, Setup, run};
 use zipwire_schedule::plan::{OpKind, Plan};
@@ -43,17 +43,15 @@ fn all_reduce() -> Work {
     Work::AllReduce { dtype: DType::Bf16, bytes: 30_002, input: Slot(0), output: Slot(1) }
 }
 
-fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
-    let payload = payload_of(plan.segments.len());
-    let setup = Setup { stuck_after: Duration::from_secs(10), ..on_threads(plan, &payload) };
-    run(&setup, &AtomicBool::new(false))
+fn run_gaussian(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+    run_plan(plan, &payload_of(plan.segments.len()))
 }
 
 #[test]
 fn every_byte_is_moved_and_compared() {
     for work in [all_gather(), reduce_scatter(), all_reduce()] {
         let plan = planned(work, Protocol::Native);
-        let report = run_plan(&plan).unwrap();
+        let report = run_gaussian(&plan).unwrap();
         assert_eq!(report.bytes_verified, 2 * plan.bytes_verified());
         let wire = |lane| -> u64 {
             report.timeline.spans.iter().filter(|span| span.lane == lane).map(|span| span.bytes).sum()
@@ -100,7 +98,7 @@ fn a_call_of_nothing_ends() {
     for (work, protocol) in
         [(gather.clone(), Protocol::Native), (gather, Protocol::StaticFirst), (reduce, Protocol::Native)]
     {
-        assert_eq!(run_plan(&planned(work, protocol)).unwrap().bytes_verified, 0);
+        assert_eq!(run_gaussian(&planned(work, protocol)).unwrap().bytes_verified, 0);
     }
 }
 
@@ -114,7 +112,7 @@ fn wrong_bytes_are_noticed() {
         OpKind::Library(call) => call.inputs[0].content = call.inputs[1].content,
         other => panic!("{other:?} calls no library"),
     });
-    let error = run_plan(&plan).unwrap_err();
+    let error = run_gaussian(&plan).unwrap_err();
     assert_eq!((error.first.kind, error.first.rank), (FailureKind::Corrupt, Rank(0)), "{error}");
 }
 

@@ -4,17 +4,15 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use common::on_threads;
+use common::{run_plan, values_of_many_sizes};
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Report, Setup, run};
+use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Addition, Chunk, OpKind, Plan, Region};
 use zipwire_schedule::{
     Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot, Work, plan,
 };
-use zipwire_traces::{ChunkId, Payload, Rows};
+use zipwire_traces::{ChunkId, Payload};
 
 const RANKS: u32 = 4;
 const VALUES: u64 = 10_000;
@@ -55,23 +53,8 @@ fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     plan(&job, &Choice { algorithm: Some(algorithm), slot, parts, ranks_per_node: 2, ..choice })
 }
 
-fn payload(plan: &Plan) -> Payload {
-    // Values of many sizes: sums of a few BF16 values of one size are exact in FP32, in any order.
-    let mut state = 1_u32;
-    let values = (0..64 * 256).flat_map(|_| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let exponent = 112 + (state >> 20) % 24;
-        let bits = (state >> 31) << 15 | exponent << 7 | (state >> 8) & 0x7f;
-        u16::try_from(bits).unwrap().to_le_bytes()
-    });
-    let rows = Arc::new(Rows::new(values.collect(), 512));
-    Payload::new(7, plan.segments.iter().map(|_| Arc::clone(&rows)).collect())
-}
-
-fn run_plan(plan: &Plan) -> Result<Report, Box<RunFailure>> {
-    let payload = payload(plan);
-    let setup = Setup { stuck_after: Duration::from_secs(10), ..on_threads(plan, &payload) };
-    run(&setup, &AtomicBool::new(false))
+fn run_sums(plan: &Plan) -> Result<Report, Box<RunFailure>> {
+    run_plan(plan, &values_of_many_sizes(plan))
 }
 
 /// Every work in every algorithm under every protocol that goes with it.
@@ -93,7 +76,7 @@ fn every_form_delivers() {
     for (work, protocol, algorithm) in cases() {
         let plan = thrice(&work, protocol, algorithm);
         plan.validate().unwrap();
-        let report = run_plan(&plan).unwrap_or_else(|error| panic!("{algorithm:?} {protocol:?}: {error}"));
+        let report = run_sums(&plan).unwrap_or_else(|error| panic!("{algorithm:?} {protocol:?}: {error}"));
         assert_eq!(report.bytes_verified, 2 * plan.bytes_verified(), "{algorithm:?} {protocol:?}");
         assert!(plan.bytes_reduced() > 0);
     }
@@ -132,7 +115,7 @@ fn a_sum_of_other_terms_or_in_another_order_is_noticed() {
                 // Addition commutes: of two terms, only another one makes a difference.
                 last.terms[1] = last.terms[0];
             }
-            let Err(error) = run_plan(&plan) else { panic!("{algorithm:?} {dtype}: nothing was noticed") };
+            let Err(error) = run_sums(&plan) else { panic!("{algorithm:?} {dtype}: nothing was noticed") };
             assert_eq!(error.first.kind, FailureKind::Corrupt, "{error}");
             assert_eq!(error.first.rank, Rank(0));
         }
@@ -168,8 +151,8 @@ fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
     let mut checked = 0;
     for (work, protocol, algorithm) in cases().filter(|(_, protocol, _)| *protocol == Protocol::Native) {
         let plan = thrice(&work, protocol, algorithm);
-        run_plan(&plan).unwrap();
-        let payload = payload(&plan);
+        run_sums(&plan).unwrap();
+        let payload = values_of_many_sizes(&plan);
         for rank in 0..RANKS as usize {
             if let Some((chunk, values)) = last_sum(&plan, rank, 1) {
                 let of = chunk.sum.unwrap();

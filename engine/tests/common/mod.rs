@@ -2,12 +2,14 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_engine::threads::{STUCK_AFTER, Setup};
+use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan};
-use zipwire_schedule::{Job, Segment, Slot, Work};
+use zipwire_schedule::{Choice, Job, RunFailure, Segment, Slot, Work, plan};
 use zipwire_traces::{Payload, Rows};
 
 pub(crate) const RANKS: u32 = 4;
@@ -38,6 +40,24 @@ pub(crate) fn job() -> Job {
     }
 }
 
+/// A phase, the call, and the same call once more over the same memory.
+pub(crate) fn twice(rank_count: u32, work: &Work, choice: &Choice) -> Plan {
+    let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
+    let segments = vec![
+        Segment::new("before", phase()),
+        Segment::new("first", work.clone()),
+        Segment::new("between", phase()),
+        Segment::new("second", work.clone()),
+    ];
+    plan(&Job { name: "twice", rank_count, slots: vec!["input", "output"], segments }, choice)
+}
+
+/// Runs a plan on threads; a standstill ends it after a while.
+pub(crate) fn run_plan(plan: &Plan, payload: &Payload) -> Result<Report, Box<RunFailure>> {
+    let setup = Setup { stuck_after: Duration::from_secs(20), ..on_threads(plan, payload) };
+    run(&setup, &AtomicBool::new(false))
+}
+
 /// Two unpaced iterations on threads, without faults.
 pub(crate) fn on_threads<'a>(plan: &'a Plan, payload: &'a Payload) -> Setup<'a> {
     Setup {
@@ -61,6 +81,19 @@ pub(crate) fn payload_of(segments: usize) -> Payload {
 /// For all segments of [`job`].
 pub(crate) fn payload() -> Payload {
     payload_of(3)
+}
+
+/// Values of many sizes for all segments of a plan: sums of a few BF16 values of one size are exact in FP32, in any order.
+pub(crate) fn values_of_many_sizes(plan: &Plan) -> Payload {
+    let mut state = 1_u32;
+    let values = (0..64 * 256).flat_map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let exponent = 112 + (state >> 20) % 24;
+        let bits = (state >> 31) << 15 | exponent << 7 | (state >> 8) & 0x7f;
+        u16::try_from(bits).expect("16 bits").to_le_bytes()
+    });
+    let rows = Arc::new(Rows::new(values.collect(), 512));
+    Payload::new(7, plan.segments.iter().map(|_| Arc::clone(&rows)).collect())
 }
 
 /// Changes an op of one rank behind the planner's back.

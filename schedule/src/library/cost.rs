@@ -60,11 +60,8 @@ impl ModelledCost {
 
     /// The way that takes the least for a size of so many bytes, as nccl-tests has it; the first of equals.
     pub fn best(&self, bytes: f64) -> &Candidate {
-        let faster = |a, b: &Candidate| -> bool {
-            let a: &Candidate = a;
-            b.seconds(bytes) < a.seconds(bytes)
-        };
-        let best = self.candidates().reduce(|best, way| if faster(best, way) { way } else { best });
+        let ways = self.candidates();
+        let best = ways.reduce(|best, way| if way.seconds(bytes) < best.seconds(bytes) { way } else { best });
         best.expect("a modelled cost has a way at least")
     }
 

@@ -50,7 +50,7 @@ impl Choice {
     /// Arenas where nothing else is said: one to code into while another travels.
     pub const ARENAS: u32 = 2;
 
-    /// A protocol in its plainest algorithm: default algorithm, layout and order, no window, everything coded, in one part.
+    /// A protocol in its plainest form: default algorithm, layout and order, no window, everything coded, in one part.
     pub fn of(protocol: Protocol, codec: Option<Spec>) -> Self {
         Self {
             protocol,

@@ -10,7 +10,7 @@ use zipwire_traces::Metrics;
 
 use super::closed::{Planned, is_known, plan};
 use super::row::{By, CollectiveRow};
-use super::scenario::{self, experiment, stated};
+use super::scenario::{self, OneCall, experiment, stated};
 use super::{CollectiveBench, CollectiveBenchError};
 use crate::executors::SIM;
 use crate::{Cancel, ExecuteError, Prepared, Shared, executors};
@@ -129,8 +129,9 @@ impl Call<'_> {
         let Self { bench, operation, bytes, protocol, .. } = *self;
         let stated = stated(operation, self.cluster.topology.ranks(), bytes);
         let iterations = if bench.executor.is_real() { REAL_ITERATIONS } else { 1 };
-        let mut experiment =
-            experiment(&bench.cluster, &bench.codec, operation, stated, protocol, iterations)?;
+        let (cluster, codec) = (&bench.cluster, &bench.codec);
+        let call = OneCall { cluster, codec, operation, bytes: stated, protocol, iterations };
+        let mut experiment = experiment(&call)?;
         if operation == Operation::SendRecv {
             scenario::to_the_next_only(&mut experiment, bytes);
         }

@@ -23,7 +23,7 @@ pub use self::scenario::{ClusterSource, CollectiveCluster, CollectiveCodec};
 pub use self::size::{OPERATIONS, TYPE_NAME, count, redop};
 
 use self::call::{Call, REAL_ITERATIONS, SIMULATED_RANKS, SIMULATED_TRANSFERS};
-use self::scenario::experiment;
+use self::scenario::{OneCall, experiment};
 use crate::{Cancel, Executor};
 
 /// What is benchmarked.
@@ -55,8 +55,7 @@ pub fn bench_collective(
     mut begin: impl FnMut(String),
 ) -> Result<CollectiveReport, CollectiveBenchError> {
     check_ratio(bench)?;
-    // The smallest operation that any cluster can do says what the cluster is.
-    let cluster = experiment(&bench.cluster, &bench.codec, Operation::Broadcast, 2, Protocol::Native, 1)?;
+    let cluster = cluster(bench)?;
     let ranks = cluster.topology.ranks();
     let mut report = CollectiveReport { rows: Vec::new(), notes: cluster.warnings() };
     let mut calls = Vec::new();
@@ -83,6 +82,13 @@ pub fn bench_collective(
     }
     report.notes.extend(notes(&cluster, &report.rows));
     Ok(report)
+}
+
+/// The cluster, from the scenario of the smallest operation that any can do.
+fn cluster(bench: &CollectiveBench) -> Result<Experiment, CollectiveBenchError> {
+    let CollectiveBench { cluster, codec, .. } = bench;
+    let (operation, protocol) = (Operation::Broadcast, Protocol::Native);
+    Ok(experiment(&OneCall { cluster, codec, operation, bytes: 2, protocol, iterations: 1 })?)
 }
 
 fn check_ratio(bench: &CollectiveBench) -> Result<(), CollectiveBenchError> {

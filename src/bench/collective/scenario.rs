@@ -42,27 +42,23 @@ pub struct CollectiveCodec {
 /// What values are drawn for real runs: weights and activations are about as wide.
 const GAUSSIAN_STD: f64 = 0.02;
 
-/// One operation of so many bytes in one protocol.
-pub(super) fn experiment(
-    cluster: &CollectiveCluster,
-    codec: &CollectiveCodec,
-    operation: Operation,
-    bytes: u64,
-    protocol: Protocol,
-    iterations: u32,
-) -> Result<Experiment, ScenarioError> {
-    let text = text(cluster, codec, operation, bytes, protocol, iterations);
-    load(&Source::from_text("the scenario of `bench collective`", text, "."), &[], None)
+/// One operation in one protocol.
+#[derive(Clone, Copy)]
+pub(super) struct OneCall<'a> {
+    pub(super) cluster: &'a CollectiveCluster,
+    pub(super) codec: &'a CollectiveCodec,
+    pub(super) operation: Operation,
+    /// Bytes as scenarios state them ([`stated`]).
+    pub(super) bytes: u64,
+    pub(super) protocol: Protocol,
+    pub(super) iterations: u32,
 }
 
-fn text(
-    cluster: &CollectiveCluster,
-    codec: &CollectiveCodec,
-    operation: Operation,
-    bytes: u64,
-    protocol: Protocol,
-    iterations: u32,
-) -> String {
+pub(super) fn experiment(call: &OneCall<'_>) -> Result<Experiment, ScenarioError> {
+    load(&Source::from_text("the scenario of `bench collective`", text(call), "."), &[], None)
+}
+
+fn text(&OneCall { cluster, codec, operation, bytes, protocol, iterations }: &OneCall<'_>) -> String {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let source = match &cluster.source {
         ClusterSource::Preset(name) => format!("preset = {}", quoted(name)),

@@ -21,10 +21,6 @@ fn bench(preset: &str, (nodes, gpus): (u32, u32), protocol: Protocol) -> Collect
     }
 }
 
-fn cluster(bench: &CollectiveBench) -> Experiment {
-    experiment(&bench.cluster, &bench.codec, Operation::Broadcast, 2, Protocol::Native, 1).unwrap()
-}
-
 /// Closed form and simulation of one row.
 fn both(call: &Call<'_>) -> (Planned, Outcome) {
     let mut experiment = call.experiment().unwrap();
@@ -43,7 +39,7 @@ fn closed_forms_are_near_simulations() {
     for (preset, shape) in places {
         for protocol in [Protocol::Native, Protocol::SizeFirst, Protocol::StaticFirst] {
             let bench = bench(preset, shape, protocol);
-            let cluster = cluster(&bench);
+            let cluster = cluster(&bench).unwrap();
             for &operation in &bench.operations {
                 for &bytes in &bench.sizes {
                     let bytes = size::size(operation, cluster.topology.ranks(), bytes).unwrap();

@@ -10,14 +10,14 @@ mod two_level;
 
 use zipwire_codec::DType;
 
-use super::call::{Ends, Phase, Piece, align};
+use super::call::{Call, Ends, Hop, Phase, Piece, Step, align};
 use super::parts::{PART_ALIGN, range};
 use super::rings::{Around, Rings};
 use super::{Choice, all_gather};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Addition, Chunk, Reduce, Region, Term};
 use crate::rank_order::RankOrder;
-use crate::{Algorithm, BufferId, Rank, Sum};
+use crate::{Algorithm, BufferId, Order, Rank, Sum, Window};
 
 /// What a reduction is of.
 pub(super) struct Operands {
@@ -235,6 +235,35 @@ fn reduce_in_kernel(additions: Vec<Addition>) -> Option<Phase> {
 fn reduce_in(mut additions: Vec<Addition>, fused: bool) -> Option<Phase> {
     additions.retain(|addition| addition.values.len > 0);
     (!additions.is_empty()).then_some(Phase::Reduce(Reduce { additions, fused }))
+}
+
+/// What goes to peers and what comes from them, each straight and all at once; what is empty does not move.
+fn exchange(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> Call {
+    let mut pieces = Vec::new();
+    let mut hops = |ends: &[(Rank, Term)]| -> Vec<Hop> {
+        let moving = ends.iter().filter(|(_, term)| term.values.len > 0);
+        let hop = moving.map(|&(peer, Term { chunk, values })| {
+            pieces.push(Piece::new(chunk, values));
+            Hop { peer, piece: pieces.len() - 1 }
+        });
+        hop.collect()
+    };
+    let (sends, receives) = (hops(sends), hops(receives));
+    let transfers = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
+    let window = Window::both(transfers.max(1));
+    Call::at_once(dtype, pieces, Step { order: Order::Rotation, window, sends, receives, fused: false })
+}
+
+/// The same as a step of a kernel, which the call before has launched if it goes on.
+fn exchange_in_kernel(
+    dtype: DType,
+    sends: &[(Rank, Term)],
+    receives: &[(Rank, Term)],
+    goes_on: bool,
+) -> Call {
+    let mut call = exchange(dtype, sends, receives);
+    call.steps.iter_mut().for_each(|step| step.fused = true);
+    Call { goes_on, ..call }
 }
 
 /// Regions of all shards in a buffer, that of the rank included.

@@ -1,11 +1,11 @@
 //! A reduction around rings: partial sums are handed on, and every rank adds what it contributes.
 
-use super::super::call::{Call, Hop, Phase, Piece, Step};
+use super::super::call::Phase;
 use super::super::rings::{Around, Rings};
-use super::{Scatter, reduce, reduce_in_kernel};
-use crate::plan::{Addition, Chunk, Term};
+use super::{Scatter, exchange_in_kernel, reduce, reduce_in_kernel};
+use crate::DType;
+use crate::plan::{Addition, Chunk, Region, Term};
 use crate::planner::Choice;
-use crate::{DType, Order, Rank, Window};
 
 impl Scatter<'_> {
     /// Step k, from 1 on, hands the sum of k contributions to the shard of the rank k steps before to the next rank. Each channel has a
@@ -32,7 +32,7 @@ impl Scatter<'_> {
         for step in 1..rank_count {
             for slice in 0..slices {
                 let of_slice = (0..rings.count()).map(|channel| channel * slices + slice);
-                let (mut moves, mut additions) = (Vec::new(), Vec::new());
+                let (mut sends, mut receives, mut additions) = (Vec::new(), Vec::new(), Vec::new());
                 for part in of_slice {
                     let ring = around[part as usize];
                     let (shard, position) = (ring.back(step + 1), ring.position_back(step + 1));
@@ -50,15 +50,12 @@ impl Scatter<'_> {
                     let len = self.operands.len_in(sums_in, own.values.len);
                     let chunk = Chunk { origin: ring.previous, offset, ..own.chunk }.with_sum(before);
                     let received = Term { chunk, values: self.reserve(len) };
-                    moves.push(Move {
-                        sent: (ring.next, handed[part as usize]),
-                        received: (ring.previous, received),
-                    });
+                    sends.push((ring.next, handed[part as usize]));
+                    receives.push((ring.previous, received));
                     let sum = if is_last {
                         let (begin, len) =
                             (last.offset, self.operands.len_in(self.sum_dtype, own.values.len));
-                        let values =
-                            crate::plan::Region { offset: self.output.offset + begin, len, ..self.output };
+                        let values = Region { offset: self.output.offset + begin, len, ..self.output };
                         Term { chunk: last, values }
                     } else {
                         Term { chunk: next, values: received.values }
@@ -70,7 +67,7 @@ impl Scatter<'_> {
                     });
                     handed[part as usize] = sum;
                 }
-                let call = hand_on(sums_in, &moves, is_running);
+                let call = exchange_in_kernel(sums_in, &sends, &receives, is_running);
                 is_running |= !call.pieces.is_empty();
                 phases.push(Phase::Call(call, Vec::new()));
                 phases.extend(reduce_in_kernel(additions));
@@ -78,28 +75,4 @@ impl Scatter<'_> {
         }
         phases
     }
-}
-
-/// What one channel does in a step.
-struct Move {
-    /// To whom, and what.
-    sent: (Rank, Term),
-    /// From whom, and what.
-    received: (Rank, Term),
-}
-
-/// A step of rings: what goes to the next rank, and what comes from the previous one, on each.
-fn hand_on(dtype: DType, moves: &[Move], goes_on: bool) -> Call {
-    let mut pieces = Vec::new();
-    let mut hop = |(peer, Term { chunk, values }): (Rank, Term)| {
-        (values.len > 0).then(|| {
-            pieces.push(Piece::new(chunk, values));
-            Hop { peer, piece: pieces.len() - 1 }
-        })
-    };
-    let sends = moves.iter().filter_map(|moves| hop(moves.sent)).collect();
-    let receives = moves.iter().filter_map(|moves| hop(moves.received)).collect();
-    let window = Window::both(u32::try_from(moves.len()).expect("channels are counted in 32 bits").max(1));
-    let step = Step { order: Order::Rotation, window, sends, receives, fused: true };
-    Call { goes_on, ..Call::at_once(dtype, pieces, step) }
 }

@@ -1,7 +1,7 @@
 //! A reduction in one step: every contribution straight to the rank that adds up.
 
-use super::super::call::{Call, Hop, Phase, Piece, Step};
-use super::{Scatter, reduce};
+use super::super::call::Phase;
+use super::{Scatter, exchange, reduce};
 use crate::Rank;
 use crate::plan::{Addition, Chunk, Term};
 use crate::planner::Choice;
@@ -21,18 +21,14 @@ impl Scatter<'_> {
                 values: self.reserve(own_len),
             };
         }
-        let mut pieces = Vec::new();
-        let mut hop = |peer: Rank, Term { chunk, values }| {
-            (values.len > 0).then(|| {
-                pieces.push(Piece::new(chunk, values));
-                Hop { peer, piece: pieces.len() - 1 }
-            })
-        };
-        let sends = receivers.iter().filter_map(|&peer| hop(peer, self.contribution(peer))).collect();
-        let receives = senders.iter().filter_map(|&peer| hop(peer, terms[peer.index()])).collect();
-        let step =
-            Step { order, window: order.window(choice.window, rank_count), sends, receives, fused: false };
-        let call = Call::at_once(self.operands.dtype, pieces, step);
+        let sends: Vec<(Rank, Term)> =
+            receivers.iter().map(|&peer| (peer, self.contribution(peer))).collect();
+        let receives: Vec<(Rank, Term)> = senders.iter().map(|&peer| (peer, terms[peer.index()])).collect();
+        let mut call = exchange(self.operands.dtype, &sends, &receives);
+        let window = order.window(choice.window, rank_count);
+        for step in call.steps.iter_mut().chain([&mut call.sizes]) {
+            (step.order, step.window) = (order, window);
+        }
         let chunk = Chunk::between(rank, rank).with_sum(self.operands.total().as_dtype(self.sum_dtype));
         let sum = reduce(vec![Addition { terms, chunk, values: self.output }]);
         [Phase::Call(call, Vec::new())].into_iter().chain(sum).collect()

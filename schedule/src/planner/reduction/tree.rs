@@ -7,8 +7,7 @@
 use std::ops::Range;
 
 use super::super::call::Phase;
-use super::two_level::straight;
-use super::{Scatter, reduce_in_kernel};
+use super::{Scatter, exchange_in_kernel, reduce_in_kernel};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Addition, Chunk, Region, Term};
 use crate::planner::Choice;
@@ -95,14 +94,12 @@ impl Scatter<'_> {
             self.along(tree, Rank(shard), output, ticks);
         }
         builder.reserve(self.operands.summands, self.end);
-        let (mut phases, mut is_fused) = (Vec::new(), false);
+        let (mut phases, mut is_running) = (Vec::new(), false);
         for Tick { sends, receives, additions } in ticks {
             if sends.len() + receives.len() > 0 {
-                let mut call = straight(self.operands.sums, &sends, &receives);
-                call.steps.iter_mut().for_each(|step| step.fused = true);
-                call.goes_on = is_fused;
+                let call = exchange_in_kernel(self.operands.sums, &sends, &receives, is_running);
                 phases.push(Phase::Call(call, Vec::new()));
-                is_fused = true;
+                is_running = true;
             }
             phases.extend(reduce_in_kernel(additions));
         }

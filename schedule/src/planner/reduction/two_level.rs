@@ -1,9 +1,9 @@
 //! A reduction on two levels: within nodes, then between them.
 
-use super::super::call::{Call, Hop, Phase, Piece, Step};
-use super::{Scatter, reduce};
+use super::super::call::Phase;
+use super::{Scatter, exchange, reduce};
 use crate::plan::{Addition, Chunk, Term};
-use crate::{DType, Order, Rank, Sum, Window};
+use crate::{Rank, Sum};
 
 impl Scatter<'_> {
     /// Within the node what is contributed to all shards of a place goes to the rank of that place; between nodes its sums go to
@@ -31,7 +31,7 @@ impl Scatter<'_> {
                 receives.push((peer, term));
             }
         }
-        let mut phases = vec![Phase::Call(straight(self.operands.dtype, &sends, &receives), Vec::new())];
+        let mut phases = vec![Phase::Call(exchange(self.operands.dtype, &sends, &receives), Vec::new())];
 
         let of_node = |node| Sum::run(at(node, 0), size, rank_count, sums_in);
         let additions: Vec<Addition> = shards
@@ -61,32 +61,9 @@ impl Scatter<'_> {
             terms[previous as usize] = term;
             receives.push((peer, term));
         }
-        phases.push(Phase::Call(straight(sums_in, &sends, &receives), Vec::new()));
+        phases.push(Phase::Call(exchange(sums_in, &sends, &receives), Vec::new()));
         let chunk = Chunk::between(rank, rank).with_sum(self.operands.total().as_dtype(self.sum_dtype));
         phases.extend(reduce(vec![Addition { terms, chunk, values: self.output }]));
         phases
     }
-}
-
-/// All of these at once, each straight to its peer, or from it.
-pub(super) fn straight(dtype: DType, sends: &[(Rank, Term)], receives: &[(Rank, Term)]) -> Call {
-    let mut pieces = Vec::new();
-    let mut hops = |ends: &[(Rank, Term)]| {
-        let moving = ends.iter().filter(|(_, term)| term.values.len > 0);
-        let hop = moving.map(|&(peer, Term { chunk, values })| {
-            pieces.push(Piece::new(chunk, values));
-            Hop { peer, piece: pieces.len() - 1 }
-        });
-        hop.collect::<Vec<_>>()
-    };
-    let (sends, receives) = (hops(sends), hops(receives));
-    let transfers = u32::try_from(sends.len().max(receives.len())).expect("transfers are counted in 32 bits");
-    let step = Step {
-        order: Order::Rotation,
-        window: Window::both(transfers.max(1)),
-        sends,
-        receives,
-        fused: false,
-    };
-    Call::at_once(dtype, pieces, step)
 }
