@@ -13,6 +13,7 @@ use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::error::CliError;
+use crate::staged::stage;
 
 /// A profile that is being recorded. The file appears under its name when it is complete; dropped before, it leaves nothing
 /// behind.
@@ -37,8 +38,6 @@ impl Profile {
     pub(crate) fn start(path: &Path) -> Result<Self, CliError> {
         let refused = |error: io::Error| {
             let path = path.display();
-            // Without the name of the file that it is staged in.
-            let error = error.raw_os_error().map_or(error, io::Error::from_raw_os_error);
             CliError::Usage(format!(
                 "cannot write profile `{path}`: {error}\nhelp: choose a writable file with `--profile`"
             ))
@@ -47,8 +46,7 @@ impl Profile {
         if path.exists() && !is_profile(path) {
             return Err(refused(io::Error::other("it exists and is no profile")));
         }
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let (file, staged) = stage(folder.unwrap_or(Path::new("."))).map_err(refused)?;
+        let (file, staged) = stage(path).map_err(refused)?;
         let failure = Failure::default();
         let writer = Writer { file, failure: Arc::clone(&failure) };
         let (layer, guard) =
@@ -80,15 +78,6 @@ fn is_profile(path: &Path) -> bool {
     path.is_file()
         && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
         && begin == *BEGIN
-}
-
-/// A new file in the folder, with the rights that files of this user have.
-fn stage(folder: &Path) -> io::Result<(File, TempPath)> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".zipwire-profile-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    Ok(builder.tempfile_in(folder)?.into_parts())
 }
 
 /// Keeps the first error to itself: the thread that writes would panic.

@@ -134,3 +134,33 @@ fn flags_say_what_a_log_does_not() {
         zipwire(&[&["calibrate", "nccl-tests", path, "-o", "h100.txt/below.toml"][..], &args[..6]].concat());
     assert_eq!(unwritable.status.code(), Some(2), "{unwritable:?}");
 }
+
+#[test]
+fn the_cluster_file_replaces_nothing_but_its_like() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(log(ONE_NODE)).unwrap();
+    let mine = folder.path().join("all_reduce.txt");
+    fs::write(&mine, &text).unwrap();
+    let refused = calibrate(&["-o", mine.to_str().unwrap()], &[ONE_NODE]);
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        message.contains("it exists, and no calibration wrote it\nhint: choose another file"),
+        "{message}"
+    );
+    assert_eq!(fs::read_to_string(&mine).unwrap(), text);
+
+    let file = folder.path().join("cluster.toml");
+    for _ in 0..2 {
+        assert!(calibrate(&["-o", file.to_str().unwrap()], &[ONE_NODE]).status.success());
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!(
+            fs::metadata(&file).unwrap().mode(),
+            fs::metadata(&mine).unwrap().mode(),
+            "as other files"
+        );
+    }
+}

@@ -6,6 +6,9 @@ use zipwire_schedule::library::{Constant, ConstantUnit, Constants, LibraryModel}
 
 use crate::calibrate::Calibration;
 
+/// What the first line of every such file has in it.
+pub const CLUSTER_FILE_MARK: &str = "fitted to nccl-tests";
+
 /// The file, with the source of each constant as a comment. Bandwidths of links and NICs are those that were reached, and shares of
 /// them follow.
 pub fn cluster_file(calibration: &Calibration) -> String {
@@ -21,7 +24,7 @@ pub fn cluster_file(calibration: &Calibration) -> String {
     };
     let (nodes, gpus) = (site.nodes, site.gpus_per_node);
     line(format!(
-        "# {gpus} x {} per node, fitted to nccl-tests; any number of nodes by `nodes`.",
+        "# {gpus} x {} per node, {CLUSTER_FILE_MARK}; any number of nodes by `nodes`.",
         site.gpu.name
     ));
     line("#".to_owned());

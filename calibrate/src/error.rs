@@ -79,18 +79,6 @@ pub enum LogError {
         /// Number of hosts.
         nodes: usize,
     },
-    /// A matrix of bytes is none.
-    #[error(
-        "{file}:{line}: {reason}\nhint: a matrix has a line for each rank and, on it, the bytes for each rank"
-    )]
-    NotAMatrix {
-        /// The file.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        reason: String,
-    },
 }
 
 fn operations() -> String {

@@ -1,11 +1,13 @@
 //! `zipwire calibrate nccl-tests`: constants of a cluster, from what nccl-tests measured on it.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write, stdout};
+use std::io::{BufRead, BufReader, Read, Write, stdout};
 use std::path::Path;
 
 use serde::Serialize;
-use zipwire::calibrate::{AffineFit, Calibration, Given, Series, calibrate, cluster_file, parse_log};
+use zipwire::calibrate::{
+    AffineFit, CLUSTER_FILE_MARK, Calibration, Given, Series, calibrate, cluster_file, parse_log,
+};
 use zipwire::schedule::library::{Constant, Operation};
 use zipwire::traces::open_bounded;
 use zipwire::{Cancel, ExecuteError};
@@ -13,6 +15,7 @@ use zipwire::{Cancel, ExecuteError};
 use super::write_json;
 use crate::cli::{CalibrateCommand, CalibrateNcclTestsArgs};
 use crate::error::CliError;
+use crate::staged::stage;
 use crate::table;
 
 /// Longest log, in bytes: a run of a day prints less.
@@ -80,22 +83,31 @@ fn read(path: &Path) -> Result<String, CliError> {
     })
 }
 
-/// Writes a file whole or not at all.
+/// Writes a cluster file, whole or not at all; over one that a calibration wrote, but over nothing else.
 fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || -> std::io::Result<()> {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
-    };
-    write().map_err(|error| {
+    let refused = |error: std::io::Error| {
         CliError::Usage(format!(
-            "cannot write `{}`: {error}\nhint: choose a file in a writable folder with `-o`",
+            "cannot write `{}`: {error}\nhint: choose another file, in a writable folder, with `-o`",
             path.display()
         ))
-    })
+    };
+    if path.exists() && !is_cluster_file(path) {
+        return Err(refused(std::io::Error::other("it exists, and no calibration wrote it")));
+    }
+    let write = || -> std::io::Result<()> {
+        let (mut file, staged) = stage(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        staged.persist(path).map_err(|error| error.error)
+    };
+    write().map_err(refused)
+}
+
+/// Whether a file begins as those of calibrations do.
+fn is_cluster_file(path: &Path) -> bool {
+    let mut first = String::new();
+    let read = open_bounded(path, LONGEST).and_then(|file| BufReader::new(file).read_line(&mut first));
+    read.is_ok() && first.contains(CLUSTER_FILE_MARK)
 }
 
 /// The JSON. Times in seconds, bandwidths in bytes per second.
