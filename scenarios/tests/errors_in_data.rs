@@ -324,6 +324,18 @@ fn matrix_files() {
     10 | matrix = "m.csv"
        |          ------- named here
     "#);
+    assert_snapshot!(error("# bytes\n\n0 2 2 2\n\t2  0\t2 \t2 \r\n2 2 0 1.5\n2 2 2 0\n"), @r#"
+    error: column `3` must be a whole number, found `1.5`
+      --> m.csv:5:7
+       |
+     5 | 2 2 0 1.5
+       |       ^^^
+       |
+      ::: test.toml:10:10
+       |
+    10 | matrix = "m.csv"
+       |          ------- named here
+    "#);
     assert_snapshot!(error("0,2,2,2\n2,0,2,5\n2,2,0,2\n2,2,2,0\n"), @r#"
     error: `5` bytes are no whole number of BF16 values of 2 bytes
       --> m.csv:2:7

@@ -329,6 +329,18 @@ fn equal_chunks_are_whole_values() {
     assert_eq!(chunk("31 B", "F8_E4M3"), 7);
 }
 
+/// As `alltoallv_perf` of nccl-tests takes it.
+#[test]
+fn matrices_may_have_blanks_and_comments() {
+    let of = |file: &str| {
+        let text = "kind = \"collective\"\ncollective = \"all-to-all\"\nmatrix = \"m.txt\"";
+        bytes_of(&Folder::new().with("m.txt", file).load(&flat(text)).job)
+    };
+    let blanks = of("# bytes, by source\r\n\r\n   0 2 4 6\r\n8\t 0  10 12 \r\n\t14 16 0 18\n20 22 24 0");
+    assert_eq!(blanks, of("0,2,4,6\n8,0,10,12\n14,16,0,18\n20,22,24,0\n"));
+    assert_eq!((blanks[(1, 3)], blanks[(3, 0)]), (12, 20));
+}
+
 fn bytes_of(job: &Job) -> Array2<u64> {
     bytes(job, "all-to-all").clone()
 }

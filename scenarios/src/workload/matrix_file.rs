@@ -1,4 +1,5 @@
-//! A CSV file of bytes, source x destination, without a header.
+//! A file of bytes, source x destination: CSV without a header, or numbers between blanks, as nccl-tests takes it
+//! (`NCCL_TESTS_ALLTOALLV_MATRIX_FILE` of `alltoallv_perf`).
 
 use ndarray::Array2;
 use zipwire_codec::DType;
@@ -11,7 +12,7 @@ use crate::problem::Problem;
 use crate::reader::{BYTES_LIMIT, Field};
 
 pub(super) fn read(field: &Field<'_>, dtype: DType, context: &Context<'_>) -> Result<Array2<u64>> {
-    let file = TableFile::read(field, context.files)?;
+    let file = TableFile::read_with_blanks(field, context.files)?;
     let ranks = context.ranks as usize;
     if file.rows().len() != ranks {
         let (found, what) = (file.rows().len(), "rows");

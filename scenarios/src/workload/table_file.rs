@@ -38,6 +38,19 @@ pub(super) struct Cell<'a> {
 impl TableFile {
     /// Reads the file that a field names, relative to the scenario.
     pub(super) fn read(field: &Field<'_>, files: &Files) -> Result<Self> {
+        Self::read_with(field, files, split)
+    }
+
+    /// The same of a file whose fields are separated by commas or by blanks, and which may have comment lines that begin with `#`.
+    pub(super) fn read_with_blanks(field: &Field<'_>, files: &Files) -> Result<Self> {
+        Self::read_with(field, files, |text| split(&with_commas(text)))
+    }
+
+    fn read_with(
+        field: &Field<'_>,
+        files: &Files,
+        split: impl FnOnce(&str) -> Vec<(usize, StringRecord)>,
+    ) -> Result<Self> {
         let name = field.string()?;
         let unreadable = |source| field.error(Problem::Unreadable { path: files.path(name), source });
         let document = files.text(name).map_err(unreadable)?;
@@ -58,6 +71,29 @@ impl TableFile {
     fn error(&self, problem: Problem, span: std::ops::Range<usize>) -> ScenarioError {
         problem.at(Place::new(&self.document, span)).with(self.named_at.clone(), "named here")
     }
+}
+
+/// The same text, with a comma in place of a blank between two fields of lines that have none, and without comments; every field is
+/// where it was.
+fn with_commas(text: &str) -> String {
+    let line = |line: &str| {
+        let text = line.trim_end_matches(['\r', '\n']);
+        if text.trim_start().starts_with('#') {
+            return " ".repeat(text.len()) + &line[text.len()..];
+        }
+        if line.contains(',') {
+            return line.to_owned();
+        }
+        let is_blank = |c: u8| matches!(c, b' ' | b'\t');
+        let (begin, end) = (line.len() - line.trim_start().len(), line.trim_end().len());
+        let bytes = line.as_bytes();
+        let comma = |(at, c): (usize, char)| match c {
+            ' ' | '\t' if begin < at && at + 1 < end && !is_blank(bytes[at + 1]) => ',',
+            c => c,
+        };
+        line.char_indices().map(comma).collect()
+    };
+    text.split_inclusive('\n').map(line).collect()
 }
 
 fn split(text: &str) -> Vec<(usize, StringRecord)> {

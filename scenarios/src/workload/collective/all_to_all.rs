@@ -18,7 +18,7 @@ pub(super) fn own_keys() -> Vec<Key> {
     #[rustfmt::skip]
     let keys = vec![
         optional("bytes_per_rank", "bytes of each rank's input, its own chunk included", bytes()),
-        optional("matrix", "bytes from source (row) to destination (column): a CSV file or an array of arrays", matrix),
+        optional("matrix", "bytes from source (row) to destination (column): a file (CSV, or with blanks as `alltoallv_perf` takes it) or an array of arrays", matrix),
     ];
     keys
 }
