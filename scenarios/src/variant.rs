@@ -27,7 +27,7 @@ pub struct Variant {
     pub name: String,
     /// In which stages its collectives travel.
     pub protocol: Protocol,
-    /// Along which edges they travel, where that is pinned ([`Experiment::way`](crate::Experiment::way)).
+    /// Along which edges they travel, where that is pinned; the ways that come of it are in [`Self::ways`].
     pub algorithms: Algorithms,
     /// Rings of a collective, from 1 on; `None` is one for each NIC of a node.
     pub channels: Option<u32>,
