@@ -12,7 +12,7 @@ use zipwire_codec::DType;
 use crate::Rank;
 use crate::rank_order::RankOrder;
 
-/// The sum of what some ranks contribute, in an order: ranks that follow one another in a [`RankOrder`], the first behind the last; one
+/// The sum of what some ranks contribute, in an order: ranks that follow one another in a `RankOrder`, the first behind the last; one
 /// after the other, in groups, each of which is added up before the groups are, or along a tree.
 ///
 /// The sum of one rank is its contribution: a way to write it in another type.
