@@ -145,7 +145,7 @@ fn validate_on() -> String {
 }
 
 /// A size with its unit.
-fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let bytes = Dimension::Bytes.parse(text).filter(|bytes| *bytes >= 1.0 && *bytes < u64::MAX as f64);
     let bytes = bytes.map(|bytes| bytes as u64);
     bytes.ok_or_else(|| {
@@ -304,11 +304,11 @@ pub(crate) struct BenchCollectiveArgs {
     #[arg(long, value_name = "OP,...", value_delimiter = ',', required = true,
           value_parser = crate::commands::bench_collective::operation, help = crate::commands::bench_collective::op_help())]
     pub(crate) op: Vec<Operation>,
-    /// The smallest size, as nccl-tests counts it for the operation.
-    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = bytes)]
+    /// The smallest size, as nccl-tests counts it for the operation and takes it: `32M` is 32 MiB.
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = crate::commands::bench_collective::size)]
     pub(crate) begin: u64,
     /// The largest size.
-    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = crate::commands::bench_collective::size)]
     pub(crate) end: u64,
     /// From one size to the next.
     #[arg(long, value_name = "F", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=1024))]

@@ -39,7 +39,7 @@ pub fn add_splits(
 }
 
 /// The experiment with nothing but a variant that compresses nothing and whose codec is free; it travels as it did.
-fn uncompressed(experiment: &Experiment, variant: &Variant) -> Option<Experiment> {
+pub(crate) fn uncompressed(experiment: &Experiment, variant: &Variant) -> Option<Experiment> {
     let CodecChoice { spec, .. } = experiment.codec_of(variant)?.clone();
     let cost =
         CodecCost { encode_bytes_per_s: f64::INFINITY, decode_bytes_per_s: f64::INFINITY, launch_s: 0.0 };

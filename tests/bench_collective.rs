@@ -88,6 +88,9 @@ fn rows_have_the_keys_that_were_agreed_on() {
             "effective_busbw",
             "ratio",
             "codec_s",
+            "uncompressed_s",
+            "speedup",
+            "split",
             "by"
         ]
     );
@@ -161,6 +164,28 @@ fn coding_gains_nothing_but_bytes() {
     }
 }
 
+/// A coded row says what of its speedup is compression: all of it in the time that coding takes and saves, none in its algorithm.
+#[test]
+fn a_speedup_is_split() {
+    let args = ["--cluster", "h100-8x", "--op", ALL, "--variants", "static-first,native", "--begin", "64M"];
+    for nodes in ["4", "270"] {
+        let rows_at = |more: &[&str]| rows(&[&args[..], &["--end", "64M", "--nodes", nodes], more].concat());
+        let free = rows_at(&["--ratio", "1", "--codec-speed", "1e6 TB/s,1e6 TB/s"]);
+        for (pair, free) in rows_at(&["--ratio", "1.4"]).chunks(2).zip(free.chunks(2)) {
+            let [coded, native] = pair else { panic!("two variants") };
+            assert_eq!((number(native, "speedup"), &native["split"]), (1.0, &Value::Null));
+            let speedup = number(native, "time_s") / number(coded, "time_s");
+            assert!((number(coded, "speedup") / speedup - 1.0).abs() < 1e-12, "{coded}");
+            let (compression, algorithm) =
+                (number(&coded["split"], "compression"), number(&coded["split"], "algorithm"));
+            assert!((compression * algorithm / speedup - 1.0).abs() < 1e-12, "{coded}");
+            // What neither codes nor saves anything gains by its algorithm alone.
+            let none = number(&free[0]["split"], "compression");
+            assert!((none - 1.0).abs() < 1e-3, "{}", free[0]);
+        }
+    }
+}
+
 #[test]
 fn a_calibrated_file_is_a_cluster_of_any_size() {
     let folder = TempDir::new().unwrap();
@@ -196,7 +221,7 @@ fn real_ranks_move_real_bytes() {
 #[test]
 fn tables_have_the_columns_of_nccl_tests() {
     let output =
-        bench(&["--cluster", "h100-8x", "--op", "reduce_scatter", "--begin", "32MiB", "--end", "64MiB"]);
+        bench(&["--cluster", "h100-8x", "--op", "reduce_scatter", "--begin", "32M", "--end", "67108864"]);
     let text = text_of(&output.stdout);
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(text.lines().next(), Some("reduce_scatter, 1 x 8 ranks, on sim; bandwidths in GB/s"));
@@ -253,7 +278,10 @@ fn mistakes_are_named_with_a_remedy() {
                 "help: use fewer ranks (`--nodes`), or variants `native`, `size-first` or `static-first`",
             ],
         ),
-        (with(&["--begin", "32"]), vec!["expected a size with its unit, for instance `16 MiB`"]),
+        (
+            with(&["--begin", "32Q"]),
+            vec!["expected a size, for instance `32M` as in nccl-tests, or `32 MiB`"],
+        ),
         (with(&["--codec-speed", "900"]), vec!["expected bandwidths of encoding and decoding"]),
         (with(&["--ratio", "0"]), vec!["expected a number from 0.01 to 10000"]),
         (

@@ -171,6 +171,21 @@ pub(crate) fn speed(text: &str) -> Result<CodecCost, String> {
     })
 }
 
+/// A size as nccl-tests takes it, in bytes or with `K`, `M` or `G` for powers of 1024, or with its unit.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let (digits, power) = match text.trim_end().char_indices().next_back() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1),
+        Some((at, 'm' | 'M')) => (&text[..at], 2),
+        Some((at, 'g' | 'G')) => (&text[..at], 3),
+        _ => (text, 0),
+    };
+    match digits.trim().parse::<u64>() {
+        Ok(count) => count.checked_mul(1 << (10 * power)).filter(|bytes| *bytes > 0),
+        Err(_) => crate::cli::bytes(text).ok(),
+    }
+    .ok_or_else(|| "expected a size, for instance `32M` as in nccl-tests, or `32 MiB`".to_owned())
+}
+
 /// A table for each operation.
 fn text(bench: &CollectiveBench, report: &CollectiveReport) -> String {
     let mut text = String::new();
@@ -204,10 +219,14 @@ fn of_operation(operation: Operation, rows: &[&CollectiveRow]) -> String {
         "effective busbw",
         "ratio",
         "codec (us)",
+        "speedup",
+        "by compression",
+        "by algorithm",
     ];
     let mut lines = table::new(&header, &[2, 3, 4, 5, 6]);
     for row in rows {
         let two = |value: f64| format!("{value:.2}");
+        let factor = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
         lines.add_row(vec![
             row.bytes.to_string(),
             count(operation, row.nodes * row.gpus_per_node, row.bytes).to_string(),
@@ -222,6 +241,9 @@ fn of_operation(operation: Operation, rows: &[&CollectiveRow]) -> String {
             two(row.effective_busbw),
             format!("{:.3}", row.ratio),
             two(row.codec_s * 1e6),
+            factor(row.speedup),
+            factor(row.split.map(|split| split.compression)),
+            factor(row.split.map(|split| split.algorithm)),
         ]);
     }
     table::text(&lines)

@@ -8,12 +8,12 @@ use zipwire_schedule::library::Operation;
 use zipwire_schedule::{Algorithm, Collective, HostCost, Protocol, WHOLE_PLAN_RANKS};
 use zipwire_traces::Metrics;
 
-use super::closed::{Planned, is_known, plan};
+use super::closed::{Planned, is_known, plan, uncompressed};
 use super::row::{By, CollectiveRow};
 use super::scenario::{self, OneCall, experiment, stated};
 use super::{CollectiveBench, CollectiveBenchError};
 use crate::executors::SIM;
-use crate::{Cancel, ExecuteError, Prepared, Shared, executors};
+use crate::{Cancel, ExecuteError, Prepared, Shared, executors, split};
 
 /// Most transfers of a plan that is simulated: an All-to-All of 128 ranks in three stages, and what takes a second.
 pub(super) const SIMULATED_TRANSFERS: u64 = 50_000;
@@ -39,6 +39,8 @@ pub(super) struct Outcome {
     pub(super) time_s: f64,
     ratio: f64,
     pub(super) codec_s: f64,
+    /// Seconds of the same at ratio 1 with a codec that takes no time; none of what is not coded or not predicted.
+    pub(super) uncompressed_s: Option<f64>,
     by: By,
 }
 
@@ -48,7 +50,8 @@ impl Call<'_> {
         cancel: &Cancel,
         notes: &mut Vec<String>,
     ) -> Result<CollectiveRow, CollectiveBenchError> {
-        let Outcome { algorithm, time_s, ratio, codec_s, by } = self.outcome(cancel, notes)?;
+        let Outcome { algorithm, time_s, ratio, codec_s, uncompressed_s, by } =
+            self.outcome(cancel, notes)?;
         let topology = &self.cluster.topology;
         let algbw = self.bytes as f64 / time_s / 1e9;
         let effective_busbw = algbw * self.operation.bus_factor(topology.ranks());
@@ -65,6 +68,9 @@ impl Call<'_> {
             effective_busbw,
             ratio,
             codec_s,
+            uncompressed_s,
+            speedup: None,
+            split: None,
             by,
         })
     }
@@ -83,6 +89,7 @@ impl Call<'_> {
                 time_s,
                 ratio: 1.0,
                 codec_s: 0.0,
+                uncompressed_s: None,
                 by: By::Library,
             });
         }
@@ -102,11 +109,28 @@ impl Call<'_> {
             }
             let Planned { way, seconds, codec_s, .. } = planned;
             let algorithm = self.algorithm(way, ratio);
-            return Ok(Outcome { algorithm, time_s: seconds, ratio, codec_s, by: By::ClosedForm });
+            let uncompressed_s = protocol.is_coded().then(|| uncompressed(&experiment, operation, way).1);
+            let by = By::ClosedForm;
+            return Ok(Outcome { algorithm, time_s: seconds, ratio, codec_s, uncompressed_s, by });
         }
-        experiment.topology = planned.topology;
+        self.simulate(experiment, planned, cancel)
+    }
+
+    /// Simulates its plan, and that of the same without compression if it is coded.
+    pub(super) fn simulate(
+        &self,
+        mut experiment: Experiment,
+        planned: Planned,
+        cancel: &Cancel,
+    ) -> Result<Outcome, CollectiveBenchError> {
         experiment.variants[0].ways = vec![planned.way];
-        self.run(&mut experiment, cancel)
+        let free = split::uncompressed(&experiment, &experiment.variants[0]);
+        experiment.topology = planned.topology;
+        let outcome = self.run(&mut experiment, cancel)?;
+        let Some(mut free) = free.filter(|_| self.protocol.is_coded()) else { return Ok(outcome) };
+        free.topology = uncompressed(&free, self.operation, planned.way).0;
+        let uncompressed_s = Some(self.run(&mut free, cancel)?.time_s);
+        Ok(Outcome { uncompressed_s, ..outcome })
     }
 
     fn failed(&self, source: ExecuteError) -> CollectiveBenchError {
@@ -155,11 +179,7 @@ impl Call<'_> {
     }
 
     /// Carries a plan out, in simulation or for real.
-    pub(super) fn run(
-        &self,
-        experiment: &mut Experiment,
-        cancel: &Cancel,
-    ) -> Result<Outcome, CollectiveBenchError> {
+    fn run(&self, experiment: &mut Experiment, cancel: &Cancel) -> Result<Outcome, CollectiveBenchError> {
         let executor = self.bench.executor;
         let ways = experiment.variants[0].ways.clone();
         let mut prepared = self.prepare(experiment, cancel)?;
@@ -171,6 +191,7 @@ impl Call<'_> {
             time_s: metrics.iteration_s.mean,
             ratio,
             codec_s: metrics.codec_s - metrics.reduce_s,
+            uncompressed_s: None,
             by: if executor == SIM { By::Simulation } else { By::Execution },
         })
     }

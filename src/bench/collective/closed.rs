@@ -9,6 +9,7 @@ use zipwire_schedule::{Algorithm, Choice, CodecCost, HostCost, Protocol, Rank, T
 use super::sends::{as_sent, as_single_sends};
 
 /// An operation as it is planned.
+#[derive(Clone, Debug)]
 pub(super) struct Planned {
     /// Its way; `None` where there is only one.
     pub(super) way: Option<Way>,
@@ -34,14 +35,7 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
     let (work, variant) = (&experiment.job.segments[0].work, &experiment.variants[0]);
     let codec = experiment.codec_of(variant).map(|codec| codec.cost);
     let library = &experiment.host.library;
-    if let Work::AllToAll { bytes, .. } = work {
-        let (cluster, model) = (&experiment.topology, library.model.as_ref());
-        let topology = match operation {
-            Operation::SendRecv => as_single_sends(cluster, model, bytes[(0, 1)] as f64 / ratio),
-            _ => as_sent(cluster, model, operation, Algorithm::Direct),
-        };
-        let moves = bytes.indexed_iter().filter(|((src, dst), len)| src != dst && **len > 0);
-        let load = Load::of(&topology, moves.map(|((src, dst), &len)| (src as u32, dst as u32, len)));
+    if let Some((topology, load)) = straight(experiment, operation, ratio) {
         let is_coded = variant.protocol.is_coded();
         let codec_s = codec.filter(|_| is_coded).map_or(0.0, |codec| load.codec_s(codec));
         let seconds = load.exchange_s(&experiment.host, variant.protocol, ratio) + codec_s;
@@ -80,6 +74,41 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
     });
     let least = candidates.reduce(|least, other| if other.seconds < least.seconds { other } else { least });
     least.expect("every collective can go straight, or along a tree")
+}
+
+/// The cluster on which an operation that is coded would travel in a way if nothing were saved by it, and the seconds: with ratio 1 and a
+/// codec that takes no time.
+pub(super) fn uncompressed(
+    experiment: &Experiment,
+    operation: Operation,
+    way: Option<Way>,
+) -> (Topology, f64) {
+    let (work, variant) = (&experiment.job.segments[0].work, &experiment.variants[0]);
+    if let Some((topology, load)) = straight(experiment, operation, 1.0) {
+        return (topology, load.exchange_s(&experiment.host, variant.protocol, 1.0));
+    }
+    let way = way.expect("all others have several ways");
+    let library = experiment.host.library.model.as_ref();
+    let topology = as_sent(&experiment.topology, library, operation, way.algorithm);
+    let costs = Costs { topology: &topology, host: &experiment.host, codec: Some(FREE), ratio: 1.0 };
+    let pinned = Some(way.algorithm);
+    let choice = Choice { algorithm: pinned, sums: experiment.sums, ..Choice::of(variant.protocol, None) };
+    let (_, seconds) = best(work, &choice, &costs, (Some(way.channels), Some(way.slices)), true)
+        .expect("the way is one of the operation's");
+    (topology, seconds)
+}
+
+/// The cluster of an All-to-All or of single sends, and what they do to it; `None` for what has several ways.
+fn straight(experiment: &Experiment, operation: Operation, ratio: f64) -> Option<(Topology, Load)> {
+    let Work::AllToAll { bytes, .. } = &experiment.job.segments[0].work else { return None };
+    let (cluster, model) = (&experiment.topology, experiment.host.library.model.as_ref());
+    let topology = match operation {
+        Operation::SendRecv => as_single_sends(cluster, model, bytes[(0, 1)] as f64 / ratio),
+        _ => as_sent(cluster, model, operation, Algorithm::Direct),
+    };
+    let moves = bytes.indexed_iter().filter(|((src, dst), len)| src != dst && **len > 0);
+    let load = Load::of(&topology, moves.map(|((src, dst), &len)| (src as u32, dst as u32, len)));
+    Some((topology, load))
 }
 
 /// Seconds of coding of a broadcast, of the mean rank: one encodes, and the others decode.

@@ -80,6 +80,7 @@ pub fn bench_collective(
         begin(format!("{} {} B {}", call.operation.name(), call.bytes, call.protocol.name()));
         report.rows.push(call.row(cancel, &mut report.notes)?);
     }
+    row::compare(&mut report.rows);
     report.notes.extend(notes(&cluster, &report.rows));
     Ok(report)
 }

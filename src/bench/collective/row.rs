@@ -1,6 +1,8 @@
 //! What a benchmark of collectives says.
 
 use serde::Serialize;
+use zipwire_schedule::Protocol;
+use zipwire_traces::Split;
 
 /// How the time of a row is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -43,8 +45,29 @@ pub struct CollectiveRow {
     pub ratio: f64,
     /// Seconds in which a rank encodes or decodes, of the mean rank; part of the time.
     pub codec_s: f64,
+    /// Seconds of the same at ratio 1 with a codec that takes no time; `None` of what is not coded or not predicted.
+    pub uncompressed_s: Option<f64>,
+    /// Time of the row of the same operation and size that is not coded, over this one; `None` without one, or of real runs.
+    pub speedup: Option<f64>,
+    /// What of that is compression, and what the way in which it travels.
+    pub split: Option<Split>,
     /// How the time is known.
     pub by: By,
+}
+
+/// Says of every row how much faster it is than the one that is not coded, and why.
+pub(super) fn compare(rows: &mut [CollectiveRow]) {
+    let native: Vec<CollectiveRow> =
+        rows.iter().filter(|row| row.variant == Protocol::Native.name()).cloned().collect();
+    for row in rows.iter_mut().filter(|row| row.by != By::Execution) {
+        let is_same = |other: &&CollectiveRow| (other.op, other.bytes) == (row.op, row.bytes);
+        let Some(first) = native.iter().find(is_same) else { continue };
+        row.speedup = Some(first.time_s / row.time_s);
+        row.split = row.uncompressed_s.map(|uncompressed_s| Split {
+            compression: uncompressed_s / row.time_s,
+            algorithm: first.time_s / uncompressed_s,
+        });
+    }
 }
 
 /// Rows, and what they take for granted.

@@ -1,7 +1,7 @@
 //! Closed forms beside simulations, and what a coded row may gain by.
 
 use super::call::Outcome;
-use super::closed::{Planned, plan};
+use super::closed::{Planned, plan, uncompressed};
 use super::*;
 use crate::executors::{SIM, THREADS};
 
@@ -21,14 +21,14 @@ fn bench(preset: &str, (nodes, gpus): (u32, u32), protocol: Protocol) -> Collect
     }
 }
 
-/// Closed form and simulation of one row.
-fn both(call: &Call<'_>) -> (Planned, Outcome) {
-    let mut experiment = call.experiment().unwrap();
+/// Closed form and simulation of one row; the closed form of what is not compressed, too.
+fn both(call: &Call<'_>) -> (Planned, f64, Outcome) {
+    let experiment = call.experiment().unwrap();
     let ratio = if call.protocol.is_coded() { 1.4 } else { 1.0 };
     let planned = plan(&experiment, call.operation, ratio);
-    experiment.topology = planned.topology.clone();
-    experiment.variants[0].ways = vec![planned.way];
-    (planned, call.run(&mut experiment, &Cancel::default()).unwrap())
+    let (_, uncompressed_s) = uncompressed(&experiment, call.operation, planned.way);
+    let outcome = call.simulate(experiment, planned.clone(), &Cancel::default()).unwrap();
+    (planned, uncompressed_s, outcome)
 }
 
 /// Where both are possible they agree, so rows may go from one to the other as clusters grow. A broadcast along rings is a chain: the form
@@ -44,12 +44,17 @@ fn closed_forms_are_near_simulations() {
                 for &bytes in &bench.sizes {
                     let bytes = size::size(operation, cluster.topology.ranks(), bytes).unwrap();
                     let call = Call { bench: &bench, cluster: &cluster, operation, bytes, protocol };
-                    let (closed, Outcome { algorithm, time_s, codec_s, .. }) = both(&call);
+                    let (closed, closed_s, outcome) = both(&call);
+                    let Outcome { algorithm, time_s, codec_s, uncompressed_s, .. } = outcome;
                     let gap = closed.seconds / time_s - 1.0;
                     let (name, op) = (protocol.name(), operation.name());
                     let what = format!("{preset} {shape:?} {name} {op} {bytes} {algorithm}: {gap:+.3}");
                     let is_chain = (operation, algorithm.as_str()) == (Operation::Broadcast, "ring");
-                    assert!(gap.abs() < if is_chain { 0.16 } else { 0.03 }, "{what}");
+                    let most = if is_chain { 0.16 } else { 0.03 };
+                    assert!(gap.abs() < most, "{what}");
+                    assert_eq!(uncompressed_s.is_some(), protocol.is_coded());
+                    let gap = closed_s / uncompressed_s.unwrap_or(closed_s) - 1.0;
+                    assert!(gap.abs() < most, "{what}, uncompressed {gap:+.3}");
                     assert!((closed.codec_s - codec_s).abs() <= 0.02 * codec_s, "{what} {codec_s}");
                 }
             }
