@@ -89,9 +89,19 @@ fn zipccl_comes_as_near_as_it_should() {
 
 #[test]
 fn a_report_does_not_depend_on_the_number_of_threads() {
+    reports_are_alike("splitzip");
+}
+
+#[test]
+#[ignore = "half a minute: .ci/run runs it, and the short form is the test above"]
+fn a_large_report_does_not_depend_on_the_number_of_threads() {
+    reports_are_alike("zipccl");
+}
+
+fn reports_are_alike(paper: &str) {
     let report = |threads: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
-        command.args(["reproduce", "zipccl", "--json"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        command.args(["reproduce", paper, "--json"]).current_dir(env!("CARGO_MANIFEST_DIR"));
         let output = command.env("RAYON_NUM_THREADS", threads).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         output.stdout

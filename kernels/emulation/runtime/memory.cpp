@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -74,12 +75,16 @@ void check_released(const Allocation& allocation, size_t bytes) {
     }
 }
 
-// All of it where `glance` is false; calls that synchronise only glance at released memory, as there may be much of it.
+// Guards of what is allocated; of released memory a glance takes in the beginnings of what was released last, as there may be much of it.
+// The rest is looked at when it is given back to the system, and at the end of the process.
 void check_all(bool glance) {
-    constexpr size_t GLANCE = 4096;
+    constexpr size_t GLANCE_BYTES = 4096, GLANCE_ALLOCATIONS = 64;
     std::lock_guard lock(mutex());
     for (const auto& [begin, allocation] : table()) check(allocation);
-    for (const Allocation& allocation : released()) check_released(allocation, glance ? GLANCE : allocation.bytes);
+    const size_t count = glance ? std::min(GLANCE_ALLOCATIONS, released().size()) : released().size();
+    for (auto at = released().end() - static_cast<ptrdiff_t>(count); at != released().end(); ++at) {
+        check_released(*at, glance ? GLANCE_BYTES : at->bytes);
+    }
 }
 
 // Nothing must be thrown away silently because the process ends well otherwise.

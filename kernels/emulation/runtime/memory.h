@@ -24,7 +24,7 @@ Context* retire(void* begin, Kind kind);
 // Gives retired memory back. It is kept for a while, to see whether somebody still writes to it.
 void release(void* begin);
 
-// Looks at all guards, and at released memory. If something was overwritten it says what, and the error sticks.
+// Looks at all guards, and at what was released last. If something was overwritten it says what, and the error sticks.
 void check_guards();
 
 uint64_t bytes_allocated(const Context* context);
