@@ -175,6 +175,8 @@ impl ProgramBuilder {
             }
             OpKind::Library(library) => {
                 self.part.1[library.channel as usize] = true;
+                // It joins nothing, and what comes behind it does not join what was before.
+                self.joined.take_if(|joined| *joined == library.channel);
                 deps.extend(self.last_exchanges[library.channel as usize].follow(id, false, true));
             }
             OpKind::Split(_)

@@ -11,7 +11,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::plan::{Content, Library, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, Choice, Collective, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage,
-    Sum, Work, plan,
+    Sum, Work, plan, plan_each,
 };
 
 fn all_gather(bytes: &[u64]) -> Work {
@@ -221,4 +221,21 @@ fn libraries_add_up_values_only() {
         all_gather(&[1]).algorithm(Protocol::SizeFirst, Some(Algorithm::Library)),
         Some(Algorithm::Library)
     );
+}
+
+/// What joins the transfers before it shares their window; a call of a library stands between the rests of `split-send` and the
+/// next segment, so nothing does.
+#[test]
+fn nothing_joins_what_was_before_a_call() {
+    let work = all_gather(&[64, 0, 128]);
+    let segments = vec![Segment::new("call", work.clone()), Segment::new("sent", work)];
+    let job = Job { name: "collective", rank_count: 3, slots: vec!["input", "output"], segments };
+    let codec = || Some("tiered".parse().unwrap());
+    let called = Choice { codec: codec(), ..library_choice(Protocol::SplitSend) };
+    let sent =
+        Choice { algorithm: Some(Algorithm::Direct), codec: codec(), ..choice(Protocol::Native, None) };
+    let plan = plan_each(&job, &[&called, &sent]);
+    plan.validate().unwrap();
+    let exchanges = plan.programs.iter().flat_map(|program| &program.ops).filter_map(|op| op.kind.exchange());
+    assert!(exchanges.clone().count() > 0 && exchanges.clone().all(|exchange| !exchange.joins_previous));
 }
