@@ -408,3 +408,18 @@ fn wrong_forwards_are_found() {
         @"exchange `%1` of rank 0 hands on what it has not received as the chunk of rank 2"
     );
 }
+
+/// A part that is a little shorter than a tile has longer static sections than a whole one: there is room for both.
+#[test]
+fn padded_parts_of_any_length_have_room() {
+    let bytes = [32_660, 33_280, 0, 140, 16_384, 600];
+    for protocol in Protocol::ALL.into_iter().filter(|protocol| protocol.is_coded()) {
+        for channels in 1..=3 {
+            let codec = Some("tiered".parse().unwrap());
+            let choice = Choice { codec, channels, ranks_per_node: 3, ..choice(protocol, None) };
+            let plan =
+                plan(&all_gather(&bytes), &Choice { algorithm: Some(Algorithm::PaddedRing), ..choice });
+            plan.validate().unwrap_or_else(|error| panic!("{protocol:?}, {channels} channels: {error}"));
+        }
+    }
+}

@@ -123,7 +123,14 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
         (1..rank_count).map(step).collect()
     };
     let channel = Channel::Main;
-    let padded_to = padded.then(|| bytes.iter().map(|&len| part_of(len, 0).1).collect());
+    // Room for each part of every rank: of two parts, the sections of the longer frame need not be the longer ones.
+    let part_lens = |&len: &u64| {
+        (0..parts).map(move |part| {
+            let (begin, end) = part_of(len, part);
+            end - begin
+        })
+    };
+    let padded_to = padded.then(|| bytes.iter().flat_map(part_lens).collect());
     let library = is_library.then_some(rank_count);
     let (sizes, part_align, goes_on) = (straight, PART_ALIGN, false);
     Call { dtype, channel, pieces, steps, library, sizes, padded_to, part_align, goes_on }
