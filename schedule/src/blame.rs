@@ -12,8 +12,8 @@ use std::fmt;
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use crate::machine::Standing;
-use crate::plan::{CallKey, Op, OpKind, Plan, TransferKey};
+use crate::machine::{Pending, Standing};
+use crate::plan::{CallKey, Op, OpKind, Plan, Transfer, TransferKey};
 use crate::validate::{Pair, pair_calls, pair_transfers};
 use crate::{Deadlines, Failure, FailureKind, OpId, Rank, SegmentId};
 
@@ -220,13 +220,26 @@ impl<'a> Known<'a> {
         let Some(pair) = self.pairs.get(key) else { return false };
         let op = if key.src == rank { pair.send } else { pair.receive };
         match self.standings.get(&rank) {
-            // It has finished, or is silent itself.
-            None => !self.silent.contains_key(&rank),
+            // It has finished, or is silent itself. What it does not say may have been empty.
+            None => !self.silent.contains_key(&rank) && !self.may_be_empty(rank, op, key),
+            // Where nothing moves, neither end needs the other one.
+            Some(standing) if standing.empty.contains(key) => false,
             Some(standing) if standing.ended[op.index()] => true,
             Some(standing) => {
                 standing.in_flight.contains(&op) && standing.pending.iter().all(|pending| pending.key != *key)
             }
         }
+    }
+
+    /// Whether the length of a transfer depends on a size.
+    fn may_be_empty(&self, rank: Rank, op: OpId, key: &TransferKey) -> bool {
+        let exchange = self.plan.programs[rank.index()].ops[op.index()].kind.exchange();
+        let transfers =
+            exchange.map(|exchange| if key.src == rank { &exchange.sends } else { &exchange.receives });
+        let peer = if key.src == rank { key.dst } else { key.src };
+        let is_it = |transfer: &&Transfer| transfer.peer == peer && transfer.number == key.number;
+        let transfer = transfers.into_iter().flatten().find(is_it);
+        transfer.is_some_and(|transfer| transfer.content.measured_by().is_some())
     }
 
     /// The ops of the other ranks in the same call of a library; none of an op that is no such call.
@@ -266,22 +279,40 @@ impl<'a> Known<'a> {
     fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
         let Some(standing) = self.standings.get(&rank) else { return Vec::new() };
         let program = &self.plan.programs[rank.index()];
-        let in_flight = |op: &OpId| standing.in_flight.contains(op);
-        if in_flight(&op) {
-            let pending = standing.pending.iter().filter(|pending| pending.op == op);
-            let others = pending.filter_map(|pending| self.other_end(rank, &pending.key));
-            return others.chain(self.missing_in_call(rank, &program.ops[op.index()])).collect();
-        }
+        let lane = program.ops[op.index()].kind.lane();
+        let same_lane =
+            || standing.in_flight.iter().filter(move |op| program.ops[op.index()].kind.lane() == lane);
         let deps = &program.ops[op.index()].deps;
         let open: Vec<Node> =
             deps.iter().filter(|dep| !standing.ended[dep.index()]).map(|&dep| (rank, dep)).collect();
-        if !open.is_empty() {
-            return open;
+        if !standing.in_flight.contains(&op) {
+            if !open.is_empty() {
+                return open;
+            }
+            // Ready, but its lane is taken.
+            return same_lane().map(|&other| (rank, other)).collect();
         }
-        // Ready, but its lane is taken.
-        let lane = program.ops[op.index()].kind.lane();
-        let same_lane = |other: &&OpId| program.ops[other.index()].kind.lane() == lane;
-        standing.in_flight.iter().filter(same_lane).map(|&other| (rank, other)).collect()
+        let pending = || standing.pending.iter().filter(|pending| pending.op == op);
+        let others = pending().filter_map(|pending| self.other_end(rank, &pending.key));
+        // Exchanges of a channel that are open together share its window: what is not on offer waits for what is.
+        let is_send = |pending: &Pending| pending.key.src == rank;
+        let fills = |offered: &&Pending| {
+            let is_held = pending().any(|held| !held.offered && is_send(held) == is_send(offered));
+            offered.offered && offered.op != op && is_held
+        };
+        let filling = standing.pending.iter().filter(fills).map(|pending| pending.op);
+        let filling = filling.filter(|other| same_lane().any(|op| op == other)).map(|other| (rank, other));
+        let call = self.missing_in_call(rank, &program.ops[op.index()]);
+        // Where a device orders ops, what is issued may wait for others of its lane, or for what it depends on. Elsewhere only
+        // exchanges that join one another share a lane.
+        let joins = |op: &OpId| {
+            let exchange = program.ops[op.index()].kind.exchange();
+            exchange.is_some_and(|exchange| exchange.joins_previous)
+        };
+        let is_queue = !same_lane().any(joins);
+        let queued = same_lane().filter(|other| is_queue && **other != op).map(|&other| (rank, other));
+        let others: Vec<Node> = others.chain(filling).chain(call).collect();
+        others.into_iter().chain(open).chain(queued).collect()
     }
 
     /// The peer's exchange of a transfer, unless it has ended.

@@ -168,7 +168,7 @@ impl Region {
 
     /// Whether both name at least one common byte.
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.buffer == other.buffer && self.offset < other.end() && other.offset < self.end()
+        self.buffer == other.buffer && self.offset.max(other.offset) < self.end().min(other.end())
     }
 
     /// Whether every byte of `other` is in this region.

@@ -19,6 +19,8 @@ pub struct Standing {
     pub calls: Vec<CallKey>,
     /// Transfers of exchanges in flight that have not ended at this rank.
     pub pending: Vec<Pending>,
+    /// Transfers of exchanges that have begun in which nothing moves: that they are over says nothing of the peer.
+    pub empty: Vec<TransferKey>,
 }
 
 /// One end of a transfer that has not ended.
@@ -78,7 +80,17 @@ impl Machine {
             in_flight: ids().filter(state(State::Issued)).collect(),
             calls: ids().filter(state(State::Issued)).filter_map(|op| self.call_key(op)).collect(),
             pending: ids().filter(state(State::Issued)).flat_map(|op| self.pending(op)).collect(),
+            empty: ids().filter(|op| !state(State::Pending)(op)).flat_map(|op| self.empty(op)).collect(),
         }
+    }
+
+    fn empty(&self, op: OpId) -> Vec<TransferKey> {
+        let OpKind::Exchange(exchange) = &self.op(op).kind else { return Vec::new() };
+        let all = [Direction::Send, Direction::Receive].into_iter().flat_map(|direction| {
+            let transfers = (0..).zip(list(exchange, direction));
+            transfers.map(move |(index, transfer)| (TransferId { op, direction, index }, transfer))
+        });
+        all.filter(|(_, transfer)| self.transfer_bytes(transfer) == 0).map(|(id, _)| self.key(id)).collect()
     }
 
     fn call_key(&self, op: OpId) -> Option<CallKey> {
