@@ -1,0 +1,127 @@
+//! Random jobs, and random ways in which their calls travel.
+
+use ndarray::Array2;
+use rand::RngExt;
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+use zipwire_codec::DType;
+use zipwire_schedule::plan::OpKind;
+use zipwire_schedule::{
+    Algorithm, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Slot, SumType, Work,
+    plan_each,
+};
+
+/// Buffers of every rank.
+const SLOTS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// A plan that can be carried out, and by whom.
+pub(crate) struct Case {
+    pub(crate) plan: Plan,
+    /// Whether a library may order its transfers: it matches them in the order in which they are issued.
+    pub(crate) fits_libraries: bool,
+    /// Whether devices may order its ops: as the executor `cuda`, one channel and three protocols.
+    pub(crate) fits_devices: bool,
+}
+
+impl Case {
+    /// One of many kinds: up to six ranks, up to five segments, each call in a way of its own.
+    pub(crate) fn draw(random: &mut ChaCha8Rng) -> Self {
+        let (nodes, size) = *[(1, 2), (1, 3), (2, 2), (1, 5), (2, 3), (3, 2)].choose(random).unwrap();
+        let ranks = nodes * size;
+        let count = random.random_range(1..=5);
+        let segments: Vec<Segment> = (0..count)
+            .map(|index| {
+                let segment = Segment::new(format!("{index}"), work(random, ranks));
+                if random.random_bool(0.25) { segment.in_background() } else { segment }
+            })
+            .collect();
+        let choices: Vec<Choice> =
+            segments.iter().map(|segment| choice(random, &segment.work, size)).collect();
+        let job = Job { name: "random", rank_count: ranks, slots: SLOTS.to_vec(), segments };
+        let plan = plan_each(&job, &choices.iter().collect::<Vec<_>>());
+        let kinds = || plan.programs.iter().flat_map(|program| &program.ops).map(|op| &op.kind);
+        let joins = kinds().any(|kind| kind.exchange().is_some_and(|exchange| exchange.joins_previous));
+        let fits_libraries = !joins && !choices.iter().any(|choice| choice.order.reorders());
+        let is_plain = |choice: &Choice| {
+            matches!(choice.protocol, Protocol::Native | Protocol::SizeFirst | Protocol::StaticFirst)
+        };
+        let is_main = |kind: &OpKind| {
+            kind.exchange().is_none_or(|exchange| exchange.channel == Channel::Main)
+                && !matches!(kind, OpKind::Reduce(_) | OpKind::Library(_))
+        };
+        let fits_devices = fits_libraries && choices.iter().all(is_plain) && kinds().all(is_main);
+        Self { plan, fits_libraries, fits_devices }
+    }
+}
+
+/// Whole values of two or four bytes; some calls have several parts, which begin at multiples of 16 KiB.
+fn bytes(random: &mut ChaCha8Rng) -> u64 {
+    match random.random_range(0..6) {
+        0 => 0,
+        1..=3 => 4 * random.random_range(1..=64),
+        _ => 4 * random.random_range(4_000..=20_000),
+    }
+}
+
+fn work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
+    let input = random.random_range(0..SLOTS.len() as u32);
+    let output = (input + random.random_range(1..SLOTS.len() as u32)) % SLOTS.len() as u32;
+    let (input, output) = (Slot(input), Slot(output));
+    let dtype = if random.random() { DType::Bf16 } else { DType::F32 };
+    let each = |random: &mut ChaCha8Rng| (0..ranks).map(|_| bytes(random)).collect::<Vec<u64>>();
+    match random.random_range(0..8) {
+        0 => {
+            let slot = |random: &mut ChaCha8Rng| Slot(random.random_range(0..SLOTS.len() as u32));
+            Work::Compute { phase: "phase", reads: vec![slot(random)], writes: vec![slot(random)] }
+        }
+        1 | 2 => {
+            let shape = (ranks as usize, ranks as usize);
+            let bytes = Array2::from_shape_fn(shape, |_| bytes(random));
+            Work::AllToAll { dtype, bytes, tokens: None, input, output }
+        }
+        3 => Work::AllGather { dtype, bytes: each(random), input, output },
+        4 => {
+            let root = Rank(random.random_range(0..ranks));
+            Work::Broadcast { dtype, bytes: bytes(random), root, input, output }
+        }
+        5 => Work::ReduceScatter { dtype, bytes: each(random), input, output },
+        6 => Work::AllReduce { dtype, bytes: bytes(random), input, output },
+        _ => {
+            let flow = |_| {
+                let src = random.random_range(0..ranks);
+                let dst = (src + random.random_range(1..ranks)) % ranks;
+                Flow { src: Rank(src), dst: Rank(dst), bytes: bytes(random).max(4), not_before_s: 0.0 }
+            };
+            let flows = (0..6).map(flow).collect();
+            Work::Transfers {
+                flows,
+                pace: *[Pace::Burst, Pace::Chain].choose(random).unwrap(),
+                input,
+                output,
+            }
+        }
+    }
+}
+
+fn choice(random: &mut ChaCha8Rng, work: &Work, ranks_per_node: u32) -> Choice {
+    let protocol = *Protocol::ALL.choose(random).unwrap();
+    let is_coded = protocol.is_coded();
+    let can_be = |algorithm: &Algorithm| match algorithm {
+        Algorithm::PaddedRing => is_coded,
+        algorithm => !is_coded || algorithm.takes_frames(work.is_reduction()),
+    };
+    let algorithms: Vec<Algorithm> = work.algorithms().iter().copied().filter(can_be).collect();
+    Choice {
+        algorithm: algorithms.choose(random).copied(),
+        order: *Order::ALL.choose(random).unwrap(),
+        window: if random.random() { Some(random.random_range(1..=4)) } else { None },
+        parts: if is_coded { random.random_range(1..=3) } else { 1 },
+        ranks_per_node,
+        channels: random.random_range(1..=ranks_per_node),
+        slices: random.random_range(1..=3),
+        sums: if random.random() { SumType::Sent } else { SumType::Fp32 },
+        arenas: random.random_range(1..=3),
+        slot: (protocol == Protocol::Speculative).then_some(0.5),
+        ..Choice::of(protocol, Some("tiered".parse().unwrap()))
+    }
+}

@@ -1,0 +1,499 @@
+//! An executor of no particular speed: what ranks do takes random times, news of peers are late and out of order, and
+//! messages may be lost and ranks die. Nothing runs; time is a number.
+
+use std::cmp::Reverse;
+mod accesses;
+mod ending;
+
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
+use zipwire_schedule::plan::{CallKey, Chunk, Content, OpKind, Plan, Region, TransferKey};
+use zipwire_schedule::{Capabilities, Deadlines, Lane, OpId, Rank, RunFailure, SegmentId, SizeId};
+
+use self::accesses::Access;
+use crate::memory::{Memory, Tag, tag};
+
+/// What goes wrong in a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// The transfer that is the n-th to begin moves and never arrives.
+    Loses(u64),
+    /// A rank does nothing from a time on, in nanoseconds.
+    Kills(usize, u64),
+    /// Receivers are told of bytes before they are there: a defect of a transport.
+    TellsEarly,
+}
+
+/// How a schedule has ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// What all ranks hold in the end.
+    pub(crate) digest: Tag,
+    /// When each op ended, by rank and op, in seconds.
+    pub(crate) ends_s: Vec<(Rank, OpId, f64)>,
+    /// Transfers that began.
+    pub(crate) begun: u64,
+    /// When the last thing happened, in nanoseconds.
+    pub(crate) now: u64,
+    /// How it failed, and whom that concerns.
+    pub(crate) failure: Option<(RunFailure, Option<Rank>)>,
+}
+
+struct RankState {
+    machine: Machine,
+    memory: Memory,
+    accesses: Vec<Access>,
+    /// Where devices order ops: what is issued, by lane, and what has ended.
+    lanes: Vec<VecDeque<OpId>>,
+    running: HashSet<OpId>,
+    ended: HashSet<OpId>,
+    /// Transfers of an exchange that a library moves, which have not ended.
+    left: HashMap<OpId, usize>,
+    /// Ends of transfers that the machine has on offer.
+    open: HashMap<(Lane, Direction), u32>,
+    is_done: bool,
+    is_dead: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    LocalEnd(usize, OpId),
+    Closed(usize, OpId),
+    Moved(TransferKey),
+    Told(usize, TransferId),
+    News(usize, TransferKey),
+    CallEnd(CallKey),
+}
+
+pub(crate) struct World<'p> {
+    plan: &'p Plan,
+    capabilities: Capabilities,
+    fault: Fault,
+    deadlines: Option<&'p Deadlines>,
+    random: ChaCha8Rng,
+    now: u64,
+    next_id: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    ranks: Vec<RankState>,
+    offers: HashMap<TransferKey, (usize, TransferId)>,
+    moving: HashMap<TransferKey, [(usize, TransferId); 2]>,
+    moved: HashSet<TransferKey>,
+    calls: HashMap<CallKey, Vec<(usize, OpId)>>,
+    /// Live bytes of each frame, wherever it is.
+    coded: HashMap<(SegmentId, Chunk), u64>,
+    ends_s: Vec<(Rank, OpId, f64)>,
+    begun: u64,
+    /// The sender of the transfer that is lost.
+    lost: Option<Rank>,
+}
+
+/// Plays a plan once. `Err` says what was wrong with how it went.
+pub(crate) fn play(
+    plan: &Plan,
+    capabilities: Capabilities,
+    seed: u64,
+    fault: Fault,
+    deadlines: Option<&Deadlines>,
+) -> Result<Outcome, String> {
+    World::new(plan, capabilities, seed, fault, deadlines).play()
+}
+
+impl<'p> World<'p> {
+    fn new(
+        plan: &'p Plan,
+        capabilities: Capabilities,
+        seed: u64,
+        fault: Fault,
+        deadlines: Option<&'p Deadlines>,
+    ) -> Self {
+        let rank = |program: &Arc<_>| {
+            let mut machine = Machine::new(Arc::clone(program), capabilities, 0.0);
+            if let Some(deadlines) = deadlines {
+                let rank = machine.program().rank;
+                machine = machine.with_deadlines(deadlines.of(0, rank));
+            }
+            RankState {
+                machine,
+                memory: Memory::default(),
+                accesses: Vec::new(),
+                lanes: vec![VecDeque::new(); Lane::ALL.len()],
+                running: HashSet::new(),
+                ended: HashSet::new(),
+                left: HashMap::new(),
+                open: HashMap::new(),
+                is_done: false,
+                is_dead: false,
+            }
+        };
+        let ops = plan.programs.iter().flat_map(|program| &program.ops);
+        let encodes = ops.filter_map(|op| match &op.kind {
+            OpKind::Encode(batch) => Some((op.segment, batch)),
+            _ => None,
+        });
+        // The same in all schedules; some are empty, and some do not fit into their slots.
+        let live = |chunk: &Chunk, most: u64| tag((chunk.origin, chunk.destination, chunk.part)) % (most + 1);
+        let coded = encodes.flat_map(|(segment, batch)| {
+            let blocks = batch.blocks.iter();
+            blocks.map(move |block| ((segment, block.chunk), live(&block.chunk, block.dynamic_section.len)))
+        });
+        Self {
+            plan,
+            capabilities,
+            fault,
+            deadlines,
+            random: ChaCha8Rng::seed_from_u64(seed),
+            now: 0,
+            next_id: 0,
+            events: BinaryHeap::new(),
+            ranks: plan.programs.iter().map(rank).collect(),
+            offers: HashMap::new(),
+            moving: HashMap::new(),
+            moved: HashSet::new(),
+            calls: HashMap::new(),
+            coded: coded.collect(),
+            ends_s: Vec::new(),
+            begun: 0,
+            lost: None,
+        }
+    }
+
+    fn play(mut self) -> Result<Outcome, String> {
+        for rank in 0..self.ranks.len() {
+            self.poll(rank)?;
+        }
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            self.now = at;
+            self.happen(&event)?;
+        }
+        let failure = if self.ranks.iter().all(|rank| rank.is_done) { None } else { Some(self.time_out()?) };
+        let digests: Vec<Tag> = self.ranks.iter().map(|rank| rank.memory.digest()).collect();
+        let (ends_s, begun, now) = (self.ends_s, self.begun, self.now);
+        Ok(Outcome { digest: tag(digests), ends_s, begun, now, failure })
+    }
+
+    fn after(&mut self, event: Event) {
+        // Most things take about as long, and some take very long.
+        let most = if self.random.random_bool(0.1) { 100_000 } else { 1_000 };
+        let at = self.now + self.random.random_range(1..=most);
+        self.next_id += 1;
+        self.events.push(Reverse((at, self.next_id, event)));
+    }
+
+    fn is_dead(&mut self, rank: usize) -> bool {
+        self.ranks[rank].is_dead |=
+            matches!(self.fault, Fault::Kills(dead, at) if dead == rank && at <= self.now);
+        self.ranks[rank].is_dead
+    }
+
+    fn happen(&mut self, event: &Event) -> Result<(), String> {
+        match *event {
+            Event::LocalEnd(rank, op) => {
+                if self.is_dead(rank) {
+                    return Ok(());
+                }
+                let state = &mut self.ranks[rank];
+                let kind = &state.machine.op(op).kind;
+                let read: Vec<_> = kind.reads().iter().map(|region| state.memory.read(region)).collect();
+                for (index, region) in kind.writes().iter().enumerate() {
+                    state.memory.write(region, tag((rank, op, index, &read)));
+                }
+                let sizes = self.sizes(rank, op);
+                self.op_ended(rank, op, sizes)
+            }
+            Event::Closed(rank, op) => {
+                if self.is_dead(rank) {
+                    Ok(())
+                } else {
+                    self.op_ended(rank, op, Vec::new())
+                }
+            }
+            Event::Moved(key) => self.arrived(key),
+            Event::Told(rank, id) => {
+                if self.is_dead(rank) {
+                    return Ok(());
+                }
+                if self.capabilities.transfer_order == TransferOrder::Library {
+                    let left = self.ranks[rank].left.get_mut(&id.op).expect("the exchange is open");
+                    *left -= 1;
+                    return if *left == 0 { self.exchange_ended(rank, id.op) } else { Ok(()) };
+                }
+                let machine = &self.ranks[rank].machine;
+                let (lane, brings) = (machine.op(id.op).kind.lane(), machine.transfer(id).0.content.brings());
+                let receives = id.direction == Direction::Receive;
+                let size = brings.filter(|_| receives).map(|_| self.coded[&self.frame(rank, id)]);
+                *self.ranks[rank].open.get_mut(&(lane, id.direction)).expect("it was open") -= 1;
+                self.tell(rank, Input::Transferred { transfer: id, size })
+            }
+            Event::News(rank, key) => {
+                if self.is_dead(rank) {
+                    Ok(())
+                } else {
+                    self.tell(rank, Input::PeerReady { key })
+                }
+            }
+            Event::CallEnd(key) => self.call_ended(key),
+        }
+    }
+
+    fn tell(&mut self, rank: usize, input: Input) -> Result<(), String> {
+        self.ranks[rank].machine.handle(input);
+        self.poll(rank)
+    }
+
+    fn poll(&mut self, rank: usize) -> Result<(), String> {
+        if self.is_dead(rank) {
+            return Ok(());
+        }
+        loop {
+            match self.ranks[rank].machine.poll(self.now as f64 * 1e-9) {
+                Step::Issue(op) => match self.capabilities.readiness {
+                    Readiness::Completed => self.begin(rank, op)?,
+                    Readiness::Issued => {
+                        let state = &mut self.ranks[rank];
+                        let lane = state.machine.op(op).kind.lane();
+                        state.lanes[lane as usize].push_back(op);
+                        self.begin_ready(rank)?;
+                    }
+                },
+                Step::Announce(id) => {
+                    let key = self.ranks[rank].machine.key(id);
+                    self.news(key.dst.index(), key);
+                }
+                Step::Transfer(id) => self.offer_in_window(rank, id)?,
+                Step::Close(op) => self.after(Event::Closed(rank, op)),
+                Step::Wait { .. } => return Ok(()),
+                Step::Done => {
+                    self.ranks[rank].is_done = true;
+                    return Ok(());
+                }
+                Step::Abort(failure) => return Err(format!("{failure}, before anything was overdue")),
+            }
+        }
+    }
+
+    fn news(&mut self, rank: usize, key: TransferKey) {
+        self.after(Event::News(rank, key));
+    }
+
+    /// What is first in its lane begins when what it depends on has ended.
+    fn begin_ready(&mut self, rank: usize) -> Result<(), String> {
+        for lane in 0..Lane::ALL.len() {
+            let state = &self.ranks[rank];
+            let Some(&op) = state.lanes[lane].front() else { continue };
+            let deps = &state.machine.op(op).deps;
+            if !state.running.contains(&op) && deps.iter().all(|dep| state.ended.contains(dep)) {
+                self.ranks[rank].running.insert(op);
+                self.begin(rank, op)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, rank: usize, op: OpId) -> Result<(), String> {
+        let kind = self.ranks[rank].machine.op(op).kind.clone();
+        match &kind {
+            OpKind::Exchange(_) if self.capabilities.transfer_order == TransferOrder::Machine => Ok(()),
+            OpKind::Exchange(exchange) => {
+                let machine = &self.ranks[rank].machine;
+                let list = |direction, count: usize| {
+                    (0..count as u32).map(move |index| TransferId { op, direction, index })
+                };
+                let all = list(Direction::Send, exchange.sends.len())
+                    .chain(list(Direction::Receive, exchange.receives.len()));
+                let moving: Vec<TransferId> =
+                    all.filter(|&id| machine.transfer_bytes(machine.transfer(id).0) > 0).collect();
+                self.ranks[rank].left.insert(op, moving.len());
+                if moving.is_empty() {
+                    return self.exchange_ended(rank, op);
+                }
+                moving.into_iter().try_for_each(|id| self.offer(rank, id))
+            }
+            OpKind::Library(library) => {
+                let key = library.key(self.ranks[rank].machine.op(op).segment);
+                self.access(rank, op, &kind.reads(), &kind.writes())?;
+                let there = self.calls.entry(key).or_default();
+                there.push((rank, op));
+                if there.len() == self.ranks.len() {
+                    self.after(Event::CallEnd(key));
+                }
+                Ok(())
+            }
+            _ => {
+                self.access(rank, op, &kind.reads(), &kind.writes())?;
+                self.after(Event::LocalEnd(rank, op));
+                Ok(())
+            }
+        }
+    }
+
+    /// Sizes that an op defines when it ends and that no transfer has brought.
+    fn sizes(&self, rank: usize, op: OpId) -> Vec<(SizeId, u64)> {
+        let machine = &self.ranks[rank].machine;
+        let (op, by_machine) = (machine.op(op), self.capabilities.transfer_order == TransferOrder::Machine);
+        let of = |chunk: Chunk| self.coded[&(op.segment, chunk)];
+        match &op.kind {
+            OpKind::Encode(batch) => batch.blocks.iter().map(|block| (block.size, of(block.chunk))).collect(),
+            OpKind::Exchange(exchange) if !by_machine => {
+                let brought =
+                    exchange.receives.iter().filter_map(|t| Some((t.content.brings()?, of(t.chunk))));
+                brought.collect()
+            }
+            OpKind::Library(library) => {
+                let brought = library.outputs.iter().filter_map(|s| Some((s.content.brings()?, of(s.chunk))));
+                brought.collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn exchange_ended(&mut self, rank: usize, op: OpId) -> Result<(), String> {
+        self.ranks[rank].left.remove(&op);
+        let sizes = self.sizes(rank, op);
+        self.op_ended(rank, op, sizes)
+    }
+
+    fn op_ended(&mut self, rank: usize, op: OpId, sizes: Vec<(SizeId, u64)>) -> Result<(), String> {
+        let state = &mut self.ranks[rank];
+        state.accesses.retain(|access| access.id != Self::id_of(op));
+        self.ends_s.push((state.machine.program().rank, op, self.now as f64 * 1e-9));
+        if self.capabilities.readiness == Readiness::Issued {
+            let lane = state.machine.op(op).kind.lane();
+            assert_eq!(state.lanes[lane as usize].pop_front(), Some(op), "lanes are in order");
+            state.running.remove(&op);
+            state.ended.insert(op);
+        }
+        self.tell(rank, Input::Completed { op, sizes })?;
+        if self.capabilities.readiness == Readiness::Issued { self.begin_ready(rank) } else { Ok(()) }
+    }
+
+    fn call_ended(&mut self, key: CallKey) -> Result<(), String> {
+        let there = self.calls.remove(&key).expect("the call has begun");
+        if there.iter().any(|(rank, _)| self.is_dead(*rank)) {
+            return Ok(());
+        }
+        let mut inputs: Vec<(usize, Vec<_>)> = Vec::new();
+        for &(rank, op) in &there {
+            let state = &self.ranks[rank];
+            let reads = state.machine.op(op).kind.reads();
+            inputs.push((rank, reads.iter().map(|region| state.memory.read(region)).collect()));
+        }
+        inputs.sort();
+        for (rank, op) in there {
+            let state = &mut self.ranks[rank];
+            let library = state.machine.library(op);
+            for share in &library.outputs {
+                if let Some(region) = share.content.region() {
+                    state.memory.write(&region, tag((key, share.chunk, &inputs)));
+                }
+            }
+            let sizes = self.sizes(rank, op);
+            self.op_ended(rank, op, sizes)?;
+        }
+        Ok(())
+    }
+
+    fn offer_in_window(&mut self, rank: usize, id: TransferId) -> Result<(), String> {
+        let machine = &self.ranks[rank].machine;
+        let (exchange, lane) = (machine.transfer(id).1, machine.op(id.op).kind.lane());
+        let window = match id.direction {
+            Direction::Send => exchange.window.sends,
+            Direction::Receive => exchange.window.receives,
+        };
+        let open = self.ranks[rank].open.entry((lane, id.direction)).or_default();
+        *open += 1;
+        if *open > window {
+            return Err(format!("rank {rank} has {open} transfers open in a window of {window}"));
+        }
+        self.offer(rank, id)
+    }
+
+    /// A transfer begins when both ends are on offer.
+    fn offer(&mut self, rank: usize, id: TransferId) -> Result<(), String> {
+        let machine = &self.ranks[rank].machine;
+        let (key, content) = (machine.key(id), machine.transfer(id).0.content);
+        if let Some(region) = content.region() {
+            let region = Region { len: self.live(rank, &content), ..region };
+            let access = self.transfer_access(rank, id, region);
+            self.add(rank, access)?;
+        }
+        let Some((peer, other)) = self.offers.remove(&key) else {
+            self.offers.insert(key, (rank, id));
+            let peer = if id.direction == Direction::Send { key.dst } else { key.src };
+            self.news(peer.index(), key);
+            return Ok(());
+        };
+        if !self.moved.insert(key) {
+            return Err(format!("{key:?} moves twice"));
+        }
+        let ends = if id.direction == Direction::Send {
+            [(rank, id), (peer, other)]
+        } else {
+            [(peer, other), (rank, id)]
+        };
+        let bytes = ends.map(|(rank, id)| {
+            let machine = &self.ranks[rank].machine;
+            machine.transfer_bytes(machine.transfer(id).0)
+        });
+        if bytes[0] != bytes[1] {
+            return Err(format!("{key:?}: {} bytes are sent, and {} expected", bytes[0], bytes[1]));
+        }
+        self.begun += 1;
+        if self.fault == Fault::Loses(self.begun - 1) {
+            // What a library moves is not reported one by one, so which of an exchange is missing is not known.
+            let is_known = self.capabilities.transfer_order == TransferOrder::Machine;
+            self.lost = is_known.then_some(key.src);
+            return Ok(());
+        }
+        self.moving.insert(key, ends);
+        if self.fault == Fault::TellsEarly {
+            let (rank, id) = ends[1];
+            self.after(Event::Told(rank, id));
+        }
+        self.after(Event::Moved(key));
+        Ok(())
+    }
+
+    fn arrived(&mut self, key: TransferKey) -> Result<(), String> {
+        let ends = self.moving.remove(&key).expect("it moves");
+        let [(src, send), (dst, receive)] = ends;
+        if self.is_dead(src) || self.is_dead(dst) {
+            return Ok(());
+        }
+        let contents = [ends[0], ends[1]].map(|(rank, id)| self.ranks[rank].machine.transfer(id).0.content);
+        if let (Some(from), Some(to)) = (contents[0].region(), contents[1].region()) {
+            let len = self.live(src, &contents[0]);
+            let read = self.ranks[src].memory.read(&Region { len, ..from });
+            self.ranks[dst].memory.copy(&to, len, &read);
+        }
+        for (rank, id) in ends {
+            let of = Self::id_of_transfer(id);
+            self.ranks[rank].accesses.retain(|access| access.id != of);
+        }
+        self.after(Event::Told(src, send));
+        if self.fault != Fault::TellsEarly {
+            self.after(Event::Told(dst, receive));
+        }
+        Ok(())
+    }
+
+    /// The bytes of a content that are in its region.
+    fn live(&self, rank: usize, content: &Content) -> u64 {
+        let size = |size| self.ranks[rank].machine.size(size).expect("sizes are known before bytes move");
+        match *content {
+            Content::Values(region) | Content::Whole(region) | Content::Announced(region, _) => region.len,
+            Content::Prefix(_, of) => size(of),
+            Content::Overflow { slot, size: of, .. } => size(of).saturating_sub(slot),
+            Content::Size(_) => 0,
+        }
+    }
+
+    fn frame(&self, rank: usize, id: TransferId) -> (SegmentId, Chunk) {
+        let machine = &self.ranks[rank].machine;
+        (machine.op(id.op).segment, machine.transfer(id).0.chunk)
+    }
+}
