@@ -28,119 +28,22 @@
 //! receivers and move; and where no receive is on offer, all windows have room for the next one that is announced.
 
 mod deadline;
+mod interface;
+mod offers;
 mod progress;
 mod standing;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::plan::{Content, Exchange, Library, Op, OpKind, Program, Transfer, TransferKey};
 use crate::sizes::Sizes;
-use crate::{Channel, Failure, Lane, OpId, Order, Rank, SizeId};
+use crate::{Failure, Lane, OpId, Order, SizeId};
 
+pub use self::interface::{Capabilities, Direction, Input, Readiness, Step, TransferId, TransferOrder};
 pub use self::standing::{Pending, Standing};
 
-use self::progress::{Open, Progress};
-
-/// When an op may be issued.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// Its dependencies have completed; one op of a lane is in flight at a time. Threads and MPI.
-    Completed,
-    /// Its dependencies have been issued and the sizes that the host needs are known: the device orders the
-    /// rest. CUDA streams.
-    Issued,
-}
-
-/// Who decides when the transfers of an open exchange start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TransferOrder {
-    /// The machine, one by one ([`Step::Transfer`]), within the window.
-    Machine,
-    /// The library: the exchange is one opaque call, such as an NCCL group.
-    Library,
-}
-
-/// What an executor can do; the machine adapts to it, and the simulator imitates it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capabilities {
-    /// When ops may be issued.
-    pub readiness: Readiness,
-    /// Who orders transfers.
-    pub transfer_order: TransferOrder,
-    /// Whether its clock means anything: if not, transfers start without regard to `not_before_s`.
-    pub timed: bool,
-}
-
-/// The end of a transfer that this rank holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Direction {
-    /// It leaves this rank.
-    Send,
-    /// It arrives at this rank.
-    Receive,
-}
-
-/// A transfer of an open exchange, by position in its list of sends or receives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TransferId {
-    /// The exchange.
-    pub op: OpId,
-    /// Which list.
-    pub direction: Direction,
-    /// Position in the list.
-    pub index: u32,
-}
-
-/// What an executor tells the machine.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Input {
-    /// An op has ended. `sizes` holds those that it defines and that no transfer has brought yet.
-    Completed {
-        /// The op.
-        op: OpId,
-        /// Sizes that it defined.
-        sizes: Vec<(SizeId, u64)>,
-    },
-    /// A transfer has ended at this rank. What a library moves need not be reported one by one.
-    Transferred {
-        /// The transfer.
-        transfer: TransferId,
-        /// The size that it brought, if it receives one.
-        size: Option<u64>,
-    },
-    /// The peer has announced a send to this rank, or has its receive from this rank on offer. Needed where
-    /// [`Order::follows_peers`], without effect elsewhere; may come before the exchange is open here.
-    PeerReady {
-        /// The transfer.
-        key: TransferKey,
-    },
-    /// Something went wrong on this rank.
-    Failed(Failure),
-}
-
-/// What the executor does next.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Start the op. Under [`TransferOrder::Machine`] an exchange is only opened: its transfers follow.
-    Issue(OpId),
-    /// Tell the receiver of this send that it may offer its end: [`Input::PeerReady`] there.
-    Announce(TransferId),
-    /// Offer this end of a transfer. It starts when the other end is offered too. Where [`Order::follows_peers`], an
-    /// offered receive is [`Input::PeerReady`] for its sender.
-    Transfer(TransferId),
-    /// All transfers of the exchange have ended: finish it (sizes reach the host) and report it completed.
-    Close(OpId),
-    /// Nothing to do before an input or, if given, this time in seconds.
-    Wait {
-        /// When to poll again without an input.
-        until_s: Option<f64>,
-    },
-    /// The program has ended.
-    Done,
-    /// Release what is in flight, tell the peers, and stop.
-    Abort(Failure),
-}
+use self::progress::Open;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -397,143 +300,6 @@ impl Machine {
         }
     }
 
-    fn open(&mut self, op: OpId) {
-        let exchange = self.exchange(op);
-        let progress = match self.capabilities.transfer_order {
-            TransferOrder::Machine => Progress::new,
-            TransferOrder::Library => Progress::all_offered,
-        };
-        let (sends, receives) = (progress(&exchange.sends), progress(&exchange.receives));
-        let send_count = u32::try_from(exchange.sends.len()).expect("transfers are counted in 32 bits");
-        let mut open = Open { op, sends, receives, listed: HashMap::new(), announced: send_count };
-        if exchange.order.follows_peers() {
-            open.announced = 0;
-            let ids = |direction| {
-                let indices = (0..).zip(list(exchange, direction)).map(|(index, _)| index);
-                indices.map(move |index| TransferId { op, direction, index })
-            };
-            let ids = ids(Direction::Send).chain(ids(Direction::Receive));
-            open.listed = ids.map(|id| (self.key(id), id)).collect();
-        }
-        if self.has_joins {
-            for direction in [Direction::Send, Direction::Receive] {
-                let moving = (0..).zip(list(exchange, direction)).filter(|(_, t)| self.transfer_bytes(t) > 0);
-                let moving: Vec<(Rank, u32)> = moving.map(|(index, t)| (t.peer, index)).collect();
-                let earlier =
-                    self.exchanges.iter().filter(|open| self.exchange(open.op).channel == exchange.channel);
-                let is_busy = |peer| earlier.clone().any(|open| open.side(direction).has_left(peer));
-                open.progress(direction).expect_all(&moving, is_busy);
-            }
-        }
-        self.early.retain(|&key| !open.peer_ready(key));
-        self.exchanges.push(open);
-    }
-
-    /// The next transfer of an open exchange, its end, or the time of its next transfer; `None` when it waits
-    /// for transfers to end.
-    fn advance(&mut self, index: usize, now_s: f64) -> Option<Step> {
-        let op = self.exchanges[index].op;
-        if let Some(send) = self.announcement(index) {
-            return Some(Step::Announce(send));
-        }
-        let mut wake_s: Option<f64> = None;
-        for direction in [Direction::Send, Direction::Receive] {
-            self.pass(index, direction);
-            match self.admitted(index, direction, now_s) {
-                Admitted::Now(transfer) => {
-                    self.exchanges[index].progress(direction).offer(transfer);
-                    let id = TransferId { op, direction, index: transfer };
-                    return Some(Step::Transfer(id));
-                }
-                Admitted::At(time_s) => wake_s = earliest(wake_s, Some(time_s)),
-                Admitted::Nothing => {}
-            }
-        }
-        if wake_s.is_some() {
-            return Some(Step::Wait { until_s: wake_s });
-        }
-        let Open { sends, receives, .. } = &self.exchanges[index];
-        let exchange = self.exchange(op);
-        let over = |progress: &Progress, transfers: &[Transfer]| {
-            progress.open == 0 && progress.next as usize == transfers.len()
-        };
-        if over(sends, &exchange.sends) && over(receives, &exchange.receives) {
-            self.exchanges.remove(index);
-            return Some(Step::Close(op));
-        }
-        None
-    }
-
-    /// The next send to announce; empty ones are left out.
-    fn announcement(&mut self, index: usize) -> Option<TransferId> {
-        let op = self.exchanges[index].op;
-        let first = self.exchanges[index].announced;
-        let sends = &self.exchange(op).sends;
-        let mut left = (first..).zip(&sends[first as usize..]);
-        let next = left.find(|(_, transfer)| self.transfer_bytes(transfer) > 0).map(|(send, _)| send);
-        let end = u32::try_from(sends.len()).expect("transfers are counted in 32 bits");
-        self.exchanges[index].announced = next.map_or(end, |send| send + 1);
-        next.map(|index| TransferId { op, direction: Direction::Send, index })
-    }
-
-    /// Passes over transfers that were offered out of turn, and over empty ones: both ends know that nothing moves and
-    /// leave these out.
-    fn pass(&mut self, index: usize, direction: Direction) {
-        let op = self.exchanges[index].op;
-        loop {
-            let next = self.exchanges[index].progress(direction).next;
-            let Some(transfer) = list(self.exchange(op), direction).get(next as usize) else { return };
-            let is_empty = self.transfer_bytes(transfer) == 0;
-            let progress = self.exchanges[index].progress(direction);
-            if !progress.ahead.remove(&next) && !is_empty {
-                return;
-            }
-            progress.next += 1;
-        }
-    }
-
-    /// What the window of one direction admits: the first transfer of those that may be next whose time has come.
-    fn admitted(&self, index: usize, direction: Direction, now_s: f64) -> Admitted {
-        let open = &self.exchanges[index];
-        let exchange = self.exchange(open.op);
-        let transfers = list(exchange, direction);
-        let (progress, window) = match direction {
-            Direction::Send => (&open.sends, exchange.window.sends),
-            Direction::Receive => (&open.receives, exchange.window.receives),
-        };
-        if self.open_together(exchange.channel, direction) >= window
-            || progress.next as usize == transfers.len()
-        {
-            return Admitted::Nothing;
-        }
-        let next = if exchange.order.follows_peers() {
-            progress.awaited.first().copied()
-        } else if self.has_joins {
-            progress.free.first().copied()
-        } else {
-            Some(progress.next)
-        };
-        let Some(next) = next else { return Admitted::Nothing };
-        let begin_s = self.start_s + transfers[next as usize].not_before_s;
-        if begin_s <= now_s || !self.capabilities.timed { Admitted::Now(next) } else { Admitted::At(begin_s) }
-    }
-
-    /// A transfer has ended. If it was the last one of its exchange with its peer, those of the next one can be offered: parts
-    /// of what two ranks have for each other move one behind the other.
-    fn release(&mut self, id: TransferId) {
-        let (transfer, exchange) = self.transfer(id);
-        let (peer, channel) = (transfer.peer, exchange.channel);
-        let program = Arc::clone(&self.program);
-        let mut together = self.exchanges.iter_mut().skip_while(|open| open.op != id.op).filter(|open| {
-            let kind = &program.ops[open.op.index()].kind;
-            kind.exchange().is_some_and(|exchange| exchange.channel == channel)
-        });
-        let is_last = together.next().is_some_and(|open| open.progress(id.direction).end(peer));
-        if is_last {
-            let _ = together.any(|open| open.progress(id.direction).free(peer));
-        }
-    }
-
     /// Whether nothing moves in an exchange whose sizes are known: executors need not even begin it.
     pub fn moves_nothing(&self, op: OpId) -> bool {
         let exchange = self.exchange(op);
@@ -550,12 +316,6 @@ impl Machine {
         !self.is_fused(op) && !self.moves_nothing(op)
     }
 
-    /// Transfers that are open in the exchanges of a channel, which share a window.
-    fn open_together(&self, channel: Channel, direction: Direction) -> u32 {
-        let together = self.exchanges.iter().filter(|open| self.exchange(open.op).channel == channel);
-        together.map(|open| open.side(direction).open).sum()
-    }
-
     fn exchange(&self, op: OpId) -> &Exchange {
         self.op(op).kind.exchange().unwrap_or_else(|| panic!("op {op} is not an exchange"))
     }
@@ -569,16 +329,6 @@ impl Machine {
             }
         }
     }
-}
-
-/// See [`Machine::admitted`].
-enum Admitted {
-    /// A transfer, by its position.
-    Now(u32),
-    /// None before this time in seconds.
-    At(f64),
-    /// None before a transfer ends.
-    Nothing,
 }
 
 /// The order of each exchange.

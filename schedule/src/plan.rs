@@ -5,20 +5,23 @@
 //! regions of static capacity, so memory is planned although lengths are not.
 
 mod bytes;
+mod chunk;
 mod library;
 mod numbers;
+mod region;
 mod transfer;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
+pub use self::chunk::{Chunk, Leg};
 pub use self::library::{CallKey, Library, Share};
 pub(crate) use self::numbers::{Misnumbered, Numbers};
+pub use self::region::{Buffer, Region};
 pub use self::transfer::{Content, Transfer, TransferKey};
 
 use zipwire_codec::{DType, Layout, Spec};
 
-use crate::{BufferId, Channel, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stage, Sum, Window};
+use crate::{Channel, Lane, OpId, Order, Protocol, Rank, SegmentId, SizeId, Stage, Window};
 
 /// What all ranks do in one iteration.
 #[derive(Clone, Debug)]
@@ -42,7 +45,7 @@ pub struct Program {
     pub rank: Rank,
     /// Ops in topological order; the position of an op is its [`OpId`].
     pub ops: Vec<Op>,
-    /// Buffers, by [`BufferId`].
+    /// Buffers, by [`BufferId`](crate::BufferId).
     pub buffers: Vec<Buffer>,
     /// Number of sizes.
     pub size_count: u32,
@@ -64,116 +67,6 @@ impl Program {
     pub fn operands<'a>(&'a self, size: &'a SizeId) -> &'a [SizeId] {
         let maximum = self.maxima.iter().find(|maximum| maximum.size == *size);
         maximum.map_or(std::slice::from_ref(size), |maximum| &maximum.of)
-    }
-}
-
-/// Whose values something holds, and for whom they are: what a payload is drawn for and checked against, whatever the
-/// path on which it travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Chunk {
-    /// The rank that contributes them.
-    pub origin: Rank,
-    /// The rank that they are for; `None` if every rank gets the same.
-    pub destination: Option<Rank>,
-    /// Tells explicit flows between the same two ranks apart; 0 in collectives.
-    pub flow: u32,
-    /// Which part of what the ranks have for each other it is, counted from 0; 0 where nothing is cut into parts.
-    pub part: u32,
-    /// Its first byte in what the ranks have for each other.
-    pub offset: u64,
-    /// Whose contributions are added up in it, in reductions: the origin is then who did that, and the destination, or
-    /// the origin if it is for all, whose shard it is. `None` where nothing is added up.
-    pub sum: Option<Sum>,
-    /// Whether it goes straight from the origin to the destination.
-    pub leg: Leg,
-}
-
-/// Which part of the way from its origin a chunk is on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Leg {
-    /// All of it.
-    #[default]
-    Direct,
-    /// To the rank that serves the origin in another node, which is the destination. The chunk holds each token that the
-    /// origin has for a rank of that node, once, in the order of the tokens.
-    ToGateway {
-        /// Ranks of a node.
-        ranks_per_node: u32,
-    },
-    /// From there, as what the origin has for the destination.
-    FromGateway,
-}
-
-impl Chunk {
-    /// What one rank has for another in a collective.
-    pub fn between(origin: Rank, destination: Rank) -> Self {
-        Self {
-            origin,
-            destination: Some(destination),
-            flow: 0,
-            part: 0,
-            offset: 0,
-            sum: None,
-            leg: Leg::Direct,
-        }
-    }
-
-    /// What one rank has for every other rank.
-    pub fn for_all(origin: Rank) -> Self {
-        Self { origin, destination: None, flow: 0, part: 0, offset: 0, sum: None, leg: Leg::Direct }
-    }
-
-    /// The same, with what is added up in it.
-    #[must_use]
-    pub fn with_sum(self, sum: Sum) -> Self {
-        Self { sum: Some(sum), ..self }
-    }
-
-    /// The rank whose shard it is, in reductions.
-    pub fn shard(&self) -> Rank {
-        self.destination.unwrap_or(self.origin)
-    }
-
-    /// Whether it is what the model of some rank waits for; what gateways get is not.
-    pub fn is_delivered(&self) -> bool {
-        !matches!(self.leg, Leg::ToGateway { .. })
-    }
-}
-
-/// Memory of a rank.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buffer {
-    /// What it holds, for the plan's text.
-    pub name: Cow<'static, str>,
-    /// Bytes.
-    pub capacity: u64,
-}
-
-/// A byte range of a buffer. Its length is the capacity that was planned for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
-    /// The buffer.
-    pub buffer: BufferId,
-    /// First byte.
-    pub offset: u64,
-    /// Bytes.
-    pub len: u64,
-}
-
-impl Region {
-    /// First byte after the region.
-    pub fn end(&self) -> u64 {
-        self.offset + self.len
-    }
-
-    /// Whether both name at least one common byte.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self.buffer == other.buffer && self.offset.max(other.offset) < self.end().min(other.end())
-    }
-
-    /// Whether every byte of `other` is in this region.
-    pub fn covers(&self, other: &Self) -> bool {
-        self.buffer == other.buffer && self.offset <= other.offset && other.end() <= self.end()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Direction, TransferId};
+use super::interface::{Direction, TransferId};
 use crate::plan::{Transfer, TransferKey};
 use crate::{OpId, Rank};
 

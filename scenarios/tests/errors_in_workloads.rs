@@ -1,0 +1,188 @@
+//! What a user sees when a workload, or what computes in it, is wrong in the scenario file: whole messages.
+
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
+
+mod common;
+
+use common::{error, flat, valid_with};
+use insta::assert_snapshot;
+
+#[test]
+fn top_k() {
+    assert_snapshot!(error(&valid_with("top_k = 2", "top_k = 9"), &[]), @r"
+    error: a token cannot go to `9` of `8` experts
+      --> test.toml:13:32
+       |
+    13 | model = { experts = 8, top_k = 9, hidden = 256, tokens_per_rank = 64 }
+       |                                ^
+    ");
+}
+
+#[test]
+fn choices_that_exclude_each_other() {
+    assert_snapshot!(error(&valid_with("\"uniform\"", "{ zipf = 1.0, dirichlet = 2 }"), &[]), @r"
+    error: `workload.routing` needs exactly one of `matrix`, `trace`, `dirichlet` and `zipf`, found `dirichlet` and `zipf`
+      --> test.toml:14:20
+       |
+    14 | routing = { zipf = 1.0, dirichlet = 2 }
+       |                    ^^^              - and here
+    ");
+    assert_snapshot!(error(&valid_with("\"uniform\"", "{ layer = 2 }"), &[]), @r"
+    error: `workload.routing` needs exactly one of `matrix`, `trace`, `dirichlet` and `zipf`, found none
+      --> test.toml:14:11
+       |
+    14 | routing = { layer = 2 }
+       |           ^^^^^^^^^^^^^
+    ");
+    assert_snapshot!(error(&valid_with("\"uniform\"", "{ zipf = 1.0, layer = 2 }"), &[]), @r"
+    error: `workload.routing.layer` has no effect: it selects a record, and this routing is synthetic
+      --> test.toml:14:33
+       |
+    14 | routing = { zipf = 1.0, layer = 2 }
+       |                                 ^
+    ");
+    assert_snapshot!(error(&valid_with("[codec]", "[compute]\nnoise = 0.1\n[codec]"), &[]), @r"
+    error: `compute.noise` has no effect: without `expert`, computation takes no time
+      --> test.toml:18:9
+       |
+    18 | noise = 0.1
+       |         ^^^
+    ");
+    let skew = |table: &str| valid_with("routing = ", &format!("skew = {table}\nrouting = "));
+    assert_snapshot!(error(&skew("{ base = \"1 ms\", sigma = 1.0 }"), &[]), @r#"
+    error: `workload.skew.sigma` has no effect: only the distribution `lognormal` has one
+      --> test.toml:14:33
+       |
+    14 | skew = { base = "1 ms", sigma = 1.0 }
+       |                                 ^^^
+    "#);
+    assert_snapshot!(error(&skew("{ distribution = \"lognormal\" }"), &[]), @r#"
+    error: missing key `sigma` in `workload.skew`
+      --> test.toml:14:8
+       |
+    14 | skew = { distribution = "lognormal" }
+       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: add `sigma = 1.0` to `workload.skew`
+    "#);
+    let text = flat("kind = \"transfers\"\nflows = []\n[compute]\nexpert = \"1 ms\"");
+    assert_snapshot!(error(&text, &[]), @r"
+    error: `compute` has no effect: the workload has no model that computes
+      --> test.toml:10:1
+       |
+    10 | [compute]
+       | ^^^^^^^^^
+    ");
+}
+
+#[test]
+fn experts() {
+    let experts = |table: &str| valid_with("routing = ", &format!("experts = {table}\nrouting = "));
+    assert_snapshot!(error(&experts("{ placement = \"round\" }"), &[]), @r#"
+    error: unknown placement `round`
+      --> test.toml:14:25
+       |
+    14 | experts = { placement = "round" }
+       |                         ^^^^^^^
+       |
+       = help: did you mean `round-robin`? it must be one of `contiguous`, `round-robin` and `balanced`
+    "#);
+    assert_snapshot!(error(&experts("{ replicas = 25 }"), &[]), @r"
+    error: `workload.experts.replicas` is out of range: `25`
+      --> test.toml:14:24
+       |
+    14 | experts = { replicas = 25 }
+       |                        ^^
+       |
+       = help: it must be at most 24: experts x (ranks - 1), a copy on every rank
+    ");
+    assert_snapshot!(error(&experts("{ replicas = 5000 }"), &[]), @r"
+    error: `workload.experts.replicas` is out of range: `5000`
+      --> test.toml:14:24
+       |
+    14 | experts = { replicas = 5000 }
+       |                        ^^^^
+       |
+       = help: it must be an integer from 0 to 4096
+    ");
+}
+
+#[test]
+fn collectives() {
+    let collective =
+        |rest: &str| flat(&format!("kind = \"collective\"\ncollective = \"all-to-all\"\n{rest}"));
+    assert_snapshot!(error(&collective("bytes_per_rank = \"7 B\""), &[]), @r#"
+    error: `workload.bytes_per_rank` is out of range: `7 B`
+      --> test.toml:10:18
+       |
+    10 | bytes_per_rank = "7 B"
+       |                  ^^^^^
+       |
+       = help: it must be whole bytes from 8 B to 1 TiB
+    "#);
+    assert_snapshot!(error(&collective("bytes_per_rank = \"1 KiB\"\nstart = [\"0 us\", \"3 ms\"]"), &[]), @r#"
+    error: `workload.start` has 2 entries for `4` ranks
+      --> test.toml:11:9
+       |
+    11 | start = ["0 us", "3 ms"]
+       |         ^^^^^^^^^^^^^^^^
+    "#);
+    let rows = "matrix = [\n  [0, 2, 4, 6],\n  [2, 0, 3, 2],\n  [2, 2, 0, 2],\n  [2, 2, 2, 0],\n]";
+    assert_snapshot!(error(&collective(rows), &[]), @r"
+    error: `3` bytes are no whole number of BF16 values of 2 bytes
+      --> test.toml:12:10
+       |
+    12 |   [2, 0, 3, 2],
+       |          ^
+    ");
+    let coded = "bytes_per_rank = \"1 KiB\"\ndtype = \"F32\"\npayload = { gaussian = 1.0 }";
+    assert_snapshot!(error(&collective(coded), &[]), @r#"
+    error: a payload holds BF16 values, and the workload sends F32
+      --> test.toml:12:11
+       |
+    12 | payload = { gaussian = 1.0 }
+       |           ^^^^^^^^^^^^^^^^^^
+       |
+       = help: leave `payload` out, or send `dtype = "BF16"`
+    "#);
+}
+
+#[test]
+fn flows() {
+    let flows =
+        |flow: &str| flat(&format!("kind = \"transfers\"\nstart = \"rank-ready\"\nflows = [\n{flow}\n]"));
+    let good = "  { src = 0, dst = 1, bytes = \"1 KiB\", start = \"2 us\" },\n";
+    assert_snapshot!(error(&flows("  { src = 0, dst = 0, bytes = \"1 KiB\" }"), &[]), @r#"
+    error: a flow from rank `0` to itself
+      --> test.toml:11:3
+       |
+    11 |   { src = 0, dst = 0, bytes = "1 KiB" }
+       |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    "#);
+    assert_snapshot!(error(&flows("  { src = 0, dst = 4, bytes = \"1 KiB\" }"), &[]), @r#"
+    error: `workload.flows.0.dst` is out of range: `4`
+      --> test.toml:11:20
+       |
+    11 |   { src = 0, dst = 4, bytes = "1 KiB" }
+       |                    ^
+       |
+       = help: it must be an integer from 0 to 3
+    "#);
+    assert_snapshot!(error(&flows(&format!("{good}  {{ src = 0, dst = 2, bytes = \"1 KiB\" }}")), &[]), @r#"
+    error: rank `0` is ready at `0` s here and at `0.000002` s before
+      --> test.toml:12:3
+       |
+    12 |   { src = 0, dst = 2, bytes = "1 KiB" }
+       |   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    "#);
+    let coded = flows(good) + "[[variant]]\nname = \"a\"\nprotocol = \"size-first\"";
+    assert_snapshot!(error(&coded, &[]), @r#"
+    error: explicit flows travel uncompressed: protocol `size-first` does not apply
+      --> test.toml:16:12
+       |
+    16 | protocol = "size-first"
+       |            ^^^^^^^^^^^^
+       |
+       = help: leave `protocol` out, or set it to `native`
+    "#);
+}

@@ -1,0 +1,76 @@
+//! Chunks: whose values something holds, for whom, and on which part of their way they are.
+
+use crate::{Rank, Sum};
+
+/// Whose values something holds, and for whom they are: what a payload is drawn for and checked against, whatever the
+/// path on which it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Chunk {
+    /// The rank that contributes them.
+    pub origin: Rank,
+    /// The rank that they are for; `None` if every rank gets the same.
+    pub destination: Option<Rank>,
+    /// Tells explicit flows between the same two ranks apart; 0 in collectives.
+    pub flow: u32,
+    /// Which part of what the ranks have for each other it is, counted from 0; 0 where nothing is cut into parts.
+    pub part: u32,
+    /// Its first byte in what the ranks have for each other.
+    pub offset: u64,
+    /// Whose contributions are added up in it, in reductions: the origin is then who did that, and the destination, or
+    /// the origin if it is for all, whose shard it is. `None` where nothing is added up.
+    pub sum: Option<Sum>,
+    /// Whether it goes straight from the origin to the destination.
+    pub leg: Leg,
+}
+
+/// Which part of the way from its origin a chunk is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Leg {
+    /// All of it.
+    #[default]
+    Direct,
+    /// To the rank that serves the origin in another node, which is the destination. The chunk holds each token that the
+    /// origin has for a rank of that node, once, in the order of the tokens.
+    ToGateway {
+        /// Ranks of a node.
+        ranks_per_node: u32,
+    },
+    /// From there, as what the origin has for the destination.
+    FromGateway,
+}
+
+impl Chunk {
+    /// What one rank has for another in a collective.
+    pub fn between(origin: Rank, destination: Rank) -> Self {
+        Self {
+            origin,
+            destination: Some(destination),
+            flow: 0,
+            part: 0,
+            offset: 0,
+            sum: None,
+            leg: Leg::Direct,
+        }
+    }
+
+    /// What one rank has for every other rank.
+    pub fn for_all(origin: Rank) -> Self {
+        Self { origin, destination: None, flow: 0, part: 0, offset: 0, sum: None, leg: Leg::Direct }
+    }
+
+    /// The same, with what is added up in it.
+    #[must_use]
+    pub fn with_sum(self, sum: Sum) -> Self {
+        Self { sum: Some(sum), ..self }
+    }
+
+    /// The rank whose shard it is, in reductions.
+    pub fn shard(&self) -> Rank {
+        self.destination.unwrap_or(self.origin)
+    }
+
+    /// Whether it is what the model of some rank waits for; what gateways get is not.
+    pub fn is_delivered(&self) -> bool {
+        !matches!(self.leg, Leg::ToGateway { .. })
+    }
+}

@@ -1,0 +1,113 @@
+//! Transfers in virtual time: from the offer of an end to the arrival at both ends.
+
+use std::collections::HashMap;
+
+use zipwire_schedule::machine::{Direction, Input, TransferId};
+use zipwire_schedule::plan::{Chunk, Transfer};
+use zipwire_schedule::{Failure, Rank};
+use zipwire_traces::Span;
+
+use super::Iteration;
+use super::transit::{End, Transit};
+use crate::queue::Event;
+
+/// Offers of a rank that have room in memory when there are none: a burst is not followed by another one soon.
+const OFFERS_KEPT: usize = 64;
+
+impl Iteration<'_> {
+    /// A transfer starts when both ends have been offered, and nobody else is waited for. A sender that follows its peers
+    /// learns of the receiver's offer at once.
+    pub(super) fn offer(&mut self, rank: Rank, id: TransferId) {
+        let machine = &self.host(rank).machine;
+        let key = machine.key(id);
+        let (&Transfer { peer, chunk: Chunk { part, .. }, .. }, exchange) = machine.transfer(id);
+        let follows_peers = exchange.order.follows_peers();
+        let offers = &mut self.host(rank).offers;
+        let other = offers.remove(&key);
+        if offers.is_empty() && offers.capacity() > OFFERS_KEPT {
+            *offers = HashMap::default();
+        }
+        let Some(other) = other else {
+            self.host(peer).offers.insert(key, id);
+            if follows_peers {
+                self.queue.push(self.now_s, Event::PeerReady { rank: peer, key });
+            }
+            return;
+        };
+        let (send, receive) = match id.direction {
+            Direction::Send => ((rank, id), (peer, other)),
+            Direction::Receive => ((peer, other), (rank, id)),
+        };
+        let barriers = self.barriers.as_mut();
+        if !barriers.is_some_and(|barriers| barriers.holds(&key, part, (send, receive))) {
+            self.begin_transfer(send, receive);
+        }
+    }
+
+    /// The latency of a transfer runs.
+    pub(super) fn begin_transfer(&mut self, send: End, receive: End) {
+        let (src, dst) = (send.0, receive.0);
+        let sender = &self.host(src).machine;
+        let bytes = sender.transfer_bytes(sender.transfer(send.1).0);
+        let transit = self.transits.begin(Transit { send, receive, bytes, begin_s: self.now_s });
+        let latency_s = self.setup.topology.route(src, dst).latency_s;
+        self.queue.push(self.now_s + latency_s, Event::Moves { rank: src, transfer: send.1, transit });
+        for rank in [src, dst] {
+            self.host(rank).moving += 1;
+            self.adapt_compute(rank);
+        }
+    }
+
+    /// The last byte of a transfer has left the links.
+    pub(super) fn deliver(&mut self, transit: u32) {
+        let Transit { send: (rank, transfer), receive: (dst, receive), bytes, .. } =
+            *self.transits.get(transit);
+        let key = self.host(rank).machine.key(transfer);
+        let fate = self.faults.fate(&key);
+        if let (Some(fate), Some(fired)) = (fate, self.setup.fired) {
+            fate.moved(bytes, fired);
+        }
+        match fate {
+            None => self.arrive(transit),
+            // Checksums are compared where the bytes arrive, before anybody else hears of them.
+            Some(fate) if !fate.flipped.is_empty() && bytes > 0 => {
+                self.first_failure.get_or_insert_with(|| Failure::corrupt_transfer(dst, receive.op, key));
+            }
+            Some(fate) if fate.is_dropped => {}
+            Some(fate) => {
+                self.queue.push(self.now_s + fate.late_s, Event::Arrives { rank, transfer, transit });
+            }
+        }
+    }
+
+    pub(super) fn arrive(&mut self, transit: u32) {
+        let Transit { send, receive, bytes, begin_s } = self.transits.end(transit);
+        let sender = &self.host(send.0).machine;
+        let size = sender.transfer(send.1).0.content.brings().and_then(|size| sender.size(size));
+        for ((rank, id), size) in [(send, None), (receive, size)] {
+            let (now_s, index) = (self.now_s, self.index);
+            let host = self.host(rank);
+            host.moving -= 1;
+            let (transfer, exchange) = host.machine.transfer(id);
+            let op = host.machine.op(id.op);
+            let span =
+                Span::of_transfer(rank, index, op, exchange, transfer, id.direction, bytes, begin_s, now_s);
+            let content = transfer.content;
+            if size.is_some() {
+                host.sizes_s.insert(id.op, now_s);
+            }
+            if let Some((left, sizes)) = host.library.get_mut(&id.op) {
+                *left -= 1;
+                sizes.extend(content.brings().zip(size));
+                if *left == 0 {
+                    self.close(rank, id.op);
+                }
+            } else {
+                host.machine.handle(Input::Transferred { transfer: id, size });
+                self.dirty.insert(rank);
+            }
+            self.spans.push(span);
+            self.adapt_compute(rank);
+        }
+    }
+}
