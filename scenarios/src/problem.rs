@@ -1,6 +1,4 @@
-//! Everything that can be wrong with a scenario, as data.
-
-mod message;
+//! Everything that can be wrong with a scenario, as data, and the words for it.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,6 +8,8 @@ use zipwire_codec::SpecError;
 use zipwire_schedule::GraphError;
 use zipwire_traces::TraceError;
 
+use crate::help::HINT;
+use crate::nearest::list;
 use crate::quantity::Dimension;
 
 /// What is wrong with a scenario. `Display` gives one line; [`help`](Self::help) says what would be right.
@@ -17,6 +17,7 @@ use crate::quantity::Dimension;
 #[non_exhaustive]
 pub enum Problem {
     /// The scenario or a table that it names cannot be read.
+    #[error("cannot read `{path}`: {source}")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -24,11 +25,13 @@ pub enum Problem {
         source: io::Error,
     },
     /// Not TOML; duplicate keys are this, too.
+    #[error("invalid TOML: {message}")]
     Syntax {
         /// The parser's words.
         message: String,
     },
     /// A key that the language does not have there.
+    #[error("unknown key `{key}`{}", in_table(table))]
     UnknownKey {
         /// The key.
         key: String,
@@ -38,6 +41,7 @@ pub enum Problem {
         valid: Vec<&'static str>,
     },
     /// A key of an earlier version.
+    #[error("key `{key}`{} is now `{new}`", in_table(table))]
     RenamedKey {
         /// The key.
         key: String,
@@ -49,6 +53,7 @@ pub enum Problem {
         values: &'static str,
     },
     /// A key that is always needed.
+    #[error("missing key `{key}`{}", in_table(table))]
     MissingKey {
         /// The key.
         key: String,
@@ -58,6 +63,11 @@ pub enum Problem {
         example: String,
     },
     /// None or several of keys of which exactly one is needed.
+    #[error(
+        "`{table}` needs exactly one of {}, found {}",
+        list(choices.iter().copied()),
+        list(found.iter().copied())
+    )]
     NotOneOf {
         /// Path of the table.
         table: String,
@@ -67,6 +77,7 @@ pub enum Problem {
         found: Vec<&'static str>,
     },
     /// A key that means nothing here.
+    #[error("`{path}` has no effect: {reason}")]
     NoEffect {
         /// Path of the key.
         path: String,
@@ -74,6 +85,7 @@ pub enum Problem {
         reason: &'static str,
     },
     /// A value of another TOML type.
+    #[error("`{path}` must be {expected}, found {found}")]
     WrongType {
         /// Path of the key.
         path: String,
@@ -83,6 +95,7 @@ pub enum Problem {
         found: &'static str,
     },
     /// A bare number where a quantity is needed.
+    #[error("`{path}` needs a unit: `{number}` could be anything")]
     MissingUnit {
         /// Path of the key.
         path: String,
@@ -92,6 +105,7 @@ pub enum Problem {
         dimension: Dimension,
     },
     /// A unit that does not exist, or is of another dimension.
+    #[error("`{path}` is {}, and `{unit}` is no unit of that", dimension.name())]
     UnknownUnit {
         /// Path of the key.
         path: String,
@@ -101,6 +115,7 @@ pub enum Problem {
         dimension: Dimension,
     },
     /// A text that does not begin with a number.
+    #[error("`{path}` must be {}, found `{text}`", dimension.name())]
     NotQuantity {
         /// Path of the key.
         path: String,
@@ -110,6 +125,7 @@ pub enum Problem {
         dimension: Dimension,
     },
     /// A number outside its limits.
+    #[error("`{path}` is out of range: `{value}`")]
     OutOfRange {
         /// Path of the key, or what the number is.
         path: String,
@@ -119,6 +135,7 @@ pub enum Problem {
         limits: String,
     },
     /// A name that is none of those that exist.
+    #[error("unknown {what} `{name}`")]
     UnknownName {
         /// What it should name: `protocol`, `variant`.
         what: &'static str,
@@ -128,6 +145,7 @@ pub enum Problem {
         valid: Vec<String>,
     },
     /// More NICs than GPUs, where one of both numbers is from elsewhere.
+    #[error("a node of `{gpus}` GPUs cannot have `{nics}` NICs")]
     NicsPerNode {
         /// GPUs of a node.
         gpus: u32,
@@ -135,6 +153,7 @@ pub enum Problem {
         nics: u32,
     },
     /// A link that the cluster does not have.
+    #[error("the cluster has no link `{name}`")]
     UnknownLink {
         /// The name.
         name: String,
@@ -146,6 +165,7 @@ pub enum Problem {
         edges: Vec<String>,
     },
     /// A topology that needs sizes, by name alone.
+    #[error("`{path}` cannot be the name `{name}` alone")]
     BareTopology {
         /// Path of the key.
         path: String,
@@ -155,6 +175,7 @@ pub enum Problem {
         example: &'static str,
     },
     /// A vertex that a graph does not have.
+    #[error("the graph has no vertex `{name}`")]
     UnknownVertex {
         /// The name.
         name: String,
@@ -166,16 +187,19 @@ pub enum Problem {
         switches: Vec<String>,
     },
     /// A switch that cannot be called so.
+    #[error("a switch cannot be called `{name}`")]
     BadSwitch {
         /// The name.
         name: String,
     },
     /// Two switches of one name.
+    #[error("two switches are called `{name}`")]
     TwoSwitches {
         /// The name.
         name: String,
     },
     /// An edge with one end, or with three.
+    #[error("`{path}` names {found} ends of an edge, and it has two")]
     NotTwoEnds {
         /// Path of the key.
         path: String,
@@ -183,11 +207,13 @@ pub enum Problem {
         found: usize,
     },
     /// An edge that leads nowhere.
+    #[error("an edge from `{vertex}` to itself")]
     Loop {
         /// The vertex.
         vertex: String,
     },
     /// Two edges of a graph from one vertex to another.
+    #[error("two edges lead from `{src}` to `{dst}`")]
     TwoEdges {
         /// Where they begin.
         src: String,
@@ -195,8 +221,10 @@ pub enum Problem {
         dst: String,
     },
     /// A graph that is no cluster.
+    #[error(transparent)]
     Graph(GraphError),
     /// A name that cannot be part of a file name.
+    #[error("`{path}` cannot be part of a file name: `{name}`")]
     BadName {
         /// Path of the key.
         path: String,
@@ -204,16 +232,19 @@ pub enum Problem {
         name: String,
     },
     /// Two variants of one name.
+    #[error("two variants are called `{name}`")]
     DuplicateVariant {
         /// The name.
         name: String,
     },
     /// `--set` or `--real-set` without `=`.
+    #[error("`{flag}` takes `path=value`")]
     NotAssignment {
         /// The flag.
         flag: String,
     },
     /// `--set` or `--real-set` with a path that leads nowhere.
+    #[error("`{path}` does not exist in the scenario")]
     NoSuchPath {
         /// The path up to the part that is missing.
         path: String,
@@ -221,6 +252,7 @@ pub enum Problem {
         valid: Vec<String>,
     },
     /// `--set` or `--real-set` with a path through something without keys.
+    #[error("`{path}` is {found} and has no keys")]
     NotTable {
         /// The path up to the value.
         path: String,
@@ -228,16 +260,19 @@ pub enum Problem {
         found: &'static str,
     },
     /// A key of `[sweep]` that spells no path.
+    #[error("`{path}` is no path of the scenario")]
     NotPath {
         /// The key.
         path: String,
     },
     /// A path in `[sweep]` without quotes, which TOML takes apart.
+    #[error("`sweep.{key}` is a table: a path needs quotes")]
     BarePath {
         /// The key.
         key: String,
     },
     /// What is wrong with one point of a sweep.
+    #[error("{problem}, at point {point} of {count}: {set}")]
     AtPoint {
         /// The problem.
         problem: Box<Problem>,
@@ -249,6 +284,7 @@ pub enum Problem {
         set: String,
     },
     /// More experts per token than experts.
+    #[error("a token cannot go to `{top_k}` of `{experts}` experts")]
     TopK {
         /// Experts per token.
         top_k: u64,
@@ -256,6 +292,7 @@ pub enum Problem {
         experts: u64,
     },
     /// No or several records of a recording fit.
+    #[error("`{file}` has {count} records with {wanted}, and exactly one is needed")]
     NotOneRecord {
         /// The file.
         file: String,
@@ -267,6 +304,7 @@ pub enum Problem {
         available: Vec<String>,
     },
     /// The recording is of a model with another number of experts.
+    #[error("the model has `{wanted}` experts, the record in `{file}` has `{found}`")]
     ExpertCount {
         /// The file.
         file: String,
@@ -276,6 +314,7 @@ pub enum Problem {
         wanted: usize,
     },
     /// A record says nothing about where a rank's tokens go.
+    #[error("the record in `{file}` routes no token{}", from_rank(*rank))]
     NoShares {
         /// The file.
         file: String,
@@ -283,6 +322,7 @@ pub enum Problem {
         rank: Option<u32>,
     },
     /// The length of a list or matrix is not the rank count.
+    #[error("`{path}` has {found} {what} for `{ranks}` ranks")]
     NotPerRank {
         /// Path of the key.
         path: String,
@@ -294,6 +334,7 @@ pub enum Problem {
         ranks: u32,
     },
     /// Bytes that are no whole number of values.
+    #[error("`{bytes}` bytes are no whole number of {dtype} values of {width} bytes")]
     NotWhole {
         /// The bytes.
         bytes: u64,
@@ -303,16 +344,19 @@ pub enum Problem {
         width: usize,
     },
     /// A fault of what a rank keeps to itself.
+    #[error("rank `{rank}` sends nothing to itself: a fault hits a transfer between two ranks")]
     SelfFault {
         /// The rank.
         rank: u32,
     },
     /// A flow from a rank to itself.
+    #[error("a flow from rank `{rank}` to itself")]
     SelfFlow {
         /// The rank.
         rank: u32,
     },
     /// `start = "rank-ready"` with two start times for one rank.
+    #[error("rank `{rank}` is ready at `{second_s}` s here and at `{first_s}` s before")]
     TwoStarts {
         /// The sender.
         rank: u32,
@@ -322,6 +366,7 @@ pub enum Problem {
         second_s: f64,
     },
     /// A table in a file whose columns are others.
+    #[error("the columns must be `{expected}`, found `{found}`")]
     BadHeader {
         /// The header that is needed.
         expected: &'static str,
@@ -329,6 +374,7 @@ pub enum Problem {
         found: String,
     },
     /// A field of a table in a file that is no number.
+    #[error("column `{column}` must be {expected}, found `{found}`")]
     BadField {
         /// The column.
         column: String,
@@ -338,6 +384,7 @@ pub enum Problem {
         found: String,
     },
     /// A row with too few or too many fields.
+    #[error("a row of {found} fields where {expected} are needed")]
     RowLength {
         /// Fields of the row.
         found: usize,
@@ -345,13 +392,16 @@ pub enum Problem {
         expected: usize,
     },
     /// A codec id that does not parse.
+    #[error("{0}")]
     Codec(#[source] SpecError),
     /// A coded variant in a scenario without codec.
+    #[error("protocol `{protocol}` needs a codec, and the scenario has none")]
     NoCodec {
         /// The protocol.
         protocol: &'static str,
     },
     /// A codec of which nothing says how fast it is.
+    #[error("how fast is codec `{codec}`? neither the scenario nor its cluster says so")]
     NoCodecSpeed {
         /// The codec.
         codec: String,
@@ -359,8 +409,10 @@ pub enum Problem {
         presets: Vec<&'static str>,
     },
     /// Rows that are put together in a scenario without codec.
+    #[error("`dedup` puts rows together at the decode speed of a codec, and the scenario has none")]
     NoCopySpeed,
     /// The codec cannot code the workload's values.
+    #[error("codec `{codec}` does not code {dtype} values")]
     CodecType {
         /// The codec.
         codec: String,
@@ -368,6 +420,9 @@ pub enum Problem {
         dtype: &'static str,
     },
     /// A protocol that sends ahead what its codec does not have.
+    #[error(
+        "protocol `{protocol}` sends ahead what a codec leaves as it is, and frames of `{codec}` have no such part of {dtype} values"
+    )]
     NoRests {
         /// The protocol.
         protocol: &'static str,
@@ -377,11 +432,13 @@ pub enum Problem {
         dtype: &'static str,
     },
     /// Arms with different codecs.
+    #[error("the arms of variant `{name}` have different codecs")]
     ArmCodecs {
         /// The adaptive variant.
         name: String,
     },
     /// Nothing to measure a compression ratio on.
+    #[error("the compression ratio of codec `{codec}` is unknown: the workload has no payload")]
     NoPayload {
         /// The codec.
         codec: String,
@@ -389,6 +446,7 @@ pub enum Problem {
         dtype: &'static str,
     },
     /// A token that is no whole number of blocks with a scale each.
+    #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
     PartialBlock {
         /// Values of a token.
         hidden: u32,
@@ -396,21 +454,27 @@ pub enum Problem {
         block: usize,
     },
     /// A payload for values of another type.
+    #[error("a payload holds BF16 values, and the workload sends {dtype}")]
     PayloadType {
         /// Type of the workload's values.
         dtype: &'static str,
     },
     /// A coded protocol for explicit flows.
+    #[error("explicit flows travel uncompressed: protocol `{protocol}` does not apply")]
     CodedFlows {
         /// The protocol.
         protocol: &'static str,
     },
     /// An algorithm for a workload whose calls have only one.
+    #[error("`{path}` has no effect: nothing in the workload has several algorithms")]
     NoAlgorithms {
         /// Path of the key.
         path: String,
     },
     /// An order or a window for an algorithm that leaves no choice of what comes next, or has no transfers.
+    #[error(
+        "`{path}` has no effect: the algorithm `{algorithm}` leaves no choice of which transfer comes next"
+    )]
     FixedOrder {
         /// Path of the key.
         path: String,
@@ -420,6 +484,10 @@ pub enum Problem {
         free: &'static str,
     },
     /// A call of a library without a cost.
+    #[error(
+        "algorithm `library` calls the library for each {collective}, and `cluster.library` does not say what that costs with \
+         {gpus_per_node} GPUs per node"
+    )]
     NoCallCost {
         /// The collective.
         collective: &'static str,
@@ -427,11 +495,15 @@ pub enum Problem {
         gpus_per_node: u32,
     },
     /// An arm that no model of links describes.
+    #[error(
+        "variant `{name}` cannot be an arm: a switcher models what links take, and a call of a library uses none"
+    )]
     LibraryArm {
         /// The arm.
         name: String,
     },
     /// Padding for a protocol without frames.
+    #[error("algorithm `{algorithm}` pads frames, and protocol `{protocol}` has none")]
     PaddedValues {
         /// The algorithm.
         algorithm: &'static str,
@@ -439,6 +511,9 @@ pub enum Problem {
         protocol: &'static str,
     },
     /// Sums on the way for a protocol with frames.
+    #[error(
+        "algorithm `{algorithm}` adds up on the way, and frames of protocol `{protocol}` are decoded at their end"
+    )]
     CodedSums {
         /// The algorithm.
         algorithm: &'static str,
@@ -446,5 +521,20 @@ pub enum Problem {
         protocol: &'static str,
     },
     /// A recording that cannot be read.
+    #[error("{}", first_line(.0))]
     Recording(#[source] TraceError),
+}
+
+fn in_table(table: &str) -> String {
+    if table.is_empty() { String::new() } else { format!(" in `{table}`") }
+}
+
+/// The message of another crate's error without its hint.
+fn first_line(error: &impl ToString) -> String {
+    let text = error.to_string();
+    text.split(HINT).next().unwrap_or_default().to_owned()
+}
+
+fn from_rank(rank: Option<u32>) -> String {
+    rank.map_or(String::new(), |rank| format!(" from rank `{rank}`"))
 }
