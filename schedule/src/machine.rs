@@ -33,7 +33,7 @@ mod offers;
 mod progress;
 mod standing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::plan::{Content, Exchange, Library, Op, OpKind, Program, Transfer, TransferKey};
@@ -67,6 +67,8 @@ pub struct Machine {
     ready: BTreeSet<OpId>,
     /// Ops in flight, by lane.
     in_flight: [u32; Lane::ALL.len()],
+    /// Where devices order ops: exchanges and calls of a library that have not been issued, in program order, by lane.
+    calls: [VecDeque<OpId>; Lane::ALL.len()],
     exchanges: Vec<Open>,
     /// Whether exchanges of a channel are open together.
     has_joins: bool,
@@ -98,6 +100,11 @@ impl Machine {
         );
         let follows_peers = orders(&program).any(Order::follows_peers);
         let has_joins = exchanges(&program).any(|exchange| exchange.joins_previous);
+        let mut calls: [VecDeque<OpId>; Lane::ALL.len()] = Default::default();
+        let is_queued = |op: &&Op| readiness == Readiness::Issued && is_call(&op.kind);
+        for op in program.ops.iter().filter(is_queued) {
+            calls[op.kind.lane() as usize].push_back(op.id);
+        }
         let mut dependents = vec![Vec::new(); program.ops.len()];
         for op in &program.ops {
             for dep in &op.deps {
@@ -109,6 +116,7 @@ impl Machine {
             blockers: program.ops.iter().map(|op| op.deps.len()).collect(),
             ready: program.ops.iter().filter(|op| op.deps.is_empty()).map(|op| op.id).collect(),
             in_flight: [0; Lane::ALL.len()],
+            calls,
             exchanges: Vec::new(),
             has_joins,
             follows_peers,
@@ -273,10 +281,19 @@ impl Machine {
                     OpKind::Exchange(exchange) if exchange.joins_previous => self.may_join(**op),
                     _ => self.in_flight[kind.lane() as usize] == 0,
                 },
-                Readiness::Issued => kind.host_sizes().iter().all(|&size| self.size(size).is_some()),
+                Readiness::Issued => {
+                    self.is_next_call(**op, kind)
+                        && kind.host_sizes().iter().all(|&size| self.size(size).is_some())
+                }
             }
         };
         self.ready.iter().find(allowed).copied()
+    }
+
+    /// Whether no exchange or call of the same lane is left before an op that is one. Devices carry out a lane in the order of issue, and
+    /// two ranks that had different orders, as sizes reach their hosts at different times, would wait for one another.
+    fn is_next_call(&self, op: OpId, kind: &OpKind) -> bool {
+        !is_call(kind) || self.calls[kind.lane() as usize].front() == Some(&op)
     }
 
     /// Whether an exchange can join the one before it on its channel: that is open, or has ended.
@@ -291,7 +308,11 @@ impl Machine {
     fn issue(&mut self, op: OpId) {
         self.ready.remove(&op);
         self.states[op.index()] = State::Issued;
-        self.in_flight[self.op(op).kind.lane() as usize] += 1;
+        let lane = self.op(op).kind.lane() as usize;
+        self.in_flight[lane] += 1;
+        if self.calls[lane].front() == Some(&op) {
+            self.calls[lane].pop_front();
+        }
         if matches!(self.op(op).kind, OpKind::Exchange(_)) {
             self.open(op);
         }
@@ -329,6 +350,11 @@ impl Machine {
             }
         }
     }
+}
+
+/// Whether peers take part in an op.
+fn is_call(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Exchange(_) | OpKind::Library(_))
 }
 
 /// The order of each exchange.

@@ -8,7 +8,7 @@ use common::{choice, layer, uniform};
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Program};
 use zipwire_schedule::{
-    Capabilities, Failure, FailureKind, Machine, OpId, Protocol, Rank, Readiness, TransferOrder, plan,
+    Capabilities, Choice, Failure, FailureKind, Machine, OpId, Protocol, Rank, Readiness, TransferOrder, plan,
 };
 
 const THREADS: Capabilities =
@@ -208,4 +208,36 @@ fn what_a_library_has_moved_is_no_longer_pending() {
     // The others need not be reported.
     machine.handle(Input::Completed { op: exchange, sizes: Vec::new() });
     assert_eq!(of_exchange(&machine), 0);
+}
+
+/// Where a device carries out a lane in the order of issue, an exchange whose sizes the host waits for is not overtaken by a later one:
+/// at the peer, whose host may know them already, the order would be another.
+#[test]
+fn devices_get_the_exchanges_of_a_lane_in_program_order() {
+    // Parts of three tiles each, so that there are two parts.
+    let parts = Choice { parts: 2, ..choice(Protocol::SizeFirst, None) };
+    let plan = plan(&layer(uniform(2, 96 * 1024)), &parts);
+    let mut machine = Machine::new(Arc::clone(&plan.programs[0]), STREAMS, 0.0);
+    let exchanges: Vec<OpId> =
+        machine.program().ops.iter().filter(|op| op.kind.exchange().is_some()).map(|op| op.id).collect();
+    let (mut issued, mut running): (Vec<OpId>, Vec<OpId>) = Default::default();
+    while machine.completed() < machine.program().ops.len() {
+        let (steps, _) = poll_all(&mut machine);
+        running.extend(steps.iter().map(|step| match step {
+            Step::Issue(op) => *op,
+            step => panic!("{step:?}"),
+        }));
+        issued.extend(
+            running
+                .iter()
+                .copied()
+                .filter(|op| exchanges.contains(op) && !issued.contains(op))
+                .collect::<Vec<_>>(),
+        );
+        // What was issued last ends first: sizes of the second part are known before those of the first one.
+        let op = running.pop().unwrap();
+        let sizes = sizes(&machine, op);
+        machine.handle(Input::Completed { op, sizes });
+    }
+    assert_eq!(issued, exchanges);
 }

@@ -40,8 +40,7 @@ impl Case {
         let job = Job { name: "random", rank_count: ranks, slots: SLOTS.to_vec(), segments };
         let plan = plan_each(&job, &choices.iter().collect::<Vec<_>>());
         let kinds = || plan.programs.iter().flat_map(|program| &program.ops).map(|op| &op.kind);
-        let joins = kinds().any(|kind| kind.exchange().is_some_and(|exchange| exchange.joins_previous));
-        let fits_libraries = !joins && !choices.iter().any(|choice| choice.order.reorders());
+        let fits_libraries = !choices.iter().any(|choice| choice.order.reorders());
         let is_plain = |choice: &Choice| {
             matches!(choice.protocol, Protocol::Native | Protocol::SizeFirst | Protocol::StaticFirst)
         };
