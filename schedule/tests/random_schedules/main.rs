@@ -121,6 +121,9 @@ fn all_schedules_of_all_plans_are_alike() {
         seed += 1;
     }
     println!("{} plans: {seen:?}", seed - first);
+    if count >= SHORT {
+        assert!(seen.lost > 500 && seen.killed > 500 && seen.transfers > 50 * seen.schedules, "{seen:?}");
+    }
 }
 
 /// How many schedules of how many plans find a planted defect; `plant` says whether a plan could have it.
