@@ -190,7 +190,7 @@ fn picture(entries: &[Entry]) -> String {
          by presets: large sizes dark, below 32 MiB light</text>\n",
         SIDE + 2.0 * EDGE
     );
-    for (exponent, label) in ["0.1", "1", "10", "100", "1000 GB/s"].into_iter().enumerate() {
+    for (exponent, label) in ["0.1", "1", "10", "100", "1000"].into_iter().enumerate() {
         let at = exponent as f64 * SIDE / 4.0 + EDGE;
         let (low, high, across) = (EDGE, EDGE + SIDE, SIDE + 2.0 * EDGE - at);
         writeln!(
@@ -204,8 +204,8 @@ fn picture(entries: &[Entry]) -> String {
     }
     writeln!(
         svg,
-        "<path d=\"M{EDGE} {0}L{0} {EDGE}\" stroke=\"#999\"/><text x=\"{1}\" y=\"{2}\" text-anchor=\"middle\">measured</text>\
-         <text x=\"{EDGE}\" y=\"{3}\">predicted</text>",
+        "<path d=\"M{EDGE} {0}L{0} {EDGE}\" stroke=\"#999\"/><text x=\"{1}\" y=\"{2}\" text-anchor=\"middle\">measured, GB/s</text>\
+         <text x=\"{EDGE}\" y=\"{3}\">predicted, GB/s</text>",
         EDGE + SIDE,
         EDGE + SIDE / 2.0,
         EDGE + SIDE + 40.0,
