@@ -11,6 +11,7 @@
 //! Nothing here schedules, simulates or sends: it is what simulated and real runs have in common at their edges.
 
 mod bandwidth;
+mod by_collective;
 mod by_rank;
 mod chrome;
 mod deviation;
@@ -39,6 +40,7 @@ mod tensor;
 mod transfers;
 
 pub use bandwidth::Bandwidths;
+pub use by_collective::by_collective;
 pub use by_rank::{ByRank, Imbalances};
 pub use chrome::{Limit, Sampling, Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
 pub use deviation::Deviation;

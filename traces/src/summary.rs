@@ -47,21 +47,6 @@ pub struct Split {
     pub algorithm: f64,
 }
 
-/// As a table; several algorithms of a collective are joined by ` and `.
-fn by_collective<S: serde::Serializer>(
-    algorithms: &[(&'static str, &'static str)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let mut table: Vec<(&str, String)> = Vec::new();
-    for &(collective, algorithm) in algorithms {
-        match table.iter_mut().find(|(other, _)| *other == collective) {
-            Some((_, names)) => names.push_str(&format!(" and {algorithm}")),
-            None => table.push((collective, algorithm.to_owned())),
-        }
-    }
-    serializer.collect_map(table)
-}
-
 /// What one variant did on one executor.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct VariantSummary {
@@ -78,7 +63,11 @@ pub struct VariantSummary {
     pub split: Option<Split>,
     /// In which algorithms its calls travelled, by collective, in the order of first use; the key is absent where no collective has
     /// several.
-    #[serde(rename = "algorithm", skip_serializing_if = "Vec::is_empty", serialize_with = "by_collective")]
+    #[serde(
+        rename = "algorithm",
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "crate::by_collective::serialize"
+    )]
     pub algorithms: Vec<(&'static str, &'static str)>,
     /// How the speed of the variant's codec is known, where the cluster says it and not the scenario; its key is absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use zipwire_schedule::BufferId;
 use zipwire_schedule::plan::Region;
 
 /// Which result bytes are part of.
@@ -87,17 +88,9 @@ impl Memory {
 
     /// All that it holds, as one number.
     pub(crate) fn digest(&self) -> Tag {
-        let mut all: Vec<(usize, Vec<Piece>)> = Vec::new();
-        for (index, buffer) in self.buffers.iter().enumerate() {
-            let mut pieces: Vec<Piece> = Vec::new();
-            for (&begin, &(end, tag)) in buffer {
-                match pieces.last_mut() {
-                    Some((_, last, same)) if *same == tag && *last == begin => *last = end,
-                    _ => pieces.push((begin, end, tag)),
-                }
-            }
-            all.push((index, pieces));
-        }
+        let whole = |buffer| Region { buffer: BufferId(buffer), offset: 0, len: u64::MAX };
+        let all: Vec<Vec<Piece>> =
+            (0..).zip(&self.buffers).map(|(buffer, _)| self.read(&whole(buffer))).collect();
         tag(all)
     }
 }

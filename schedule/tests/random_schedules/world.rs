@@ -1,10 +1,10 @@
 //! An executor of no particular speed: what ranks do takes random times, news of peers are late and out of order, and
 //! messages may be lost and ranks die. Nothing runs; time is a number.
 
-use std::cmp::Reverse;
 mod accesses;
 mod ending;
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -192,10 +192,16 @@ impl<'p> World<'p> {
 
     fn happen(&mut self, event: &Event) -> Result<(), String> {
         match *event {
+            // The dead notice nothing.
+            Event::LocalEnd(rank, _)
+            | Event::Closed(rank, _)
+            | Event::Told(rank, _)
+            | Event::News(rank, _)
+                if self.is_dead(rank) =>
+            {
+                Ok(())
+            }
             Event::LocalEnd(rank, op) => {
-                if self.is_dead(rank) {
-                    return Ok(());
-                }
                 let state = &mut self.ranks[rank];
                 let kind = &state.machine.op(op).kind;
                 let read: Vec<_> = kind.reads().iter().map(|region| state.memory.read(region)).collect();
@@ -205,18 +211,9 @@ impl<'p> World<'p> {
                 let sizes = self.sizes(rank, op);
                 self.op_ended(rank, op, sizes)
             }
-            Event::Closed(rank, op) => {
-                if self.is_dead(rank) {
-                    Ok(())
-                } else {
-                    self.op_ended(rank, op, Vec::new())
-                }
-            }
+            Event::Closed(rank, op) => self.op_ended(rank, op, Vec::new()),
             Event::Moved(key) => self.arrived(key),
             Event::Told(rank, id) => {
-                if self.is_dead(rank) {
-                    return Ok(());
-                }
                 if self.capabilities.transfer_order == TransferOrder::Library {
                     let left = self.ranks[rank].left.get_mut(&id.op).expect("the exchange is open");
                     *left -= 1;
@@ -229,13 +226,7 @@ impl<'p> World<'p> {
                 *self.ranks[rank].open.get_mut(&(lane, id.direction)).expect("it was open") -= 1;
                 self.tell(rank, Input::Transferred { transfer: id, size })
             }
-            Event::News(rank, key) => {
-                if self.is_dead(rank) {
-                    Ok(())
-                } else {
-                    self.tell(rank, Input::PeerReady { key })
-                }
-            }
+            Event::News(rank, key) => self.tell(rank, Input::PeerReady { key }),
             Event::CallEnd(key) => self.call_ended(key),
         }
     }
@@ -262,7 +253,7 @@ impl<'p> World<'p> {
                 },
                 Step::Announce(id) => {
                     let key = self.ranks[rank].machine.key(id);
-                    self.news(key.dst.index(), key);
+                    self.after(Event::News(key.dst.index(), key));
                 }
                 Step::Transfer(id) => self.offer_in_window(rank, id)?,
                 Step::Close(op) => self.after(Event::Closed(rank, op)),
@@ -274,10 +265,6 @@ impl<'p> World<'p> {
                 Step::Abort(failure) => return Err(format!("{failure}, before anything was overdue")),
             }
         }
-    }
-
-    fn news(&mut self, rank: usize, key: TransferKey) {
-        self.after(Event::News(rank, key));
     }
 
     /// What is first in its lane begins when what it depends on has ended.
@@ -424,7 +411,7 @@ impl<'p> World<'p> {
         let Some((peer, other)) = self.offers.remove(&key) else {
             self.offers.insert(key, (rank, id));
             let peer = if id.direction == Direction::Send { key.dst } else { key.src };
-            self.news(peer.index(), key);
+            self.after(Event::News(peer.index(), key));
             return Ok(());
         };
         if !self.moved.insert(key) {

@@ -3,7 +3,7 @@
 use zipwire::Executor;
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::{Fabric, NetworkModel, TransferStart};
-use zipwire::traces::{Bandwidths, Summary};
+use zipwire::traces::{Bandwidths, Summary, by_collective};
 
 use crate::table;
 
@@ -68,7 +68,7 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[&dyn
             );
         }
         if has_algorithms {
-            row.insert(1, algorithms(&result(first).algorithms));
+            row.insert(1, algorithms(&by_collective(&result(first).algorithms)));
         }
         row.extend(times.into_iter().map(table::seconds));
         row.extend([
@@ -120,16 +120,9 @@ fn cluster(experiment: &Experiment, first: &dyn Executor) -> String {
     text
 }
 
-/// In one word where there is one collective, and else by collective; of calls of a collective that travel differently, all are named.
-fn algorithms(all: &[(&'static str, &'static str)]) -> String {
-    let mut by_collective: Vec<(&str, String)> = Vec::new();
-    for &(collective, algorithm) in all {
-        match by_collective.iter_mut().find(|(other, _)| *other == collective) {
-            Some((_, names)) => names.push_str(&format!(" and {algorithm}")),
-            None => by_collective.push((collective, algorithm.to_owned())),
-        }
-    }
-    match by_collective.as_slice() {
+/// In one word where there is one collective, and else by collective.
+fn algorithms(by_collective: &[(&str, String)]) -> String {
+    match by_collective {
         [] => "-".to_owned(),
         [(_, names)] => names.clone(),
         several => several.iter().map(|(of, names)| format!("{of} {names}")).collect::<Vec<_>>().join(", "),
