@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use zipwire::bench::Level;
 use zipwire::codec::{Layout, SimdLevel};
-use zipwire::reproduce::Paper;
+use zipwire::papers::Paper;
 use zipwire::scenarios::Dimension;
 use zipwire::schedule::library::Operation;
 use zipwire::schedule::{CodecCost, Protocol};

@@ -9,7 +9,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use zipwire::codec::{DType, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace. `sim` never sees `engine`, nor the reverse.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("zipwire-codec", &[]),
     ("zipwire-schedule", &["zipwire-codec"]),
     ("zipwire-traces", &["zipwire-schedule"]),
@@ -18,6 +18,34 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("zipwire-sim", &["zipwire-schedule", "zipwire-traces", "zipwire-codec"]),
     ("zipwire-engine", &["zipwire-schedule", "zipwire-traces", "zipwire-codec", "zipwire-kernels"]),
     ("zipwire-kernels", &["zipwire-codec"]),
+    (
+        "zipwire-experiments",
+        &[
+            "zipwire-scenarios",
+            "zipwire-schedule",
+            "zipwire-codec",
+            "zipwire-traces",
+            "zipwire-sim",
+            "zipwire-engine",
+            "zipwire-kernels",
+        ],
+    ),
+    (
+        "zipwire-bench",
+        &[
+            "zipwire-experiments",
+            "zipwire-scenarios",
+            "zipwire-schedule",
+            "zipwire-codec",
+            "zipwire-traces",
+            "zipwire-sim",
+            "zipwire-kernels",
+        ],
+    ),
+    (
+        "zipwire-papers",
+        &["zipwire-experiments", "zipwire-bench", "zipwire-scenarios", "zipwire-codec", "zipwire-traces"],
+    ),
     // For tests only: a development dependency of others.
     ("zipwire-emulation", &[]),
 ];
