@@ -225,7 +225,7 @@ mod tests {
     /// What is promised before a plan is made holds for the plan that is made.
     #[test]
     fn a_plan_takes_no_less_than_was_said() {
-        let experiment = load("scenarios/smoke/moe-dirichlet-2x2.toml");
+        let experiment = load("../scenarios/smoke/moe-dirichlet-2x2.toml");
         let prepared = Prepared::new(&experiment, &Cancel::default()).unwrap();
         for (variant, planned) in prepared.variants() {
             let Footprint { plan, timeline, .. } = Footprint::of(&experiment, variant);
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn nor_does_any_other_and_chunks_count() {
         let mut files: Vec<_> =
-            std::fs::read_dir("scenarios/smoke").unwrap().map(|entry| entry.unwrap().path()).collect();
+            std::fs::read_dir("../scenarios/smoke").unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         let mut chunked = 0;
         for file in files {
