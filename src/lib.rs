@@ -10,14 +10,17 @@ mod simd;
 
 pub use zipwire_bench as bench;
 pub use zipwire_calibrate as calibrate;
+pub use zipwire_cluster as cluster;
 pub use zipwire_codec as codec;
 pub use zipwire_engine as engine;
 pub use zipwire_experiments as experiments;
 pub use zipwire_kernels as kernels;
 pub use zipwire_papers as papers;
+pub use zipwire_payload as payload;
 pub use zipwire_scenarios as scenarios;
 pub use zipwire_schedule as schedule;
 pub use zipwire_sim as sim;
+pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
 
 pub use codebook::{CodebookFileError, read_codebook, write_codebook};

@@ -3,7 +3,7 @@
 use zipwire_schedule::machine::{Capabilities, Input, Machine, Step, TransferId};
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId};
-use zipwire_traces::Span;
+use zipwire_timeline::Span;
 
 /// Something to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

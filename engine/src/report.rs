@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Deadlines, Failure, FailureKind, Rank, RankEnd, RunFailure};
-use zipwire_traces::{IterationTime, Span, Timeline};
+use zipwire_timeline::{IterationTime, Span, Timeline};
 
 use crate::codec_work::CodecWork;
 use crate::handshake::Hello;

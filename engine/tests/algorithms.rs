@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{run_plan, twice, values_of_many_sizes};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
-use zipwire_schedule::plan::{Addition, OpKind, Plan};
+use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Sum, SumType, Work,
 };
@@ -184,7 +184,7 @@ fn reductions_of_fewer_values_than_ranks_add_up() {
 fn additions(plan: &mut Plan, rank: usize) -> Vec<&mut Addition> {
     let ops = Arc::make_mut(&mut plan.programs[rank]).ops.iter_mut();
     let sums = ops.filter_map(|op| match &mut op.kind {
-        OpKind::Reduce(reduce) => Some(&mut reduce.additions),
+        OpKind::Local(Local::Reduce(reduce)) => Some(&mut reduce.additions),
         _ => None,
     });
     sums.flatten().collect()

@@ -72,14 +72,7 @@ fn failure(
             OpKind::Exchange(exchange) if matches!(exchange.stage.name(), "raw" | "dynamic") => {
                 Some(exchange)
             }
-            OpKind::Exchange(_)
-            | OpKind::Compute(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Split(_)
-            | OpKind::Copy(_)
-            | OpKind::Library(_) => None,
+            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => None,
         });
     change(exchanges.collect::<Vec<_>>().remove(nth));
     let error = run_gaussian(&plan).unwrap_err();

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{RANKS, on_threads, payload_of, run_plan, tamper};
+use zipwire_cluster::{DeclaredCost, Fabric, HostCost, LibraryCost, Topology};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, Report, Setup, run};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Channel, Choice, Deadlines, DeclaredCost, Durations, Fabric, FailureKind, Fault, FaultKind,
-    HostCost, Job, Lane, LibraryCost, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Topology, Work,
-    plan,
+    Algorithm, Channel, Choice, CostModel, Deadlines, Durations, FailureKind, Fault, FaultKind, Job, Lane,
+    OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Work, plan,
 };
 
 /// A phase, and a call that is given.
@@ -162,7 +162,7 @@ fn pace(late_s: f64) -> Pace {
         link_bandwidths: [].into(),
     };
     let host = HostCost { library, ..HostCost::default() };
-    Pace { topology, host, codec: None, durations, dilation: 4.0 }
+    Pace { topology, costs: CostModel { host, codec: None }, durations, dilation: 4.0 }
 }
 
 #[test]

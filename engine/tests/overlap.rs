@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::Array2;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, STUCK_AFTER, Setup, run};
+use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Protocol, Rank, Segment, Slot,
-    Slowdown, Topology, Work, plan,
+    Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
 };
-use zipwire_traces::{Payload, Rows, Timeline};
+use zipwire_timeline::Timeline;
 
 /// A compute phase of 100 ms on two ranks, beside an All-to-All of 400 kB that takes 40 ms raw, and whose encode and decode
 /// take 30 ms each.
@@ -40,7 +41,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     };
     let codec = CodecCost { encode_bytes_per_s: 4e5 / 0.03, decode_bytes_per_s: 4e5 / 0.03, launch_s: 0.0 };
     let host = HostCost { compute_slowdown, ..HostCost::default() };
-    let pace = Pace { topology, host, codec: Some(codec), durations, dilation: 8.0 };
+    let pace = Pace { topology, costs: CostModel { host, codec: Some(codec) }, durations, dilation: 8.0 };
     let rows = Arc::new(Rows::gaussian(1.0, 7));
     let setup = Setup {
         plan: &plan,

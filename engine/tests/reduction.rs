@@ -8,11 +8,11 @@ use std::sync::Arc;
 use common::{run_plan, values_of_many_sizes};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
-use zipwire_schedule::plan::{Addition, Chunk, OpKind, Plan, Region};
+use zipwire_payload::{ChunkId, Payload};
+use zipwire_schedule::plan::{Addition, Chunk, Local, OpKind, Plan, Region};
 use zipwire_schedule::{
     Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot, Work, plan,
 };
-use zipwire_traces::{ChunkId, Payload};
 
 const RANKS: u32 = 4;
 const VALUES: u64 = 10_000;
@@ -85,14 +85,11 @@ fn every_form_delivers() {
 fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
     let ops = Arc::make_mut(&mut plan.programs[rank]).ops.iter_mut();
     let of_segment = ops.filter(|op| op.segment.0 == segment).filter_map(|op| match &mut op.kind {
-        OpKind::Reduce(reduce) => Some(&mut reduce.additions),
+        OpKind::Local(Local::Reduce(reduce)) => Some(&mut reduce.additions),
         OpKind::Compute(_)
-        | OpKind::Copy(_)
-        | OpKind::Split(_)
         | OpKind::Library(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Exchange(_) => None,
+        | OpKind::Exchange(_)
+        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
     });
     of_segment.flatten().collect()
 }
@@ -125,14 +122,7 @@ fn a_sum_of_other_terms_or_in_another_order_is_noticed() {
 /// The last sum that a rank makes in a segment, whether as an op or in a call of a library.
 fn last_sum(plan: &Plan, rank: usize, segment: u32) -> Option<(Chunk, Region)> {
     let of_segment = plan.programs[rank].ops.iter().filter(|op| op.segment.0 == segment);
-    let sums = of_segment.flat_map(|op| match &op.kind {
-        OpKind::Reduce(reduce) => reduce.additions.iter().map(|sum| (sum.chunk, sum.values)).collect(),
-        OpKind::Library(call) => {
-            call.sums().iter().filter_map(|share| Some((share.chunk, share.content.values()?))).collect()
-        }
-        _ => Vec::new(),
-    });
-    sums.last()
+    of_segment.flat_map(|op| op.kind.effects().sums).last()
 }
 
 fn bytes(payload: &Payload, segment: SegmentId, chunk: Chunk, len: u64) -> Vec<u8> {

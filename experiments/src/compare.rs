@@ -1,7 +1,8 @@
 //! All variants of an experiment on some executors, side by side.
 
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_traces::{Bandwidths, Executors, Metrics, Timeline};
+use zipwire_timeline::{Bandwidths, Metrics, Timeline};
+use zipwire_traces::Executors;
 
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 

@@ -5,14 +5,17 @@ mod error;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use zipwire_cluster::TransferStart;
 use zipwire_kernels::Device;
+use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{
-    Capabilities, Checked, Choice, Deadlines, FailureKind, Fault, FiredFaults, Plan, Protocol, Readiness,
-    RunFailure, TransferOrder, TransferStart,
+    Capabilities, Checked, Choice, CostModel, Deadlines, FailureKind, Fault, FiredFaults, Plan, Protocol,
+    Readiness, RunFailure, TransferOrder,
 };
 use zipwire_sim::{Room, SizeCache, SizeTable};
-use zipwire_traces::{Payload, SwitcherSummary, Timeline};
+use zipwire_timeline::Timeline;
+use zipwire_traces::SwitcherSummary;
 
 pub use self::error::ExecuteError;
 
@@ -342,6 +345,11 @@ fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     let choices: Vec<Choice> =
         (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect();
     zipwire_schedule::plan_each(&experiment.job, &choices.iter().collect::<Vec<_>>())
+}
+
+/// What ops of a variant take by themselves.
+pub(crate) fn costs(experiment: &Experiment, variant: &Variant) -> CostModel {
+    CostModel { host: experiment.host, codec: experiment.codec_of(variant).map(|choice| choice.cost) }
 }
 
 /// How a variant lets the call of a segment travel.

@@ -2,9 +2,9 @@
 
 use zipwire_engine::threads::{Pace, Report};
 use zipwire_schedule::{Deadlines, FiredFaults, Lane, OpId, Rank};
-use zipwire_traces::{Metrics, Timeline};
+use zipwire_timeline::{Metrics, Timeline};
 
-use crate::execute::Trouble;
+use crate::execute::{Trouble, costs};
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared};
 
@@ -45,8 +45,7 @@ impl Prepared<'_> {
         }
         let pace = Pace {
             topology: experiment.topology.clone(),
-            host: experiment.host,
-            codec: experiment.codec_of(variant).map(|choice| choice.cost),
+            costs: costs(experiment, variant),
             durations: experiment.durations.clone(),
             dilation: dilation.ceil(),
         };

@@ -197,7 +197,7 @@ impl Count<'_> {
 
 #[cfg(test)]
 mod tests {
-    use zipwire_schedule::plan::OpKind;
+    use zipwire_schedule::plan::{Local, OpKind};
 
     use super::*;
     use crate::memory::timeline_bytes;
@@ -215,7 +215,7 @@ mod tests {
             OpKind::Exchange(exchange) => {
                 (exchange.sends.len() + exchange.receives.len()) * size_of::<Transfer>()
             }
-            OpKind::Encode(batch) => batch.blocks.len() * size_of::<Block>(),
+            OpKind::Local(Local::Encode(batch)) => batch.blocks.len() * size_of::<Block>(),
             OpKind::Library(library) => library.shares().count() * size_of::<Share>(),
             _ => 0,
         });
@@ -250,7 +250,7 @@ mod tests {
                 // A block that many ranks get is encoded once, and counted for each.
                 let blocks = planned.plan.programs.iter().flat_map(|program| &program.ops);
                 let decoded = blocks.map(|op| match &op.kind {
-                    OpKind::Decode(batch) => batch.blocks.len() * size_of::<Block>(),
+                    OpKind::Local(Local::Decode(batch)) => batch.blocks.len() * size_of::<Block>(),
                     _ => 0,
                 });
                 let most = plan_bytes(&planned.plan) + decoded.sum::<usize>();

@@ -6,9 +6,9 @@ use std::ops::Range;
 use zipwire_scenarios::{Conditions, Experiment, Variant};
 use zipwire_schedule::Plan;
 use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
-use crate::execute::Trouble;
+use crate::execute::{Trouble, costs};
 use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 
 /// What all simulations of an experiment have in common.
@@ -33,7 +33,6 @@ impl Simulator<'_> {
         trouble: Trouble<'_>,
     ) -> Result<Timeline, ExecuteError> {
         let (experiment, cancel) = (self.experiment, self.cancel);
-        let codec = experiment.codec_of(variant);
         let ratio = match &variant.codec {
             Some(own) => own.ratio,
             None => conditions.ratio,
@@ -58,8 +57,7 @@ impl Simulator<'_> {
             topology: &conditions.topology,
             model: experiment.model,
             start: experiment.start,
-            host: experiment.host,
-            codec: codec.map(|choice| choice.cost),
+            costs: costs(experiment, variant),
             sizes,
             durations: &experiment.durations,
             iterations,

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use zipwire_cluster::CodecCost;
 use zipwire_scenarios::{CodecChoice, Experiment, Variant};
-use zipwire_schedule::CodecCost;
-use zipwire_traces::{Executors, Metrics};
+use zipwire_timeline::Metrics;
+use zipwire_traces::Executors;
 
 use crate::executors::SIM;
 use crate::{Cancel, ExecuteError, Prepared, Shared};

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::{Flow, Lane, Plan, Rank, SegmentId, Work};
-use zipwire_traces::{Limit, Timeline, TraceMeta, TransferRow, write_chrome, write_transfers};
+use zipwire_timeline::Timeline;
+use zipwire_traces::{Limit, TraceMeta, TransferRow, write_chrome, write_transfers};
 
 use crate::{Executor, Output, OutputError, Planned, Ran};
 

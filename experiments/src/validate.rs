@@ -1,12 +1,13 @@
 //! Holds predictions against measurements: the same plans simulated and run on paced links.
 
+use zipwire_cluster::NetworkModel;
 use zipwire_engine::threads::{CodecWork, Coding, Pace};
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{HostCost, Lane, NetworkModel, Plan, SegmentId};
-use zipwire_traces::{Deviation, Metrics, Timeline};
+use zipwire_schedule::{CostModel, Lane, Plan, SegmentId};
+use zipwire_timeline::{Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
-use crate::execute::{Trouble, check_start};
+use crate::execute::{Trouble, check_start, costs};
 use crate::executors::{Real, SIM, THREADS, cores};
 use crate::real_run;
 use crate::{Cancel, ExecuteError, Planned, Prepared};
@@ -138,15 +139,14 @@ pub fn validate(
     }
     let mut pace = Pace {
         topology: real.topology.clone(),
-        host: real.host,
-        codec: None,
+        costs: CostModel { host: real.host, codec: None },
         durations: real.durations.clone(),
         dilation: dilation.unwrap_or(needed).max(1.0),
     };
     let mut variants = Vec::new();
     let simulated = experiment.variants.iter().zip(simulated).enumerate();
     for (index, (variant, (simulated, deadlines, predicted_s))) in simulated {
-        pace.codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
+        pace.costs = costs(real, &real.variants[index]);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
         let deadlines = deadlines.as_ref().filter(|_| !real.faults.is_empty());
         let trouble = Trouble { faults: &real.faults, deadlines, fired: None };
@@ -232,18 +232,13 @@ impl Prepared<'_> {
         cancel: &Cancel,
     ) -> Result<f64, ExecuteError> {
         let works = self.codec_works(index, cancel)?;
-        let codec = real.codec_of(&real.variants[index]).map(|choice| choice.cost);
-        let codec = || codec.expect("what codes has a codec");
+        let costs = costs(real, &real.variants[index]);
         let plan = &self.planned(index).plan;
         let needed = works.iter().flat_map(|work| &work.calls).map(|((segment, coding), call)| {
             let (launch_s, speed) = match coding {
-                Coding::Split => (codec().launch_s, codec().split_bytes_per_s()),
-                Coding::Encode => (codec().launch_s, codec().encode_bytes_per_s),
-                Coding::Decode => (codec().launch_s, codec().decode_bytes_per_s),
-                Coding::Copy => (codec().launch_s, codec().copy_bytes_per_s()),
                 // The sums of a library have the whole time of its call.
-                Coding::Library => (declared_call_s(plan, *segment, &real.host), f64::INFINITY),
-                Coding::Reduce => (real.host.launch_s, real.host.reduce_bytes_per_s),
+                Coding::Library => (declared_call_s(plan, *segment, &costs), f64::INFINITY),
+                Coding::Local(kind) => costs.rate(*kind),
             };
             let declared_s = launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
             call.least_s.values().sum::<f64>() / cores() as f64 / declared_s / CODEC_SHARE
@@ -253,10 +248,10 @@ impl Prepared<'_> {
 }
 
 /// Declared seconds of the reduction of a segment that a library carries out.
-fn declared_call_s(plan: &Plan, segment: SegmentId, host: &HostCost) -> f64 {
+fn declared_call_s(plan: &Plan, segment: SegmentId, costs: &CostModel) -> f64 {
     let ops = plan.programs.iter().flat_map(|program| &program.ops).filter(|op| op.segment == segment);
     let mut calls = ops.filter_map(|op| op.kind.library());
     calls
         .find(|call| call.collective.is_reduction())
-        .map_or(0.0, |call| host.call_s(call, call.ring_bytes(|_| 0)))
+        .map_or(0.0, |call| costs.call_s(call, call.ring_bytes(|_| 0)))
 }

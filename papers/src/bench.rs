@@ -8,7 +8,7 @@ use std::rc::Rc;
 use zipwire_experiments::executors::SIM;
 use zipwire_experiments::{Cancel, ExecuteError, Prepared};
 use zipwire_scenarios::{Source, load};
-use zipwire_traces::Metrics;
+use zipwire_timeline::Metrics;
 
 use crate::ReproduceError;
 

@@ -9,8 +9,8 @@ mod topology;
 
 use std::collections::BTreeMap;
 
-use zipwire_schedule::library::Hardware;
-use zipwire_schedule::{Fabric, HostCost, LibraryCost, NetworkModel, Slowdown, Topology, TransferStart};
+use zipwire_cluster::library::Hardware;
+use zipwire_cluster::{Fabric, HostCost, LibraryCost, NetworkModel, Slowdown, Topology, TransferStart};
 
 pub(crate) use codec_speed::CodecSpeeds;
 pub use codec_speed::{DeclaredSpeed, SpeedBasis};

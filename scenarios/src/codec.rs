@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use zipwire_cluster::CodecCost;
 use zipwire_codec::{Spec, SpecError};
-use zipwire_schedule::CodecCost;
 
 use crate::cluster::codec_speed::{self, CodecSpeeds, DeclaredSpeed};
 use crate::cluster::{Preset, presets};

@@ -1,7 +1,7 @@
 //! `dispatch_dtype`: what a forward dispatch carries of a token, its values as they are, or quantized to FP8.
 
 use zipwire_codec::DType;
-use zipwire_traces::{FP8_BLOCK, fp8_row_bytes};
+use zipwire_payload::{FP8_BLOCK, fp8_row_bytes};
 
 use crate::error::Result;
 use crate::model::VALUE_BYTES;

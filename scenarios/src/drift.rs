@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use zipwire_schedule::{LinkId, Topology};
+use zipwire_cluster::{LinkId, Topology};
 
 use crate::cluster;
 use crate::codec::RATIO_LIMITS;

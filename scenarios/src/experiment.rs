@@ -4,12 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
-use zipwire_schedule::{
-    Durations, Fault, HostCost, Job, NetworkModel, Segment, Slack, SumType, TokenMap, Topology,
-    TransferStart, Work,
-};
-use zipwire_traces::Payload;
+use zipwire_payload::Payload;
+use zipwire_schedule::{Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
 
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};

@@ -1,7 +1,8 @@
 //! What to do about a problem.
 
+use zipwire_cluster::GraphError;
 use zipwire_codec::{DType, Spec, rests_len};
-use zipwire_schedule::{Algorithm, GraphError, Protocol};
+use zipwire_schedule::{Algorithm, Protocol};
 
 use crate::cluster::{library, without_limit_of_ranks};
 use crate::nearest::{list, nearest, sentence};

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use zipwire_payload::stream;
 use zipwire_schedule::{Durations, Rank};
-use zipwire_traces::stream;
 
 use crate::error::Result;
 use crate::lognormal;

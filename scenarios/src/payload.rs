@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_traces::{Payload, Rows, TraceError};
+use zipwire_payload::{Payload, Rows};
+use zipwire_traces::TraceError;
 
 use crate::error::Result;
 use crate::files::Files;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use zipwire_cluster::GraphError;
 use zipwire_codec::SpecError;
-use zipwire_schedule::GraphError;
 use zipwire_traces::TraceError;
 
 use crate::help::HINT;

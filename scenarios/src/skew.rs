@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use rand::Rng;
 use rand_distr::{Distribution, Exp1};
+use zipwire_payload::stream;
 use zipwire_schedule::{Durations, Rank};
-use zipwire_traces::stream;
 
 use crate::error::Result;
 use crate::lognormal;

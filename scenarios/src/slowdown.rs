@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use zipwire_schedule::Slowdown;
+use zipwire_cluster::Slowdown;
 
 use crate::error::Result;
 use crate::reader::Field;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zipwire_schedule::{Job, Rank, Segment, TokenMap, Work};
-use zipwire_traces::Imbalance;
+use zipwire_timeline::Imbalance;
 
 /// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that
 /// contributes it: every path has the same traffic.

@@ -3,9 +3,10 @@
 mod algorithms;
 mod coding;
 
+use zipwire_cluster::LibraryCost;
 use zipwire_codec::Layout;
 use zipwire_schedule::estimate::Way;
-use zipwire_schedule::{Algorithm, Choice, Job, LibraryCost, Order, Protocol, Selection, Work};
+use zipwire_schedule::{Algorithm, Choice, Job, Order, Protocol, Selection, Work};
 
 pub use self::algorithms::Algorithms;
 use self::algorithms::Calls;

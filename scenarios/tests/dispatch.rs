@@ -8,9 +8,9 @@ use common::{Folder, VALID, error, valid_with};
 use insta::assert_snapshot;
 use ndarray::Array2;
 use zipwire_codec::DType;
+use zipwire_payload::ChunkId;
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::{Rank, SegmentId, Work};
-use zipwire_traces::ChunkId;
 
 /// The valid scenario with FP8 in its dispatch, and one of its keys replaced.
 fn fp8_with(old: &str, new: &str) -> String {

@@ -7,9 +7,9 @@ mod common;
 use common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
 use ndarray::{Array2, array};
 use zipwire_codec::DType;
+use zipwire_payload::ChunkId;
 use zipwire_scenarios::{Algorithms, Experiment, Source, Variant, load};
 use zipwire_schedule::{Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Selection, Slot, Work};
-use zipwire_traces::ChunkId;
 
 fn bytes<'a>(job: &'a Job, segment: &str) -> &'a Array2<u64> {
     let segment = job.segments.iter().find(|candidate| *candidate.name == *segment).unwrap();

@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zipwire_cluster::{CrossRail, Fabric, FatTree, NetworkModel, Rail};
 use zipwire_scenarios::{Experiment, Source, is_scenario_file, load, load_sweep};
-use zipwire_schedule::{
-    Algorithm, CrossRail, Fabric, FatTree, NetworkModel, Order, Pace, Protocol, Rail, Work,
-};
+use zipwire_schedule::{Algorithm, Order, Pace, Protocol, Work};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::plan::{Buffer, Maximum, Numbers, Op, OpKind, Program, Region};
+use crate::plan::{Buffer, Effects, Maximum, Numbers, Op, OpKind, Program, Region};
 use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
@@ -154,12 +154,13 @@ impl ProgramBuilder {
 
     /// What the next op depends on; those that follow know of it.
     pub(crate) fn depend(&mut self, id: OpId, kind: &OpKind) -> Vec<OpId> {
-        let (reads, writes) = (union(kind.reads()), union(kind.writes()));
+        let Effects { reads, writes, defines, uses, .. } = kind.effects();
+        let (reads, writes) = (union(reads), union(writes));
         let mut deps: Vec<OpId> = Vec::new();
         self.writers.meet(&reads, &mut deps);
         self.writers.meet(&writes, &mut deps);
         self.readers.meet(&writes, &mut deps);
-        deps.extend(kind.uses().iter().flat_map(|size| &self.definers[size.index()]));
+        deps.extend(uses.iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
                 let last = &mut self.last_exchanges[exchange.channel as usize];
@@ -179,11 +180,7 @@ impl ProgramBuilder {
                 self.joined.take_if(|joined| *joined == library.channel);
                 deps.extend(self.last_exchanges[library.channel as usize].follow(id, false, true));
             }
-            OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_) => {}
+            OpKind::Local(_) => {}
         }
         deps.sort_unstable();
         deps.dedup();
@@ -195,7 +192,7 @@ impl ProgramBuilder {
         }
         self.writers.insert(id, &writes);
         self.readers.insert(id, &reads);
-        self.define(id, &kind.defines());
+        self.define(id, &defines);
         deps
     }
 

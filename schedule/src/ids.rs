@@ -24,11 +24,6 @@ macro_rules! id {
 }
 
 id!(
-    /// A participant of the collective: one GPU.
-    Rank,
-    ""
-);
-id!(
     /// An op, by position in its rank's program.
     OpId,
     "%"

@@ -43,7 +43,7 @@ fn blamed(plan: &Plan, stuck: &Stuck, reporter: u32, op: u32, deadlines: Option<
                     let kind = &machine.op(op).kind;
                     let ends = !stuck.ops.contains(&(machine.program().rank, op));
                     if ends && !matches!(kind, OpKind::Exchange(_)) {
-                        let sizes = kind.defines().into_iter().map(|size| (size, 100)).collect();
+                        let sizes = kind.effects().defines.into_iter().map(|size| (size, 100)).collect();
                         machines[rank].handle(Input::Completed { op, sizes });
                     }
                 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::machine::{Input, Machine, Step};
-use zipwire_schedule::plan::{Batch, Content, Exchange, Op, OpKind, Plan, Program};
+use zipwire_schedule::plan::{Batch, Content, Exchange, Local, Op, OpKind, Plan, Program};
 use zipwire_schedule::{
     Algorithm, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId, Slot,
     Stage, TransferOrder, Work, plan,
@@ -222,13 +222,7 @@ fn frames_are_coded_once_and_never_copied() {
     let shapes = |plan: &Plan| -> Vec<Vec<String>> {
         let name = |op: &Op| match &op.kind {
             OpKind::Exchange(exchange) => exchange.stage.name().to_owned(),
-            kind @ (OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_)
-            | OpKind::Library(_)) => kind.name().to_owned(),
+            kind @ (OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_)) => kind.name().to_owned(),
         };
         plan.programs.iter().map(|program| program.ops.iter().map(name).collect()).collect()
     };
@@ -248,7 +242,8 @@ fn frames_are_coded_once_and_never_copied() {
             for program in &planned(&all_gather(&[512, 2000, 26, 512]), protocol, algorithm).programs {
                 let blocks = |name| -> usize {
                     let batches = program.ops.iter().filter_map(|op| match &op.kind {
-                        OpKind::Encode(Batch { blocks, .. }) | OpKind::Decode(Batch { blocks, .. })
+                        OpKind::Local(Local::Encode(Batch { blocks, .. }))
+                        | OpKind::Local(Local::Decode(Batch { blocks, .. }))
                             if op.kind.name() == name =>
                         {
                             Some(blocks.len())

@@ -33,7 +33,7 @@ fn poll_all(machine: &mut Machine) -> (Vec<Step>, Step) {
 
 /// Sizes that an op defines, all 100 bytes.
 fn sizes(machine: &Machine, op: OpId) -> Vec<(zipwire_schedule::SizeId, u64)> {
-    machine.op(op).kind.defines().into_iter().map(|size| (size, 100)).collect()
+    machine.op(op).kind.effects().defines.into_iter().map(|size| (size, 100)).collect()
 }
 
 #[test]
@@ -128,7 +128,8 @@ fn empty_dynamic_sections_are_left_out() {
                 Step::Issue(op) if matches!(machine.op(op).kind, OpKind::Exchange(_)) => {}
                 Step::Issue(op) => {
                     // Nothing in the dynamic sections.
-                    let sizes = machine.op(op).kind.defines().into_iter().map(|size| (size, 0)).collect();
+                    let sizes =
+                        machine.op(op).kind.effects().defines.into_iter().map(|size| (size, 0)).collect();
                     machine.handle(Input::Completed { op, sizes });
                 }
                 Step::Transfer(transfer) => {

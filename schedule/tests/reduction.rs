@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_schedule::plan::{Addition, OpKind, Plan};
+use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
     Algorithm, Choice, Job, PlanError, Protocol, Rank, Segment, Slot, Sum, SumType, Work, plan, plan_each,
 };
@@ -42,13 +42,7 @@ fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm
 fn ops(plan: &Plan, rank: usize) -> String {
     let ops = plan.programs[rank].ops.iter().map(|op| match &op.kind {
         OpKind::Exchange(exchange) => exchange.stage.name(),
-        kind @ (OpKind::Compute(_)
-        | OpKind::Copy(_)
-        | OpKind::Split(_)
-        | OpKind::Library(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Reduce(_)) => kind.name(),
+        kind @ (OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_)) => kind.name(),
     });
     ops.collect::<Vec<_>>().join(" ")
 }
@@ -56,14 +50,11 @@ fn ops(plan: &Plan, rank: usize) -> String {
 fn additions(plan: &Plan, rank: usize) -> Vec<&Addition> {
     let ops = plan.programs[rank].ops.iter();
     let reductions = ops.filter_map(|op| match &op.kind {
-        OpKind::Reduce(reduce) => Some(&reduce.additions),
+        OpKind::Local(Local::Reduce(reduce)) => Some(&reduce.additions),
         OpKind::Compute(_)
-        | OpKind::Copy(_)
-        | OpKind::Split(_)
         | OpKind::Library(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Exchange(_) => None,
+        | OpKind::Exchange(_)
+        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
     });
     reductions.flatten().collect()
 }
@@ -107,13 +98,7 @@ fn two_levels_add_up_twice_and_each_node_sends_its_sums_only() {
         let receives = plan.programs.iter().flat_map(|program| {
             let exchanges = program.ops.iter().filter_map(|op| match &op.kind {
                 OpKind::Exchange(exchange) => Some(&exchange.receives),
-                OpKind::Compute(_)
-                | OpKind::Copy(_)
-                | OpKind::Split(_)
-                | OpKind::Library(_)
-                | OpKind::Encode(_)
-                | OpKind::Decode(_)
-                | OpKind::Reduce(_) => None,
+                OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => None,
             });
             exchanges.flatten().filter(|t| t.peer.0 / 2 != program.rank.0 / 2)
         });
@@ -249,7 +234,7 @@ fn a_sum_that_is_not_that_of_its_terms_is_found() {
         let mut plan =
             planned(3, reduce_scatter(DType::Bf16, &[100; 3]), Protocol::Native, Algorithm::Direct);
         let program = Arc::make_mut(&mut plan.programs[1]);
-        let OpKind::Reduce(reduce) = &mut program.ops[1].kind else { panic!("a sum") };
+        let OpKind::Local(Local::Reduce(reduce)) = &mut program.ops[1].kind else { panic!("a sum") };
         change(&mut reduce.additions[0]);
         let error = plan.validate().unwrap_err();
         assert!(matches!(error, PlanError::BadSum { rank: Rank(1), .. }), "{what}: {error}");

@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::setup;
 use ndarray::Array2;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Plan, Protocol, Rank,
-    Segment, SegmentId, Slot, Stage, Topology, TransferStart, Work, plan,
+    Algorithm, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, Segment, SegmentId,
+    Slot, Stage, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 const RANKS: u32 = 6;
 const LAUNCH_S: f64 = 2e-6;
@@ -67,8 +68,10 @@ fn simulate(plan: &Plan) -> Timeline {
     }
     let setup = Setup {
         start: TransferStart::Barrier,
-        host: HostCost { launch_s: LAUNCH_S, sync_s: 1e-5, ..HostCost::default() },
-        codec: Some(CodecCost { encode_bytes_per_s: 2e10, decode_bytes_per_s: 4e10, launch_s: 3e-6 }),
+        costs: CostModel {
+            host: HostCost { launch_s: LAUNCH_S, sync_s: 1e-5, ..HostCost::default() },
+            codec: Some(CodecCost { encode_bytes_per_s: 2e10, decode_bytes_per_s: 4e10, launch_s: 3e-6 }),
+        },
         sizes: FrameSizes::Ratio(1.25),
         ..setup(plan, &topology, &durations)
     };

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use common::setup;
 use ndarray::Array2;
+use zipwire_cluster::{CodecCost, Fabric, Graph, GraphLink, HostCost, Topology, TransferStart, Vertex};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, Capabilities, Choice, CodecCost, Durations, Fabric, Graph, GraphLink, HostCost, Job, Lane,
-    Order, Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, TransferStart,
-    Vertex, Work, plan,
+    Algorithm, Capabilities, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, Readiness,
+    Segment, Slot, Stage, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::{Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 const THREADS: Capabilities =
     Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
@@ -100,8 +100,7 @@ impl Case {
         }
         let sizes = if self.codec.is_some() { FrameSizes::Ratio(self.ratio) } else { FrameSizes::None };
         let setup = Setup {
-            host: self.host,
-            codec: self.codec,
+            costs: CostModel { host: self.host, codec: self.codec },
             sizes,
             capabilities: self.capabilities,
             start: self.start,

@@ -8,13 +8,13 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::setup;
+use zipwire_cluster::{CodecCost, DeclaredCost, Fabric, HostCost, LibraryCost, Slowdown, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, DeclaredCost, Durations, Fabric, HostCost, Job, Lane, LibraryCost,
-    Protocol, Rank, Segment, Slot, Slowdown, Topology, Work, plan,
+    Algorithm, Choice, CostModel, Durations, Job, Lane, Protocol, Rank, Segment, Slot, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::{Metrics, Span, Timeline};
+use zipwire_timeline::{Metrics, Span, Timeline};
 
 const RANKS: u32 = 4;
 const LATENCY_S: f64 = 30e-6;
@@ -68,8 +68,7 @@ fn simulated(
         link_bandwidths: BTreeMap::new(),
     };
     let setup = Setup {
-        host,
-        codec: Some(CODEC),
+        costs: CostModel { host, codec: Some(CODEC) },
         sizes: FrameSizes::Ratio(1.25),
         ..setup(&plan, &topology, &durations)
     };

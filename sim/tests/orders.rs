@@ -10,12 +10,11 @@ use common::setup;
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
-use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, Job, Order, Protocol, Rank, Segment, Slot, Topology, Work, plan,
-};
+use zipwire_schedule::{Choice, CostModel, Durations, Job, Order, Protocol, Rank, Segment, Slot, Work, plan};
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 /// One All-to-All of ranks that start at different times.
 struct Case {
@@ -48,7 +47,14 @@ impl Case {
             durations.set(0, 0, Rank(rank), seconds);
         }
         let setup = Setup {
-            codec: Some(CodecCost { encode_bytes_per_s: 180e9, decode_bytes_per_s: 260e9, launch_s: 20e-6 }),
+            costs: CostModel {
+                host: HostCost::default(),
+                codec: Some(CodecCost {
+                    encode_bytes_per_s: 180e9,
+                    decode_bytes_per_s: 260e9,
+                    launch_s: 20e-6,
+                }),
+            },
             sizes: FrameSizes::Ratio(1.33),
             ..setup(&plan, &self.topology, &durations)
         };

@@ -7,12 +7,10 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::setup;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::switcher::{LinearModel, Prior};
-use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, Durations, Fabric, HostCost, Job, Protocol, Segment, Slot, Topology, Work,
-    plan,
-};
+use zipwire_schedule::{Algorithm, Choice, CostModel, Durations, Job, Protocol, Segment, Slot, Work, plan};
 use zipwire_sim::{FrameSizes, Setup, run};
 
 const LATENCY_S: f64 = 5e-6;
@@ -50,8 +48,10 @@ fn seconds(ranks: u32, work: Work, protocol: Protocol, algorithm: Algorithm, lau
     plan.validate().unwrap();
     let (topology, durations) = (flat(ranks), Durations::zeros(1, 1, ranks));
     let setup = Setup {
-        host: HostCost { launch_s, reduce_bytes_per_s: REDUCE, ..HostCost::default() },
-        codec: Some(CODEC),
+        costs: CostModel {
+            host: HostCost { launch_s, reduce_bytes_per_s: REDUCE, ..HostCost::default() },
+            codec: Some(CODEC),
+        },
         sizes: FrameSizes::Ratio(RATIO),
         ..setup(&plan, &topology, &durations)
     };

@@ -8,13 +8,13 @@ use common::setup;
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Protocol, Rank, Segment, Slot,
-    Slowdown, Topology, Work, plan,
+    Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::{Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 /// Compute phases of a memory of their own beside calls, one per `bytes`, each from a slot to the next.
 struct Case {
@@ -69,8 +69,10 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
         link_bandwidths: [].into(),
     };
     let setup = Setup {
-        host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },
-        codec: Some(CODEC),
+        costs: CostModel {
+            host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },
+            codec: Some(CODEC),
+        },
         sizes: if case.protocol == Protocol::Native { FrameSizes::None } else { FrameSizes::Ratio(1.25) },
         ..setup(&plan, &topology, &durations)
     };

@@ -10,11 +10,9 @@ use std::sync::Arc;
 
 use common::setup;
 use ndarray::Array2;
+use zipwire_cluster::{CrossRail, Fabric, FatTree, Graph, GraphLink, Pods, Rail, Topology, Uplink, Vertex};
 use zipwire_codec::DType;
-use zipwire_schedule::{
-    Choice, CrossRail, Durations, Fabric, FatTree, Graph, GraphLink, Job, Pods, Protocol, Rail, Rank,
-    Segment, Slot, Topology, Uplink, Vertex, Work, plan,
-};
+use zipwire_schedule::{Choice, Durations, Job, Protocol, Rank, Segment, Slot, Work, plan};
 use zipwire_sim::run;
 
 /// Bytes from each rank to each other.

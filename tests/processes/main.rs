@@ -91,9 +91,9 @@ fn verified(case: &Case) -> Result<(), Failed> {
 }
 
 /// What conformance compares of spans: all but times.
-fn spans(timeline: &zipwire::traces::Timeline) -> Vec<String> {
-    let span = |span: &zipwire::traces::Span| {
-        let zipwire::traces::Span {
+fn spans(timeline: &zipwire::timeline::Timeline) -> Vec<String> {
+    let span = |span: &zipwire::timeline::Span| {
+        let zipwire::timeline::Span {
             iteration,
             segment,
             rank,

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use zipwire_cluster::HostCost;
+use zipwire_cluster::library::Operation;
 use zipwire_experiments::executors::SIM;
 use zipwire_experiments::{Cancel, ExecuteError, Prepared, Shared, executors, split};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::estimate::Way;
-use zipwire_schedule::library::Operation;
-use zipwire_schedule::{Algorithm, Collective, HostCost, Protocol, WHOLE_PLAN_RANKS};
-use zipwire_traces::Metrics;
+use zipwire_schedule::{Algorithm, Collective, Protocol, WHOLE_PLAN_RANKS};
+use zipwire_timeline::Metrics;
 
 use super::closed::{Planned, is_known, plan, uncompressed};
 use super::row::{By, CollectiveRow};

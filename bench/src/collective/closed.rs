@@ -1,10 +1,11 @@
 //! Seconds of a planned operation in closed form: those of [`estimate`](zipwire_schedule::estimate), and those of an All-to-All and
 //! of sends to the next rank, which have one way only.
 
+use zipwire_cluster::library::Operation;
+use zipwire_cluster::{CodecCost, HostCost, Topology};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::estimate::{Costs, Way, best};
-use zipwire_schedule::library::Operation;
-use zipwire_schedule::{Algorithm, Choice, CodecCost, HostCost, Protocol, Rank, Topology, Work};
+use zipwire_schedule::{Algorithm, Choice, Protocol, Rank, Work};
 
 use super::sends::{as_sent, as_single_sends};
 

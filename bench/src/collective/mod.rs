@@ -13,10 +13,10 @@ mod size;
 #[cfg(test)]
 mod tests;
 
+use zipwire_cluster::library::Operation;
 use zipwire_experiments::{Cancel, Executor};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::Protocol;
-use zipwire_schedule::library::Operation;
 
 pub use self::error::CollectiveBenchError;
 pub use self::row::{By, CollectiveReport, CollectiveRow};

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use zipwire_cluster::CodecCost;
+use zipwire_cluster::library::Operation;
 use zipwire_scenarios::{Experiment, ScenarioError, Source, load};
-use zipwire_schedule::library::Operation;
-use zipwire_schedule::{CodecCost, Protocol, Work};
+use zipwire_schedule::{Protocol, Work};
 
 use super::size::DTYPE;
 

@@ -1,7 +1,8 @@
 //! What the sends of a library reach on a cluster: what a plan's transfers are, where they are not calls of collectives.
 
-use zipwire_schedule::library::{Constant, LibraryModel, Operation, WireProtocol};
-use zipwire_schedule::{Algorithm, Topology};
+use zipwire_cluster::Topology;
+use zipwire_cluster::library::{Constant, LibraryModel, Operation, WireProtocol};
+use zipwire_schedule::Algorithm;
 
 /// The cluster as sends of its library find it. Links of plans lose nothing, and a library's own collectives are measured: a coded
 /// variant would gain by that alone. So links have the rates that the model has of sends, and each peer beyond the NVLink domain

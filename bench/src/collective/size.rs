@@ -1,7 +1,7 @@
 //! Sizes of operations as nccl-tests has them: what it makes of a size that was asked for, and what it prints of it.
 
+use zipwire_cluster::library::Operation;
 use zipwire_codec::DType;
-use zipwire_schedule::library::Operation;
 
 /// What is benchmarked.
 pub const OPERATIONS: [Operation; 6] = [

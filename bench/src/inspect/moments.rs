@@ -85,7 +85,7 @@ pub(super) fn normal_distance(format: Format, exponents: &Histogram, moments: &M
 #[cfg(test)]
 mod tests {
     use zipwire_codec::DType;
-    use zipwire_traces::Rows;
+    use zipwire_payload::Rows;
 
     use super::super::entropy::Order0;
     use super::super::float::patterns;

@@ -1,7 +1,7 @@
 //! The cases by name: a cluster and what happens on it.
 
+use zipwire_cluster::Topology;
 use zipwire_scenarios::{Source, load};
-use zipwire_schedule::Topology;
 
 use super::simulator::Workload;
 use super::traffic::Sizes;

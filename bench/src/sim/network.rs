@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
 
+use zipwire_cluster::Topology;
 use zipwire_experiments::Cancel;
 use zipwire_scenarios::{Experiment, Source, load};
-use zipwire_schedule::{Flow, Pace, Rank, Topology, Work};
+use zipwire_schedule::{Flow, Pace, Rank, Work};
 use zipwire_sim::{FlowId, Network};
 
 use super::measure::cpu_s;

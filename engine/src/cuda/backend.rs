@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use zipwire_kernels::{Event as DeviceEvent, GpuError};
+use zipwire_payload::Payload;
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
-use zipwire_schedule::plan::{Op, OpKind};
+use zipwire_schedule::plan::{Local, Op, OpKind};
 use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, Stage};
-use zipwire_traces::Payload;
 
 use super::clock::Clock;
 use super::equipment::{Equipment, Interval, Launch, Report};
@@ -154,13 +154,7 @@ impl<'a> CudaBackend<'a> {
         begin().map_err(|error| self.broken(Some(op), &error))?;
         match kind {
             OpKind::Exchange(_) => self.open(machine, op),
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Library(_)
-            | OpKind::Copy(_) => self.end_queue(machine, op),
+            OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => self.end_queue(machine, op),
         }
     }
 
@@ -234,9 +228,9 @@ impl<'a> CudaBackend<'a> {
     /// An op has ended.
     fn report(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let kind = &machine.op(op).kind;
-        let sizes = self.equipment().op(op).sizes(&kind.defines());
+        let sizes = self.equipment().op(op).sizes(&kind.effects().defines);
         self.check_sizes(machine, op, &sizes)?;
-        if let OpKind::Decode(batch) = kind {
+        if let OpKind::Local(Local::Decode(batch)) = kind {
             self.check_frames(machine, op, batch)?;
         }
         let prepared = self.equipment().op(op);

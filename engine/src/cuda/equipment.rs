@@ -7,9 +7,9 @@ use zipwire_codec::DType;
 use zipwire_kernels::{
     Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, HostBuffer, Stream,
 };
-use zipwire_schedule::plan::{Batch, OpKind, Program, Region};
+use zipwire_payload::Payload;
+use zipwire_schedule::plan::{Batch, Local, OpKind, Program, Region};
 use zipwire_schedule::{Lane, OpId, SizeId};
-use zipwire_traces::Payload;
 
 use super::samples::Samples;
 use crate::chunks::{Chunks, POISON};
@@ -96,7 +96,7 @@ impl Equipment {
         let sizes = allocate(SIZE_BYTES * u64::from(program.size_count))?;
         let mut capacities = vec![u64::MAX; program.size_count as usize];
         for op in &program.ops {
-            if let OpKind::Encode(batch) | OpKind::Decode(batch) = &op.kind {
+            if let Some(batch) = op.kind.local().and_then(Local::framed) {
                 let blocks = batch.blocks.iter();
                 blocks.for_each(|block| capacities[block.size.index()] = block.dynamic_section.len);
             }
@@ -224,17 +224,17 @@ fn prepare(
         batch.blocks.iter().map(block).collect()
     };
     let launch = match kind {
-        OpKind::Encode(batch) => Launch::Encode(coders[&batch.dtype].encoder(blocks(batch))?),
-        OpKind::Decode(batch) => Launch::Decode(coders[&batch.dtype].decoder(blocks(batch))?),
+        OpKind::Local(Local::Encode(batch)) => Launch::Encode(coders[&batch.dtype].encoder(blocks(batch))?),
+        OpKind::Local(Local::Decode(batch)) => Launch::Decode(coders[&batch.dtype].decoder(blocks(batch))?),
         OpKind::Compute(_) | OpKind::Exchange(_) => Launch::None,
-        OpKind::Split(_) | OpKind::Reduce(_) | OpKind::Copy(_) | OpKind::Library(_) => {
+        OpKind::Library(_) | OpKind::Local(_) => {
             unreachable!("refused by the check")
         }
     };
     let report = |from: DeviceRegion, first| -> Result<Report, GpuError> {
         Ok(Report { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
     };
-    let defined = kind.defines();
+    let defined = kind.effects().defines;
     let ends = defined.iter().min().zip(defined.iter().max());
     let report = match (&launch, ends) {
         (Launch::Decode(decoder), _) => Some(report(decoder.states().clone(), 0)?),

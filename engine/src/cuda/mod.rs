@@ -22,9 +22,10 @@ use std::time::{Duration, Instant};
 
 use zipwire_codec::DType;
 use zipwire_kernels::{Coder, Device, Event, GpuError};
+use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
-use zipwire_traces::{Payload, Timeline};
+use zipwire_timeline::Timeline;
 
 use self::backend::{CAPABILITIES, CudaBackend};
 use self::clock::Clock;
@@ -241,7 +242,7 @@ impl RankJob<'_> {
         machine: &mut Machine,
         equipment: &Equipment,
         backend: &mut CudaBackend<'_>,
-        spans: &mut Vec<zipwire_traces::Span>,
+        spans: &mut Vec<zipwire_timeline::Span>,
     ) -> Result<f64, Failure> {
         let rank = backend.rank;
         let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());

@@ -2,7 +2,7 @@
 
 use zipwire_kernels::Decoder;
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{Batch, Content, OpKind};
+use zipwire_schedule::plan::{Batch, Content, Local, OpKind};
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId};
 
 use super::backend::CudaBackend;
@@ -21,13 +21,8 @@ impl CudaBackend<'_> {
             return Ok(());
         };
         let (kind, whose) = match &machine.op(op).kind {
-            OpKind::Encode(_) => (FailureKind::Device, "its encoder wrote".to_owned()),
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_)
-            | OpKind::Library(_) => {
+            OpKind::Local(Local::Encode(_)) => (FailureKind::Device, "its encoder wrote".to_owned()),
+            OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => {
                 unreachable!("only encoders and exchanges define sizes")
             }
             OpKind::Exchange(exchange) => {

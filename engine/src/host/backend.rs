@@ -11,8 +11,8 @@ use super::cpu_time::cpu_s;
 use super::library::Calls;
 use super::overlap::Overlap;
 use super::permits::Permits;
-use super::worker::{Worker, coding};
-use crate::codec_work::{CodecOp, CodecWork};
+use super::worker::Worker;
+use crate::codec_work::{CodecOp, CodecWork, Coding};
 use crate::complaints::{Complaints, Standstill};
 use crate::drive::{Action, Backend, Completion, Event, Outcome};
 use crate::pace::Pace;
@@ -142,24 +142,20 @@ impl HostBackend<'_> {
                 self.opened_s.insert(op, begin_s);
                 return Ok(());
             }
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_) => {}
+            OpKind::Compute(_) | OpKind::Local(_) => {}
         }
         let begin_cpu_s = cpu_s();
         let (worker, transport) = (&self.worker, &mut self.transport);
         let sizes = worker.carry_out(machine, machine.op(op), &mut || transport.count_progress())?;
         drop(permit);
-        if let Some((coding, bytes_raw)) = coding(kind) {
+        if let OpKind::Local(local) = kind {
+            let (coding, bytes_raw) = (Coding::Local(local.kind()), local.bytes());
             let (rank, segment, work_s) = (self.rank, machine.op(op).segment, cpu_s() - begin_cpu_s);
             self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
         }
         let seconds = self.declared_s(|pace| pace.op_s(machine.op(op), self.rank, self.iteration));
         if matches!(kind, OpKind::Compute(_)) && !self.overlap.is_none() {
-            let work_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
+            let work_s = begin_s + self.declared_s(|pace| pace.costs.host.launch_s);
             self.overlap.begin(op, begin_s, work_s, begin_s + seconds - work_s);
             return Ok(());
         }

@@ -14,7 +14,7 @@ impl HostBackend<'_> {
     /// Lets something happen once the exchange that it belongs to has been launched.
     pub(super) fn when_open(&mut self, machine: &Machine, exchange: OpId, due: Due) -> Result<(), Failure> {
         let launch_s =
-            if machine.is_fused(exchange) { 0.0 } else { self.declared_s(|pace| pace.host.launch_s) };
+            if machine.is_fused(exchange) { 0.0 } else { self.declared_s(|pace| pace.costs.host.launch_s) };
         let open_s = self.opened_s[&exchange] + launch_s;
         if open_s > self.transport.now_s() {
             self.due.push((open_s, due));
@@ -26,9 +26,10 @@ impl HostBackend<'_> {
     /// All transfers of an exchange have ended: it ends when its sizes have reached the host.
     pub(super) fn close(&mut self, machine: &Machine, op: OpId) {
         let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
-        let launch_s = if machine.is_launched(op) { self.declared_s(|pace| pace.host.launch_s) } else { 0.0 };
+        let launch_s =
+            if machine.is_launched(op) { self.declared_s(|pace| pace.costs.host.launch_s) } else { 0.0 };
         let launched_s = begin_s + launch_s;
-        let sync_s = self.declared_s(|pace| pace.host.sync_s);
+        let sync_s = self.declared_s(|pace| pace.costs.host.sync_s);
         let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);
         self.complete_at(machine, launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);
     }

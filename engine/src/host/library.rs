@@ -170,7 +170,7 @@ impl HostBackend<'_> {
         }
         let Some(round) = round else {
             let bytes = machine.ring_bytes(op);
-            let seconds = self.declared_s(|pace| pace.host.call_s(machine.library(op), bytes));
+            let seconds = self.declared_s(|pace| pace.costs.call_s(machine.library(op), bytes));
             let moved_s = at_s.max(met_s + seconds);
             self.due.push((moved_s, Due::Return { key, moved_s }));
             return Ok(());
@@ -332,7 +332,7 @@ impl HostBackend<'_> {
         let ongoing = self.calls.ongoing.remove(&key).expect("calls end once");
         let Ongoing { op, begin_s, met_s, sizes, .. } = ongoing;
         self.overlap.end_call(moved_s);
-        let sync_s = if sizes.is_empty() { 0.0 } else { self.declared_s(|pace| pace.host.sync_s) };
+        let sync_s = if sizes.is_empty() { 0.0 } else { self.declared_s(|pace| pace.costs.host.sync_s) };
         let dilation = self.dilation();
         let met_s = met_s.expect("calls begin before they end") / dilation;
         let outcome = Outcome::Call(Call { op, sizes, met_s, moved_s: moved_s / dilation });

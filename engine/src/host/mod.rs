@@ -18,13 +18,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use zipwire_cluster::Slowdown;
 use zipwire_codec::Codec;
+use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{
     Deadlines, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd, RunFailure,
-    Slowdown,
 };
-use zipwire_traces::{Payload, Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 use self::backend::{HostBackend, capabilities};
 use self::overlap::Overlap;
@@ -206,7 +207,7 @@ impl RankJob<'_> {
         let machine = |start_s| Machine::new(Arc::clone(self.program), capabilities(pace.is_some()), start_s);
         self.greet(&mut transport, complaints, &machine(0.0))?;
         // Without links and declared times nothing could be slower.
-        let slowdown = pace.map_or_else(Slowdown::default, |pace| pace.host.compute_slowdown);
+        let slowdown = pace.map_or_else(Slowdown::default, |pace| pace.costs.host.compute_slowdown);
         let backend = HostBackend {
             rank,
             transport: &mut transport,

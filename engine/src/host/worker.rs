@@ -3,13 +3,14 @@
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zipwire_codec::Codec;
+use zipwire_payload::Payload;
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{self, Addition, Batch, Block, Copy, Gather, Op, OpKind, Reduce, Region};
+use zipwire_schedule::plan::{
+    self, Addition, Batch, Block, Gather, GatherRows, Local, Op, OpKind, Reduce, Region,
+};
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId, sum};
-use zipwire_traces::Payload;
 
 use crate::chunks::{Chunk, Chunks};
-use crate::codec_work::Coding;
 use crate::complaints::Complaints;
 use crate::drive::failure;
 use crate::memory::{Memory, range};
@@ -58,11 +59,11 @@ impl Worker<'_> {
                 let _span = tracing::info_span!("fill").entered();
                 self.chunks.filled_by.get(&op.id).into_iter().flatten().for_each(|chunk| self.fill(chunk));
             }
-            OpKind::Split(batch) => self.split(batch, progress),
-            OpKind::Encode(batch) => return self.encode(machine, op.id, batch, progress),
-            OpKind::Decode(batch) => self.decode(machine, op.id, batch, progress)?,
-            OpKind::Reduce(reduce) => self.reduce(machine, op.id, reduce)?,
-            OpKind::Copy(copy) => self.copy_rows(copy, progress),
+            OpKind::Local(Local::Split(batch)) => self.split(batch, progress),
+            OpKind::Local(Local::Encode(batch)) => return self.encode(machine, op.id, batch, progress),
+            OpKind::Local(Local::Decode(batch)) => self.decode(machine, op.id, batch, progress)?,
+            OpKind::Local(Local::Reduce(reduce)) => self.reduce(machine, op.id, reduce)?,
+            OpKind::Local(Local::GatherRows(rows)) => self.gather_rows(rows, progress),
             OpKind::Exchange(_) | OpKind::Library(_) => unreachable!("they concern peers"),
         }
         Ok(Vec::new())
@@ -159,9 +160,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn copy_rows(&self, copy: &Copy, progress: &mut dyn FnMut()) {
-        let _span = tracing::info_span!("copy rows", bytes = copy.bytes()).entered();
-        for Gather { from, to, rows, row_bytes, .. } in &copy.gathers {
+    fn gather_rows(&self, rows: &GatherRows, progress: &mut dyn FnMut()) {
+        let _span = tracing::info_span!("gather rows", bytes = rows.bytes()).entered();
+        for Gather { from, to, rows, row_bytes, .. } in &rows.gathers {
             let (source, mut target) = self.memory.lock(from.buffer, to.buffer);
             let (source, target) = (&source[range(from)], &mut target[range(to)]);
             let row_bytes = usize::try_from(*row_bytes).expect("rows fit into memory");
@@ -187,18 +188,6 @@ impl Worker<'_> {
             Some(offset) => Err(self.complaints.altered(machine, op, chunk, offset)),
         }
     }
-}
-
-/// What an op of the codec's lane does, and its raw bytes; `None` of other ops.
-pub(super) fn coding(kind: &OpKind) -> Option<(Coding, u64)> {
-    Some(match kind {
-        OpKind::Split(batch) => (Coding::Split, batch.bytes_raw()),
-        OpKind::Encode(batch) => (Coding::Encode, batch.bytes_raw()),
-        OpKind::Decode(batch) => (Coding::Decode, batch.bytes_raw()),
-        OpKind::Reduce(reduce) => (Coding::Reduce, reduce.bytes_read()),
-        OpKind::Copy(copy) => (Coding::Copy, copy.bytes()),
-        OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Library(_) => return None,
-    })
 }
 
 /// Room for sums.

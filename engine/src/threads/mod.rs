@@ -76,8 +76,8 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
 #[cfg(test)]
 mod tests {
     use zipwire_codec::DType;
+    use zipwire_payload::{Payload, Rows};
     use zipwire_schedule::{Choice, FailureKind, Job, Protocol, Segment, Slot, Work, plan};
-    use zipwire_traces::{Payload, Rows};
 
     use super::*;
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
+use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan};
 use zipwire_schedule::{Choice, Job, RunFailure, Segment, Slot, Work, plan};
-use zipwire_traces::{Payload, Rows};
 
 pub(crate) const RANKS: u32 = 4;
 /// Bytes from each rank to each other one: a tile and a part of one.

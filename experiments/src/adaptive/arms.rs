@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
+use zipwire_payload::{Payload, Rows};
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::plan::{OpKind, Plan};
+use zipwire_schedule::plan::{LocalKind, OpKind, Plan};
 use zipwire_schedule::switcher::{Arm, ClassModel, LinearModel, Prior, Switcher, classes};
 use zipwire_schedule::{Algorithm, Choice, Job, Protocol, Segment, Slot, Work};
-use zipwire_traces::{Payload, Rows};
 
-use crate::execute::choice;
+use crate::execute::{choice, costs};
 use crate::{ExecuteError, Executor};
 
 /// Name of the segment in which ranks tell each other what their calls took.
@@ -178,7 +178,7 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
 /// What a plan does, by segment.
 fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
     let (topology, count) = (&experiment.topology, experiment.job.segments.len());
-    let capacities = topology.capacities();
+    let (capacities, costs) = (topology.capacities(), costs(experiment, variant));
     let mut links = vec![vec![0_u64; capacities.len()]; count];
     let mut loads = vec![Load::default(); count];
     for program in &plan.programs {
@@ -196,23 +196,15 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
                         }
                     }
                 }
-                OpKind::Split(batch) | OpKind::Encode(batch) | OpKind::Decode(batch) => {
-                    load.codec_ops += 1;
-                    if let Some(choice) = experiment.codec_of(variant) {
-                        let cost = choice.cost;
-                        let speed = match op.kind {
-                            OpKind::Split(_) => cost.split_bytes_per_s(),
-                            OpKind::Encode(_) => cost.encode_bytes_per_s,
-                            _ => cost.decode_bytes_per_s,
-                        };
-                        load.codec_s += batch.bytes_raw() as f64 / speed;
+                OpKind::Local(local) => {
+                    load.codec_ops += u32::from(local.batch().is_some());
+                    // What copies take is left to the measurement.
+                    if local.kind() != LocalKind::GatherRows {
+                        load.codec_s += costs.of(&op.kind).work_s;
                     }
                 }
-                OpKind::Reduce(reduce) => {
-                    load.codec_s += reduce.bytes_read() as f64 / experiment.host.reduce_bytes_per_s;
-                }
-                // What copies take is left to the measurement, and arms call no library.
-                OpKind::Compute(_) | OpKind::Copy(_) | OpKind::Library(_) => {}
+                // Arms call no library.
+                OpKind::Compute(_) | OpKind::Library(_) => {}
             }
         }
         for (load, own) in loads.iter_mut().zip(own) {

@@ -3,7 +3,8 @@
 use serde_json::json;
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::switcher::{Class, Decision, Round, Switcher};
-use zipwire_traces::{Note, SwitcherClass, SwitcherDecision, SwitcherSummary, Timeline};
+use zipwire_timeline::{Note, Timeline};
+use zipwire_traces::{SwitcherClass, SwitcherDecision, SwitcherSummary};
 
 use super::plans::Key;
 use super::{Arms, statistics};
@@ -109,6 +110,7 @@ impl Log {
                 "reason": reason.name(),
                 "costs_s": costs.collect::<serde_json::Map<_, _>>(),
             });
+            let args = args.to_string();
             notes.push(Note { at_s: 0.0, name: format!("{class_name}: {}", name(*arm)), args });
             self.decisions.push(SwitcherDecision {
                 iteration: *iteration,

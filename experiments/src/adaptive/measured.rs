@@ -4,7 +4,9 @@
 //! all ranks, as it would from the statistics that they exchange.
 
 use zipwire_engine::threads::{CodecWork, Pace, Report};
-use zipwire_traces::{Payload, SwitcherSummary, Timeline};
+use zipwire_payload::Payload;
+use zipwire_timeline::Timeline;
+use zipwire_traces::SwitcherSummary;
 
 use super::Arms;
 use super::course::{Iterations, Ran, course};

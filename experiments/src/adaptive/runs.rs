@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use zipwire_scenarios::{Conditions, Variant};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 use super::Arms;
 use super::plans::{Key, Plans};

@@ -3,7 +3,8 @@
 use zipwire_scenarios::Variant;
 use zipwire_schedule::Protocol;
 use zipwire_schedule::switcher::{Reason, Round, Switcher};
-use zipwire_traces::{SwitcherSummary, Timeline};
+use zipwire_timeline::Timeline;
+use zipwire_traces::SwitcherSummary;
 
 use super::Arms;
 use super::course::{Iterations, Ran, course, share};

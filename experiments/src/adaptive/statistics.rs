@@ -7,7 +7,7 @@
 
 use zipwire_schedule::Lane;
 use zipwire_schedule::switcher::{Observation, Report};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 /// Begin and end of a segment.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! Why a variant has no result.
 
+use zipwire_cluster::NetworkModel;
 use zipwire_engine::EngineError;
-use zipwire_schedule::{NetworkModel, PlanError, RunFailure};
+use zipwire_schedule::{PlanError, RunFailure};
 use zipwire_sim::{SimError, SizeError};
 
 use crate::memory;

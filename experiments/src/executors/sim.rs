@@ -2,7 +2,6 @@
 
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Plan;
-use zipwire_schedule::plan::OpKind;
 
 use super::Executor;
 use crate::execute::{ExecuteError, Outcome, Prepared, Trouble};
@@ -92,16 +91,7 @@ pub(crate) fn check_ratio(
 /// Raw bytes over those of the static sections: no frames of the plan can do better. `None` without static sections.
 fn largest_ratio(plan: &Plan) -> Option<f64> {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
-    let blocks = ops.filter_map(|op| match &op.kind {
-        OpKind::Encode(batch) => Some(&batch.blocks),
-        OpKind::Compute(_)
-        | OpKind::Split(_)
-        | OpKind::Decode(_)
-        | OpKind::Exchange(_)
-        | OpKind::Reduce(_)
-        | OpKind::Library(_)
-        | OpKind::Copy(_) => None,
-    });
+    let blocks = ops.filter_map(|op| Some(&op.kind.encoded()?.blocks));
     let (raw, fixed) = blocks
         .flatten()
         .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.known_len()));

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use zipwire_engine::threads;
+use zipwire_payload::Payload;
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::Plan;
-use zipwire_traces::Payload;
 
 use super::{Executor, THREADS};
 use crate::execute::{ExecuteError, Outcome, Prepared, Trouble};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use zipwire_cluster::CodecCost;
 use zipwire_codec::Spec;
-use zipwire_schedule::CodecCost;
 
 use crate::error::Result;
 use crate::problem::Problem;

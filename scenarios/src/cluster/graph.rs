@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use zipwire_schedule::{Graph, GraphError, GraphLink, Rank, Vertex};
+use zipwire_cluster::{Graph, GraphError, GraphLink, Vertex};
+use zipwire_schedule::Rank;
 
 use crate::document::Place;
 use crate::error::Result;

@@ -1,7 +1,8 @@
 //! `[cluster.library]`: what calls of a communication library's own collectives cost, as declared, or from a model of the library.
 
-use zipwire_schedule::library::{Constant, ConstantUnit, Generation, Hardware, LibraryModel};
-use zipwire_schedule::{Collective, DeclaredCost, LibraryCost};
+use zipwire_cluster::library::{Constant, ConstantUnit, Generation, Hardware, LibraryModel};
+use zipwire_cluster::{DeclaredCost, LibraryCost};
+use zipwire_schedule::Collective;
 
 use super::RANK_LIMIT;
 use crate::error::Result;

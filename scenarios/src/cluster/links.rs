@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use zipwire_schedule::{Fabric, LinkId, Topology};
+use zipwire_cluster::{Fabric, LinkId, Topology};
 
 use crate::document::Place;
 use crate::error::Result;

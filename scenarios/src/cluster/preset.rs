@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use zipwire_schedule::Topology;
+use zipwire_cluster::Topology;
 
 use super::{Cluster, DeclaredSpeed};
 use crate::document::Document;

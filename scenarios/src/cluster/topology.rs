@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use zipwire_schedule::{CrossRail, Fabric, FatTree, Pods, Rail, Uplink};
+use zipwire_cluster::{CrossRail, Fabric, FatTree, Pods, Rail, Uplink};
 
 use super::{RANK_LIMIT, graph};
 use crate::error::Result;

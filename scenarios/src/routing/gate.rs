@@ -3,7 +3,7 @@
 
 use ndarray::Array2;
 use rand::Rng;
-use zipwire_traces::stream;
+use zipwire_payload::stream;
 
 use super::synthetic::{self, Popularity};
 use super::{Context, LIMIT, Routed};

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use ndarray::ArrayView1;
 use rand::Rng;
+use zipwire_payload::stream;
 use zipwire_schedule::TokenMap;
-use zipwire_traces::stream;
 
 use super::{Place, Routed};
 use crate::error::Result;

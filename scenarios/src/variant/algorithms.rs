@@ -1,6 +1,7 @@
 //! Keys of a variant that say along which edges its collectives travel.
 
-use zipwire_schedule::{Algorithm, Job, LibraryCost, Protocol, Work};
+use zipwire_cluster::LibraryCost;
+use zipwire_schedule::{Algorithm, Job, Protocol, Work};
 
 use crate::error::Result;
 use crate::problem::Problem;

@@ -12,10 +12,12 @@ mod network;
 mod reduction;
 mod tree;
 
+use zipwire_cluster::{CodecCost, HostCost, Topology};
+
 use self::network::{Flow, Load, Network};
 use crate::planner::{Choice, PART_ALIGN, range};
 use crate::rank_order::RankOrder;
-use crate::{Algorithm, CodecCost, HostCost, Protocol, Topology, Work};
+use crate::{Algorithm, Protocol, Work};
 
 /// What a cluster does to calls.
 #[derive(Clone, Copy, Debug)]

@@ -36,7 +36,7 @@ use self::frames::{Frames, Shape};
 use self::reduction::Operands;
 use self::scratch::Scratch;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Compute, Library, OpKind, Plan, Program, Reduce, Region};
+use crate::plan::{Batch, Compute, Library, Local, OpKind, Plan, Program, Reduce, Region};
 use crate::{BufferId, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
@@ -158,7 +158,7 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                     Planned::Call { call, parts, forwards } => {
                         build(&mut builder, choice, &call, parts, forwards);
                     }
-                    Planned::Reduce(reduce) => builder.push(OpKind::Reduce(reduce)),
+                    Planned::Reduce(reduce) => builder.push(OpKind::Local(Local::Reduce(reduce))),
                     Planned::Library(library) => builder.push(OpKind::Library(library)),
                 }
             }
@@ -215,14 +215,14 @@ fn build(
         let batch = Batch { blocks, ..frames.encode };
         match choice.protocol {
             Protocol::SplitSend => split_send::encode(builder, batch),
-            _ => builder.push(OpKind::Encode(batch)),
+            _ => builder.push(OpKind::Local(Local::Encode(batch))),
         }
     }
     let mut forwards = forwards.into_iter();
     for ((part, frames), number) in parts.into_iter().zip(0..) {
         builder.begin_part(number);
         exchange(builder, &part, &frames);
-        builder.push(OpKind::Decode(frames.decode));
+        builder.push(OpKind::Local(Local::Decode(frames.decode)));
         if let Some(forward) = forwards.next() {
             forward.build(builder);
         }

@@ -7,14 +7,14 @@ use super::frames::Frames;
 use super::in_band;
 use crate::Stage;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Content, OpKind};
+use crate::plan::{Batch, Content, Local, OpKind};
 
 /// The rests of a part are taken out before its frames are made.
 pub(super) fn encode(builder: &mut ProgramBuilder, batch: Batch) {
     let mut split = batch.clone();
     split.blocks.retain(|block| block.rests.len > 0);
-    builder.push(OpKind::Split(split));
-    builder.push(OpKind::Encode(batch));
+    builder.push(OpKind::Local(Local::Split(split)));
+    builder.push(OpKind::Local(Local::Encode(batch)));
 }
 
 pub(super) fn exchange(builder: &mut ProgramBuilder, call: &Call, frames: &Frames) {

@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
-use zipwire_schedule::plan::OpKind;
+use zipwire_schedule::plan::{Local, OpKind};
 use zipwire_schedule::{
     Algorithm, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Slot, SumType, Work,
     plan_each,
@@ -46,7 +46,7 @@ impl Case {
         };
         let is_main = |kind: &OpKind| {
             kind.exchange().is_none_or(|exchange| exchange.channel == Channel::Main)
-                && !matches!(kind, OpKind::Reduce(_) | OpKind::Library(_))
+                && !matches!(kind, OpKind::Library(_) | OpKind::Local(Local::Reduce(_)))
         };
         let fits_devices = fits_libraries && choices.iter().all(is_plain) && kinds().all(is_main);
         Self { plan, fits_libraries, fits_devices }

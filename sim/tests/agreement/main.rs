@@ -19,13 +19,16 @@ use ndarray::Array2;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire_cluster::{
+    CrossRail, Fabric, FatTree, Graph, GraphLink, HostCost, Pods, Rail, Topology, Uplink, Vertex,
+};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CrossRail, Durations, Fabric, FatTree, Flow, Graph, GraphLink, HostCost, Job, Lane, Order, Pace,
-    Plan, Pods, Protocol, Rail, Rank, Segment, Slot, Topology, Uplink, Vertex, Work, plan,
+    Choice, CostModel, Durations, Flow, Job, Lane, Order, Pace, Plan, Protocol, Rank, Segment, Slot, Work,
+    plan,
 };
 use zipwire_sim::{Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 use ranks::{Exchange, Phase, Transfer, play};
 
@@ -275,7 +278,10 @@ impl Case {
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);
         }
-        let setup = Setup { host: self.host, ..setup(plan, &self.topology, &durations) };
+        let setup = Setup {
+            costs: CostModel { host: self.host, codec: None },
+            ..setup(plan, &self.topology, &durations)
+        };
         run(&setup, &|| true).unwrap()
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, Durations, Fabric, HostCost, Job, Plan, Protocol, Rank, Segment, Slot,
-    SumType, Topology, Work, plan,
+    Algorithm, Choice, CostModel, Durations, Job, Plan, Protocol, Rank, Segment, Slot, SumType, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 use crate::common::setup;
 
@@ -128,8 +128,7 @@ impl Call {
         let (plan, durations) = (self.plan(), Durations::zeros(1, 1, self.topology.ranks()));
         let is_coded = self.choice.protocol.is_coded();
         let setup = Setup {
-            host: self.host(),
-            codec: is_coded.then_some(CODEC),
+            costs: CostModel { host: self.host(), codec: is_coded.then_some(CODEC) },
             sizes: if is_coded { FrameSizes::Ratio(RATIO) } else { FrameSizes::None },
             ..setup(&plan, &self.topology, &durations)
         };

@@ -1,8 +1,9 @@
 //! What is predicted of each way, against its simulation; and what is lost by going the way that is predicted to be best.
 
+use zipwire_cluster::{CrossRail, Fabric, FatTree, Rail, Topology, Uplink};
 use zipwire_codec::DType;
 use zipwire_schedule::estimate::Way;
-use zipwire_schedule::{Algorithm, CrossRail, Fabric, FatTree, Rail, SumType, Topology, Uplink, Work};
+use zipwire_schedule::{Algorithm, SumType, Work};
 
 use crate::call::{Call, GPU, all_gather, all_reduce, broadcast, nodes, reduce_scatter};
 

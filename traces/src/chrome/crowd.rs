@@ -1,12 +1,12 @@
 //! All ranks at once: how many of them compute, code and communicate, over time.
 
 use zipwire_schedule::Lane;
+use zipwire_timeline::Series;
+use zipwire_timeline::Span;
+use zipwire_timeline::Union;
 
 use super::by_rank::ByRank;
 use super::track::{Slice, nanoseconds};
-use crate::Span;
-use crate::interval::Union;
-use crate::series::Series;
 
 /// What ranks are counted in.
 pub(super) const STATES: [&str; 3] = ["ranks in compute", "ranks in codec", "ranks in communication"];
@@ -74,8 +74,8 @@ fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Timeline;
     use crate::chrome::tests::{both_ends, busy, compute, timeline};
+    use zipwire_timeline::Timeline;
 
     fn counted(timeline: &Timeline, bytes: u64) -> Vec<(i64, usize, u32)> {
         counters(&ByRank::of(timeline), bytes)

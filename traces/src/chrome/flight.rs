@@ -1,9 +1,9 @@
 //! Bytes in flight: what a rank's open sends hold, over time.
 
 use zipwire_schedule::Lane;
+use zipwire_timeline::Span;
 
 use super::track::Slice;
-use crate::Span;
 
 /// Every change of the counter as (time in nanoseconds, rank, bytes of the sends that are open from then on), by
 /// rank and time. A change at an instant is one, however many sends begin and end there.

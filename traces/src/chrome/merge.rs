@@ -3,9 +3,10 @@
 //! Only spans of one lane, name, segment, stage and iteration are merged, so a slice still says what was done. Single transfers
 //! cannot be told apart any more.
 
+use zipwire_timeline::Span;
+
 use super::price::Prices;
 use super::track::Tracks;
-use crate::Span;
 
 /// A span, and how many spans it stands for.
 pub(super) type Merged = (Span, u32);

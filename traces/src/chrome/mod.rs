@@ -37,8 +37,7 @@ use links::LinkTrack;
 use picture::{Event, Picture};
 pub use read::{Trace, TracedSpan, read_chrome};
 pub use sampling::Sampling;
-
-use crate::{Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 /// What a timeline does not say about itself; it goes to the trace's `otherData`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use zipwire_timeline::{IterationTime, Note, Span, Timeline};
+
 use super::by_rank::ByRank;
 use super::links::{LinkTrack, LinkTracks};
 use super::merge::{Merged, merge};
@@ -10,8 +12,6 @@ use super::price::Prices;
 use super::sampling::{Choice, Sampling, choose};
 use super::track::{Tracks, nanoseconds};
 use super::{Limit, TraceMeta, crowd, flight, flow};
-use crate::note::MOST_DRAWN;
-use crate::{IterationTime, Note, Span, Timeline};
 
 /// Most bytes of the counters of links.
 const LINK_BYTES: u64 = 6_000_000;
@@ -187,12 +187,15 @@ impl<'t> Picture<'t> {
     }
 }
 
+/// Most notes that are drawn; of more, the first ones are.
+const MOST_DRAWN: usize = 4096;
+
 fn drawn_notes(timeline: &Timeline) -> &[Note] {
     &timeline.notes[..timeline.notes.len().min(MOST_DRAWN)]
 }
 
 /// At least as many bytes as events of notes take.
 fn notes_bytes(notes: &[Note]) -> u64 {
-    let of = |note: &Note| 200 + note.name.len() + note.args.to_string().len();
+    let of = |note: &Note| 200 + note.name.len() + note.args.len();
     notes.iter().map(|note| of(note) as u64).sum()
 }

@@ -1,12 +1,12 @@
 //! How many bytes of a trace something takes, before it is written: never fewer than it will take, and hardly more.
 
 use zipwire_schedule::SegmentId;
+use zipwire_timeline::{Span, Timeline};
 
 use super::TraceMeta;
 use super::calls::Call;
 use super::event::{CALL, MERGED};
 use super::track::{Slice, Track, Tracks};
-use crate::{Span, Timeline};
 
 /// Line breaks and commas between events.
 const BREAK: usize = 2;

@@ -8,12 +8,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::Rank;
+use zipwire_timeline::{Timeline, waits_s};
 
 use super::by_rank::ByRank;
 use super::calls;
 use super::price::Prices;
 use super::track::{Slice, Tracks};
-use crate::{Timeline, metrics};
 
 /// What of a run a trace holds, if it does not hold everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,7 +130,7 @@ fn notable_ranks(timeline: &Timeline, slowest: u32, iterations: &BTreeSet<u32>) 
         let end_s = &mut ends_s[span.rank.index()];
         *end_s = end_s.max(span.end_s);
     }
-    let waits_s = metrics::waits_s(timeline, iterations);
+    let waits_s = waits_s(timeline, iterations);
     let mut notable = vec![0];
     for times in [ends_s, waits_s] {
         let first = (0..timeline.rank_count)

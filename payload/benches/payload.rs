@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
+use zipwire_payload::{ChunkId, Payload, Rows};
 use zipwire_schedule::{Rank, SegmentId};
-use zipwire_traces::{ChunkId, Payload, Rows};
 
 const CHUNK_BYTES: usize = 64 << 20;
 const RUNS: usize = 9;

@@ -1,7 +1,7 @@
 //! Spans of ops and transfers: one way to describe them for every executor, so that timelines compare.
 
 use zipwire_schedule::machine::Direction;
-use zipwire_schedule::plan::{Exchange, Op, OpKind, Transfer};
+use zipwire_schedule::plan::{Block, Exchange, Op, OpKind, Transfer};
 use zipwire_schedule::{Lane, Machine, Rank};
 
 use crate::Span;
@@ -11,16 +11,16 @@ impl Span {
     pub fn of_op(machine: &Machine, iteration: u32, op: &Op, begin_s: f64, end_s: f64) -> Self {
         let (bytes, bytes_coded) = match &op.kind {
             OpKind::Compute(_) => (0, None),
-            OpKind::Encode(batch) | OpKind::Decode(batch) => {
-                let coded = batch.blocks.iter().map(|block| {
-                    let dynamic = machine.size(block.size).expect("a finished codec op knows its sizes");
-                    block.known_len() + dynamic
+            OpKind::Local(local) => {
+                let coded = local.framed().map(|batch| {
+                    let frame = |block: &Block| {
+                        let dynamic = machine.size(block.size).expect("a finished codec op knows its sizes");
+                        block.known_len() + dynamic
+                    };
+                    batch.blocks.iter().map(frame).sum()
                 });
-                (batch.bytes_raw(), Some(coded.sum()))
+                (local.bytes(), coded)
             }
-            OpKind::Split(batch) => (batch.bytes_raw(), None),
-            OpKind::Reduce(reduce) => (reduce.bytes_read(), None),
-            OpKind::Copy(copy) => (copy.bytes(), None),
             OpKind::Library(_) => (machine.ring_bytes(op.id), None),
             OpKind::Exchange(exchange) => {
                 (exchange.sends.iter().map(|transfer| machine.transfer_bytes(transfer)).sum(), None)

@@ -116,7 +116,7 @@ fn by_rank(timeline: &Timeline, times: &[Times]) -> ByRank {
 }
 
 /// What each rank waits in some iterations together, as [`Metrics::wait_s`] defines it; seconds by rank.
-pub(crate) fn waits_s(timeline: &Timeline, iterations: &BTreeSet<u32>) -> Vec<f64> {
+pub fn waits_s(timeline: &Timeline, iterations: &BTreeSet<u32>) -> Vec<f64> {
     let mut waits_s = vec![0.0; ranks(timeline)];
     for &iteration in iterations {
         let mut spans = vec![Vec::new(); ranks(timeline)];

@@ -2,13 +2,13 @@
 
 /// Disjoint half-open intervals in order, in seconds unless its user says otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Union {
+pub struct Union {
     parts: Vec<(f64, f64)>,
 }
 
 impl Union {
     /// The union of `intervals`, in any order; they may overlap, touch, or be empty.
-    pub(crate) fn of(intervals: impl IntoIterator<Item = (f64, f64)>) -> Self {
+    pub fn of(intervals: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut intervals: Vec<_> = intervals.into_iter().filter(|(begin, end)| begin < end).collect();
         intervals.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut parts: Vec<(f64, f64)> = Vec::new();
@@ -22,17 +22,17 @@ impl Union {
     }
 
     /// Its intervals, in order.
-    pub(crate) fn parts(&self) -> &[(f64, f64)] {
+    pub fn parts(&self) -> &[(f64, f64)] {
         &self.parts
     }
 
     /// Total length in seconds.
-    pub(crate) fn length(&self) -> f64 {
+    pub fn length(&self) -> f64 {
         self.parts.iter().fold(0.0, |length, (begin, end)| length + (end - begin))
     }
 
     /// Length in seconds of what is in `self` and not in `other`.
-    pub(crate) fn length_without(&self, other: &Self) -> f64 {
+    pub fn length_without(&self, other: &Self) -> f64 {
         let mut length = 0.0;
         let mut holes = other.parts.iter().peekable();
         for &(mut begin, end) in &self.parts {

@@ -7,9 +7,6 @@ pub struct Note {
     pub at_s: f64,
     /// Few different words: `dispatch: native`.
     pub name: String,
-    /// Everything else, as JSON.
-    pub args: serde_json::Value,
+    /// Everything else, as the text of a JSON object.
+    pub args: String,
 }
-
-/// Most notes that are drawn; of more, the first ones are.
-pub(crate) const MOST_DRAWN: usize = 4096;

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn it_is_the_mean_difference_over_twice_the_mean() {
-        let mut rng = crate::stream(1, "test", [0; 3]);
+        let mut rng = zipwire_payload::stream(1, "test", [0; 3]);
         for _ in 0..300 {
             let amounts: Vec<f64> =
                 (0..rng.random_range(1..40)).map(|_| rng.random_range(0.0..10.0)).collect();

@@ -6,7 +6,7 @@
 
 /// Rows of `width` values over time.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Series {
+pub struct Series {
     width: usize,
     most_rows: usize,
     times_s: Vec<f64>,
@@ -16,24 +16,24 @@ pub(crate) struct Series {
 
 impl Series {
     /// An empty series that holds at most `most_rows` rows, at least 4.
-    pub(crate) fn new(width: usize, most_rows: usize) -> Self {
+    pub fn new(width: usize, most_rows: usize) -> Self {
         assert!(width > 0, "a row has values");
         let most_rows = most_rows.max(4);
         Self { width, most_rows, times_s: Vec::new(), values: Vec::new(), least_distance_s: 0.0 }
     }
 
     /// Times in seconds and rows, in the order of time.
-    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (f64, &[f64])> {
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = (f64, &[f64])> {
         self.times_s.iter().copied().zip(self.values.chunks_exact(self.width))
     }
 
     /// Seconds: of what lasts less, some is left out. 0 if nothing is.
-    pub(crate) fn least_distance_s(&self) -> f64 {
+    pub fn least_distance_s(&self) -> f64 {
         self.least_distance_s
     }
 
     /// Whether a state that lasts until `end_s` is to be added.
-    pub(crate) fn wants(&self, end_s: f64) -> bool {
+    pub fn wants(&self, end_s: f64) -> bool {
         self.times_s.last().is_none_or(|last| end_s >= last + self.least_distance_s)
     }
 
@@ -41,7 +41,7 @@ impl Series {
     ///
     /// # Panics
     /// If the row has not the width of the series.
-    pub(crate) fn add(&mut self, begin_s: f64, row: &[f64]) {
+    pub fn add(&mut self, begin_s: f64, row: &[f64]) {
         assert_eq!(row.len(), self.width, "rows of a series are equally wide");
         if self.times_s.len() >= self.most_rows {
             self.thin_out(begin_s, self.most_rows / 2);
@@ -51,7 +51,7 @@ impl Series {
     }
 
     /// Some columns of the series, thinned out to at most `most_rows` rows.
-    pub(crate) fn select(&self, columns: &[usize], most_rows: usize) -> Self {
+    pub fn select(&self, columns: &[usize], most_rows: usize) -> Self {
         let mut selected = Self { most_rows: most_rows.max(4), width: columns.len(), ..self.clone() };
         selected.values =
             self.rows().flat_map(|(_, row)| columns.iter().map(|&column| row[column])).collect();

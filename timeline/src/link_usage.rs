@@ -78,7 +78,7 @@ impl LinkUsage {
     }
 
     /// Some of the links, with at most `most_samples` samples.
-    pub(crate) fn select(&self, links: &[usize], most_samples: usize) -> Self {
+    pub fn select(&self, links: &[usize], most_samples: usize) -> Self {
         let samples = self.samples.select(links, most_samples);
         Self { links: links.iter().map(|&link| self.links[link].clone()).collect(), samples }
     }
