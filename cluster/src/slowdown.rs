@@ -36,7 +36,7 @@ impl Slowdown {
 /// A compute phase that has begun. All times in seconds of one clock.
 ///
 /// ```
-/// use zipwire_schedule::Progress;
+/// use zipwire_cluster::Progress;
 ///
 /// let mut phase = Progress::begin(0.0, 10.0, 1.0);
 /// phase.change(4.0, 2.0);

@@ -10,7 +10,7 @@ use common::{job, on_threads, payload_of, tamper};
 use zipwire_engine::threads::{Report, run};
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Local, OpKind, Plan};
-use zipwire_schedule::{Choice, FailureKind, Job, Protocol, RunFailure, TokenMap, Work, plan};
+use zipwire_schedule::{CallKind, Choice, FailureKind, Job, Protocol, RunFailure, TokenMap, Work, plan};
 
 /// Four ranks with 60 tokens of 900 bytes each, in five copies.
 fn map() -> Arc<TokenMap> {
@@ -20,7 +20,9 @@ fn map() -> Arc<TokenMap> {
 
 fn layer() -> (Job, Payload) {
     let (mut job, map) = (job(), map());
-    let Work::AllToAll { bytes, tokens, .. } = &mut job.segments[0].work else { panic!("it dispatches") };
+    let Work::Call { kind: CallKind::AllToAll { bytes, tokens }, .. } = &mut job.segments[0].work else {
+        panic!("it dispatches")
+    };
     *bytes = map.bytes();
     *tokens = Some(Arc::clone(&map));
     (job, payload_of(3).with_tokens(vec![Some(map)]))

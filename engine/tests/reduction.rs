@@ -11,7 +11,8 @@ use zipwire_engine::threads::Report;
 use zipwire_payload::{ChunkId, Payload};
 use zipwire_schedule::plan::{Addition, Chunk, Local, OpKind, Plan, Region};
 use zipwire_schedule::{
-    Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot, Work, plan,
+    Algorithm, CallKind, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot,
+    Work, plan,
 };
 
 const RANKS: u32 = 4;
@@ -19,22 +20,27 @@ const VALUES: u64 = 10_000;
 
 fn reduce_scatter(dtype: DType) -> Work {
     let bytes = [VALUES, 0, 13, VALUES / 2].map(|count| count * dtype.width() as u64).to_vec();
-    Work::ReduceScatter { dtype, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
 }
 
 fn all_reduce(dtype: DType) -> Work {
-    Work::AllReduce { dtype, bytes: 30_003 * dtype.width() as u64, input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: 30_003 * dtype.width() as u64 },
+    }
 }
 
 /// The call, the call in the background during a phase, and the call once more over the same memory.
 fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
     let background = match work.clone() {
-        Work::ReduceScatter { dtype, bytes, .. } => {
-            Work::ReduceScatter { dtype, bytes, input: Slot(2), output: Slot(3) }
+        Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => {
+            Work::Call { dtype, input: Slot(2), output: Slot(3), kind: CallKind::ReduceScatter { bytes } }
         }
-        Work::AllReduce { dtype, bytes, .. } => {
-            Work::AllReduce { dtype, bytes, input: Slot(2), output: Slot(3) }
+        Work::Call { dtype, kind: CallKind::AllReduce { bytes }, .. } => {
+            Work::Call { dtype, input: Slot(2), output: Slot(3), kind: CallKind::AllReduce { bytes } }
         }
         other => panic!("{other:?} is no reduction"),
     };
@@ -187,5 +193,8 @@ fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
 fn gpus_refuse_what_they_cannot_add_up() {
     let plan = thrice(&all_reduce(DType::Bf16), Protocol::Native, Algorithm::Ring);
     let error = zipwire_engine::cuda::check(&plan).unwrap_err().to_string();
-    assert!(error.starts_with("segment 1 adds values up, for which there are no GPU kernels yet"), "{error}");
+    assert!(
+        error.starts_with("segment 1 has ops `reduce`, for which there are no GPU kernels yet"),
+        "{error}"
+    );
 }

@@ -313,20 +313,13 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Whether plans, which are held together, and beside them the check of one at a time or, if they are run, its timeline fit into
-/// memory. Gives the bytes of the plans.
+/// Refuses what does not fit into memory; bytes of the plans.
 fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Result<u64, ExecuteError> {
-    let footprints = experiment.variants.iter().map(|variant| Footprint::of(experiment, variant));
-    let all = footprints.fold(Footprint::default(), |all, of| Footprint {
-        plan: all.plan + of.plan,
-        check: all.check.max(of.check),
-        timeline: all.timeline.max(of.timeline),
-    });
-    let Footprint { plan: plans, check, timeline } = all;
-    let timeline = if is_run { timeline } else { 0 };
-    if limit.allows(plans + check.max(timeline)) {
-        return Ok(plans);
+    let footprint = Footprint::of(experiment, is_run, limit);
+    if limit.allows(footprint.bytes()) {
+        return Ok(footprint.plans);
     }
+    let Footprint { plans, check, timeline } = footprint;
     Err(ExecuteError::TooLarge { plans, check, timeline, limit: limit.to_string() })
 }
 
@@ -342,9 +335,13 @@ fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     if variant.is_adaptive() {
         return Arms::new(experiment, variant).first_plan();
     }
-    let choices: Vec<Choice> =
-        (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect();
+    let choices = choices(experiment, variant);
     zipwire_schedule::plan_each(&experiment.job, &choices.iter().collect::<Vec<_>>())
+}
+
+/// How a variant lets the calls of all segments travel.
+pub(crate) fn choices(experiment: &Experiment, variant: &Variant) -> Vec<Choice> {
+    (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect()
 }
 
 /// What ops of a variant take by themselves.

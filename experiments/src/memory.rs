@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan, Transfer};
+use zipwire_schedule::{Plan, PlanSize};
 
 use crate::available::available;
 
@@ -61,14 +61,5 @@ pub(crate) fn gigabytes(bytes: u64) -> String {
 
 /// Bytes that the timeline of running `plan` takes: those of all spans.
 pub(crate) fn timeline_bytes(plan: &Plan, iterations: u32) -> u64 {
-    // What slots could not hold moves only if there is any.
-    let moves = |transfer: &&Transfer| !matches!(transfer.content, Content::Overflow { .. });
-    let ends =
-        |exchange: &Exchange| exchange.sends.iter().chain(&exchange.receives).filter(moves).count() as u64;
-    let spans = |kind: &OpKind| {
-        // What a rank sends and gets in a call of a library is a span each.
-        1 + kind.exchange().map_or(0, ends) + if kind.library().is_some() { 2 } else { 0 }
-    };
-    let ops = plan.programs.iter().flat_map(|program| &program.ops);
-    ops.map(|op| spans(&op.kind)).sum::<u64>() * u64::from(iterations) * SPAN_BYTES
+    PlanSize::of(plan).spans * u64::from(iterations) * SPAN_BYTES
 }

@@ -2,7 +2,7 @@
 
 use zipwire_codec::{DType, FrameShape, Layout, Spec};
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_schedule::{Choice, SegmentId, Work, sum};
+use zipwire_schedule::{Choice, SegmentId, sum};
 
 /// What slots have room for beyond the prediction, so that frames that are a little longer than the mean still fit.
 const MARGIN: f64 = 1.005;
@@ -11,7 +11,7 @@ const MARGIN: f64 = 1.005;
 pub(crate) fn slot(experiment: &Experiment, variant: &Variant, segment: usize) -> Option<f64> {
     let work = &experiment.job.segments[segment].work;
     let layout = Choice { layout: variant.layout, ..Choice::of(variant.protocol, None) }.layout()?;
-    let (codec, dtype) = (experiment.codec_of(variant)?, dtype(work)?);
+    let (codec, dtype) = (experiment.codec_of(variant)?, work.dtype()?);
     let predicted = match (variant.slot, codec.ratio, &experiment.payload) {
         (Some(slot), ..) => return Some(slot),
         (None, Some(ratio), _) => 1.0 / ratio,
@@ -50,16 +50,4 @@ fn widened(rows: &[u8]) -> Vec<u8> {
     let mut values = vec![0.0; count];
     sum::begin(&mut values, DType::Bf16, &rows[..count * DType::Bf16.width()]);
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
-}
-
-/// Type of the values that a call carries; none of other segments, and of explicit flows.
-pub(crate) fn dtype(work: &Work) -> Option<DType> {
-    match *work {
-        Work::AllToAll { dtype, .. }
-        | Work::AllGather { dtype, .. }
-        | Work::Broadcast { dtype, .. }
-        | Work::ReduceScatter { dtype, .. }
-        | Work::AllReduce { dtype, .. } => Some(dtype),
-        Work::Compute { .. } | Work::Transfers { .. } => None,
-    }
 }

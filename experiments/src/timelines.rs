@@ -32,12 +32,7 @@ fn transfer_rows(experiment: &Experiment, plan: &Plan, timeline: &Timeline) -> O
     let (segment, flows) =
         experiment.job.segments.iter().zip(0..).find_map(|(segment, id)| match &segment.work {
             Work::Transfers { flows, .. } => Some((id, flows)),
-            Work::Compute { .. }
-            | Work::AllToAll { .. }
-            | Work::AllGather { .. }
-            | Work::Broadcast { .. }
-            | Work::ReduceScatter { .. }
-            | Work::AllReduce { .. } => None,
+            Work::Compute { .. } | Work::Call { .. } => None,
         })?;
     let row = |flow: &Flow| TransferRow {
         src: flow.src.0,

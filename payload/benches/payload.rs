@@ -1,6 +1,6 @@
 //! Speed of filling and checking chunks, beside a plain copy in the same run.
 //!
-//! `cargo bench -p zipwire-traces --bench payload`
+//! `cargo bench -p zipwire-payload --bench payload`
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_payload::Payload;
-use zipwire_schedule::{Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
+use zipwire_schedule::{CallKind, Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
 
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
@@ -232,8 +232,9 @@ impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
         let Self { mut experiment, rows, tensors, fp8_values } = self;
-        let carries_fp8 =
-            |segment: &Segment| matches!(segment.work, Work::AllToAll { dtype: DType::F8E4M3, .. });
+        let carries_fp8 = |segment: &Segment| {
+            matches!(segment.work, Work::Call { dtype: DType::F8E4M3, kind: CallKind::AllToAll { .. }, .. })
+        };
         let segments = experiment.job.segments.iter();
         let fp8_values: Vec<Option<usize>> =
             segments.map(|segment| fp8_values.filter(|_| carries_fp8(segment))).collect();

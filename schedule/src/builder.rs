@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::plan::{Buffer, Effects, Maximum, Numbers, Op, OpKind, Program, Region};
-use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId, Stage};
+use crate::{BufferId, Channel, OpId, PlanSize, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
 ///
@@ -32,6 +32,8 @@ pub struct ProgramBuilder {
     last_compute: Option<OpId>,
     /// The last exclusive compute phase.
     last_exclusive: Option<OpId>,
+    /// What was pushed, if that is only counted.
+    counted: Option<PlanSize>,
 }
 
 impl ProgramBuilder {
@@ -55,7 +57,18 @@ impl ProgramBuilder {
             numbers: Numbers::default(),
             last_compute: None,
             last_exclusive: None,
+            counted: None,
         }
+    }
+
+    /// Adds what is pushed to a size, and keeps nothing of it.
+    pub(crate) fn counting(rank: Rank, size: PlanSize) -> Self {
+        Self { counted: Some(size), ..Self::new(rank) }
+    }
+
+    /// What has been counted.
+    pub(crate) fn counted(&self) -> PlanSize {
+        self.counted.unwrap_or_default()
     }
 
     /// A program without ops that has the buffers and sizes of another one.
@@ -143,6 +156,9 @@ impl ProgramBuilder {
     pub fn push(&mut self, mut kind: OpKind) {
         if kind.is_idle() {
             return;
+        }
+        if let Some(size) = &mut self.counted {
+            return size.add(&kind);
         }
         if let OpKind::Exchange(exchange) = &mut kind {
             self.numbers.assign(exchange);

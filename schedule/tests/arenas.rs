@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Local, OpKind, Plan, Program};
-use zipwire_schedule::{Algorithm, Choice, Job, OpId, Protocol, Segment, SegmentId, Slot, Work, plan};
+use zipwire_schedule::{
+    Algorithm, CallKind, Choice, Job, OpId, Protocol, Segment, SegmentId, Slot, Work, plan,
+};
 
 const LAYERS: u32 = 4;
 const RANKS: u32 = 3;
@@ -28,14 +30,14 @@ fn prefetched(call: impl Fn(Slot, Slot) -> Work) -> Job {
 fn gathers() -> Job {
     prefetched(|input, output| {
         let bytes = vec![40_000; RANKS as usize];
-        Work::AllGather { dtype: DType::Bf16, bytes, input, output }
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllGather { bytes } }
     })
 }
 
 fn reductions() -> Job {
     prefetched(|input, output| {
         let bytes = vec![40_000; RANKS as usize];
-        Work::ReduceScatter { dtype: DType::Bf16, bytes, input, output }
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::ReduceScatter { bytes } }
     })
 }
 

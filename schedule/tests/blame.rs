@@ -171,10 +171,11 @@ fn an_overdue_op_fails_by_itself() {
 /// A call of a library waits for the last rank, and for nobody else.
 #[test]
 fn whoever_has_not_issued_a_call_is_to_blame() {
-    use zipwire_schedule::{Algorithm, DType, Job, Segment, Slot, Work};
+    use zipwire_schedule::{Algorithm, CallKind, DType, Job, Segment, Slot, Work};
     let phase = Work::Compute { phase: "phase", reads: vec![], writes: vec![Slot(0), Slot(1)] };
     let (input, output) = (Slot(0), Slot(1));
-    let gather = Work::AllGather { dtype: DType::Bf16, bytes: vec![64; 4], input, output };
+    let gather =
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllGather { bytes: vec![64; 4] } };
     let segments = vec![Segment::new("phase", phase), Segment::new("gather", gather)];
     let job = Job { name: "case", rank_count: 4, slots: vec!["input", "output"], segments };
     let native = choice(Protocol::Native, None);

@@ -11,7 +11,7 @@ use common::{choice, layer};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::plan::{Content, Exchange, Leg, Local, OpKind, Plan};
-use zipwire_schedule::{Choice, Job, Order, PlanError, Protocol, Stage, TokenMap, Work, plan};
+use zipwire_schedule::{CallKind, Choice, Job, Order, PlanError, Protocol, Stage, TokenMap, Work, plan};
 
 const ROW_BYTES: u64 = 1000;
 
@@ -29,7 +29,9 @@ fn job(destinations: &[Vec<Vec<u32>>]) -> Job {
     let flat = destinations.iter().flatten().flatten().copied().collect();
     let map = TokenMap::new(ranks, copies, ROW_BYTES, flat);
     let mut job = layer(map.bytes());
-    let Work::AllToAll { tokens, .. } = &mut job.segments[0].work else { panic!("dispatch comes first") };
+    let Work::Call { kind: CallKind::AllToAll { tokens, .. }, .. } = &mut job.segments[0].work else {
+        panic!("dispatch comes first")
+    };
     *tokens = Some(Arc::new(map));
     job
 }

@@ -11,8 +11,8 @@ use zipwire_codec::DType;
 use zipwire_schedule::machine::{Input, Machine, Step};
 use zipwire_schedule::plan::{Batch, Content, Exchange, Local, Op, OpKind, Plan, Program};
 use zipwire_schedule::{
-    Algorithm, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId, Slot,
-    Stage, TransferOrder, Work, plan,
+    Algorithm, CallKind, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId,
+    Slot, Stage, TransferOrder, Work, plan,
 };
 
 const CODED: [Protocol; 2] = [Protocol::SizeFirst, Protocol::StaticFirst];
@@ -24,12 +24,23 @@ fn job(rank_count: u32, work: Work) -> Job {
 
 fn all_gather(bytes: &[u64]) -> Job {
     let (bytes, rank_count) = (bytes.to_vec(), u32::try_from(bytes.len()).unwrap());
-    job(rank_count, Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) })
+    job(
+        rank_count,
+        Work::Call {
+            dtype: DType::Bf16,
+            input: Slot(0),
+            output: Slot(1),
+            kind: CallKind::AllGather { bytes },
+        },
+    )
 }
 
 fn broadcast(rank_count: u32, bytes: u64, root: u32) -> Job {
     let (root, input, output) = (Rank(root), Slot(0), Slot(1));
-    job(rank_count, Work::Broadcast { dtype: DType::Bf16, bytes, root, input, output })
+    job(
+        rank_count,
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::Broadcast { bytes, root } },
+    )
 }
 
 fn planned(job: &Job, protocol: Protocol, algorithm: Algorithm) -> Plan {

@@ -7,18 +7,24 @@ use std::sync::Arc;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Choice, Job, PlanError, Protocol, Rank, Segment, Slot, Sum, SumType, Work, plan, plan_each,
+    Algorithm, CallKind, Choice, Job, PlanError, Protocol, Rank, Segment, Slot, Sum, SumType, Work, plan,
+    plan_each,
 };
 
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
 fn reduce_scatter(dtype: DType, values: &[u64]) -> Work {
     let bytes = values.iter().map(|count| count * dtype.width() as u64).collect();
-    Work::ReduceScatter { dtype, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
 }
 
 fn all_reduce(dtype: DType, values: u64) -> Work {
-    Work::AllReduce { dtype, bytes: values * dtype.width() as u64, input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: values * dtype.width() as u64 },
+    }
 }
 
 fn job(rank_count: u32, work: Work) -> Job {
@@ -187,9 +193,12 @@ fn all_plans_are_valid() {
                         writes: vec![Slot(0), Slot(1)],
                     };
                     let background = match reduce_scatter(dtype, &counts) {
-                        Work::ReduceScatter { dtype, bytes, .. } => {
-                            Work::ReduceScatter { dtype, bytes, input: Slot(2), output: Slot(3) }
-                        }
+                        Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => Work::Call {
+                            dtype,
+                            input: Slot(2),
+                            output: Slot(3),
+                            kind: CallKind::ReduceScatter { bytes },
+                        },
                         _ => unreachable!(),
                     };
                     let segments = vec![

@@ -12,8 +12,8 @@ use ndarray::Array2;
 use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, Segment, SegmentId,
-    Slot, Stage, Work, plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, Segment,
+    SegmentId, Slot, Stage, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Timeline;
@@ -28,11 +28,11 @@ fn works() -> Vec<Work> {
     let ranks = RANKS as usize;
     let bytes = Array2::from_shape_fn((ranks, ranks), |(src, dst)| ((src * 5 + dst * 7) % 4) as u64 * 60_000);
     vec![
-        Work::AllToAll { dtype, bytes, tokens: None, input, output },
-        Work::AllGather { dtype, bytes: shards.clone(), input, output },
-        Work::Broadcast { dtype, bytes: 500_000, root: Rank(4), input, output },
-        Work::ReduceScatter { dtype, bytes: shards, input, output },
-        Work::AllReduce { dtype, bytes: 600_000, input, output },
+        Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } },
+        Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: shards.clone() } },
+        Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: 500_000, root: Rank(4) } },
+        Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: shards } },
+        Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: 600_000 } },
     ]
 }
 

@@ -12,7 +12,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
-use zipwire_schedule::{Choice, CostModel, Durations, Job, Order, Protocol, Rank, Segment, Slot, Work, plan};
+use zipwire_schedule::{
+    CallKind, Choice, CostModel, Durations, Job, Order, Protocol, Rank, Segment, Slot, Work, plan,
+};
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Timeline;
 
@@ -26,12 +28,11 @@ struct Case {
 
 impl Case {
     fn timeline(&self, order: Order, window: Option<u32>) -> Timeline {
-        let work = Work::AllToAll {
+        let work = Work::Call {
             dtype: DType::Bf16,
-            bytes: self.bytes.clone(),
-            tokens: None,
             input: Slot(0),
             output: Slot(1),
+            kind: CallKind::AllToAll { bytes: self.bytes.clone(), tokens: None },
         };
         let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0)] };
         let job = Job {

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
+    CallKind, Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::{Span, Timeline};
@@ -44,7 +44,12 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let mut segments: Vec<Segment> = case.compute_s.iter().map(compute).collect();
     for (call, bytes) in (0..).zip(&case.bytes) {
         let (input, output) = (Slot(2 * call), Slot(2 * call + 1));
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), tokens: None, input, output };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input,
+            output,
+            kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
+        };
         segments.push(Segment::new("call", work));
     }
     let mut durations = Durations::zeros(1, segments.len(), ranks);

@@ -1,7 +1,7 @@
 //! Bandwidths of one collective call in the sense of nccl-tests (its `doc/PERFORMANCE.md`), for raw and for coded bytes.
 
 use serde::Serialize;
-use zipwire_schedule::{Job, Work};
+use zipwire_schedule::{CallKind, Job, Work};
 
 use crate::Metrics;
 
@@ -54,11 +54,12 @@ impl Bandwidths {
 /// `busbw` over `algbw` on `n` ranks: the share of a rank's buffer that its link has to carry. `None` for work that is no
 /// collective.
 fn bus_factor(work: &Work, n: f64) -> Option<f64> {
-    match work {
-        Work::AllToAll { .. } | Work::AllGather { .. } | Work::ReduceScatter { .. } => Some((n - 1.0) / n),
-        Work::AllReduce { .. } => Some(2.0 * (n - 1.0) / n),
-        Work::Broadcast { .. } => Some(1.0),
-        Work::Compute { .. } | Work::Transfers { .. } => None,
+    match work.call()? {
+        CallKind::AllToAll { .. } | CallKind::AllGather { .. } | CallKind::ReduceScatter { .. } => {
+            Some((n - 1.0) / n)
+        }
+        CallKind::AllReduce { .. } => Some(2.0 * (n - 1.0) / n),
+        CallKind::Broadcast { .. } => Some(1.0),
     }
 }
 
@@ -81,7 +82,12 @@ mod tests {
     use crate::Spread;
 
     fn all_to_all(bytes: Array2<u64>) -> Work {
-        Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) }
+        Work::Call {
+            dtype: DType::Bf16,
+            input: Slot(0),
+            output: Slot(1),
+            kind: CallKind::AllToAll { bytes, tokens: None },
+        }
     }
 
     fn job(rank_count: u32, works: Vec<Work>) -> Job {

@@ -5,7 +5,7 @@ use zipwire_cluster::library::Operation;
 use zipwire_cluster::{CodecCost, HostCost, Topology};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::estimate::{Costs, Way, best};
-use zipwire_schedule::{Algorithm, Choice, Protocol, Rank, Work};
+use zipwire_schedule::{Algorithm, CallKind, Choice, Protocol, Rank, Work};
 
 use super::sends::{as_sent, as_single_sends};
 
@@ -65,7 +65,9 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
             let free = Costs { codec: Some(FREE), ..costs };
             let (_, without_s) = best(work, &choice, &free, (Some(way.channels), Some(way.slices)), true)?;
             match (work, codec) {
-                (Work::Broadcast { bytes, .. }, Some(codec)) => of_broadcast(codec, *bytes, topology.ranks()),
+                (Work::Call { kind: CallKind::Broadcast { bytes, .. }, .. }, Some(codec)) => {
+                    of_broadcast(codec, *bytes, topology.ranks())
+                }
                 _ => seconds - without_s,
             }
         } else {
@@ -101,7 +103,9 @@ pub(super) fn uncompressed(
 
 /// The cluster of an All-to-All or of single sends, and what they do to it; `None` for what has several ways.
 fn straight(experiment: &Experiment, operation: Operation, ratio: f64) -> Option<(Topology, Load)> {
-    let Work::AllToAll { bytes, .. } = &experiment.job.segments[0].work else { return None };
+    let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &experiment.job.segments[0].work else {
+        return None;
+    };
     let (cluster, model) = (&experiment.topology, experiment.host.library.model.as_ref());
     let topology = match operation {
         Operation::SendRecv => as_single_sends(cluster, model, bytes[(0, 1)] as f64 / ratio),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use zipwire_cluster::CodecCost;
 use zipwire_cluster::library::Operation;
 use zipwire_scenarios::{Experiment, ScenarioError, Source, load};
-use zipwire_schedule::{Protocol, Work};
+use zipwire_schedule::{CallKind, Protocol, Work};
 
 use super::size::DTYPE;
 
@@ -110,7 +110,7 @@ pub(super) fn stated(operation: Operation, ranks: u32, bytes: u64) -> u64 {
 pub(super) fn to_the_next_only(experiment: &mut Experiment, bytes: u64) {
     let ranks = experiment.topology.ranks() as usize;
     for segment in &mut experiment.job.segments {
-        if let Work::AllToAll { bytes: matrix, .. } = &mut segment.work {
+        if let Work::Call { kind: CallKind::AllToAll { bytes: matrix, .. }, .. } = &mut segment.work {
             for ((src, dst), len) in matrix.indexed_iter_mut() {
                 *len = if dst == (src + 1) % ranks { bytes } else { 0 };
             }

@@ -77,15 +77,19 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
 mod tests {
     use zipwire_codec::DType;
     use zipwire_payload::{Payload, Rows};
-    use zipwire_schedule::{Choice, FailureKind, Job, Protocol, Segment, Slot, Work, plan};
+    use zipwire_schedule::{CallKind, Choice, FailureKind, Job, Protocol, Segment, Slot, Work, plan};
 
     use super::*;
 
     #[test]
     fn ranks_that_are_to_run_different_plans_run_nothing() {
         let bytes = ndarray::Array2::from_elem((3, 3), 64);
-        let work =
-            Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input: Slot(0),
+            output: Slot(1),
+            kind: CallKind::AllToAll { bytes, tokens: None },
+        };
         let segments = vec![Segment::new("call", work)];
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
         let plan = plan(&job, &Choice::of(Protocol::Native, None));

@@ -156,7 +156,7 @@ fn plans_without_kernels_are_refused() {
     said(&compact, &["`size-first`", "`compact`", "`layout = \"split\"`"]);
     let raw = Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::StaticFirst) };
     said(&raw, &["`raw`", "BF16"]);
-    said(&choice(Protocol::SplitSend), &["travels apart", "`static-first`", "`threads`"]);
+    said(&choice(Protocol::SplitSend), &["`split`", "`static-first`", "`threads`"]);
     let order = Choice { order: Order::AnyReady, ..choice(Protocol::Native) };
     said(&order, &["`any-ready`", "`rotation`"]);
 }

@@ -7,7 +7,7 @@ use zipwire_payload::{Payload, Rows};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::plan::{LocalKind, OpKind, Plan};
 use zipwire_schedule::switcher::{Arm, ClassModel, LinearModel, Prior, Switcher, classes};
-use zipwire_schedule::{Algorithm, Choice, Job, Protocol, Segment, Slot, Work};
+use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Protocol, Segment, Slot, Work};
 
 use crate::execute::{choice, costs};
 use crate::{ExecuteError, Executor};
@@ -164,8 +164,12 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
         job.slots.push(name);
         Slot(u32::try_from(job.slots.len() - 1).expect("slots are counted in 32 bits"))
     });
-    let tell =
-        Work::AllGather { dtype: DType::Bf16, bytes: vec![bytes; job.rank_count as usize], input, output };
+    let tell = Work::Call {
+        dtype: DType::Bf16,
+        input,
+        output,
+        kind: CallKind::AllGather { bytes: vec![bytes; job.rank_count as usize] },
+    };
     let gather = if bytes > 0 {
         Work::Compute { phase: "own statistics", reads, writes: vec![input] }
     } else {

@@ -57,7 +57,7 @@ pub enum ExecuteError {
     },
     /// More memory than there is, known before anything is planned.
     #[error(
-        "the plans of all variants take {} of memory, checking the largest {}, and the longest timeline {}: {limit}\n\
+        "the plans of all variants take at least {} of memory, checking the largest {}, and the longest timeline {}: {limit}\n\
          help: use fewer ranks, fewer iterations, or one variant at a time (`--variant`)",
         memory::gigabytes(*.plans), memory::gigabytes(*.check), memory::gigabytes(*.timeline)
     )]

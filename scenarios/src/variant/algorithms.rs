@@ -1,7 +1,7 @@
 //! Keys of a variant that say along which edges its collectives travel.
 
 use zipwire_cluster::LibraryCost;
-use zipwire_schedule::{Algorithm, Job, Protocol, Work};
+use zipwire_schedule::{Algorithm, CallKind, Job, Protocol, Work};
 
 use crate::error::Result;
 use crate::problem::Problem;
@@ -30,22 +30,22 @@ pub struct Algorithms {
 impl Algorithms {
     /// The one that is pinned for some work.
     pub fn of(&self, work: &Work) -> Option<Algorithm> {
-        match work {
-            Work::AllGather { .. } => self.all_gather,
-            Work::Broadcast { .. } => self.broadcast,
-            Work::ReduceScatter { .. } => self.reduce_scatter,
-            Work::AllReduce { .. } => self.all_reduce,
-            Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
+        match work.call()? {
+            CallKind::AllGather { .. } => self.all_gather,
+            CallKind::Broadcast { .. } => self.broadcast,
+            CallKind::ReduceScatter { .. } => self.reduce_scatter,
+            CallKind::AllReduce { .. } => self.all_reduce,
+            CallKind::AllToAll { .. } => None,
         }
     }
 
     fn slot(&mut self, work: &Work) -> Option<&mut Option<Algorithm>> {
-        match work {
-            Work::AllGather { .. } => Some(&mut self.all_gather),
-            Work::Broadcast { .. } => Some(&mut self.broadcast),
-            Work::ReduceScatter { .. } => Some(&mut self.reduce_scatter),
-            Work::AllReduce { .. } => Some(&mut self.all_reduce),
-            Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
+        match work.call()? {
+            CallKind::AllGather { .. } => Some(&mut self.all_gather),
+            CallKind::Broadcast { .. } => Some(&mut self.broadcast),
+            CallKind::ReduceScatter { .. } => Some(&mut self.reduce_scatter),
+            CallKind::AllReduce { .. } => Some(&mut self.all_reduce),
+            CallKind::AllToAll { .. } => None,
         }
     }
 }
@@ -169,7 +169,11 @@ fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &m
 /// An order and a window are for what goes straight.
 fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &Algorithms) -> Result<()> {
     let is_direct = |work: &&&Work| pinned.of(work).is_some_and(Algorithm::takes_order);
-    let all_to_all = calls.job.segments.iter().any(|segment| matches!(segment.work, Work::AllToAll { .. }));
+    let all_to_all = calls
+        .job
+        .segments
+        .iter()
+        .any(|segment| matches!(segment.work, Work::Call { kind: CallKind::AllToAll { .. }, .. }));
     if all_to_all || several.iter().any(|work| is_direct(&work)) {
         return Ok(());
     }

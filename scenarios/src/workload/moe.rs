@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, TokenMap, Work};
+use zipwire_schedule::{CallKind, Durations, Job, Rank, Segment, Slot, TokenMap, Work};
 
 use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::compute::ExpertTime;
@@ -93,8 +93,12 @@ fn build(
 ) -> (Job, Durations) {
     let dispatch_bytes = copies * row.bytes();
     let combine_bytes = (copies * model.token_bytes()).t().as_standard_layout().into_owned();
-    let all_to_all =
-        |dtype, bytes, tokens, input, output| Work::AllToAll { dtype, bytes, tokens, input, output };
+    let all_to_all = |dtype, bytes, tokens, input, output| Work::Call {
+        dtype,
+        input,
+        output,
+        kind: CallKind::AllToAll { bytes, tokens },
+    };
     // Phases follow one another on each rank: a phase claims every buffer, so that no collective call overlaps it, also
     // where a rank sends or receives nothing.
     let phase = |phase| Work::Compute { phase, reads: vec![EXPERT], writes: vec![TOKENS, EXPERT, COMBINED] };

@@ -61,8 +61,7 @@ impl OpKind {
     /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
     pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
         let mut values = self.effects().delivers;
-        // A gateway hands on what is for others.
-        values.retain(|(chunk, _)| chunk.is_delivered() && chunk.destination.is_none_or(|dst| dst == rank));
+        values.retain(|(chunk, _)| chunk.is_delivered(rank));
         values
     }
 }

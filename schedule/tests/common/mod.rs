@@ -4,13 +4,17 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Choice, Job, Protocol, Segment, Slot, Work};
+use zipwire_schedule::{CallKind, Choice, Job, Protocol, Segment, Slot, Work};
 
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
 pub(crate) fn layer(bytes: Array2<u64>) -> Job {
     let rank_count = u32::try_from(bytes.nrows()).unwrap();
-    let all_to_all =
-        |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
+    let all_to_all = |bytes, input, output| Work::Call {
+        dtype: DType::Bf16,
+        input,
+        output,
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    };
     let combined = bytes.t().to_owned();
     Job {
         name: "layer",

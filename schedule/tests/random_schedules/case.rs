@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Local, OpKind};
 use zipwire_schedule::{
-    Algorithm, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Slot, SumType, Work,
-    plan_each,
+    Algorithm, CallKind, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Slot,
+    SumType, Work, plan_each,
 };
 
 /// Buffers of every rank.
@@ -76,15 +76,15 @@ fn work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
         1 | 2 => {
             let shape = (ranks as usize, ranks as usize);
             let bytes = Array2::from_shape_fn(shape, |_| bytes(random));
-            Work::AllToAll { dtype, bytes, tokens: None, input, output }
+            Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } }
         }
-        3 => Work::AllGather { dtype, bytes: each(random), input, output },
+        3 => Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: each(random) } },
         4 => {
             let root = Rank(random.random_range(0..ranks));
-            Work::Broadcast { dtype, bytes: bytes(random), root, input, output }
+            Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: bytes(random), root } }
         }
-        5 => Work::ReduceScatter { dtype, bytes: each(random), input, output },
-        6 => Work::AllReduce { dtype, bytes: bytes(random), input, output },
+        5 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: each(random) } },
+        6 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },
         _ => {
             let flow = |_| {
                 let src = random.random_range(0..ranks);

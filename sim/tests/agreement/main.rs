@@ -24,8 +24,8 @@ use zipwire_cluster::{
 };
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CostModel, Durations, Flow, Job, Lane, Order, Pace, Plan, Protocol, Rank, Segment, Slot, Work,
-    plan,
+    CallKind, Choice, CostModel, Durations, Flow, Job, Lane, Order, Pace, Plan, Protocol, Rank, Segment,
+    Slot, Work, plan,
 };
 use zipwire_sim::{Setup, run};
 use zipwire_timeline::Timeline;
@@ -159,12 +159,11 @@ fn all_to_all(random: &mut ChaCha8Rng) -> Case {
         HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() };
 
     let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
-    let work = Work::AllToAll {
+    let work = Work::Call {
         dtype: DType::Bf16,
-        bytes: bytes.clone(),
-        tokens: None,
         input: Slot(0),
         output: Slot(1),
+        kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
     };
     let segments = vec![Segment::new("start", start), Segment::new("exchange", work)];
     let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };

@@ -1,7 +1,7 @@
 //! All-Gather: what each rank contributes.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Slot, Work};
+use zipwire_schedule::{CallKind, Slot, Work};
 
 use super::{check_length, check_limit, per_rank, whole};
 use crate::error::Result;
@@ -38,5 +38,5 @@ pub(super) fn read(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work>
             vec![shard; ranks as usize]
         }
     };
-    Ok(Work::AllGather { dtype, bytes, input: Slot(0), output: Slot(1) })
+    Ok(Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::AllGather { bytes } })
 }

@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Slot, Work};
+use zipwire_schedule::{CallKind, Slot, Work};
 
 use super::super::{Context, matrix_file};
 use super::{check_length, check_limit, per_rank, whole};
@@ -33,7 +33,12 @@ pub(super) fn read(table: &Reader<'_>, dtype: DType, context: &Context<'_>) -> R
         }
         (_, field) => equal_chunks(&field, dtype, context.ranks)?,
     };
-    Ok(Work::AllToAll { dtype, bytes, tokens: None, input: Slot(0), output: Slot(1) })
+    Ok(Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    })
 }
 
 /// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.

@@ -1,7 +1,7 @@
 //! Reduce-Scatter and All-Reduce: what each rank contributes to the sums.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Slot, Work};
+use zipwire_schedule::{CallKind, Slot, Work};
 
 use super::{check_length, check_limit, per_rank, whole};
 use crate::error::Result;
@@ -40,16 +40,20 @@ pub(super) fn reduce_scatter(table: &Reader<'_>, dtype: DType, ranks: u32) -> Re
             bytes
         }
         // As an All-Reduce cuts it.
-        (_, field) => {
-            Work::AllReduce { dtype, bytes: contribution(&field, dtype)?, input, output }.shards(ranks)
+        (_, field) => Work::Call {
+            dtype,
+            input,
+            output,
+            kind: CallKind::AllReduce { bytes: contribution(&field, dtype)? },
         }
+        .shards(ranks),
     };
-    Ok(Work::ReduceScatter { dtype, bytes, input, output })
+    Ok(Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes } })
 }
 
 pub(super) fn all_reduce(table: &Reader<'_>, dtype: DType) -> Result<Work> {
     let bytes = contribution(&table.need("bytes_per_rank", "\"1 MiB\"")?, dtype)?;
-    Ok(Work::AllReduce { dtype, bytes, input: Slot(0), output: Slot(1) })
+    Ok(Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::AllReduce { bytes } })
 }
 
 /// Bytes of whole values.

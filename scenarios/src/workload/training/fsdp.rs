@@ -6,7 +6,7 @@
 //! of the iteration and kept (PyTorch FSDP, arXiv:2304.11277, sec. 3.3 and 4.3).
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Uses, check_call};
@@ -187,7 +187,12 @@ impl<'a> Iteration<'a> {
         // Each call has a shard of its own to send, because payloads are drawn by call.
         let own = self.builder.slot("shard");
         let bytes = shards(values, self.ranks, DType::Bf16);
-        let work = Work::AllGather { dtype: DType::Bf16, bytes, input: own, output: others };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input: own,
+            output: others,
+            kind: CallKind::AllGather { bytes },
+        };
         self.builder.call(name, work, Channel::Main, PARAMETERS);
         Gathered { own, others }
     }
@@ -236,7 +241,12 @@ impl<'a> Iteration<'a> {
     /// Sums gradients up; each rank gets the part that it has the parameters of.
     fn scatter(&mut self, name: &str, values: u64, input: Slot) {
         let bytes = shards(values, self.ranks, self.dtype);
-        let work = Work::ReduceScatter { dtype: self.dtype, bytes, input, output: self.sums };
+        let work = Work::Call {
+            dtype: self.dtype,
+            input,
+            output: self.sums,
+            kind: CallKind::ReduceScatter { bytes },
+        };
         self.builder.call(name, work, self.when.channel(), GRADIENTS);
     }
 

@@ -1,7 +1,7 @@
 //! Gradients that all ranks sum up: when, and as values of which type.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::builder::Builder;
 use crate::error::Result;
@@ -134,7 +134,12 @@ impl Sums {
 
     fn call(&self, builder: &mut Builder<'_>, Unit { name, values, slot }: Unit) {
         let bytes = values * self.dtype.width() as u64;
-        let work = Work::AllReduce { dtype: self.dtype, bytes, input: slot, output: self.output };
+        let work = Work::Call {
+            dtype: self.dtype,
+            input: slot,
+            output: self.output,
+            kind: CallKind::AllReduce { bytes },
+        };
         builder.call(name, work, self.when.channel(), self.tensor);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, TokenMap, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, TokenMap, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Time, Uses, check, check_call};
@@ -303,14 +303,19 @@ impl<'a> Iteration<'a> {
     ) {
         let bytes = &dispatch.copies * row_bytes;
         let tokens = dispatch.tokens.as_ref().map(|tokens| Arc::new(tokens.with_row_bytes(row_bytes)));
-        let work = Work::AllToAll { dtype, bytes, tokens, input, output };
+        let work = Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens } };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
     /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
     fn send_back(&mut self, name: String, dispatch: &Dispatch, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = dispatch.copies.t().as_standard_layout().into_owned() * token_bytes(self.settings);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input,
+            output,
+            kind: CallKind::AllToAll { bytes, tokens: None },
+        };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 

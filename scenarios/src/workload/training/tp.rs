@@ -5,7 +5,7 @@
 //! needs the sums.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Uses, check_call};
@@ -108,7 +108,7 @@ impl Iteration<'_> {
 
     fn sum(&mut self, phase: &str, tensor: usize) {
         let ([input, output], bytes) = (self.slots, activation_bytes(self.settings));
-        let work = Work::AllReduce { dtype: DType::Bf16, bytes, input, output };
+        let work = Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllReduce { bytes } };
         self.builder.call(format!("{phase} all-reduce"), work, Channel::Main, tensor);
     }
 }
