@@ -162,7 +162,7 @@ mod tests {
                 change(&mut copy);
                 copy != *sample && of_values(&kernel::PORTABLE, &copy) == sum
             };
-            for at in 0..4096 {
+            for at in (0..4096).step_by(if cfg!(miri) { 997 } else { 1 }) {
                 assert!(!changed(&|copy| copy[at] ^= 0x80));
                 // The same bit twice, at distances that a sum without mixing would not see.
                 assert!(!changed(&|copy| [at, (at + 64) % 4096].iter().for_each(|at| copy[*at] ^= 0x80)));
