@@ -7,6 +7,8 @@
 //! It looks for threads that stand still, go on too early, or see what they should not. It does not reorder relaxed atomics: these only
 //! count here.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod planted;
 mod runs;
 mod transfers;
