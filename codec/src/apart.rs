@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn every_value_is_its_rest_and_its_exponent() {
-        for value in 0..=u16::MAX {
+        for value in (0..=u16::MAX).step_by(if cfg!(miri) { 97 } else { 1 }) {
             let bytes = value.to_le_bytes();
             assert_eq!(u16::from(exponent_of(bytes)), value >> 7 & 0xff);
             assert_eq!(u16::from(rest_of(bytes)), value >> 8 & 0x80 | value & 0x7f);

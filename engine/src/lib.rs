@@ -13,11 +13,14 @@ mod error;
 mod faulty;
 mod handshake;
 pub mod host;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 mod meeting;
 mod memory;
 mod pace;
 mod report;
 mod spawn;
+mod sync;
 pub mod threads;
 pub mod transport;
 

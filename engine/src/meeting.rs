@@ -1,14 +1,15 @@
 //! Where the ranks of one process meet: their inboxes, what they wait for together, and the news that the run is over. What
 //! is in their envelopes is up to the executor.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use zipwire_schedule::Rank;
 
 use crate::report::RankReport;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::mpsc::{Receiver, Sender, channel};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What comes into a rank's inbox.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! Memory of one rank in the host's: a lock per buffer, so that a worker and a transport can hold different ones.
 
 use std::collections::TryReserveError;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use zipwire_schedule::plan::{Library, OpKind, Program, Region};
 use zipwire_schedule::{BufferId, Channel};
 
 use crate::chunks::POISON;
+use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Buffers of one rank, by [`BufferId`]. Its worker writes them, and its transport where something arrives.
 #[derive(Debug)]

@@ -1,11 +1,10 @@
 //! A thread for every rank of this process.
 
-use std::sync::mpsc::Receiver;
-
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
 
 use crate::meeting::{Mail, Meeting};
 use crate::report::RankReport;
+use crate::sync::mpsc::Receiver;
 
 /// Runs every rank on a thread of its own; what each returns. Should the system refuse a thread, the run ends, and ranks that
 /// have none report why.

@@ -13,7 +13,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use crate::machine::{Pending, Standing};
-use crate::plan::{CallKey, Op, OpKind, Plan, Transfer, TransferKey};
+use crate::plan::{CallKey, Op, OpKind, Plan, Program, Transfer, TransferKey};
 use crate::validate::{Pair, pair_calls, pair_transfers};
 use crate::{Deadlines, Failure, FailureKind, OpId, Rank, SegmentId};
 
@@ -99,6 +99,9 @@ impl fmt::Display for Blame {
     }
 }
 
+/// What the sender did of a transfer that has not arrived.
+const SENT: &str = "sent what has not arrived";
+
 /// An op of a rank.
 type Node = (Rank, OpId);
 
@@ -137,6 +140,14 @@ fn blame(
         Some(op) => at((first.rank, op), first.kind.describe()),
         None => Blame { rank: first.rank, op: None, what: String::new(), why: first.kind.describe() },
     }
+}
+
+/// The exchange that one joins, if it does.
+fn joined_by(program: &Program, op: OpId) -> Option<OpId> {
+    let exchange = program.ops[op.index()].kind.exchange().filter(|exchange| exchange.joins_previous)?;
+    let is_before =
+        |other: &&Op| other.kind.exchange().is_some_and(|other| other.channel == exchange.channel);
+    program.ops[..op.index()].iter().rev().find(is_before).map(|op| op.id)
 }
 
 fn describe(plan: &Plan, rank: Rank, op: OpId) -> String {
@@ -220,8 +231,8 @@ impl<'a> Known<'a> {
         let Some(pair) = self.pairs.get(key) else { return false };
         let op = if key.src == rank { pair.send } else { pair.receive };
         match self.standings.get(&rank) {
-            // It has finished, or is silent itself. What it does not say may have been empty.
-            None => !self.silent.contains_key(&rank) && !self.may_be_empty(rank, op, key),
+            // What it does not say may have been empty.
+            None => self.has_finished(rank) && !self.may_be_empty(rank, op, key),
             // Where nothing moves, neither end needs the other one.
             Some(standing) if standing.empty.contains(key) => false,
             Some(standing) if standing.ended[op.index()] => true,
@@ -229,6 +240,11 @@ impl<'a> Known<'a> {
                 standing.in_flight.contains(&op) && standing.pending.iter().all(|pending| pending.key != *key)
             }
         }
+    }
+
+    /// Whether a rank has got to the end of its program.
+    fn has_finished(&self, rank: Rank) -> bool {
+        !self.standings.contains_key(&rank) && !self.silent.contains_key(&rank)
     }
 
     /// Whether the length of a transfer depends on a size.
@@ -289,8 +305,9 @@ impl<'a> Known<'a> {
             if !open.is_empty() {
                 return open;
             }
-            // Ready, but its lane is taken.
-            return same_lane().map(|&other| (rank, other)).collect();
+            // Ready, but its lane is taken, or what it joins has not begun.
+            let joined = joined_by(program, op).filter(|joined| !standing.ended[joined.index()]);
+            return same_lane().copied().chain(joined).map(|other| (rank, other)).collect();
         }
         let pending = || standing.pending.iter().filter(|pending| pending.op == op);
         let others = pending().filter_map(|pending| self.other_end(rank, &pending.key));
@@ -303,14 +320,15 @@ impl<'a> Known<'a> {
         let filling = standing.pending.iter().filter(fills).map(|pending| pending.op);
         let filling = filling.filter(|other| same_lane().any(|op| op == other)).map(|other| (rank, other));
         let call = self.missing_in_call(rank, &program.ops[op.index()]);
-        // Where a device orders ops, what is issued may wait for others of its lane, or for what it depends on. Elsewhere only
-        // exchanges that join one another share a lane.
-        let joins = |op: &OpId| {
-            let exchange = program.ops[op.index()].kind.exchange();
-            exchange.is_some_and(|exchange| exchange.joins_previous)
+        // Where a device orders ops, what is issued may wait for others of its lane, or for what it depends on. It gets exchanges and
+        // calls in program order.
+        let is_call = |op: OpId| {
+            let kind = &program.ops[op.index()].kind;
+            kind.exchange().is_some() || kind.library().is_some()
         };
-        let is_queue = !same_lane().any(joins);
-        let queued = same_lane().filter(|other| is_queue && **other != op).map(|&other| (rank, other));
+        let is_behind = |other: OpId| if is_call(op) { other < op } else { other != op };
+        let queued = same_lane().filter(|other| standing.is_queued && is_behind(**other));
+        let queued = queued.map(|&other| (rank, other));
         let others: Vec<Node> = others.chain(filling).chain(call).collect();
         others.into_iter().chain(open).chain(queued).collect()
     }
@@ -355,8 +373,9 @@ impl<'a> Known<'a> {
         candidates.min_by(|(a, _), (b, _)| due_s(*a).total_cmp(&due_s(*b)).then_with(|| a.cmp(b)))
     }
 
-    /// The culprit among ops that wait for nobody but one another: whoever stands alone, or the sender of a transfer
-    /// that has not arrived although its receiver has it on offer, and the sender too or no longer.
+    /// The culprit among ops that wait for nobody but one another: the sender of a transfer that both ends have on offer; who has one on
+    /// offer that has ended at its receiver; the sender of one that has ended for it, and that its receiver has on offer; or whoever
+    /// stands alone.
     fn culprit_among(&self, members: &[Node]) -> Option<(Node, &'static str)> {
         let first = *members.iter().min()?;
         if self.silent.contains_key(&first.0) {
@@ -370,11 +389,18 @@ impl<'a> Known<'a> {
                 of_op.map(|pending| (pending.key, standing.rank))
             })
             .collect();
-        let lost = on_offer.iter().find_map(|(key, rank)| {
-            let send = (key.src, self.pairs.get(key)?.send);
-            let sent = on_offer.contains(&(*key, key.src)) || self.other_end(key.dst, key).is_none();
-            (*rank == key.dst && sent).then_some(send)
-        });
-        Some(lost.map_or((first, "did not end in time"), |send| (send, "sent what has not arrived")))
+        let is_with = |key: &TransferKey, rank| on_offer.contains(&(*key, rank));
+        let find = |fits: &dyn Fn(&TransferKey) -> bool| {
+            let send = |key: &TransferKey| Some((key.src, self.pairs.get(key)?.send));
+            on_offer.iter().map(|(key, _)| key).filter(|key| fits(key)).find_map(send)
+        };
+        let lost = find(&|key| is_with(key, key.src) && is_with(key, key.dst));
+        // What one end has on offer is not empty.
+        let has_ended = |key: &TransferKey, rank| self.has_finished(rank) || self.has_ended_at(rank, key);
+        let unheard = || find(&|key| is_with(key, key.src) && has_ended(key, key.dst));
+        let sent = || find(&|key| is_with(key, key.dst) && has_ended(key, key.src));
+        let culprit = lost.map(|send| (send, SENT));
+        let culprit = culprit.or_else(|| Some((unheard()?, "has not heard that what it sent has arrived")));
+        culprit.or_else(|| Some((sent()?, SENT))).or(Some((first, "did not end in time")))
     }
 }

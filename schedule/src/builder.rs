@@ -23,8 +23,13 @@ pub struct ProgramBuilder {
     /// The ops that define each size; for a maximum, those that define its operands.
     definers: Vec<Vec<OpId>>,
     last_exchanges: [Exchanges; Channel::ALL.len()],
-    /// Which part of a call the next ops are of, and the channels on which it has exchanges already.
-    part: (u32, [bool; Channel::ALL.len()]),
+    /// Which part of a call the next ops are of.
+    part: u32,
+    /// The channels on which that part has exchanges already, also such as are left out.
+    used: [bool; Channel::ALL.len()],
+    /// The channels on which that part has exchanges in the program, and those on which earlier parts of the call have.
+    pushed: [bool; Channel::ALL.len()],
+    pushed_before: [bool; Channel::ALL.len()],
     /// A channel whose next exchange joins the one before.
     joined: Option<Channel>,
     /// Of the transfers that were pushed.
@@ -52,7 +57,10 @@ impl ProgramBuilder {
             readers: Accesses::default(),
             definers: Vec::new(),
             last_exchanges: Default::default(),
-            part: Default::default(),
+            part: 0,
+            used: Default::default(),
+            pushed: Default::default(),
+            pushed_before: Default::default(),
             joined: None,
             numbers: Numbers::default(),
             last_compute: None,
@@ -94,7 +102,12 @@ impl ProgramBuilder {
 
     /// Exchanges that are pushed from now on are of a part of a call that is cut into parts, counted from 0.
     pub(crate) fn begin_part(&mut self, part: u32) {
-        self.part = (part, Default::default());
+        self.used = Default::default();
+        let (pushed, before) = (std::mem::take(&mut self.pushed), std::mem::take(&mut self.pushed_before));
+        if part > 0 {
+            self.pushed_before = std::array::from_fn(|channel| before[channel] || pushed[channel]);
+        }
+        self.part = part;
     }
 
     /// The next exchange on a channel joins the one before, which has just been pushed.
@@ -103,18 +116,20 @@ impl ProgramBuilder {
     }
 
     /// Whether the next exchange on a channel joins the one before ([`Exchange::joins_previous`](crate::plan::Exchange)): where
-    /// that was asked for, and the first exchange of a part does not wait for the last one of the part before.
+    /// that was asked for, and the first exchange of a part does not wait for the last one of the parts before. A rank that has nothing to
+    /// do on the channel in those would join another call, and share a window with it that its peers do not share.
     pub(crate) fn joins_previous(&mut self, channel: Channel) -> bool {
-        let (part, used) = &mut self.part;
-        let is_first = !std::mem::replace(&mut used[channel as usize], true);
+        let is_first = !std::mem::replace(&mut self.used[channel as usize], true);
         let is_asked = self.joined.take_if(|joined| *joined == channel).is_some();
         // A call of a library has the channel for itself.
-        is_asked || *part > 0 && is_first && !self.last_exchanges[channel as usize].is_call
+        let is_part = is_first && self.pushed_before[channel as usize];
+        let is_asked = is_asked && self.pushed[channel as usize];
+        is_asked || is_part && !self.last_exchanges[channel as usize].is_call
     }
 
     /// The part of a call that exchanges and calls of a library are pushed of.
     pub(crate) fn part(&self) -> u32 {
-        self.part.0
+        self.part
     }
 
     /// A new buffer without capacity; [`Self::reserve`] gives it some.
@@ -179,6 +194,7 @@ impl ProgramBuilder {
         deps.extend(uses.iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
+                self.pushed[exchange.channel as usize] = true;
                 let last = &mut self.last_exchanges[exchange.channel as usize];
                 deps.extend(last.follow(id, exchange.joins_previous, false));
                 let waits = exchange.stage == Stage::Sizes && !exchange.channel.is_background();
@@ -191,7 +207,8 @@ impl ProgramBuilder {
                 }
             }
             OpKind::Library(library) => {
-                self.part.1[library.channel as usize] = true;
+                self.used[library.channel as usize] = true;
+                self.pushed[library.channel as usize] = true;
                 // It joins nothing, and what comes behind it does not join what was before.
                 self.joined.take_if(|joined| *joined == library.channel);
                 deps.extend(self.last_exchanges[library.channel as usize].follow(id, false, true));

@@ -29,6 +29,7 @@
 
 mod deadline;
 mod interface;
+mod news;
 mod offers;
 mod progress;
 mod standing;
@@ -75,7 +76,7 @@ pub struct Machine {
     /// Whether the order of any exchange does.
     follows_peers: bool,
     /// What peers have on offer in exchanges that this rank has not opened yet.
-    early: Vec<TransferKey>,
+    early: BTreeSet<TransferKey>,
     sizes: Sizes,
     completed: usize,
     failure: Option<Failure>,
@@ -120,7 +121,7 @@ impl Machine {
             exchanges: Vec::new(),
             has_joins,
             follows_peers,
-            early: Vec::new(),
+            early: BTreeSet::new(),
             sizes: Sizes::of(&program),
             completed: 0,
             failure: None,
@@ -204,40 +205,18 @@ impl Machine {
         self.size(size).expect("sizes are known before their bytes move")
     }
 
-    /// Takes in what happened.
+    /// Takes in what happened. News that comes again has no effect, also when its exchange is long over; if it says another size than
+    /// before, the rank fails ([`Step::Abort`]).
     ///
     /// # Panics
-    /// If the executor reports what was never handed out, or a size twice.
+    /// If the executor reports what was never handed out, or if two ends define the same size.
     pub fn handle(&mut self, input: Input) {
         match input {
-            Input::Completed { op, sizes } => {
-                assert_eq!(self.states[op.index()], State::Issued, "op {op} completed without being issued");
-                sizes.into_iter().for_each(|(size, value)| self.sizes.define(size, value));
-                self.states[op.index()] = State::Completed;
-                self.completed += 1;
-                self.in_flight[self.op(op).kind.lane() as usize] -= 1;
-                self.exchanges.retain(|open| open.op != op);
-                if self.capabilities.readiness == Readiness::Completed {
-                    self.unblock(op);
-                }
-            }
-            Input::Transferred { transfer, size } => {
-                if let Some(value) = size {
-                    let brought = self.transfer(transfer).0.content.brings();
-                    let size = brought.unwrap_or_else(|| panic!("transfer {transfer:?} carries no size"));
-                    self.sizes.define(size, value);
-                }
-                let open = self.exchanges.iter_mut().find(|open| open.op == transfer.op);
-                let progress = open.expect("transfers belong to open exchanges").progress(transfer.direction);
-                progress.open -= 1;
-                progress.ended[transfer.index as usize] = true;
-                if self.has_joins {
-                    self.release(transfer);
-                }
-            }
+            Input::Completed { op, sizes } => self.op_has_ended(op, sizes),
+            Input::Transferred { transfer, size } => self.transfer_has_ended(transfer, size),
             Input::PeerReady { key } => {
                 if self.follows_peers && !self.exchanges.iter_mut().any(|open| open.peer_ready(key)) {
-                    self.early.push(key);
+                    self.early.insert(key);
                 }
             }
             Input::Failed(failure) => {

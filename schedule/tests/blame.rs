@@ -24,6 +24,8 @@ struct Stuck {
     ops: Vec<(Rank, OpId)>,
     transfers: Vec<TransferKey>,
     silent: Vec<Rank>,
+    /// Ranks that do not hear of the end of a transfer.
+    unheard: Vec<(Rank, TransferKey)>,
 }
 
 /// Plays a plan as far as it gets and has `reporter` report a timeout in `op`.
@@ -57,6 +59,9 @@ fn blamed(plan: &Plan, stuck: &Stuck, reporter: u32, op: u32, deadlines: Option<
                         continue;
                     }
                     for (rank, id) in [(rank, id), other] {
+                        if stuck.unheard.contains(&(machines[rank].program().rank, key)) {
+                            continue;
+                        }
                         let is_size = matches!(machines[rank].transfer(id).0.content, Content::Size(_));
                         let size = (is_size && id.direction == Direction::Receive).then_some(100);
                         machines[rank].handle(Input::Transferred { transfer: id, size });
@@ -105,6 +110,18 @@ fn the_sender_is_to_blame_for_what_has_not_arrived() {
     for (reporter, op) in [(1, 6), (3, 6), (0, 7)] {
         let blame = blamed(&plan, &stuck, reporter, op, None);
         assert_eq!((blame.rank, blame.what.as_str()), (Rank(3), "sizes exchange of combine"), "{reporter}");
+    }
+}
+
+/// Ranks 0 to 3 wait for one another in a circle. What rank 2 has on offer has ended for its receiver, so rank 2 has not heard of it.
+#[test]
+fn whoever_has_not_heard_of_an_end_is_to_blame() {
+    let plan = plan(&layer(uniform(4, 2048)), &choice(Protocol::SizeFirst, Some(1)));
+    let key = key(&plan, 0, Stage::Sizes, 2, 3);
+    let stuck = Stuck { unheard: vec![(Rank(2), key)], ..Stuck::default() };
+    for reporter in 0..4 {
+        let blame = blamed(&plan, &stuck, reporter, 1, None);
+        assert_eq!((blame.rank, blame.op), (Rank(2), Some(OpId(1))), "{reporter}: {blame}");
     }
 }
 

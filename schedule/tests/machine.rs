@@ -8,7 +8,8 @@ use common::{choice, layer, uniform};
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Program};
 use zipwire_schedule::{
-    Capabilities, Choice, Failure, FailureKind, Machine, OpId, Protocol, Rank, Readiness, TransferOrder, plan,
+    Capabilities, Choice, Failure, FailureKind, Machine, OpId, Order, Protocol, Rank, Readiness,
+    TransferOrder, plan,
 };
 
 const THREADS: Capabilities =
@@ -191,6 +192,91 @@ fn the_first_failure_wins() {
 fn completing_what_was_not_issued_is_a_bug() {
     let mut machine = Machine::new(program(Protocol::Native, None), THREADS, 0.0);
     machine.handle(Input::Completed { op: OpId(1), sizes: Vec::new() });
+}
+
+/// News that comes again admits no further transfer, ends nothing, and offers nothing twice, even when its exchange is over.
+#[test]
+fn news_that_comes_again_changes_nothing() {
+    let mut machine = Machine::new(program(Protocol::SizeFirst, Some(1)), THREADS, 0.0);
+    let (steps, _) = poll_all(&mut machine);
+    let mut told = Vec::new();
+    let mut left: Vec<Step> = steps;
+    while let Some(step) = left.pop() {
+        let input = match step {
+            Step::Issue(op) if machine.op(op).kind.exchange().is_some() => continue,
+            Step::Issue(op) => Input::Completed { op, sizes: sizes(&machine, op) },
+            Step::Close(op) => Input::Completed { op, sizes: Vec::new() },
+            Step::Transfer(transfer) => {
+                let brings = machine.transfer(transfer).0.content.brings().is_some();
+                let size = (brings && transfer.direction == Direction::Receive).then_some(100);
+                Input::Transferred { transfer, size }
+            }
+            step => panic!("{step:?}"),
+        };
+        machine.handle(input.clone());
+        left.extend(poll_all(&mut machine).0);
+        told.push(input);
+        let before = format!("{machine:?}");
+        for input in &told {
+            machine.handle(input.clone());
+        }
+        assert_eq!(format!("{machine:?}"), before);
+        assert_eq!(poll_all(&mut machine).0, []);
+    }
+    assert_eq!(machine.poll(0.0), Step::Done);
+}
+
+#[test]
+fn a_peer_is_ready_for_a_transfer_once() {
+    let any_ready = Choice { order: Order::AnyReady, ..choice(Protocol::Native, None) };
+    let plan = plan(&layer(uniform(4, 2048)), &any_ready);
+    let mut machine = Machine::new(Arc::clone(&plan.programs[0]), THREADS, 0.0);
+    let (steps, _) = poll_all(&mut machine);
+    assert_eq!(steps.len(), 4, "the exchange, and three announcements: {steps:?}");
+    let receive = TransferId { op: OpId(0), direction: Direction::Receive, index: 1 };
+    for expected in [vec![Step::Transfer(receive)], Vec::new()] {
+        machine.handle(Input::PeerReady { key: machine.key(receive) });
+        assert_eq!(poll_all(&mut machine).0, expected);
+    }
+    machine.handle(Input::Transferred { transfer: receive, size: None });
+    machine.handle(Input::PeerReady { key: machine.key(receive) });
+    assert_eq!(poll_all(&mut machine).0, [], "it has ended");
+}
+
+#[test]
+fn news_that_contradicts_what_came_first_is_a_failure() {
+    let encode = |machine: &Machine, value| {
+        let sizes = sizes(machine, OpId(0)).into_iter().map(|(size, _)| (size, value)).collect();
+        Input::Completed { op: OpId(0), sizes }
+    };
+    let mut machine = Machine::new(program(Protocol::SizeFirst, None), THREADS, 0.0);
+    poll_all(&mut machine);
+    machine.handle(encode(&machine, 100));
+    poll_all(&mut machine);
+    let transfer = TransferId { op: OpId(1), direction: Direction::Receive, index: 0 };
+    for size in [7, 8] {
+        machine.handle(Input::Transferred { transfer, size: Some(size) });
+    }
+    let Step::Abort(failure) = machine.poll(0.0) else { panic!("sizes differ") };
+    assert_eq!((failure.kind, failure.transfer), (FailureKind::Transport, Some(machine.key(transfer))));
+    assert!(failure.to_string().ends_with("has ended twice, with 7 and 8 bytes of a size"), "{failure}");
+
+    let mut machine = Machine::new(program(Protocol::SizeFirst, None), THREADS, 0.0);
+    poll_all(&mut machine);
+    for value in [100, 101] {
+        machine.handle(encode(&machine, value));
+    }
+    let Step::Abort(failure) = machine.poll(0.0) else { panic!("sizes differ") };
+    assert_eq!((failure.kind, failure.op), (FailureKind::Device, Some(OpId(0))));
+}
+
+#[test]
+#[should_panic(expected = "without being on offer")]
+fn a_transfer_that_ends_without_being_on_offer_is_a_bug() {
+    let mut machine = Machine::new(program(Protocol::Native, Some(1)), THREADS, 0.0);
+    poll_all(&mut machine);
+    let transfer = TransferId { op: OpId(0), direction: Direction::Send, index: 2 };
+    machine.handle(Input::Transferred { transfer, size: None });
 }
 
 #[test]

@@ -187,7 +187,7 @@ mod tests {
     fn every_pattern_and_every_short_tail_of_fp8_comes_back() {
         let all: Vec<u8> = (0..=255).collect();
         for (fields, mantissa_bits) in [(Fields::E4m3, 3), (Fields::E5m2, 2)] {
-            for count in (0..140).chain([256]) {
+            for count in (0..140).step_by(if cfg!(miri) { 23 } else { 1 }).chain([256]) {
                 let values = &all[256 - count..];
                 let (mut rest, mut exponents) = (vec![0xee; fields.rest_len(count)], vec![0xee; count]);
                 fields.split(&PORTABLE, values, &mut rest, &mut exponents);

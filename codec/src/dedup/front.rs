@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn indexes_of_every_width_come_back() {
-        for unique in [1, 2, 3, 4, 5, 100, 128, 129, 1000, 70_000] {
+        let widest = if cfg!(miri) { 300 } else { 70_000 };
+        for unique in [1, 2, 3, 4, 5, 100, 128, 129, 1000.min(widest), widest] {
             let repeated = (0..100).map(|i| i * 7919 % unique);
             let of: Vec<u32> = (0..unique).chain(repeated).collect();
             let (shape, bytes) = front(1, &of);

@@ -295,8 +295,13 @@ mod tests {
     #[test]
     fn equal_rows_are_found_whatever_the_hash_is() {
         let hashes: [fn(&[u8]) -> u64; 4] = [hash::of_row, |_| 0, |row| u64::from(row[0] & 3), |_| u64::MAX];
-        for row_bytes in [1, 2, 3, 7, 8, 31, 32, 33, 100] {
-            for rows in [0, 1, 2, 3, 64, 257] {
+        let (lengths, counts): (&[usize], &[usize]) = if cfg!(miri) {
+            (&[1, 7, 33], &[0, 1, 9])
+        } else {
+            (&[1, 2, 3, 7, 8, 31, 32, 33, 100], &[0, 1, 2, 3, 64, 257])
+        };
+        for &row_bytes in lengths {
+            for &rows in counts {
                 for kinds in [1, 2, rows.max(1), 100_000] {
                     let values = matrix(rows, row_bytes, kinds, (rows * row_bytes) as u64);
                     let expected = reference(&values, row_bytes);

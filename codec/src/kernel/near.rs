@@ -125,7 +125,7 @@ pub(crate) mod tests {
     fn a_verdict_is_true_of_every_window_of_any_histogram() {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(5);
         let mut decided = 0;
-        for case in 0..20_000 {
+        for case in 0..if cfg!(miri) { 30 } else { 20_000 } {
             let mut histogram = [0u32; 256];
             let (centre, width) = (rng.random_range(0..256), rng.random_range(1..14));
             for _ in 0..rng.random_range(0..60) {
@@ -136,7 +136,7 @@ pub(crate) mod tests {
             histogram[255] += [0, 0, 0, 0, 1, 60][case % 6];
             let best = best_start(&histogram);
             let total: u32 = histogram.iter().sum();
-            for start in 0..=LAST_START {
+            for start in (0..=LAST_START).step_by(if cfg!(miri) { 83 } else { 1 }) {
                 match near_of(&histogram, start).verdict() {
                     Verdict::Best(outside) => {
                         decided += 1;
@@ -152,14 +152,14 @@ pub(crate) mod tests {
                 }
             }
         }
-        assert!(decided > 5000, "only {decided} of 20000 are decided");
+        assert!(cfg!(miri) || decided > 5000, "only {decided} of 20000 are decided");
     }
 
     #[test]
     fn packing_counts_what_the_definition_says() {
         let histogram: [u32; 256] = std::array::from_fn(|exponent| 7 + exponent as u32 % 5);
         let values: u32 = histogram.iter().sum();
-        for start in 0..=LAST_START {
+        for start in (0..=LAST_START).step_by(if cfg!(miri) { 83 } else { 1 }) {
             let window = usize::from(start)..usize::from(start) + WINDOW;
             let escapes: Vec<u8> = (0..=255)
                 .filter(|exponent| !window.contains(&usize::from(*exponent)))

@@ -105,6 +105,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "`libm` takes square roots in assembly")]
     fn the_optimum_is_where_the_coverage_is_flat() {
         let coverage = |x: f64| {
             let u = exp2(x) * std::f64::consts::FRAC_1_SQRT_2;
@@ -116,6 +117,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "`libm` takes square roots in assembly")]
     fn the_best_start_is_that_of_the_codec() {
         for step in 0..1000 {
             let sigma = exp2(-7.0 + f64::from(step) / 100.0);

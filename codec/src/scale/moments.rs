@@ -150,6 +150,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn gaussian_scale_is_found_by_both_and_exponents_0_and_255_do_not_disturb() {
         let mut values = gaussian(400_000, |_| 0.02);
         for ignored in [0x0000u16, 0x8000, 0x0001, 0x7f80, 0x7fc0, 0xff80] {
@@ -163,6 +164,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn parts_in_any_order_are_the_whole() {
         let values = gaussian(10_001, |rng| if rng.random::<f64>() < 0.5 { 1e-20 } else { 1e20 });
         let whole = Moments::of_bf16(&values);
@@ -177,6 +179,7 @@ mod tests {
     /// 5 % of the values have 20 times the standard deviation. The ratio depends on where in its octave the scale lies,
     /// so it is averaged over one.
     #[test]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn mean_abs_is_robust_against_outliers() {
         const COUNT: usize = 100_000;
         const STEPS: usize = 16;

@@ -70,6 +70,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn rule_is_the_best_of_all_starts() {
         for sigma in scales() {
             let best = (-40..40).map(|start| coverage(sigma, start)).fold(0.0, f64::max);
@@ -92,6 +93,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "`libm` takes square roots in assembly")]
     fn losses_of_rounding_otherwise() {
         let (mut worst, mut floor, mut round, mut range) = (1.0f64, 0.0f64, 0.0f64, (16.0f64, 0.0f64));
         for sigma in (0..10_000).map(|i| exp2(f64::from(i) / 10_000.0)) {
@@ -108,6 +110,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn table_1_of_the_paper_and_the_best_set_is_a_window() {
         for (count, percent) in (1..).zip([29.95, 57.18, 75.70, 85.48, 90.43, 95.02, 97.51]) {
             let found = 100.0 * top_coverage(1.0, Rounding::Nearest, count);

@@ -27,5 +27,7 @@ macro_rules! entries {
 pub(crate) mod avx2;
 pub(crate) mod avx512;
 
+#[cfg(all(test, miri))]
+mod planted;
 #[cfg(test)]
 mod tests;

@@ -200,6 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "every pattern takes minutes; frames have few")]
     fn every_pattern_comes_back_and_is_summed() {
         for dtype in DType::ALL {
             let fields = Fields::of(dtype);

@@ -57,6 +57,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
     fn orders_are_those_of_a_gaussian_in_each_quarter_of_an_octave() {
         const STEPS: u32 = 16;
         for quarter in 0..4 {

@@ -4,7 +4,6 @@
 //! only looks: nothing here waits for the device.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use zipwire_kernels::{Event as DeviceEvent, GpuError};
@@ -19,6 +18,7 @@ use super::exchange::{Exchanges, Note};
 use crate::complaints::{Complaints, Standstill, stopped};
 use crate::drive::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::meeting::{Mail, Meeting};
+use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
 /// Looks at the device in a row before the thread sleeps between them.
 const EAGER_LOOKS: u32 = 64;

@@ -17,7 +17,6 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use zipwire_codec::DType;
@@ -39,6 +38,7 @@ use crate::handshake::Hello;
 use crate::meeting::{Mail, Meeting};
 use crate::report::{RankReport, compare, conclude, empty_timeline, panicked};
 use crate::spawn::run_all;
+use crate::sync::mpsc::Receiver;
 use crate::transport::Ended;
 
 pub use self::check::{check, check_memory};

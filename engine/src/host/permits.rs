@@ -1,6 +1,6 @@
 //! A number of places to work at: so that a codec op has a core of its own while it is measured.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Places that are free.
 #[derive(Debug)]

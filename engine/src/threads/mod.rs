@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::channel;
 use std::time::Instant;
 
 use zipwire_schedule::{Rank, RunFailure};
@@ -16,6 +15,7 @@ use crate::meeting::Meeting;
 use crate::memory::Memory;
 use crate::report::{conclude, empty_timeline};
 use crate::spawn::run_all;
+use crate::sync::mpsc::channel;
 use crate::transport::filter::Filtered;
 use crate::transport::local::{Local, Process};
 use crate::transport::paced::{Paced, Wire};

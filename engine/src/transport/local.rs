@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use zipwire_schedule::plan::{Region, TransferKey};
@@ -13,6 +12,7 @@ use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
 use crate::meeting::{Mail, Meeting};
 use crate::memory::{Memory, range};
 use crate::report::RankReport;
+use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
 /// What one rank's transport writes to another's.
 #[derive(Clone, Copy, Debug)]

@@ -53,7 +53,7 @@ pub struct TransferId {
     pub index: u32,
 }
 
-/// What an executor tells the machine.
+/// What an executor tells the machine. It may tell anything again: see [`Machine::handle`](super::Machine::handle).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// An op has ended. `sizes` holds those that it defines and that no transfer has brought yet.

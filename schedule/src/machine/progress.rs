@@ -120,7 +120,11 @@ impl Open {
     /// Takes in that the peer is ready for a transfer; `false` if the transfer is not of this exchange.
     pub(super) fn peer_ready(&mut self, key: TransferKey) -> bool {
         let Some(&TransferId { direction, index, .. }) = self.listed.get(&key) else { return false };
-        self.progress(direction).awaited.insert(index);
+        let progress = self.progress(direction);
+        // News may come again, and after the transfer has gone on offer.
+        if !progress.has_offered(index) {
+            progress.awaited.insert(index);
+        }
         true
     }
 

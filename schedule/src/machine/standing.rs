@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Direction, Machine, State, TransferId, list};
+use super::{Direction, Machine, Readiness, State, TransferId, list};
 use crate::plan::{CallKey, OpKind, TransferKey};
 use crate::{OpId, Rank};
 
@@ -11,6 +11,8 @@ use crate::{OpId, Rank};
 pub struct Standing {
     /// The rank.
     pub rank: Rank,
+    /// Whether a device carries out what is issued on a lane in that order, so that ops in flight may wait for others.
+    pub is_queued: bool,
     /// Whether each op has ended.
     pub ended: Vec<bool>,
     /// Ops that have begun and not ended, in program order.
@@ -76,6 +78,7 @@ impl Machine {
         let ids = || ops.iter().map(|op| op.id);
         Standing {
             rank: self.program.rank,
+            is_queued: self.capabilities.readiness == Readiness::Issued,
             ended: ids().map(|op| state(State::Completed)(&op)).collect(),
             in_flight: ids().filter(state(State::Issued)).collect(),
             calls: ids().filter(state(State::Issued)).filter_map(|op| self.call_key(op)).collect(),

@@ -1,15 +1,20 @@
 //! Random jobs, and random ways in which their calls travel.
 
+use std::sync::Arc;
+
 use ndarray::Array2;
 use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::DType;
+use zipwire_codec::{DType, Layout};
 use zipwire_schedule::plan::{Local, OpKind};
 use zipwire_schedule::{
-    Algorithm, CallKind, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Slot,
-    SumType, Work, plan_each,
+    Algorithm, CallKind, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Selection,
+    Slot, SumType, TokenMap, Work, plan_each,
 };
+
+/// Codecs, whose frames divide into sections differently. A plan has one.
+const CODECS: [&str; 3] = ["tiered", "window7", "codebook16"];
 
 /// Buffers of every rank.
 const SLOTS: [&str; 4] = ["a", "b", "c", "d"];
@@ -17,11 +22,35 @@ const SLOTS: [&str; 4] = ["a", "b", "c", "d"];
 /// A plan that can be carried out, and by whom.
 pub(crate) struct Case {
     pub(crate) plan: Plan,
+    /// Protocols of its calls, each once, in the order of [`Protocol::ALL`].
+    pub(crate) protocols: Vec<Protocol>,
     /// Whether a library may order its transfers: it matches them in the order in which they are issued.
     pub(crate) fits_libraries: bool,
     /// Whether devices may order its ops: as the executor `cuda`, one channel and three protocols.
     pub(crate) fits_devices: bool,
 }
+
+/// By whom a plan is to be one that can be carried out: most plans that are drawn from everything reorder messages or use several
+/// channels, which only threads can do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Threads,
+    Libraries,
+    Devices,
+}
+
+impl Scope {
+    fn draw(random: &mut ChaCha8Rng) -> Self {
+        *[Self::Threads, Self::Threads, Self::Libraries, Self::Devices].choose(random).unwrap()
+    }
+
+    fn fits(self, order: Order) -> bool {
+        self == Self::Threads || !order.reorders()
+    }
+}
+
+/// Protocols that use one channel.
+const PLAIN: [Protocol; 3] = [Protocol::Native, Protocol::SizeFirst, Protocol::StaticFirst];
 
 impl Case {
     /// One of many kinds: up to six ranks, up to five segments, each call in a way of its own.
@@ -29,27 +58,36 @@ impl Case {
         let (nodes, size) = *[(1, 2), (1, 3), (2, 2), (1, 5), (2, 3), (3, 2)].choose(random).unwrap();
         let ranks = nodes * size;
         let count = random.random_range(1..=5);
+        let scope = Scope::draw(random);
         let segments: Vec<Segment> = (0..count)
             .map(|index| {
-                let segment = Segment::new(format!("{index}"), work(random, ranks));
-                if random.random_bool(0.25) { segment.in_background() } else { segment }
+                let segment = Segment::new(format!("{index}"), work(random, ranks, scope));
+                if scope != Scope::Devices && random.random_bool(0.25) {
+                    segment.in_background()
+                } else {
+                    segment
+                }
             })
             .collect();
+        let codec = *CODECS.choose(random).unwrap();
         let choices: Vec<Choice> =
-            segments.iter().map(|segment| choice(random, &segment.work, size)).collect();
+            segments.iter().map(|segment| choice(random, &segment.work, size, codec, scope)).collect();
         let job = Job { name: "random", rank_count: ranks, slots: SLOTS.to_vec(), segments };
         let plan = plan_each(&job, &choices.iter().collect::<Vec<_>>());
         let kinds = || plan.programs.iter().flat_map(|program| &program.ops).map(|op| &op.kind);
         let fits_libraries = !choices.iter().any(|choice| choice.order.reorders());
-        let is_plain = |choice: &Choice| {
-            matches!(choice.protocol, Protocol::Native | Protocol::SizeFirst | Protocol::StaticFirst)
-        };
+        let is_plain = |choice: &Choice| PLAIN.contains(&choice.protocol);
         let is_main = |kind: &OpKind| {
             kind.exchange().is_none_or(|exchange| exchange.channel == Channel::Main)
                 && !matches!(kind, OpKind::Library(_) | OpKind::Local(Local::Reduce(_)))
         };
         let fits_devices = fits_libraries && choices.iter().all(is_plain) && kinds().all(is_main);
-        Self { plan, fits_libraries, fits_devices }
+        let is_call =
+            |segment: &Segment| !matches!(segment.work, Work::Compute { .. } | Work::Transfers { .. });
+        let calls = || job.segments.iter().zip(&choices).filter(|(segment, _)| is_call(segment));
+        let is_used = |protocol: &Protocol| calls().any(|(_, choice)| choice.protocol == *protocol);
+        let protocols = Protocol::ALL.into_iter().filter(is_used).collect();
+        Self { plan, protocols, fits_libraries, fits_devices }
     }
 }
 
@@ -62,18 +100,30 @@ fn bytes(random: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-fn work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
+fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
     let input = random.random_range(0..SLOTS.len() as u32);
     let output = (input + random.random_range(1..SLOTS.len() as u32)) % SLOTS.len() as u32;
     let (input, output) = (Slot(input), Slot(output));
     let dtype = if random.random() { DType::Bf16 } else { DType::F32 };
     let each = |random: &mut ChaCha8Rng| (0..ranks).map(|_| bytes(random)).collect::<Vec<u64>>();
-    match random.random_range(0..8) {
+    match random.random_range(0..if scope == Scope::Devices { 5 } else { 8 }) {
         0 => {
             let slot = |random: &mut ChaCha8Rng| Slot(random.random_range(0..SLOTS.len() as u32));
             Work::Compute { phase: "phase", reads: vec![slot(random)], writes: vec![slot(random)] }
         }
-        1 | 2 => {
+        1 => {
+            let (tokens, copies) = (random.random_range(0..=12), random.random_range(1..=3));
+            let destinations = (0..ranks * tokens * copies).map(|_| random.random_range(0..ranks)).collect();
+            let row_bytes = 4 * random.random_range(1..=512);
+            let tokens = TokenMap::new(ranks, copies, row_bytes, destinations);
+            Work::Call {
+                dtype,
+                input,
+                output,
+                kind: CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) },
+            }
+        }
+        2 => {
             let shape = (ranks as usize, ranks as usize);
             let bytes = Array2::from_shape_fn(shape, |_| bytes(random));
             Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } }
@@ -102,25 +152,38 @@ fn work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
     }
 }
 
-fn choice(random: &mut ChaCha8Rng, work: &Work, ranks_per_node: u32) -> Choice {
-    let protocol = *Protocol::ALL.choose(random).unwrap();
+fn choice(random: &mut ChaCha8Rng, work: &Work, ranks_per_node: u32, codec: &str, scope: Scope) -> Choice {
+    let protocols = if scope == Scope::Devices { &PLAIN[..] } else { &Protocol::ALL };
+    let protocol = *protocols.choose(random).unwrap();
     let is_coded = protocol.is_coded();
     let can_be = |algorithm: &Algorithm| match algorithm {
         Algorithm::PaddedRing => is_coded,
         algorithm => !is_coded || algorithm.takes_frames(work.is_reduction()),
     };
-    let algorithms: Vec<Algorithm> = work.algorithms().iter().copied().filter(can_be).collect();
+    let has_tokens = matches!(work, Work::Call { kind: CallKind::AllToAll { tokens: Some(_), .. }, .. });
+    let is_deduplicated = has_tokens && scope != Scope::Devices && ranks_per_node > 1 && random.random();
+    let layouts = [None, Some(Layout::Compact), Some(Layout::Split)];
+    let is_in_scope = |algorithm: &Algorithm| scope != Scope::Devices || *algorithm != Algorithm::Library;
+    let algorithms: Vec<Algorithm> =
+        work.algorithms().iter().copied().filter(can_be).filter(is_in_scope).collect();
+    let orders: Vec<Order> = Order::ALL.into_iter().filter(|order| scope.fits(*order)).collect();
     Choice {
         algorithm: algorithms.choose(random).copied(),
-        order: *Order::ALL.choose(random).unwrap(),
+        order: *orders.choose(random).unwrap(),
         window: if random.random() { Some(random.random_range(1..=4)) } else { None },
-        parts: if is_coded { random.random_range(1..=3) } else { 1 },
+        layout: layouts.choose(random).copied().flatten().filter(|_| protocol.takes_layout()),
+        selection: Selection {
+            least_bytes: if random.random() { 0 } else { bytes(random) },
+            ranks_per_node: random.random_bool(0.25).then_some(ranks_per_node),
+        },
+        dedup: is_deduplicated.then_some(ranks_per_node),
+        parts: if is_coded || is_deduplicated { random.random_range(1..=3) } else { 1 },
         ranks_per_node,
         channels: random.random_range(1..=ranks_per_node),
         slices: random.random_range(1..=3),
         sums: if random.random() { SumType::Sent } else { SumType::Fp32 },
         arenas: random.random_range(1..=3),
         slot: (protocol == Protocol::Speculative).then_some(0.5),
-        ..Choice::of(protocol, Some("tiered".parse().unwrap()))
+        ..Choice::of(protocol, Some(codec.parse().unwrap()))
     }
 }

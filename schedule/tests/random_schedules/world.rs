@@ -2,7 +2,10 @@
 //! messages may be lost and ranks die. Nothing runs; time is a number.
 
 mod accesses;
+mod conditions;
 mod ending;
+mod planted;
+mod transfers;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -11,23 +14,12 @@ use std::sync::Arc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Chunk, Content, Local, OpKind, Plan, Region, TransferKey};
+use zipwire_schedule::plan::{CallKey, Chunk, Local, OpKind, Plan, TransferKey};
 use zipwire_schedule::{Capabilities, Deadlines, Lane, OpId, Rank, RunFailure, SegmentId, SizeId};
 
 use self::accesses::Access;
+pub(crate) use self::conditions::{Conditions, Defect, Fault, Silence};
 use crate::memory::{Memory, Tag, tag};
-
-/// What goes wrong in a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    None,
-    /// The transfer that is the n-th to begin moves and never arrives.
-    Loses(u64),
-    /// A rank does nothing from a time on, in nanoseconds.
-    Kills(usize, u64),
-    /// Receivers are told of bytes before they are there: a defect of a transport.
-    TellsEarly,
-}
 
 /// How a schedule has ended.
 #[derive(Debug)]
@@ -40,8 +32,10 @@ pub(crate) struct Outcome {
     pub(crate) begun: u64,
     /// When the last thing happened, in nanoseconds.
     pub(crate) now: u64,
-    /// How it failed, and whom that concerns.
-    pub(crate) failure: Option<(RunFailure, Option<Rank>)>,
+    /// News that came twice.
+    pub(crate) repeated: u64,
+    /// How it failed, and who may be blamed for it, the culprit first; nobody where that is not known.
+    pub(crate) failure: Option<(RunFailure, Vec<Rank>)>,
 }
 
 struct RankState {
@@ -68,13 +62,17 @@ enum Event {
     Told(usize, TransferId),
     News(usize, TransferKey),
     CallEnd(CallKey),
+    /// News of this number is told again, or at last.
+    Again(usize),
 }
 
 pub(crate) struct World<'p> {
     plan: &'p Plan,
     capabilities: Capabilities,
     fault: Fault,
+    defect: Defect,
     deadlines: Option<&'p Deadlines>,
+    repeats: bool,
     random: ChaCha8Rng,
     now: u64,
     next_id: u64,
@@ -88,31 +86,27 @@ pub(crate) struct World<'p> {
     coded: HashMap<(SegmentId, Chunk), u64>,
     ends_s: Vec<(Rank, OpId, f64)>,
     begun: u64,
+    /// News that is told again, with whom it is told.
+    again: Vec<(usize, Input)>,
+    repeated: u64,
     /// The sender of the transfer that is lost.
     lost: Option<Rank>,
 }
 
 /// Plays a plan once. `Err` says what was wrong with how it went.
-pub(crate) fn play(
-    plan: &Plan,
-    capabilities: Capabilities,
-    seed: u64,
-    fault: Fault,
-    deadlines: Option<&Deadlines>,
-) -> Result<Outcome, String> {
-    World::new(plan, capabilities, seed, fault, deadlines).play()
+pub(crate) fn play(plan: &Plan, conditions: Conditions<'_>) -> Result<Outcome, String> {
+    World::new(plan, conditions).play()
 }
 
 impl<'p> World<'p> {
-    fn new(
-        plan: &'p Plan,
-        capabilities: Capabilities,
-        seed: u64,
-        fault: Fault,
-        deadlines: Option<&'p Deadlines>,
-    ) -> Self {
+    fn new(plan: &'p Plan, conditions: Conditions<'p>) -> Self {
+        let Conditions { capabilities, timing, fault, repeats, defect, deadlines } = conditions;
         let rank = |program: &Arc<_>| {
-            let mut machine = Machine::new(Arc::clone(program), capabilities, 0.0);
+            let program = match defect {
+                Defect::WidensWindows => Arc::new(planted::with_wider_windows(program)),
+                _ => Arc::clone(program),
+            };
+            let mut machine = Machine::new(program, capabilities, 0.0);
             if let Some(deadlines) = deadlines {
                 let rank = machine.program().rank;
                 machine = machine.with_deadlines(deadlines.of(0, rank));
@@ -145,8 +139,10 @@ impl<'p> World<'p> {
             plan,
             capabilities,
             fault,
+            defect,
             deadlines,
-            random: ChaCha8Rng::seed_from_u64(seed),
+            repeats,
+            random: ChaCha8Rng::seed_from_u64(timing),
             now: 0,
             next_id: 0,
             events: BinaryHeap::new(),
@@ -158,6 +154,8 @@ impl<'p> World<'p> {
             coded: coded.collect(),
             ends_s: Vec::new(),
             begun: 0,
+            again: Vec::new(),
+            repeated: 0,
             lost: None,
         }
     }
@@ -172,14 +170,18 @@ impl<'p> World<'p> {
         }
         let failure = if self.ranks.iter().all(|rank| rank.is_done) { None } else { Some(self.time_out()?) };
         let digests: Vec<Tag> = self.ranks.iter().map(|rank| rank.memory.digest()).collect();
-        let (ends_s, begun, now) = (self.ends_s, self.begun, self.now);
-        Ok(Outcome { digest: tag(digests), ends_s, begun, now, failure })
+        let Self { ends_s, begun, now, repeated, .. } = self;
+        Ok(Outcome { digest: tag(digests), ends_s, begun, now, repeated, failure })
     }
 
     fn after(&mut self, event: Event) {
         // Most things take about as long, and some take very long.
         let most = if self.random.random_bool(0.1) { 100_000 } else { 1_000 };
         let at = self.now + self.random.random_range(1..=most);
+        self.at(at, event);
+    }
+
+    fn at(&mut self, at: u64, event: Event) {
         self.next_id += 1;
         self.events.push(Reverse((at, self.next_id, event)));
     }
@@ -216,23 +218,65 @@ impl<'p> World<'p> {
             Event::Moved(key) => self.arrived(key),
             Event::Told(rank, id) => {
                 if self.capabilities.transfer_order == TransferOrder::Library {
-                    let left = self.ranks[rank].left.get_mut(&id.op).expect("the exchange is open");
-                    *left -= 1;
-                    return if *left == 0 { self.exchange_ended(rank, id.op) } else { Ok(()) };
+                    return self.library_moved(rank, id);
                 }
                 let machine = &self.ranks[rank].machine;
                 let (lane, brings) = (machine.op(id.op).kind.lane(), machine.transfer(id).0.content.brings());
                 let receives = id.direction == Direction::Receive;
                 let size = brings.filter(|_| receives).map(|_| self.coded[&self.frame(rank, id)]);
+                let is_altered = self.defect == Defect::AltersSizes;
+                let size = size.map(|size| if is_altered { size.saturating_sub(1) } else { size });
                 *self.ranks[rank].open.get_mut(&(lane, id.direction)).expect("it was open") -= 1;
                 self.tell(rank, Input::Transferred { transfer: id, size })
             }
             Event::News(rank, key) => self.tell(rank, Input::PeerReady { key }),
             Event::CallEnd(key) => self.call_ended(key),
+            Event::Again(number) => {
+                let (rank, input) = self.again[number].clone();
+                if self.is_dead(rank) { Ok(()) } else { self.hear(rank, input) }
+            }
         }
     }
 
+    /// An end of a transfer of a library has ended, which ends its exchange if it was the last one.
+    fn library_moved(&mut self, rank: usize, id: TransferId) -> Result<(), String> {
+        let Some(left) = self.ranks[rank].left.get_mut(&id.op) else {
+            if self.defect == Defect::CountsTwice {
+                return Ok(());
+            }
+            return Err(format!("rank {rank} hears of {id:?} when its exchange is over"));
+        };
+        *left -= 1;
+        if *left == 0 { self.exchange_ended(rank, id.op) } else { Ok(()) }
+    }
+
+    /// Brings news to a rank, and some of it once more.
     fn tell(&mut self, rank: usize, input: Input) -> Result<(), String> {
+        if self.repeats && self.random.random_bool(0.1) {
+            self.repeated += 1;
+            self.again(rank, input.clone());
+        }
+        self.hear(rank, input)
+    }
+
+    fn again(&mut self, rank: usize, input: Input) {
+        self.again.push((rank, input));
+        self.after(Event::Again(self.again.len() - 1));
+    }
+
+    fn hear(&mut self, rank: usize, input: Input) -> Result<(), String> {
+        match self.fault {
+            Fault::Silences(silent, from, silence) if silent == rank && from <= self.now => match silence {
+                Silence::ForEver | Silence::UntilDue => return Ok(()),
+                Silence::Until(end) if self.now < end => {
+                    self.again.push((rank, input));
+                    self.at(end, Event::Again(self.again.len() - 1));
+                    return Ok(());
+                }
+                Silence::Until(_) => {}
+            },
+            _ => {}
+        }
         self.ranks[rank].machine.handle(input);
         self.poll(rank)
     }
@@ -249,6 +293,9 @@ impl<'p> World<'p> {
                         let state = &mut self.ranks[rank];
                         let lane = state.machine.op(op).kind.lane();
                         state.lanes[lane as usize].push_back(op);
+                        if self.defect == Defect::ReversesLanes && rank == 0 {
+                            self.reverse(lane);
+                        }
                         self.begin_ready(rank)?;
                     }
                 },
@@ -385,105 +432,5 @@ impl<'p> World<'p> {
             self.op_ended(rank, op, sizes)?;
         }
         Ok(())
-    }
-
-    fn offer_in_window(&mut self, rank: usize, id: TransferId) -> Result<(), String> {
-        let machine = &self.ranks[rank].machine;
-        let (exchange, lane) = (machine.transfer(id).1, machine.op(id.op).kind.lane());
-        let window = match id.direction {
-            Direction::Send => exchange.window.sends,
-            Direction::Receive => exchange.window.receives,
-        };
-        let open = self.ranks[rank].open.entry((lane, id.direction)).or_default();
-        *open += 1;
-        if *open > window {
-            return Err(format!("rank {rank} has {open} transfers open in a window of {window}"));
-        }
-        self.offer(rank, id)
-    }
-
-    /// A transfer begins when both ends are on offer.
-    fn offer(&mut self, rank: usize, id: TransferId) -> Result<(), String> {
-        let machine = &self.ranks[rank].machine;
-        let (key, content) = (machine.key(id), machine.transfer(id).0.content);
-        if let Some(region) = content.region() {
-            let region = Region { len: self.live(rank, &content), ..region };
-            let access = self.transfer_access(rank, id, region);
-            self.add(rank, access)?;
-        }
-        let Some((peer, other)) = self.offers.remove(&key) else {
-            self.offers.insert(key, (rank, id));
-            let peer = if id.direction == Direction::Send { key.dst } else { key.src };
-            self.after(Event::News(peer.index(), key));
-            return Ok(());
-        };
-        if !self.moved.insert(key) {
-            return Err(format!("{key:?} moves twice"));
-        }
-        let ends = if id.direction == Direction::Send {
-            [(rank, id), (peer, other)]
-        } else {
-            [(peer, other), (rank, id)]
-        };
-        let bytes = ends.map(|(rank, id)| {
-            let machine = &self.ranks[rank].machine;
-            machine.transfer_bytes(machine.transfer(id).0)
-        });
-        if bytes[0] != bytes[1] {
-            return Err(format!("{key:?}: {} bytes are sent, and {} expected", bytes[0], bytes[1]));
-        }
-        self.begun += 1;
-        if self.fault == Fault::Loses(self.begun - 1) {
-            // What a library moves is not reported one by one, so which of an exchange is missing is not known.
-            let is_known = self.capabilities.transfer_order == TransferOrder::Machine;
-            self.lost = is_known.then_some(key.src);
-            return Ok(());
-        }
-        self.moving.insert(key, ends);
-        if self.fault == Fault::TellsEarly {
-            let (rank, id) = ends[1];
-            self.after(Event::Told(rank, id));
-        }
-        self.after(Event::Moved(key));
-        Ok(())
-    }
-
-    fn arrived(&mut self, key: TransferKey) -> Result<(), String> {
-        let ends = self.moving.remove(&key).expect("it moves");
-        let [(src, send), (dst, receive)] = ends;
-        if self.is_dead(src) || self.is_dead(dst) {
-            return Ok(());
-        }
-        let contents = [ends[0], ends[1]].map(|(rank, id)| self.ranks[rank].machine.transfer(id).0.content);
-        if let (Some(from), Some(to)) = (contents[0].region(), contents[1].region()) {
-            let len = self.live(src, &contents[0]);
-            let read = self.ranks[src].memory.read(&Region { len, ..from });
-            self.ranks[dst].memory.copy(&to, len, &read);
-        }
-        for (rank, id) in ends {
-            let of = Self::id_of_transfer(id);
-            self.ranks[rank].accesses.retain(|access| access.id != of);
-        }
-        self.after(Event::Told(src, send));
-        if self.fault != Fault::TellsEarly {
-            self.after(Event::Told(dst, receive));
-        }
-        Ok(())
-    }
-
-    /// The bytes of a content that are in its region.
-    fn live(&self, rank: usize, content: &Content) -> u64 {
-        let size = |size| self.ranks[rank].machine.size(size).expect("sizes are known before bytes move");
-        match *content {
-            Content::Values(region) | Content::Whole(region) | Content::Announced(region, _) => region.len,
-            Content::Prefix(_, of) => size(of),
-            Content::Overflow { slot, size: of, .. } => size(of).saturating_sub(slot),
-            Content::Size(_) => 0,
-        }
-    }
-
-    fn frame(&self, rank: usize, id: TransferId) -> (SegmentId, Chunk) {
-        let machine = &self.ranks[rank].machine;
-        (machine.op(id.op).segment, machine.transfer(id).0.chunk)
     }
 }

@@ -168,8 +168,8 @@ mod tests {
     #[test]
     fn offsets_come_back_wherever_a_group_begins() {
         let mut spans = [0; 2];
-        for (row, widest) in [(2, 15), (3, 15), (3, 16), (7, 40), (255, 15), (256, 200), (300, 15), (301, 9)]
-        {
+        let rows = [(2, 15), (3, 15), (3, 16), (7, 40), (255, 15), (256, 200), (300, 15), (301, 9)];
+        for (row, widest) in rows.into_iter().take(if cfg!(miri) { 4 } else { 8 }) {
             let offsets: Vec<i8> = (0..row).map(|i| (i * 37 % (widest + 1) - widest / 2) as i8).collect();
             let bytes = Columns::to_bytes(&offsets);
             let mut source = &[&bytes[..], &[9]].concat()[..];
@@ -190,7 +190,7 @@ mod tests {
                 assert_eq!(columns.of_group(first, count, Some(&mask), &mut out), expected);
             }
         }
-        assert!(spans.iter().all(|number| *number >= 2), "{spans:?}");
+        assert!(cfg!(miri) || spans.iter().all(|number| *number >= 2), "{spans:?}");
     }
 
     #[test]

@@ -9,12 +9,12 @@ mod ports;
 mod wire;
 
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 
 use zipwire_schedule::plan::TransferKey;
 
 use super::filter::Filter;
 use super::{Ended, Event, Message, Transport, is_of_call};
+use crate::sync::mpsc::Sender;
 
 pub(crate) use self::wire::{Parcel, Wire};
 

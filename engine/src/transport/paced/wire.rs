@@ -3,7 +3,6 @@
 
 use std::collections::BinaryHeap;
 use std::ops::RangeInclusive;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use zipwire_schedule::Plan;
@@ -12,6 +11,7 @@ use zipwire_schedule::plan::TransferKey;
 use super::ports::{self, Ports};
 use crate::meeting::Meeting;
 use crate::pace::Pace;
+use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::transport::Message;
 use crate::transport::local::Note;
 

@@ -1,25 +1,63 @@
 //! How a schedule ends in which nothing happens any more: with the first op that is overdue.
 
-use zipwire_schedule::machine::Step;
+use zipwire_schedule::machine::{Standing, Step};
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd, RunFailure};
 
-use super::{Fault, RankState, World};
+use super::{Defect, Fault, RankState, Silence, World};
 
 impl World<'_> {
     /// Nothing happens any more: the first op that is overdue ends the run, and all ranks are told.
-    pub(super) fn time_out(&mut self) -> Result<(RunFailure, Option<Rank>), String> {
-        let lost = matches!(self.fault, Fault::Loses(_) | Fault::Kills(..));
-        let Some(deadlines) = self.deadlines.filter(|_| lost) else {
+    pub(super) fn time_out(&mut self) -> Result<(RunFailure, Vec<Rank>), String> {
+        let may_end = match self.fault {
+            Fault::None | Fault::Silences(_, _, Silence::Until(_)) => false,
+            Fault::Loses(_) | Fault::Kills(..) | Fault::Silences(..) => true,
+        };
+        let Some(deadlines) = self.deadlines.filter(|_| may_end) else {
             let standings = self.ranks.iter().map(|state| format!("{:?}\n", state.machine.standing()));
             return Err(format!("all stand still\n{}", standings.collect::<String>()));
         };
+        let first = self.first_failure()?;
+        let mut ends = Vec::new();
+        for (rank, state) in (0..).map(Rank).zip(&self.ranks) {
+            let is_mute = self.is_mute(rank.index());
+            let failure = match state {
+                RankState { is_done: true, .. } => continue,
+                _ if is_mute => Failure::died(rank),
+                _ if rank == first.rank => first.clone(),
+                _ => {
+                    let waits = state.machine.standing().describe(&self.plan.segments);
+                    Failure::new(rank, None, FailureKind::Cancelled, waits)
+                }
+            };
+            let standing = (!is_mute).then(|| self.standing(state));
+            ends.push(RankEnd { failure, standing });
+        }
+        let culprits = self.culprits();
+        Ok((RunFailure::new(self.plan, Some(deadlines), 0, 0.0, first, ends), culprits))
+    }
+
+    /// Whether a rank reports nothing in the end.
+    fn is_mute(&self, rank: usize) -> bool {
+        let is_silent = matches!(self.fault, Fault::Silences(silent, _, Silence::ForEver) if silent == rank);
+        self.ranks[rank].is_dead || is_silent
+    }
+
+    fn standing(&self, state: &RankState) -> Standing {
+        let mut standing = state.machine.standing();
+        if self.defect == Defect::ForgetsWaits {
+            standing.pending.clear();
+        }
+        standing
+    }
+
+    /// What is overdue first; that a rank says nothing, if all others have ended.
+    fn first_failure(&mut self) -> Result<Failure, String> {
         let mut first: Option<(f64, usize)> = None;
         for rank in 0..self.ranks.len() {
-            let state = &mut self.ranks[rank];
-            if state.is_done || state.is_dead {
+            if self.ranks[rank].is_done || self.is_mute(rank) {
                 continue;
             }
-            match state.machine.poll(self.now as f64 * 1e-9) {
+            match self.ranks[rank].machine.poll(self.now as f64 * 1e-9) {
                 Step::Wait { until_s: Some(until_s) } => {
                     if first.is_none_or(|(least, _)| until_s < least) {
                         first = Some((until_s, rank));
@@ -28,34 +66,39 @@ impl World<'_> {
                 step => return Err(format!("rank {rank} has no deadline: {step:?}")),
             }
         }
-        let first = match first {
+        match first {
             None => {
-                let dead = self.ranks.iter().position(|state| state.is_dead).expect("somebody has not ended");
-                Failure::died(Rank(dead as u32))
+                let mute =
+                    (0..self.ranks.len()).find(|&rank| self.is_mute(rank) && !self.ranks[rank].is_done);
+                Ok(Failure::died(Rank(mute.expect("somebody has not ended") as u32)))
             }
             Some((due_s, rank)) => match self.ranks[rank].machine.poll(due_s) {
-                Step::Abort(failure) => failure,
-                step => return Err(format!("rank {rank} is overdue and goes on: {step:?}")),
+                Step::Abort(failure) => Ok(failure),
+                step => Err(format!("rank {rank} is overdue and goes on: {step:?}")),
             },
-        };
-        let mut ends = Vec::new();
-        for (rank, state) in (0..).map(Rank).zip(&self.ranks) {
-            let failure = match state {
-                RankState { is_done: true, .. } => continue,
-                RankState { is_dead: true, .. } => Failure::died(rank),
-                _ if rank == first.rank => first.clone(),
-                _ => {
-                    let waits = state.machine.standing().describe(&self.plan.segments);
-                    Failure::new(rank, None, FailureKind::Cancelled, waits)
-                }
-            };
-            let standing = (!state.is_dead).then(|| state.machine.standing());
-            ends.push(RankEnd { failure, standing });
         }
-        let culprit = match self.fault {
-            Fault::Kills(rank, _) => Some(Rank(rank as u32)),
-            _ => self.lost,
-        };
-        Ok((RunFailure::new(self.plan, Some(deadlines), 0, 0.0, first, ends), culprit))
+    }
+
+    /// Who may be blamed, the culprit first; nobody if that is not known.
+    ///
+    /// A rank that has heard of nothing and reports what it waits for cannot be told from one that messages were lost on the way to: so
+    /// the peers that it waits for may be blamed as well. Reports do not say which announcements a rank has heard, so it is not known who
+    /// is blamed where orders follow peers.
+    fn culprits(&self) -> Vec<Rank> {
+        match self.fault {
+            Fault::Kills(rank, _) | Fault::Silences(rank, _, Silence::ForEver) => vec![Rank(rank as u32)],
+            Fault::Silences(..) if self.follows_peers() => Vec::new(),
+            Fault::Silences(rank, ..) => {
+                let pending = self.ranks[rank].machine.standing().pending;
+                let ends = pending.into_iter().flat_map(|pending| [pending.key.src, pending.key.dst]);
+                let peers = ends.filter(|end| end.index() != rank);
+                std::iter::once(Rank(rank as u32)).chain(peers).collect()
+            }
+            Fault::None | Fault::Loses(_) => self.lost.into_iter().collect(),
+        }
+    }
+    fn follows_peers(&self) -> bool {
+        let ops = self.plan.programs.iter().flat_map(|program| &program.ops);
+        ops.filter_map(|op| op.kind.exchange()).any(|exchange| exchange.order.follows_peers())
     }
 }
