@@ -29,6 +29,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "in tests a panic is the report"))]
 
+mod axes;
 mod cluster;
 mod codec;
 mod compute;
@@ -41,6 +42,7 @@ mod experts;
 mod fault;
 mod files;
 mod help;
+mod language;
 mod lognormal;
 mod model;
 mod nearest;
@@ -49,9 +51,7 @@ mod payload;
 mod placement;
 mod problem;
 mod quantity;
-mod reader;
 mod routing;
-mod schema;
 mod set;
 mod shares;
 mod skew;
@@ -63,6 +63,7 @@ mod tree;
 mod variant;
 mod warnings;
 mod way;
+mod words;
 mod workload;
 
 pub use cluster::{DeclaredSpeed, Preset, SpeedBasis, presets};
@@ -71,7 +72,7 @@ pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;
 pub use experiment::{Experiment, is_scenario_file, load, load_real, schema};
 pub use nearest::nearest;
-pub use problem::Problem;
+pub use problem::{GraphProblem, Problem};
 pub use quantity::Dimension;
 pub use source::Source;
 pub use sweep::{Sweep, load_sweep};

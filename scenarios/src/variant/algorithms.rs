@@ -2,16 +2,34 @@
 
 use zipwire_schedule::{Algorithm, Job, LibraryCost, Protocol, Work};
 
+use super::KEYS;
+use crate::cluster::library;
 use crate::error::Result;
+use crate::language::{AnyKey, Field, Raw, Reader, Schema, keys, names, one_of, raw, table};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{Schema, names, one_of, optional, table};
 
 /// The name that stands for the algorithm that is predicted to take least time.
 pub(super) const AUTO: &str = "auto";
 
-/// Collectives that have several algorithms.
-const COLLECTIVES: &[&str] = &["all-gather", "broadcast", "reduce-scatter", "all-reduce"];
+// Collectives that have several algorithms.
+keys! { static COLLECTIVES =
+    all_gather as "all-gather": Raw = raw(all_schema), "of All-Gathers";
+    broadcast: Raw = raw(all_schema), "of broadcasts";
+    reduce_scatter as "reduce-scatter": Raw = raw(all_schema), "of Reduce-Scatters";
+    all_reduce as "all-reduce": Raw = raw(all_schema), "of All-Reduces";
+}
+
+/// Whether it is the collective of a key.
+fn is_called(work: &Work, key: &dyn AnyKey) -> bool {
+    let own = match work {
+        Work::AllGather { .. } => COLLECTIVES.all_gather,
+        Work::Broadcast { .. } => COLLECTIVES.broadcast,
+        Work::ReduceScatter { .. } => COLLECTIVES.reduce_scatter,
+        Work::AllReduce { .. } => COLLECTIVES.all_reduce,
+        Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => return false,
+    };
+    own.name == key.name()
+}
 
 /// The algorithms that a variant pins, by collective; `None` where the one that is predicted to take least time is taken, call by call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,10 +80,7 @@ impl Calls<'_> {
     /// The first call of each collective that has several algorithms.
     fn several(&self) -> Vec<&Work> {
         let works = self.job.segments.iter().map(|segment| &segment.work);
-        COLLECTIVES
-            .iter()
-            .filter_map(|&of| works.clone().find(|work| work.collective_name() == Some(of)))
-            .collect()
+        COLLECTIVES.all.iter().filter_map(|&key| works.clone().find(|work| is_called(work, key))).collect()
     }
 
     fn is_coded(&self, work: &Work) -> bool {
@@ -84,14 +99,14 @@ impl Calls<'_> {
         let is_unknown = |of| algorithm == Algorithm::Library && !self.library.knows(of);
         let collective = work.collective().filter(|of| is_unknown(*of))?;
         let (collective, gpus_per_node) = (collective.name(), self.gpus_per_node);
-        Some(Problem::NoCallCost { collective, gpus_per_node })
+        Some(Problem::NoCallCost { collective, gpus_per_node, example: library::EXAMPLE })
     }
 }
 
 /// The pinned algorithms. Refuses an order or a window where no call asks for them.
 pub(super) fn read(table: &Reader<'_>, calls: &Calls<'_>) -> Result<Algorithms> {
     let several = calls.several();
-    let field = table.get("algorithm");
+    let field = table.field(KEYS.algorithm);
     let mut pinned = Algorithms::default();
     if several.is_empty() {
         return match field {
@@ -147,13 +162,13 @@ fn read_one(
 
 /// A table of algorithms by collective.
 fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &mut Algorithms) -> Result<()> {
-    let each = field.table(COLLECTIVES)?;
-    for &collective in COLLECTIVES {
-        let Some(work) = several.iter().find(|work| work.collective_name() == Some(collective)) else {
+    let each = field.table(COLLECTIVES.all)?;
+    for &collective in COLLECTIVES.all {
+        let Some(work) = several.iter().find(|work| is_called(work, collective)) else {
             each.refuse(collective, "the workload has no such collective")?;
             continue;
         };
-        let Some(field) = each.get(collective) else { continue };
+        let Some(field) = each.field(collective) else { continue };
         let all: Vec<Option<Algorithm>> =
             [None].into_iter().chain(work.algorithms().iter().copied().map(Some)).collect();
         let chosen = field.choice("algorithm of this collective", &all, name_of)?;
@@ -173,7 +188,7 @@ fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned:
         return Ok(());
     }
     let algorithm = name_of(several.iter().find_map(|work| pinned.of(work)));
-    match table.get("order").or_else(|| table.get("window")) {
+    match table.field(KEYS.order).or_else(|| table.field(KEYS.window)) {
         Some(field) => {
             let (path, free) = (field.path.clone(), Algorithm::Direct.name());
             Err(field.error(Problem::FixedOrder { path, algorithm, free }))
@@ -184,13 +199,9 @@ fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned:
 
 /// What [`read`] reads.
 pub(super) fn schema() -> Schema {
-    let all = || names([AUTO].into_iter().chain(Algorithm::ALL.map(Algorithm::name)));
-    #[rustfmt::skip]
-    let keys = [
-        optional(COLLECTIVES[0], "of All-Gathers", all()),
-        optional(COLLECTIVES[1], "of broadcasts", all()),
-        optional(COLLECTIVES[2], "of Reduce-Scatters", all()),
-        optional(COLLECTIVES[3], "of All-Reduces", all()),
-    ];
-    one_of([all(), table(COLLECTIVES, keys)])
+    one_of([all_schema(), table(COLLECTIVES.all)])
+}
+
+fn all_schema() -> Schema {
+    names([AUTO].into_iter().chain(Algorithm::ALL.map(Algorithm::name)))
 }

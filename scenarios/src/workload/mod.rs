@@ -1,9 +1,11 @@
 //! `[workload]`: what an iteration does.
 
+mod amounts;
 mod collective;
 mod flows_file;
 mod matrix_file;
 mod moe;
+mod starts;
 mod table_file;
 mod training;
 mod transfers;
@@ -14,9 +16,8 @@ use zipwire_schedule::{Durations, Job, Segment, Work};
 use crate::compute::{Compute, ExpertTime};
 use crate::error::Result;
 use crate::files::Files;
+use crate::language::{AnyKey, Field, Keys, Schema, choice, keys, one_of, table};
 use crate::payload::Rowset;
-use crate::reader::Field;
-use crate::schema::{Key, Schema, names, needed, one_of};
 
 /// What workloads need to know about everything else.
 pub(crate) struct Context<'a> {
@@ -47,6 +48,10 @@ fn one_tensor_per_call(job: &Job) -> Vec<Option<usize>> {
     let mut calls = 0..;
     let is_call = |segment: &&Segment| !matches!(segment.work, Work::Compute { .. });
     job.segments.iter().map(|segment| Some(segment).filter(is_call).and_then(|_| calls.next())).collect()
+}
+
+keys! { pub(crate) static KEYS =
+    kind: Kind = choice("workload kind", &Kind::ALL, Kind::name), "what an iteration does; it decides on the other keys", needed = "\"moe\"";
 }
 
 /// Kinds of workloads.
@@ -96,21 +101,19 @@ impl Kind {
         }
     }
 
-    /// The key that decides which others there are, with this as its only value.
-    fn key(self) -> Key {
-        needed("kind", "what an iteration does; it decides on the other keys", names([self.name()]))
-    }
-
     /// Reads the key that decides which others there are.
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
-        match field.peek("kind")? {
-            Some(kind) => kind.choice("workload kind", &Self::ALL, Self::name),
-            None => Err(field.error(crate::problem::Problem::MissingKey {
-                key: "kind".to_owned(),
-                table: field.path.clone(),
-                example: "\"moe\"".to_owned(),
-            })),
-        }
+        field.tag(KEYS.kind)
+    }
+
+    /// Its keys: the one that decides on them, and its own.
+    fn keys(self, own: Keys<'_>) -> Vec<&'static dyn AnyKey> {
+        [KEYS.all, own].concat()
+    }
+
+    /// The schema of a table of this kind with these keys of its own.
+    fn table(self, own: Keys<'_>) -> Schema {
+        table(&self.keys(own)).only(KEYS.kind.name, [self.name()])
     }
 }
 

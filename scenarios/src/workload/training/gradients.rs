@@ -5,8 +5,7 @@ use zipwire_schedule::{Channel, Slot, Work};
 
 use super::builder::Builder;
 use crate::error::Result;
-use crate::reader::Reader;
-use crate::schema::{Key, names, optional};
+use crate::language::{Reader, choice, keys};
 
 /// When gradients are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ impl When {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Overlapped => "overlapped",
             Self::InOrder => "in-order",
@@ -46,38 +45,22 @@ impl When {
 /// Types that gradients have.
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
+keys! { pub(super) static KEYS =
+    gradients: When = choice("time of gradients", &When::ALL, When::name), "when gradients are summed over the ranks: beside the backward pass (the default), beside it in turn with other calls, not at all, or behind it";
+    gradient_dtype: DType = choice("type of gradients", &DTYPES, DType::name), "type of gradients that travel; `BF16` by default";
+}
+
 /// Reads `gradients`, one of `all`.
 pub(super) fn read_when(table: &Reader<'_>, all: &[When]) -> Result<When> {
-    match table.get("gradients") {
+    match table.field(KEYS.gradients) {
         Some(field) => field.choice("time of gradients", all, When::name),
         None => Ok(When::Overlapped),
     }
 }
 
-/// The schema of [`read_when`].
-pub(super) fn when_key(all: &[When]) -> Key {
-    optional(
-        "gradients",
-        "when gradients are summed over the ranks: beside the backward pass (the default), beside it in turn with other calls, not at all, or behind it",
-        names(all.iter().map(|when| when.name())),
-    )
-}
-
 /// Reads `gradient_dtype`.
 pub(super) fn read_dtype(table: &Reader<'_>) -> Result<DType> {
-    match table.get("gradient_dtype") {
-        Some(field) => field.choice("type of gradients", &DTYPES, DType::name),
-        None => Ok(DType::Bf16),
-    }
-}
-
-/// The schema of [`read_dtype`].
-pub(super) fn dtype_key() -> Key {
-    optional(
-        "gradient_dtype",
-        "type of gradients that travel; `BF16` by default",
-        names(DTYPES.map(DType::name)),
-    )
+    Ok(table.get(KEYS.gradient_dtype)?.unwrap_or(DType::Bf16))
 }
 
 /// Gradients that one call sums.

@@ -15,8 +15,7 @@ mod tp;
 
 use super::{Context, Kind, Workload};
 use crate::error::Result;
-use crate::reader::Field;
-use crate::schema::Schema;
+use crate::language::{Field, Schema};
 
 /// Reads the table of a kind that trains.
 pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
