@@ -41,7 +41,7 @@ keys! { static KEYS =
     latency_inter: f64 = time(), "time before the first byte moves between nodes; needed for 2 nodes and more", example = "\"10 us\"";
     launch: f64 = time(), "time from issuing a compute phase or an exchange until it begins; none by default";
     host_sync: f64 = time(), "time from the arrival of an exchange's last size until the host knows it; none by default";
-    compute_slowdown: Slowdown = custom(slowdown::read, slowdown::schema), "how many times as long compute takes while other lanes of its rank are busy; 1 by default";
+    compute_slowdown: Slowdown = custom(slowdown::read, || table(slowdown::KEYS.all)), "how many times as long compute takes while other lanes of its rank are busy; 1 by default";
     reduce: f64 = bandwidth(), "bytes per second that a GPU reads where it adds values up; `400 GB/s` by default";
     library: Raw = raw(library::schema), "what calls of a communication library's own collectives cost; needed where a variant has the algorithm `library`";
     codec_speed: CodecSpeeds = custom(codec_speed::read, codec_speed::schema), "how fast the GPUs code, by codec; for scenarios whose `[codec]` has no `speed`";

@@ -29,9 +29,9 @@ pub struct CodecChoice {
 /// Stated ratios of raw to coded bytes.
 pub(crate) const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
 
-keys! { static KEYS =
+keys! { pub(crate) static KEYS =
     id: Spec = custom(read_spec, spec_schema), "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows", needed = "\"window7\"";
-    speed: CodecCost = custom(codec_speed::read_cost, codec_speed::cost_schema), "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default";
+    speed: CodecCost = custom(codec_speed::read_cost, || table(codec_speed::COST.all)), "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default";
     ratio: f64 = number(RATIO_LIMITS), "raw bytes over coded bytes; measured on the payload by default";
 }
 
@@ -77,9 +77,4 @@ fn spec_schema() -> Schema {
     let (ids, prefixes) = (ids.join("|"), prefixes.join("|"));
     let with_options = pattern(&format!("^({ids}):|^({prefixes})(:[^+]*)?\\+({ids})(:|$)"));
     one_of([names(Spec::ids()), with_options])
-}
-
-/// What [`read`] reads.
-pub(crate) fn schema() -> Schema {
-    table(KEYS.all)
 }

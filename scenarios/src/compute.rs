@@ -65,7 +65,7 @@ enum Speed {
 const BACKWARD_PER_FORWARD: f64 = 2.0;
 
 // What one or another workload reads.
-keys! { static KEYS =
+keys! { pub(crate) static KEYS =
     expert: f64 = time(), "time of the expert computation of a layer at mean load, forward; `moe` and `moe-training`";
     attention: f64 = time(), "time of the rest of a layer, forward; `moe-training`";
     layer: f64 = time(), "time of a layer, forward; `fsdp`, `dp` and `tp`";
@@ -201,9 +201,4 @@ impl Speed {
         };
         Passes { forward_s, backward_s: BACKWARD_PER_FORWARD * forward_s }
     }
-}
-
-/// What is read by one or another workload.
-pub(crate) fn schema() -> Schema {
-    table(KEYS.all)
 }

@@ -80,11 +80,11 @@ keys! { static KEYS =
     cluster: Raw = raw(cluster::schema), "the hardware: equal nodes of equal GPUs", needed = "{ nodes = 1, ... }";
     workload: Raw = raw(workload::schema), "what an iteration does", needed = "{ kind = \"moe\", ... }";
     partial_sums: SumType = choice("type of partial sums", &SumType::ALL, SumType::name), "in which type partial sums travel in all variants, and that of the sums of a Reduce-Scatter: `sent`, that of the contributions, as in NCCL, by default";
-    compute: Raw = raw(compute::schema), "how long the model computes; workloads with a model only";
-    codec: Raw = raw(codec::schema), "codec of the coded variants and its cost";
+    compute: Raw = raw(|| table(compute::KEYS.all)), "how long the model computes; workloads with a model only";
+    codec: Raw = raw(|| table(codec::KEYS.all)), "codec of the coded variants and its cost";
     variant: Raw = raw(variant::schema), "what to compare, in order; one, `native`, by default";
     fault: Raw = raw(fault::schema), "what goes wrong; nothing by default";
-    deadline: Slack = custom(fault::read_slack, fault::slack_schema), "how long ranks wait before they fail";
+    deadline: Slack = custom(fault::read_slack, || table(fault::DEADLINE.all)), "how long ranks wait before they fail";
     drift: Raw = raw(drift::schema), "what becomes different in the course of the run; simulations only";
 }
 

@@ -1,7 +1,7 @@
 //! `experts` of a mixture of experts: on which ranks they are.
 
 use crate::error::Result;
-use crate::language::{Field, Schema, choice, integer, keys, table};
+use crate::language::{Field, choice, integer, keys};
 use crate::placement::{Hosts, Placement};
 
 /// How experts are placed.
@@ -14,7 +14,7 @@ pub(crate) struct Experts {
 /// Most extra copies, of all experts together.
 const REPLICA_LIMIT: u32 = 4096;
 
-keys! { static KEYS =
+keys! { pub(crate) static KEYS =
     placement: Placement = choice("placement", &Placement::ALL, Placement::name), "which experts share a rank; `contiguous` by default";
     replicas: u32 = integer(0..=REPLICA_LIMIT), "extra copies of the hottest experts, at most one on every rank; 0 by default";
 }
@@ -30,11 +30,6 @@ impl Experts {
             return Err(table.need_field(KEYS.replicas)?.out_of_range(replicas, limits));
         }
         Ok(Self { placement, replicas })
-    }
-
-    /// What [`read`](Self::read) reads.
-    pub(crate) fn schema() -> Schema {
-        table(KEYS.all)
     }
 
     /// The ranks of each expert, by the tokens that all ranks together have for it.

@@ -6,34 +6,24 @@ use zipwire_schedule::{Fault, FaultKind, Job, Rank, SegmentId, Slack, Stage, Tra
 
 use crate::error::Result;
 use crate::language::{
-    AnyKey, Field, Key, Keys, Raw, Reader, Schema, array, choice, integer, keys, number, one_of, raw, string,
-    table, time,
+    AnyKey, Field, Key, Keys, Raw, Reader, Schema, array, choice, integer, keys, named, number, one_of, raw,
+    string, table, time,
 };
 use crate::problem::Problem;
 
-/// Kinds of faults.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Drop,
-    Delay,
-    FlippedByte,
-    SlowRank,
-    DeadRank,
+named! {
+    /// Kinds of faults.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Kind {
+        Drop = "drop",
+        Delay = "delay",
+        FlippedByte = "flipped-byte",
+        SlowRank = "slow-rank",
+        DeadRank = "dead-rank",
+    }
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Drop, Self::Delay, Self::FlippedByte, Self::SlowRank, Self::DeadRank];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Delay => "delay",
-            Self::FlippedByte => "flipped-byte",
-            Self::SlowRank => "slow-rank",
-            Self::DeadRank => "dead-rank",
-        }
-    }
-
     fn keys(self) -> Vec<&'static dyn AnyKey> {
         let (site, own): (Keys<'_>, Keys<'_>) = match self {
             Self::Drop => (SITE.all, &[]),
@@ -81,7 +71,7 @@ keys! { static OWN =
     at: f64 = time(), "when, after the start of the iteration; at once by default";
 }
 
-keys! { static DEADLINE =
+keys! { pub(crate) static DEADLINE =
     slack: f64 = number(FACTOR_LIMITS), "how many times as long as expected ops may take; 4 by default";
     floor: f64 = time(), "how much longer than that; 1 ms by default";
 }
@@ -94,11 +84,6 @@ pub(crate) fn read(field: &Field<'_>, job: &Job, iterations: u32) -> Result<Vec<
 /// The schema of [`read`].
 pub(crate) fn schema() -> Schema {
     array(one_of(Kind::ALL.map(Kind::schema))).at_most(LIMIT)
-}
-
-/// The schema of [`read_slack`].
-pub(crate) fn slack_schema() -> Schema {
-    table(DEADLINE.all)
 }
 
 /// Reads `[deadline]`.

@@ -55,14 +55,15 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Reads `payload` of a workload that carries the first `count` tensors. `dtypes` are those of the values that travel.
+    /// Reads `payload`, if it is there, of a workload that carries the first `count` tensors. `dtypes` are those of the values that travel.
     pub(crate) fn read(
         &self,
-        field: &Field<'_>,
+        field: Option<Field<'_>>,
         count: usize,
         dtypes: &[DType],
         files: &Files,
-    ) -> Result<Rowset> {
+    ) -> Result<Option<Rowset>> {
+        let Some(field) = field else { return Ok(None) };
         let table = match field.as_string() {
             Some(_) => field.choice("payload", &[NOISE], |name| name).map(|_| None),
             None => field.table(&self.keys()).map(Some),
@@ -70,12 +71,12 @@ impl Carried {
         if let Some(dtype) = dtypes.iter().find(|dtype| **dtype != DType::Bf16) {
             return Err(field.error(Problem::PayloadType { dtype: dtype.name() }));
         }
-        let Some(table) = table else { return Ok(Rowset::Noise) };
+        let Some(table) = table else { return Ok(Some(Rowset::Noise)) };
         // Tensors that are missing are told one by one, as they are looked for in the file.
         let [source, _, drawn] = self.rules();
         table.check(&[source, drawn])?;
         if let Some(std) = table.get(KEYS.gaussian)? {
-            return Ok(Rowset::Gaussian { std });
+            return Ok(Some(Rowset::Gaussian { std }));
         }
         let (carried, others) = self.tensors.split_at(count);
         table.refuse_all(others, "no call of the workload carries it")?;
@@ -95,7 +96,7 @@ impl Carried {
                 blamed.error(Problem::Recording(error))
             })
         };
-        Ok(Rowset::Recorded(carried.iter().map(read).collect::<Result<_>>()?))
+        Ok(Some(Rowset::Recorded(carried.iter().map(read).collect::<Result<_>>()?)))
     }
 
     /// What [`read`](Self::read) reads.

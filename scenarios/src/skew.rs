@@ -8,7 +8,7 @@ use zipwire_schedule::{Durations, Rank};
 use zipwire_traces::stream;
 
 use crate::error::Result;
-use crate::language::{Condition, Field, Rule, Schema, choice, keys, number, table, time};
+use crate::language::{Condition, Field, Rule, Schema, choice, keys, names, number, table, time};
 use crate::lognormal;
 
 /// Delay before a compute phase, drawn per iteration and rank.
@@ -46,8 +46,8 @@ keys! { static KEYS =
 fn rules() -> Vec<Rule> {
     let reason = "only the distribution `lognormal` has one";
     vec![
-        Condition::Is(KEYS.distribution, vec![LOGNORMAL]).needs(&[KEYS.sigma]),
-        Condition::IsNot(KEYS.distribution, vec![LOGNORMAL]).refuses(&[KEYS.sigma], reason),
+        Condition::Fits(KEYS.distribution, names([LOGNORMAL])).needs(&[KEYS.sigma]),
+        Condition::Misfits(KEYS.distribution, names([LOGNORMAL])).refuses(&[KEYS.sigma], reason),
     ]
 }
 

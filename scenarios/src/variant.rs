@@ -133,7 +133,7 @@ keys! { static KEYS =
     slot: f64 = number(0.0..=SLOT_LIMIT), "bytes of a frame that its slot holds, over those of its values; predicted by default";
     dedup: &'static str = choice("group of ranks", &[NODE], |name| name), "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default";
     arenas: u32 = integer(1..=ARENA_LIMIT), "how many calls of a channel have memory of their own for frames, summands and gateways; with 1, a call is coded only when the one before has been decoded; 2 by default";
-    codec: Raw = raw(codec::schema), "codec of this variant and its cost; that of the scenario by default";
+    codec: Raw = raw(|| table(codec::KEYS.all)), "codec of this variant and its cost; that of the scenario by default";
     arms: Raw = raw(|| array(string()).at_least(2).at_most(ARM_LIMIT)), "names of the variants between which an `adaptive` one chooses", example = "[\"native\", \"static-first\"]";
 }
 
@@ -155,10 +155,9 @@ fn rules() -> Vec<Rule> {
     let own: [&str; 3] = [KEYS.name.name, KEYS.protocol.name, KEYS.arms.name];
     let fixed: Vec<_> = KEYS.all.iter().copied().filter(|key| !own.contains(&key.name())).collect();
     let coding: Keys<'_> = &[KEYS.compress, KEYS.raw_below, KEYS.codec, KEYS.reductions];
-    let is_adaptive = || Condition::Is(KEYS.protocol, vec![ADAPTIVE]);
+    let is_adaptive = || Condition::Fits(KEYS.protocol, names([ADAPTIVE]));
     let those = |filter: fn(&Protocol) -> bool| {
-        let names = Protocol::ALL.into_iter().filter(filter).map(Protocol::name);
-        Condition::Is(KEYS.protocol, names.collect())
+        Condition::Fits(KEYS.protocol, names(Protocol::ALL.into_iter().filter(filter).map(Protocol::name)))
     };
     let lacks = || Condition::Lacks(KEYS.protocol);
     let alone = |condition| Condition::All(vec![condition, Condition::Lacks(KEYS.dedup)]);
@@ -169,9 +168,9 @@ fn rules() -> Vec<Rule> {
     vec![
         is_adaptive().needs(&[KEYS.arms]),
         is_adaptive().refuses(&fixed, "an adaptive variant does what its arms do"),
-        Condition::IsNot(KEYS.protocol, vec![ADAPTIVE])
+        Condition::Misfits(KEYS.protocol, names([ADAPTIVE]))
             .refuses(&[KEYS.arms], "only `adaptive` variants have arms"),
-        Condition::Is(KEYS.order, vec![Order::ShiftedRounds.name()])
+        Condition::Fits(KEYS.order, names([Order::ShiftedRounds.name()]))
             .refuses(&[KEYS.window], "the window of `shifted-rounds` is 1"),
         those(|protocol| !protocol.takes_layout()).refuses(&[KEYS.layout], layout),
         those(|protocol| !protocol.is_coded()).refuses(coding, native),

@@ -6,39 +6,29 @@ use zipwire_codec::Spec;
 use zipwire_schedule::CodecCost;
 
 use crate::error::Result;
-use crate::language::{AnyKey, Field, Reader, Schema, bandwidth, choice, keys, map, table, text, time};
+use crate::language::{
+    AnyKey, Field, Reader, Schema, bandwidth, choice, keys, map, named, table, text, time,
+};
 use crate::problem::Problem;
 
-/// How a codec's speed is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpeedBasis {
-    /// Measured by whoever wrote the file, on this GPU.
-    Measured,
-    /// Published for this GPU.
-    Published,
-    /// Chosen so that published results on this GPU come out.
-    Fitted,
-    /// That of another GPU, times the ratio of their memory bandwidths.
-    Scaled,
-    /// Taken from something else than this codec on some GPU.
-    Assumed,
+named! {
+    /// How a codec's speed is known, the best known first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SpeedBasis {
+        /// Measured by whoever wrote the file, on this GPU.
+        Measured = "measured",
+        /// Published for this GPU.
+        Published = "published",
+        /// Chosen so that published results on this GPU come out.
+        Fitted = "fitted",
+        /// That of another GPU, times the ratio of their memory bandwidths.
+        Scaled = "scaled",
+        /// Taken from something else than this codec on some GPU.
+        Assumed = "assumed",
+    }
 }
 
 impl SpeedBasis {
-    /// All, the best known first.
-    pub const ALL: [Self; 5] = [Self::Measured, Self::Published, Self::Fitted, Self::Scaled, Self::Assumed];
-
-    /// Name in files and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Published => "published",
-            Self::Fitted => "fitted",
-            Self::Scaled => "scaled",
-            Self::Assumed => "assumed",
-        }
-    }
-
     /// Whether results that rest on it rest on an assumption: nobody saw the codec run so fast on this GPU.
     pub fn is_assumption(self) -> bool {
         match self {
@@ -65,7 +55,7 @@ pub(crate) type CodecSpeeds = BTreeMap<&'static str, DeclaredSpeed>;
 /// No GPU's: a figure in an example is copied.
 const EXAMPLE: &str = "\"... GB/s\"";
 
-keys! { static COST =
+keys! { pub(crate) static COST =
     encode: f64 = bandwidth(), "raw bytes per second of encoding", needed = EXAMPLE;
     decode: f64 = bandwidth(), "raw bytes per second of decoding", needed = EXAMPLE;
     launch: f64 = time(), "time of launching either; none by default";
@@ -103,11 +93,6 @@ fn speed_keys() -> Vec<&'static dyn AnyKey> {
 /// Reads encode, decode and launch.
 pub(crate) fn read_cost(field: &Field<'_>) -> Result<CodecCost> {
     read_cost_of(&field.table(COST.all)?)
-}
-
-/// What [`read_cost`] reads.
-pub(crate) fn cost_schema() -> Schema {
-    table(COST.all)
 }
 
 fn read_cost_of(table: &Reader<'_>) -> Result<CodecCost> {

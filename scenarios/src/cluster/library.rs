@@ -15,9 +15,9 @@ use crate::problem::Problem;
 
 // The collectives, as [`Collective::name`] has them, and the model for those that are not declared.
 keys! { static KEYS =
-    all_gather as "all-gather": Raw = raw(cost_schema), "cost of an All-Gather";
-    reduce_scatter as "reduce-scatter": Raw = raw(cost_schema), "cost of a Reduce-Scatter";
-    all_reduce as "all-reduce": Raw = raw(cost_schema), "cost of an All-Reduce";
+    all_gather as "all-gather": Raw = raw(|| table(COST.all)), "cost of an All-Gather";
+    reduce_scatter as "reduce-scatter": Raw = raw(|| table(COST.all)), "cost of a Reduce-Scatter";
+    all_reduce as "all-reduce": Raw = raw(|| table(COST.all)), "cost of an All-Reduce";
     model: &'static str = choice("model of a library", &[LibraryModel::NAME], |name| name), "a model of the library, for the costs of collectives that are not declared";
     gpus: Generation = choice("generation of GPUs", &Generation::ALL, Generation::name), "generation of the GPUs, whose constants the model takes where `constants` says nothing", example = "\"hopper\"";
     nvlink_domain: u32 = integer(1..=RANK_LIMIT), "GPUs that NVLink connects, where these are those of several nodes; those of a node by default";
@@ -110,10 +110,6 @@ fn read_bandwidth(field: &Field<'_>, gpus_per_node: u32) -> Result<Option<f64>> 
 /// What [`read`] reads.
 pub(super) fn schema() -> Schema {
     table(KEYS.all).with(rules())
-}
-
-fn cost_schema() -> Schema {
-    table(COST.all)
 }
 
 /// Keys of the constants, in their order: the model knows what there is.

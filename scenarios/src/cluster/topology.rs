@@ -8,24 +8,12 @@ use zipwire_schedule::{CrossRail, Fabric, FatTree, Pods, Rail, Uplink};
 use super::{RANK_LIMIT, graph};
 use crate::error::Result;
 use crate::language::{
-    AnyKey, Field, Key, Reader, Schema, bandwidth, choice, integer, keys, names, number, one_of, table,
+    AnyKey, Field, Key, Reader, Schema, bandwidth, choice, integer, keys, named, names, number, one_of, table,
 };
 use crate::problem::Problem;
 
 /// One would add bandwidth that the level below cannot use.
 const OVERSUBSCRIPTION: RangeInclusive<f64> = 1.0..=1e6;
-
-macro_rules! factor_of {
-    ($whose:literal) => {
-        concat!("bandwidth of all links below over that of the uplink ", $whose, "; 1 by default")
-    };
-}
-
-macro_rules! bandwidth_of {
-    ($whose:literal) => {
-        concat!("bandwidth of the uplink ", $whose, ", in each direction, instead")
-    };
-}
 
 keys! { static KEYS =
     kind: Kind = choice("topology", &Kind::ALL, Kind::name), "what connects GPUs and nodes", needed = "\"rail\"";
@@ -36,42 +24,32 @@ keys! { static NODES =
 }
 
 keys! { static RAIL =
-    oversubscription: f64 = number(OVERSUBSCRIPTION), factor_of!("of each rail switch to the spine");
-    uplink_bandwidth: f64 = bandwidth(), bandwidth_of!("of each rail switch to the spine");
+    oversubscription: f64 = number(OVERSUBSCRIPTION), "bandwidth of all links below over that of the uplink of each rail switch to the spine; 1 by default";
+    uplink_bandwidth: f64 = bandwidth(), "bandwidth of the uplink of each rail switch to the spine, in each direction, instead";
     cross_rail: CrossRail = choice("way between rails", &CrossRail::ALL, CrossRail::name), "where traffic changes rails: `spine`, the default, or inside the node, `pxn`";
 }
 
 keys! { static FAT_TREE =
     nodes_per_leaf: u32 = integer(1..=RANK_LIMIT), "nodes below each leaf switch", needed = "4";
-    oversubscription: f64 = number(OVERSUBSCRIPTION), factor_of!("of each leaf to the spine");
-    uplink_bandwidth: f64 = bandwidth(), bandwidth_of!("of each leaf to the spine");
+    oversubscription: f64 = number(OVERSUBSCRIPTION), "bandwidth of all links below over that of the uplink of each leaf to the spine; 1 by default";
+    uplink_bandwidth: f64 = bandwidth(), "bandwidth of the uplink of each leaf to the spine, in each direction, instead";
     leaves_per_pod: u32 = integer(1..=RANK_LIMIT), "leaves of each pod; no pods by default";
-    pod_oversubscription: f64 = number(OVERSUBSCRIPTION), factor_of!("of each pod to the core");
-    pod_uplink_bandwidth: f64 = bandwidth(), bandwidth_of!("of each pod to the core");
+    pod_oversubscription: f64 = number(OVERSUBSCRIPTION), "bandwidth of all links below over that of the uplink of each pod to the core; 1 by default";
+    pod_uplink_bandwidth: f64 = bandwidth(), "bandwidth of the uplink of each pod to the core, in each direction, instead";
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Flat,
-    Nodes,
-    Rail,
-    FatTree,
-    Graph,
+named! {
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Kind {
+        Flat = "flat",
+        Nodes = "nodes",
+        Rail = "rail",
+        FatTree = "fat-tree",
+        Graph = "graph",
+    }
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [Self::Flat, Self::Nodes, Self::Rail, Self::FatTree, Self::Graph];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Flat => "flat",
-            Self::Nodes => "nodes",
-            Self::Rail => "rail",
-            Self::FatTree => "fat-tree",
-            Self::Graph => "graph",
-        }
-    }
-
     /// A table of this kind that can stand as it is; `None` if the name is enough.
     fn example(self) -> Option<&'static str> {
         match self {

@@ -3,6 +3,7 @@
 mod field;
 pub(crate) mod key;
 mod kind;
+mod named;
 mod reader;
 mod rule;
 pub(crate) mod schema;
@@ -13,6 +14,7 @@ pub(crate) use kind::{
     Raw, bandwidth, bytes_or_integer, choice, compute_rate, custom, file_name, integer, number, raw, text,
     time,
 };
+pub(crate) use named::named;
 pub(crate) use reader::Reader;
 pub(crate) use rule::{Condition, Rule, Then};
 pub(crate) use schema::{Schema, any, array, count, map, names, one_of, pattern, string};

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::error::Result;
 use crate::language::key::{AnyKey, Keys};
 use crate::language::reader::Reader;
-use crate::language::schema::{self, Schema};
+use crate::language::schema::Schema;
 use crate::problem::Problem;
 
 /// A key of any type.
@@ -29,13 +29,9 @@ pub(crate) enum Condition {
     Has(Any),
     /// The key is not there.
     Lacks(Any),
-    /// The key is there and has one of these names.
-    Is(Any, Vec<&'static str>),
-    /// The key is not there, or has none of these names.
-    IsNot(Any, Vec<&'static str>),
-    /// The key is there and fits. Only the schema asks that; readers know the value.
+    /// The key is there and fits. Readers ask that of schemas that are names only.
     Fits(Any, Schema),
-    /// The key is not there, or does not fit. Only the schema asks that.
+    /// The key is not there, or does not fit.
     Misfits(Any, Schema),
     /// All of these.
     All(Vec<Condition>),
@@ -76,16 +72,15 @@ impl Condition {
     }
 
     fn holds(&self, table: &Reader<'_>) -> bool {
-        let is = |key: Any, names: &[&str]| {
-            table.field(key).and_then(|field| field.as_string()).is_some_and(|name| names.contains(&name))
+        let fits = |key: Any, schema: &Schema| {
+            table.field(key).and_then(|field| field.as_string()).is_some_and(|name| schema.has_name(name))
         };
         match self {
             Self::Has(key) => table.field(*key).is_some(),
             Self::Lacks(key) => table.field(*key).is_none(),
-            Self::Is(key, names) => is(*key, names),
-            Self::IsNot(key, names) => !is(*key, names),
+            Self::Fits(key, schema) => fits(*key, schema),
+            Self::Misfits(key, schema) => !fits(*key, schema),
             Self::All(conditions) => conditions.iter().all(|condition| condition.holds(table)),
-            Self::Fits(..) | Self::Misfits(..) => unreachable!("only schemas ask whether a value fits"),
         }
     }
 
@@ -95,8 +90,6 @@ impl Condition {
         match self {
             Self::Has(key) => has(key),
             Self::Lacks(key) => json!({ "not": has(key) }),
-            Self::Is(key, names) => fits(key, schema::names(names)),
-            Self::IsNot(key, names) => json!({ "not": fits(key, schema::names(names)) }),
             Self::Fits(key, schema) => fits(key, schema),
             Self::Misfits(key, schema) => json!({ "not": fits(key, schema) }),
             Self::All(conditions) => {

@@ -141,6 +141,12 @@ impl Schema {
         self
     }
 
+    /// Whether a name is among those of [`names`].
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        let names = self.0["enum"].as_array().expect("readers ask only which name a value is");
+        names.iter().any(|known| known == name)
+    }
+
     /// Adds that exactly one of these must hold.
     pub(crate) fn require_one_of(&mut self, choices: Value) {
         if self.0.get("oneOf").is_some() {

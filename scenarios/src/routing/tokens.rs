@@ -13,29 +13,24 @@ use crate::language::Reader;
 use crate::placement::Hosts;
 use crate::problem::Problem;
 
+use crate::language::named;
+
 /// Most token copies of all ranks that are kept one by one, at four bytes each.
 const COPIES_LIMIT: u64 = 1 << 28;
 
-/// What the rows that a rank sends have to do with one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rows {
-    /// Nothing: each is drawn for itself.
-    #[default]
-    Drawn,
-    /// Copies of one token are equal.
-    Shared,
+named! {
+    /// What the rows that a rank sends have to do with one another.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum Rows {
+        /// Nothing: each is drawn for itself.
+        #[default]
+        Drawn = "drawn",
+        /// Copies of one token are equal.
+        Shared = "shared",
+    }
 }
 
 impl Rows {
-    pub(super) const ALL: [Self; 2] = [Self::Drawn, Self::Shared];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Drawn => "drawn",
-            Self::Shared => "shared",
-        }
-    }
-
     /// Reads `tokens`; `copies` are those of all ranks in all calls whose rows may be shared.
     pub(crate) fn read(table: &Reader<'_>, copies: u64) -> Result<Self> {
         let rows = table.get(OF_EXPERTS.tokens)?.unwrap_or_default();

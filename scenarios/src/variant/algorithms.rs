@@ -5,7 +5,7 @@ use zipwire_schedule::{Algorithm, Job, LibraryCost, Protocol, Work};
 use super::KEYS;
 use crate::cluster::library;
 use crate::error::Result;
-use crate::language::{AnyKey, Field, Raw, Reader, Schema, keys, names, one_of, raw, table};
+use crate::language::{AnyKey, Field, Key, Raw, Reader, Schema, keys, names, one_of, raw, table};
 use crate::problem::Problem;
 
 /// The name that stands for the algorithm that is predicted to take least time.
@@ -17,18 +17,6 @@ keys! { static COLLECTIVES =
     broadcast: Raw = raw(all_schema), "of broadcasts";
     reduce_scatter as "reduce-scatter": Raw = raw(all_schema), "of Reduce-Scatters";
     all_reduce as "all-reduce": Raw = raw(all_schema), "of All-Reduces";
-}
-
-/// Whether it is the collective of a key.
-fn is_called(work: &Work, key: &dyn AnyKey) -> bool {
-    let own = match work {
-        Work::AllGather { .. } => COLLECTIVES.all_gather,
-        Work::Broadcast { .. } => COLLECTIVES.broadcast,
-        Work::ReduceScatter { .. } => COLLECTIVES.reduce_scatter,
-        Work::AllReduce { .. } => COLLECTIVES.all_reduce,
-        Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => return false,
-    };
-    own.name == key.name()
 }
 
 /// The algorithms that a variant pins, by collective; `None` where the one that is predicted to take least time is taken, call by call.
@@ -46,25 +34,25 @@ pub struct Algorithms {
 
 impl Algorithms {
     /// The one that is pinned for some work.
-    pub fn of(&self, work: &Work) -> Option<Algorithm> {
-        match work {
-            Work::AllGather { .. } => self.all_gather,
-            Work::Broadcast { .. } => self.broadcast,
-            Work::ReduceScatter { .. } => self.reduce_scatter,
-            Work::AllReduce { .. } => self.all_reduce,
-            Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
-        }
+    pub fn of(mut self, work: &Work) -> Option<Algorithm> {
+        self.entry(work).and_then(|(_, pinned)| *pinned)
     }
 
-    fn slot(&mut self, work: &Work) -> Option<&mut Option<Algorithm>> {
+    /// The key of some work's collective, and what it pins.
+    fn entry(&mut self, work: &Work) -> Option<(&'static Key<Raw>, &mut Option<Algorithm>)> {
         match work {
-            Work::AllGather { .. } => Some(&mut self.all_gather),
-            Work::Broadcast { .. } => Some(&mut self.broadcast),
-            Work::ReduceScatter { .. } => Some(&mut self.reduce_scatter),
-            Work::AllReduce { .. } => Some(&mut self.all_reduce),
+            Work::AllGather { .. } => Some((COLLECTIVES.all_gather, &mut self.all_gather)),
+            Work::Broadcast { .. } => Some((COLLECTIVES.broadcast, &mut self.broadcast)),
+            Work::ReduceScatter { .. } => Some((COLLECTIVES.reduce_scatter, &mut self.reduce_scatter)),
+            Work::AllReduce { .. } => Some((COLLECTIVES.all_reduce, &mut self.all_reduce)),
             Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
         }
     }
+}
+
+/// Whether it is the collective of a key.
+fn is_called(work: &Work, key: &dyn AnyKey) -> bool {
+    Algorithms::default().entry(work).is_some_and(|(own, _)| own.name == key.name())
 }
 
 /// What pins depend on.
@@ -147,11 +135,11 @@ fn read_one(
     let Some(algorithm) = chosen else { return Ok(()) };
     let mut obstacles = Vec::new();
     for work in several.iter().filter(|work| work.algorithms().contains(&algorithm)) {
-        match (calls.obstacle(work, algorithm), pinned.slot(work)) {
+        match (calls.obstacle(work, algorithm), pinned.entry(work)) {
             // What a library is not known to cost is an error, also beside calls whose cost is known.
             (Some(problem @ Problem::NoCallCost { .. }), _) => return Err(field.error(problem)),
             (Some(problem), _) => obstacles.push(problem),
-            (None, slot) => *slot.expect("it has several algorithms") = Some(algorithm),
+            (None, entry) => *entry.expect("it has several algorithms").1 = Some(algorithm),
         }
     }
     match obstacles.into_iter().next().filter(|_| *pinned == Algorithms::default()) {
@@ -175,7 +163,7 @@ fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &m
         if let Some(problem) = chosen.and_then(|algorithm| calls.obstacle(work, algorithm)) {
             return Err(field.error(problem));
         }
-        *pinned.slot(work).expect("it has several algorithms") = chosen;
+        *pinned.entry(work).expect("it has several algorithms").1 = chosen;
     }
     Ok(())
 }

@@ -7,21 +7,14 @@ use crate::document::Place;
 use crate::error::Result;
 use crate::language::Reader;
 
-/// What a coded variant codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compress {
-    All,
-    InterNode,
-}
+use crate::language::named;
 
-impl Compress {
-    pub(super) const ALL: [Self; 2] = [Self::All, Self::InterNode];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::InterNode => "inter-node",
-        }
+named! {
+    /// What a coded variant codes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Compress {
+        All = "all",
+        InterNode = "inter-node",
     }
 }
 

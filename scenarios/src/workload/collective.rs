@@ -12,34 +12,22 @@ use super::amounts::check_length;
 use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
-use crate::language::{AnyKey, Field, Raw, Rule, Schema, array, choice, keys, one_of, raw, schema};
+use crate::language::{AnyKey, Field, Raw, Rule, Schema, array, choice, keys, named, one_of, raw, schema};
 use crate::payload::{Carried, TENSORS};
 
-/// Collectives of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Collective {
-    AllToAll,
-    AllGather,
-    Broadcast,
-    ReduceScatter,
-    AllReduce,
+named! {
+    /// Collectives of a scenario.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Collective {
+        AllToAll = "all-to-all",
+        AllGather = "all-gather",
+        Broadcast = "broadcast",
+        ReduceScatter = "reduce-scatter",
+        AllReduce = "all-reduce",
+    }
 }
 
 impl Collective {
-    const ALL: [Self; 5] =
-        [Self::AllToAll, Self::AllGather, Self::Broadcast, Self::ReduceScatter, Self::AllReduce];
-
-    /// Name in scenarios, and of the segment.
-    fn name(self) -> &'static str {
-        match self {
-            Self::AllToAll => "all-to-all",
-            Self::AllGather => "all-gather",
-            Self::Broadcast => "broadcast",
-            Self::ReduceScatter => "reduce-scatter",
-            Self::AllReduce => "all-reduce",
-        }
-    }
-
     /// Types that it takes.
     fn dtypes(self) -> &'static [DType] {
         match self {
@@ -69,9 +57,9 @@ impl Collective {
 
     fn rules(self) -> Vec<Rule> {
         match self {
-            Self::AllToAll => vec![all_to_all::sizes()],
-            Self::AllGather => vec![all_gather::sizes()],
-            Self::ReduceScatter => vec![reduction::sizes()],
+            Self::AllToAll => vec![Rule::one_of(all_to_all::KEYS.all)],
+            Self::AllGather => vec![Rule::one_of(all_gather::KEYS.all)],
+            Self::ReduceScatter => vec![Rule::one_of(reduction::REDUCE_SCATTER.all)],
             Self::Broadcast | Self::AllReduce => Vec::new(),
         }
     }
@@ -118,7 +106,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     };
     let start = table.field(INPUT.start).map(|field| start(&field, context.ranks)).transpose()?;
     let of_rows = [collective.payload_dtype(dtype)];
-    let rows = table.field(INPUT.payload).map(|field| CARRIED.read(&field, 1, &of_rows, context.files));
+    let rows = CARRIED.read(table.field(INPUT.payload), 1, &of_rows, context.files)?;
 
     let mut segments = Vec::new();
     if start.is_some() {
@@ -135,7 +123,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     }
     let job = Job { name: "collective", rank_count: context.ranks, slots: vec!["input", "output"], segments };
     let tensors = one_tensor_per_call(&job);
-    Ok(Workload { job, durations, dtypes: vec![dtype], rows: rows.transpose()?, tensors, fp8_values: None })
+    Ok(Workload { job, durations, dtypes: vec![dtype], rows, tensors, fp8_values: None })
 }
 
 /// What [`read`] reads.

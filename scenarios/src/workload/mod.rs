@@ -16,7 +16,7 @@ use zipwire_schedule::{Durations, Job, Segment, Work};
 use crate::compute::{Compute, ExpertTime};
 use crate::error::Result;
 use crate::files::Files;
-use crate::language::{AnyKey, Field, Keys, Schema, choice, keys, one_of, table};
+use crate::language::{AnyKey, Field, Keys, Schema, choice, keys, named, one_of, table};
 use crate::payload::Rowset;
 
 /// What workloads need to know about everything else.
@@ -54,22 +54,21 @@ keys! { pub(crate) static KEYS =
     kind: Kind = choice("workload kind", &Kind::ALL, Kind::name), "what an iteration does; it decides on the other keys", needed = "\"moe\"";
 }
 
-/// Kinds of workloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Moe,
-    MoeTraining,
-    Fsdp,
-    Dp,
-    Tp,
-    Collective,
-    Transfers,
+named! {
+    /// Kinds of workloads.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Kind {
+        Moe = "moe",
+        MoeTraining = "moe-training",
+        Fsdp = "fsdp",
+        Dp = "dp",
+        Tp = "tp",
+        Collective = "collective",
+        Transfers = "transfers",
+    }
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Moe, Self::MoeTraining, Self::Fsdp, Self::Dp, Self::Tp, Self::Collective, Self::Transfers];
-
     /// What `[compute]` may say; `None` if it means nothing.
     pub(crate) fn compute_schema(self) -> Option<Schema> {
         match self {
@@ -86,18 +85,6 @@ impl Kind {
             Self::MoeTraining => Some("{ dense = \"60 TFLOP/s\", expert_gemm = \"45 TFLOP/s\" }"),
             Self::Fsdp | Self::Dp | Self::Tp => Some("{ dense = \"60 TFLOP/s\" }"),
             Self::Moe | Self::Collective | Self::Transfers => None,
-        }
-    }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Moe => "moe",
-            Self::MoeTraining => "moe-training",
-            Self::Fsdp => "fsdp",
-            Self::Dp => "dp",
-            Self::Tp => "tp",
-            Self::Collective => "collective",
-            Self::Transfers => "transfers",
         }
     }
 
@@ -130,7 +117,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
 /// What [`read`] reads.
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
-        Kind::Moe => moe::schema(),
+        Kind::Moe => kind.table(&moe::keys()),
         Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::schema(kind),
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),

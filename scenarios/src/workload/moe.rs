@@ -11,7 +11,7 @@ use crate::compute::ExpertTime;
 use crate::dispatch::{self, DispatchRow};
 use crate::error::Result;
 use crate::experts::Experts;
-use crate::language::{AnyKey, Field, Raw, Schema, custom, keys, raw};
+use crate::language::{AnyKey, Field, Raw, custom, keys, raw};
 use crate::model::Layer;
 use crate::payload::{Carried, TENSORS};
 use crate::routing::tokens::{self, Rows};
@@ -29,7 +29,8 @@ keys! { static KEYS =
 
 static CARRIED: Carried = Carried { tensors: &[TENSORS.dispatch, TENSORS.combine], always: 2 };
 
-fn keys() -> Vec<&'static dyn AnyKey> {
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     [MODEL.all, OF_EXPERTS.all, dispatch::KEYS.all, KEYS.all].concat()
 }
 
@@ -59,8 +60,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let experts = experts.map(|field| Experts::read(&field, model.experts, context.ranks)).transpose()?;
     let experts = experts.unwrap_or_default();
     let skew = table.get(KEYS.skew)?;
-    let rows = table.field(KEYS.payload);
-    let rows = rows.map(|field| CARRIED.read(&field, 2, &[DType::Bf16], context.files));
+    let rows = CARRIED.read(table.field(KEYS.payload), 2, &[DType::Bf16], context.files)?;
     let loads: Vec<u64> = routed.counts.columns().into_iter().map(|column| column.sum()).collect();
     let hosts = experts.place(&loads, context.ranks);
     let rows_of_tokens = Rows::read(&table, model.copies_per_rank().saturating_mul(context.ranks.into()))?;
@@ -71,13 +71,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let copies = hosts.between_ranks(&routed.counts);
     let (job, durations) = build(&copies, tokens, (&model, row), skew, compute, context);
     let tensors = one_tensor_per_call(&job);
-    let (dtypes, rows, fp8_values) = (vec![DType::Bf16], rows.transpose()?, row.fp8_values());
+    let (dtypes, rows, fp8_values) = (vec![DType::Bf16], rows, row.fp8_values());
     Ok(Workload { job, durations, dtypes, rows, tensors, fp8_values })
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    Kind::Moe.table(&keys())
 }
 
 fn build(

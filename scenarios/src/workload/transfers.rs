@@ -8,7 +8,8 @@ use super::{Context, Kind, Workload, flows_file, one_tensor_per_call};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
 use crate::language::{
-    Field, Key, Raw, Rule, Schema, array, choice, custom, integer, keys, raw, schema, string, table, time,
+    Field, Key, Raw, Rule, Schema, array, choice, custom, integer, keys, named, raw, schema, string, table,
+    time,
 };
 use crate::payload::{Carried, TENSORS};
 use crate::problem::Problem;
@@ -16,7 +17,7 @@ use crate::problem::Problem;
 keys! { static KEYS =
     file: Raw = raw(string), "a CSV file with the header `src,dst,bytes,start_us`";
     flows: Raw = raw(|| array(table(FLOW.all))), "the flows, in issue order";
-    start: (&'static str, Start) = choice("start", &STARTS, |(name, _)| name), "when flows may start; `given`, at their start times, by default";
+    start: Start = choice("start", &Start::ALL, Start::name), "when flows may start; `given`, at their start times, by default";
     order: (&'static str, Pace) = choice("order of flows", &PACES, |(name, _)| name), "what a rank's next send waits for; `burst`, nothing, by default";
     payload: Raw = raw(|| CARRIED.schema()), "what is sent";
 }
@@ -34,22 +35,23 @@ fn sources() -> Rule {
     Rule::one_of(&[KEYS.file, KEYS.flows])
 }
 
-/// When flows may start.
-#[derive(Clone, Copy, PartialEq)]
-enum Start {
-    /// When their own row says.
-    Given,
-    /// When both ends are ready.
-    RankReady,
+named! {
+    /// When flows may start.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Start {
+        /// When their own row says.
+        Given = "given",
+        /// When both ends are ready.
+        RankReady = "rank-ready",
+    }
 }
 
-const STARTS: [(&str, Start); 2] = [("given", Start::Given), ("rank-ready", Start::RankReady)];
 const PACES: [(&str, Pace); 3] =
     [("burst", Pace::Burst), ("chain", Pace::Chain), ("sendrecv", Pace::SendReceive)];
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
     let table = field.table(&Kind::Transfers.keys(KEYS.all))?;
-    let start = table.get(KEYS.start)?.map_or(Start::Given, |(_, start)| start);
+    let start = table.get(KEYS.start)?.unwrap_or(Start::Given);
     let pace = table.get(KEYS.order)?.map_or(Pace::Burst, |(_, pace)| pace);
     table.check(&[sources()])?;
     let mut starts = Starts::new((start == Start::RankReady).then_some(context.ranks));
@@ -61,22 +63,14 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         return Err(table.error(Problem::out_of_range("the number of flows", 0, "at least 1")));
     }
     starts.apply(&mut flows);
-    let rows = table.field(KEYS.payload);
-    let rows = rows.map(|field| CARRIED.read(&field, 1, &[DType::Bf16], context.files));
+    let rows = CARRIED.read(table.field(KEYS.payload), 1, &[DType::Bf16], context.files)?;
 
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];
     let durations = Durations::zeros(context.iterations, segments.len(), context.ranks);
     let job = Job { name: "transfers", rank_count: context.ranks, slots: vec!["input", "output"], segments };
     let tensors = one_tensor_per_call(&job);
-    Ok(Workload {
-        job,
-        durations,
-        dtypes: vec![DType::Bf16],
-        rows: rows.transpose()?,
-        tensors,
-        fp8_values: None,
-    })
+    Ok(Workload { job, durations, dtypes: vec![DType::Bf16], rows, tensors, fp8_values: None })
 }
 
 /// What [`read`] reads.

@@ -6,15 +6,11 @@ use zipwire_schedule::{Slot, Work};
 use super::super::amounts::{check_length, check_limit, whole};
 use super::per_rank;
 use crate::error::Result;
-use crate::language::{Raw, Reader, Rule, bytes_or_integer, keys, raw, schema};
+use crate::language::{Raw, Reader, bytes_or_integer, keys, raw, schema};
 
 keys! { pub(super) static KEYS =
     bytes_per_rank: Raw = raw(schema::bytes), "bytes that each rank contributes";
     bytes: Raw = raw(|| per_rank(bytes_or_integer())), "bytes that each rank contributes, one entry per rank";
-}
-
-pub(super) fn sizes() -> Rule {
-    Rule::one_of(KEYS.all)
 }
 
 pub(super) fn read(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work> {

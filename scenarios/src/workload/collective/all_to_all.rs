@@ -8,9 +8,7 @@ use super::super::amounts::{check_length, check_limit, whole};
 use super::super::{Context, matrix_file};
 use super::per_rank;
 use crate::error::Result;
-use crate::language::{
-    Field, Raw, Reader, Rule, Schema, bytes_or_integer, keys, one_of, raw, schema, string,
-};
+use crate::language::{Field, Raw, Reader, Schema, bytes_or_integer, keys, one_of, raw, schema, string};
 
 keys! { pub(super) static KEYS =
     bytes_per_rank: Raw = raw(schema::bytes), "bytes of each rank's input, its own chunk included";
@@ -19,10 +17,6 @@ keys! { pub(super) static KEYS =
 
 fn matrix_schema() -> Schema {
     one_of([string(), per_rank(per_rank(bytes_or_integer()))])
-}
-
-pub(super) fn sizes() -> Rule {
-    Rule::one_of(KEYS.all)
 }
 
 pub(super) fn read(table: &Reader<'_>, dtype: DType, context: &Context<'_>) -> Result<Work> {

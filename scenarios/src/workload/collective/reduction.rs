@@ -6,7 +6,7 @@ use zipwire_schedule::{Slot, Work};
 use super::super::amounts::{check_length, check_limit, whole};
 use super::per_rank;
 use crate::error::Result;
-use crate::language::{Field, Raw, Reader, Rule, bytes_or_integer, keys, raw, schema};
+use crate::language::{Field, Raw, Reader, bytes_or_integer, keys, raw, schema};
 
 const BYTES_PER_RANK: &str = "bytes that each rank contributes, to all shards together";
 
@@ -17,11 +17,6 @@ keys! { pub(super) static REDUCE_SCATTER =
 
 keys! { pub(super) static ALL_REDUCE =
     bytes_per_rank: Raw = raw(schema::bytes), BYTES_PER_RANK, needed = "\"1 MiB\"";
-}
-
-/// How large a Reduce-Scatter is.
-pub(super) fn sizes() -> Rule {
-    Rule::one_of(REDUCE_SCATTER.all)
 }
 
 pub(super) fn reduce_scatter(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work> {

@@ -15,7 +15,7 @@ use super::builder::{Builder, Uses, check, check_call};
 use super::gradients::{self, Sums, Unit, When, read_dtype, read_when};
 use super::settings::Settings;
 use crate::error::Result;
-use crate::language::{AnyKey, Field, Keys, Raw, Schema, keys, raw, schema};
+use crate::language::{AnyKey, Field, Keys, Raw, keys, raw, schema};
 use crate::payload::{Carried, TENSORS};
 
 keys! { static KEYS =
@@ -28,7 +28,8 @@ keys! { static PAYLOAD =
 
 static CARRIED: Carried = Carried { tensors: &[TENSORS.gradients], always: 1 };
 
-fn keys() -> Vec<&'static dyn AnyKey> {
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     Settings::keys(Kind::Dp, &[gradients::KEYS.all, KEYS.all].concat(), PAYLOAD.all)
 }
 
@@ -51,8 +52,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let total = parts.last().map_or(0, |part| part.end);
     check("buckets of gradients", total.div_ceil(bucket / width), BUCKET_LIMIT, blamed)?;
     let dtypes = vec![dtype];
-    let rows = table.field(PAYLOAD.payload);
-    let rows = rows.map(|field| CARRIED.read(&field, 1, &[DType::Bf16], context.files)).transpose()?;
+    let rows = CARRIED.read(table.field(PAYLOAD.payload), 1, &[DType::Bf16], context.files)?;
     if when == When::None {
         let unused: Keys<'_> = &[KEYS.bucket, gradients::KEYS.gradient_dtype, PAYLOAD.payload];
         table.refuse_all(unused, "no gradient travels")?;
@@ -60,11 +60,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
 
     let builder = build(&settings, &parts, bucket / width, (when, dtype), context);
     builder.finish(Kind::Dp.name(), field, dtypes, rows)
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    Kind::Dp.table(&keys())
 }
 
 /// Which gradients each phase of the backward pass makes, counted in that order: head, layers from the last on, and the

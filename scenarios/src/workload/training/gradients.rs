@@ -5,39 +5,30 @@ use zipwire_schedule::{Channel, Slot, Work};
 
 use super::builder::Builder;
 use crate::error::Result;
-use crate::language::{Reader, choice, keys};
+use crate::language::{Reader, choice, keys, named};
 
-/// When gradients are summed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
-    /// As soon as they are there, beside the rest of the backward pass; only the end of the iteration waits for them.
-    Overlapped,
-    /// As soon as they are there, in turn with the other calls of the iteration, as calls of one communicator: beside computation
-    /// only.
-    InOrder,
-    /// Behind the last backward pass.
-    Exposed,
-    /// Not at all: what the rest of the iteration takes without them.
-    None,
+named! {
+    /// When gradients are summed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum When {
+        /// As soon as they are there, beside the rest of the backward pass; only the end of the iteration waits for them.
+        Overlapped = "overlapped",
+        /// As soon as they are there, in turn with the other calls of the iteration, as calls of one communicator: beside computation
+        /// only.
+        InOrder = "in-order",
+        /// Behind the last backward pass.
+        Exposed = "exposed",
+        /// Not at all: what the rest of the iteration takes without them.
+        None = "none",
+    }
 }
 
 impl When {
-    pub(super) const ALL: [Self; 4] = [Self::Overlapped, Self::InOrder, Self::Exposed, Self::None];
-
     /// Where the calls are that sum them.
     pub(super) fn channel(self) -> Channel {
         match self {
             Self::InOrder => Channel::Main,
             Self::Overlapped | Self::Exposed | Self::None => Channel::Background,
-        }
-    }
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Overlapped => "overlapped",
-            Self::InOrder => "in-order",
-            Self::Exposed => "exposed",
-            Self::None => "none",
         }
     }
 }

@@ -31,10 +31,10 @@ pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
 /// What [`read`] reads.
 pub(super) fn schema(kind: Kind) -> Schema {
     match kind {
-        Kind::MoeTraining => moe::schema(),
+        Kind::MoeTraining => kind.table(&moe::keys()),
         Kind::Fsdp => fsdp::schema(),
-        Kind::Dp => dp::schema(),
-        Kind::Tp => tp::schema(),
+        Kind::Dp => kind.table(&dp::keys()),
+        Kind::Tp => kind.table(&tp::keys()),
         Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
     }
 }

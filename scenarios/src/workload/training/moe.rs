@@ -21,7 +21,7 @@ use crate::compute::Pass;
 use crate::dispatch::{self, DispatchRow};
 use crate::error::Result;
 use crate::experts::Experts;
-use crate::language::{AnyKey, Field, Raw, Schema, keys, raw};
+use crate::language::{AnyKey, Field, Raw, keys, raw};
 use crate::model::{self, VALUE_BYTES};
 use crate::payload::{Carried, Rowset, TENSORS};
 use crate::routing::tokens::{self, Rows};
@@ -34,7 +34,8 @@ keys! { static KEYS =
 static CARRIED: Carried =
     Carried { tensors: &[TENSORS.dispatch, TENSORS.combine, TENSORS.gradients], always: 2 };
 
-fn keys() -> Vec<&'static dyn AnyKey> {
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     let own = [OF_EXPERTS.all, gradients::KEYS.all, dispatch::KEYS.all].concat();
     Settings::keys(Kind::MoeTraining, &own, KEYS.all)
 }
@@ -70,19 +71,13 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         When::None => (CARRIED.always, vec![DType::Bf16]),
         When::Overlapped | When::InOrder | When::Exposed => (CARRIED.tensors.len(), vec![DType::Bf16, dtype]),
     };
-    let rows = table.field(KEYS.payload);
-    let rows = rows.map(|field| CARRIED.read(&field, tensors, &[DType::Bf16], context.files)).transpose()?;
+    let rows = CARRIED.read(table.field(KEYS.payload), tensors, &[DType::Bf16], context.files)?;
 
     let mut iteration = Iteration::new(&settings, row, (when, dtype), Builder::new(context, &settings));
     for (micro_batch, dispatches) in (0..).zip(&dispatches) {
         iteration.micro_batch(micro_batch, dispatches);
     }
     iteration.finish(field, dtypes, rows)
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    Kind::MoeTraining.table(&keys())
 }
 
 /// What ranks send to experts in one call.

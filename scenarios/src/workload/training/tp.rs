@@ -12,7 +12,7 @@ use super::builder::{Builder, Uses, check_call};
 use super::settings::{Phase, Settings};
 use crate::compute::Pass;
 use crate::error::Result;
-use crate::language::{AnyKey, Field, Raw, Schema, keys, raw};
+use crate::language::{AnyKey, Field, Raw, keys, raw};
 use crate::model::VALUE_BYTES;
 use crate::payload::{Carried, TENSORS};
 
@@ -22,7 +22,8 @@ keys! { static KEYS =
 
 static CARRIED: Carried = Carried { tensors: &[TENSORS.activations, TENSORS.gradients], always: 2 };
 
-fn keys() -> Vec<&'static dyn AnyKey> {
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
     Settings::keys(Kind::Tp, &[], KEYS.all)
 }
 
@@ -34,8 +35,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let table = field.table(&Kind::Tp.keys(&keys()))?;
     let settings = Settings::read(&table, Kind::Tp, context)?;
     let dtypes = vec![DType::Bf16];
-    let rows = table.field(KEYS.payload);
-    let rows = rows.map(|field| CARRIED.read(&field, 2, &dtypes, context.files)).transpose()?;
+    let rows = CARRIED.read(table.field(KEYS.payload), 2, &dtypes, context.files)?;
     check_call(activation_bytes(&settings), field)?;
 
     let mut builder = Builder::new(context, &settings);
@@ -43,11 +43,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let mut iteration = Iteration { settings: &settings, ranks: context.ranks, builder, slots };
     (0..settings.micro_batches).for_each(|micro_batch| iteration.micro_batch(micro_batch));
     iteration.builder.finish(Kind::Tp.name(), field, dtypes, rows)
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    Kind::Tp.table(&keys())
 }
 
 /// Bytes of the values of all tokens behind a layer.
