@@ -19,10 +19,10 @@
 //! ```
 //!
 //! The way through the crate: [`Source`] is the text; `tree` parses it and keeps where everything was written;
-//! `set` applies `--set` and `--real-set` to the tree; `reader` gives typed values out of it and knows the limits of each; the
-//! modules named after tables (`cluster`, `compute`, `model`, `routing`, `workload`, `codec`, `variant`) resolve them, and
-//! [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`] points at the text that is wrong. Each of these modules also
-//! describes what it reads; [`schema()`] is all of that as a JSON Schema.
+//! `set` applies `--set` and `--real-set` to the tree; `language` reads values, tables and their keys, each by its one declaration; the
+//! modules named after tables (`cluster`, `compute`, `model`, `routing`, `workload`, `codec`, `variant`) declare their keys and resolve
+//! them, and [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`]
+//! points at the text that is wrong. [`schema()`] is all keys as a JSON Schema.
 //!
 //! It runs nothing and plans nothing: protocols and orders are names here, whose meaning is in
 //! `zipwire-schedule`.

@@ -17,7 +17,8 @@
 //! depends on other keys. Then read it where the table is read, `table.get(KEYS.codec)?.unwrap_or(1.0)` or
 //! `table.need(KEYS.encode)?`; a key that nothing reads is a warning of the compiler. What its value needs to be besides, of which only
 //! the reader knows (ranks, other tables), is checked there, on `table.field(KEYS.codec)`. Rules between keys are in
-//! [`rule`](crate::language::rule). The copy of the schema in `docs/` is renewed by a command that its test names.
+//! [`rule`](crate::language::rule). The copy of the schema in `docs/` is renewed by a command that its test names. A new optional table
+//! that `--set` may create is also named in `set`.
 
 use serde_json::{Map, Value, json};
 
