@@ -48,7 +48,7 @@ keys! { pub(crate) static TENSORS =
 
 /// The `payload` of a workload: the tensors that its calls can carry, by their keys.
 pub(crate) struct Carried {
-    /// Of [`TENSORS`].
+    /// Of `TENSORS`.
     pub(crate) tensors: Keys<'static>,
     /// How many of them, the first ones, are carried whatever the workload says.
     pub(crate) always: usize,
