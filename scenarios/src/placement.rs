@@ -4,27 +4,19 @@ use std::cmp::{Ordering, Reverse};
 
 use ndarray::Array2;
 
-/// How experts are spread over ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// Expert `e` on rank `floor(e x ranks / experts)`.
-    #[default]
-    Contiguous,
-    /// Expert `e` on rank `e mod ranks`.
-    RoundRobin,
-    /// The heaviest first, each on the rank of the least load so far, and as many on every rank, up to one.
-    Balanced,
-}
+use crate::language::named;
 
-impl Placement {
-    pub(crate) const ALL: [Self; 3] = [Self::Contiguous, Self::RoundRobin, Self::Balanced];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Contiguous => "contiguous",
-            Self::RoundRobin => "round-robin",
-            Self::Balanced => "balanced",
-        }
+named! {
+    /// How experts are spread over ranks.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum Placement {
+        /// Expert `e` on rank `floor(e x ranks / experts)`.
+        #[default]
+        Contiguous = "contiguous",
+        /// Expert `e` on rank `e mod ranks`.
+        RoundRobin = "round-robin",
+        /// The heaviest first, each on the rank of the least load so far, and as many on every rank, up to one.
+        Balanced = "balanced",
     }
 }
 

@@ -1,29 +1,19 @@
-//! Typed access to the tree: the only place that knows how each kind of value is written and checked.
+//! A value of the tree: the only place that knows how numbers, quantities, names and arrays are written and checked.
 
-use std::fmt;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use crate::document::Place;
 use crate::error::{Result, ScenarioError};
 use crate::problem::Problem;
 use crate::quantity::{self, Dimension, NotQuantity};
-use crate::schema::{self, Schema};
-use crate::tree::{Entry, Node, Table, Value};
+use crate::tree::{Entry, Node, Value};
 
 /// A value and the path of its key, for messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     pub(crate) path: String,
     node: &'a Node,
-}
-
-/// A table whose keys have been checked.
-#[derive(Clone, Debug)]
-pub(crate) struct Reader<'a> {
-    path: String,
-    place: &'a Place,
-    table: &'a Table,
-    keys: &'static [&'static str],
 }
 
 /// Longest time that a scenario can name: a bit more than eleven days.
@@ -35,7 +25,7 @@ pub(crate) const BYTES_LIMIT: u64 = 1 << 40;
 /// From a billion operations per second to a trillion times as many.
 const COMPUTE_RATE_LIMITS: RangeInclusive<f64> = 1e9..=1e21;
 /// Longest name that becomes part of a file name.
-const NAME_LIMIT: usize = 100;
+pub(crate) const NAME_LIMIT: usize = 100;
 
 impl<'a> Field<'a> {
     pub(crate) fn root(node: &'a Node) -> Self {
@@ -60,30 +50,14 @@ impl<'a> Field<'a> {
         problem.at(self.place())
     }
 
-    fn wrong_type<T>(&self, expected: &'static str) -> Result<T> {
+    pub(crate) fn wrong_type<T>(&self, expected: &'static str) -> Result<T> {
         let found = self.node.value.kind();
         Err(self.error(Problem::WrongType { path: self.path.clone(), expected, found }))
     }
 
-    fn out_of_range<T>(&self, value: &dyn fmt::Display, limits: String) -> Result<T> {
-        Err(self.error(Problem::OutOfRange { path: self.path.clone(), value: value.to_string(), limits }))
-    }
-
-    /// Checks the keys of a table and opens it.
-    pub(crate) fn table(&self, keys: &'static [&'static str]) -> Result<Reader<'a>> {
-        let Value::Table(table) = &self.node.value else { return self.wrong_type("a table") };
-        if let Some(entry) = table.entries.iter().find(|entry| !keys.contains(&entry.key.as_str())) {
-            return Err(self.unknown_key(&entry.key, keys).at(entry.key_place.clone()));
-        }
-        Ok(Reader { path: self.path.clone(), place: &self.node.place, table, keys })
-    }
-
-    fn unknown_key(&self, key: &str, valid: &[&'static str]) -> Problem {
-        let (key, table) = (key.to_owned(), self.path.clone());
-        match RENAMED.iter().find(|(old, new, _)| key == *old && valid.contains(new)) {
-            Some(&(_, new, values)) => Problem::RenamedKey { key, table, new, values },
-            None => Problem::UnknownKey { key, table, valid: valid.to_vec() },
-        }
+    /// The error of a value that is out of range; `limits` is the end of "must be".
+    pub(crate) fn out_of_range(&self, value: impl Display, limits: impl Into<String>) -> ScenarioError {
+        self.error(Problem::out_of_range(&self.path, value, limits))
     }
 
     /// The entries of a table whose keys are names: each name, where it stands, and its value.
@@ -96,10 +70,21 @@ impl<'a> Field<'a> {
         Ok(table.entries.iter().map(entry).collect())
     }
 
-    /// A key of a table whose other keys depend on this one's value.
-    pub(crate) fn peek(&self, key: &str) -> Result<Option<Self>> {
-        let Value::Table(table) = &self.node.value else { return self.wrong_type("a table") };
-        Ok(table.get(key).map(|entry| Self { path: join(&self.path, key), node: &entry.node }))
+    /// A value below this one, at its key.
+    pub(crate) fn below(&self, entry: &'a Entry) -> Self {
+        Self { path: join(&self.path, &entry.key), node: &entry.node }
+    }
+
+    /// An array of at most `limit` tables; `what` they are, for the message.
+    pub(crate) fn tables(&self, limit: usize, what: &str) -> Result<Vec<Self>> {
+        let items = self.array()?;
+        match items.get(limit) {
+            Some(extra) => {
+                let limits = format!("at most {limit} {what}");
+                Err(extra.error(Problem::out_of_range(&self.path, items.len(), limits)))
+            }
+            None => Ok(items),
+        }
     }
 
     pub(crate) fn array(&self) -> Result<Vec<Self>> {
@@ -135,11 +120,6 @@ impl<'a> Field<'a> {
         Ok(name.to_owned())
     }
 
-    /// What [`name`](Self::name) accepts.
-    pub(crate) fn name_schema() -> Schema {
-        schema::pattern(&format!("^[0-9A-Za-z][0-9A-Za-z._-]{{0,{}}}$", NAME_LIMIT - 1))
-    }
-
     /// One of the names of `all`.
     pub(crate) fn choice<'n, T: Copy>(
         &self,
@@ -158,7 +138,9 @@ impl<'a> Field<'a> {
         let Value::Integer(value) = self.node.value else { return self.wrong_type("an integer") };
         match u64::try_from(value) {
             Ok(value) if range.contains(&value) => Ok(value),
-            _ => self.out_of_range(&value, format!("an integer from {} to {}", range.start(), range.end())),
+            _ => {
+                Err(self.out_of_range(value, format!("an integer from {} to {}", range.start(), range.end())))
+            }
         }
     }
 
@@ -179,7 +161,7 @@ impl<'a> Field<'a> {
         if range.contains(&value) {
             return Ok(value);
         }
-        self.out_of_range(&value, format!("a number from {:?} to {:?}", range.start(), range.end()))
+        Err(self.out_of_range(value, format!("a number from {:?} to {:?}", range.start(), range.end())))
     }
 
     /// Bytes per second.
@@ -188,7 +170,7 @@ impl<'a> Field<'a> {
         if BANDWIDTH_LIMITS.contains(&value) {
             return Ok(value);
         }
-        self.out_of_range(&self.string()?, "from 1 B/s to 1e6 TB/s".to_owned())
+        Err(self.out_of_range(self.string()?, "from 1 B/s to 1e6 TB/s"))
     }
 
     /// Floating-point operations per second.
@@ -197,7 +179,7 @@ impl<'a> Field<'a> {
         if COMPUTE_RATE_LIMITS.contains(&value) {
             return Ok(value);
         }
-        self.out_of_range(&self.string()?, "from 1 GFLOP/s to 1e6 PFLOP/s".to_owned())
+        Err(self.out_of_range(self.string()?, "from 1 GFLOP/s to 1e6 PFLOP/s"))
     }
 
     /// Seconds.
@@ -207,7 +189,7 @@ impl<'a> Field<'a> {
             // Minus zero is zero.
             return Ok(value.abs());
         }
-        self.out_of_range(&self.string()?, format!("from 0 s to {TIME_LIMIT_S} s"))
+        Err(self.out_of_range(self.string()?, format!("from 0 s to {TIME_LIMIT_S} s")))
     }
 
     /// Whole bytes.
@@ -216,7 +198,7 @@ impl<'a> Field<'a> {
         if (least as f64..=BYTES_LIMIT as f64).contains(&value) && value.fract() == 0.0 {
             return Ok(value as u64);
         }
-        self.out_of_range(&self.string()?, format!("whole bytes from {least} B to 1 TiB"))
+        Err(self.out_of_range(self.string()?, format!("whole bytes from {least} B to 1 TiB")))
     }
 
     /// Whole bytes, as a quantity or as a bare integer.
@@ -225,11 +207,6 @@ impl<'a> Field<'a> {
             Value::Integer(_) => self.integer(0..=BYTES_LIMIT),
             _ => self.bytes(0),
         }
-    }
-
-    /// What [`bytes_or_integer`](Self::bytes_or_integer) accepts.
-    pub(crate) fn bytes_or_integer_schema() -> Schema {
-        schema::one_of([schema::bytes(), schema::integer(0..=BYTES_LIMIT)])
     }
 
     fn quantity(&self, dimension: Dimension) -> Result<f64> {
@@ -253,56 +230,6 @@ impl<'a> Field<'a> {
         })
     }
 }
-
-impl<'a> Reader<'a> {
-    pub(crate) fn get(&self, key: &'static str) -> Option<Field<'a>> {
-        debug_assert!(self.keys.contains(&key), "`{key}` is not among the keys of `{}`", self.path);
-        let entry = self.table.get(key)?;
-        Some(Field { path: join(&self.path, key), node: &entry.node })
-    }
-
-    /// A key that must be there; `example` is a value for the message, as TOML.
-    pub(crate) fn need(&self, key: &'static str, example: &str) -> Result<Field<'a>> {
-        self.get(key).ok_or_else(|| {
-            let (key, table, example) = (key.to_owned(), self.path.clone(), example.to_owned());
-            self.error(Problem::MissingKey { key, table, example })
-        })
-    }
-
-    /// The only one of `choices` that is there.
-    pub(crate) fn one_of(&self, choices: &[&'static str]) -> Result<(&'static str, Field<'a>)> {
-        let mut found: Vec<_> = choices.iter().filter_map(|&key| Some((key, self.get(key)?))).collect();
-        if found.len() == 1 {
-            return Ok(found.remove(0));
-        }
-        let names = found.iter().map(|&(key, _)| key).collect();
-        let problem = Problem::NotOneOf { table: self.path.clone(), choices: choices.to_vec(), found: names };
-        Err(match found.as_slice() {
-            [(_, first), (_, second), ..] => second.error(problem).with(first.place(), "and here"),
-            _ => self.error(problem),
-        })
-    }
-
-    /// Refuses a key that another one makes meaningless.
-    pub(crate) fn refuse(&self, key: &'static str, reason: &'static str) -> Result<()> {
-        match self.get(key) {
-            Some(field) => Err(field.error(Problem::NoEffect { path: field.path.clone(), reason })),
-            None => Ok(()),
-        }
-    }
-
-    /// The error of a problem with the table as a whole.
-    pub(crate) fn error(&self, problem: Problem) -> ScenarioError {
-        problem.at(self.place.clone())
-    }
-}
-
-/// Keys of earlier versions, the names that they have now, and what else has changed with them.
-const RENAMED: &[(&str, &str, &str)] = &[(
-    "form",
-    "algorithm",
-    "of its values, `exact` is now `ring`, `padded` is `padded-ring`, and `grouped` and `all-to-all` are `direct`",
-)];
 
 /// A key as TOML wants it in a path.
 fn quoted(key: &str) -> String {
