@@ -196,6 +196,7 @@ fn some_sum(random: &mut ChaCha8Rng, order: RankOrder, first: u32, count: u32, r
 
 /// Whenever a sum says that it is of some terms, adding these up gives its bits.
 #[test]
+#[cfg_attr(miri, ignore = "much arithmetic, and no memory")]
 fn what_a_sum_is_of_adds_up_to_its_bits() {
     let random = &mut ChaCha8Rng::seed_from_u64(11);
     let (mut said_yes, mut said_no) = ([0; 3], 0);

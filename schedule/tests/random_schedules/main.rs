@@ -23,8 +23,8 @@ use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Capabilities, Deadlines, Readiness, Slack, TransferOrder};
 
 /// Schedules of each plan: planning takes as long as some of them.
-const OF_A_PLAN: u64 = 8;
-/// Schedules of a short run; Miri takes a second for one.
+const OF_A_PLAN: u64 = if cfg!(miri) { 4 } else { 8 };
+/// Schedules of a short run; Miri takes seconds for one.
 const SHORT: u64 = if cfg!(miri) { 16 } else { 4_000 };
 
 const ORDERED: Capabilities =
