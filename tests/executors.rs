@@ -154,12 +154,12 @@ fn every_executor_is_in_the_help_and_in_the_docs() {
     let listed: Vec<_> = executors::ALL.iter().map(|executor| executor.name()).collect();
     let synopsis = format!("zipwire run SCENARIO.toml [--on {}]", listed.join(","));
     assert!(readme.contains(&synopsis), "README.md says how `run` is called: `{synopsis}`");
-    let architecture = include_str!("../docs/ARCHITECTURE.md");
+    let design = include_str!("../experiments/DESIGN.md");
     for executor in listed {
         assert!(on.contains(executor), "`{executor}` is not in the help: {on}");
         assert!(
-            architecture.contains(&format!("| `{executor}` |")),
-            "`{executor}` has no row in ARCHITECTURE.md"
+            design.contains(&format!("| `{executor}` |")),
+            "`{executor}` has no row in experiments/DESIGN.md"
         );
     }
 }
