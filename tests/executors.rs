@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use zipwire::executors::{self, SIM, THREADS};
 use zipwire::scenarios::{Experiment, Source, load};
-use zipwire::{Cancel, ExecuteError, Executor, Outcome, Output, Prepared, Ran, compare, write_run};
+use zipwire::{Cancel, ExecuteError, Executor, Outcome, Output, Prepared, RunResult, compare, write_run};
 
 #[path = "common/process.rs"]
 #[allow(dead_code, reason = "each test file uses its part")]
@@ -81,7 +81,7 @@ fn an_executor_of_ones_own_runs_beside_the_others() {
     let executors: [&'static dyn Executor; 2] = [SIM, &ECHO];
     let folder = TempDir::new().unwrap();
     let mut output = Output::create(folder.path()).unwrap();
-    let keep = |ran: &Ran<'_>| {
+    let keep = |ran: &RunResult<'_>| {
         write_run(&mut output, ran).unwrap();
         Ok::<(), ExecuteError>(())
     };

@@ -20,7 +20,7 @@ impl CodecCost {
         self.decode_bytes_per_s
     }
 
-    /// Raw bytes per second at which rests are taken out of values: as fast as values are decoded. Decoding reads frames of
+    /// Raw bytes per second at which signs and mantissas are taken out of values: as fast as values are decoded. Decoding reads frames of
     /// about two thirds of the values' bytes and writes all of these, taking out reads all of them and writes half as many:
     /// memory moves about the same. An encode that follows reads all values again, and costs what it costs without.
     pub fn split_bytes_per_s(&self) -> f64 {

@@ -8,7 +8,7 @@ use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
 /// What a comparison came to.
 #[derive(Debug)]
-pub struct Compared {
+pub struct Comparison {
     /// The runs that ended well.
     pub executors: Executors,
     /// Those that did not, in order.
@@ -41,7 +41,7 @@ pub struct Failed {
 
 /// A run that has just ended well.
 #[derive(Debug)]
-pub struct Ran<'a> {
+pub struct RunResult<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
     /// The executor.
@@ -65,11 +65,11 @@ pub fn compare<E: From<ExecuteError>>(
     first_variant: &str,
     cancel: &Cancel,
     mut begin: impl FnMut(&dyn Executor, &str),
-    mut keep: impl FnMut(&Ran<'_>) -> Result<(), E>,
-) -> Result<Compared, E> {
+    mut keep: impl FnMut(&RunResult<'_>) -> Result<(), E>,
+) -> Result<Comparison, E> {
     let experiment = prepared.experiment;
     let mut compared =
-        Compared { executors: Executors::new(first_variant), failed: Vec::new(), unfired: Vec::new() };
+        Comparison { executors: Executors::new(first_variant), failed: Vec::new(), unfired: Vec::new() };
     for &executor in executors {
         for (index, variant) in experiment.variants.iter().enumerate() {
             begin(executor, &variant.name);
@@ -106,7 +106,7 @@ pub fn compare<E: From<ExecuteError>>(
                 compared.executors.insert_unfired(name, &variant.name, outcome.unfired);
             }
             let timeline = outcome.timeline;
-            keep(&Ran { experiment, executor, variant: &variant.name, planned, timeline })?;
+            keep(&RunResult { experiment, executor, variant: &variant.name, planned, timeline })?;
         }
     }
     Ok(compared)

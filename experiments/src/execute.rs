@@ -57,14 +57,14 @@ pub struct Outcome {
 
 /// What goes wrong in a run, and when that is noticed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trouble<'a> {
+pub(crate) struct FaultSetup<'a> {
     pub(crate) faults: &'a [Fault],
     pub(crate) deadlines: Option<&'a Deadlines>,
     /// Where it is noted which faults had an effect.
     pub(crate) fired: Option<&'a FiredFaults>,
 }
 
-impl Trouble<'_> {
+impl FaultSetup<'_> {
     pub(crate) const NONE: Self = Self { faults: &[], deadlines: None, fired: None };
 }
 

@@ -4,7 +4,7 @@ use zipwire_engine::threads::{Pace, Report};
 use zipwire_schedule::{Deadlines, FiredFaults, Lane, OpId, Rank};
 use zipwire_timeline::{Metrics, Timeline};
 
-use crate::execute::{Trouble, costs};
+use crate::execute::{FaultSetup, costs};
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared};
 
@@ -19,11 +19,11 @@ impl Prepared<'_> {
         cancel: &Cancel,
     ) -> Result<(Timeline, Vec<usize>), ExecuteError> {
         let experiment = self.experiment;
-        let expected = self.simulate(index, Trouble::NONE, cancel)?;
+        let expected = self.simulate(index, FaultSetup::NONE, cancel)?;
         let deadlines = self.deadlines(index, &expected);
         let fired = FiredFaults::new(experiment.faults.len());
         let trouble =
-            Trouble { faults: &experiment.faults, deadlines: Some(&deadlines), fired: Some(&fired) };
+            FaultSetup { faults: &experiment.faults, deadlines: Some(&deadlines), fired: Some(&fired) };
         let timeline = self.simulate(index, trouble, cancel)?;
         Ok((timeline, fired.missing()))
     }
@@ -33,7 +33,7 @@ impl Prepared<'_> {
     pub(crate) fn measure_faults(&mut self, index: usize, cancel: &Cancel) -> Result<Report, ExecuteError> {
         let experiment = self.experiment;
         check_model(experiment)?;
-        let expected = self.simulate(index, Trouble::NONE, cancel)?;
+        let expected = self.simulate(index, FaultSetup::NONE, cancel)?;
         let (variant, plan) = (&experiment.variants[index], &self.planned(index).plan);
         let predicted_s = Metrics::of(&expected, plan.bytes_raw()).iteration_s.mean;
         if predicted_s == 0.0 {
@@ -50,7 +50,7 @@ impl Prepared<'_> {
             dilation: dilation.ceil(),
         };
         let deadlines = self.deadlines(index, &expected);
-        let trouble = Trouble { faults: &experiment.faults, deadlines: Some(&deadlines), fired: None };
+        let trouble = FaultSetup { faults: &experiment.faults, deadlines: Some(&deadlines), fired: None };
         self.measure(index, experiment.iterations, Some(&pace), trouble, cancel)
     }
 

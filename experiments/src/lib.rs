@@ -25,7 +25,7 @@ mod timelines;
 mod validate;
 
 pub use cancel::{Cancel, Hold, STOPPED};
-pub use compare::{Compared, Failed, Ran, Unfired, compare};
+pub use compare::{Comparison, Failed, RunResult, Unfired, compare};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
 pub use executors::Executor;
 pub use output::{Output, OutputError};

@@ -8,7 +8,7 @@ use zipwire_schedule::Plan;
 use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_timeline::Timeline;
 
-use crate::execute::{Trouble, costs};
+use crate::execute::{FaultSetup, costs};
 use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 
 /// What all simulations of an experiment have in common.
@@ -30,7 +30,7 @@ impl Simulator<'_> {
         plan: &Plan,
         iterations: Range<u32>,
         conditions: &Conditions,
-        trouble: Trouble<'_>,
+        trouble: FaultSetup<'_>,
     ) -> Result<Timeline, ExecuteError> {
         let (experiment, cancel) = (self.experiment, self.cancel);
         let ratio = match &variant.codec {
@@ -78,7 +78,7 @@ impl Prepared<'_> {
     pub(crate) fn simulate(
         &mut self,
         index: usize,
-        trouble: Trouble<'_>,
+        trouble: FaultSetup<'_>,
         cancel: &Cancel,
     ) -> Result<Timeline, ExecuteError> {
         let experiment = self.experiment;

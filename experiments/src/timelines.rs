@@ -7,14 +7,14 @@ use zipwire_schedule::{Flow, Lane, Plan, Rank, SegmentId, Work};
 use zipwire_timeline::Timeline;
 use zipwire_traces::{Limit, TraceMeta, TransferRow, write_chrome, write_transfers};
 
-use crate::{Executor, Output, OutputError, Planned, Ran};
+use crate::{Executor, Output, OutputError, Planned, RunResult};
 
 /// The Chrome trace of one run and, for explicit flows, the times of each.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn write_run(output: &mut Output, ran: &Ran<'_>) -> Result<(), OutputError> {
-    let &Ran { experiment, executor, variant, planned, ref timeline } = ran;
+pub fn write_run(output: &mut Output, ran: &RunResult<'_>) -> Result<(), OutputError> {
+    let &RunResult { experiment, executor, variant, planned, ref timeline } = ran;
     write_trace(output, experiment, executor, variant, planned, timeline)?;
     if let Some(rows) = transfer_rows(experiment, &planned.plan, timeline) {
         // The file of the contract is that of the simulation of the first variant.

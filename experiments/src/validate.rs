@@ -7,7 +7,7 @@ use zipwire_schedule::{CostModel, Lane, Plan, SegmentId};
 use zipwire_timeline::{Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
-use crate::execute::{Trouble, check_start, costs};
+use crate::execute::{FaultSetup, check_start, costs};
 use crate::executors::{Real, SIM, THREADS, cores};
 use crate::real_run;
 use crate::{Cancel, ExecuteError, Planned, Prepared};
@@ -118,7 +118,7 @@ pub fn validate(
         let timeline = match experiment.faults.as_slice() {
             [] => expected,
             faults => {
-                let trouble = Trouble { faults, deadlines: deadlines.as_ref(), fired: None };
+                let trouble = FaultSetup { faults, deadlines: deadlines.as_ref(), fired: None };
                 prepared.simulate(index, trouble, cancel)?
             }
         };
@@ -149,7 +149,7 @@ pub fn validate(
         pace.costs = costs(real, &real.variants[index]);
         begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
         let deadlines = deadlines.as_ref().filter(|_| !real.faults.is_empty());
-        let trouble = Trouble { faults: &real.faults, deadlines, fired: None };
+        let trouble = FaultSetup { faults: &real.faults, deadlines, fired: None };
         let report = if variant.is_adaptive() {
             prepared.measure_adaptive(index, Some(&pace), cancel)?.0
         } else {
@@ -204,20 +204,20 @@ impl Prepared<'_> {
         if self.experiment.variants[index].is_adaptive() {
             return Ok(self.simulate_adaptive(index, cancel)?.0);
         }
-        self.simulate(index, Trouble::NONE, cancel)
+        self.simulate(index, FaultSetup::NONE, cancel)
     }
 
     /// What the ops of a variant take on this machine; where it is adaptive, what they take under each arm.
     fn codec_works(&self, index: usize, cancel: &Cancel) -> Result<Vec<CodecWork>, ExecuteError> {
         let variant = &self.experiment.variants[index];
         if !variant.is_adaptive() {
-            return Ok(vec![self.measure(index, WARM_UPS, None, Trouble::NONE, cancel)?.codec_work]);
+            return Ok(vec![self.measure(index, WARM_UPS, None, FaultSetup::NONE, cancel)?.codec_work]);
         }
         let arms = Arms::new(self.experiment, variant);
         let payload = arms.payload(THREADS)?;
         let work = |plan: Result<Plan, ExecuteError>| {
             let (plan, iterations) = (&plan?, 0..WARM_UPS);
-            let real = Real { plan, payload: &payload, iterations, pace: None, trouble: Trouble::NONE };
+            let real = Real { plan, payload: &payload, iterations, pace: None, trouble: FaultSetup::NONE };
             Ok(self.run_on_threads(index, &real, cancel)?.codec_work)
         };
         arms.single_plans().map(work).collect()

@@ -25,7 +25,7 @@ use crate::problem::Problem;
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
-use crate::variant::{self, Placed, Variant};
+use crate::variant::{self, ParsedVariant, Variant};
 use crate::workload::{self, Kind, Workload};
 use crate::{cluster, compute, fault, set, tree};
 
@@ -314,8 +314,12 @@ fn tokens(job: &Job) -> Vec<Option<Arc<TokenMap>>> {
 
 /// Coded variants need a codec that knows the values, and something that says how well it does; what is put together needs
 /// its speed.
-fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, workload: &Workload) -> Result<()> {
-    let lacks_speed = |placed: &&Placed| placed.variant.codec.is_none() && codec.is_none();
+fn check_coded(
+    variants: &[ParsedVariant],
+    codec: Option<&(CodecChoice, Place)>,
+    workload: &Workload,
+) -> Result<()> {
+    let lacks_speed = |placed: &&ParsedVariant| placed.variant.codec.is_none() && codec.is_none();
     if let Some(place) = variants.iter().filter(lacks_speed).find_map(|placed| placed.dedup.as_ref()) {
         return Err(Problem::NoCopySpeed.at(place.clone()));
     }
@@ -332,7 +336,12 @@ fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, worklo
     })
 }
 
-fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &Workload) -> Result<()> {
+fn check_codec(
+    choice: &CodecChoice,
+    header: &Place,
+    user: &ParsedVariant,
+    workload: &Workload,
+) -> Result<()> {
     if let Some(dtype) = workload.dtypes.iter().find(|dtype| !choice.spec.codec().supports(**dtype)) {
         let (codec, dtype) = (choice.spec.to_string(), dtype.name());
         return Err(Problem::CodecType { codec, dtype }
@@ -340,10 +349,10 @@ fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &W
             .with(user.protocol.clone(), "used here"));
     }
     let protocol = user.variant.protocol;
-    if protocol.sends_rests_apart() {
+    if protocol.sends_sign_mantissa() {
         let codec = choice.spec.codec();
-        let has_rests = |dtype: &DType| zipwire_codec::rests_len(codec.as_ref(), *dtype, 1).is_some();
-        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_rests), workload.dtypes.first()) {
+        let has_sign_mantissa = |dtype: &DType| zipwire_codec::sign_mantissa_len(codec.as_ref(), *dtype, 1).is_some();
+        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_sign_mantissa), workload.dtypes.first()) {
             let (protocol, codec) = (protocol.name(), choice.spec.to_string());
             return Err(Problem::NoRests { protocol, codec, dtype: dtype.name() }
                 .at(user.protocol.clone())

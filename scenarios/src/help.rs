@@ -1,6 +1,6 @@
 //! What to do about a problem.
 
-use zipwire_codec::{DType, Spec, rests_len};
+use zipwire_codec::{DType, Spec, sign_mantissa_len};
 use zipwire_schedule::{Algorithm, Protocol};
 
 use crate::nearest::nearest;
@@ -69,8 +69,8 @@ impl Problem {
             Self::NoCodecSpeed { presets, .. } => Some(codec_speed(presets)),
             Self::NoRests { .. } => {
                 let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();
-                let has_rests = |id: &&str| rests_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
-                let codecs = list(Spec::ids().filter(has_rests));
+                let has_sign_mantissa = |id: &&str| sign_mantissa_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
+                let codecs = list(Spec::ids().filter(has_sign_mantissa));
                 Some(format!("the codecs {codecs} have one of BF16 values; `in-band` takes any codec and type"))
             }
             // Payloads are BF16: other values have only the ratio.

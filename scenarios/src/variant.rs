@@ -93,7 +93,7 @@ const ADAPTIVE: &str = "adaptive";
 const ARM_LIMIT: usize = 16;
 
 /// A variant and what errors about it point at.
-pub(crate) struct Placed {
+pub(crate) struct ParsedVariant {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
     /// What needs the speed of a codec, also where nothing is coded.
@@ -190,12 +190,12 @@ pub(crate) fn read(
     gpus_per_node: u32,
     library: &LibraryCost,
     speeds: &CodecSpeeds,
-) -> Result<Vec<Placed>> {
+) -> Result<Vec<ParsedVariant>> {
     let items = match field {
         Some(field) => field.tables(LIMIT, "variants")?,
         None => Vec::new(),
     };
-    let mut variants: Vec<Placed> = Vec::with_capacity(items.len());
+    let mut variants: Vec<ParsedVariant> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
         let (placed, name) = read_one(item, job, gpus_per_node, library, speeds)?;
@@ -211,8 +211,8 @@ pub(crate) fn read(
 }
 
 /// Finds the arms of adaptive variants among the others.
-fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
-    let is_fixed = |placed: &&Placed| placed.arms.is_empty();
+fn resolve_arms(variants: &mut [ParsedVariant]) -> Result<()> {
+    let is_fixed = |placed: &&ParsedVariant| placed.arms.is_empty();
     let fixed: Vec<Variant> = variants.iter().filter(is_fixed).map(|placed| placed.variant.clone()).collect();
     for placed in variants.iter_mut().filter(|placed| !placed.arms.is_empty()) {
         for (name, place) in &placed.arms {
@@ -283,7 +283,7 @@ fn read_one(
     gpus_per_node: u32,
     library: &LibraryCost,
     speeds: &CodecSpeeds,
-) -> Result<(Placed, Place)> {
+) -> Result<(ParsedVariant, Place)> {
     let table = item.table(KEYS.all)?;
     let name_field = table.need_field(KEYS.name)?;
     let protocol_field = table.field(KEYS.protocol);
@@ -298,7 +298,7 @@ fn read_one(
         }
         let arms = read_arms(&table.need_field(KEYS.arms)?)?;
         let variant = Variant { name, ..default() };
-        let placed = Placed { variant, protocol: blamed.place(), dedup: None, codec: None, arms };
+        let placed = ParsedVariant { variant, protocol: blamed.place(), dedup: None, codec: None, arms };
         return Ok((placed, name_field.place()));
     };
     if has(|work| matches!(work, Work::Transfers { .. })) {
@@ -336,7 +336,7 @@ fn read_one(
         arms: Vec::new(),
     };
     let arms = Vec::new();
-    let placed = Placed { variant, protocol: blamed.place(), dedup: dedup_place, codec: header, arms };
+    let placed = ParsedVariant { variant, protocol: blamed.place(), dedup: dedup_place, codec: header, arms };
     Ok((placed, name_field.place()))
 }
 

@@ -160,7 +160,7 @@ pub enum Stage {
     /// Values that a gateway hands on within its node.
     Forward,
     /// What of values a codec leaves as it is, ahead of their frames.
-    Rests,
+    SignMantissa,
 }
 
 impl Stage {
@@ -173,7 +173,7 @@ impl Stage {
         Self::Slots,
         Self::Overflow,
         Self::Forward,
-        Self::Rests,
+        Self::SignMantissa,
     ];
 
     /// Lower-case name, as timelines and files show it.
@@ -186,7 +186,7 @@ impl Stage {
             Self::Slots => "slots",
             Self::Overflow => "overflow",
             Self::Forward => "forward",
-            Self::Rests => "rests",
+            Self::SignMantissa => "sign-mantissa",
         }
     }
 }

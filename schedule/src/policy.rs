@@ -68,7 +68,7 @@ impl Protocol {
     }
 
     /// Whether what a codec leaves as it is travels apart from its frames.
-    pub fn sends_rests_apart(self) -> bool {
+    pub fn sends_sign_mantissa(self) -> bool {
         self == Self::SplitSend
     }
 

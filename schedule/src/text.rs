@@ -129,7 +129,13 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
 fn write_local(f: &mut fmt::Formatter<'_>, local: &Local) -> fmt::Result {
     match local {
         Local::Split(batch) => batch.blocks.iter().try_for_each(|block| {
-            write!(f, "    {}: values {} rests {}", receiver(&block.chunk), block.values, block.rests)?;
+            write!(
+                f,
+                "    {}: values {} sign-mantissa {}",
+                receiver(&block.chunk),
+                block.values,
+                block.sign_mantissa
+            )?;
             write_part(f, &block.chunk)?;
             writeln!(f)
         }),
@@ -148,8 +154,8 @@ fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk)
     for block in &batch.blocks {
         write!(f, "    {}: values {}{}", chunk(&block.chunk), block.values, leg(&block.chunk))?;
         write_part(f, &block.chunk)?;
-        if block.rests.len > 0 {
-            write!(f, " rests {}", block.rests)?;
+        if block.sign_mantissa.len > 0 {
+            write!(f, " sign-mantissa {}", block.sign_mantissa)?;
         }
         if block.static_section.len > 0 {
             write!(f, " static {}", block.static_section)?;

@@ -233,7 +233,7 @@ fn libraries_add_up_values_only() {
     );
 }
 
-/// What joins the transfers before it shares their window; a call of a library stands between the rests of `split-send` and the
+/// What joins the transfers before it shares their window; a call of a library stands between the signs and mantissas of `split-send` and the
 /// next segment, so nothing does.
 #[test]
 fn nothing_joins_what_was_before_a_call() {

@@ -57,13 +57,13 @@ fn split_send_sends_rests_before_anything_is_coded() {
     let plan = plan(&layer(uniform(3, 40_000)), &choice);
     plan.validate().unwrap();
     let call = &plan.programs[1].ops[..12];
-    let part = ["exchange rests", "exchange static", "exchange dynamic", "decode"];
+    let part = ["exchange sign_mantissa", "exchange static", "exchange dynamic", "decode"];
     assert_eq!(shape(call), [&["split", "encode", "split", "encode"], &part[..], &part].concat());
     assert_eq!(call[4].deps, [call[0].id]);
-    assert_eq!(call[5].deps, [call[1].id], "it is opened beside the rests");
+    assert_eq!(call[5].deps, [call[1].id], "it is opened beside the sign_mantissa");
     let OpKind::Local(Local::Encode(batch)) = &call[1].kind else { panic!("it encodes") };
     let whole = batch.blocks[0].values.len / 2;
-    assert_eq!(batch.blocks[0].rests.len, whole, "a byte for each value");
+    assert_eq!(batch.blocks[0].sign_mantissa.len, whole, "a byte for each value");
     let codec = plan.codec.as_ref().unwrap().codec();
     let static_len = codec.static_len(FrameShape::new(Layout::Split, DType::Bf16, whole as usize)) as u64;
     assert_eq!(batch.blocks[0].known_len(), static_len, "together they are as long as a whole frame's");

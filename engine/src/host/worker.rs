@@ -77,9 +77,9 @@ impl Worker<'_> {
 
     fn split(&self, batch: &Batch, progress: &mut dyn FnMut()) {
         let _span = tracing::info_span!("split", bytes = batch.bytes_raw()).entered();
-        for Block { values, rests, .. } in &batch.blocks {
-            let (source, mut target) = self.memory.lock(values.buffer, rests.buffer);
-            zipwire_codec::write_rests(&source[range(values)], &mut target[range(rests)]);
+        for Block { values, sign_mantissa, .. } in &batch.blocks {
+            let (source, mut target) = self.memory.lock(values.buffer, sign_mantissa.buffer);
+            zipwire_codec::write_sign_mantissa(&source[range(values)], &mut target[range(sign_mantissa)]);
             progress();
         }
     }
@@ -100,10 +100,10 @@ impl Worker<'_> {
             let fixed = &mut head[range(&block.static_section)];
             let dynamic = &mut tail[..range(&block.dynamic_section).len()];
             let values = &values[range(&block.values)];
-            let len = if block.rests.len == 0 {
+            let len = if block.sign_mantissa.len == 0 {
                 codec.encode(batch.layout, batch.dtype, values, fixed, dynamic)
             } else {
-                zipwire_codec::encode_apart(codec, batch.dtype, values, fixed, dynamic)
+                zipwire_codec::encode_exponents(codec, batch.dtype, values, fixed, dynamic)
             };
             progress();
             len.map(|len| (block.size, len as u64)).map_err(|error| {
@@ -130,10 +130,16 @@ impl Worker<'_> {
             let (frames, mut values) = self.memory.lock(live.buffer, block.values.buffer);
             let out = &mut values[range(&block.values)];
             let (fixed, dynamic) = (&frames[range(&block.static_section)], &frames[range(&live)]);
-            let decoded = if block.rests.len == 0 {
+            let decoded = if block.sign_mantissa.len == 0 {
                 zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out)
             } else {
-                zipwire_codec::decode_apart(batch.dtype, &frames[range(&block.rests)], fixed, dynamic, out)
+                zipwire_codec::decode_exponents(
+                    batch.dtype,
+                    &frames[range(&block.sign_mantissa)],
+                    fixed,
+                    dynamic,
+                    out,
+                )
             };
             progress();
             decoded.map_err(|error| {

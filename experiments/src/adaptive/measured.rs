@@ -9,9 +9,9 @@ use zipwire_timeline::Timeline;
 use zipwire_traces::SwitcherSummary;
 
 use super::Arms;
-use super::course::{Iterations, Ran, course};
+use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop};
 use super::plans::{Key, Plans};
-use crate::execute::Trouble;
+use crate::execute::FaultSetup;
 use crate::executors::{Real, THREADS};
 use crate::{Cancel, ExecuteError, Prepared};
 
@@ -35,7 +35,7 @@ impl Prepared<'_> {
             bytes_verified: 0,
             codec_work: CodecWork::default(),
         };
-        let (timeline, summary) = course(self.experiment, &arms, &mut measured)?;
+        let (timeline, summary) = adaptive_loop(self.experiment, &arms, &mut measured)?;
         let Measured { bytes_verified, codec_work, .. } = measured;
         // Adaptive variants run without faults.
         Ok((Report { timeline, bytes_verified, codec_work, unfired: Vec::new() }, summary))
@@ -62,7 +62,7 @@ impl Iterations for Measured<'_, '_> {
             payload: &self.payload,
             iterations: iteration..iteration + 1,
             pace: self.pace,
-            trouble: Trouble::NONE,
+            trouble: FaultSetup::NONE,
         };
         let report = self.prepared.run_on_threads(self.index, &real, self.cancel)?;
         self.bytes_verified += report.bytes_verified;
@@ -70,7 +70,7 @@ impl Iterations for Measured<'_, '_> {
         Ok(report.timeline)
     }
 
-    fn follow(&mut self, _: &Ran<'_>) -> Result<(), ExecuteError> {
+    fn follow(&mut self, _: &IterationResult<'_>) -> Result<(), ExecuteError> {
         Ok(())
     }
 }

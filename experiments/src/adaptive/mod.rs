@@ -3,8 +3,8 @@
 //! Each iteration is a plan of its own: choose, plan, run, exchange statistics, observe. The exchange is a call of the
 //! plan, so its time is part of the result.
 
+mod adaptive_loop;
 mod arms;
-mod course;
 mod measured;
 mod oracle;
 mod plans;

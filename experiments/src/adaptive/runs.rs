@@ -8,7 +8,7 @@ use zipwire_timeline::Timeline;
 use super::Arms;
 use super::plans::{Key, Plans};
 use crate::ExecuteError;
-use crate::execute::Trouble;
+use crate::execute::FaultSetup;
 use crate::executors::check_ratio;
 use crate::simulate::Simulator;
 
@@ -43,8 +43,13 @@ impl<'a, 'e> Runs<'a, 'e> {
         let plan = self.plans.get(key)?;
         check_ratio(self.simulator.experiment, self.variant, &plan)?;
         let conditions = self.simulator.experiment.conditions(iteration);
-        let timeline =
-            self.simulator.run(self.variant, &plan, iteration..iteration + 1, &conditions, Trouble::NONE)?;
+        let timeline = self.simulator.run(
+            self.variant,
+            &plan,
+            iteration..iteration + 1,
+            &conditions,
+            FaultSetup::NONE,
+        )?;
         let found = self.found(iteration);
         self.lengths_s.insert((key.clone(), found.0, found.1), timeline.end_s());
         Ok(timeline)

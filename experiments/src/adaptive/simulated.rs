@@ -7,7 +7,7 @@ use zipwire_timeline::Timeline;
 use zipwire_traces::SwitcherSummary;
 
 use super::Arms;
-use super::course::{Iterations, Ran, course, share};
+use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop, share};
 use super::oracle::Oracle;
 use super::plans::Key;
 use super::runs::Runs;
@@ -26,7 +26,7 @@ impl Prepared<'_> {
         let (simulator, _) = self.simulator(cancel);
         let runs = Runs::new(&arms, variant, simulator);
         let mut simulated = Simulated { runs, oracle: Oracle::new(variant.arms.len()), probing_s: 0.0 };
-        let (timeline, summary) = course(experiment, &arms, &mut simulated)?;
+        let (timeline, summary) = adaptive_loop(experiment, &arms, &mut simulated)?;
         let Simulated { oracle, probing_s, .. } = simulated;
         let is_native = |arm: &Variant| arm.protocol == Protocol::Native;
         let native = variant.arms.iter().position(is_native);
@@ -54,8 +54,8 @@ impl Iterations for Simulated<'_, '_> {
         self.runs.run(iteration, key)
     }
 
-    fn follow(&mut self, ran: &Ran<'_>) -> Result<(), ExecuteError> {
-        let &Ran { iteration, switcher, round, length_s } = ran;
+    fn follow(&mut self, ran: &IterationResult<'_>) -> Result<(), ExecuteError> {
+        let &IterationResult { iteration, switcher, round, length_s } = ran;
         if let Some(without) = without_probes(switcher, round) {
             self.probing_s += length_s - self.runs.length_s(iteration, &(without, round.exchanges))?;
         }

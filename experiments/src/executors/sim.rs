@@ -4,7 +4,7 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Plan;
 
 use super::Executor;
-use crate::execute::{ExecuteError, Outcome, Prepared, Trouble};
+use crate::execute::{ExecuteError, FaultSetup, Outcome, Prepared};
 use crate::{Cancel, memory};
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Executor for Sim {
             switcher = Some(summary);
             timeline
         } else if prepared.experiment.faults.is_empty() {
-            prepared.simulate(index, Trouble::NONE, cancel)?
+            prepared.simulate(index, FaultSetup::NONE, cancel)?
         } else {
             let (timeline, missing) = prepared.simulate_faults(index, cancel)?;
             unfired = missing;

@@ -8,7 +8,7 @@ use zipwire_scenarios::Experiment;
 use zipwire_schedule::Plan;
 
 use super::{Executor, THREADS};
-use crate::execute::{ExecuteError, Outcome, Prepared, Trouble};
+use crate::execute::{ExecuteError, FaultSetup, Outcome, Prepared};
 use crate::{Cancel, memory};
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Executor for Threads {
         } else if has_faults {
             prepared.measure_faults(index, cancel)?
         } else {
-            prepared.measure(index, experiment.iterations, None, Trouble::NONE, cancel)?
+            prepared.measure(index, experiment.iterations, None, FaultSetup::NONE, cancel)?
         };
         // Faults are in the cluster's time, so links are paced then.
         let threads::Report { timeline, unfired, .. } = report;
@@ -79,7 +79,7 @@ pub(crate) struct Real<'a> {
     pub(crate) iterations: Range<u32>,
     /// The cluster that it stands for; without one, links are as fast as memory.
     pub(crate) pace: Option<&'a threads::Pace>,
-    pub(crate) trouble: Trouble<'a>,
+    pub(crate) trouble: FaultSetup<'a>,
 }
 
 impl Prepared<'_> {
@@ -89,7 +89,7 @@ impl Prepared<'_> {
         index: usize,
         iterations: u32,
         pace: Option<&threads::Pace>,
-        trouble: Trouble<'_>,
+        trouble: FaultSetup<'_>,
         cancel: &Cancel,
     ) -> Result<threads::Report, ExecuteError> {
         let payload = self.payload(index, THREADS)?;

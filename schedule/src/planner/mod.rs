@@ -150,7 +150,7 @@ fn build_program(builder: &mut ProgramBuilder, job: &Job, choices: &[&Choice], c
                         let shape = Shape {
                             layout,
                             slot: choice.slot,
-                            is_apart: choice.protocol.sends_rests_apart(),
+                            sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
                         };
                         let buffers = scratch.frames(builder, choice.arenas);
                         Frames::place_parts(builder, parts, codec, shape, buffers)

@@ -25,8 +25,8 @@ pub struct Block {
     /// The values, in full.
     pub values: Region,
     /// What of the values travels apart from the frame, a byte per value; empty if nothing does.
-    pub rests: Region,
-    /// The static section of the frame, in full but for the rests that travel apart; empty in the `compact` layout.
+    pub sign_mantissa: Region,
+    /// The static section of the frame, in full but for signs and mantissas that travel by themselves; empty in the `compact` layout.
     pub static_section: Region,
     /// Capacity of the dynamic section.
     pub dynamic_section: Region,
@@ -35,10 +35,10 @@ pub struct Block {
 }
 
 impl Block {
-    /// Bytes whose number is known before anything is coded: those of the rests that travel apart, and of the static section.
+    /// Bytes whose number is known before anything is coded: those of signs and mantissas that travel by themselves, and of the static section.
     /// Together they are the static section of a whole frame.
     pub fn known_len(&self) -> u64 {
-        self.rests.len + self.static_section.len
+        self.sign_mantissa.len + self.static_section.len
     }
 }
 
@@ -48,9 +48,9 @@ impl Batch {
         self.blocks.iter().map(|block| block.values.len).sum()
     }
 
-    /// Those of taking out rests.
+    /// Those of taking out signs and mantissas.
     pub(super) fn split_effects(&self) -> Effects {
-        Effects { writes: self.rests().collect(), ..self.sender_effects() }
+        Effects { writes: self.sign_mantissa().collect(), ..self.sender_effects() }
     }
 
     /// Those of encoding.
@@ -63,7 +63,7 @@ impl Batch {
     pub(super) fn decode_effects(&self) -> Effects {
         let values = || self.blocks.iter().map(|block| (block.chunk, block.values));
         Effects {
-            reads: self.rests().chain(self.frames()).collect(),
+            reads: self.sign_mantissa().chain(self.frames()).collect(),
             writes: values().map(|(_, region)| region).collect(),
             uses: self.blocks.iter().map(|block| block.size).collect(),
             peers: self.blocks.iter().map(|block| block.chunk.origin).collect(),
@@ -82,17 +82,17 @@ impl Batch {
         }
     }
 
-    /// Whether the sections of all frames, and the rests in front of them, follow one another in their buffer.
+    /// Whether the sections of all frames, and the signs and mantissas in front of them, follow one another in their buffer.
     pub(crate) fn is_in_order(&self) -> bool {
         let in_front =
             |first: &Region, second: &Region| first.buffer == second.buffer && first.end() <= second.offset;
-        self.blocks.iter().all(|Block { rests, static_section, dynamic_section, .. }| {
-            in_front(rests, static_section) && in_front(static_section, dynamic_section)
+        self.blocks.iter().all(|Block { sign_mantissa, static_section, dynamic_section, .. }| {
+            in_front(sign_mantissa, static_section) && in_front(static_section, dynamic_section)
         })
     }
 
-    fn rests(&self) -> impl Iterator<Item = Region> + '_ {
-        self.blocks.iter().map(|block| block.rests)
+    fn sign_mantissa(&self) -> impl Iterator<Item = Region> + '_ {
+        self.blocks.iter().map(|block| block.sign_mantissa)
     }
 
     fn frames(&self) -> impl Iterator<Item = Region> + '_ {

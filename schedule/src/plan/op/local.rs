@@ -5,7 +5,7 @@ use super::{Batch, Effects, GatherRows, Reduce};
 /// What a rank does with bytes by itself. All of them are on the codec's lane.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Local {
-    /// Writes the rests of blocks that travel apart from their frames.
+    /// Writes the signs and mantissas of blocks that travel apart from their frames.
     Split(Batch),
     /// Encodes blocks into frames and defines the sizes of their dynamic sections.
     Encode(Batch),

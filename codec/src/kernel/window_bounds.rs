@@ -6,7 +6,7 @@
 
 use crate::scale::{LAST_START, WINDOW};
 
-/// Counts that a kernel makes, see [`Near::of_counts`].
+/// Counts that a kernel makes, see [`WindowBounds::of_counts`].
 pub(crate) const COUNTS: usize = 9;
 
 /// The exponents in and around the window from `start` that are counted one by one, modulo 256.
@@ -17,7 +17,7 @@ pub(crate) fn neighbours(start: u8) -> [u8; COUNTS - 3] {
 
 /// Exponents of a tile, counted in and around a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Near {
+pub(crate) struct WindowBounds {
     /// First exponent of the window.
     pub(crate) start: u8,
     /// Number of values.
@@ -34,7 +34,7 @@ pub(crate) struct Near {
     pub(crate) high: [u32; 3],
 }
 
-/// What [`Near`] says of its window.
+/// What [`WindowBounds`] says of its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No other window covers more values, and none that begins lower covers as many. So many are outside.
@@ -45,7 +45,7 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-impl Near {
+impl WindowBounds {
     /// The counts of values with exponent 0, below the window, above it, and with each of [`neighbours`].
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that count by comparing"))]
     pub(crate) fn of_counts(start: u8, values: usize, counts: [u32; COUNTS]) -> Self {
@@ -107,10 +107,10 @@ pub(crate) mod tests {
     use crate::scale::{best_start, covered};
 
     /// The definition.
-    pub(crate) fn near_of(histogram: &[u32; 256], start: u8) -> Near {
+    pub(crate) fn bounds_of(histogram: &[u32; 256], start: u8) -> WindowBounds {
         let first = usize::from(start);
         let count = |exponent: Option<usize>| exponent.and_then(|e| histogram.get(e)).copied().unwrap_or(0);
-        Near {
+        WindowBounds {
             start,
             values: histogram.iter().sum(),
             zeros: histogram[0],
@@ -137,7 +137,7 @@ pub(crate) mod tests {
             let best = best_start(&histogram);
             let total: u32 = histogram.iter().sum();
             for start in (0..=LAST_START).step_by(if cfg!(miri) { 83 } else { 1 }) {
-                match near_of(&histogram, start).verdict() {
+                match bounds_of(&histogram, start).verdict() {
                     Verdict::Best(outside) => {
                         decided += 1;
                         assert_eq!(start, best, "{histogram:?}");
@@ -166,8 +166,8 @@ pub(crate) mod tests {
                 .flat_map(|exponent| vec![exponent; histogram[usize::from(exponent)] as usize])
                 .collect();
             let edges = crate::kernel::window::EDGES.map(|code| histogram[usize::from(start + code)]);
-            let near = Near::of_packed(start, values as usize, edges, &escapes);
-            assert_eq!(near, near_of(&histogram, start), "{start}");
+            let window_bounds = WindowBounds::of_packed(start, values as usize, edges, &escapes);
+            assert_eq!(window_bounds, bounds_of(&histogram, start), "{start}");
         }
     }
 }

@@ -16,11 +16,11 @@ pub(super) trait Iterations {
     fn run(&mut self, iteration: u32, key: &Key) -> Result<Timeline, ExecuteError>;
 
     /// Hears of an iteration behind the warm-up, before the switcher learns from it.
-    fn follow(&mut self, ran: &Ran<'_>) -> Result<(), ExecuteError>;
+    fn follow(&mut self, ran: &IterationResult<'_>) -> Result<(), ExecuteError>;
 }
 
 /// An iteration that was run.
-pub(super) struct Ran<'a> {
+pub(super) struct IterationResult<'a> {
     pub(super) iteration: u32,
     pub(super) switcher: &'a Switcher,
     pub(super) round: &'a Round,
@@ -28,7 +28,7 @@ pub(super) struct Ran<'a> {
 }
 
 /// Runs all iterations. What the summary says about other choices is not known here.
-pub(super) fn course(
+pub(super) fn adaptive_loop(
     experiment: &Experiment,
     arms: &Arms<'_>,
     iterations: &mut impl Iterations,
@@ -50,7 +50,12 @@ pub(super) fn course(
         } else {
             elapsed_s += length_s;
             exchange_s += report.exchange_s;
-            iterations.follow(&Ran { iteration, switcher: &switcher, round: &round, length_s })?;
+            iterations.follow(&IterationResult {
+                iteration,
+                switcher: &switcher,
+                round: &round,
+                length_s,
+            })?;
         }
         if round.exchanges {
             switcher.observe(iteration, &round, &report);

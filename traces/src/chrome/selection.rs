@@ -8,10 +8,10 @@ use zipwire_timeline::{IterationTime, Note, Span, Timeline};
 use super::by_rank::ByRank;
 use super::links::{LinkTrack, LinkTracks};
 use super::merge::{Merged, merge};
-use super::price::Prices;
 use super::sampling::{Choice, Sampling, choose};
+use super::size_estimate::SizeEstimates;
 use super::track::{Tracks, nanoseconds};
-use super::{Limit, TraceMeta, crowd, flight, flow};
+use super::{Limit, TraceMeta, flow, in_flight, rank_states};
 
 /// Most bytes of the counters of links.
 const LINK_BYTES: u64 = 6_000_000;
@@ -20,7 +20,7 @@ const CROWD_BYTES: u64 = 1_500_000;
 /// More bytes than everything else takes that is there once: first and last lines, `otherData`, names of processes.
 const FRAME_BYTES: u64 = 4096;
 
-pub(super) struct Picture<'t> {
+pub(super) struct Selection<'t> {
     timeline: &'t Timeline,
     pub(super) spans: Cow<'t, [Span]>,
     /// How many spans each stands for; empty if all stand for themselves.
@@ -30,7 +30,7 @@ pub(super) struct Picture<'t> {
     pub(super) ranks: Vec<u32>,
     pub(super) links: Option<LinkTracks>,
     /// Changes of the counters of all ranks.
-    crowd: Vec<(i64, usize, u32)>,
+    rank_states: Vec<(i64, usize, u32)>,
     /// `None` if everything is drawn.
     pub(super) sampling: Option<Sampling>,
 }
@@ -47,11 +47,11 @@ pub(super) enum Event {
     FlowEnd { id: usize, span: usize },
     InFlight { rank: u32, bytes: u64 },
     Link { track: usize, used: u32 },
-    Crowd { state: usize, ranks: u32 },
+    RankStates { state: usize, ranks: u32 },
     Note { note: usize },
 }
 
-impl<'t> Picture<'t> {
+impl<'t> Selection<'t> {
     /// As much of `timeline` as fits into the limit.
     pub(super) fn of(timeline: &'t Timeline, meta: &TraceMeta, limit: &Limit) -> Self {
         let bytes = limit.bytes.max(1 << 16);
@@ -62,20 +62,20 @@ impl<'t> Picture<'t> {
             + links.as_ref().map_or(0, LinkTracks::most_bytes)
             + notes_bytes(drawn_notes(timeline));
         // Placing spans takes longer than seeing that far too many of them are there.
-        if !Prices::of(timeline, 0, meta).exceed(bytes - taken) {
+        if !SizeEstimates::of(timeline, 0, meta).exceed(bytes - taken) {
             let tracks = Tracks::assign(timeline);
-            let prices = Prices::of(timeline, tracks.tracks.len(), meta);
-            if prices.whole(&tracks) + taken <= bytes {
+            let estimates = SizeEstimates::of(timeline, tracks.tracks.len(), meta);
+            if estimates.whole(&tracks) + taken <= bytes {
                 return Self::whole(timeline, tracks, links);
             }
         }
         // A span is on a track and in a call, each at the most on one of its own.
-        let prices = Prices::of(timeline, 2 * timeline.spans.len(), meta);
+        let estimates = SizeEstimates::of(timeline, 2 * timeline.spans.len(), meta);
         let by_rank = ByRank::of(timeline);
-        let crowd_bytes = CROWD_BYTES.min(bytes / 16);
-        let choice = choose(&prices, &by_rank, bytes - taken - crowd_bytes, limit.ranks_per_node);
-        let crowd = crowd::counters(&by_rank, crowd_bytes);
-        Self { crowd, links, ..Self::reduced(&by_rank, &choice, &prices) }
+        let states_bytes = CROWD_BYTES.min(bytes / 16);
+        let choice = choose(&estimates, &by_rank, bytes - taken - states_bytes, limit.ranks_per_node);
+        let rank_states = rank_states::counters(&by_rank, states_bytes);
+        Self { rank_states, links, ..Self::reduced(&by_rank, &choice, &estimates) }
     }
 
     fn whole(timeline: &'t Timeline, tracks: Tracks, links: Option<LinkTracks>) -> Self {
@@ -86,12 +86,12 @@ impl<'t> Picture<'t> {
             tracks,
             ranks: (0..timeline.rank_count).collect(),
             links,
-            crowd: Vec::new(),
+            rank_states: Vec::new(),
             sampling: None,
         }
     }
 
-    fn reduced(by_rank: &ByRank<'t>, choice: &Choice, prices: &Prices<'_>) -> Self {
+    fn reduced(by_rank: &ByRank<'t>, choice: &Choice, estimates: &SizeEstimates<'_>) -> Self {
         let timeline = by_rank.timeline();
         let iterations: BTreeSet<u32> = choice.iterations.iter().copied().collect();
         let mut is_drawn = vec![false; timeline.rank_count as usize];
@@ -101,7 +101,8 @@ impl<'t> Picture<'t> {
         let mut drawn: Vec<Merged> = spans.map(|span| (span.clone(), 1)).collect();
         let mut merged_ranks = Vec::new();
         for &(rank, bytes) in &choice.merged {
-            if let Some(merged) = merge(by_rank.spans(rank).filter(is_kept).cloned().collect(), prices, bytes)
+            if let Some(merged) =
+                merge(by_rank.spans(rank).filter(is_kept).cloned().collect(), estimates, bytes)
             {
                 drawn.extend(merged);
                 merged_ranks.push(rank);
@@ -124,7 +125,7 @@ impl<'t> Picture<'t> {
                 iterations: choice.iterations.clone(),
             }),
             links: None,
-            crowd: Vec::new(),
+            rank_states: Vec::new(),
         }
     }
 
@@ -165,7 +166,7 @@ impl<'t> Picture<'t> {
             events.push((flow.begin_ns, Event::FlowBegin { id, span: flow.send }));
             events.push((flow.end_ns, Event::FlowEnd { id, span: flow.receive }));
         }
-        for (ns, rank, bytes) in flight::bytes_in_flight(spans, slices) {
+        for (ns, rank, bytes) in in_flight::bytes_in_flight(spans, slices) {
             // Of a rank whose sends are merged, nobody knows when which began.
             if !self.is_merged(rank) {
                 events.push((ns, Event::InFlight { rank, bytes }));
@@ -174,7 +175,9 @@ impl<'t> Picture<'t> {
         for (track, link) in self.link_tracks().iter().enumerate() {
             events.extend(link.changes.iter().map(|&(ns, used)| (ns, Event::Link { track, used })));
         }
-        events.extend(self.crowd.iter().map(|&(ns, state, ranks)| (ns, Event::Crowd { state, ranks })));
+        events.extend(
+            self.rank_states.iter().map(|&(ns, state, ranks)| (ns, Event::RankStates { state, ranks })),
+        );
         for (note, Note { at_s, .. }) in self.notes().iter().enumerate() {
             events.push((nanoseconds(*at_s), Event::Note { note }));
         }

@@ -16,7 +16,7 @@ const ITERATION: usize = 320;
 const RATIO: usize = 24;
 
 /// What the prices of a timeline's events have in common.
-pub(super) struct Prices<'a> {
+pub(super) struct SizeEstimates<'a> {
     /// Digits of any process's, any thread's and any arrow's id.
     pid: usize,
     tid: usize,
@@ -28,7 +28,7 @@ pub(super) struct Prices<'a> {
     timeline: &'a Timeline,
 }
 
-impl<'a> Prices<'a> {
+impl<'a> SizeEstimates<'a> {
     /// Prices where at most `tracks` threads are drawn.
     pub(super) fn of(timeline: &'a Timeline, tracks: usize, meta: &TraceMeta) -> Self {
         let count = u64::from(timeline.rank_count) + tracks as u64;
@@ -208,13 +208,13 @@ mod tests {
             let timeline = busy(seed);
             let tracks = Tracks::assign(&timeline);
             let meta = meta();
-            let prices = Prices::of(&timeline, tracks.tracks.len(), &meta);
-            let (price, bytes) = (prices.whole(&tracks), written(&timeline));
+            let estimates = SizeEstimates::of(&timeline, tracks.tracks.len(), &meta);
+            let (estimate, bytes) = (estimates.whole(&tracks), written(&timeline));
             // What remains is `otherData`.
-            assert!(price + 400 >= bytes, "seed {seed}: {price} for {bytes}");
-            assert!(price as f64 <= 1.08 * bytes as f64, "seed {seed}: {price} for {bytes}");
-            let spans = price - prices.threads(&tracks) - prices.calls(&tracks);
-            assert!(prices.exceed(spans - 1) && !prices.exceed(spans));
+            assert!(estimate + 400 >= bytes, "seed {seed}: {estimate} for {bytes}");
+            assert!(estimate as f64 <= 1.08 * bytes as f64, "seed {seed}: {estimate} for {bytes}");
+            let spans = estimate - estimates.threads(&tracks) - estimates.calls(&tracks);
+            assert!(estimates.exceed(spans - 1) && !estimates.exceed(spans));
         }
     }
 
@@ -231,11 +231,11 @@ mod tests {
                     let timeline = timeline(vec![span]);
                     let tracks = Tracks::assign(&timeline);
                     let meta = meta();
-                    let prices = Prices::of(&timeline, tracks.tracks.len(), &meta);
-                    let price = prices.span(&timeline.spans[0], &tracks.slices[0]);
+                    let estimates = SizeEstimates::of(&timeline, tracks.tracks.len(), &meta);
+                    let estimate = estimates.span(&timeline.spans[0], &tracks.slices[0]);
                     let bytes = written(&timeline) - empty;
-                    let price = price + prices.calls(&tracks) + prices.threads(&tracks);
-                    assert!(price >= bytes, "{price} for {bytes}");
+                    let estimate = estimate + estimates.calls(&tracks) + estimates.threads(&tracks);
+                    assert!(estimate >= bytes, "{estimate} for {bytes}");
                 }
             }
         }

@@ -1,12 +1,12 @@
-//! Frames without their rests: with these they are what whole frames are, and as long.
+//! Frames without their signs and mantissas: with these they are what whole frames are, and as long.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
-    Codec, DType, DecodeError, Dedup, EncodeError, FrameShape, Layout, Spec, decode_apart, encode_apart,
-    rests_len, write_rests,
+    Codec, DType, DecodeError, Dedup, EncodeError, FrameShape, Layout, Spec, decode_exponents,
+    encode_exponents, sign_mantissa_len, write_sign_mantissa,
 };
 
 const BF16: DType = DType::Bf16;
@@ -18,7 +18,7 @@ fn codec(spec: &str) -> Box<dyn Codec> {
 
 /// A frame in its three parts.
 struct Parts {
-    rests: Vec<u8>,
+    sign_mantissa: Vec<u8>,
     fixed: Vec<u8>,
     dynamic: Vec<u8>,
 }
@@ -26,19 +26,19 @@ struct Parts {
 impl Parts {
     fn of(codec: &dyn Codec, values: &[u8]) -> Self {
         let count = values.len() / 2;
-        let mut rests = vec![0xee; rests_len(codec, BF16, count).unwrap()];
-        write_rests(values, &mut rests);
+        let mut sign_mantissa = vec![0xee; sign_mantissa_len(codec, BF16, count).unwrap()];
+        write_sign_mantissa(values, &mut sign_mantissa);
         let static_len = codec.static_len(FrameShape::new(Layout::Split, BF16, count));
-        let mut fixed = vec![0xee; static_len - rests.len()];
+        let mut fixed = vec![0xee; static_len - sign_mantissa.len()];
         let mut dynamic = vec![0xee; codec.bound(FrameShape::new(Layout::Split, BF16, count)) - static_len];
-        let len = encode_apart(codec, BF16, values, &mut fixed, &mut dynamic).unwrap();
+        let len = encode_exponents(codec, BF16, values, &mut fixed, &mut dynamic).unwrap();
         dynamic.truncate(len);
-        Self { rests, fixed, dynamic }
+        Self { sign_mantissa, fixed, dynamic }
     }
 
     fn decode(&self, count: usize) -> Result<Vec<u8>, DecodeError> {
         let mut out = vec![0xee; 2 * count];
-        decode_apart(BF16, &self.rests, &self.fixed, &self.dynamic, &mut out).map(|()| out)
+        decode_exponents(BF16, &self.sign_mantissa, &self.fixed, &self.dynamic, &mut out).map(|()| out)
     }
 }
 
@@ -67,8 +67,12 @@ fn rests_and_what_is_coded_beside_them_give_the_values() {
                 let parts = Parts::of(&*codec, &values);
                 assert_eq!(parts.decode(count).unwrap(), values, "{spec}, {count} values");
                 let whole = zipwire_codec::encode_to_vec(&*codec, Layout::Split, BF16, &values).unwrap();
-                let Parts { rests, fixed, dynamic } = parts;
-                assert_eq!(rests.len() + fixed.len() + dynamic.len(), whole.len(), "{spec}, {count} values");
+                let Parts { sign_mantissa, fixed, dynamic } = parts;
+                assert_eq!(
+                    sign_mantissa.len() + fixed.len() + dynamic.len(),
+                    whole.len(),
+                    "{spec}, {count} values"
+                );
             }
         }
     }
@@ -81,7 +85,7 @@ fn damage_never_gives_other_values() {
         for values in contents(count) {
             let mut parts = Parts::of(&*codec, &values);
             let sections: [fn(&mut Parts) -> &mut Vec<u8>; 3] =
-                [|parts| &mut parts.rests, |parts| &mut parts.fixed, |parts| &mut parts.dynamic];
+                [|parts| &mut parts.sign_mantissa, |parts| &mut parts.fixed, |parts| &mut parts.dynamic];
             for section in sections {
                 let len = section(&mut parts).len();
                 for at in (0..len).step_by(97).chain((0..len).take(160)) {
@@ -113,7 +117,7 @@ fn no_number_of_edits_gives_other_values() {
             let intact = Parts::of(&*codec, &values);
             for round in 0..120 {
                 let mut parts = Parts {
-                    rests: intact.rests.clone(),
+                    sign_mantissa: intact.sign_mantissa.clone(),
                     fixed: intact.fixed.clone(),
                     dynamic: intact.dynamic.clone(),
                 };
@@ -142,7 +146,7 @@ fn a_changed_rest_is_noticed() {
     for spec in SPECS {
         for values in contents(9000) {
             let mut parts = Parts::of(&*codec(spec), &values);
-            parts.rests[4711] ^= 0x80;
+            parts.sign_mantissa[4711] ^= 0x80;
             assert!(matches!(parts.decode(9000), Err(DecodeError::Checksum { .. })), "{spec}");
         }
     }
@@ -155,10 +159,11 @@ fn what_has_no_rests_is_refused() {
     let refused: [(&dyn Codec, DType); 4] =
         [(&*raw, BF16), (&dedup, BF16), (&*codec("tiered"), DType::F32), (&*codec("tiered"), DType::F8E4M3)];
     for (codec, dtype) in refused {
-        assert_eq!(rests_len(codec, dtype, 10), None);
-        let error = encode_apart(codec, dtype, &[0; 40], &mut [0; 400], &mut [0; 400]).unwrap_err();
+        assert_eq!(sign_mantissa_len(codec, dtype, 10), None);
+        let error = encode_exponents(codec, dtype, &[0; 40], &mut [0; 400], &mut [0; 400]).unwrap_err();
         assert!(matches!(error, EncodeError::Unsupported { .. }), "{error}");
     }
-    let error = encode_apart(&*codec("window7"), BF16, &[0; 40], &mut [0; 400], &mut [0; 400]).unwrap_err();
+    let error =
+        encode_exponents(&*codec("window7"), BF16, &[0; 40], &mut [0; 400], &mut [0; 400]).unwrap_err();
     assert!(matches!(error, EncodeError::StaticBuffer { .. }), "{error}");
 }

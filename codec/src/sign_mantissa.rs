@@ -1,7 +1,7 @@
-//! Frames whose rests travel apart. The *rest* of a BF16 value, its sign and mantissa, is kept as it is, whatever a codec
-//! makes of the exponents: so it can be on its way before anything is coded, and the frame is made without it.
+//! Frames whose signs and mantissas travel by themselves. The sign and the mantissa of a BF16 value are kept as they are, whatever a codec
+//! makes of the exponents: so they can be on their way before anything is coded, and the frame is made without them.
 //!
-//! What is left is a frame of the split layout from which the rests are taken out: its static section is shorter by a byte
+//! What is left is a frame of the split layout from which the signs and mantissas are taken out: its static section is shorter by a byte
 //! per value, and its dynamic section as long as ever. A piece that is stored keeps the exponents of its values, a byte
 //! each, in place of the values.
 
@@ -10,30 +10,30 @@ use crate::pieces::{Pieces, Tails};
 use crate::registry::{self, Entry};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, decode};
 
-/// Bytes of the rests of `count` values, or `None` if frames of the codec have none that could travel apart: those of
+/// Bytes of the signs and mantissas of `count` values, or `None` if frames of the codec have none that could travel apart: those of
 /// other types than BF16, of `raw`, and of `dedup+X`, whose rows are left out before anything is split.
-pub fn rests_len(codec: &dyn Codec, dtype: DType, count: usize) -> Option<usize> {
+pub fn sign_mantissa_len(codec: &dyn Codec, dtype: DType, count: usize) -> Option<usize> {
     (codec.supports(dtype) && pieces(registry::by_id(codec.id()), dtype).is_some()).then_some(count)
 }
 
-/// Writes the rests of BF16 `values` (little-endian): a byte each, the sign in bit 7 and the mantissa below it.
+/// Writes the signs and mantissas of BF16 `values` (little-endian): a byte each, the sign in bit 7 and the mantissa below it.
 ///
 /// # Panics
-/// If `rests` has not a byte for each value.
-pub fn write_rests(values: &[u8], rests: &mut [u8]) {
+/// If `sign_mantissa` has not a byte for each value.
+pub fn write_sign_mantissa(values: &[u8], sign_mantissa: &mut [u8]) {
     let values = values.as_chunks().0;
-    assert_eq!(values.len(), rests.len(), "there is a rest for each value");
-    rests.iter_mut().zip(values).for_each(|(rest, value)| *rest = rest_of(*value));
+    assert_eq!(values.len(), sign_mantissa.len(), "there is a rest for each value");
+    sign_mantissa.iter_mut().zip(values).for_each(|(rest, value)| *rest = rest_of(*value));
 }
 
-/// [`Codec::encode`] in the split layout without the rests, which [`write_rests`] writes. Returns the length of the dynamic
+/// [`Codec::encode`] in the split layout without the signs and mantissas, which [`write_sign_mantissa`] writes. Returns the length of the dynamic
 /// section, which is that of a whole frame.
 ///
-/// `static_out` has exactly [`Codec::static_len`] less [`rests_len`] bytes, all of which are written.
+/// `static_out` has exactly [`Codec::static_len`] less [`sign_mantissa_len`] bytes, all of which are written.
 ///
 /// # Errors
-/// As [`Codec::encode`], and [`EncodeError::Unsupported`] if there is no [`rests_len`].
-pub fn encode_apart(
+/// As [`Codec::encode`], and [`EncodeError::Unsupported`] if there is no [`sign_mantissa_len`].
+pub fn encode_exponents(
     codec: &dyn Codec,
     dtype: DType,
     values: &[u8],
@@ -74,13 +74,13 @@ pub fn encode_apart(
     Ok(dynamic_len)
 }
 
-/// [`crate::decode`] of what [`write_rests`] and [`encode_apart`] write, in the split layout.
+/// [`crate::decode`] of what [`write_sign_mantissa`] and [`encode_exponents`] write, in the split layout.
 ///
 /// # Errors
 /// As [`crate::decode`].
-pub fn decode_apart(
+pub fn decode_exponents(
     dtype: DType,
-    rests: &[u8],
+    sign_mantissa: &[u8],
     static_section: &[u8],
     dynamic_section: &[u8],
     out: &mut [u8],
@@ -91,7 +91,7 @@ pub fn decode_apart(
     let pieces = pieces(Some(entry), dtype).ok_or(unsupported)?;
     let count = out.len() / dtype.width();
     let whole_len = entry.codec.static_len(FrameShape { layout: Layout::Split, dtype, count });
-    for (expected, found) in [(count, rests.len()), (whole_len - count, static_section.len())] {
+    for (expected, found) in [(count, sign_mantissa.len()), (whole_len - count, static_section.len())] {
         if expected != found {
             return Err(DecodeError::Length { section: Section::Static, expected: expected as u64, found });
         }
@@ -101,8 +101,8 @@ pub fn decode_apart(
     let (mut whole, mut dynamic) = (front.to_vec(), dynamic_section.to_vec());
     whole.reserve_exact(whole_len - front.len());
     let mut at = first;
-    for (rests, tail) in rests.chunks(pieces.piece).zip(lens) {
-        let count = rests.len();
+    for (sign_mantissa, tail) in sign_mantissa.chunks(pieces.piece).zip(lens) {
+        let count = sign_mantissa.len();
         let body_len = pieces.body_len(count);
         let body = take(&mut from, body_len - count);
         let Some(len) = tail else {
@@ -111,15 +111,18 @@ pub fn decode_apart(
                 DecodeError::Truncated { section: Section::Dynamic, needed: at + len, found: dynamic.len() };
             let tail = dynamic.get_mut(at..at + len).ok_or(truncated)?;
             let exponents = body.iter().chain(&*tail);
-            let values: Vec<u8> =
-                rests.iter().zip(exponents).flat_map(|(rest, exponent)| join(*rest, *exponent)).collect();
+            let values: Vec<u8> = sign_mantissa
+                .iter()
+                .zip(exponents)
+                .flat_map(|(rest, exponent)| join(*rest, *exponent))
+                .collect();
             whole.extend_from_slice(&values[..body_len]);
             tail.copy_from_slice(&values[body_len..]);
             at += len;
             continue;
         };
         let (before, behind) = body.split_at((pieces.rest_at)(count));
-        [before, rests, behind].iter().for_each(|part| whole.extend_from_slice(part));
+        [before, sign_mantissa, behind].iter().for_each(|part| whole.extend_from_slice(part));
         at += len;
     }
     decode(Layout::Split, dtype, &whole, &dynamic, out)
