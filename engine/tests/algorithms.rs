@@ -51,7 +51,7 @@ fn shapes(ranks: u32) -> [Vec<u64>; 2] {
 fn choice(algorithm: Algorithm, protocol: Protocol, ranks_per_node: u32) -> Choice {
     let slot = (protocol == Protocol::Speculative).then_some(0.7);
     let choice = Choice::of(protocol, Some("tiered".parse().unwrap()));
-    Choice { algorithm: Some(algorithm), slot, ranks_per_node, ..choice }
+    Choice { algorithm: Some(algorithm), speculative_capacity: slot, ranks_per_node, ..choice }
 }
 
 #[test]

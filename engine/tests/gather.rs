@@ -17,7 +17,7 @@ const SHARD: u64 = 20_000;
 fn planned(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let codec = Some("window7".parse().unwrap());
     let choice = Choice::of(protocol, codec);
-    twice(RANKS, work, &Choice { algorithm: Some(algorithm), slot: Some(0.5), ..choice })
+    twice(RANKS, work, &Choice { algorithm: Some(algorithm), speculative_capacity: Some(0.5), ..choice })
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {

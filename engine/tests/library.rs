@@ -216,7 +216,7 @@ fn whoever_is_dead_is_blamed_for_the_call() {
         ..on_threads(&plan, &payload)
     };
     let error = run(&setup, &AtomicBool::new(false)).unwrap_err();
-    assert_eq!((error.first.kind, error.blame.rank), (FailureKind::Timeout, Rank(2)), "{error}");
+    assert_eq!((error.first.kind, error.root_cause.rank), (FailureKind::Timeout, Rank(2)), "{error}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let job = Job { name: "beside", rank_count: 2, slots: vec!["in", "out", "own"], segments };
     let codec = (protocol != Protocol::Native).then(|| "window7".parse().unwrap());
     let order = Order::Rotation;
-    let plan = plan(&job, &Choice { order, slot: Some(0.5), ..Choice::of(protocol, codec) });
+    let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     let mut durations = Durations::zeros(1, 2, 2);
     (0..2).for_each(|rank| durations.set(0, 0, Rank(rank), 0.1));
     let topology = Topology {

@@ -15,7 +15,7 @@ use zipwire_schedule::{Choice, FailureKind, Protocol, RunFailure, plan};
 /// Dispatch, compute, combine among four ranks.
 fn layer(protocol: Protocol) -> Plan {
     let codec = Some("window7".parse().unwrap());
-    plan(&job(), &Choice { window: Some(2), slot: Some(0.5), ..Choice::of(protocol, codec) })
+    plan(&job(), &Choice { window: Some(2), speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) })
 }
 
 fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {

@@ -365,10 +365,12 @@ pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize)
         window: variant.window,
         codec: experiment.codec_of(variant).map(|choice| choice.spec.clone()),
         selection: variant.selection,
-        parts: variant.chunks,
+        parts: variant.parts,
         ranks_per_node: experiment.topology.gpus_per_node,
         dedup: variant.dedup,
         arenas: variant.arenas,
-        slot: is_speculative.then(|| slots::slot(experiment, variant, segment)).flatten(),
+        speculative_capacity: is_speculative
+            .then(|| slots::speculative_capacity(experiment, variant, segment))
+            .flatten(),
     }
 }

@@ -8,12 +8,16 @@ use zipwire_schedule::{Choice, SegmentId, sum};
 const MARGIN: f64 = 1.005;
 
 /// Bytes of a frame that a slot of this segment holds, over those of its values.
-pub(crate) fn slot(experiment: &Experiment, variant: &Variant, segment: usize) -> Option<f64> {
+pub(crate) fn speculative_capacity(
+    experiment: &Experiment,
+    variant: &Variant,
+    segment: usize,
+) -> Option<f64> {
     let work = &experiment.job.segments[segment].work;
     let layout = Choice { layout: variant.layout, ..Choice::of(variant.protocol, None) }.layout()?;
     let (codec, dtype) = (experiment.codec_of(variant)?, work.dtype()?);
-    let predicted = match (variant.slot, codec.ratio, &experiment.payload) {
-        (Some(slot), ..) => return Some(slot),
+    let predicted = match (variant.speculative_capacity, codec.ratio, &experiment.payload) {
+        (Some(capacity), ..) => return Some(capacity),
         (None, Some(ratio), _) => 1.0 / ratio,
         (None, None, Some(payload)) => {
             let id = SegmentId(u32::try_from(segment).expect("segments are counted in 32 bits"));

@@ -246,7 +246,7 @@ mod tests {
             |path: &str| constants.iter().find(|constant| constant.path == path).unwrap().value.clone();
         assert_eq!(value("codec.speed.encode"), "\"613.3 GB/s\"");
         assert_eq!(value("codec.ratio"), "1.328");
-        assert_eq!(value("variant.pipelined.chunks"), "32");
+        assert_eq!(value("variant.pipelined.parts"), "32");
         for paper in Paper::ALL {
             read(&folder, paper).unwrap_or_else(|error| panic!("{paper}: {error}"));
         }

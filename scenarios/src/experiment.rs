@@ -351,8 +351,10 @@ fn check_codec(
     let protocol = user.variant.protocol;
     if protocol.sends_sign_mantissa() {
         let codec = choice.spec.codec();
-        let has_sign_mantissa = |dtype: &DType| zipwire_codec::sign_mantissa_len(codec.as_ref(), *dtype, 1).is_some();
-        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_sign_mantissa), workload.dtypes.first()) {
+        let has_sign_mantissa =
+            |dtype: &DType| zipwire_codec::sign_mantissa_len(codec.as_ref(), *dtype, 1).is_some();
+        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_sign_mantissa), workload.dtypes.first())
+        {
             let (protocol, codec) = (protocol.name(), choice.spec.to_string());
             return Err(Problem::NoRests { protocol, codec, dtype: dtype.name() }
                 .at(user.protocol.clone())

@@ -50,13 +50,13 @@ pub struct Variant {
     /// Which pieces its codec codes.
     pub selection: Selection,
     /// In how many parts a call is coded, at least 1.
-    pub chunks: u32,
+    pub parts: u32,
     /// Ranks of a node, if tokens that several ranks of a node want cross the network once.
     pub dedup: Option<u32>,
     /// How many calls have scratch memory of their own, at least 1: see [`Choice::arenas`].
     pub arenas: u32,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
-    pub slot: Option<f64>,
+    pub speculative_capacity: Option<f64>,
     /// Its codec; `None` is that of the scenario.
     pub codec: Option<CodecChoice>,
     /// The variants between which it chooses for each call and iteration, at least two, none of them adaptive; none if it always
@@ -105,7 +105,7 @@ pub(crate) struct ParsedVariant {
 }
 
 /// Most parts of a call.
-const CHUNK_LIMIT: u32 = 64;
+const PART_LIMIT: u32 = 64;
 /// Most calls with scratch memory of their own.
 const ARENA_LIMIT: u32 = 64;
 /// Most rings of a call: one for each rank of a node.
@@ -130,8 +130,8 @@ keys! { static KEYS =
     window: Raw = raw(count), "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default";
     compress: Compress = choice("part of the traffic", &Compress::ALL, Compress::name), "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default";
     raw_below: u64 = custom(|field| field.bytes(0), language::schema::bytes), "what is shorter travels as it is; nothing by default";
-    chunks: u32 = integer(1..=CHUNK_LIMIT), "in how many parts a call is coded or handed on, one while another travels; 1 by default";
-    slot: f64 = number(0.0..=SLOT_LIMIT), "bytes of a frame that its slot holds, over those of its values; predicted by default";
+    parts: u32 = integer(1..=PART_LIMIT), "in how many parts a call is coded or handed on, one while another travels; 1 by default";
+    speculative_capacity: f64 = number(0.0..=SLOT_LIMIT), "bytes of a frame that its slot holds, over those of its values; predicted by default";
     dedup: &'static str = choice("group of ranks", &[NODE], |name| name), "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default";
     arenas: u32 = integer(1..=ARENA_LIMIT), "how many calls of a channel have memory of their own for frames, summands and gateways; with 1, a call is coded only when the one before has been decoded; 2 by default";
     codec: Raw = raw(|| table(codec::KEYS.all)), "codec of this variant and its cost; that of the scenario by default";
@@ -175,11 +175,11 @@ fn rules() -> Vec<Rule> {
             .refuses(&[KEYS.window], "the window of `shifted-rounds` is 1"),
         those(|protocol| !protocol.takes_layout()).refuses(&[KEYS.layout], layout),
         those(|protocol| !protocol.is_coded()).refuses(coding, native),
-        those(|protocol| *protocol != Protocol::Speculative).refuses(&[KEYS.slot], slot),
-        Rule::If(lacks(), Then::Refuses(vec![(KEYS.layout, layout), (KEYS.slot, slot)])),
+        those(|protocol| *protocol != Protocol::Speculative).refuses(&[KEYS.speculative_capacity], slot),
+        Rule::If(lacks(), Then::Refuses(vec![(KEYS.layout, layout), (KEYS.speculative_capacity, slot)])),
         lacks().refuses(coding, native),
-        alone(those(|protocol| !protocol.is_coded())).refuses(&[KEYS.chunks], parts),
-        alone(lacks()).refuses(&[KEYS.chunks], parts),
+        alone(those(|protocol| !protocol.is_coded())).refuses(&[KEYS.parts], parts),
+        alone(lacks()).refuses(&[KEYS.parts], parts),
     ]
 }
 
@@ -268,10 +268,10 @@ pub(crate) fn default() -> Variant {
         order: Order::default(),
         window: None,
         selection: Selection::default(),
-        chunks: 1,
+        parts: 1,
         dedup: None,
         arenas: Choice::ARENAS,
-        slot: None,
+        speculative_capacity: None,
         codec: None,
         arms: Vec::new(),
     }
@@ -328,10 +328,10 @@ fn read_one(
         order: table.get(KEYS.order)?.unwrap_or_default(),
         window: window.transpose()?,
         selection: read_selection(&table, gpus_per_node)?,
-        chunks: table.get(KEYS.chunks)?.unwrap_or(1),
+        parts: table.get(KEYS.parts)?.unwrap_or(1),
         dedup,
         arenas: read_arenas(&table, job, protocol.is_coded() || dedup.is_some())?,
-        slot: table.get(KEYS.slot)?,
+        speculative_capacity: table.get(KEYS.speculative_capacity)?,
         codec,
         arms: Vec::new(),
     };

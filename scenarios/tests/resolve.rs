@@ -301,10 +301,10 @@ fn one_node_needs_no_network_between_nodes() {
         order: Order::Rotation,
         window: None,
         selection: Selection::default(),
-        chunks: 1,
+        parts: 1,
         dedup: None,
         arenas: 2,
-        slot: None,
+        speculative_capacity: None,
         arms: Vec::new(),
         codec: None,
     };

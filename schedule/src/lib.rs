@@ -7,10 +7,10 @@
 //! machine decides.
 
 mod algorithm;
-mod blame;
 mod builder;
 mod cost;
 mod deadlines;
+mod diagnosis;
 pub mod estimate;
 mod failure;
 mod fault;
@@ -29,10 +29,10 @@ mod tokens;
 mod validate;
 
 pub use algorithm::Algorithm;
-pub use blame::{Blame, RankEnd, RunFailure};
 pub use builder::ProgramBuilder;
 pub use cost::{CostModel, OpCost};
 pub use deadlines::{Deadlines, Slack};
+pub use diagnosis::{RankEnd, RootCause, RunFailure};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fate, Fault, FaultKind, FaultPlan, FiredFaults, TransferSite};
 pub use ids::{BufferId, Channel, Lane, OpId, SegmentId, SizeId, Stage};

@@ -286,9 +286,9 @@ fn what_a_library_has_moved_is_no_longer_pending() {
     let Step::Issue(exchange) = steps[0] else { panic!("{steps:?}") };
     assert!(steps.iter().all(|step| matches!(step, Step::Issue(_))), "a library needs no offers: {steps:?}");
     let of_exchange =
-        |machine: &Machine| machine.standing().pending.iter().filter(|p| p.op == exchange).count();
+        |machine: &Machine| machine.status().pending.iter().filter(|p| p.op == exchange).count();
     assert_eq!(of_exchange(&machine), 6, "three sends, three receives");
-    assert!(machine.standing().pending.iter().all(|pending| pending.offered));
+    assert!(machine.status().pending.iter().all(|pending| pending.offered));
     let transfer = TransferId { op: exchange, direction: Direction::Receive, index: 1 };
     machine.handle(Input::Transferred { transfer, size: None });
     assert_eq!(of_exchange(&machine), 5);

@@ -132,7 +132,7 @@ fn choices(work: &Work) -> impl Iterator<Item = Choice> + use<> {
             parts,
             window,
             order,
-            slot: (protocol == Protocol::Speculative).then_some(0.7),
+            speculative_capacity: (protocol == Protocol::Speculative).then_some(0.7),
             ranks_per_node: RANKS / 2,
             ..Choice::of(protocol, Some("window7".parse().unwrap()))
         })

@@ -42,7 +42,10 @@ impl Case {
             segments: vec![Segment::new("start", start), Segment::new("exchange", work)],
         };
         let codec = Some("window7".parse().unwrap());
-        let plan = plan(&job, &Choice { order, window, slot: Some(0.5), ..Choice::of(self.protocol, codec) });
+        let plan = plan(
+            &job,
+            &Choice { order, window, speculative_capacity: Some(0.5), ..Choice::of(self.protocol, codec) },
+        );
         let mut durations = Durations::zeros(1, 2, self.topology.ranks());
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);

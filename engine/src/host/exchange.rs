@@ -6,8 +6,8 @@ use zipwire_schedule::plan::{Content, Region, Transfer, TransferKey};
 use zipwire_schedule::{Failure, OpId};
 
 use super::backend::{Due, HostBackend};
-use crate::complaints::{other_content, other_length};
-use crate::drive::{Event, Outcome};
+use crate::failure_report::{other_content, other_length};
+use crate::run_program::{Event, Outcome};
 use crate::transport::{Incoming, Message, Outgoing, Received, Shape};
 
 impl HostBackend<'_> {
@@ -56,7 +56,7 @@ impl HostBackend<'_> {
                 self.transport.send(Outgoing { key, bytes, word, checksum })
             }
         };
-        offered.map_err(|ended| self.complaints.ended(machine, Some(id.op), &ended))?;
+        offered.map_err(|ended| self.failure_report.ended(machine, Some(id.op), &ended))?;
         if id.direction == Direction::Receive && exchange.order.follows_peers() {
             return self.tell(machine, key.src, Message::Ready(key));
         }
@@ -117,7 +117,7 @@ impl HostBackend<'_> {
 
     fn take_offered(&mut self, machine: &Machine, key: &TransferKey) -> Result<TransferId, Failure> {
         let id = self.offered.remove(key);
-        id.ok_or_else(|| self.complaints.confused(machine, key, "has ended without being on offer"))
+        id.ok_or_else(|| self.failure_report.confused(machine, key, "has ended without being on offer"))
     }
 }
 

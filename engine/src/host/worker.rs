@@ -11,9 +11,9 @@ use zipwire_schedule::plan::{
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId, sum};
 
 use crate::chunks::{Chunk, Chunks};
-use crate::complaints::Complaints;
-use crate::drive::failure;
+use crate::failure_report::FailureReport;
 use crate::memory::{Memory, range};
+use crate::run_program::failure;
 
 /// Carries out the local ops of one rank.
 pub(super) struct Worker<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Worker<'a> {
     pub(super) codec: Option<&'a dyn Codec>,
     pub(super) payload: &'a Payload,
     pub(super) chunks: &'a Chunks,
-    pub(super) complaints: Complaints<'a>,
+    pub(super) failure_report: FailureReport<'a>,
     /// Bytes that were compared with what was sent.
     pub(super) bytes_verified: u64,
 }
@@ -191,7 +191,7 @@ impl Worker<'_> {
                 self.bytes_verified += chunk.region.len;
                 Ok(())
             }
-            Some(offset) => Err(self.complaints.altered(machine, op, chunk, offset)),
+            Some(offset) => Err(self.failure_report.altered(machine, op, chunk, offset)),
         }
     }
 }

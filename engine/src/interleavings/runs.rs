@@ -12,8 +12,8 @@ use zipwire_schedule::{
 };
 
 use super::check;
+use crate::control::Control;
 use crate::host::{self, Permits, RunResult, Setup, run_rank};
-use crate::meeting::Meeting;
 use crate::report::STUCK_AFTER;
 use crate::transport::Transport;
 use crate::transport::local::{Local, Process};
@@ -42,8 +42,8 @@ fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
     };
     let memories: Vec<_> = (0..3).map(|rank| host::memory(&plan, Rank(rank)).unwrap()).collect();
     let cancel = AtomicBool::new(false);
-    let (meeting, inboxes) = Meeting::new(3, Instant::now(), &cancel);
-    let process = Process { meeting: &meeting, memories: &memories };
+    let (control, inboxes) = Control::new(3, Instant::now(), &cancel);
+    let process = Process { control: &control, memories: &memories };
     let permits = Permits::new(1);
     let results: Mutex<Vec<Option<RunResult>>> = Mutex::new((0..3).map(|_| None).collect());
     thread::scope(|scope| {
@@ -54,7 +54,7 @@ fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
                 if fails == Some(rank) {
                     let failure = Failure::new(rank, None, FailureKind::Device, "it fails");
                     local.abort(&failure);
-                    let end = zipwire_schedule::RankEnd { failure, standing: None };
+                    let end = zipwire_schedule::RankEnd { failure, status: None };
                     assert!(local.gather(crate::RankReport::failed(rank, 0.0, end)).is_none());
                     return;
                 }

@@ -12,8 +12,8 @@ use zipwire_schedule::{
 };
 
 use super::check;
+use crate::control::Control;
 use crate::host;
-use crate::meeting::Meeting;
 use crate::memory::{Memory, range};
 use crate::transport::local::{Local, Process};
 use crate::transport::{Ended, Event, Incoming, Outgoing, Transport};
@@ -54,8 +54,8 @@ fn two(work: impl Fn(&mut Local<'_>) + Sync) {
     let plan = roomy();
     let memories: Vec<Arc<Memory>> = (0..2).map(|rank| host::memory(&plan, Rank(rank)).unwrap()).collect();
     let cancel = AtomicBool::new(false);
-    let (meeting, inboxes) = Meeting::new(2, Instant::now(), &cancel);
-    let process = Process { meeting: &meeting, memories: &memories };
+    let (control, inboxes) = Control::new(2, Instant::now(), &cancel);
+    let process = Process { control: &control, memories: &memories };
     thread::scope(|scope| {
         for (rank, inbox) in (0..).map(Rank).zip(inboxes) {
             let work = &work;

@@ -111,8 +111,12 @@ impl<'a> Reader<'a> {
 }
 
 /// Keys of earlier versions, the names that they have now, and what else has changed with them.
-const RENAMED: &[(&str, &str, &str)] = &[(
-    "form",
-    "algorithm",
-    "of its values, `exact` is now `ring`, `padded` is `padded-ring`, and `grouped` and `all-to-all` are `direct`",
-)];
+const RENAMED: &[(&str, &str, &str)] = &[
+    (
+        "form",
+        "algorithm",
+        "of its values, `exact` is now `ring`, `padded` is `padded-ring`, and `grouped` and `all-to-all` are `direct`",
+    ),
+    ("chunks", "parts", "its values are as they were"),
+    ("slot", "speculative_capacity", "its values are as they were"),
+];

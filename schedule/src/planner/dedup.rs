@@ -13,7 +13,7 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::all_to_all::{self, Peer};
-use super::call::{Call, Ends, place};
+use super::call::{Buffers, Call, place};
 use super::parts;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, Gather, GatherRows, Leg, Local, OpKind, Region, Transfer};
@@ -49,7 +49,7 @@ pub(super) fn call(
     choice: &Choice,
     (dtype, channel): (DType, Channel),
     (tokens, bytes, ranks_per_node): (&TokenMap, &Array2<u64>, u32),
-    Ends { input, output }: Ends,
+    Buffers { input, output }: Buffers,
     buffers: GatewayBuffers,
 ) -> (Call, Vec<Forward>) {
     let (rank, rank_count, row_bytes) = (builder.rank(), tokens.rank_count(), tokens.row_bytes());

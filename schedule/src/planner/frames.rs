@@ -18,7 +18,7 @@ pub(super) struct FrameBuffers {
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) layout: Layout,
-    /// See [`super::Choice::slot`].
+    /// See [`super::Choice::speculative_capacity`].
     pub(super) slot: Option<f64>,
     /// Whether the signs and mantissas of values travel apart, if a codec has such.
     pub(super) sends_sign_mantissa: bool,

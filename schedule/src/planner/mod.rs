@@ -32,7 +32,7 @@ pub use self::parts::part_count;
 pub(crate) use self::parts::{PART_ALIGN, range};
 pub use self::size::PlanSize;
 
-use self::call::{Call, Ends, Phase};
+use self::call::{Buffers, Call, Phase};
 use self::dedup::Forward;
 use self::frames::{Frames, Shape};
 use self::reduction::Operands;
@@ -91,7 +91,9 @@ fn check<'a>(job: &Job, choices: &[&'a Choice]) -> Parts<'a> {
     let spec = specs.next();
     assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
     let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
-        segment.work.is_collective() && choice.protocol == Protocol::Speculative && choice.slot.is_none()
+        segment.work.is_collective()
+            && choice.protocol == Protocol::Speculative
+            && choice.speculative_capacity.is_none()
     };
     assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
     assert!(
@@ -149,7 +151,7 @@ fn build_program(builder: &mut ProgramBuilder, job: &Job, choices: &[&Choice], c
                         let parts = call.cut(choice.parts);
                         let shape = Shape {
                             layout,
-                            slot: choice.slot,
+                            slot: choice.speculative_capacity,
                             sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
                         };
                         let buffers = scratch.frames(builder, choice.arenas);
@@ -246,12 +248,12 @@ fn lay_out(
     scratch: &mut Scratch,
 ) -> Option<Vec<Phase>> {
     let ends =
-        |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
+        |input: &Slot, output: &Slot| Buffers { input: slots[input.index()], output: slots[output.index()] };
     let work = &segment.work;
     let (dtype, ends, kind) = match work {
         Work::Compute { .. } => return None,
         Work::Transfers { flows, input, output, .. } => {
-            let Ends { input, output } = ends(input, output);
+            let Buffers { input, output } = ends(input, output);
             let (sent, received) = transfers::capacities(flows, builder.rank());
             builder.reserve(input, sent);
             builder.reserve(output, received);

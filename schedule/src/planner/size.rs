@@ -8,7 +8,7 @@ use crate::{Job, Rank};
 /// What the ops of a plan are made of, over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanSize {
-    /// Ends of transfers: two of each.
+    /// Buffers of transfers: two of each.
     pub ends: u64,
     /// Blocks that are coded, at all who code them.
     pub blocks: u64,

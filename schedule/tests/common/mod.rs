@@ -36,5 +36,9 @@ pub(crate) fn uniform(rank_count: usize, bytes: u64) -> Array2<u64> {
 }
 
 pub(crate) fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
-    Choice { window, slot: Some(0.5), ..Choice::of(protocol, Some("window7".parse().unwrap())) }
+    Choice {
+        window,
+        speculative_capacity: Some(0.5),
+        ..Choice::of(protocol, Some("window7".parse().unwrap()))
+    }
 }

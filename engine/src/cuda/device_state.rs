@@ -19,7 +19,7 @@ const SIZE_BYTES: u64 = 8;
 
 /// One rank on its device.
 #[derive(Debug)]
-pub(super) struct Equipment {
+pub(super) struct DeviceState {
     compute: Stream,
     codec: Stream,
     exchange: Stream,
@@ -81,7 +81,7 @@ pub(super) struct Interval {
     pub(super) end: Arc<Event>,
 }
 
-impl Equipment {
+impl DeviceState {
     /// Allocates and prepares everything. Waits for the device.
     pub(super) fn new(
         device: &Device,

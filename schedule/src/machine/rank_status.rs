@@ -8,7 +8,7 @@ use crate::{OpId, Rank};
 
 /// How far a rank has come in its program.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Standing {
+pub struct RankStatus {
     /// The rank.
     pub rank: Rank,
     /// Whether a device carries out what is issued on a lane in that order, so that ops in flight may wait for others.
@@ -39,7 +39,7 @@ pub struct Pending {
 /// Waits that a description names at the most.
 const NAMED_WAITS: usize = 4;
 
-impl Standing {
+impl RankStatus {
     /// What the rank does or waits for, in words that follow its name; `segments` are the plan's.
     pub fn describe(&self, segments: &[Arc<str>]) -> String {
         let offered = || self.pending.iter().filter(|pending| pending.offered);
@@ -72,11 +72,11 @@ impl Standing {
 
 impl Machine {
     /// How far it is.
-    pub fn standing(&self) -> Standing {
+    pub fn status(&self) -> RankStatus {
         let ops = &self.program.ops;
         let state = |state| move |op: &OpId| self.states[op.index()] == state;
         let ids = || ops.iter().map(|op| op.id);
-        Standing {
+        RankStatus {
             rank: self.program.rank,
             is_queued: self.capabilities.readiness == Readiness::Issued,
             ended: ids().map(|op| state(State::Completed)(&op)).collect(),

@@ -13,7 +13,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What comes into a rank's inbox.
 #[derive(Debug)]
-pub(crate) enum Mail<N> {
+pub(crate) enum Envelope<N> {
     /// A note from a peer.
     Note(N),
     /// The run has failed.
@@ -21,8 +21,8 @@ pub(crate) enum Mail<N> {
 }
 
 /// Shared by all ranks of a run.
-pub(crate) struct Meeting<'a, N> {
-    inboxes: Vec<Sender<Mail<N>>>,
+pub(crate) struct Control<'a, N> {
+    inboxes: Vec<Sender<Envelope<N>>>,
     epoch: Instant,
     cancel: &'a AtomicBool,
     /// Counts everything that ends anywhere; a run in which it stands still is stuck.
@@ -43,13 +43,13 @@ struct State {
     is_aborted: bool,
 }
 
-impl<'a, N> Meeting<'a, N> {
+impl<'a, N> Control<'a, N> {
     /// A meeting of `ranks`, and the inbox of each. Times count from `epoch`; setting `cancel` ends it.
     pub(crate) fn new(
         ranks: usize,
         epoch: Instant,
         cancel: &'a AtomicBool,
-    ) -> (Self, Vec<Receiver<Mail<N>>>) {
+    ) -> (Self, Vec<Receiver<Envelope<N>>>) {
         let (inboxes, receivers) = (0..ranks).map(|_| channel()).unzip();
         let state = State {
             words: vec![None; ranks],
@@ -66,7 +66,7 @@ impl<'a, N> Meeting<'a, N> {
 
     /// Puts a note into a rank's inbox; `false` if the rank is gone.
     pub(crate) fn send(&self, to: Rank, note: N) -> bool {
-        self.inboxes[to.index()].send(Mail::Note(note)).is_ok()
+        self.inboxes[to.index()].send(Envelope::Note(note)).is_ok()
     }
 
     /// Whether the user asked to stop.
@@ -106,7 +106,7 @@ impl<'a, N> Meeting<'a, N> {
         self.changed.notify_all();
         for inbox in &self.inboxes {
             // A rank that has ended needs no note.
-            let _ = inbox.send(Mail::Abort);
+            let _ = inbox.send(Envelope::Abort);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whose fault it was: from how all ranks of a failed run ended, to the op in which it began.
 //!
-//! The rank that notices a failure is seldom the one that caused it. Blame follows the cross-rank graph of what waits for
+//! The rank that notices a failure is seldom the one that caused it. RootCause follows the cross-rank graph of what waits for
 //! what, from the op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an
 //! exchange for the exchanges of the peers whose transfers it misses, a call of a library for the ranks that have not issued
 //! it. A rank that says nothing is taken at its peers' word: what they know of it has ended, and the first op of which they
@@ -12,7 +12,7 @@ use std::fmt;
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
-use crate::machine::{Pending, Standing};
+use crate::machine::{Pending, RankStatus};
 use crate::plan::{CallKey, Op, OpKind, Plan, Program, Transfer, TransferKey};
 use crate::validate::{Pair, pair_calls, pair_transfers};
 use crate::{Deadlines, Failure, FailureKind, OpId, Rank, SegmentId};
@@ -26,12 +26,12 @@ pub struct RankEnd {
     /// What it reported.
     pub failure: Failure,
     /// How far it was; `None` if it could not say.
-    pub standing: Option<Standing>,
+    pub status: Option<RankStatus>,
 }
 
 /// The rank and the op in which a failure began.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blame {
+pub struct RootCause {
     /// The rank.
     pub rank: Rank,
     /// Its op; `None` if it failed outside of any.
@@ -50,7 +50,7 @@ pub struct RunFailure {
     /// Seconds from the start of that iteration to its end, in the executor's time.
     pub after_s: f64,
     /// Where it began.
-    pub blame: Blame,
+    pub root_cause: RootCause,
     /// The failure that was reported first.
     pub first: Failure,
     /// How each rank that did not finish ended, in rank order.
@@ -68,16 +68,16 @@ impl RunFailure {
         first: Failure,
         ends: Vec<RankEnd>,
     ) -> Self {
-        let blame = blame(plan, deadlines, iteration, &first, &ends);
-        let told = |failure| Failure { culprit: Some((blame.rank, blame.op)), ..failure };
+        let root_cause = diagnose(plan, deadlines, iteration, &first, &ends);
+        let told = |failure| Failure { culprit: Some((root_cause.rank, root_cause.op)), ..failure };
         let ranks = ends.into_iter().map(|end| told(end.failure)).collect();
-        Self { iteration, after_s, first: told(first), ranks, blame }
+        Self { iteration, after_s, first: told(first), ranks, root_cause }
     }
 }
 
 impl fmt::Display for RunFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "iteration {}: {}\n  first report: {}", self.iteration, self.blame, self.first)?;
+        write!(f, "iteration {}: {}\n  first report: {}", self.iteration, self.root_cause, self.first)?;
         let others = || self.ranks.iter().filter(|failure| **failure != self.first);
         for failure in others().take(LISTED_RANKS) {
             write!(f, "\n  {failure}")?;
@@ -89,7 +89,7 @@ impl fmt::Display for RunFailure {
     }
 }
 
-impl fmt::Display for Blame {
+impl fmt::Display for RootCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rank {} is to blame", self.rank)?;
         if let Some(op) = self.op {
@@ -105,14 +105,14 @@ const SENT: &str = "sent what has not arrived";
 /// An op of a rank.
 type Node = (Rank, OpId);
 
-fn blame(
+fn diagnose(
     plan: &Plan,
     deadlines: Option<&Deadlines>,
     iteration: u32,
     first: &Failure,
     ends: &[RankEnd],
-) -> Blame {
-    let at = |(rank, op): Node, why| Blame { rank, op: Some(op), what: describe(plan, rank, op), why };
+) -> RootCause {
+    let at = |(rank, op): Node, why| RootCause { rank, op: Some(op), what: describe(plan, rank, op), why };
     let pairs = pair_transfers(plan).unwrap_or_default();
     let sender = |key: &TransferKey| pairs.get(key).map(|pair| (key.src, pair.send));
     match first.kind {
@@ -124,7 +124,7 @@ fn blame(
         FailureKind::Timeout => {
             let mut known = Known::new(plan, pairs, ends);
             let roots: Vec<Node> = match first.op {
-                Some(op) if known.standings.contains_key(&first.rank) => vec![(first.rank, op)],
+                Some(op) if known.statuses.contains_key(&first.rank) => vec![(first.rank, op)],
                 _ => known.unfinished(first.rank).into_iter().collect(),
             };
             let due_s = |(rank, op): Node| {
@@ -138,7 +138,7 @@ fn blame(
     }
     match first.op {
         Some(op) => at((first.rank, op), first.kind.describe()),
-        None => Blame { rank: first.rank, op: None, what: String::new(), why: first.kind.describe() },
+        None => RootCause { rank: first.rank, op: None, what: String::new(), why: first.kind.describe() },
     }
 }
 
@@ -169,22 +169,22 @@ struct Known<'a> {
     plan: &'a Plan,
     pairs: BTreeMap<TransferKey, Pair>,
     calls: BTreeMap<CallKey, Vec<OpId>>,
-    standings: HashMap<Rank, &'a Standing>,
+    statuses: HashMap<Rank, &'a RankStatus>,
     /// First op of each silent rank that nobody who speaks knows to have ended; the last one where they know of all.
     silent: BTreeMap<Rank, OpId>,
 }
 
 impl<'a> Known<'a> {
     fn new(plan: &'a Plan, pairs: BTreeMap<TransferKey, Pair>, ends: &'a [RankEnd]) -> Self {
-        let standings: HashMap<Rank, &Standing> =
-            ends.iter().filter_map(|end| Some((end.failure.rank, end.standing.as_ref()?))).collect();
-        let silent = || ends.iter().filter(|end| end.standing.is_none()).map(|end| end.failure.rank);
+        let statuses: HashMap<Rank, &RankStatus> =
+            ends.iter().filter_map(|end| Some((end.failure.rank, end.status.as_ref()?))).collect();
+        let silent = || ends.iter().filter(|end| end.status.is_none()).map(|end| end.failure.rank);
         // All are known to be silent before any of them is asked about another.
         let mut known = Self {
             plan,
             pairs,
             calls: pair_calls(plan).unwrap_or_default(),
-            standings,
+            statuses,
             silent: silent().map(|rank| (rank, OpId(0))).collect(),
         };
         known.silent = silent().filter_map(|rank| Some((rank, known.first_unknown(rank)?))).collect();
@@ -230,21 +230,21 @@ impl<'a> Known<'a> {
     fn has_ended_at(&self, rank: Rank, key: &TransferKey) -> bool {
         let Some(pair) = self.pairs.get(key) else { return false };
         let op = if key.src == rank { pair.send } else { pair.receive };
-        match self.standings.get(&rank) {
+        match self.statuses.get(&rank) {
             // What it does not say may have been empty.
             None => self.has_finished(rank) && !self.may_be_empty(rank, op, key),
             // Where nothing moves, neither end needs the other one.
-            Some(standing) if standing.empty.contains(key) => false,
-            Some(standing) if standing.ended[op.index()] => true,
-            Some(standing) => {
-                standing.in_flight.contains(&op) && standing.pending.iter().all(|pending| pending.key != *key)
+            Some(status) if status.empty.contains(key) => false,
+            Some(status) if status.ended[op.index()] => true,
+            Some(status) => {
+                status.in_flight.contains(&op) && status.pending.iter().all(|pending| pending.key != *key)
             }
         }
     }
 
     /// Whether a rank has got to the end of its program.
     fn has_finished(&self, rank: Rank) -> bool {
-        !self.standings.contains_key(&rank) && !self.silent.contains_key(&rank)
+        !self.statuses.contains_key(&rank) && !self.silent.contains_key(&rank)
     }
 
     /// Whether the length of a transfer depends on a size.
@@ -267,17 +267,17 @@ impl<'a> Known<'a> {
 
     /// Whether an op of a rank that has said something has ended, or all of its program.
     fn has_op_ended_at(&self, rank: Rank, op: OpId) -> bool {
-        match self.standings.get(&rank) {
+        match self.statuses.get(&rank) {
             None => !self.silent.contains_key(&rank),
-            Some(standing) => standing.ended[op.index()],
+            Some(status) => status.ended[op.index()],
         }
     }
 
     /// The ranks that have not issued the call of a library that `rank` is in.
     fn missing_in_call(&self, rank: Rank, op: &Op) -> Vec<Node> {
-        let is_missing = |&(other, op): &Node| match self.standings.get(&other) {
+        let is_missing = |&(other, op): &Node| match self.statuses.get(&other) {
             None => self.silent.get(&other).is_some_and(|first_unknown| *first_unknown <= op),
-            Some(standing) => !standing.ended[op.index()] && !standing.in_flight.contains(&op),
+            Some(status) => !status.ended[op.index()] && !status.in_flight.contains(&op),
         };
         let others = self.others_in_call(rank, op).filter(is_missing);
         others.map(|(other, op)| (other, self.silent.get(&other).copied().unwrap_or(op))).collect()
@@ -285,31 +285,31 @@ impl<'a> Known<'a> {
 
     /// The first op of a rank that has not ended.
     fn unfinished(&self, rank: Rank) -> Option<Node> {
-        let standing = self.standings.get(&rank).and_then(|standing| {
-            standing.ended.iter().zip(0..).find(|(ended, _)| !**ended).map(|(_, op)| OpId(op))
+        let status = self.statuses.get(&rank).and_then(|status| {
+            status.ended.iter().zip(0..).find(|(ended, _)| !**ended).map(|(_, op)| OpId(op))
         });
-        standing.or_else(|| self.silent.get(&rank).copied()).map(|op| (rank, op))
+        status.or_else(|| self.silent.get(&rank).copied()).map(|op| (rank, op))
     }
 
     /// What an op that has not ended waits for.
     fn waits_for(&self, (rank, op): Node) -> Vec<Node> {
-        let Some(standing) = self.standings.get(&rank) else { return Vec::new() };
+        let Some(status) = self.statuses.get(&rank) else { return Vec::new() };
         let program = &self.plan.programs[rank.index()];
         let lane = program.ops[op.index()].kind.lane();
         let same_lane =
-            || standing.in_flight.iter().filter(move |op| program.ops[op.index()].kind.lane() == lane);
+            || status.in_flight.iter().filter(move |op| program.ops[op.index()].kind.lane() == lane);
         let deps = &program.ops[op.index()].deps;
         let open: Vec<Node> =
-            deps.iter().filter(|dep| !standing.ended[dep.index()]).map(|&dep| (rank, dep)).collect();
-        if !standing.in_flight.contains(&op) {
+            deps.iter().filter(|dep| !status.ended[dep.index()]).map(|&dep| (rank, dep)).collect();
+        if !status.in_flight.contains(&op) {
             if !open.is_empty() {
                 return open;
             }
             // Ready, but its lane is taken, or what it joins has not begun.
-            let joined = joined_by(program, op).filter(|joined| !standing.ended[joined.index()]);
+            let joined = joined_by(program, op).filter(|joined| !status.ended[joined.index()]);
             return same_lane().copied().chain(joined).map(|other| (rank, other)).collect();
         }
-        let pending = || standing.pending.iter().filter(|pending| pending.op == op);
+        let pending = || status.pending.iter().filter(|pending| pending.op == op);
         let others = pending().filter_map(|pending| self.other_end(rank, &pending.key));
         // Exchanges of a channel that are open together share its window: what is not on offer waits for what is.
         let is_send = |pending: &Pending| pending.key.src == rank;
@@ -317,7 +317,7 @@ impl<'a> Known<'a> {
             let is_held = pending().any(|held| !held.offered && is_send(held) == is_send(offered));
             offered.offered && offered.op != op && is_held
         };
-        let filling = standing.pending.iter().filter(fills).map(|pending| pending.op);
+        let filling = status.pending.iter().filter(fills).map(|pending| pending.op);
         let filling = filling.filter(|other| same_lane().any(|op| op == other)).map(|other| (rank, other));
         let call = self.missing_in_call(rank, &program.ops[op.index()]);
         // Where a device orders ops, what is issued may wait for others of its lane, or for what it depends on. It gets exchanges and
@@ -327,7 +327,7 @@ impl<'a> Known<'a> {
             kind.exchange().is_some() || kind.library().is_some()
         };
         let is_behind = |other: OpId| if is_call(op) { other < op } else { other != op };
-        let queued = same_lane().filter(|other| standing.is_queued && is_behind(**other));
+        let queued = same_lane().filter(|other| status.is_queued && is_behind(**other));
         let queued = queued.map(|&other| (rank, other));
         let others: Vec<Node> = others.chain(filling).chain(call).collect();
         others.into_iter().chain(open).chain(queued).collect()
@@ -340,8 +340,8 @@ impl<'a> Known<'a> {
         if let Some(&op) = self.silent.get(&peer) {
             return Some((peer, op));
         }
-        let standing = self.standings.get(&peer)?;
-        (!standing.ended[op.index()]).then_some((peer, op))
+        let status = self.statuses.get(&peer)?;
+        (!status.ended[op.index()]).then_some((peer, op))
     }
 
     /// Of everything that `roots` wait for, directly or not, what waits for nobody else; of several, what was due first.
@@ -381,12 +381,11 @@ impl<'a> Known<'a> {
         if self.silent.contains_key(&first.0) {
             return Some((first, "has said nothing more"));
         }
-        let standings = members.iter().filter_map(|(rank, op)| Some((*op, *self.standings.get(rank)?)));
-        let on_offer: BTreeSet<(TransferKey, Rank)> = standings
-            .flat_map(|(op, standing)| {
-                let of_op =
-                    standing.pending.iter().filter(move |pending| pending.op == op && pending.offered);
-                of_op.map(|pending| (pending.key, standing.rank))
+        let statuses = members.iter().filter_map(|(rank, op)| Some((*op, *self.statuses.get(rank)?)));
+        let on_offer: BTreeSet<(TransferKey, Rank)> = statuses
+            .flat_map(|(op, status)| {
+                let of_op = status.pending.iter().filter(move |pending| pending.op == op && pending.offered);
+                of_op.map(|pending| (pending.key, status.rank))
             })
             .collect();
         let is_with = |key: &TransferKey, rank| on_offer.contains(&(*key, rank));

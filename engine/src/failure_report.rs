@@ -8,16 +8,16 @@ use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{Failure, FailureKind, OpId, Rank};
 
 use crate::chunks::Chunk;
-use crate::drive::failure;
+use crate::run_program::failure;
 use crate::transport::Ended;
 
 /// Words for the failures of a plan with these segments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Complaints<'a> {
+pub(crate) struct FailureReport<'a> {
     pub(crate) segments: &'a [Arc<str>],
 }
 
-impl Complaints<'_> {
+impl FailureReport<'_> {
     /// Nothing has ended anywhere for too long; `op` is what the rank is in.
     pub(crate) fn stuck(&self, machine: &Machine, op: Option<OpId>, stuck_after: Duration) -> Failure {
         let seconds = stuck_after.as_secs_f64();
@@ -59,7 +59,7 @@ impl Complaints<'_> {
 
     /// What this rank waits for, in words.
     fn waits(&self, machine: &Machine) -> String {
-        machine.standing().describe(self.segments)
+        machine.status().describe(self.segments)
     }
 }
 

@@ -87,7 +87,7 @@ pub trait Backend {
 ///
 /// # Panics
 /// If the machine was made for another kind of executor.
-pub fn drive(
+pub fn run_program(
     machine: &mut Machine,
     backend: &mut dyn Backend,
     iteration: u32,
