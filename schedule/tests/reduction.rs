@@ -35,7 +35,7 @@ fn job(rank_count: u32, work: Work) -> Job {
 fn choice(protocol: Protocol, algorithm: Option<Algorithm>) -> Choice {
     let slot = (protocol == Protocol::Speculative).then_some(0.8);
     let ranks_per_node = 2;
-    Choice { algorithm, slot, ranks_per_node, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
+    Choice { algorithm, speculative_capacity: slot, ranks_per_node, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
 }
 
 fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
