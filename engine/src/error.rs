@@ -79,6 +79,6 @@ fn instead(kind: LocalKind) -> &'static str {
     match kind {
         LocalKind::Split => "`static-first` runs here; `split-send` runs on `sim` and `threads`",
         LocalKind::GatherRows => "leave out `dedup`, or run on `sim` or `threads`",
-        LocalKind::Reduce | LocalKind::Encode | LocalKind::Decode => "run on `sim` or `threads`",
+        _ => "run on `sim` or `threads`",
     }
 }

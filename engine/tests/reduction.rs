@@ -56,7 +56,16 @@ fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let slot = (protocol == Protocol::Speculative).then_some(0.7);
     let parts = if protocol.is_coded() { 2 } else { 1 };
     let choice = Choice::of(protocol, Some("tiered".parse().unwrap()));
-    plan(&job, &Choice { algorithm: Some(algorithm), speculative_capacity: slot, parts, ranks_per_node: 2, ..choice })
+    plan(
+        &job,
+        &Choice {
+            algorithm: Some(algorithm),
+            speculative_capacity: slot,
+            parts,
+            ranks_per_node: 2,
+            ..choice
+        },
+    )
 }
 
 fn run_sums(plan: &Plan) -> Result<Report, Box<RunFailure>> {

@@ -10,8 +10,7 @@ use zipwire_kernels::Device;
 use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{
-    Capabilities, Checked, Choice, CostModel, Deadlines, FailureKind, Fault, FiredFaults, Plan, Protocol,
-    Readiness, RunFailure, TransferOrder,
+    Capabilities, Checked, FailureKind, Fault, Plan, Readiness, RunFailure, TransferOrder,
 };
 use zipwire_sim::{Room, SizeCache, SizeTable};
 use zipwire_timeline::Timeline;
@@ -20,10 +19,10 @@ use zipwire_traces::SwitcherSummary;
 pub use self::error::ExecuteError;
 
 use crate::adaptive::Arms;
+use crate::choices::choices;
 use crate::footprint::Footprint;
 use crate::memory::{self, MemoryLimit};
 use crate::simulate::Simulator;
-use crate::slots;
 use crate::{Cancel, Executor};
 
 /// What the simulator imitates: an executor that completes ops and lets the machine order transfers.
@@ -53,19 +52,6 @@ pub struct Outcome {
     /// Faults of the scenario that had no effect, by their positions. `sim` knows all of them; other executors know those that
     /// find nothing to hit in the plan.
     pub unfired: Vec<usize>,
-}
-
-/// What goes wrong in a run, and when that is noticed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FaultSetup<'a> {
-    pub(crate) faults: &'a [Fault],
-    pub(crate) deadlines: Option<&'a Deadlines>,
-    /// Where it is noted which faults had an effect.
-    pub(crate) fired: Option<&'a FiredFaults>,
-}
-
-impl FaultSetup<'_> {
-    pub(crate) const NONE: Self = Self { faults: &[], deadlines: None, fired: None };
 }
 
 /// An experiment that is ready to run: one valid plan per variant.
@@ -337,40 +323,4 @@ fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     }
     let choices = choices(experiment, variant);
     zipwire_schedule::plan_each(&experiment.job, &choices.iter().collect::<Vec<_>>())
-}
-
-/// How a variant lets the calls of all segments travel.
-pub(crate) fn choices(experiment: &Experiment, variant: &Variant) -> Vec<Choice> {
-    (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect()
-}
-
-/// What ops of a variant take by themselves.
-pub(crate) fn costs(experiment: &Experiment, variant: &Variant) -> CostModel {
-    CostModel { host: experiment.host, codec: experiment.codec_of(variant).map(|choice| choice.cost) }
-}
-
-/// How a variant lets the call of a segment travel.
-pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
-    let protocol = variant.protocol_of(&experiment.job.segments[segment].work);
-    let is_speculative = protocol == Protocol::Speculative;
-    let way = variant.ways[segment];
-    Choice {
-        protocol,
-        algorithm: way.map(|way| way.algorithm),
-        channels: way.map_or(1, |way| way.channels),
-        slices: way.map_or(1, |way| way.slices),
-        sums: experiment.sums,
-        layout: variant.layout,
-        order: variant.order,
-        window: variant.window,
-        codec: experiment.codec_of(variant).map(|choice| choice.spec.clone()),
-        selection: variant.selection,
-        parts: variant.parts,
-        ranks_per_node: experiment.topology.gpus_per_node,
-        dedup: variant.dedup,
-        arenas: variant.arenas,
-        speculative_capacity: is_speculative
-            .then(|| slots::speculative_capacity(experiment, variant, segment))
-            .flatten(),
-    }
 }

@@ -4,7 +4,8 @@ use zipwire_engine::threads::{Pace, Report};
 use zipwire_schedule::{Deadlines, FiredFaults, Lane, OpId, Rank};
 use zipwire_timeline::{Metrics, Timeline};
 
-use crate::execute::{FaultSetup, costs};
+use crate::choices::costs;
+use crate::fault_setup::FaultSetup;
 use crate::validate::{check_model, needs_measuring};
 use crate::{Cancel, ExecuteError, Prepared};
 

@@ -3,7 +3,7 @@
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Choice, PlanSize, WHOLE_PLAN_RANKS};
 
-use crate::execute::choices;
+use crate::choices::choices;
 use crate::memory::{MemoryLimit, SPAN_BYTES};
 
 /// Bytes of an experiment. Plans are held together; beside them there is the check of one at a time or, if they are run, its timeline.

@@ -8,9 +8,11 @@
 mod adaptive;
 mod available;
 mod cancel;
+mod choices;
 mod compare;
 mod execute;
 pub mod executors;
+mod fault_setup;
 mod faults;
 mod footprint;
 mod memory;

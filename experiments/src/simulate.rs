@@ -8,7 +8,8 @@ use zipwire_schedule::Plan;
 use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
 use zipwire_timeline::Timeline;
 
-use crate::execute::{FaultSetup, costs};
+use crate::choices::costs;
+use crate::fault_setup::FaultSetup;
 use crate::{Cancel, ExecuteError, Prepared, SIMULATED};
 
 /// What all simulations of an experiment have in common.

@@ -7,8 +7,10 @@ use zipwire_schedule::{CostModel, Lane, Plan, SegmentId};
 use zipwire_timeline::{Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
-use crate::execute::{FaultSetup, check_start, costs};
+use crate::choices::costs;
+use crate::execute::check_start;
 use crate::executors::{Real, SIM, THREADS, cores};
+use crate::fault_setup::FaultSetup;
 use crate::real_run;
 use crate::{Cancel, ExecuteError, Planned, Prepared};
 

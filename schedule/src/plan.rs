@@ -17,10 +17,7 @@ use std::sync::Arc;
 pub use self::chunk::{Chunk, Leg};
 pub use self::library::{CallKey, Library, Share};
 pub(crate) use self::numbers::{Misnumbered, Numbers};
-pub use self::op::{
-    Addition, Batch, Block, Compute, Effects, Exchange, Gather, GatherRows, Local, LocalKind, OpKind, Reduce,
-    Term,
-};
+pub use self::op::*;
 pub use self::region::{Buffer, Region};
 pub use self::transfer::{Content, Transfer, TransferKey};
 

@@ -5,8 +5,7 @@ use std::fmt::{self, Display, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::plan::{
-    Batch, Chunk, Content, Exchange, Gather, Leg, Library, Local, Maximum, Op, OpKind, Plan, Program, Reduce,
-    Region, Share, Transfer,
+    Chunk, Content, Exchange, Library, Maximum, Op, OpKind, Plan, Program, Region, Share, Transfer,
 };
 use crate::{Channel, Protocol, Rank};
 
@@ -88,9 +87,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
                 write!(f, ", fused")?;
             }
         }
-        OpKind::Local(Local::Split(batch) | Local::Encode(batch) | Local::Decode(batch)) => {
-            write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
-        }
+        OpKind::Local(local) => local.write_head(f)?,
         OpKind::Library(Library { collective, channel, stage, part, .. }) => {
             write!(f, " {}, {}", collective.name(), stage.name())?;
             if *channel != Channel::Main {
@@ -100,8 +97,6 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
                 write!(f, ", part {part}")?;
             }
         }
-        OpKind::Local(Local::Reduce(reduce)) => write!(f, "{}", if reduce.fused { ", fused" } else { "" })?,
-        OpKind::Local(Local::GatherRows(_)) => {}
         OpKind::Compute(compute) => write!(f, "{}", if compute.is_exclusive { ", exclusive" } else { "" })?,
     }
     for (index, dep) in op.deps.iter().enumerate() {
@@ -113,7 +108,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
             compute.reads.iter().try_for_each(|region| writeln!(f, "    reads {region}"))?;
             compute.writes.iter().try_for_each(|region| writeln!(f, "    writes {region}"))
         }
-        OpKind::Local(local) => write_local(f, local),
+        OpKind::Local(local) => local.write_body(f),
         OpKind::Library(library) => {
             library.inputs.iter().try_for_each(|share| write_share(f, rank, "gives", share))?;
             library.outputs.iter().try_for_each(|share| write_share(f, rank, "gets", share))
@@ -126,110 +121,20 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     }
 }
 
-fn write_local(f: &mut fmt::Formatter<'_>, local: &Local) -> fmt::Result {
-    match local {
-        Local::Split(batch) => batch.blocks.iter().try_for_each(|block| {
-            write!(
-                f,
-                "    {}: values {} sign-mantissa {}",
-                receiver(&block.chunk),
-                block.values,
-                block.sign_mantissa
-            )?;
-            write_part(f, &block.chunk)?;
-            writeln!(f)
-        }),
-        Local::Encode(batch) => write_batch(f, batch, receiver),
-        Local::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
-        Local::Reduce(reduce) => write_reduce(f, reduce),
-        Local::GatherRows(rows) => rows.gathers.iter().try_for_each(|gather| write_gather(f, gather)),
-    }
-}
-
-fn receiver(chunk: &Chunk) -> String {
-    chunk.destination.map_or_else(|| "to all".to_owned(), |destination| format!("to {destination}"))
-}
-
-fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk) -> String) -> fmt::Result {
-    for block in &batch.blocks {
-        write!(f, "    {}: values {}{}", chunk(&block.chunk), block.values, leg(&block.chunk))?;
-        write_part(f, &block.chunk)?;
-        if block.sign_mantissa.len > 0 {
-            write!(f, " sign-mantissa {}", block.sign_mantissa)?;
-        }
-        if block.static_section.len > 0 {
-            write!(f, " static {}", block.static_section)?;
-        }
-        write!(f, " dynamic {} {}", block.dynamic_section, block.size)?;
-        write_sum(f, &block.chunk)?;
-        writeln!(f)?;
-    }
-    Ok(())
-}
-
-fn write_reduce(f: &mut fmt::Formatter<'_>, reduce: &Reduce) -> fmt::Result {
-    for addition in &reduce.additions {
-        write!(f, "    {}", addition.values)?;
-        for (index, term) in addition.terms.iter().enumerate() {
-            write!(f, " {} {}", if index == 0 { '=' } else { '+' }, term.values)?;
-        }
-        write_part(f, &addition.chunk)?;
-        write_sum(f, &addition.chunk)?;
-        writeln!(f)?;
-    }
-    Ok(())
-}
-
-/// Which part of what two ranks have for each other a chunk is, if that is cut into parts.
-fn write_part(f: &mut fmt::Formatter<'_>, chunk: &Chunk) -> fmt::Result {
-    if chunk.part == 0 { Ok(()) } else { write!(f, " part {} at {}", chunk.part, chunk.offset) }
-}
-
-/// What is added up in a chunk, if anything is.
-fn write_sum(f: &mut fmt::Formatter<'_>, chunk: &Chunk) -> fmt::Result {
-    chunk.sum.map_or(Ok(()), |sum| write!(f, ", shard {}, {sum}", chunk.shard()))
-}
-
-/// Rows as runs of consecutive ones.
-fn write_gather(f: &mut fmt::Formatter<'_>, gather: &Gather) -> fmt::Result {
-    let Gather { chunk, from, to, rows, row_bytes } = gather;
-    let destination = chunk.destination.map_or_else(|| "all".to_owned(), |rank| rank.to_string());
-    write!(f, "    of {} for {destination} to {to}: rows of {row_bytes} bytes of {from}", chunk.origin)?;
-    let mut left = &rows[..];
-    while let Some(&first) = left.first() {
-        let run = (0..).zip(left).take_while(|&(step, &row)| row == first + step).count();
-        left = &left[run..];
-        match run {
-            1 => write!(f, " {first}")?,
-            _ => write!(f, " {first}+{run}")?,
-        }
-    }
-    write_part(f, chunk)?;
-    writeln!(f)
-}
-
-/// What kind of rows a chunk holds, if they are not simply those for its destination.
-fn leg(chunk: &Chunk) -> &'static str {
-    match chunk.leg {
-        Leg::Direct | Leg::FromGateway => "",
-        Leg::ToGateway { .. } => ", each row once",
-    }
-}
-
 /// `direct` is what the sender has for the receiver: the chunk is named where it is another one.
 fn write_transfer(f: &mut fmt::Formatter<'_>, word: &str, transfer: &Transfer, direct: Chunk) -> fmt::Result {
     let Transfer { peer, chunk, content, .. } = transfer;
     write!(f, "    {word} {peer}: ")?;
     write_content(f, content)?;
-    write!(f, "{}", leg(chunk))?;
+    write!(f, "{}", chunk.leg_text())?;
     if (chunk.origin, chunk.destination) != (direct.origin, direct.destination) {
         write!(f, " of rank {}", chunk.origin)?;
         if let Some(destination) = chunk.destination {
             write!(f, " for rank {destination}")?;
         }
     }
-    write_part(f, chunk)?;
-    write_sum(f, chunk)?;
+    chunk.write_part(f)?;
+    chunk.write_sum(f)?;
     if chunk.flow > 0 {
         write!(f, " flow {}", chunk.flow)?;
     }
@@ -260,7 +165,7 @@ fn write_share(f: &mut fmt::Formatter<'_>, rank: Rank, word: &str, share: &Share
     if chunk.part > 0 {
         write!(f, " part {} at {}", chunk.part, chunk.offset)?;
     }
-    write_sum(f, chunk)?;
+    chunk.write_sum(f)?;
     writeln!(f)
 }
 

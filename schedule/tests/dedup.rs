@@ -147,7 +147,7 @@ fn rows_that_a_source_does_not_have_are_refused() {
     });
     copy.unwrap().gathers[0].rows = vec![1_000_000; copy_len(&plan)].into();
     plan.programs[0] = Arc::new(program);
-    assert!(matches!(plan.validate(), Err(PlanError::BadRows { .. })), "{:?}", plan.validate());
+    assert!(matches!(plan.validate(), Err(PlanError::BadLocal { .. })), "{:?}", plan.validate());
 }
 
 fn copy_len(plan: &Plan) -> usize {

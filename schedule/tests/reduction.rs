@@ -35,7 +35,12 @@ fn job(rank_count: u32, work: Work) -> Job {
 fn choice(protocol: Protocol, algorithm: Option<Algorithm>) -> Choice {
     let slot = (protocol == Protocol::Speculative).then_some(0.8);
     let ranks_per_node = 2;
-    Choice { algorithm, speculative_capacity: slot, ranks_per_node, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
+    Choice {
+        algorithm,
+        speculative_capacity: slot,
+        ranks_per_node,
+        ..Choice::of(protocol, Some("window7".parse().unwrap()))
+    }
 }
 
 fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
@@ -246,7 +251,7 @@ fn a_sum_that_is_not_that_of_its_terms_is_found() {
         let OpKind::Local(Local::Reduce(reduce)) = &mut program.ops[1].kind else { panic!("a sum") };
         change(&mut reduce.additions[0]);
         let error = plan.validate().unwrap_err();
-        assert!(matches!(error, PlanError::BadSum { rank: Rank(1), .. }), "{what}: {error}");
+        assert!(matches!(error, PlanError::BadLocal { rank: Rank(1), .. }), "{what}: {error}");
     }
 }
 

@@ -9,7 +9,7 @@ use zipwire_schedule::plan::{LocalKind, OpKind, Plan};
 use zipwire_schedule::switcher::{Arm, ClassModel, LinearModel, Prior, Switcher, classes};
 use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Protocol, Segment, Slot, Work};
 
-use crate::execute::{choice, costs};
+use crate::choices::{choice, costs};
 use crate::{ExecuteError, Executor};
 
 /// Name of the segment in which ranks tell each other what their calls took.

@@ -11,8 +11,8 @@ use zipwire_traces::SwitcherSummary;
 use super::Arms;
 use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop};
 use super::plans::{Key, Plans};
-use crate::execute::FaultSetup;
 use crate::executors::{Real, THREADS};
+use crate::fault_setup::FaultSetup;
 use crate::{Cancel, ExecuteError, Prepared};
 
 impl Prepared<'_> {

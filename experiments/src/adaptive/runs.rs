@@ -8,8 +8,8 @@ use zipwire_timeline::Timeline;
 use super::Arms;
 use super::plans::{Key, Plans};
 use crate::ExecuteError;
-use crate::execute::FaultSetup;
 use crate::executors::check_ratio;
+use crate::fault_setup::FaultSetup;
 use crate::simulate::Simulator;
 
 /// See the module.

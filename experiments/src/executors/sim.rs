@@ -4,7 +4,8 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Plan;
 
 use super::Executor;
-use crate::execute::{ExecuteError, FaultSetup, Outcome, Prepared};
+use crate::execute::{ExecuteError, Outcome, Prepared};
+use crate::fault_setup::FaultSetup;
 use crate::{Cancel, memory};
 
 #[derive(Debug)]

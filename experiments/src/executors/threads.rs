@@ -8,7 +8,8 @@ use zipwire_scenarios::Experiment;
 use zipwire_schedule::Plan;
 
 use super::{Executor, THREADS};
-use crate::execute::{ExecuteError, FaultSetup, Outcome, Prepared};
+use crate::execute::{ExecuteError, Outcome, Prepared};
+use crate::fault_setup::FaultSetup;
 use crate::{Cancel, memory};
 
 #[derive(Debug)]

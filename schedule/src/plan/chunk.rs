@@ -1,5 +1,7 @@
 //! Chunks: whose values something holds, for whom, and on which part of their way they are.
 
+use std::fmt;
+
 use crate::{Rank, Sum};
 
 /// Whose values something holds, and for whom they are: what a payload is drawn for and checked against, whatever the
@@ -75,6 +77,27 @@ impl Chunk {
             Leg::Direct => true,
             Leg::ToGateway { .. } => false,
             Leg::FromGateway => self.destination == Some(rank),
+        }
+    }
+}
+
+/// Words of plans about a chunk.
+impl Chunk {
+    /// Which part of what two ranks have for each other it is, if that is cut into parts.
+    pub(crate) fn write_part(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.part == 0 { Ok(()) } else { write!(f, " part {} at {}", self.part, self.offset) }
+    }
+
+    /// What is added up in it, if anything is.
+    pub(crate) fn write_sum(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.sum.map_or(Ok(()), |sum| write!(f, ", shard {}, {sum}", self.shard()))
+    }
+
+    /// What kind of rows it holds, if they are not simply those for its destination.
+    pub(crate) fn leg_text(&self) -> &'static str {
+        match self.leg {
+            Leg::Direct | Leg::FromGateway => "",
+            Leg::ToGateway { .. } => ", each row once",
         }
     }
 }

@@ -47,31 +47,15 @@ pub enum PlanError {
         /// The second of the overlapping regions, as text.
         region: String,
     },
-    /// The signs and mantissas that travel apart and the sections of a frame are not one after the other in one buffer.
-    #[error(
-        "op `{op}` of rank {rank} has a frame whose sign_mantissa, static and dynamic section are not in this order"
-    )]
-    SplitFrame {
+    /// What a rank does by itself contradicts itself.
+    #[error("op `{op}` of rank {rank} {defect}")]
+    BadLocal {
         /// Where.
         rank: Rank,
         /// The op.
         op: OpId,
-    },
-    /// A sum that is not that of its terms.
-    #[error("op `{op}` of rank {rank} does not add up what its sum says, in that order and of that length")]
-    BadSum {
-        /// Where.
-        rank: Rank,
-        /// The op.
-        op: OpId,
-    },
-    /// A gather of rows that its source does not have, or of more or fewer than there is room for.
-    #[error("op `{op}` of rank {rank} copies rows that its source does not have, or has no room for them")]
-    BadRows {
-        /// Where.
-        rank: Rank,
-        /// The op.
-        op: OpId,
+        /// What is wrong with it.
+        defect: &'static str,
     },
     /// The dependencies of an op are not those that its hazards demand.
     #[error("op `{op}` of rank {rank} has the dependencies {found:?}, its hazards demand {expected:?}")]

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use crate::builder::ProgramBuilder;
-use crate::plan::{
-    Addition, Chunk, Content, Effects, Exchange, Gather, Local, Maximum, Op, OpKind, Program, Transfer,
-};
+use crate::plan::{Chunk, Content, Effects, Exchange, Local, Maximum, Op, OpKind, Program, Transfer};
 use crate::validate::PlanError;
 use crate::validate::library::is_collective;
 use crate::validate::transfers;
@@ -48,20 +46,13 @@ fn check_op(program: &Program, op: &Op, rank_count: u32) -> Result<(), PlanError
     if let Some(pair) = writes.windows(2).find(|pair| pair[0].overlaps(&pair[1])) {
         return Err(PlanError::WrittenTwice { rank, op: op_id, region: pair[1].to_string() });
     }
-    let error =
-        match &op.kind {
-            OpKind::Local(Local::Split(batch) | Local::Encode(batch) | Local::Decode(batch)) => {
-                (!batch.is_in_order()).then_some(PlanError::SplitFrame { rank, op: op_id })
-            }
-            OpKind::Local(Local::Reduce(reduce)) => (!reduce.additions.iter().all(Addition::is_sum))
-                .then_some(PlanError::BadSum { rank, op: op_id }),
-            OpKind::Local(Local::GatherRows(rows)) => (!rows.gathers.iter().all(Gather::has_its_rows))
-                .then_some(PlanError::BadRows { rank, op: op_id }),
-            OpKind::Library(library) => {
-                (!is_collective(rank, library)).then_some(PlanError::BadCall { rank, op: op_id })
-            }
-            OpKind::Compute(_) | OpKind::Exchange(_) => None,
-        };
+    let error = match &op.kind {
+        OpKind::Local(local) => local.defect().map(|defect| PlanError::BadLocal { rank, op: op_id, defect }),
+        OpKind::Library(library) => {
+            (!is_collective(rank, library)).then_some(PlanError::BadCall { rank, op: op_id })
+        }
+        OpKind::Compute(_) | OpKind::Exchange(_) => None,
+    };
     error.map_or(Ok(()), Err)
 }
 

@@ -1,5 +1,7 @@
 //! Blocks of values and their frames: what is split, encoded and decoded.
 
+use std::fmt;
+
 use zipwire_codec::{DType, Layout};
 
 use super::Effects;
@@ -83,7 +85,7 @@ impl Batch {
     }
 
     /// Whether the sections of all frames, and the signs and mantissas in front of them, follow one another in their buffer.
-    pub(crate) fn is_in_order(&self) -> bool {
+    pub(super) fn is_in_order(&self) -> bool {
         let in_front =
             |first: &Region, second: &Region| first.buffer == second.buffer && first.end() <= second.offset;
         self.blocks.iter().all(|Block { sign_mantissa, static_section, dynamic_section, .. }| {
@@ -98,4 +100,50 @@ impl Batch {
     fn frames(&self) -> impl Iterator<Item = Region> + '_ {
         self.blocks.iter().flat_map(|block| [block.static_section, block.dynamic_section])
     }
+
+    /// What of a plan's text is said of each block that is split.
+    pub(super) fn write_split(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.blocks.iter().try_for_each(|block| {
+            write!(
+                f,
+                "    {}: values {} sign-mantissa {}",
+                receiver(&block.chunk),
+                block.values,
+                block.sign_mantissa
+            )?;
+            block.chunk.write_part(f)?;
+            writeln!(f)
+        })
+    }
+
+    /// The same of each block that is encoded.
+    pub(super) fn write_encode(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_frames(f, receiver)
+    }
+
+    /// The same of each block that is decoded.
+    pub(super) fn write_decode(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_frames(f, |chunk| format!("from {}", chunk.origin))
+    }
+
+    fn write_frames(&self, f: &mut fmt::Formatter<'_>, whose: impl Fn(&Chunk) -> String) -> fmt::Result {
+        for block in &self.blocks {
+            write!(f, "    {}: values {}{}", whose(&block.chunk), block.values, block.chunk.leg_text())?;
+            block.chunk.write_part(f)?;
+            if block.sign_mantissa.len > 0 {
+                write!(f, " sign-mantissa {}", block.sign_mantissa)?;
+            }
+            if block.static_section.len > 0 {
+                write!(f, " static {}", block.static_section)?;
+            }
+            write!(f, " dynamic {} {}", block.dynamic_section, block.size)?;
+            block.chunk.write_sum(f)?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+fn receiver(chunk: &Chunk) -> String {
+    chunk.destination.map_or_else(|| "to all".to_owned(), |destination| format!("to {destination}"))
 }

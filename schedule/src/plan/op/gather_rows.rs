@@ -1,5 +1,6 @@
 //! Chunks that are put together of rows of others, at gateways.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::Effects;
@@ -44,8 +45,26 @@ impl GatherRows {
 }
 
 impl Gather {
+    /// Rows as runs of consecutive ones.
+    pub(super) fn write_body(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { chunk, from, to, rows, row_bytes } = self;
+        let destination = chunk.destination.map_or_else(|| "all".to_owned(), |rank| rank.to_string());
+        write!(f, "    of {} for {destination} to {to}: rows of {row_bytes} bytes of {from}", chunk.origin)?;
+        let mut left = &rows[..];
+        while let Some(&first) = left.first() {
+            let run = (0..).zip(left).take_while(|&(step, &row)| row == first + step).count();
+            left = &left[run..];
+            match run {
+                1 => write!(f, " {first}")?,
+                _ => write!(f, " {first}+{run}")?,
+            }
+        }
+        chunk.write_part(f)?;
+        writeln!(f)
+    }
+
     /// Whether it reads rows of its source, and as many as there is room for.
-    pub(crate) fn has_its_rows(&self) -> bool {
+    pub(super) fn has_its_rows(&self) -> bool {
         let Self { from, to, rows, row_bytes, .. } = self;
         let is_inside = |&row: &u32| (u64::from(row) + 1) * row_bytes <= from.len;
         *row_bytes > 0 && to.len == rows.len() as u64 * row_bytes && rows.iter().all(is_inside)

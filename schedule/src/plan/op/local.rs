@@ -1,6 +1,8 @@
 //! Ops that a rank carries out by itself, on bytes of its own memory.
 
-use super::{Batch, Effects, GatherRows, Reduce};
+use std::fmt;
+
+use super::{Addition, Batch, Effects, Gather, GatherRows, Reduce};
 
 /// What a rank does with bytes by itself. All of them are on the codec's lane.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +81,47 @@ impl Local {
             Self::Split(batch) | Self::Encode(batch) | Self::Decode(batch) => batch.blocks.is_empty(),
             Self::GatherRows(rows) => rows.gathers.is_empty(),
             Self::Reduce(reduce) => reduce.additions.is_empty(),
+        }
+    }
+
+    /// What is wrong with it, whatever else is in its plan: the end of "op `%3` of rank 1 ..".
+    pub(crate) fn defect(&self) -> Option<&'static str> {
+        let (is_fine, defect) = match self {
+            Self::Split(batch) | Self::Encode(batch) | Self::Decode(batch) => (
+                batch.is_in_order(),
+                "has a frame whose signs and mantissas, static and dynamic section are not in this order",
+            ),
+            Self::GatherRows(rows) => (
+                rows.gathers.iter().all(Gather::has_its_rows),
+                "gathers rows that its source does not have, or has no room for them",
+            ),
+            Self::Reduce(reduce) => (
+                reduce.additions.iter().all(Addition::is_sum),
+                "does not add up what its sum says, in that order and of that length",
+            ),
+        };
+        (!is_fine).then_some(defect)
+    }
+
+    /// What a plan's text says behind its name.
+    pub(crate) fn write_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Split(batch) | Self::Encode(batch) | Self::Decode(batch) => {
+                write!(f, " {} {}", batch.layout.name(), batch.dtype.name())
+            }
+            Self::Reduce(reduce) if reduce.fused => write!(f, ", fused"),
+            Self::Reduce(_) | Self::GatherRows(_) => Ok(()),
+        }
+    }
+
+    /// What a plan's text says in lines of its own.
+    pub(crate) fn write_body(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Split(batch) => batch.write_split(f),
+            Self::Encode(batch) => batch.write_encode(f),
+            Self::Decode(batch) => batch.write_decode(f),
+            Self::GatherRows(rows) => rows.gathers.iter().try_for_each(|gather| gather.write_body(f)),
+            Self::Reduce(reduce) => reduce.write_body(f),
         }
     }
 

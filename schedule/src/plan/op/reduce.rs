@@ -1,5 +1,7 @@
 //! Sums.
 
+use std::fmt;
+
 use super::Effects;
 use crate::Sum;
 use crate::plan::{Chunk, Region};
@@ -50,11 +52,24 @@ impl Reduce {
             ..Effects::default()
         }
     }
+
+    pub(super) fn write_body(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Addition { terms, chunk, values } in &self.additions {
+            write!(f, "    {values}")?;
+            for (index, term) in terms.iter().enumerate() {
+                write!(f, " {} {}", if index == 0 { '=' } else { '+' }, term.values)?;
+            }
+            chunk.write_part(f)?;
+            chunk.write_sum(f)?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
 }
 
 impl Addition {
     /// Whether the terms are what the sum says, for the same shard, and as many values each.
-    pub(crate) fn is_sum(&self) -> bool {
+    pub(super) fn is_sum(&self) -> bool {
         let Self { terms, chunk, values } = self;
         let count = |chunk: &Chunk, values: &Region| Some(values.len / chunk.sum?.dtype().width() as u64);
         let fits = |term: &Term| {
