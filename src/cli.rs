@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use zipwire::bench::Level;
+use zipwire::cluster::CodecCost;
+use zipwire::cluster::library::Operation;
 use zipwire::codec::{Layout, SimdLevel};
-use zipwire::reproduce::Paper;
+use zipwire::papers::Paper;
 use zipwire::scenarios::Dimension;
-use zipwire::schedule::library::Operation;
-use zipwire::schedule::{CodecCost, Protocol};
+use zipwire::schedule::Protocol;
 use zipwire::{Executor, SIMD_VARIABLE, executors};
 
 use crate::commands::bench::Contenders;

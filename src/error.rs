@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, SimBenchError};
 use zipwire::kernels::GpuError;
-use zipwire::reproduce::ReproduceError;
+use zipwire::papers::ReproduceError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
 use zipwire::sweep::{JournalError, SweepError};

@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use zipwire::executors::{self, SIM, THREADS};
 use zipwire::scenarios::{Experiment, Source, load};
-use zipwire::{Cancel, ExecuteError, Executor, Outcome, Output, Prepared, Ran, compare, write_run};
+use zipwire::{Cancel, ExecuteError, Executor, Outcome, Output, Prepared, RunResult, compare, write_run};
 
 #[path = "common/process.rs"]
 #[allow(dead_code, reason = "each test file uses its part")]
@@ -81,7 +81,7 @@ fn an_executor_of_ones_own_runs_beside_the_others() {
     let executors: [&'static dyn Executor; 2] = [SIM, &ECHO];
     let folder = TempDir::new().unwrap();
     let mut output = Output::create(folder.path()).unwrap();
-    let keep = |ran: &Ran<'_>| {
+    let keep = |ran: &RunResult<'_>| {
         write_run(&mut output, ran).unwrap();
         Ok::<(), ExecuteError>(())
     };
@@ -154,12 +154,12 @@ fn every_executor_is_in_the_help_and_in_the_docs() {
     let listed: Vec<_> = executors::ALL.iter().map(|executor| executor.name()).collect();
     let synopsis = format!("zipwire run SCENARIO.toml [--on {}]", listed.join(","));
     assert!(readme.contains(&synopsis), "README.md says how `run` is called: `{synopsis}`");
-    let architecture = include_str!("../docs/ARCHITECTURE.md");
+    let design = include_str!("../experiments/DESIGN.md");
     for executor in listed {
         assert!(on.contains(executor), "`{executor}` is not in the help: {on}");
         assert!(
-            architecture.contains(&format!("| `{executor}` |")),
-            "`{executor}` has no row in ARCHITECTURE.md"
+            design.contains(&format!("| `{executor}` |")),
+            "`{executor}` has no row in experiments/DESIGN.md"
         );
     }
 }

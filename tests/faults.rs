@@ -36,8 +36,8 @@ fn check(name: &str, expected: &Expected) {
             let context = format!("{name}, {variant} on {executor}: {failure}");
             assert_eq!(failure.iteration, expected.iteration, "{context}");
             assert_eq!(failure.first.kind, expected.kind, "{context}");
-            assert_eq!(failure.blame.rank, Rank(expected.culprit), "{context}");
-            assert_eq!(failure.blame.what, *op, "{context}");
+            assert_eq!(failure.root_cause.rank, Rank(expected.culprit), "{context}");
+            assert_eq!(failure.root_cause.what, *op, "{context}");
             ends_everywhere(&failure, &context);
             // Threads also take their time to wake up: a tenth of the iteration that they are slowed down to.
             let late = if executor == SIM { 1.000_001 } else { 1.5 };
@@ -52,8 +52,8 @@ fn ends_everywhere(failure: &RunFailure, context: &str) {
     let ranks: Vec<u32> = failure.ranks.iter().map(|end| end.rank.0).collect();
     assert!(ranks.is_sorted_by(|a, b| a < b), "{context}");
     assert!(failure.ranks.contains(&failure.first), "{context}");
-    assert!(failure.ranks.iter().any(|end| end.rank == failure.blame.rank), "{context}");
-    let culprit = Some((failure.blame.rank, failure.blame.op));
+    assert!(failure.ranks.iter().any(|end| end.rank == failure.root_cause.rank), "{context}");
+    let culprit = Some((failure.root_cause.rank, failure.root_cause.op));
     assert!(failure.ranks.iter().all(|end| end.culprit == culprit), "{context}");
     for end in failure.ranks.iter().filter(|end| end.rank != failure.first.rank) {
         assert!(

@@ -6,7 +6,7 @@ use std::path::Path;
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Source, load};
 use zipwire::schedule::{Lane, Rank};
-use zipwire::traces::Timeline;
+use zipwire::timeline::Timeline;
 use zipwire::{Cancel, Prepared};
 
 /// Simulated timelines of all variants of a smoke scenario.

@@ -165,10 +165,10 @@ fn play(seed: u64) -> End {
             Err(error) => {
                 let failure = failure_of(error);
                 let context = format!("{executor}: {failure}\n{text}");
-                assert!(culprits.contains(&failure.blame.rank), "{context}");
+                assert!(culprits.contains(&failure.root_cause.rank), "{context}");
                 let late = if executor == SIM { 1.000_001 } else { 1.5 };
                 assert!(failure.after_s <= late * last_s[0][failure.iteration as usize], "{context}");
-                Some((failure.iteration, failure.first.kind, failure.blame.op))
+                Some((failure.iteration, failure.first.kind, failure.root_cause.op))
             }
         }
     });

@@ -7,8 +7,10 @@ use std::fmt::Write as _;
 
 use rand::RngExt;
 use zipwire::executors::{SIM, THREADS};
+use zipwire::payload::stream;
 use zipwire::scenarios::{Source, load};
-use zipwire::traces::{SwitcherSummary, Timeline, stream};
+use zipwire::timeline::Timeline;
+use zipwire::traces::SwitcherSummary;
 use zipwire::{Cancel, Prepared};
 
 const ADAPTIVE: &str = "adaptive";

@@ -3,7 +3,7 @@
 
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Source, load};
-use zipwire::schedule::Work;
+use zipwire::schedule::{CallKind, Work};
 use zipwire::{Cancel, Prepared};
 
 /// Bytes per second of a GPU's link, and seconds before the first byte moves.
@@ -28,7 +28,7 @@ layer = "{layer_us} us"
     );
     let experiment = load(&Source::from_text("test.toml", text, "."), &[], None).unwrap();
     let shard = experiment.job.segments.iter().find_map(|segment| match &segment.work {
-        Work::AllGather { bytes, .. } => Some(bytes[0]),
+        Work::Call { kind: CallKind::AllGather { bytes }, .. } => Some(bytes[0]),
         _ => None,
     });
     let mut prepared = Prepared::new(&experiment, &Cancel::new()).unwrap();

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::Path;
 
 use zipwire_calibrate::{Given, LARGE_BYTES, Score, Series, calibrate, parse_log, score, site_of};
-use zipwire_schedule::library::LibraryModel;
+use zipwire_cluster::library::LibraryModel;
 
 struct Entry {
     series: Series,

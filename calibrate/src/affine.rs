@@ -1,6 +1,6 @@
 //! Latency and bandwidth of one series by range of sizes: `seconds = alpha + bytes / bytes_per_s`, by weighted least squares.
 
-use zipwire_schedule::library::Operation;
+use zipwire_cluster::library::Operation;
 
 use crate::series::{LEAST_SIZES, Point, Series};
 

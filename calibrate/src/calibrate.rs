@@ -1,6 +1,6 @@
 //! From series of one cluster to constants of the model, and to what can be said of them.
 
-use zipwire_schedule::library::{Constant, Constants, Operation};
+use zipwire_cluster::library::{Constant, Constants, Operation};
 
 use crate::affine::{AffineFit, affine};
 use crate::error::CalibrateError;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use zipwire_schedule::library::{Constant, ConstantUnit, Constants, LibraryModel};
+use zipwire_cluster::library::{Constant, ConstantUnit, Constants, LibraryModel};
 
 use crate::calibrate::Calibration;
 

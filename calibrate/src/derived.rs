@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use zipwire_schedule::library::Operation;
+use zipwire_cluster::library::Operation;
 
 use crate::error::LogError;
 use crate::header::Header;

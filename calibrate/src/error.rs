@@ -82,7 +82,7 @@ pub enum LogError {
 }
 
 fn operations() -> String {
-    zipwire_schedule::library::Operation::ALL.map(zipwire_schedule::library::Operation::name).join(", ")
+    zipwire_cluster::library::Operation::ALL.map(zipwire_cluster::library::Operation::name).join(", ")
 }
 
 /// Why nothing could be fitted.

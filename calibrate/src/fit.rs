@@ -5,7 +5,7 @@
 //! beyond 15 % count less and less (weights after Huber), and each series counts the same in sum, whatever its number of sizes to the
 //! square root. The method is that of Levenberg and Marquardt with differences for derivatives, and a fixed order of everything.
 
-use zipwire_schedule::library::{Constant, Constants, Hardware, LibraryModel};
+use zipwire_cluster::library::{Constant, Constants, Hardware, LibraryModel};
 
 use crate::linear::solve;
 use crate::prior::prior;

@@ -1,6 +1,6 @@
 //! GPUs by their names: which generation of the model they are of, and what their links give.
 
-use zipwire_schedule::library::{Constant, Constants, Generation};
+use zipwire_cluster::library::{Constant, Constants, Generation};
 
 /// What the model needs to know of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! What comment lines of a log say: the operation, the ranks and their hosts, the GPU, the NICs.
 
-use zipwire_schedule::library::Operation;
+use zipwire_cluster::library::Operation;
 
 use crate::series::Nics;
 

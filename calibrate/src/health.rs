@@ -1,6 +1,6 @@
 //! What looks wrong with a series before anything is fitted to it.
 
-use zipwire_schedule::library::LibraryModel;
+use zipwire_cluster::library::LibraryModel;
 
 use crate::series::Series;
 

@@ -1,5 +1,5 @@
 //! What a cluster's collectives take, measured by nccl-tests, as constants of the model of its library
-//! ([`LibraryModel`](zipwire_schedule::library::LibraryModel)).
+//! ([`LibraryModel`](zipwire_cluster::library::LibraryModel)).
 //!
 //! [`parse_log`] reads one log, as text or as JSON, to [`Series`]: one operation on one shape of cluster, over sizes. [`calibrate()`]
 //! fits constants to many series of one cluster, says how well they are met, and says what looks wrong with them. Nothing here reads

@@ -1,6 +1,6 @@
 //! Logs of nccl-tests, whatever their form.
 
-use zipwire_schedule::library::Operation;
+use zipwire_cluster::library::Operation;
 
 use crate::error::LogError;
 use crate::header::Header;

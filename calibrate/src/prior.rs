@@ -1,6 +1,6 @@
 //! How well constants are known before anything is measured.
 
-use zipwire_schedule::library::Constant;
+use zipwire_cluster::library::Constant;
 
 /// How far a constant may be from that of its GPU's generation, as the standard deviation of its logarithm. Latencies differ by
 /// hosts and networks; shares of links are the same for all of a generation, and those of NICs nearly so.

@@ -1,6 +1,6 @@
 //! How far a model is from what was measured.
 
-use zipwire_schedule::library::{Hardware, LibraryModel};
+use zipwire_cluster::library::{Hardware, LibraryModel};
 
 use crate::series::Series;
 
@@ -40,6 +40,6 @@ pub fn score(series: &Series, model: &LibraryModel) -> Score {
 }
 
 /// The model of a series' hardware.
-pub(crate) fn model(hardware: Hardware, constants: zipwire_schedule::library::Constants) -> LibraryModel {
+pub(crate) fn model(hardware: Hardware, constants: zipwire_cluster::library::Constants) -> LibraryModel {
     LibraryModel { hardware, constants }
 }

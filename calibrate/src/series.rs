@@ -1,6 +1,6 @@
 //! One operation, measured on one shape of cluster over sizes.
 
-use zipwire_schedule::library::Operation;
+use zipwire_cluster::library::Operation;
 
 use crate::median::median;
 

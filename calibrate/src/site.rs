@@ -1,6 +1,6 @@
 //! The cluster that series were measured on: its GPUs, and NICs as logs name them, or as they must be for what was measured.
 
-use zipwire_schedule::library::{Constants, Generation, Hardware, Operation};
+use zipwire_cluster::library::{Constants, Generation, Hardware, Operation};
 
 use crate::error::CalibrateError;
 use crate::gpu::Gpu;

@@ -9,7 +9,7 @@ use std::path::Path;
 use zipwire_calibrate::{
     CalibrateError, Calibration, Given, Series, calibrate, cluster_file, parse_log, score, site_of,
 };
-use zipwire_schedule::library::{Constant, LibraryModel, Operation};
+use zipwire_cluster::library::{Constant, LibraryModel, Operation};
 
 fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/samples/nccl-tests")

@@ -10,7 +10,6 @@
 //! [`EncodeError`], [`DecodeError`], [`SpecError`] and [`ContainerError`] say in one line what is wrong; where it can be said
 //! what to do about it, their `help` does.
 
-mod apart;
 mod body;
 mod book_usage;
 mod checksum;
@@ -34,22 +33,22 @@ mod memory;
 mod options;
 #[cfg(feature = "parallel")]
 pub mod parallel;
-mod past;
 mod pieces;
 mod raw;
 mod registry;
 pub mod scale;
 mod sections;
 mod shape;
+mod sign_mantissa;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 mod spec;
+mod streaming_store;
 mod tables;
 mod tiered;
 mod tile;
 mod window7;
 
-pub use apart::{decode_apart, encode_apart, rests_len, write_rests};
 pub use book_usage::BookUsage;
 pub use codebook16::{Codebook, Codebook16};
 pub use codec::Codec;
@@ -76,6 +75,7 @@ pub use levels::with_simd;
 pub use levels::{SimdUnavailable, force_simd, simd_level, simd_levels};
 pub use raw::Raw;
 pub use shape::FrameShape;
+pub use sign_mantissa::{decode_exponents, encode_exponents, sign_mantissa_len, write_sign_mantissa};
 pub use spec::Spec;
 pub use tables::Table;
 pub use tiered::Tiered;

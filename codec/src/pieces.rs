@@ -1,8 +1,8 @@
-//! Where codecs that work piece by piece, in tiles or blocks, keep the rests of BF16 values.
+//! Where codecs that work piece by piece, in tiles or blocks, keep the signs and mantissas of BF16 values.
 
 use crate::DecodeError;
 
-/// Where a codec keeps the rests of BF16 values in the split layout: it works piece by piece, tiles or blocks.
+/// Where a codec keeps the signs and mantissas of BF16 values in the split layout: it works piece by piece, tiles or blocks.
 pub(crate) struct Pieces {
     /// Values of each piece but the last, which may have fewer.
     pub(crate) piece: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Pieces {
     pub(crate) front_len: fn(usize) -> usize,
     /// Bytes of the static body of a piece of so many values.
     pub(crate) static_body: fn(usize) -> usize,
-    /// Where its rests begin, a byte each and one behind the other, if it is coded.
+    /// Where its signs and mantissas begin, a byte each and one behind the other, if it is coded.
     pub(crate) rest_at: fn(usize) -> usize,
     /// What the pieces have in the dynamic section.
     pub(crate) tails: FindTails,

@@ -7,7 +7,7 @@ use crate::checksum::BLOCK_BYTES;
 use crate::codec::Sealed;
 use crate::frame;
 use crate::header::HEADER_LEN;
-use crate::past::{self, Past};
+use crate::streaming_store::{self, StreamingStore};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, checksum, levels};
 
 /// Tag in frame headers.
@@ -81,12 +81,12 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
 /// Copies values and returns their checksum: a block at a time, so that they come from memory once.
 fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u32 {
     let kernel = levels::active();
-    let past = Past::of_large(kernel, from.len());
+    let streaming = StreamingStore::of_large(kernel, from.len());
     let mut sum = 0u32;
     let blocks = from.chunks(BLOCK_BYTES).zip(to.chunks_mut(BLOCK_BYTES));
     for (number, (from, to)) in blocks.enumerate() {
         sum = sum.wrapping_add(checksum::of_values_at(kernel, from, number * BLOCK_BYTES));
-        past::copy(past.as_ref(), from, to);
+        streaming_store::copy(streaming.as_ref(), from, to);
     }
     sum
 }

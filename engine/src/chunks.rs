@@ -9,9 +9,9 @@
 
 use std::collections::HashMap;
 
-use zipwire_schedule::plan::{self, Batch, Exchange, Op, OpKind, Program, Region, Share};
-use zipwire_schedule::{OpId, Rank};
-use zipwire_traces::ChunkId;
+use zipwire_payload::ChunkId;
+use zipwire_schedule::OpId;
+use zipwire_schedule::plan::{Effects, Local, Op, OpKind, Program, Region};
 
 /// Fills memory that nobody has written yet. Not zero: zeros are valid payload.
 pub(crate) const POISON: u8 = 0xA5;
@@ -44,17 +44,23 @@ impl Chunks {
     /// a chunk has no content of its own.
     pub(crate) fn of(program: &Program) -> Self {
         let mut chunks = Self::default();
-        let writes: Vec<Vec<Region>> = program.ops.iter().map(|op| op.kind.writes()).collect();
-        let touches = |op: usize, region: &Region| writes[op].iter().any(|write| write.overlaps(region));
+        let effects: Vec<Effects> = program.ops.iter().map(|op| op.kind.effects()).collect();
+        let touches =
+            |op: usize, region: &Region| effects[op].writes.iter().any(|write| write.overlaps(region));
         let rank = program.rank;
         for op in &program.ops {
-            for (chunk, region) in sent(&op.kind).into_iter().filter(|(chunk, _)| chunk.origin == rank) {
+            let Effects { takes, sums, .. } = &effects[op.id.index()];
+            for &(chunk, region) in takes.iter().filter(|(chunk, _)| chunk.origin == rank) {
                 let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
                 let producer = (0..op.id.index()).rev().find(|&earlier| touches(earlier, &region));
                 let filled = match producer.map(|index| &program.ops[index]) {
                     None => &mut chunks.filled_before,
                     // A sum of this rank, checked as one; so is its value.
-                    Some(Op { kind: OpKind::Reduce(_), .. }) if chunk.id.chunk.sum.is_some() => continue,
+                    Some(Op { kind: OpKind::Local(Local::Reduce(_)), .. })
+                        if chunk.id.chunk.sum.is_some() =>
+                    {
+                        continue;
+                    }
                     Some(producer) => {
                         let computed = matches!(producer.kind, OpKind::Compute(_));
                         assert!(
@@ -67,9 +73,9 @@ impl Chunks {
                 };
                 filled.push(chunk);
             }
-            for (chunk, region) in received(&op.kind, rank) {
+            for (chunk, region) in op.kind.delivered(rank).into_iter().chain(sums.iter().copied()) {
                 let chunk = Chunk { id: ChunkId { segment: op.segment, chunk }, region };
-                let consumer = (op.id.index() + 1..writes.len()).find(|&later| touches(later, &region));
+                let consumer = (op.id.index() + 1..effects.len()).find(|&later| touches(later, &region));
                 match consumer {
                     Some(index) => {
                         chunks.checked_before.entry(program.ops[index].id).or_default().push(chunk);
@@ -78,7 +84,7 @@ impl Chunks {
                 }
             }
             if !matches!(op.kind, OpKind::Compute(_)) {
-                chunks.poisoned.extend(&writes[op.id.index()]);
+                chunks.poisoned.extend(&effects[op.id.index()].writes);
             }
         }
         for filled in chunks.filled_by.values_mut().chain([&mut chunks.filled_before]) {
@@ -90,39 +96,4 @@ impl Chunks {
         }
         chunks
     }
-}
-
-/// Values that an op takes from the model, or hands on, and where they are.
-fn sent(kind: &OpKind) -> Vec<(plan::Chunk, Region)> {
-    match kind {
-        OpKind::Split(batch) | OpKind::Encode(batch) => values(batch),
-        OpKind::Exchange(Exchange { sends, .. }) => {
-            sends.iter().filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
-        }
-        OpKind::Reduce(reduce) => {
-            let terms = reduce.additions.iter().flat_map(|addition| &addition.terms);
-            terms.map(|term| (term.chunk, term.values)).collect()
-        }
-        OpKind::Library(library) => values_of(&library.inputs),
-        OpKind::Compute(_) | OpKind::Decode(_) | OpKind::Copy(_) => Vec::new(),
-    }
-}
-
-/// Values that an op gives to the model or to a later op, and where it puts them.
-fn received(kind: &OpKind, rank: Rank) -> Vec<(plan::Chunk, Region)> {
-    match kind {
-        OpKind::Reduce(reduce) => {
-            reduce.additions.iter().map(|addition| (addition.chunk, addition.values)).collect()
-        }
-        OpKind::Library(library) if library.collective.is_reduction() => values_of(library.sums()),
-        other => other.delivered(rank),
-    }
-}
-
-fn values_of(shares: &[Share]) -> Vec<(plan::Chunk, Region)> {
-    shares.iter().filter_map(|share| Some((share.chunk, share.content.values()?))).collect()
-}
-
-fn values(batch: &Batch) -> Vec<(plan::Chunk, Region)> {
-    batch.blocks.iter().map(|block| (block.chunk, block.values)).collect()
 }

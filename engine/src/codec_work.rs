@@ -2,21 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use zipwire_schedule::plan::LocalKind;
 use zipwire_schedule::{Rank, SegmentId};
 
-/// What an op of the codec's lane does.
+/// What a core of this machine worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Coding {
-    /// Values to what of them travels apart from frames.
-    Split,
-    /// Values to frames.
-    Encode,
-    /// Frames to values.
-    Decode,
-    /// Values to their sum: no codec's work, and of the same lane.
-    Reduce,
-    /// Rows of values to others.
-    Copy,
+    /// What a rank does by itself.
+    Local(LocalKind),
     /// The sums within a call of a library.
     Library,
 }

@@ -1,6 +1,7 @@
 //! Why an executor does not take a plan.
 
 use zipwire_kernels::GpuError;
+use zipwire_schedule::plan::LocalKind;
 use zipwire_schedule::{Order, Stage};
 
 /// What keeps a plan from being run, found before anything runs.
@@ -34,24 +35,13 @@ pub enum EngineError {
         /// What the exchange carries.
         stage: Stage,
     },
-    /// Sums have no kernels.
-    #[error(
-        "segment {segment} adds values up, for which there are no GPU kernels yet\n\
-         hint: `sim` and `threads` run Reduce-Scatters and All-Reduces"
-    )]
-    Reduction {
+    /// An op that GPUs have no kernel for.
+    #[error("segment {segment} has ops `{}`, for which there are no GPU kernels yet\nhint: {}", kind.name(), instead(*kind))]
+    NoKernel {
         /// The segment.
         segment: u32,
-    },
-    /// A kernel that takes rests out of values.
-    #[error(
-        "what travels apart from frames is taken out of values in segment {segment}, and this executor has no kernel for \
-         that yet\n\
-         hint: `static-first` runs here; `split-send` runs on `threads`"
-    )]
-    Split {
-        /// The segment.
-        segment: u32,
+        /// The op.
+        kind: LocalKind,
     },
     /// A library's own collective.
     #[error(
@@ -59,15 +49,6 @@ pub enum EngineError {
          hint: choose another algorithm, or run on `sim` or `threads`"
     )]
     Library {
-        /// The segment.
-        segment: u32,
-    },
-    /// A kernel that gathers rows.
-    #[error(
-        "rows are put together in segment {segment}, and this executor has no kernel for that yet\n\
-         hint: leave out `dedup`, or run on `threads`"
-    )]
-    Copy {
         /// The segment.
         segment: u32,
     },
@@ -91,4 +72,13 @@ pub enum EngineError {
         /// Bytes.
         free: u64,
     },
+}
+
+/// What does run of an op for which there are no GPU kernels.
+fn instead(kind: LocalKind) -> &'static str {
+    match kind {
+        LocalKind::Split => "`static-first` runs here; `split-send` runs on `sim` and `threads`",
+        LocalKind::GatherRows => "leave out `dedup`, or run on `sim` or `threads`",
+        LocalKind::Reduce | LocalKind::Encode | LocalKind::Decode => "run on `sim` or `threads`",
+    }
 }

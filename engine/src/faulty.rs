@@ -4,7 +4,7 @@
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::{Failure, FailureKind, FaultPlan, FiredFaults, Lane};
 
-use crate::drive::{Action, Backend, Completion, Event, Outcome};
+use crate::run_program::{Action, Backend, Completion, Event, Outcome};
 
 /// Wraps the backend of one rank for one iteration.
 pub(crate) struct Faulty<'a, B> {

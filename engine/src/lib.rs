@@ -1,31 +1,31 @@
 //! Executors that run zipwire plans for real: real bytes, real codec.
 //!
-//! One loop ([`drive`]) and one trait ([`Backend`]) serve all of them. Ranks in the memory of the host ([`host`]) are a worker,
+//! One loop ([`run_program`]) and one trait ([`Backend`]) serve all of them. Ranks in the memory of the host ([`host`]) are a worker,
 //! which carries out what concerns nobody else, and a transport ([`transport`]), which connects it with its peers: threads of
 //! one process ([`threads`]), or whatever implements [`transport::Transport`]. [`cuda`] runs ranks on the streams of GPUs.
 
 mod chunks;
 mod codec_work;
-mod complaints;
+mod control;
 pub mod cuda;
-mod drive;
 mod error;
+mod failure_report;
 mod faulty;
 mod handshake;
 pub mod host;
 #[cfg(all(test, shuttle))]
 mod interleavings;
-mod meeting;
 mod memory;
 mod pace;
 mod report;
+mod run_program;
 mod spawn;
 mod sync;
 pub mod threads;
 pub mod transport;
 
-pub use drive::{Action, Backend, Completion, Event, Outcome, drive};
 pub use error::EngineError;
 pub use handshake::Hello;
 pub use memory::{Memory, range};
 pub use report::{RankReport, STUCK_AFTER, conclude};
+pub use run_program::{Action, Backend, Completion, Event, Outcome, run_program};

@@ -1,17 +1,16 @@
 //! The cluster that a paced run stands for: how long its ops are declared to take, and how much slower this machine plays them.
 
+use zipwire_cluster::Topology;
 use zipwire_schedule::plan::{Op, OpKind};
-use zipwire_schedule::{CodecCost, Durations, HostCost, Rank, Topology};
+use zipwire_schedule::{CostModel, Durations, Rank};
 
 /// A cluster, and the factor by which a run on this machine is slower.
 #[derive(Clone, Debug)]
 pub struct Pace {
     /// Links and latencies.
     pub topology: Topology,
-    /// Launch and synchronisation cost.
-    pub host: HostCost,
-    /// Declared cost of codec ops; needed by coded plans.
-    pub codec: Option<CodecCost>,
+    /// What ops take by themselves.
+    pub costs: CostModel,
     /// Seconds of compute phases.
     pub durations: Durations,
     /// Seconds of this machine for a second of the cluster, at least 1.
@@ -22,21 +21,17 @@ impl Pace {
     /// Seconds of the cluster that an op of a rank takes by itself; those of exchanges and of calls of a library depend on peers.
     pub(crate) fn op_s(&self, op: &Op, rank: Rank, iteration: u32) -> f64 {
         match &op.kind {
-            OpKind::Compute(_) => {
-                self.host.launch_s + self.durations.get(iteration, op.segment.index(), rank)
-            }
-            OpKind::Split(batch) => self.codec_s(batch.bytes_raw(), CodecCost::split_bytes_per_s),
-            OpKind::Encode(batch) => self.codec_s(batch.bytes_raw(), |cost| cost.encode_bytes_per_s),
-            OpKind::Decode(batch) => self.codec_s(batch.bytes_raw(), |cost| cost.decode_bytes_per_s),
-            OpKind::Copy(copy) => self.codec_s(copy.bytes(), CodecCost::copy_bytes_per_s),
-            OpKind::Reduce(reduce) => self.host.reduce_s(reduce),
+            // These are timed from event to event, their launches too.
             OpKind::Exchange(_) | OpKind::Library(_) => 0.0,
+            kind => {
+                let cost = self.costs.of(kind);
+                let phase_s = if matches!(kind, OpKind::Compute(_)) {
+                    self.durations.get(iteration, op.segment.index(), rank)
+                } else {
+                    0.0
+                };
+                cost.launch_s + cost.work_s + phase_s
+            }
         }
-    }
-
-    /// Declared seconds of a codec op on `bytes` raw bytes at the speed that `speed` picks.
-    fn codec_s(&self, bytes: u64, speed: impl FnOnce(&CodecCost) -> f64) -> f64 {
-        let cost = self.codec.as_ref().expect("coded plans come with codec costs");
-        cost.launch_s + bytes as f64 / speed(cost)
     }
 }

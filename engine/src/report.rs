@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Deadlines, Failure, FailureKind, Rank, RankEnd, RunFailure};
-use zipwire_traces::{IterationTime, Span, Timeline};
+use zipwire_timeline::{IterationTime, Span, Timeline};
 
 use crate::codec_work::CodecWork;
 use crate::handshake::Hello;
@@ -75,7 +75,7 @@ pub fn conclude(
     let gone: Vec<Rank> = (0..plan.rank_count()).map(Rank).filter(|rank| !has_reported(rank)).collect();
     for &rank in &gone {
         let failure = Failure::new(rank, None, FailureKind::PeerLost, "it is gone and has reported nothing");
-        reports.push(RankReport::failed(rank, end_s, RankEnd { failure, standing: None }));
+        reports.push(RankReport::failed(rank, end_s, RankEnd { failure, status: None }));
     }
     reports.sort_by_key(|report| report.rank);
     if let Some(first) = first_failure(reports, gone.first().copied()) {
@@ -123,7 +123,7 @@ pub(crate) fn panicked(rank: Rank, panic: &(dyn std::any::Any + Send)) -> RankEn
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     let detail = format!("its thread panicked: {text}");
-    RankEnd { failure: Failure::new(rank, None, FailureKind::Device, detail), standing: None }
+    RankEnd { failure: Failure::new(rank, None, FailureKind::Device, detail), status: None }
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn report(rank: u32, end_s: f64, failure: impl Fn(Rank) -> Failure) -> RankReport {
-        RankReport::failed(Rank(rank), end_s, RankEnd { failure: failure(Rank(rank)), standing: None })
+        RankReport::failed(Rank(rank), end_s, RankEnd { failure: failure(Rank(rank)), status: None })
     }
 
     #[test]

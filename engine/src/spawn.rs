@@ -2,16 +2,16 @@
 
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
 
-use crate::meeting::{Mail, Meeting};
+use crate::control::{Control, Envelope};
 use crate::report::RankReport;
 use crate::sync::mpsc::Receiver;
 
 /// Runs every rank on a thread of its own; what each returns. Should the system refuse a thread, the run ends, and ranks that
 /// have none report why.
 pub(crate) fn run_all<N: Send, R: Send>(
-    meeting: &Meeting<'_, N>,
-    inboxes: Vec<Receiver<Mail<N>>>,
-    run: impl Fn(Rank, Receiver<Mail<N>>) -> R + Sync,
+    control: &Control<'_, N>,
+    inboxes: Vec<Receiver<Envelope<N>>>,
+    run: impl Fn(Rank, Receiver<Envelope<N>>) -> R + Sync,
 ) -> Vec<R> {
     let run = &run;
     let rank_count = u32::try_from(inboxes.len()).expect("ranks are counted in 32 bits");
@@ -22,7 +22,7 @@ pub(crate) fn run_all<N: Send, R: Send>(
             match thread.spawn_scoped(scope, move || run(rank, inbox)) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    give_up(meeting, rank..Rank(rank_count), &error);
+                    give_up(control, rank..Rank(rank_count), &error);
                     break;
                 }
             }
@@ -34,15 +34,15 @@ pub(crate) fn run_all<N: Send, R: Send>(
 }
 
 /// Ranks from the first one on, which the system refuses a thread, do not start.
-fn give_up<N>(meeting: &Meeting<'_, N>, ranks: std::ops::Range<Rank>, error: &std::io::Error) {
-    meeting.abort();
+fn give_up<N>(control: &Control<'_, N>, ranks: std::ops::Range<Rank>, error: &std::io::Error) {
+    control.abort();
     for rank in (ranks.start.0..ranks.end.0).map(Rank) {
         let (kind, detail) = if rank == ranks.start {
             (FailureKind::Device, format!("the system refuses a thread for it: {error}"))
         } else {
             (FailureKind::Cancelled, "it was not started".to_owned())
         };
-        let end = RankEnd { failure: Failure::new(rank, None, kind, detail), standing: None };
-        meeting.deposit(RankReport::failed(rank, meeting.now_s(), end));
+        let end = RankEnd { failure: Failure::new(rank, None, kind, detail), status: None };
+        control.deposit(RankReport::failed(rank, control.now_s(), end));
     }
 }

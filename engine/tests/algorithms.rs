@@ -8,9 +8,9 @@ use std::sync::Arc;
 use common::{run_plan, twice, values_of_many_sizes};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
-use zipwire_schedule::plan::{Addition, OpKind, Plan};
+use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Sum, SumType, Work,
+    Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Sum, SumType, Work,
 };
 
 /// Nodes and ranks of each.
@@ -51,7 +51,7 @@ fn shapes(ranks: u32) -> [Vec<u64>; 2] {
 fn choice(algorithm: Algorithm, protocol: Protocol, ranks_per_node: u32) -> Choice {
     let slot = (protocol == Protocol::Speculative).then_some(0.7);
     let choice = Choice::of(protocol, Some("tiered".parse().unwrap()));
-    Choice { algorithm: Some(algorithm), slot, ranks_per_node, ..choice }
+    Choice { algorithm: Some(algorithm), speculative_capacity: slot, ranks_per_node, ..choice }
 }
 
 #[test]
@@ -60,7 +60,12 @@ fn gathers_deliver_on_all_channels() {
         let ranks = nodes * size;
         for values in shapes(ranks) {
             let bytes = values.iter().map(|count| 2 * count).collect();
-            let work = Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+            let work = Work::Call {
+                dtype: DType::Bf16,
+                input: Slot(0),
+                output: Slot(1),
+                kind: CallKind::AllGather { bytes },
+            };
             for algorithm in [Algorithm::Ring, Algorithm::PaddedRing, Algorithm::Hierarchical] {
                 for &protocol in protocols(nodes) {
                     if algorithm == Algorithm::PaddedRing && !protocol.is_coded() {
@@ -87,7 +92,8 @@ fn chains_deliver_in_slices_from_any_root() {
         // The short one has fewer slices than are asked for, on the last channels none.
         for (bytes, root) in [(6 * LONG, 0), (6 * LONG, ranks - 1), (40_000, 1)] {
             let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
-            let work = Work::Broadcast { dtype, bytes, root: Rank(root), input, output };
+            let work =
+                Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes, root: Rank(root) } };
             for &protocol in protocols(nodes) {
                 for channels in channels(nodes, size) {
                     for slices in [1, 4] {
@@ -109,17 +115,16 @@ fn reductions(values: &[u64]) -> impl Iterator<Item = Work> {
         // One value more than shards of equal lengths have.
         let total = bytes.iter().sum::<u64>() + width;
         let (input, output) = (Slot(0), Slot(1));
-        let scatter = Work::ReduceScatter { dtype, bytes, input, output };
-        [scatter, Work::AllReduce { dtype, bytes: total, input, output }]
+        let scatter = Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes } };
+        [scatter, Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: total } }]
     })
 }
 
 /// Types of partial sums that differ.
 fn sum_types(work: &Work) -> &'static [SumType] {
     match work {
-        Work::ReduceScatter { dtype: DType::Bf16, .. } | Work::AllReduce { dtype: DType::Bf16, .. } => {
-            &SumType::ALL
-        }
+        Work::Call { dtype: DType::Bf16, kind: CallKind::ReduceScatter { .. }, .. }
+        | Work::Call { dtype: DType::Bf16, kind: CallKind::AllReduce { .. }, .. } => &SumType::ALL,
         _ => &[SumType::Fp32],
     }
 }
@@ -137,7 +142,7 @@ fn reductions_add_up_on_all_channels_and_in_slices() {
                             Choice { channels, slices, sums, ..choice }
                         };
                         delivers(ranks, &work, &of(Algorithm::Ring));
-                        if matches!(work, Work::AllReduce { .. }) {
+                        if matches!(work, Work::Call { kind: CallKind::AllReduce { .. }, .. }) {
                             delivers(ranks, &work, &of(Algorithm::Tree));
                         }
                     }
@@ -172,7 +177,12 @@ fn reductions_of_fewer_values_than_ranks_add_up() {
         for values in 1..=3 {
             for algorithm in [Algorithm::Ring, Algorithm::Tree, Algorithm::Hierarchical] {
                 let (dtype, bytes) = (DType::Bf16, 2 * values);
-                let work = Work::AllReduce { dtype, bytes, input: Slot(0), output: Slot(1) };
+                let work = Work::Call {
+                    dtype,
+                    input: Slot(0),
+                    output: Slot(1),
+                    kind: CallKind::AllReduce { bytes },
+                };
                 let choice = choice(algorithm, Protocol::Native, size);
                 let choice = Choice { channels: size, slices: 2, sums: SumType::Sent, ..choice };
                 delivers(nodes * size, &work, &choice);
@@ -184,7 +194,7 @@ fn reductions_of_fewer_values_than_ranks_add_up() {
 fn additions(plan: &mut Plan, rank: usize) -> Vec<&mut Addition> {
     let ops = Arc::make_mut(&mut plan.programs[rank]).ops.iter_mut();
     let sums = ops.filter_map(|op| match &mut op.kind {
-        OpKind::Reduce(reduce) => Some(&mut reduce.additions),
+        OpKind::Local(Local::Reduce(reduce)) => Some(&mut reduce.additions),
         _ => None,
     });
     sums.flatten().collect()
@@ -205,7 +215,7 @@ fn is_noticed(plan: &Plan, origin: u32) {
 fn another_order_of_a_stepwise_sum_is_noticed() {
     let (ranks, dtype) = (4, DType::Bf16);
     let bytes = vec![2 * LONG; ranks as usize];
-    let work = Work::ReduceScatter { dtype, bytes, input: Slot(0), output: Slot(1) };
+    let work = Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } };
     let planned = |algorithm| {
         let choice = choice(algorithm, Protocol::Native, 2);
         twice(ranks, &work, &Choice { channels: 2, sums: SumType::Sent, ..choice })
@@ -233,7 +243,12 @@ fn another_order_of_a_stepwise_sum_is_noticed() {
 fn another_order_in_a_tree_is_noticed() {
     for sums in SumType::ALL {
         // A total in BF16 would hide most orders of three terms.
-        let work = Work::AllReduce { dtype: DType::F32, bytes: 4 * LONG, input: Slot(0), output: Slot(1) };
+        let work = Work::Call {
+            dtype: DType::F32,
+            input: Slot(0),
+            output: Slot(1),
+            kind: CallKind::AllReduce { bytes: 4 * LONG },
+        };
         let choice = choice(Algorithm::Tree, Protocol::Native, 1);
         let mut plan = twice(3, &work, &Choice { sums, ..choice });
         run_sums(&plan).unwrap();

@@ -8,9 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use common::{job, on_threads, payload_of, tamper};
 use zipwire_engine::threads::{Report, run};
-use zipwire_schedule::plan::{OpKind, Plan};
-use zipwire_schedule::{Choice, FailureKind, Job, Protocol, RunFailure, TokenMap, Work, plan};
-use zipwire_traces::Payload;
+use zipwire_payload::Payload;
+use zipwire_schedule::plan::{Local, OpKind, Plan};
+use zipwire_schedule::{CallKind, Choice, FailureKind, Job, Protocol, RunFailure, TokenMap, Work, plan};
 
 /// Four ranks with 60 tokens of 900 bytes each, in five copies.
 fn map() -> Arc<TokenMap> {
@@ -20,7 +20,9 @@ fn map() -> Arc<TokenMap> {
 
 fn layer() -> (Job, Payload) {
     let (mut job, map) = (job(), map());
-    let Work::AllToAll { bytes, tokens, .. } = &mut job.segments[0].work else { panic!("it dispatches") };
+    let Work::Call { kind: CallKind::AllToAll { bytes, tokens }, .. } = &mut job.segments[0].work else {
+        panic!("it dispatches")
+    };
     *bytes = map.bytes();
     *tokens = Some(Arc::clone(&map));
     (job, payload_of(3).with_tokens(vec![Some(map)]))
@@ -28,7 +30,8 @@ fn layer() -> (Job, Payload) {
 
 fn planned(job: &Job, protocol: Protocol, parts: u32) -> Plan {
     let codec = Some("window7".parse().unwrap());
-    let choice = Choice { dedup: Some(2), parts, slot: Some(0.7), ..Choice::of(protocol, codec) };
+    let choice =
+        Choice { dedup: Some(2), parts, speculative_capacity: Some(0.7), ..Choice::of(protocol, codec) };
     plan(job, &choice)
 }
 
@@ -55,9 +58,13 @@ fn every_protocol_delivers_what_the_plain_call_does() {
 fn a_wrong_row_is_noticed() {
     let (job, payload) = layer();
     let mut plan = planned(&job, Protocol::Native, 1);
-    let op = plan.programs[1].ops.iter().position(|op| matches!(op.kind, OpKind::Copy(_))).unwrap();
+    let op = plan.programs[1]
+        .ops
+        .iter()
+        .position(|op| matches!(op.kind, OpKind::Local(Local::GatherRows(_))))
+        .unwrap();
     tamper(&mut plan, 1, op, |kind| {
-        let OpKind::Copy(copy) = kind else { panic!("it copies") };
+        let OpKind::Local(Local::GatherRows(copy)) = kind else { panic!("it copies") };
         let gather = &mut copy.gathers[0];
         let mut rows = gather.rows.to_vec();
         let other = rows.iter().position(|&row| row != rows[0]).unwrap();

@@ -9,7 +9,7 @@ use common::{payload_of, run_plan, twice};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
-use zipwire_schedule::{Algorithm, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Work};
+use zipwire_schedule::{Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Work};
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;
@@ -17,16 +17,26 @@ const SHARD: u64 = 20_000;
 fn planned(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let codec = Some("window7".parse().unwrap());
     let choice = Choice::of(protocol, codec);
-    twice(RANKS, work, &Choice { algorithm: Some(algorithm), slot: Some(0.5), ..choice })
+    twice(RANKS, work, &Choice { algorithm: Some(algorithm), speculative_capacity: Some(0.5), ..choice })
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Work {
-    Work::AllGather { dtype: DType::Bf16, bytes: bytes.to_vec(), input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllGather { bytes: bytes.to_vec() },
+    }
 }
 
 fn broadcast(root: u32) -> Work {
     let root = Rank(root);
-    Work::Broadcast { dtype: DType::Bf16, bytes: SHARD, root, input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::Broadcast { bytes: SHARD, root },
+    }
 }
 
 fn run_gaussian(plan: &Plan) -> Result<Report, Box<RunFailure>> {
@@ -72,14 +82,7 @@ fn failure(
             OpKind::Exchange(exchange) if matches!(exchange.stage.name(), "raw" | "dynamic") => {
                 Some(exchange)
             }
-            OpKind::Exchange(_)
-            | OpKind::Compute(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Split(_)
-            | OpKind::Copy(_)
-            | OpKind::Library(_) => None,
+            OpKind::Exchange(_) | OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => None,
         });
     change(exchanges.collect::<Vec<_>>().remove(nth));
     let error = run_gaussian(&plan).unwrap_err();

@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{RANKS, on_threads, payload_of, run_plan, tamper};
+use zipwire_cluster::{DeclaredCost, Fabric, HostCost, LibraryCost, Topology};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, Report, Setup, run};
 use zipwire_schedule::plan::{OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Channel, Choice, Deadlines, DeclaredCost, Durations, Fabric, FailureKind, Fault, FaultKind,
-    HostCost, Job, Lane, LibraryCost, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Topology, Work,
-    plan,
+    Algorithm, CallKind, Channel, Choice, CostModel, Deadlines, Durations, FailureKind, Fault, FaultKind,
+    Job, Lane, OpId, Protocol, Rank, RunFailure, Segment, Slack, Slot, Work, plan,
 };
 
 /// A phase, and a call that is given.
@@ -31,16 +31,21 @@ fn planned(work: Work, protocol: Protocol) -> Plan {
 
 fn all_gather() -> Work {
     let bytes = vec![20_000, 0, 26, 10_000];
-    Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype: DType::Bf16, input: Slot(0), output: Slot(1), kind: CallKind::AllGather { bytes } }
 }
 
 fn reduce_scatter() -> Work {
     let bytes = vec![20_000, 0, 28, 10_000];
-    Work::ReduceScatter { dtype: DType::F32, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype: DType::F32, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
 }
 
 fn all_reduce() -> Work {
-    Work::AllReduce { dtype: DType::Bf16, bytes: 30_002, input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: 30_002 },
+    }
 }
 
 fn run_gaussian(plan: &Plan) -> Result<Report, Box<RunFailure>> {
@@ -68,11 +73,11 @@ fn every_byte_is_moved_and_compared() {
 /// Two calls that add up are under way on each rank, one on the main channel and one beside it.
 #[test]
 fn sums_on_two_channels_keep_apart() {
-    let reduce = |input, output| Work::AllReduce {
+    let reduce = |input, output| Work::Call {
         dtype: DType::Bf16,
-        bytes: 400_002,
         input: Slot(input),
         output: Slot(output),
+        kind: CallKind::AllReduce { bytes: 400_002 },
     };
     let segments = vec![
         Segment { channel: Channel::Background, ..Segment::new("beside", reduce(0, 1)) },
@@ -93,8 +98,13 @@ fn sums_on_two_channels_keep_apart() {
 #[test]
 fn a_call_of_nothing_ends() {
     let [input, output] = [Slot(0), Slot(1)];
-    let gather = Work::AllGather { dtype: DType::Bf16, bytes: vec![0; RANKS as usize], input, output };
-    let reduce = Work::AllReduce { dtype: DType::Bf16, bytes: 0, input, output };
+    let gather = Work::Call {
+        dtype: DType::Bf16,
+        input,
+        output,
+        kind: CallKind::AllGather { bytes: vec![0; RANKS as usize] },
+    };
+    let reduce = Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllReduce { bytes: 0 } };
     for (work, protocol) in
         [(gather.clone(), Protocol::Native), (gather, Protocol::StaticFirst), (reduce, Protocol::Native)]
     {
@@ -106,7 +116,12 @@ fn a_call_of_nothing_ends() {
 #[test]
 fn wrong_bytes_are_noticed() {
     let bytes = vec![10_000; RANKS as usize];
-    let work = Work::ReduceScatter { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+    let work = Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::ReduceScatter { bytes },
+    };
     let mut plan = planned(work, Protocol::Native);
     tamper(&mut plan, 2, 2, |kind| match kind {
         OpKind::Library(call) => call.inputs[0].content = call.inputs[1].content,
@@ -162,7 +177,7 @@ fn pace(late_s: f64) -> Pace {
         link_bandwidths: [].into(),
     };
     let host = HostCost { library, ..HostCost::default() };
-    Pace { topology, host, codec: None, durations, dilation: 4.0 }
+    Pace { topology, costs: CostModel { host, codec: None }, durations, dilation: 4.0 }
 }
 
 #[test]
@@ -201,7 +216,7 @@ fn whoever_is_dead_is_blamed_for_the_call() {
         ..on_threads(&plan, &payload)
     };
     let error = run(&setup, &AtomicBool::new(false)).unwrap_err();
-    assert_eq!((error.first.kind, error.blame.rank), (FailureKind::Timeout, Rank(2)), "{error}");
+    assert_eq!((error.first.kind, error.root_cause.rank), (FailureKind::Timeout, Rank(2)), "{error}");
 }
 
 #[test]

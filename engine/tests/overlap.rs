@@ -6,25 +6,31 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ndarray::Array2;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Pace, STUCK_AFTER, Setup, run};
+use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Protocol, Rank, Segment, Slot,
-    Slowdown, Topology, Work, plan,
+    CallKind, Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
 };
-use zipwire_traces::{Payload, Rows, Timeline};
+use zipwire_timeline::Timeline;
 
 /// A compute phase of 100 ms on two ranks, beside an All-to-All of 400 kB that takes 40 ms raw, and whose encode and decode
 /// take 30 ms each.
 fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     let bytes = Array2::from_elem((2, 2), 400_000);
-    let call = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
+    let call = Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    };
     let work = Work::Compute { phase: "work", reads: Vec::new(), writes: vec![Slot(2)] };
     let segments = vec![Segment::new("work", work), Segment::new("call", call)];
     let job = Job { name: "beside", rank_count: 2, slots: vec!["in", "out", "own"], segments };
     let codec = (protocol != Protocol::Native).then(|| "window7".parse().unwrap());
     let order = Order::Rotation;
-    let plan = plan(&job, &Choice { order, slot: Some(0.5), ..Choice::of(protocol, codec) });
+    let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     let mut durations = Durations::zeros(1, 2, 2);
     (0..2).for_each(|rank| durations.set(0, 0, Rank(rank), 0.1));
     let topology = Topology {
@@ -40,7 +46,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
     };
     let codec = CodecCost { encode_bytes_per_s: 4e5 / 0.03, decode_bytes_per_s: 4e5 / 0.03, launch_s: 0.0 };
     let host = HostCost { compute_slowdown, ..HostCost::default() };
-    let pace = Pace { topology, host, codec: Some(codec), durations, dilation: 8.0 };
+    let pace = Pace { topology, costs: CostModel { host, codec: Some(codec) }, durations, dilation: 8.0 };
     let rows = Arc::new(Rows::gaussian(1.0, 7));
     let setup = Setup {
         plan: &plan,

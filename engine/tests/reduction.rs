@@ -8,33 +8,39 @@ use std::sync::Arc;
 use common::{run_plan, values_of_many_sizes};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
-use zipwire_schedule::plan::{Addition, Chunk, OpKind, Plan, Region};
+use zipwire_payload::{ChunkId, Payload};
+use zipwire_schedule::plan::{Addition, Chunk, Local, OpKind, Plan, Region};
 use zipwire_schedule::{
-    Algorithm, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot, Work, plan,
+    Algorithm, CallKind, Choice, FailureKind, Job, Protocol, Rank, RunFailure, Segment, SegmentId, Slot,
+    Work, plan,
 };
-use zipwire_traces::{ChunkId, Payload};
 
 const RANKS: u32 = 4;
 const VALUES: u64 = 10_000;
 
 fn reduce_scatter(dtype: DType) -> Work {
     let bytes = [VALUES, 0, 13, VALUES / 2].map(|count| count * dtype.width() as u64).to_vec();
-    Work::ReduceScatter { dtype, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
 }
 
 fn all_reduce(dtype: DType) -> Work {
-    Work::AllReduce { dtype, bytes: 30_003 * dtype.width() as u64, input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: 30_003 * dtype.width() as u64 },
+    }
 }
 
 /// The call, the call in the background during a phase, and the call once more over the same memory.
 fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let phase = || Work::Compute { phase: "phase", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1)] };
     let background = match work.clone() {
-        Work::ReduceScatter { dtype, bytes, .. } => {
-            Work::ReduceScatter { dtype, bytes, input: Slot(2), output: Slot(3) }
+        Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => {
+            Work::Call { dtype, input: Slot(2), output: Slot(3), kind: CallKind::ReduceScatter { bytes } }
         }
-        Work::AllReduce { dtype, bytes, .. } => {
-            Work::AllReduce { dtype, bytes, input: Slot(2), output: Slot(3) }
+        Work::Call { dtype, kind: CallKind::AllReduce { bytes }, .. } => {
+            Work::Call { dtype, input: Slot(2), output: Slot(3), kind: CallKind::AllReduce { bytes } }
         }
         other => panic!("{other:?} is no reduction"),
     };
@@ -50,7 +56,7 @@ fn thrice(work: &Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
     let slot = (protocol == Protocol::Speculative).then_some(0.7);
     let parts = if protocol.is_coded() { 2 } else { 1 };
     let choice = Choice::of(protocol, Some("tiered".parse().unwrap()));
-    plan(&job, &Choice { algorithm: Some(algorithm), slot, parts, ranks_per_node: 2, ..choice })
+    plan(&job, &Choice { algorithm: Some(algorithm), speculative_capacity: slot, parts, ranks_per_node: 2, ..choice })
 }
 
 fn run_sums(plan: &Plan) -> Result<Report, Box<RunFailure>> {
@@ -85,14 +91,11 @@ fn every_form_delivers() {
 fn additions(plan: &mut Plan, rank: usize, segment: u32) -> Vec<&mut Addition> {
     let ops = Arc::make_mut(&mut plan.programs[rank]).ops.iter_mut();
     let of_segment = ops.filter(|op| op.segment.0 == segment).filter_map(|op| match &mut op.kind {
-        OpKind::Reduce(reduce) => Some(&mut reduce.additions),
+        OpKind::Local(Local::Reduce(reduce)) => Some(&mut reduce.additions),
         OpKind::Compute(_)
-        | OpKind::Copy(_)
-        | OpKind::Split(_)
         | OpKind::Library(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Exchange(_) => None,
+        | OpKind::Exchange(_)
+        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
     });
     of_segment.flatten().collect()
 }
@@ -125,14 +128,7 @@ fn a_sum_of_other_terms_or_in_another_order_is_noticed() {
 /// The last sum that a rank makes in a segment, whether as an op or in a call of a library.
 fn last_sum(plan: &Plan, rank: usize, segment: u32) -> Option<(Chunk, Region)> {
     let of_segment = plan.programs[rank].ops.iter().filter(|op| op.segment.0 == segment);
-    let sums = of_segment.flat_map(|op| match &op.kind {
-        OpKind::Reduce(reduce) => reduce.additions.iter().map(|sum| (sum.chunk, sum.values)).collect(),
-        OpKind::Library(call) => {
-            call.sums().iter().filter_map(|share| Some((share.chunk, share.content.values()?))).collect()
-        }
-        _ => Vec::new(),
-    });
-    sums.last()
+    of_segment.flat_map(|op| op.kind.effects().sums).last()
 }
 
 fn bytes(payload: &Payload, segment: SegmentId, chunk: Chunk, len: u64) -> Vec<u8> {
@@ -197,5 +193,8 @@ fn sums_are_as_near_to_the_exact_ones_as_they_must_be() {
 fn gpus_refuse_what_they_cannot_add_up() {
     let plan = thrice(&all_reduce(DType::Bf16), Protocol::Native, Algorithm::Ring);
     let error = zipwire_engine::cuda::check(&plan).unwrap_err().to_string();
-    assert!(error.starts_with("segment 1 adds values up, for which there are no GPU kernels yet"), "{error}");
+    assert!(
+        error.starts_with("segment 1 has ops `reduce`, for which there are no GPU kernels yet"),
+        "{error}"
+    );
 }

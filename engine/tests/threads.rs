@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use common::{RANKS, exchange, job, on_threads, payload, payload_of, tamper};
 use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
-use zipwire_schedule::plan::{Content, OpKind, Plan};
+use zipwire_payload::Payload;
+use zipwire_schedule::plan::{Content, Local, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Protocol, RunFailure, plan};
-use zipwire_traces::Payload;
 
 /// Dispatch, compute, combine among four ranks.
 fn layer(protocol: Protocol) -> Plan {
     let codec = Some("window7".parse().unwrap());
-    plan(&job(), &Choice { window: Some(2), slot: Some(0.5), ..Choice::of(protocol, codec) })
+    plan(&job(), &Choice { window: Some(2), speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) })
 }
 
 fn run_with(plan: &Plan, payload: &Payload, stuck_after: Duration) -> Result<Report, Box<RunFailure>> {
@@ -72,7 +72,7 @@ fn a_frame_of_another_chunk_is_corrupt() {
     let encode = plan.programs[1].ops.iter().position(|op| op.kind.name() == "encode").unwrap();
     // Rank 1 announces one value less than its peer expects.
     tamper(&mut plan, 1, encode, |kind| match kind {
-        OpKind::Encode(batch) => batch.blocks[0].values.len -= 2,
+        OpKind::Local(Local::Encode(batch)) => batch.blocks[0].values.len -= 2,
         other => panic!("{other:?} is no encode"),
     });
     let error = failure(&plan);

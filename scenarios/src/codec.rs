@@ -3,16 +3,15 @@
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use zipwire_cluster::CodecCost;
 use zipwire_codec::{Spec, SpecError};
-use zipwire_schedule::CodecCost;
 
 use crate::cluster::codec_speed::{self, CodecSpeeds, DeclaredSpeed};
 use crate::cluster::{Preset, presets};
 use crate::document::Place;
 use crate::error::Result;
+use crate::language::{Field, Schema, custom, keys, names, number, one_of, pattern, table};
 use crate::problem::Problem;
-use crate::reader::Field;
-use crate::schema::{Schema, names, needed, number, one_of, optional, pattern, table};
 
 /// A codec, its declared cost and, if stated, its ratio.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,29 +26,21 @@ pub struct CodecChoice {
     pub ratio: Option<f64>,
 }
 
-const KEYS: &[&str] = &["id", "speed", "ratio"];
-const SPEED_KEYS: &[&str] = &["encode", "decode", "launch"];
-
 /// Stated ratios of raw to coded bytes.
 pub(crate) const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
 
+keys! { pub(crate) static KEYS =
+    id: Spec = custom(read_spec, spec_schema), "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows", needed = "\"window7\"";
+    speed: CodecCost = custom(codec_speed::read_cost, || table(codec_speed::COST.all)), "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default";
+    ratio: f64 = number(RATIO_LIMITS), "raw bytes over coded bytes; measured on the payload by default";
+}
+
 /// Reads the table; also gives the place of its header. `speeds` are those of the cluster.
 pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds) -> Result<(CodecChoice, Place)> {
-    let table = field.table(KEYS)?;
-    let id = table.need("id", "\"window7\"")?;
-    let text = id.string()?;
-    // What chunks are made of is not the same in all workloads, so the spec must say itself what a row is.
-    let spec = Spec::from_str(text).and_then(Spec::complete).map_err(|error| {
-        id.error(match error {
-            SpecError::UnknownId { id, .. } => {
-                let valid = Spec::ids().map(str::to_owned).collect();
-                Problem::UnknownName { what: "codec", name: id, valid }
-            }
-            other => Problem::Codec(other),
-        })
-    })?;
-    let (cost, declared) = match table.get("speed") {
-        Some(speed) => (codec_speed::read_cost(&speed.table(SPEED_KEYS)?)?, None),
+    let table = field.table(KEYS.all)?;
+    let spec = table.need(KEYS.id)?;
+    let (cost, declared) = match table.get(KEYS.speed)? {
+        Some(cost) => (cost, None),
         None => {
             let declared = speeds.get(spec.codec().id()).ok_or_else(|| {
                 table.error(Problem::NoCodecSpeed { codec: spec.to_string(), presets: presets_with(&spec) })
@@ -57,8 +48,20 @@ pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds) -> Result<(CodecChoi
             (declared.cost, Some(declared.clone()))
         }
     };
-    let ratio = table.get("ratio").map(|field| field.number(RATIO_LIMITS)).transpose()?;
-    Ok((CodecChoice { spec, cost, declared, ratio }, field.place()))
+    Ok((CodecChoice { spec, cost, declared, ratio: table.get(KEYS.ratio)? }, field.place()))
+}
+
+fn read_spec(field: &Field<'_>) -> Result<Spec> {
+    // What chunks are made of is not the same in all workloads, so the spec must say itself what a row is.
+    Spec::from_str(field.string()?).and_then(Spec::complete).map_err(|error| {
+        field.error(match error {
+            SpecError::UnknownId { id, .. } => {
+                let valid = Spec::ids().map(str::to_owned).collect();
+                Problem::UnknownName { what: "codec", name: id, valid }
+            }
+            other => Problem::Codec(other),
+        })
+    })
 }
 
 /// Names of the presets that say how fast the codec is.
@@ -68,18 +71,10 @@ fn presets_with(spec: &Spec) -> Vec<&'static str> {
     presets().iter().filter(has_it).map(|preset| preset.name).collect()
 }
 
-/// What [`read`] reads.
-pub(crate) fn schema() -> Schema {
+fn spec_schema() -> Schema {
     // Which options a codec has, and what is in front of it, is the codec's matter.
     let (ids, prefixes): (Vec<_>, Vec<_>) = (Spec::ids().collect(), Spec::prefixes().collect());
     let (ids, prefixes) = (ids.join("|"), prefixes.join("|"));
     let with_options = pattern(&format!("^({ids}):|^({prefixes})(:[^+]*)?\\+({ids})(:|$)"));
-    let spec = one_of([names(Spec::ids()), with_options]);
-    #[rustfmt::skip]
-    let keys = [
-        needed("id", "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows", spec),
-        optional("speed", "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default", table(SPEED_KEYS, codec_speed::cost_schema())),
-        optional("ratio", "raw bytes over coded bytes; measured on the payload by default", number(RATIO_LIMITS)),
-    ];
-    table(KEYS, keys)
+    one_of([names(Spec::ids()), with_options])
 }

@@ -1,9 +1,10 @@
 //! `[compute]`: how long the model computes, as times or from its operations.
 
 use crate::error::Result;
+use crate::language::{
+    Condition, Field, Key, Keys, Reader, Rule, Schema, compute_rate, custom, keys, table, time,
+};
 use crate::noise::Noise;
-use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Key, Rule, Schema, compute_rate, optional, table, time};
 
 /// What workload `moe` computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -63,67 +64,108 @@ enum Speed {
 /// The backward pass computes gradients of inputs and of weights.
 const BACKWARD_PER_FORWARD: f64 = 2.0;
 
-const KEYS: &[&str] = &[
-    "expert",
-    "attention",
-    "layer",
-    "dense",
-    "expert_gemm",
-    "floor_forward",
-    "floor_backward",
-    "head",
-    "noise",
+// What one or another workload reads.
+keys! { pub(crate) static KEYS =
+    expert: f64 = time(), "time of the expert computation of a layer at mean load, forward; `moe` and `moe-training`";
+    attention: f64 = time(), "time of the rest of a layer, forward; `moe-training`";
+    layer: f64 = time(), "time of a layer, forward; `fsdp`, `dp` and `tp`";
+    dense: f64 = compute_rate(), "speed of everything but the routed experts; training only";
+    expert_gemm: f64 = compute_rate(), "speed of the routed experts; `moe-training`";
+    floor_forward: f64 = time(), "least time of a layer without its routed experts, forward; none by default";
+    floor_backward: f64 = time(), "the same, backward";
+    head: f64 = time(), "time of embedding, head and loss, forward and backward; that of the head's operations by default";
+    noise: Noise = custom(Noise::read, Noise::schema), "relative standard deviation of each computation, drawn anew per rank and iteration; 0 by default";
+}
+
+/// What workload `moe` reads.
+static ONE_LAYER: Keys<'static> = &[KEYS.expert, KEYS.noise];
+/// What layers with experts on several ranks have.
+static EXPERTS: Keys<'static> = &[
+    KEYS.attention,
+    KEYS.dense,
+    KEYS.expert,
+    KEYS.expert_gemm,
+    KEYS.floor_forward,
+    KEYS.floor_backward,
+    KEYS.head,
+    KEYS.noise,
 ];
-const ONE_LAYER_KEYS: &[&str] = &["expert", "noise"];
-const EXPERTS_KEYS: &[&str] =
-    &["attention", "dense", "expert", "expert_gemm", "floor_forward", "floor_backward", "head", "noise"];
-const EXPERT_TIMES: &[&str] = &["expert_gemm", "expert"];
-const FLOORS: &[&str] = &["floor_forward", "floor_backward"];
-const DENSE_KEYS: &[&str] = &["layer", "dense", "floor_forward", "floor_backward", "head", "noise"];
+/// What layers have that each rank computes alike.
+static LAYERS: Keys<'static> =
+    &[KEYS.layer, KEYS.dense, KEYS.floor_forward, KEYS.floor_backward, KEYS.head, KEYS.noise];
 
 impl ExpertTime {
     /// Reads the table for workload `moe`; without one there is no time.
     pub(crate) fn read(field: Option<&Field<'_>>) -> Result<Self> {
         let Some(field) = field else { return Ok(Self::default()) };
-        let table = field.table(ONE_LAYER_KEYS)?;
-        let Some(expert) = table.get("expert") else {
-            table.refuse("noise", "without `expert`, computation takes no time")?;
-            return Ok(Self::default());
-        };
-        Ok(Self { expert_s: expert.time()?, noise: noise(&table)? })
+        let table = field.table(ONE_LAYER)?;
+        table.check(&[Self::rule()])?;
+        let expert_s = table.get(KEYS.expert)?.unwrap_or(0.0);
+        Ok(Self { expert_s, noise: table.get(KEYS.noise)?.unwrap_or_default() })
+    }
+
+    /// What [`read`](Self::read) reads.
+    pub(crate) fn schema() -> Schema {
+        table(ONE_LAYER).with(vec![Self::rule()])
+    }
+
+    fn rule() -> Rule {
+        Condition::Lacks(KEYS.expert).refuses(&[KEYS.noise], "without `expert`, computation takes no time")
     }
 }
-
 impl Compute {
     /// Reads the table for layers with experts on several ranks.
     pub(crate) fn of_experts(field: &Field<'_>) -> Result<Self> {
-        let table = field.table(EXPERTS_KEYS)?;
-        let experts = match table.one_of(EXPERT_TIMES)? {
-            ("expert", field) => Speed::Seconds(field.time()?),
-            (_, field) => Speed::FlopsPerS(field.compute_rate()?),
+        let table = field.table(EXPERTS)?;
+        table.check(&Self::rules_of_experts())?;
+        let experts = match table.get(KEYS.expert)? {
+            Some(seconds) => Speed::Seconds(seconds),
+            None => Speed::FlopsPerS(table.need(KEYS.expert_gemm)?),
         };
-        Self::read(&table, "attention", Some(experts))
+        Self::read(&table, KEYS.attention, Some(experts))
     }
 
     /// Reads the table for layers that each rank computes alike.
     pub(crate) fn of_layers(field: &Field<'_>) -> Result<Self> {
-        Self::read(&field.table(DENSE_KEYS)?, "layer", None)
+        let table = field.table(LAYERS)?;
+        table.check(&Self::rules(KEYS.layer))?;
+        Self::read(&table, KEYS.layer, None)
     }
 
     /// `explicit` is the key of the time of a layer's dense part. Without a speed of their own, experts have that of the
     /// rest.
-    fn read(table: &Reader<'_>, explicit: &'static str, experts: Option<Speed>) -> Result<Self> {
-        let dense = match table.one_of(&["dense", explicit])? {
-            ("dense", field) => Speed::FlopsPerS(field.compute_rate()?),
-            (_, field) => {
-                FLOORS.iter().try_for_each(|key| table.refuse(key, "the time of a layer is given"))?;
-                Speed::Seconds(field.time()?)
-            }
+    fn read(table: &Reader<'_>, explicit: &Key<f64>, experts: Option<Speed>) -> Result<Self> {
+        let dense = match table.get(explicit)? {
+            Some(seconds) => Speed::Seconds(seconds),
+            None => Speed::FlopsPerS(table.need(KEYS.dense)?),
         };
-        let time = |key| table.get(key).map_or(Ok(0.0), |field| field.time());
-        let floor = Passes { forward_s: time("floor_forward")?, backward_s: time("floor_backward")? };
-        let head_s = table.get("head").map(|field| field.time()).transpose()?;
-        Ok(Self { dense, experts: experts.unwrap_or(dense), floor, head_s, noise: noise(table)? })
+        let time = |key| table.get(key).map(|seconds| seconds.unwrap_or(0.0));
+        let floor = Passes { forward_s: time(KEYS.floor_forward)?, backward_s: time(KEYS.floor_backward)? };
+        let noise = table.get(KEYS.noise)?.unwrap_or_default();
+        Ok(Self { dense, experts: experts.unwrap_or(dense), floor, head_s: table.get(KEYS.head)?, noise })
+    }
+
+    fn rules(explicit: &'static Key<f64>) -> Vec<Rule> {
+        let floors: Keys<'_> = &[KEYS.floor_forward, KEYS.floor_backward];
+        vec![
+            Rule::one_of(&[KEYS.dense, explicit]),
+            Condition::Has(explicit).refuses(floors, "the time of a layer is given"),
+        ]
+    }
+
+    fn rules_of_experts() -> Vec<Rule> {
+        let times = Rule::one_of(&[KEYS.expert_gemm, KEYS.expert]);
+        [vec![times], Self::rules(KEYS.attention)].concat()
+    }
+
+    /// What [`of_experts`](Self::of_experts) reads.
+    pub(crate) fn schema_of_experts() -> Schema {
+        table(EXPERTS).with(Self::rules_of_experts())
+    }
+
+    /// What [`of_layers`](Self::of_layers) reads.
+    pub(crate) fn schema_of_layers() -> Schema {
+        table(LAYERS).with(Self::rules(KEYS.layer))
     }
 
     /// The dense part of a layer, of so many operations in its forward pass.
@@ -159,53 +201,4 @@ impl Speed {
         };
         Passes { forward_s, backward_s: BACKWARD_PER_FORWARD * forward_s }
     }
-}
-
-fn noise(table: &Reader<'_>) -> Result<Noise> {
-    table.get("noise").map_or(Ok(Noise::default()), |field| Noise::read(&field))
-}
-
-/// What is read by one or another workload.
-pub(crate) fn schema() -> Schema {
-    table(KEYS, keys(KEYS))
-}
-
-impl ExpertTime {
-    /// What [`read`](Self::read) reads.
-    pub(crate) fn schema() -> Schema {
-        let table = table(ONE_LAYER_KEYS, keys(ONE_LAYER_KEYS));
-        table.when(Condition::Lacks("expert"), Rule::Refuses(&["noise"]))
-    }
-}
-
-impl Compute {
-    /// What [`of_experts`](Self::of_experts) reads.
-    pub(crate) fn schema_of_experts() -> Schema {
-        let table = table(EXPERTS_KEYS, keys(EXPERTS_KEYS)).with_one_of(EXPERT_TIMES);
-        table.with_one_of(&["dense", "attention"]).when(Condition::Has("attention"), Rule::Refuses(FLOORS))
-    }
-
-    /// What [`of_layers`](Self::of_layers) reads.
-    pub(crate) fn schema_of_layers() -> Schema {
-        let table = table(DENSE_KEYS, keys(DENSE_KEYS)).with_one_of(&["dense", "layer"]);
-        table.when(Condition::Has("layer"), Rule::Refuses(FLOORS))
-    }
-}
-
-/// The schema of those of `valid`.
-fn keys(valid: &[&'static str]) -> Vec<Key> {
-    #[rustfmt::skip]
-    let all = [
-        ("expert", "time of the expert computation of a layer at mean load, forward; `moe` and `moe-training`", time()),
-        ("attention", "time of the rest of a layer, forward; `moe-training`", time()),
-        ("layer", "time of a layer, forward; `fsdp`, `dp` and `tp`", time()),
-        ("dense", "speed of everything but the routed experts; training only", compute_rate()),
-        ("expert_gemm", "speed of the routed experts; `moe-training`", compute_rate()),
-        ("floor_forward", "least time of a layer without its routed experts, forward; none by default", time()),
-        ("floor_backward", "the same, backward", time()),
-        ("head", "time of embedding, head and loss, forward and backward; that of the head's operations by default", time()),
-        ("noise", "relative standard deviation of each computation, drawn anew per rank and iteration; 0 by default", Noise::schema()),
-    ];
-    let known = all.into_iter().filter(|(name, ..)| valid.contains(name));
-    known.map(|(name, about, schema)| optional(name, about, schema)).collect()
 }

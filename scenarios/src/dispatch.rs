@@ -1,17 +1,18 @@
 //! `dispatch_dtype`: what a forward dispatch carries of a token, its values as they are, or quantized to FP8.
 
 use zipwire_codec::DType;
-use zipwire_traces::{FP8_BLOCK, fp8_row_bytes};
+use zipwire_payload::{FP8_BLOCK, fp8_row_bytes};
 
 use crate::error::Result;
+use crate::language::{Reader, choice, keys};
 use crate::model::VALUE_BYTES;
 use crate::problem::Problem;
-use crate::reader::Reader;
-use crate::schema::{Key, names, optional};
 
-/// The key.
-pub(crate) const DISPATCH_DTYPE: &str = "dispatch_dtype";
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F8E4M3];
+
+keys! { pub(crate) static KEYS =
+    dispatch_dtype: DType = choice("type of dispatched values", &DTYPES, DType::name), "what the forward dispatch carries of a token: its values, or FP8 values with an F32 scale for every 128; `BF16` by default";
+}
 
 /// What a forward dispatch carries of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,21 +25,12 @@ pub(crate) struct DispatchRow {
 impl DispatchRow {
     /// Reads the key of a workload whose tokens have `hidden` values.
     pub(crate) fn read(table: &Reader<'_>, hidden: u32) -> Result<Self> {
-        let Some(field) = table.get(DISPATCH_DTYPE) else { return Ok(Self { dtype: DType::Bf16, hidden }) };
-        let dtype = field.choice("type of dispatched values", &DTYPES, DType::name)?;
+        let dtype = table.get(KEYS.dispatch_dtype)?.unwrap_or(DType::Bf16);
         if dtype != DType::Bf16 && !hidden.is_multiple_of(FP8_BLOCK as u32) {
-            return Err(field.error(Problem::PartialBlock { hidden, block: FP8_BLOCK }));
+            let problem = Problem::PartialBlock { hidden, block: FP8_BLOCK };
+            return Err(table.need_field(KEYS.dispatch_dtype)?.error(problem));
         }
         Ok(Self { dtype, hidden })
-    }
-
-    /// What [`read`](Self::read) reads.
-    pub(crate) fn key() -> Key {
-        optional(
-            DISPATCH_DTYPE,
-            "what the forward dispatch carries of a token: its values, or FP8 values with an F32 scale for every 128; `BF16` by default",
-            names(DTYPES.map(DType::name)),
-        )
     }
 
     /// Bytes, those of scales included.

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use zipwire_schedule::{LinkId, Topology};
+use zipwire_cluster::{LinkId, Topology};
 
 use crate::cluster;
 use crate::codec::RATIO_LIMITS;
 use crate::error::Result;
-use crate::problem::Problem;
-use crate::reader::Field;
-use crate::schema::{Schema, array, bandwidth, integer, map, needed, number, optional, table};
+use crate::language::{Field, Raw, Schema, array, bandwidth, integer, keys, map, number, raw, schema, table};
 
 /// A change of the cluster or of what a codec does.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +34,13 @@ pub struct Conditions {
     pub ratio: Option<f64>,
 }
 
-const KEYS: &[&str] = &["from", "to", "ratio", "nic_bandwidth", "links"];
+keys! { static KEYS =
+    from: u32 = integer(0..=u32::MAX), "the iteration in which it begins", needed = "20";
+    to: u32 = integer(0..=u32::MAX), "the first iteration in which it is complete, after growing linearly; `from` by default";
+    ratio: f64 = number(RATIO_LIMITS), "the ratio that `codec` states, from then on", example = "1.42";
+    nic_bandwidth: f64 = bandwidth(), "bandwidth of each NIC, from then on";
+    links: Raw = raw(|| map(schema::bandwidth())), "bandwidth of single links by name, from then on";
+}
 
 /// Most drifts of a scenario.
 const LIMIT: usize = 1000;
@@ -48,22 +52,13 @@ pub(crate) fn read(
     topology: &Topology,
     ratio: Option<f64>,
 ) -> Result<Vec<Drift>> {
-    let items = field.array()?;
-    if let Some(extra) = items.get(LIMIT) {
-        let (path, value) = ("drift".to_owned(), items.len().to_string());
-        return Err(extra.error(Problem::OutOfRange {
-            path,
-            value,
-            limits: format!("at most {LIMIT} drifts"),
-        }));
-    }
     let mut drifts: Vec<Drift> = Vec::new();
-    for item in &items {
+    for item in &field.tables(LIMIT, "drifts")? {
         let least = drifts.last().map_or(0, |last| last.to);
         let drift = read_one(item, least, iterations, topology)?;
         if drift.ratio.is_some() && ratio.is_none() {
             let reason = "`codec` states no ratio: frames are as long as the payload makes them";
-            item.table(KEYS)?.refuse("ratio", reason)?;
+            item.table(KEYS.all)?.refuse(KEYS.ratio, reason)?;
         }
         drifts.push(drift);
     }
@@ -72,32 +67,22 @@ pub(crate) fn read(
 
 /// What [`read`] reads.
 pub(crate) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let keys = [
-        needed("from", "the iteration in which it begins", integer(0..=u32::MAX)),
-        optional("to", "the first iteration in which it is complete, after growing linearly; `from` by default", integer(0..=u32::MAX)),
-        optional("ratio", "the ratio that `codec` states, from then on", number(RATIO_LIMITS)),
-        optional("nic_bandwidth", "bandwidth of each NIC, from then on", bandwidth()),
-        optional("links", "bandwidth of single links by name, from then on", map(bandwidth())),
-    ];
-    array(table(KEYS, keys)).at_most(LIMIT)
+    array(table(KEYS.all)).at_most(LIMIT)
 }
 
 fn read_one(item: &Field<'_>, least: u32, iterations: u32, topology: &Topology) -> Result<Drift> {
-    let table = item.table(KEYS)?;
-    let from = table.need("from", "20")?.integer_u32(least..=(iterations - 1).max(least))?;
-    let to = table.get("to").map_or(Ok(from), |field| field.integer_u32(from..=iterations.max(from)))?;
-    let ratio = table.get("ratio").map(|field| field.number(RATIO_LIMITS)).transpose()?;
+    let table = item.table(KEYS.all)?;
+    let from = table.need_field(KEYS.from)?.integer_u32(least..=(iterations - 1).max(least))?;
+    let to = table.field(KEYS.to).map_or(Ok(from), |field| field.integer_u32(from..=iterations.max(from)))?;
+    let ratio = table.get(KEYS.ratio)?;
     if topology.nodes == 1 || !topology.fabric.has_nics() {
-        table.refuse("nic_bandwidth", "the cluster has no NICs that are used")?;
+        table.refuse(KEYS.nic_bandwidth, "the cluster has no NICs that are used")?;
     }
-    let nic_bandwidth = table.get("nic_bandwidth").map(|field| field.bandwidth()).transpose()?;
-    let links = table
-        .get("links")
-        .map_or_else(|| Ok(BTreeMap::new()), |field| cluster::read_links(&field, topology))?;
+    let nic_bandwidth = table.get(KEYS.nic_bandwidth)?;
+    let links = table.field(KEYS.links).map(|field| cluster::read_links(&field, topology)).transpose()?;
+    let links = links.unwrap_or_default();
     if ratio.is_none() && nic_bandwidth.is_none() && links.is_empty() {
-        let (key, table, example) = ("ratio".to_owned(), item.path.clone(), "1.42".to_owned());
-        return Err(item.error(Problem::MissingKey { key, table, example }));
+        table.need(KEYS.ratio)?;
     }
     Ok(Drift { from, to, ratio, nic_bandwidth, links })
 }

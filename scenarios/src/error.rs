@@ -24,6 +24,21 @@ struct Inner {
 }
 
 impl Problem {
+    #[allow(clippy::needless_pass_by_value, reason = "values are numbers, mostly")]
+    /// A number outside its limits: its path, or what it is; `limits` are the end of "must be".
+    pub(crate) fn out_of_range(
+        path: impl Into<String>,
+        value: impl ToString,
+        limits: impl Into<String>,
+    ) -> Self {
+        Self::OutOfRange { path: path.into(), value: value.to_string(), limits: limits.into() }
+    }
+
+    /// A key that is not there; `example` is a value for it, as TOML.
+    pub(crate) fn missing_key(key: &str, table: &str, example: &str) -> Self {
+        Self::MissingKey { key: key.to_owned(), table: table.to_owned(), example: example.to_owned() }
+    }
+
     /// The error of this problem at a place.
     pub(crate) fn at(self, place: Place) -> ScenarioError {
         ScenarioError(Box::new(Inner { problem: self, places: vec![(place, "")] }))

@@ -4,29 +4,30 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
-use zipwire_schedule::{
-    Durations, Fault, HostCost, Job, NetworkModel, Segment, Slack, SumType, TokenMap, Topology,
-    TransferStart, Work,
-};
-use zipwire_traces::Payload;
+use zipwire_payload::Payload;
+use zipwire_schedule::{CallKind, Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
 
+use crate::axes;
 use crate::cluster::Cluster;
 use crate::codec::{self, CodecChoice};
 use crate::document::{Document, Place};
 use crate::drift::{self, Conditions, Drift};
 use crate::error::Result;
 use crate::files::Files;
+use crate::language::{
+    AnyKey, Condition, Field, Raw, Reader, Schema, choice, custom, file_name, integer, keys, names, raw,
+    table,
+};
 use crate::payload::{self, Rowset};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Rule, Schema, integer, names, needed, optional, table};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
-use crate::variant::{self, Placed, Variant};
+use crate::variant::{self, ParsedVariant, Variant};
 use crate::workload::{self, Kind, Workload};
-use crate::{cluster, compute, fault, set, sweep, tree};
+use crate::{cluster, compute, fault, set, tree};
 
 /// Everything that executors and reports need; nothing in it is left to look up.
 #[derive(Clone, Debug)]
@@ -70,21 +71,27 @@ pub struct Experiment {
     pub points_left_out: usize,
 }
 
-const KEYS: &[&str] = &[
-    "name",
-    "seed",
-    "iterations",
-    "cluster",
-    "workload",
-    "partial_sums",
-    "compute",
-    "codec",
-    "variant",
-    "fault",
-    "deadline",
-    "drift",
-    sweep::KEY,
-];
+keys! { static KEYS =
+    name: String = file_name(), "name of the scenario; it names output files", needed = "\"moe-16gpu\"";
+    seed: u64 = integer(0..=u64::MAX), "the one seed of everything that is drawn; 0 by default";
+    iterations: u32 = integer(1..=ITERATION_LIMIT), "iterations, one after the other; 1 by default";
+    cluster: Raw = raw(cluster::schema), "the hardware: equal nodes of equal GPUs", needed = "{ nodes = 1, ... }";
+    workload: Raw = raw(workload::schema), "what an iteration does", needed = "{ kind = \"moe\", ... }";
+    partial_sums: SumType = choice("type of partial sums", &SumType::ALL, SumType::name), "in which type partial sums travel in all variants, and that of the sums of a Reduce-Scatter: `sent`, that of the contributions, as in NCCL, by default";
+    compute: Raw = raw(|| table(compute::KEYS.all)), "how long the model computes; workloads with a model only";
+    codec: Raw = raw(|| table(codec::KEYS.all)), "codec of the coded variants and its cost";
+    variant: Raw = raw(variant::schema), "what to compare, in order; one, `native`, by default";
+    fault: Raw = raw(fault::schema), "what goes wrong; nothing by default";
+    deadline: Slack = custom(fault::read_slack, || table(fault::DEADLINE.all)), "how long ranks wait before they fail";
+    drift: Raw = raw(drift::schema), "what becomes different in the course of the run; simulations only";
+}
+
+/// All keys of a scenario.
+fn all_keys() -> Vec<&'static dyn AnyKey> {
+    [KEYS.all, axes::KEYS.all].concat()
+}
+
+const NO_COMPUTE: &str = "the workload has no model that computes";
 
 const ITERATION_LIMIT: u32 = 1_000_000;
 /// Most iterations x ranks: durations are drawn in advance, up to 40 bytes each.
@@ -112,10 +119,10 @@ pub fn load_real(
     seed: Option<u64>,
 ) -> Result<Experiment> {
     let (mut root, _) = parse(source, sets, real_sets)?;
-    let axes = sweep::take(&mut root)?;
+    let axes = axes::take(&mut root)?;
     let files = Files::new(&source.base);
     let mut experiment = resolve(&root, source, seed, &files)?.experiment(&files);
-    experiment.points_left_out = if axes.is_empty() { 0 } else { sweep::count(&axes) };
+    experiment.points_left_out = if axes.is_empty() { 0 } else { axes::count(&axes) };
     Ok(experiment)
 }
 
@@ -124,7 +131,7 @@ pub fn load_real(
 pub fn is_scenario_file(text: &str) -> bool {
     let document = Document::file(String::new(), text.to_owned());
     let Ok(Node { value: tree::Value::Table(table), .. }) = tree::parse(&document) else { return true };
-    table.entries.is_empty() || table.keys().any(|key| KEYS.contains(&key))
+    table.entries.is_empty() || table.keys().any(|key| all_keys().iter().any(|known| known.name() == key))
 }
 
 /// The tree of a scenario after all arguments, and their paths.
@@ -152,25 +159,25 @@ pub(crate) struct Resolved {
 
 /// Resolves a tree without a sweep.
 pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &Files) -> Result<Resolved> {
-    let table = Field::root(root).table(KEYS)?;
+    let table = Field::root(root).table(&all_keys())?;
 
-    let name = table.need("name", "\"moe-16gpu\"")?.name()?;
-    let own_seed = table.get("seed").map_or(Ok(0), |field| field.integer(0..=u64::MAX))?;
+    let name = table.need(KEYS.name)?;
+    let own_seed = table.get(KEYS.seed)?.unwrap_or(0);
     let seed = seed.unwrap_or(own_seed);
-    let cluster_field = table.need("cluster", "{ nodes = 1, ... }")?;
+    let cluster_field = table.need_field(KEYS.cluster)?;
     let Cluster { topology, host, codec_speeds, model, start } = cluster::read(&cluster_field, files)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
 
-    let workload_field = table.need("workload", "{ kind = \"moe\", ... }")?;
+    let workload_field = table.need_field(KEYS.workload)?;
     let kind = Kind::read(&workload_field)?;
     let compute = compute(&table, kind)?;
     let context = workload::Context { files, seed, iterations, ranks, compute };
     let workload = workload::read(kind, &workload_field, &context)?;
 
-    let codec = table.get("codec").map(|field| codec::read(&field, &codec_speeds)).transpose()?;
+    let codec = table.field(KEYS.codec).map(|field| codec::read(&field, &codec_speeds)).transpose()?;
     let gpus_per_node = topology.gpus_per_node;
-    let variants = table.get("variant");
+    let variants = table.field(KEYS.variant);
     let placed =
         variant::read(variants.as_ref(), &workload.job, gpus_per_node, &host.library, &codec_speeds)?;
     check_coded(&placed, codec.as_ref(), &workload)?;
@@ -179,27 +186,21 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         variants.push(variant::default());
     }
 
-    let sums = match table.get("partial_sums") {
-        Some(field) if adds_nothing_up(&workload.job) => {
-            let (path, reason) = (field.path.clone(), "the workload adds nothing up");
-            return Err(field.error(Problem::NoEffect { path, reason }));
-        }
-        Some(field) => field.choice("type of partial sums", &SumType::ALL, SumType::name)?,
-        None => SumType::Sent,
-    };
-    let faults =
-        table.get("fault").map(|field| fault::read(&field, &workload.job, iterations)).transpose()?;
-    let slack = table
-        .get("deadline")
-        .map_or_else(|| Ok(fault::default_slack()), |field| fault::read_slack(&field))?;
+    if adds_nothing_up(&workload.job) {
+        table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
+    }
+    let sums = table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent);
+    let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
+    let faults = faults.transpose()?.unwrap_or_default();
+    let slack = table.get(KEYS.deadline)?.unwrap_or(fault::SLACK);
 
-    if !faults.as_ref().is_none_or(Vec::is_empty) {
-        table
-            .refuse("drift", "ranks with faults have deadlines, which a cluster that changes would break")?;
+    if !faults.is_empty() {
+        let reason = "ranks with faults have deadlines, which a cluster that changes would break";
+        table.refuse(KEYS.drift, reason)?;
     }
     let ratio = codec.as_ref().and_then(|(choice, _)| choice.ratio);
-    let drifts =
-        table.get("drift").map(|field| drift::read(&field, iterations, &topology, ratio)).transpose()?;
+    let drifts = table.field(KEYS.drift).map(|field| drift::read(&field, iterations, &topology, ratio));
+    let drifts = drifts.transpose()?.unwrap_or_default();
 
     let mut experiment = Experiment {
         name,
@@ -216,9 +217,9 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         payload: None,
         sums,
         variants,
-        faults: faults.unwrap_or_default(),
+        faults,
         slack,
-        drifts: drifts.unwrap_or_default(),
+        drifts,
         points_left_out: 0,
     };
     experiment.choose_ways();
@@ -234,8 +235,9 @@ impl Resolved {
     /// The experiment with its payload.
     pub(crate) fn experiment(self, files: &Files) -> Experiment {
         let Self { mut experiment, rows, tensors, fp8_values } = self;
-        let carries_fp8 =
-            |segment: &Segment| matches!(segment.work, Work::AllToAll { dtype: DType::F8E4M3, .. });
+        let carries_fp8 = |segment: &Segment| {
+            matches!(segment.work, Work::Call { dtype: DType::F8E4M3, kind: CallKind::AllToAll { .. }, .. })
+        };
         let segments = experiment.job.segments.iter();
         let fp8_values: Vec<Option<usize>> =
             segments.map(|segment| fp8_values.filter(|_| carries_fp8(segment))).collect();
@@ -270,45 +272,26 @@ pub fn schema() -> Value {
 }
 
 fn root_schema() -> Schema {
-    #[rustfmt::skip]
-    let keys = [
-        needed("name", "name of the scenario; it names output files", Field::name_schema()),
-        optional("seed", "the one seed of everything that is drawn; 0 by default", integer(0..=u64::MAX)),
-        optional("iterations", "iterations, one after the other; 1 by default", integer(1..=ITERATION_LIMIT)),
-        needed("cluster", "the hardware: equal nodes of equal GPUs", cluster::schema()),
-        needed("workload", "what an iteration does", workload::schema()),
-        optional("compute", "how long the model computes; workloads with a model only", compute::schema()),
-        optional("codec", "codec of the coded variants and its cost", codec::schema()),
-        optional("variant", "what to compare, in order; one, `native`, by default", variant::schema()),
-        optional("partial_sums", "in which type partial sums travel in all variants, and that of the sums of a Reduce-Scatter: `sent`, that of the contributions, as in NCCL, by default", names(SumType::ALL.map(SumType::name))),
-        optional("fault", "what goes wrong; nothing by default", fault::schema()),
-        optional("deadline", "how long ranks wait before they fail", fault::slack_schema()),
-        optional("drift", "what becomes different in the course of the run; simulations only", drift::schema()),
-        optional(sweep::KEY, "paths, as `--set` takes them, and the values of each: `zipwire run` runs the cross product", sweep::schema()),
-    ];
     // What `[compute]` may say, and whether it must be there, depends on the workload.
-    Kind::ALL.into_iter().fold(table(KEYS, keys), |table, kind| {
-        let is_kind = || Condition::Is("workload", Schema::with_key("kind", &names([kind.name()])));
-        let table = match kind.compute_schema() {
-            Some(schema) => table.when(is_kind(), Rule::Fits("compute", schema)),
-            None => table.when(is_kind(), Rule::Refuses(&["compute"])),
+    let rules = Kind::ALL.into_iter().flat_map(|kind| {
+        let is_kind = || {
+            Condition::Fits(KEYS.workload, Schema::with_key(workload::KEYS.kind.name, &names([kind.name()])))
         };
-        match kind.needed_compute() {
-            Some(_) => table.when(is_kind(), Rule::Needs(&["compute"])),
-            None => table,
-        }
-    })
+        let fits = match kind.compute_schema() {
+            Some(schema) => is_kind().fits(KEYS.compute, schema),
+            None => is_kind().refuses(&[KEYS.compute], NO_COMPUTE),
+        };
+        [Some(fits), kind.needed_compute().map(|_| is_kind().needs(&[KEYS.compute]))].into_iter().flatten()
+    });
+    table(&all_keys()).with(rules.collect())
 }
 
 fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
-    let Some(field) = table.get("iterations") else { return Ok(1) };
-    let iterations = field.integer_u32(1..=ITERATION_LIMIT)?;
+    let iterations = table.get(KEYS.iterations)?.unwrap_or(1);
     let draws = u64::from(iterations) * u64::from(ranks);
     if draws > DRAW_LIMIT {
-        let path = "iterations x ranks".to_owned();
-        let problem =
-            Problem::OutOfRange { path, value: draws.to_string(), limits: format!("at most {DRAW_LIMIT}") };
-        return Err(field.error(problem));
+        let problem = Problem::out_of_range("iterations x ranks", draws, format!("at most {DRAW_LIMIT}"));
+        return Err(table.need_field(KEYS.iterations)?.error(problem));
     }
     Ok(iterations)
 }
@@ -316,11 +299,11 @@ fn iterations(table: &Reader<'_>, ranks: u32) -> Result<u32> {
 /// `[compute]`, if there is one, for kinds that know what to do with it.
 fn compute<'a>(table: &Reader<'a>, kind: Kind) -> Result<Option<Field<'a>>> {
     if kind.compute_schema().is_none() {
-        table.refuse("compute", "the workload has no model that computes")?;
+        table.refuse(KEYS.compute, NO_COMPUTE)?;
     }
-    match kind.needed_compute() {
-        Some(example) => table.need("compute", example).map(Some),
-        None => Ok(table.get("compute")),
+    match (table.field(KEYS.compute), kind.needed_compute()) {
+        (None, Some(example)) => Err(table.error(Problem::missing_key(KEYS.compute.name, "", example))),
+        (field, _) => Ok(field),
     }
 }
 
@@ -331,8 +314,12 @@ fn tokens(job: &Job) -> Vec<Option<Arc<TokenMap>>> {
 
 /// Coded variants need a codec that knows the values, and something that says how well it does; what is put together needs
 /// its speed.
-fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, workload: &Workload) -> Result<()> {
-    let lacks_speed = |placed: &&Placed| placed.variant.codec.is_none() && codec.is_none();
+fn check_coded(
+    variants: &[ParsedVariant],
+    codec: Option<&(CodecChoice, Place)>,
+    workload: &Workload,
+) -> Result<()> {
+    let lacks_speed = |placed: &&ParsedVariant| placed.variant.codec.is_none() && codec.is_none();
     if let Some(place) = variants.iter().filter(lacks_speed).find_map(|placed| placed.dedup.as_ref()) {
         return Err(Problem::NoCopySpeed.at(place.clone()));
     }
@@ -349,7 +336,12 @@ fn check_coded(variants: &[Placed], codec: Option<&(CodecChoice, Place)>, worklo
     })
 }
 
-fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &Workload) -> Result<()> {
+fn check_codec(
+    choice: &CodecChoice,
+    header: &Place,
+    user: &ParsedVariant,
+    workload: &Workload,
+) -> Result<()> {
     if let Some(dtype) = workload.dtypes.iter().find(|dtype| !choice.spec.codec().supports(**dtype)) {
         let (codec, dtype) = (choice.spec.to_string(), dtype.name());
         return Err(Problem::CodecType { codec, dtype }
@@ -357,10 +349,12 @@ fn check_codec(choice: &CodecChoice, header: &Place, user: &Placed, workload: &W
             .with(user.protocol.clone(), "used here"));
     }
     let protocol = user.variant.protocol;
-    if protocol.sends_rests_apart() {
+    if protocol.sends_sign_mantissa() {
         let codec = choice.spec.codec();
-        let has_rests = |dtype: &DType| zipwire_codec::rests_len(codec.as_ref(), *dtype, 1).is_some();
-        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_rests), workload.dtypes.first()) {
+        let has_sign_mantissa =
+            |dtype: &DType| zipwire_codec::sign_mantissa_len(codec.as_ref(), *dtype, 1).is_some();
+        if let (false, Some(dtype)) = (workload.dtypes.iter().any(has_sign_mantissa), workload.dtypes.first())
+        {
             let (protocol, codec) = (protocol.name(), choice.spec.to_string());
             return Err(Problem::NoRests { protocol, codec, dtype: dtype.name() }
                 .at(user.protocol.clone())

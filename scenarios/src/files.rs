@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use zipwire_payload::Rows;
 use zipwire_traces::{
-    RoutingMatrix, RoutingStep, Rows, TraceError, open_input, read_bf16, read_input, read_routing_matrices,
+    RoutingMatrix, RoutingStep, TraceError, open_input, read_bf16, read_input, read_routing_matrices,
     read_routing_trace,
 };
 

@@ -1,15 +1,12 @@
 //! What to do about a problem.
 
-use zipwire_codec::{DType, Spec, rests_len};
-use zipwire_schedule::{Algorithm, GraphError, Protocol};
+use zipwire_codec::{DType, Spec, sign_mantissa_len};
+use zipwire_schedule::{Algorithm, Protocol};
 
-use crate::cluster::{library, without_limit_of_ranks};
-use crate::nearest::{list, nearest, sentence};
-use crate::problem::Problem;
+use crate::nearest::nearest;
+use crate::problem::{HINT, Problem};
 use crate::quantity::Dimension;
-
-/// Errors of other crates carry their hint on a line of its own.
-pub(crate) const HINT: &str = "\nhint: ";
+use crate::words::{counted, list, meant, sentence, shortened_names};
 
 impl Problem {
     /// What would be right, where the message does not say so already.
@@ -59,33 +56,7 @@ impl Problem {
                 Some(format!("{}there are {}, each `up` and `down`", meant(nearest.as_deref()), sentence(&kinds)))
             }
             Self::BareTopology { example, .. } => Some(format!("write it as a table, like `{example}`")),
-            Self::UnknownVertex { nearest, gpus, switches, .. } => {
-                let (meant, gpus) = (meant(nearest.as_deref()), counted("gpu", *gpus));
-                Some(match switches.as_slice() {
-                    [] => format!("{meant}there are {gpus}; list others in `switches`"),
-                    _ => format!("{meant}there are {gpus} and the switches {}", shortened_names(switches)),
-                })
-            }
-            Self::BadSwitch { .. } => Some(
-                "words of letters, digits, `-`, `_` and `.` with a blank between two of them; `gpu` is what ranks are \
-                 called"
-                    .to_owned(),
-            ),
-            Self::TwoSwitches { .. } => Some("give each switch a name of its own".to_owned()),
-            Self::NotTwoEnds { .. } => Some("like `between = [\"gpu 0\", \"gpu 1\"]`".to_owned()),
-            Self::Loop { .. } => Some("leave it out: what stays where it is crosses no link".to_owned()),
-            Self::TwoEdges { .. } => {
-                Some("make them one with the bandwidth of both; `between` counts in both directions".to_owned())
-            }
-            Self::Graph(GraphError::Disconnected { .. }) => Some(
-                "every rank must reach every other one; `between` is an edge in both directions, `from` and `to` in one"
-                    .to_owned(),
-            ),
-            Self::Graph(GraphError::Ranks { .. }) => Some(format!(
-                "take fewer, or one of the topologies {}",
-                list(without_limit_of_ranks())
-            )),
-            Self::Graph(_) => Some("leave out switches that only pass on what they get".to_owned()),
+            Self::Graph(problem) => Some(problem.help()),
             Self::NotAssignment { flag } => Some(format!("like `{flag} \"cluster.host_sync=60 us\"`")),
             Self::NotPath { .. } => Some("like `\"cluster.nodes\" = [2, 4]`".to_owned()),
             Self::BarePath { key } => Some(format!("write `\"{key}.KEY\" = [...]`")),
@@ -98,8 +69,8 @@ impl Problem {
             Self::NoCodecSpeed { presets, .. } => Some(codec_speed(presets)),
             Self::NoRests { .. } => {
                 let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();
-                let has_rests = |id: &&str| rests_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
-                let codecs = list(Spec::ids().filter(has_rests));
+                let has_sign_mantissa = |id: &&str| sign_mantissa_len(codec(id).as_ref(), DType::Bf16, 1).is_some();
+                let codecs = list(Spec::ids().filter(has_sign_mantissa));
                 Some(format!("the codecs {codecs} have one of BF16 values; `in-band` takes any codec and type"))
             }
             // Payloads are BF16: other values have only the ratio.
@@ -120,10 +91,9 @@ impl Problem {
             Self::FixedOrder { path, free, .. } => {
                 Some(format!("leave `{path}` out, or set `algorithm = \"{free}\"`"))
             }
-            Self::NoCallCost { collective, gpus_per_node } => Some(format!(
-                "add `{collective} = {}` to `[cluster.library]`, or if it is there, `{gpus_per_node} = \"22 GB/s\"` to its \
-                 `bandwidth`",
-                library::EXAMPLE
+            Self::NoCallCost { collective, gpus_per_node, example } => Some(format!(
+                "add `{collective} = {example}` to `[cluster.library]`, or if it is there, `{gpus_per_node} = \"22 GB/s\"` to its \
+                 `bandwidth`"
             )),
             Self::LibraryArm { .. } => Some("leave it out, or give it another algorithm".to_owned()),
             Self::PaddedValues { .. } => Some(format!(
@@ -168,30 +138,6 @@ fn choose(word: &str, valid: &[impl AsRef<str>], lead: &str) -> String {
     match nearest(word, names()) {
         Some(near) => format!("did you mean `{near}`? {lead} {}", list(names())),
         None => format!("{lead} {}", list(names())),
-    }
-}
-
-fn meant(nearest: Option<&str>) -> String {
-    nearest.map_or(String::new(), |name| format!("did you mean `{name}`? "))
-}
-
-fn counted(kind: &str, count: u32) -> String {
-    match count {
-        1 => format!("`{kind} 0`"),
-        _ => format!("`{kind} 0` to `{kind} {}`", count - 1),
-    }
-}
-
-/// The first of many names.
-fn shortened_names(names: &[String]) -> String {
-    const SHOWN: usize = 12;
-    let shown = names.iter().map(String::as_str).take(SHOWN);
-    match names.len().saturating_sub(SHOWN) {
-        0 => list(shown),
-        more => format!(
-            "{} and {more} more",
-            shown.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-        ),
     }
 }
 

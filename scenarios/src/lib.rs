@@ -19,16 +19,17 @@
 //! ```
 //!
 //! The way through the crate: [`Source`] is the text; `tree` parses it and keeps where everything was written;
-//! `set` applies `--set` and `--real-set` to the tree; `reader` gives typed values out of it and knows the limits of each; the
-//! modules named after tables (`cluster`, `compute`, `model`, `routing`, `workload`, `codec`, `variant`) resolve them, and
-//! [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`] points at the text that is wrong. Each of these modules also
-//! describes what it reads; [`schema()`] is all of that as a JSON Schema.
+//! `set` applies `--set` and `--real-set` to the tree; `language` reads values, tables and their keys, each by its one declaration; the
+//! modules named after tables (`cluster`, `compute`, `model`, `routing`, `workload`, `codec`, `variant`) declare their keys and resolve
+//! them, and [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`]
+//! points at the text that is wrong. [`schema()`] is all keys as a JSON Schema.
 //!
 //! It runs nothing and plans nothing: protocols and orders are names here, whose meaning is in
 //! `zipwire-schedule`.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "in tests a panic is the report"))]
 
+mod axes;
 mod cluster;
 mod codec;
 mod compute;
@@ -41,6 +42,7 @@ mod experts;
 mod fault;
 mod files;
 mod help;
+mod language;
 mod lognormal;
 mod model;
 mod nearest;
@@ -49,9 +51,7 @@ mod payload;
 mod placement;
 mod problem;
 mod quantity;
-mod reader;
 mod routing;
-mod schema;
 mod set;
 mod shares;
 mod skew;
@@ -63,6 +63,7 @@ mod tree;
 mod variant;
 mod warnings;
 mod way;
+mod words;
 mod workload;
 
 pub use cluster::{DeclaredSpeed, Preset, SpeedBasis, presets};
@@ -71,7 +72,7 @@ pub use drift::{Conditions, Drift};
 pub use error::ScenarioError;
 pub use experiment::{Experiment, is_scenario_file, load, load_real, schema};
 pub use nearest::nearest;
-pub use problem::Problem;
+pub use problem::{GraphProblem, Problem};
 pub use quantity::Dimension;
 pub use source::Source;
 pub use sweep::{Sweep, load_sweep};

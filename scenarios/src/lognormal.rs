@@ -22,7 +22,7 @@ mod tests {
     fn draws_have_mean_one_and_the_deviation_asked_for() {
         for deviation in [0.01, 0.05, 0.3, 1.0] {
             let sigma = sigma_of(deviation);
-            let mut rng = zipwire_traces::stream(11, "test", [0; 3]);
+            let mut rng = zipwire_payload::stream(11, "test", [0; 3]);
             let draws: Vec<f64> = (0..200_000).map(|_| draw(sigma, &mut rng)).collect();
             let count = draws.len() as f64;
             let mean = draws.iter().sum::<f64>() / count;
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn no_deviation_is_no_noise() {
-        let mut rng = zipwire_traces::stream(11, "test", [0; 3]);
+        let mut rng = zipwire_payload::stream(11, "test", [0; 3]);
         assert_eq!(draw(sigma_of(0.0), &mut rng), 1.0);
     }
 }

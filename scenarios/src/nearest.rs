@@ -23,20 +23,6 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .or_else(|| candidates.iter().copied().find(begins))
 }
 
-/// The words in backticks, as a sentence lists them: `` `a`, `b` and `c` ``.
-pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    sentence(&words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>())
-}
-
-/// The parts as a sentence lists them: `a, b and c`.
-pub(crate) fn sentence(parts: &[String]) -> String {
-    match parts {
-        [] => "none".to_owned(),
-        [only] => only.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,12 +36,5 @@ mod tests {
         assert_eq!(nearest("h100", ["a6000-8x8", "h100-8x"]), Some("h100-8x"));
         assert_eq!(nearest("h10", ["h100-8x"]), None, "in the middle of a word");
         assert_eq!(nearest("x", ["s"]), None, "a whole replacement is not a slip");
-    }
-
-    #[test]
-    fn lists_read_as_sentences() {
-        assert_eq!(list([]), "none");
-        assert_eq!(list(["a"]), "`a`");
-        assert_eq!(list(["a", "b", "c"]), "`a`, `b` and `c`");
     }
 }

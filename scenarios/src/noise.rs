@@ -2,13 +2,12 @@
 
 use std::ops::RangeInclusive;
 
+use zipwire_payload::stream;
 use zipwire_schedule::{Durations, Rank};
-use zipwire_traces::stream;
 
 use crate::error::Result;
+use crate::language::{Field, Schema, schema};
 use crate::lognormal;
-use crate::reader::Field;
-use crate::schema::{Schema, number};
 use crate::skew::Shape;
 
 /// A factor of mean 1 for each duration of a compute segment, log-normal, drawn anew per iteration and rank.
@@ -27,7 +26,7 @@ impl Noise {
 
     /// What [`read`](Self::read) reads.
     pub(crate) fn schema() -> Schema {
-        number(DEVIATION_LIMITS)
+        schema::number(DEVIATION_LIMITS)
     }
 
     /// Multiplies the durations of a segment. Each factor comes from a stream of its own, so no other segment, rank or iteration

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_traces::{Payload, Rows, TraceError};
+use zipwire_payload::{Payload, Rows};
+use zipwire_traces::TraceError;
 
 use crate::error::Result;
 use crate::files::Files;
+use crate::language::{
+    AnyKey, Condition, Field, Keys, Rule, Schema, keys, names, number, one_of, table, text,
+};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Rule, Schema, names, number, one_of, optional, string, table};
 
 /// Where the rows of the communication segments come from.
 pub(crate) enum Rowset {
@@ -25,68 +27,64 @@ pub(crate) enum Rowset {
 /// The payload that needs no number.
 const NOISE: &str = "noise";
 
-const SOURCES: &[&str] = &["file", "gaussian"];
-
 /// Standard deviations that leave BF16 room on both sides.
 const STD_LIMITS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
-impl Rowset {
-    /// Reads `payload`, in which a file needs `tensors`, the keys that name what calls carry; they are among `valid`, with
-    /// `file` and `gaussian`. `dtypes` are those of the values that travel.
+/// What a tensor's key says.
+const TENSOR: &str = "name of the tensor whose rows the call carries";
+
+keys! { static KEYS =
+    file: String = text(), "a safetensors file of BF16 values";
+    gaussian: f64 = number(STD_LIMITS), "standard deviation of values that are drawn";
+}
+
+keys! { pub(crate) static TENSORS =
+    tensor: String = text(), TENSOR, example = "\"NAME\"";
+    dispatch: String = text(), TENSOR, example = "\"NAME\"";
+    combine: String = text(), TENSOR, example = "\"NAME\"";
+    parameters: String = text(), TENSOR, example = "\"NAME\"";
+    activations: String = text(), TENSOR, example = "\"NAME\"";
+    gradients: String = text(), TENSOR, example = "\"NAME\"";
+}
+
+/// The `payload` of a workload: the tensors that its calls can carry, by their keys.
+pub(crate) struct Carried {
+    /// Of `TENSORS`.
+    pub(crate) tensors: Keys<'static>,
+    /// How many of them, the first ones, are carried whatever the workload says.
+    pub(crate) always: usize,
+}
+
+impl Carried {
+    /// Reads `payload`, if it is there, of a workload that carries the first `count` tensors. `dtypes` are those of the values that travel.
     pub(crate) fn read(
-        field: &Field<'_>,
-        valid: &'static [&'static str],
-        tensors: &[&'static str],
+        &self,
+        field: Option<Field<'_>>,
+        count: usize,
         dtypes: &[DType],
         files: &Files,
-    ) -> Result<Self> {
+    ) -> Result<Option<Rowset>> {
+        let Some(field) = field else { return Ok(None) };
         let table = match field.as_string() {
             Some(_) => field.choice("payload", &[NOISE], |name| name).map(|_| None),
-            None => field.table(valid).map(Some),
+            None => field.table(&self.keys()).map(Some),
         }?;
         if let Some(dtype) = dtypes.iter().find(|dtype| **dtype != DType::Bf16) {
             return Err(field.error(Problem::PayloadType { dtype: dtype.name() }));
         }
-        let Some(table) = table else { return Ok(Self::Noise) };
-        let (source, value) = table.one_of(SOURCES)?;
-        let is_tensor = |key: &&&str| !SOURCES.contains(key);
-        if source == "file" {
-            for &key in valid.iter().filter(is_tensor).filter(|key| !tensors.contains(key)) {
-                table.refuse(key, "no call of the workload carries it")?;
-            }
-            return Self::recorded(&table, &value, tensors, files);
+        let Some(table) = table else { return Ok(Some(Rowset::Noise)) };
+        // Tensors that are missing are told one by one, as they are looked for in the file.
+        let [source, _, drawn] = self.rules();
+        table.check(&[source, drawn])?;
+        if let Some(std) = table.get(KEYS.gaussian)? {
+            return Ok(Some(Rowset::Gaussian { std }));
         }
-        for &key in valid.iter().filter(is_tensor) {
-            table.refuse(key, "the payload is drawn, not read from a file")?;
-        }
-        Ok(Self::Gaussian { std: value.number(STD_LIMITS)? })
-    }
-
-    /// What [`read`](Self::read) reads for the same `valid`, of which a file always needs `tensors`.
-    pub(crate) fn schema(valid: &'static [&'static str], tensors: &'static [&'static str]) -> Schema {
-        let tensor = |&key| optional(key, "name of the tensor whose rows the call carries", string());
-        #[rustfmt::skip]
-        let keys = [
-            optional("file", "a safetensors file of BF16 values", string()),
-            optional("gaussian", "standard deviation of values that are drawn", number(STD_LIMITS)),
-        ];
-        let all = valid.iter().filter(|key| !SOURCES.contains(key));
-        let table = table(valid, keys.into_iter().chain(all.map(tensor)))
-            .with_one_of(SOURCES)
-            .when(Condition::Has("file"), Rule::Needs(tensors))
-            .when(Condition::Has("gaussian"), Rule::Refuses(tensors));
-        one_of([names([NOISE]), table])
-    }
-
-    fn recorded(
-        table: &Reader<'_>,
-        file: &Field<'_>,
-        tensors: &[&'static str],
-        files: &Files,
-    ) -> Result<Self> {
+        let (carried, others) = self.tensors.split_at(count);
+        table.refuse_all(others, "no call of the workload carries it")?;
+        let file = table.need_field(KEYS.file)?;
         let name = file.string()?;
-        let read = |&key: &&'static str| {
-            let tensor = table.need(key, "\"NAME\"")?;
+        let read = |&key: &&'static dyn AnyKey| {
+            let tensor = table.need_field(key)?;
             files.tensor(name, tensor.string()?).map_err(|error| {
                 // Point at the tensor where the tensor is to blame, else at the file.
                 let is_tensor = matches!(
@@ -95,13 +93,32 @@ impl Rowset {
                         | TraceError::WrongDtype { .. }
                         | TraceError::EmptyTensor { .. }
                 );
-                let blamed = if is_tensor { &tensor } else { file };
+                let blamed = if is_tensor { &tensor } else { &file };
                 blamed.error(Problem::Recording(error))
             })
         };
-        Ok(Self::Recorded(tensors.iter().map(read).collect::<Result<_>>()?))
+        Ok(Some(Rowset::Recorded(carried.iter().map(read).collect::<Result<_>>()?)))
     }
 
+    /// What [`read`](Self::read) reads.
+    pub(crate) fn schema(&self) -> Schema {
+        one_of([names([NOISE]), table(&self.keys()).with(self.rules().into())])
+    }
+
+    fn keys(&self) -> Vec<&'static dyn AnyKey> {
+        [&[KEYS.file as &dyn AnyKey], self.tensors, &[KEYS.gaussian]].concat()
+    }
+
+    fn rules(&self) -> [Rule; 3] {
+        [
+            Rule::one_of(KEYS.all),
+            Condition::Has(KEYS.file).needs(&self.tensors[..self.always]),
+            Condition::Has(KEYS.gaussian).refuses(self.tensors, "the payload is drawn, not read from a file"),
+        ]
+    }
+}
+
+impl Rowset {
     /// One source per segment of the job, which carries the tensor of that position, quantized to rows of so many FP8 values
     /// where `fp8_values` says so; random bits stay as they are. Segments that do not communicate get one that is never used.
     pub(crate) fn into_payload(

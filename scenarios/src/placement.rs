@@ -4,27 +4,19 @@ use std::cmp::{Ordering, Reverse};
 
 use ndarray::Array2;
 
-/// How experts are spread over ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// Expert `e` on rank `floor(e x ranks / experts)`.
-    #[default]
-    Contiguous,
-    /// Expert `e` on rank `e mod ranks`.
-    RoundRobin,
-    /// The heaviest first, each on the rank of the least load so far, and as many on every rank, up to one.
-    Balanced,
-}
+use crate::language::named;
 
-impl Placement {
-    pub(crate) const ALL: [Self; 3] = [Self::Contiguous, Self::RoundRobin, Self::Balanced];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Contiguous => "contiguous",
-            Self::RoundRobin => "round-robin",
-            Self::Balanced => "balanced",
-        }
+named! {
+    /// How experts are spread over ranks.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum Placement {
+        /// Expert `e` on rank `floor(e x ranks / experts)`.
+        #[default]
+        Contiguous = "contiguous",
+        /// Expert `e` on rank `e mod ranks`.
+        RoundRobin = "round-robin",
+        /// The heaviest first, each on the rank of the least load so far, and as many on every rank, up to one.
+        Balanced = "balanced",
     }
 }
 
@@ -285,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_full_rank_makes_room() {
-        let mut rng = zipwire_traces::stream(5, "test", [0; 3]);
+        let mut rng = zipwire_payload::stream(5, "test", [0; 3]);
         let mut rooms = 0;
         for _ in 0..20_000 {
             let ranks = rng.random_range(2..5);
@@ -314,7 +306,7 @@ mod tests {
 
     #[test]
     fn every_copy_has_a_place_of_its_own() {
-        let mut rng = zipwire_traces::stream(1, "test", [0; 3]);
+        let mut rng = zipwire_payload::stream(1, "test", [0; 3]);
         for _ in 0..3000 {
             let (ranks, experts) = (rng.random_range(2..9), rng.random_range(1..20));
             let loads = random_loads(&mut rng, experts);
@@ -376,7 +368,7 @@ mod tests {
     #[test]
     fn balanced_is_within_a_third_of_the_optimum() {
         // 4/3 - 1/(3 ranks) for at most three per rank (Kellerer and Woeginger 1993, `A tight bound for 3-partitioning`).
-        let mut rng = zipwire_traces::stream(2, "test", [0; 3]);
+        let mut rng = zipwire_payload::stream(2, "test", [0; 3]);
         let mut worst: f64 = 1.0;
         for _ in 0..1500 {
             let (ranks, each) = (rng.random_range(2..4_u32), rng.random_range(2..4_usize));
@@ -396,7 +388,7 @@ mod tests {
 
     #[test]
     fn tokens_are_split_evenly_and_none_is_lost() {
-        let mut rng = zipwire_traces::stream(3, "test", [0; 3]);
+        let mut rng = zipwire_payload::stream(3, "test", [0; 3]);
         for _ in 0..500 {
             let (ranks, experts) = (rng.random_range(2..9_u32), rng.random_range(1..20));
             let counts =

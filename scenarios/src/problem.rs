@@ -1,16 +1,20 @@
 //! Everything that can be wrong with a scenario, as data, and the words for it.
 
+mod graph;
+
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 use zipwire_codec::SpecError;
-use zipwire_schedule::GraphError;
 use zipwire_traces::TraceError;
 
-use crate::help::HINT;
-use crate::nearest::list;
+pub use self::graph::GraphProblem;
 use crate::quantity::Dimension;
+use crate::words::{from_rank, in_table, list};
+
+/// Errors of other crates carry their hint on a line of its own.
+pub(crate) const HINT: &str = "\nhint: ";
 
 /// What is wrong with a scenario. `Display` gives one line; [`help`](Self::help) says what would be right.
 #[derive(Debug, Error)]
@@ -174,55 +178,9 @@ pub enum Problem {
         /// A table that says all, as TOML.
         example: &'static str,
     },
-    /// A vertex that a graph does not have.
-    #[error("the graph has no vertex `{name}`")]
-    UnknownVertex {
-        /// The name.
-        name: String,
-        /// The vertex that was probably meant.
-        nearest: Option<String>,
-        /// GPUs of the cluster.
-        gpus: u32,
-        /// Names of the switches.
-        switches: Vec<String>,
-    },
-    /// A switch that cannot be called so.
-    #[error("a switch cannot be called `{name}`")]
-    BadSwitch {
-        /// The name.
-        name: String,
-    },
-    /// Two switches of one name.
-    #[error("two switches are called `{name}`")]
-    TwoSwitches {
-        /// The name.
-        name: String,
-    },
-    /// An edge with one end, or with three.
-    #[error("`{path}` names {found} ends of an edge, and it has two")]
-    NotTwoEnds {
-        /// Path of the key.
-        path: String,
-        /// Ends found.
-        found: usize,
-    },
-    /// An edge that leads nowhere.
-    #[error("an edge from `{vertex}` to itself")]
-    Loop {
-        /// The vertex.
-        vertex: String,
-    },
-    /// Two edges of a graph from one vertex to another.
-    #[error("two edges lead from `{src}` to `{dst}`")]
-    TwoEdges {
-        /// Where they begin.
-        src: String,
-        /// Where they end.
-        dst: String,
-    },
-    /// A graph that is no cluster.
+    /// A topology that is drawn vertex by vertex.
     #[error(transparent)]
-    Graph(GraphError),
+    Graph(#[from] GraphProblem),
     /// A name that cannot be part of a file name.
     #[error("`{path}` cannot be part of a file name: `{name}`")]
     BadName {
@@ -493,6 +451,8 @@ pub enum Problem {
         collective: &'static str,
         /// Those of the cluster: costs may be declared for other nodes only.
         gpus_per_node: u32,
+        /// A cost, as TOML.
+        example: &'static str,
     },
     /// An arm that no model of links describes.
     #[error(
@@ -525,16 +485,8 @@ pub enum Problem {
     Recording(#[source] TraceError),
 }
 
-fn in_table(table: &str) -> String {
-    if table.is_empty() { String::new() } else { format!(" in `{table}`") }
-}
-
 /// The message of another crate's error without its hint.
 fn first_line(error: &impl ToString) -> String {
     let text = error.to_string();
     text.split(HINT).next().unwrap_or_default().to_owned()
-}
-
-fn from_rank(rank: Option<u32>) -> String {
-    rank.map_or(String::new(), |rank| format!(" from rank `{rank}`"))
 }

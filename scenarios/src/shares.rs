@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn sums_and_stays_within_one_of_the_share() {
-        let mut rng = zipwire_traces::stream(1, "test", [0; 3]);
+        let mut rng = zipwire_payload::stream(1, "test", [0; 3]);
         for _ in 0..2000 {
             let count = rng.random_range(1..40);
             let limit = [10, 1 << 20, u64::MAX][rng.random_range(0..3)];

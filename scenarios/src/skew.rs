@@ -4,13 +4,12 @@ use std::ops::RangeInclusive;
 
 use rand::Rng;
 use rand_distr::{Distribution, Exp1};
+use zipwire_payload::stream;
 use zipwire_schedule::{Durations, Rank};
-use zipwire_traces::stream;
 
 use crate::error::Result;
+use crate::language::{Condition, Field, Rule, Schema, choice, keys, names, number, table, time};
 use crate::lognormal;
-use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Rule, Schema, names, number, optional, table, time};
 
 /// Delay before a compute phase, drawn per iteration and rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,8 +29,6 @@ enum Spread {
     },
 }
 
-const KEYS: &[&str] = &["base", "per_compute", "distribution", "sigma"];
-
 const PER_COMPUTE_LIMITS: RangeInclusive<f64> = 0.0..=100.0;
 /// At 2, four delays in a million are more than a thousand times the mean.
 const SIGMA_LIMITS: RangeInclusive<f64> = 0.0..=2.0;
@@ -39,28 +36,38 @@ const SIGMA_LIMITS: RangeInclusive<f64> = 0.0..=2.0;
 const EXPONENTIAL: &str = "exponential";
 const LOGNORMAL: &str = "lognormal";
 
+keys! { static KEYS =
+    base: f64 = time(), "mean delay before each call, drawn anew per rank and iteration; none by default";
+    per_compute: f64 = number(PER_COMPUTE_LIMITS), "mean delay per second of computation before the call; 0 by default";
+    distribution: &'static str = choice("distribution", &[EXPONENTIAL, LOGNORMAL], |name| name), "how delays are distributed; `exponential` by default";
+    sigma: f64 = number(SIGMA_LIMITS), "standard deviation of the logarithm of delays; `lognormal` needs it", example = "1.0";
+}
+
+fn rules() -> Vec<Rule> {
+    let reason = "only the distribution `lognormal` has one";
+    vec![
+        Condition::Fits(KEYS.distribution, names([LOGNORMAL])).needs(&[KEYS.sigma]),
+        Condition::Misfits(KEYS.distribution, names([LOGNORMAL])).refuses(&[KEYS.sigma], reason),
+    ]
+}
+
 impl Skew {
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
-        let table = field.table(KEYS)?;
-        let base_s = table.get("base").map_or(Ok(0.0), |field| field.time())?;
-        let per_compute =
-            table.get("per_compute").map_or(Ok(0.0), |field| field.number(PER_COMPUTE_LIMITS))?;
-        Ok(Self { base_s, per_compute, distribution: Spread::read(&table)? })
+        let table = field.table(KEYS.all)?;
+        let base_s = table.get(KEYS.base)?.unwrap_or(0.0);
+        let per_compute = table.get(KEYS.per_compute)?.unwrap_or(0.0);
+        let name = table.get(KEYS.distribution)?.unwrap_or(EXPONENTIAL);
+        table.check(&rules())?;
+        let distribution = match name {
+            EXPONENTIAL => Spread::Exponential,
+            _ => Spread::Lognormal { sigma: table.need(KEYS.sigma)? },
+        };
+        Ok(Self { base_s, per_compute, distribution })
     }
 
     /// What [`read`](Self::read) reads.
     pub(crate) fn schema() -> Schema {
-        #[rustfmt::skip]
-        let keys = [
-            optional("base", "mean delay before each call, drawn anew per rank and iteration; none by default", time()),
-            optional("per_compute", "mean delay per second of computation before the call; 0 by default", number(PER_COMPUTE_LIMITS)),
-            optional("distribution", "how delays are distributed; `exponential` by default", names([EXPONENTIAL, LOGNORMAL])),
-            optional("sigma", "standard deviation of the logarithm of delays; `lognormal` needs it", number(SIGMA_LIMITS)),
-        ];
-        let is_lognormal = || names([LOGNORMAL]);
-        table(KEYS, keys)
-            .when(Condition::Is("distribution", is_lognormal()), Rule::Needs(&["sigma"]))
-            .when(Condition::IsNot("distribution", is_lognormal()), Rule::Refuses(&["sigma"]))
+        table(KEYS.all).with(rules())
     }
 
     /// Draws the durations of a skew segment before a phase that computes for `compute_s`.
@@ -84,17 +91,6 @@ impl Skew {
 }
 
 impl Spread {
-    fn read(table: &Reader<'_>) -> Result<Self> {
-        let name = table.get("distribution").map_or(Ok(EXPONENTIAL), |field| {
-            field.choice("distribution", &[EXPONENTIAL, LOGNORMAL], |name| name)
-        })?;
-        if name == EXPONENTIAL {
-            table.refuse("sigma", "only the distribution `lognormal` has one")?;
-            return Ok(Self::Exponential);
-        }
-        Ok(Self::Lognormal { sigma: table.need("sigma", "1.0")?.number(SIGMA_LIMITS)? })
-    }
-
     /// A delay of mean 1.
     fn draw(self, rng: &mut impl Rng) -> f64 {
         match self {

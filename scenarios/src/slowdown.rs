@@ -2,30 +2,22 @@
 
 use std::ops::RangeInclusive;
 
-use zipwire_schedule::Slowdown;
+use zipwire_cluster::Slowdown;
 
 use crate::error::Result;
-use crate::reader::Field;
-use crate::schema::{Schema, number, optional, table};
-
-const KEYS: &[&str] = &["codec", "exchange"];
+use crate::language::{Field, keys, number};
 
 /// Something beside it makes nothing faster; and what takes a thousand times as long does not overlap.
 const FACTOR_LIMITS: RangeInclusive<f64> = 1.0..=1000.0;
 
-/// Reads the table.
-pub(crate) fn read(field: &Field<'_>) -> Result<Slowdown> {
-    let table = field.table(KEYS)?;
-    let factor = |key| table.get(key).map_or(Ok(1.0), |field| field.number(FACTOR_LIMITS));
-    Ok(Slowdown { codec: factor("codec")?, exchange: factor("exchange")? })
+keys! { pub(crate) static KEYS =
+    codec: f64 = number(FACTOR_LIMITS), "factor while the rank encodes or decodes; 1 by default";
+    exchange: f64 = number(FACTOR_LIMITS), "factor while a transfer of the rank is in latency or moving; 1 by default";
 }
 
-/// What [`read`] reads.
-pub(crate) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let keys = [
-        optional("codec", "factor while the rank encodes or decodes; 1 by default", number(FACTOR_LIMITS)),
-        optional("exchange", "factor while a transfer of the rank is in latency or moving; 1 by default", number(FACTOR_LIMITS)),
-    ];
-    table(KEYS, keys)
+/// Reads the table.
+pub(crate) fn read(field: &Field<'_>) -> Result<Slowdown> {
+    let table = field.table(KEYS.all)?;
+    let (codec, exchange) = (table.get(KEYS.codec)?, table.get(KEYS.exchange)?);
+    Ok(Slowdown { codec: codec.unwrap_or(1.0), exchange: exchange.unwrap_or(1.0) })
 }

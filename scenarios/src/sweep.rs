@@ -5,22 +5,16 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::axes::{Axis, POINT_LIMIT, count, take};
 use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::experiment::{self, Experiment};
 use crate::files::Files;
 use crate::problem::Problem;
-use crate::reader::Field;
-use crate::schema::{Schema, any, array, map};
 use crate::set::Path;
 use crate::source::Source;
-use crate::tree::{Node, Value};
+use crate::tree::Node;
 
-/// The key of the table.
-pub(crate) const KEY: &str = "sweep";
-
-/// Most points of a sweep.
-const POINT_LIMIT: usize = 1_000_000;
 /// Longest text of a value in an error, in characters.
 const SHOWN: usize = 40;
 
@@ -33,14 +27,6 @@ pub struct Sweep {
     seed: Option<u64>,
     axes: Vec<Axis>,
     files: Files,
-}
-
-/// A path and its values, at least one.
-#[derive(Clone, Debug)]
-pub(crate) struct Axis {
-    key: String,
-    path: Path,
-    values: Vec<Node>,
 }
 
 /// Reads the sweep of a scenario; `None` if it has none, or an empty one. Points are checked by [`Sweep::check`].
@@ -60,59 +46,6 @@ pub fn load_sweep(source: &Source, sets: &[String], seed: Option<u64>) -> Result
     let sweep = Sweep { source: source.clone(), root, seed, axes, files };
     sweep.base()?;
     Ok(Some(sweep))
-}
-
-/// Takes the table out of the tree and reads it.
-pub(crate) fn take(root: &mut Node) -> Result<Vec<Axis>> {
-    let Value::Table(table) = &mut root.value else { unreachable!("a document is a table") };
-    let Some(index) = table.entries.iter().position(|entry| entry.key == KEY) else { return Ok(Vec::new()) };
-    let entry = table.entries.remove(index);
-    let place = entry.node.place.clone();
-    let Value::Table(keys) = &entry.node.value else {
-        let (path, found) = (KEY.to_owned(), entry.node.value.kind());
-        return Err(Problem::WrongType { path, expected: "a table", found }.at(place));
-    };
-    let mut axes = Vec::with_capacity(keys.entries.len());
-    for entry in &keys.entries {
-        if let Value::Table(_) = &entry.node.value {
-            return Err(Problem::BarePath { key: entry.key.clone() }.at(entry.key_place.clone()));
-        }
-        let path = Path::of_key(entry)?;
-        let no_effect =
-            |reason| Problem::NoEffect { path: entry.key.clone(), reason }.at(entry.key_place.clone());
-        match path.first() {
-            KEY => return Err(no_effect("a sweep does not change itself")),
-            "name" => {
-                return Err(no_effect("the points of a sweep are written to one folder, which it names"));
-            }
-            _ => {}
-        }
-        let field = Field::at(&format!("{KEY}.\"{}\"", entry.key), &entry.node);
-        field.array()?;
-        let Value::Array(values) = &entry.node.value else { unreachable!("it has just been read as one") };
-        if values.is_empty() {
-            let (path, limits) = ("the number of values".to_owned(), "at least 1".to_owned());
-            return Err(field.error(Problem::OutOfRange { path, value: "0".to_owned(), limits }));
-        }
-        axes.push(Axis { key: entry.key.clone(), path, values: values.clone() });
-    }
-    let count: u128 = axes.iter().map(|axis| axis.values.len() as u128).fold(1, u128::saturating_mul);
-    if count > POINT_LIMIT as u128 {
-        let (path, limits) =
-            ("the number of points of the sweep".to_owned(), format!("at most {POINT_LIMIT}"));
-        return Err(Problem::OutOfRange { path, value: count.to_string(), limits }.at(place));
-    }
-    Ok(axes)
-}
-
-/// Points of axes that [`take`] has read.
-pub(crate) fn count(axes: &[Axis]) -> usize {
-    axes.iter().map(|axis| axis.values.len()).product()
-}
-
-/// What [`take`] reads.
-pub(crate) fn schema() -> Schema {
-    map(array(any()).at_least(1))
 }
 
 /// Nothing may be set that the sweep sets again at every point, by an argument or by the sweep itself.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use zipwire_schedule::{Job, Rank, Segment, TokenMap, Work};
-use zipwire_traces::Imbalance;
+use zipwire_schedule::{CallKind, Job, Rank, Segment, TokenMap, Work};
+use zipwire_timeline::Imbalance;
 
 /// Raw bytes of one communication segment, self-chunks excluded. What a rank hands on counts for the rank that
 /// contributes it: every path has the same traffic.
@@ -74,23 +74,27 @@ impl Traffic {
         };
         match work {
             Work::Compute { .. } => return None,
-            Work::AllToAll { bytes, .. } => {
+            Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => {
                 for ((src, dst), &bytes) in bytes.indexed_iter() {
                     if src != dst {
                         traffic.add(src, dst, bytes);
                     }
                 }
             }
-            Work::AllGather { bytes, .. } => {
+            Work::Call { kind: CallKind::AllGather { bytes }, .. } => {
                 bytes.iter().enumerate().for_each(|(src, &bytes)| traffic.add_to_all(src, bytes));
             }
-            &Work::Broadcast { bytes, root, .. } => traffic.add_to_all(root.index(), bytes),
-            Work::ReduceScatter { .. } | Work::AllReduce { .. } => {
+            &Work::Call { kind: CallKind::Broadcast { bytes, root }, .. } => {
+                traffic.add_to_all(root.index(), bytes);
+            }
+            Work::Call {
+                kind: kind @ (CallKind::ReduceScatter { .. } | CallKind::AllReduce { .. }), ..
+            } => {
                 for (shard, &bytes) in work.shards(ranks).iter().enumerate() {
                     (0..zeros.len())
                         .filter(|&src| src != shard)
                         .for_each(|src| traffic.add(src, shard, bytes));
-                    if matches!(work, Work::AllReduce { .. }) {
+                    if matches!(kind, CallKind::AllReduce { .. }) {
                         traffic.add_to_all(shard, bytes);
                     }
                 }

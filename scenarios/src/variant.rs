@@ -3,9 +3,10 @@
 mod algorithms;
 mod coding;
 
+use zipwire_cluster::LibraryCost;
 use zipwire_codec::Layout;
 use zipwire_schedule::estimate::Way;
-use zipwire_schedule::{Algorithm, Choice, Job, LibraryCost, Order, Protocol, Selection, Work};
+use zipwire_schedule::{Algorithm, Choice, Job, Order, Protocol, Selection, Work};
 
 pub use self::algorithms::Algorithms;
 use self::algorithms::Calls;
@@ -14,11 +15,11 @@ use crate::cluster::CodecSpeeds;
 use crate::codec::{self, CodecChoice};
 use crate::document::Place;
 use crate::error::Result;
-use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{
-    Condition, Rule, Schema, array, bytes, count, integer, names, needed, number, optional, string, table,
+use crate::language::{
+    self, Condition, Field, Keys, Raw, Reader, Rule, Schema, Then, array, choice, count, custom, file_name,
+    integer, keys, names, number, raw, string, table,
 };
+use crate::problem::Problem;
 
 /// One way to do the work.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,13 +50,13 @@ pub struct Variant {
     /// Which pieces its codec codes.
     pub selection: Selection,
     /// In how many parts a call is coded, at least 1.
-    pub chunks: u32,
+    pub parts: u32,
     /// Ranks of a node, if tokens that several ranks of a node want cross the network once.
     pub dedup: Option<u32>,
     /// How many calls have scratch memory of their own, at least 1: see [`Choice::arenas`].
     pub arenas: u32,
     /// Bytes of a frame that its slot holds, over those of its values; `None` is what the codec is predicted to need.
-    pub slot: Option<f64>,
+    pub speculative_capacity: Option<f64>,
     /// Its codec; `None` is that of the scenario.
     pub codec: Option<CodecChoice>,
     /// The variants between which it chooses for each call and iteration, at least two, none of them adaptive; none if it always
@@ -92,7 +93,7 @@ const ADAPTIVE: &str = "adaptive";
 const ARM_LIMIT: usize = 16;
 
 /// A variant and what errors about it point at.
-pub(crate) struct Placed {
+pub(crate) struct ParsedVariant {
     pub(crate) variant: Variant,
     pub(crate) protocol: Place,
     /// What needs the speed of a codec, also where nothing is coded.
@@ -103,51 +104,8 @@ pub(crate) struct Placed {
     arms: Vec<(String, Place)>,
 }
 
-const KEYS: &[&str] = &[
-    "name",
-    "protocol",
-    "algorithm",
-    "channels",
-    "slices",
-    "reductions",
-    "layout",
-    "order",
-    "window",
-    "compress",
-    "raw_below",
-    "chunks",
-    "slot",
-    "dedup",
-    "arenas",
-    "codec",
-    "arms",
-];
-
-/// Keys that only fixed variants have.
-const FIXED_KEYS: [&str; 14] = [
-    "algorithm",
-    "channels",
-    "slices",
-    "reductions",
-    "layout",
-    "order",
-    "window",
-    "compress",
-    "raw_below",
-    "chunks",
-    "slot",
-    "codec",
-    "dedup",
-    "arenas",
-];
-
-/// Keys that say what a codec does with a call.
-const CODING_KEYS: [&str; 4] = ["compress", "raw_below", "codec", "reductions"];
-/// Cuts a call into parts, for a codec or for gateways.
-const PARTS_KEYS: [&str; 1] = ["chunks"];
-
 /// Most parts of a call.
-const CHUNK_LIMIT: u32 = 64;
+const PART_LIMIT: u32 = 64;
 /// Most calls with scratch memory of their own.
 const ARENA_LIMIT: u32 = 64;
 /// Most rings of a call: one for each rank of a node.
@@ -160,6 +118,71 @@ const SLOT_LIMIT: f64 = 2.0;
 /// Most variants of a scenario.
 const LIMIT: usize = 1000;
 
+keys! { static KEYS =
+    name: String = file_name(), "unique name; it becomes part of file names", needed = "\"native\"";
+    protocol: Option<Protocol> = custom(read_protocol, || names(protocols().into_iter().map(name_of))), "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants";
+    algorithm: Raw = raw(algorithms::schema), "along which edges an All-Gather, a broadcast or a reduction travels, for all of them or by collective; `auto`, the one that is predicted to take least time, by default; `library` needs `cluster.library`";
+    channels: u32 = integer(1..=CHANNEL_LIMIT), "rings, or trees, of a collective, each with a part of every block; one for each NIC of a node by default";
+    slices: u32 = integer(1..=SLICE_LIMIT), "in how many slices a reduction goes around a ring or along a tree, and a broadcast around a ring, one while another is added up; what is predicted to take least time by default";
+    reductions: Protocol = choice("way of reductions", &[Protocol::Native], Protocol::name), "`native`: reductions travel uncompressed, and the other calls as the protocol says";
+    layout: Layout = choice("layout", &Layout::ALL, Layout::name), "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`";
+    order: Order = choice("order", &Order::ALL, Order::name), "in which order a rank's transfers enter its window; `rotation` by default";
+    window: Raw = raw(count), "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default";
+    compress: Compress = choice("part of the traffic", &Compress::ALL, Compress::name), "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default";
+    raw_below: u64 = custom(|field| field.bytes(0), language::schema::bytes), "what is shorter travels as it is; nothing by default";
+    parts: u32 = integer(1..=PART_LIMIT), "in how many parts a call is coded or handed on, one while another travels; 1 by default";
+    speculative_capacity: f64 = number(0.0..=SLOT_LIMIT), "bytes of a frame that its slot holds, over those of its values; predicted by default";
+    dedup: &'static str = choice("group of ranks", &[NODE], |name| name), "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default";
+    arenas: u32 = integer(1..=ARENA_LIMIT), "how many calls of a channel have memory of their own for frames, summands and gateways; with 1, a call is coded only when the one before has been decoded; 2 by default";
+    codec: Raw = raw(|| table(codec::KEYS.all)), "codec of this variant and its cost; that of the scenario by default";
+    arms: Raw = raw(|| array(string()).at_least(2).at_most(ARM_LIMIT)), "names of the variants between which an `adaptive` one chooses", example = "[\"native\", \"static-first\"]";
+}
+
+/// Every protocol, and `None` for the name that stands for several.
+fn protocols() -> Vec<Option<Protocol>> {
+    Protocol::ALL.into_iter().map(Some).chain([None]).collect()
+}
+
+fn name_of(protocol: Option<Protocol>) -> &'static str {
+    protocol.map_or(ADAPTIVE, Protocol::name)
+}
+
+fn read_protocol(field: &Field<'_>) -> Result<Option<Protocol>> {
+    field.choice("protocol", &protocols(), name_of)
+}
+
+/// Rules about the protocol.
+fn rules() -> Vec<Rule> {
+    let own: [&str; 3] = [KEYS.name.name, KEYS.protocol.name, KEYS.arms.name];
+    let fixed: Vec<_> = KEYS.all.iter().copied().filter(|key| !own.contains(&key.name())).collect();
+    let coding: Keys<'_> = &[KEYS.compress, KEYS.raw_below, KEYS.codec, KEYS.reductions];
+    let is_adaptive = || Condition::Fits(KEYS.protocol, names([ADAPTIVE]));
+    let those = |filter: fn(&Protocol) -> bool| {
+        Condition::Fits(KEYS.protocol, names(Protocol::ALL.into_iter().filter(filter).map(Protocol::name)))
+    };
+    let lacks = || Condition::Lacks(KEYS.protocol);
+    let alone = |condition| Condition::All(vec![condition, Condition::Lacks(KEYS.dedup)]);
+    let (native, layout) =
+        ("`native` codes nothing", "only frames of `size-first` and `speculative` can have several layouts");
+    let (slot, parts) =
+        ("only `speculative` has slots", "`native` codes nothing, and without `dedup` nothing is handed on");
+    vec![
+        is_adaptive().needs(&[KEYS.arms]),
+        is_adaptive().refuses(&fixed, "an adaptive variant does what its arms do"),
+        Condition::Misfits(KEYS.protocol, names([ADAPTIVE]))
+            .refuses(&[KEYS.arms], "only `adaptive` variants have arms"),
+        Condition::Fits(KEYS.order, names([Order::ShiftedRounds.name()]))
+            .refuses(&[KEYS.window], "the window of `shifted-rounds` is 1"),
+        those(|protocol| !protocol.takes_layout()).refuses(&[KEYS.layout], layout),
+        those(|protocol| !protocol.is_coded()).refuses(coding, native),
+        those(|protocol| *protocol != Protocol::Speculative).refuses(&[KEYS.speculative_capacity], slot),
+        Rule::If(lacks(), Then::Refuses(vec![(KEYS.layout, layout), (KEYS.speculative_capacity, slot)])),
+        lacks().refuses(coding, native),
+        alone(those(|protocol| !protocol.is_coded())).refuses(&[KEYS.parts], parts),
+        alone(lacks()).refuses(&[KEYS.parts], parts),
+    ]
+}
+
 /// Reads the array of tables; without one there is a single variant, `native`.
 pub(crate) fn read(
     field: Option<&Field<'_>>,
@@ -167,20 +190,12 @@ pub(crate) fn read(
     gpus_per_node: u32,
     library: &LibraryCost,
     speeds: &CodecSpeeds,
-) -> Result<Vec<Placed>> {
+) -> Result<Vec<ParsedVariant>> {
     let items = match field {
-        Some(field) => field.array()?,
+        Some(field) => field.tables(LIMIT, "variants")?,
         None => Vec::new(),
     };
-    if let Some(extra) = items.get(LIMIT) {
-        let (path, value) = ("variant".to_owned(), items.len().to_string());
-        return Err(extra.error(Problem::OutOfRange {
-            path,
-            value,
-            limits: format!("at most {LIMIT} variants"),
-        }));
-    }
-    let mut variants: Vec<Placed> = Vec::with_capacity(items.len());
+    let mut variants: Vec<ParsedVariant> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
         let (placed, name) = read_one(item, job, gpus_per_node, library, speeds)?;
@@ -196,8 +211,8 @@ pub(crate) fn read(
 }
 
 /// Finds the arms of adaptive variants among the others.
-fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
-    let is_fixed = |placed: &&Placed| placed.arms.is_empty();
+fn resolve_arms(variants: &mut [ParsedVariant]) -> Result<()> {
+    let is_fixed = |placed: &&ParsedVariant| placed.arms.is_empty();
     let fixed: Vec<Variant> = variants.iter().filter(is_fixed).map(|placed| placed.variant.clone()).collect();
     for placed in variants.iter_mut().filter(|placed| !placed.arms.is_empty()) {
         for (name, place) in &placed.arms {
@@ -230,9 +245,9 @@ fn resolve_arms(variants: &mut [Placed]) -> Result<()> {
 fn read_arms(field: &Field<'_>) -> Result<Vec<(String, Place)>> {
     let items = field.array()?;
     if !(2..=ARM_LIMIT).contains(&items.len()) {
-        let (path, value) = (format!("the number of `{}`", field.path), items.len().to_string());
-        let limits = format!("from 2 to {ARM_LIMIT} names of variants");
-        return Err(field.error(Problem::OutOfRange { path, value, limits }));
+        let (what, limits) =
+            (format!("the number of `{}`", field.path), format!("from 2 to {ARM_LIMIT} names of variants"));
+        return Err(field.error(Problem::out_of_range(what, items.len(), limits)));
     }
     items.iter().map(|item| Ok((item.string()?.to_owned(), item.place()))).collect()
 }
@@ -253,10 +268,10 @@ pub(crate) fn default() -> Variant {
         order: Order::default(),
         window: None,
         selection: Selection::default(),
-        chunks: 1,
+        parts: 1,
         dedup: None,
         arenas: Choice::ARENAS,
-        slot: None,
+        speculative_capacity: None,
         codec: None,
         arms: Vec::new(),
     }
@@ -268,78 +283,38 @@ fn read_one(
     gpus_per_node: u32,
     library: &LibraryCost,
     speeds: &CodecSpeeds,
-) -> Result<(Placed, Place)> {
-    let table = item.table(KEYS)?;
-    let name = table.need("name", "\"native\"")?;
-    let protocol_field = table.get("protocol");
-    if let Some(field) = protocol_field.as_ref().filter(|field| field.as_string() == Some(ADAPTIVE)) {
-        FIXED_KEYS
-            .iter()
-            .try_for_each(|key| table.refuse(key, "an adaptive variant does what its arms do"))?;
-        if !job.segments.iter().any(|segment| segment.work.is_collective()) {
-            return Err(field.error(Problem::CodedFlows { protocol: ADAPTIVE }));
-        }
-        let arms = read_arms(&table.need("arms", "[\"native\", \"static-first\"]")?)?;
-        let variant = Variant { name: name.name()?, ..default() };
-        let placed = Placed { variant, protocol: field.place(), dedup: None, codec: None, arms };
-        return Ok((placed, name.place()));
-    }
-    table.refuse("arms", "only `adaptive` variants have arms")?;
-    let protocol = match &protocol_field {
-        Some(field) => {
-            // Every protocol by its name, and the name that stands for several.
-            let all: Vec<Option<Protocol>> = Protocol::ALL.into_iter().map(Some).chain([None]).collect();
-            let chosen =
-                field.choice("protocol", &all, |protocol| protocol.map_or(ADAPTIVE, Protocol::name))?;
-            chosen.expect("adaptive variants are read above")
-        }
-        None => Protocol::Native,
-    };
+) -> Result<(ParsedVariant, Place)> {
+    let table = item.table(KEYS.all)?;
+    let name_field = table.need_field(KEYS.name)?;
+    let protocol_field = table.field(KEYS.protocol);
+    let chosen = table.get(KEYS.protocol)?.unwrap_or(Some(Protocol::Native));
+    table.check(&rules())?;
+    let name = table.need(KEYS.name)?;
     let blamed = protocol_field.as_ref().unwrap_or(item);
-    if job.segments.iter().any(|segment| matches!(segment.work, Work::Transfers { .. })) {
+    let has = |of: fn(&Work) -> bool| job.segments.iter().any(|segment| of(&segment.work));
+    let Some(protocol) = chosen else {
+        if !has(Work::is_collective) {
+            return Err(blamed.error(Problem::CodedFlows { protocol: ADAPTIVE }));
+        }
+        let arms = read_arms(&table.need_field(KEYS.arms)?)?;
+        let variant = Variant { name, ..default() };
+        let placed = ParsedVariant { variant, protocol: blamed.place(), dedup: None, codec: None, arms };
+        return Ok((placed, name_field.place()));
+    };
+    if has(|work| matches!(work, Work::Transfers { .. })) {
         if protocol.is_coded() {
             return Err(blamed.error(Problem::CodedFlows { protocol: protocol.name() }));
         }
-        let reason = "explicit flows are ordered by `workload.order`";
-        table.refuse("order", reason)?;
-        table.refuse("window", reason)?;
+        table.refuse_all(&[KEYS.order, KEYS.window], "explicit flows are ordered by `workload.order`")?;
     }
     let native_reductions = read_reductions(&table, job)?;
     let algorithms =
         algorithms::read(&table, &Calls { job, protocol, native_reductions, library, gpus_per_node })?;
     let (channels, slices) = read_rings(&table, job, gpus_per_node)?;
-    if !protocol.takes_layout() {
-        table.refuse("layout", "only frames of `size-first` and `speculative` can have several layouts")?;
-    }
-    if !protocol.is_coded() {
-        CODING_KEYS.iter().try_for_each(|key| table.refuse(key, "`native` codes nothing"))?;
-    }
-    let dedup = read_dedup(&table, job, gpus_per_node)?;
-    if !protocol.is_coded() && dedup.is_none() {
-        let reason = "`native` codes nothing, and without `dedup` nothing is handed on";
-        PARTS_KEYS.iter().try_for_each(|key| table.refuse(key, reason))?;
-    }
-    if protocol != Protocol::Speculative {
-        table.refuse("slot", "only `speculative` has slots")?;
-    }
-    let layout =
-        table.get("layout").map(|field| field.choice("layout", &Layout::ALL, Layout::name)).transpose()?;
-    let order = match table.get("order") {
-        Some(field) => field.choice("order", &Order::ALL, Order::name)?,
-        None => Order::default(),
-    };
-    if order == Order::ShiftedRounds {
-        table.refuse("window", "the window of `shifted-rounds` is 1")?;
-    }
-    let window = table.get("window").map(|field| field.integer_u32(1..=job.rank_count - 1)).transpose()?;
-    let (name_field, name) = (&name, name.name()?);
-    let selection = read_selection(&table, gpus_per_node)?;
-    let chunks = table.get("chunks").map_or(Ok(1), |field| field.integer_u32(1..=CHUNK_LIMIT))?;
-    let arenas = read_arenas(&table, job, protocol.is_coded() || dedup.is_some())?;
-    let slot = table.get("slot").map(|field| field.number(0.0..=SLOT_LIMIT)).transpose()?;
-    let (dedup, dedup_place) = dedup.unzip();
-    let (codec, header) = table.get("codec").map(|field| codec::read(&field, speeds)).transpose()?.unzip();
-    let arms = Vec::new();
+    let (dedup, dedup_place) = read_dedup(&table, job, gpus_per_node)?.unzip();
+    let window = table.field(KEYS.window).map(|field| field.integer_u32(1..=job.rank_count - 1));
+    let codec = table.field(KEYS.codec).map(|field| codec::read(&field, speeds)).transpose()?;
+    let (codec, header) = codec.unzip();
     let variant = Variant {
         name,
         protocol,
@@ -349,77 +324,33 @@ fn read_one(
         may_call: true,
         ways: Vec::new(),
         native_reductions,
-        layout,
-        order,
-        window,
-        selection,
-        chunks,
+        layout: table.get(KEYS.layout)?,
+        order: table.get(KEYS.order)?.unwrap_or_default(),
+        window: window.transpose()?,
+        selection: read_selection(&table, gpus_per_node)?,
+        parts: table.get(KEYS.parts)?.unwrap_or(1),
         dedup,
-        arenas,
-        slot,
+        arenas: read_arenas(&table, job, protocol.is_coded() || dedup.is_some())?,
+        speculative_capacity: table.get(KEYS.speculative_capacity)?,
         codec,
-        arms,
+        arms: Vec::new(),
     };
-    let (protocol, arms) = (blamed.place(), Vec::new());
-    let placed = Placed { variant, protocol, dedup: dedup_place, codec: header, arms };
+    let arms = Vec::new();
+    let placed = ParsedVariant { variant, protocol: blamed.place(), dedup: dedup_place, codec: header, arms };
     Ok((placed, name_field.place()))
 }
 
 /// What [`read`] reads.
 pub(crate) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let keys = [
-        needed("name", "unique name; it becomes part of file names", Field::name_schema()),
-        optional("protocol", "how a collective travels; `native`, uncompressed, by default; `adaptive` chooses between other variants", names(Protocol::ALL.map(Protocol::name).into_iter().chain([ADAPTIVE]))),
-        optional("algorithm", "along which edges an All-Gather, a broadcast or a reduction travels, for all of them or by collective; `auto`, the one that is predicted to take least time, by default; `library` needs `cluster.library`", algorithms::schema()),
-        optional("channels", "rings, or trees, of a collective, each with a part of every block; one for each NIC of a node by default", integer(1..=CHANNEL_LIMIT)),
-        optional("slices", "in how many slices a reduction goes around a ring or along a tree, and a broadcast around a ring, one while another is added up; what is predicted to take least time by default", integer(1..=SLICE_LIMIT)),
-        optional("reductions", "`native`: reductions travel uncompressed, and the other calls as the protocol says", names([Protocol::Native.name()])),
-        optional("layout", "layout of the frames of `size-first`; `compact`, the smaller one, by default; GPUs have kernels for `split`", names(Layout::ALL.map(Layout::name))),
-        optional("order", "in which order a rank's transfers enter its window; `rotation` by default", names(Order::ALL.map(Order::name))),
-        optional("compress", "what a codec codes: everything, or what All-to-Alls send to other nodes; `all` by default", names(Compress::ALL.map(Compress::name))),
-        optional("raw_below", "what is shorter travels as it is; nothing by default", bytes()),
-        optional("chunks", "in how many parts a call is coded or handed on, one while another travels; 1 by default", integer(1..=CHUNK_LIMIT)),
-        optional("dedup", "tokens that several ranks of a `node` want cross the network once, and one of these hands them on; none by default", names([NODE])),
-        optional("arenas", "how many calls of a channel have memory of their own for frames, summands and gateways; with 1, a call is coded only when the one before has been decoded; 2 by default", integer(1..=ARENA_LIMIT)),
-        optional("codec", "codec of this variant and its cost; that of the scenario by default", codec::schema()),
-        optional("slot", "bytes of a frame that its slot holds, over those of its values; predicted by default", number(0.0..=SLOT_LIMIT)),
-        optional("arms", "names of the variants between which an `adaptive` one chooses", array(string()).at_least(2).at_most(ARM_LIMIT)),
-        optional("window", "how many sends, and how many receives, a rank has open; ranks - 1, the most, by default", count()),
-    ];
-    let one_open = Condition::Is("order", names([Order::ShiftedRounds.name()]));
-    let those = |filter: fn(&Protocol) -> bool| {
-        Condition::Is("protocol", names(Protocol::ALL.into_iter().filter(filter).map(Protocol::name)))
-    };
-    let adaptive = || names([ADAPTIVE]);
-    let table = table(KEYS, keys)
-        .when(Condition::Is("protocol", adaptive()), Rule::Needs(&["arms"]))
-        .when(Condition::Is("protocol", adaptive()), Rule::Refuses(&FIXED_KEYS))
-        .when(Condition::IsNot("protocol", adaptive()), Rule::Refuses(&["arms"]))
-        .when(one_open, Rule::Refuses(&["window"]))
-        .when(those(|protocol| !protocol.takes_layout()), Rule::Refuses(&["layout"]))
-        .when(those(|protocol| !protocol.is_coded()), Rule::Refuses(&CODING_KEYS))
-        .when(those(|protocol| *protocol != Protocol::Speculative), Rule::Refuses(&["slot"]))
-        .when(Condition::Lacks("protocol"), Rule::Refuses(&["layout", "slot"]))
-        .when(Condition::Lacks("protocol"), Rule::Refuses(&CODING_KEYS))
-        .when(
-            Condition::All(vec![those(|protocol| !protocol.is_coded()), Condition::Lacks("dedup")]),
-            Rule::Refuses(&PARTS_KEYS),
-        )
-        .when(
-            Condition::All(vec![Condition::Lacks("protocol"), Condition::Lacks("dedup")]),
-            Rule::Refuses(&PARTS_KEYS),
-        );
-    array(table).at_most(LIMIT)
+    array(table(KEYS.all).with(rules())).at_most(LIMIT)
 }
 
 /// Channels and slices, where calls have some.
 fn read_rings(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<(Option<u32>, Option<u32>)> {
     if job.segments.iter().all(|segment| segment.work.algorithms().is_empty()) {
         let reason = "nothing in the workload has several algorithms";
-        ["channels", "slices"].iter().try_for_each(|key| table.refuse(key, reason))?;
+        table.refuse_all(&[KEYS.channels, KEYS.slices], reason)?;
     }
-    let channels = table.get("channels").map(|field| field.integer_u32(1..=gpus_per_node)).transpose()?;
-    let slices = table.get("slices").map(|field| field.integer_u32(1..=SLICE_LIMIT)).transpose()?;
-    Ok((channels, slices))
+    let channels = table.field(KEYS.channels).map(|field| field.integer_u32(1..=gpus_per_node));
+    Ok((channels.transpose()?, table.get(KEYS.slices)?))
 }

@@ -1,7 +1,7 @@
 //! What a reader of an experiment's results should know about its inputs: assumptions that nobody made in the scenario, and
 //! quantities that no hardware has.
 
-use zipwire_schedule::Topology;
+use zipwire_cluster::Topology;
 
 use crate::codec::CodecChoice;
 use crate::experiment::Experiment;

@@ -50,7 +50,7 @@ fn what_adaptive_variants_cannot_be() {
         ("variant.adaptive.arms=[\"native\", \"adaptive\"]", "unknown fixed variant `adaptive`"),
         ("variant.adaptive.arms=[\"native\", \"native\"]", "two variants are called `native`"),
         ("variant.adaptive.arms=[\"native\"]", "out of range"),
-        ("variant.adaptive.chunks=2", "does what its arms do"),
+        ("variant.adaptive.parts=2", "does what its arms do"),
         ("variant.native.arms=[\"native\"]", "only `adaptive` variants have arms"),
         (
             "variant.size-first.codec={ id = \"tiered\", ratio = 1.2, speed = { encode = \"1 GB/s\", decode = \"1 GB/s\" } }",

@@ -8,9 +8,9 @@ use common::{Folder, VALID, error, valid_with};
 use insta::assert_snapshot;
 use ndarray::Array2;
 use zipwire_codec::DType;
+use zipwire_payload::ChunkId;
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Rank, SegmentId, Work};
-use zipwire_traces::ChunkId;
+use zipwire_schedule::{CallKind, Rank, SegmentId, Work};
 
 /// The valid scenario with FP8 in its dispatch, and one of its keys replaced.
 fn fp8_with(old: &str, new: &str) -> String {
@@ -21,7 +21,7 @@ fn fp8_with(old: &str, new: &str) -> String {
 fn call<'a>(experiment: &'a Experiment, name: &str) -> (DType, &'a Array2<u64>) {
     let segment = experiment.job.segments.iter().find(|segment| &*segment.name == name).unwrap();
     match &segment.work {
-        Work::AllToAll { dtype, bytes, .. } => (*dtype, bytes),
+        Work::Call { dtype, kind: CallKind::AllToAll { bytes, .. }, .. } => (*dtype, bytes),
         other => panic!("{other:?} is no All-to-All"),
     }
 }

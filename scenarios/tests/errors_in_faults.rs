@@ -83,7 +83,7 @@ fn sites() {
     32 | stage = "frame"
        |         ^^^^^^^
        |
-       = help: it must be one of `raw`, `sizes`, `static`, `dynamic`, `slots`, `overflow`, `forward` and `rests`
+       = help: it must be one of `raw`, `sizes`, `static`, `dynamic`, `slots`, `overflow`, `forward` and `sign-mantissa`
     "#);
     assert_snapshot!(with_fault("kind = \"dead-rank\"\nrank = 1\niteration = 1000"), @r#"
     error: `fault.0.iteration` is out of range: `1000`

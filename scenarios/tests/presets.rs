@@ -6,9 +6,10 @@ mod common;
 
 use common::{Folder, VALID, error};
 use insta::assert_snapshot;
+use zipwire_cluster::library::{Constant, Generation, Operation};
+use zipwire_cluster::{DeclaredCost, Fabric};
 use zipwire_scenarios::{SpeedBasis, is_scenario_file, presets};
-use zipwire_schedule::library::{Constant, Generation, Operation};
-use zipwire_schedule::{DeclaredCost, Fabric, Rank};
+use zipwire_schedule::Rank;
 
 /// A scenario that says nothing about its cluster but this.
 fn on(cluster: &str) -> String {

@@ -7,14 +7,14 @@ mod common;
 use common::{Folder, VALID, flat, routing_record, safetensors, valid_with};
 use ndarray::{Array2, array};
 use zipwire_codec::DType;
+use zipwire_payload::ChunkId;
 use zipwire_scenarios::{Algorithms, Experiment, Source, Variant, load};
-use zipwire_schedule::{Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Selection, Slot, Work};
-use zipwire_traces::ChunkId;
+use zipwire_schedule::{CallKind, Flow, Job, Order, Pace, Protocol, Rank, SegmentId, Selection, Slot, Work};
 
 fn bytes<'a>(job: &'a Job, segment: &str) -> &'a Array2<u64> {
     let segment = job.segments.iter().find(|candidate| *candidate.name == *segment).unwrap();
     match &segment.work {
-        Work::AllToAll { bytes, .. } => bytes,
+        Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => bytes,
         other => panic!("{other:?} is no All-to-All"),
     }
 }
@@ -67,7 +67,7 @@ fn moe_is_dispatch_expert_combine() {
     assert_eq!(names, ["dispatch", "expert", "combine"]);
     let [dispatch, expert, combine] = &job.segments[..] else { unreachable!() };
     let io = |work: &Work| match work {
-        Work::AllToAll { dtype, input, output, .. } => (*dtype, *input, *output),
+        Work::Call { dtype, input, output, kind: CallKind::AllToAll { .. } } => (*dtype, *input, *output),
         other => panic!("{other:?} is no All-to-All"),
     };
     assert_eq!(io(&dispatch.work), (DType::Bf16, Slot(0), Slot(1)));
@@ -301,10 +301,10 @@ fn one_node_needs_no_network_between_nodes() {
         order: Order::Rotation,
         window: None,
         selection: Selection::default(),
-        chunks: 1,
+        parts: 1,
         dedup: None,
         arenas: 2,
-        slot: None,
+        speculative_capacity: None,
         arms: Vec::new(),
         codec: None,
     };
@@ -418,7 +418,9 @@ fn description_is_the_first_line_of_the_opening_comment() {
 fn an_all_gather_is_what_each_rank_contributes() {
     let workload = |text: &str| Folder::new().load(&flat(&format!("kind = \"collective\"\n{text}")));
     let equal = workload("collective = \"all-gather\"\nbytes_per_rank = \"1 KiB\"");
-    let Work::AllGather { bytes, .. } = &equal.job.segments[0].work else { panic!("an All-Gather") };
+    let Work::Call { kind: CallKind::AllGather { bytes }, .. } = &equal.job.segments[0].work else {
+        panic!("an All-Gather")
+    };
     assert_eq!(bytes, &[1024; 4], "not divided among the ranks");
     let traffic = &equal.traffic()[0];
     assert_eq!((&*traffic.segment, traffic.transfers, traffic.total()), ("all-gather", 12, 12 * 1024));

@@ -6,8 +6,8 @@ mod common;
 
 use common::{Folder, flat, valid_with};
 use rand::RngExt;
+use zipwire_payload::stream;
 use zipwire_scenarios::{Source, load_sweep};
-use zipwire_traces::stream;
 
 /// Pieces that are likely to go wrong where they do not belong.
 const PIECES: [&str; 24] = [

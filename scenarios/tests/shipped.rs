@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use zipwire_cluster::{CrossRail, Fabric, FatTree, NetworkModel, Rail};
 use zipwire_scenarios::{Experiment, Source, is_scenario_file, load, load_sweep};
-use zipwire_schedule::{
-    Algorithm, CrossRail, Fabric, FatTree, NetworkModel, Order, Pace, Protocol, Rail, Work,
-};
+use zipwire_schedule::{Algorithm, CallKind, Order, Pace, Protocol, Work};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -140,23 +139,27 @@ fn smoke_scenarios_cover_the_language() {
                     covered.insert(format!("{} {algorithm} {protocol}", segment.name));
                 }
             }
-            if let Work::AllToAll { dtype, .. } = &segment.work {
+            if let Work::Call { dtype, kind: CallKind::AllToAll { .. }, .. } = &segment.work {
                 covered.insert(format!("{} all-to-all of {dtype}", experiment.job.name));
             }
             match &segment.work {
                 Work::Compute { .. } => covered.insert(segment.name.to_string()),
-                Work::AllToAll { bytes, .. } => {
+                Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => {
                     bytes.indexed_iter().any(|((src, dst), &bytes)| src != dst && bytes == 0)
                         && covered.insert("empty pair".to_owned())
                 }
-                Work::AllGather { bytes, .. } => {
+                Work::Call { kind: CallKind::AllGather { bytes }, .. } => {
                     bytes.contains(&0) && covered.insert("empty shard".to_owned())
                 }
-                Work::Broadcast { root, .. } => root.0 > 0 && covered.insert("another root".to_owned()),
-                Work::ReduceScatter { bytes, .. } => {
+                Work::Call { kind: CallKind::Broadcast { root, .. }, .. } => {
+                    root.0 > 0 && covered.insert("another root".to_owned())
+                }
+                Work::Call { kind: CallKind::ReduceScatter { bytes }, .. } => {
                     bytes.contains(&0) && covered.insert("empty sum".to_owned())
                 }
-                Work::AllReduce { dtype, .. } => covered.insert(format!("all-reduce of {dtype}")),
+                Work::Call { dtype, kind: CallKind::AllReduce { .. }, .. } => {
+                    covered.insert(format!("all-reduce of {dtype}"))
+                }
                 Work::Transfers { pace, .. } => covered.insert(format!("{pace:?}")),
             };
         }
@@ -249,13 +252,14 @@ fn quickstart_is_what_its_comment_says() {
     assert_eq!(names, ["native", "size-first", "static-first"]);
     let segments: Vec<&str> = experiment.job.segments.iter().map(|segment| &*segment.name).collect();
     assert_eq!(segments, ["dispatch", "expert", "combine"]);
-    let Work::AllToAll { bytes, .. } = &experiment.job.segments[0].work else {
+    let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &experiment.job.segments[0].work else {
         panic!("dispatch communicates")
     };
     for row in bytes.rows() {
         assert_eq!(row.sum(), 1024 * 2 * 4096 * 2, "16.8 MB per GPU");
     }
-    let Work::AllToAll { bytes: back, .. } = &experiment.job.segments[2].work else {
+    let Work::Call { kind: CallKind::AllToAll { bytes: back, .. }, .. } = &experiment.job.segments[2].work
+    else {
         panic!("combine communicates")
     };
     assert_eq!(back, &bytes.t());

@@ -6,10 +6,11 @@ mod common;
 
 use common::{Folder, VALID, error};
 use insta::assert_snapshot;
-use zipwire_scenarios::Experiment;
-use zipwire_schedule::{
-    CrossRail, Fabric, FatTree, NetworkModel, Pods, Rail, Rank, Topology, TransferStart, Uplink,
+use zipwire_cluster::{
+    CrossRail, Fabric, FatTree, NetworkModel, Pods, Rail, Topology, TransferStart, Uplink,
 };
+use zipwire_scenarios::Experiment;
+use zipwire_schedule::Rank;
 
 fn set(sets: &[&str]) -> Experiment {
     Folder::new().try_load(VALID, sets).unwrap_or_else(|error| panic!("{}", error.render(false)))

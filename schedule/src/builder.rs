@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::plan::{Buffer, Maximum, Numbers, Op, OpKind, Program, Region};
-use crate::{BufferId, Channel, OpId, Rank, SegmentId, SizeId, Stage};
+use crate::plan::{Buffer, Effects, Maximum, Numbers, Op, OpKind, Program, Region};
+use crate::{BufferId, Channel, OpId, PlanSize, Rank, SegmentId, SizeId, Stage};
 
 /// Collects the ops of one rank.
 ///
@@ -37,6 +37,8 @@ pub struct ProgramBuilder {
     last_compute: Option<OpId>,
     /// The last exclusive compute phase.
     last_exclusive: Option<OpId>,
+    /// What was pushed, if that is only counted.
+    counted: Option<PlanSize>,
 }
 
 impl ProgramBuilder {
@@ -63,7 +65,18 @@ impl ProgramBuilder {
             numbers: Numbers::default(),
             last_compute: None,
             last_exclusive: None,
+            counted: None,
         }
+    }
+
+    /// Adds what is pushed to a size, and keeps nothing of it.
+    pub(crate) fn counting(rank: Rank, size: PlanSize) -> Self {
+        Self { counted: Some(size), ..Self::new(rank) }
+    }
+
+    /// What has been counted.
+    pub(crate) fn counted(&self) -> PlanSize {
+        self.counted.unwrap_or_default()
     }
 
     /// A program without ops that has the buffers and sizes of another one.
@@ -159,6 +172,9 @@ impl ProgramBuilder {
         if kind.is_idle() {
             return;
         }
+        if let Some(size) = &mut self.counted {
+            return size.add(&kind);
+        }
         if let OpKind::Exchange(exchange) = &mut kind {
             self.numbers.assign(exchange);
         }
@@ -169,12 +185,13 @@ impl ProgramBuilder {
 
     /// What the next op depends on; those that follow know of it.
     pub(crate) fn depend(&mut self, id: OpId, kind: &OpKind) -> Vec<OpId> {
-        let (reads, writes) = (union(kind.reads()), union(kind.writes()));
+        let Effects { reads, writes, defines, uses, .. } = kind.effects();
+        let (reads, writes) = (union(reads), union(writes));
         let mut deps: Vec<OpId> = Vec::new();
         self.writers.meet(&reads, &mut deps);
         self.writers.meet(&writes, &mut deps);
         self.readers.meet(&writes, &mut deps);
-        deps.extend(kind.uses().iter().flat_map(|size| &self.definers[size.index()]));
+        deps.extend(uses.iter().flat_map(|size| &self.definers[size.index()]));
         match kind {
             OpKind::Exchange(exchange) => {
                 self.pushed[exchange.channel as usize] = true;
@@ -196,11 +213,7 @@ impl ProgramBuilder {
                 self.joined.take_if(|joined| *joined == library.channel);
                 deps.extend(self.last_exchanges[library.channel as usize].follow(id, false, true));
             }
-            OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_) => {}
+            OpKind::Local(_) => {}
         }
         deps.sort_unstable();
         deps.dedup();
@@ -212,7 +225,7 @@ impl ProgramBuilder {
         }
         self.writers.insert(id, &writes);
         self.readers.insert(id, &reads);
-        self.define(id, &kind.defines());
+        self.define(id, &defines);
         deps
     }
 

@@ -24,11 +24,6 @@ macro_rules! id {
 }
 
 id!(
-    /// A participant of the collective: one GPU.
-    Rank,
-    ""
-);
-id!(
     /// An op, by position in its rank's program.
     OpId,
     "%"
@@ -165,7 +160,7 @@ pub enum Stage {
     /// Values that a gateway hands on within its node.
     Forward,
     /// What of values a codec leaves as it is, ahead of their frames.
-    Rests,
+    SignMantissa,
 }
 
 impl Stage {
@@ -178,7 +173,7 @@ impl Stage {
         Self::Slots,
         Self::Overflow,
         Self::Forward,
-        Self::Rests,
+        Self::SignMantissa,
     ];
 
     /// Lower-case name, as timelines and files show it.
@@ -191,7 +186,7 @@ impl Stage {
             Self::Slots => "slots",
             Self::Overflow => "overflow",
             Self::Forward => "forward",
-            Self::Rests => "rests",
+            Self::SignMantissa => "sign-mantissa",
         }
     }
 }

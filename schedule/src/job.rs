@@ -67,68 +67,16 @@ pub enum Work {
         /// Buffers that it fills or claims: a later call that uses one waits for it.
         writes: Vec<Slot>,
     },
-    /// All-to-All with a size of its own for each pair (`alltoallv`).
-    AllToAll {
-        /// Type of the values.
+    /// A collective call: a protocol says how it travels.
+    Call {
+        /// Type of the values; of reductions, of the contributions: BF16 or FP32.
         dtype: DType,
-        /// Bytes from source (row) to destination (column). The diagonal is ignored: a self-chunk aliases
-        /// the input.
-        bytes: Array2<u64>,
-        /// Whose rows the chunks are made of, if it is known: then [`Self::AllToAll::bytes`] are theirs, and what goes to
-        /// several ranks of a node need not cross the network several times.
-        tokens: Option<Arc<TokenMap>>,
-        /// Buffer that holds the chunks to send, by destination.
+        /// Buffer that holds what the rank gives.
         input: Slot,
-        /// Buffer that receives the chunks, by source.
+        /// Buffer that receives what it gets. What it has itself aliases the input.
         output: Slot,
-    },
-    /// All-Gather with a length of its own for each rank (`allgatherv`): every rank gets the shards of all.
-    AllGather {
-        /// Type of the values.
-        dtype: DType,
-        /// Bytes of each rank's shard.
-        bytes: Vec<u64>,
-        /// Buffer that holds the rank's own shard.
-        input: Slot,
-        /// Buffer that receives the shards of the others, by origin. The own shard aliases the input.
-        output: Slot,
-    },
-    /// Broadcast: every rank gets what one rank has.
-    Broadcast {
-        /// Type of the values.
-        dtype: DType,
-        /// Bytes of the block.
-        bytes: u64,
-        /// The rank that has it.
-        root: Rank,
-        /// Buffer that holds the block at the root.
-        input: Slot,
-        /// Buffer that receives it at all other ranks.
-        output: Slot,
-    },
-    /// Reduce-Scatter with a length of its own for each shard: every rank contributes values to all shards, and gets the sum of
-    /// its own, in FP32 or, if partial sums travel so, in the type of the contributions.
-    ReduceScatter {
-        /// Type of the contributions: BF16 or FP32.
-        dtype: DType,
-        /// Bytes of each rank's shard, as contributions.
-        bytes: Vec<u64>,
-        /// Buffer that holds what the rank contributes, by shard.
-        input: Slot,
-        /// Buffer that receives the sum of the rank's shard.
-        output: Slot,
-    },
-    /// All-Reduce: every rank gets the sum of what all contribute, in the type of the contributions: added up in FP32, and
-    /// rounded to it once.
-    AllReduce {
-        /// Type of the contributions and of the sums: BF16 or FP32.
-        dtype: DType,
-        /// Bytes that each rank contributes.
-        bytes: u64,
-        /// Buffer that holds what the rank contributes, by shard.
-        input: Slot,
-        /// Buffer that receives the sums, by shard.
-        output: Slot,
+        /// Which collective it is.
+        kind: CallKind,
     },
     /// Explicit flows.
     Transfers {
@@ -143,58 +91,84 @@ pub enum Work {
     },
 }
 
+/// What a collective call moves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallKind {
+    /// All-to-All with a size of its own for each pair (`alltoallv`). The input holds the chunks to send by destination, the
+    /// output those that arrive by source.
+    AllToAll {
+        /// Bytes from source (row) to destination (column). The diagonal is ignored: a self-chunk aliases
+        /// the input.
+        bytes: Array2<u64>,
+        /// Whose rows the chunks are made of, if it is known: then [`Self::AllToAll::bytes`] are theirs, and what goes to
+        /// several ranks of a node need not cross the network several times.
+        tokens: Option<Arc<TokenMap>>,
+    },
+    /// All-Gather with a length of its own for each rank (`allgatherv`): every rank gets the shards of all, by origin.
+    AllGather {
+        /// Bytes of each rank's shard.
+        bytes: Vec<u64>,
+    },
+    /// Broadcast: every rank gets what one rank has.
+    Broadcast {
+        /// Bytes of the block.
+        bytes: u64,
+        /// The rank that has it.
+        root: Rank,
+    },
+    /// Reduce-Scatter with a length of its own for each shard: every rank contributes values to all shards, and gets the sum of
+    /// its own, in FP32 or, if partial sums travel so, in the type of the contributions.
+    ReduceScatter {
+        /// Bytes of each rank's shard, as contributions.
+        bytes: Vec<u64>,
+    },
+    /// All-Reduce: every rank gets the sum of what all contribute, in the type of the contributions: added up in FP32, and
+    /// rounded to it once.
+    AllReduce {
+        /// Bytes that each rank contributes.
+        bytes: u64,
+    },
+}
+
 impl Work {
+    /// The collective call, if it is one.
+    pub fn call(&self) -> Option<&CallKind> {
+        if let Self::Call { kind, .. } = self { Some(kind) } else { None }
+    }
+
     /// Whether it is a collective call: a protocol says how it travels.
     pub fn is_collective(&self) -> bool {
-        match self {
-            Self::AllToAll { .. }
-            | Self::AllGather { .. }
-            | Self::Broadcast { .. }
-            | Self::ReduceScatter { .. }
-            | Self::AllReduce { .. } => true,
-            Self::Compute { .. } | Self::Transfers { .. } => false,
-        }
+        self.call().is_some()
+    }
+
+    /// Type of the values of a collective call; none of other work, explicit flows among it.
+    pub fn dtype(&self) -> Option<DType> {
+        if let Self::Call { dtype, .. } = *self { Some(dtype) } else { None }
     }
 
     /// The slots that it moves values from and to; `None` for compute phases.
     pub fn slots(&self) -> Option<[Slot; 2]> {
         match *self {
-            Self::AllToAll { input, output, .. }
-            | Self::AllGather { input, output, .. }
-            | Self::Broadcast { input, output, .. }
-            | Self::ReduceScatter { input, output, .. }
-            | Self::AllReduce { input, output, .. }
-            | Self::Transfers { input, output, .. } => Some([input, output]),
+            Self::Call { input, output, .. } | Self::Transfers { input, output, .. } => Some([input, output]),
             Self::Compute { .. } => None,
         }
     }
 
     /// Whether it adds values up.
     pub fn is_reduction(&self) -> bool {
-        match self {
-            Self::ReduceScatter { .. } | Self::AllReduce { .. } => true,
-            Self::Compute { .. }
-            | Self::AllToAll { .. }
-            | Self::AllGather { .. }
-            | Self::Broadcast { .. }
-            | Self::Transfers { .. } => false,
-        }
+        self.call().is_some_and(CallKind::is_reduction)
     }
 
     /// Bytes of each shard of a reduction, by rank and as contributions; none of other work.
     pub fn shards(&self, rank_count: u32) -> Vec<u64> {
         match self {
-            Self::ReduceScatter { bytes, .. } => bytes.clone(),
-            &Self::AllReduce { dtype, bytes, .. } => {
+            Self::Call { kind: CallKind::ReduceScatter { bytes }, .. } => bytes.clone(),
+            &Self::Call { dtype, kind: CallKind::AllReduce { bytes }, .. } => {
                 let (ranks, width) = (u64::from(rank_count), dtype.width() as u64);
                 let (each, left) = (bytes / width / ranks, bytes / width % ranks);
                 (0..ranks).map(|rank| (each + u64::from(rank < left)) * width).collect()
             }
-            Self::Compute { .. }
-            | Self::AllToAll { .. }
-            | Self::AllGather { .. }
-            | Self::Broadcast { .. }
-            | Self::Transfers { .. } => Vec::new(),
+            Self::Call { .. } | Self::Compute { .. } | Self::Transfers { .. } => Vec::new(),
         }
     }
 
@@ -208,52 +182,59 @@ impl Work {
         algorithms.find(|algorithm| Some(*algorithm) == chosen).or(default)
     }
 
+    /// The algorithms that it can take, the default first; none where there is only one way.
+    pub fn algorithms(&self) -> &'static [Algorithm] {
+        self.call().map_or(&[], CallKind::algorithms)
+    }
+
     /// The name of its collective, if it is one.
     pub fn collective_name(&self) -> Option<&'static str> {
-        match self {
-            Self::AllToAll { .. } => Some("all-to-all"),
-            Self::AllGather { .. } => Some("all-gather"),
-            Self::Broadcast { .. } => Some("broadcast"),
-            Self::ReduceScatter { .. } => Some("reduce-scatter"),
-            Self::AllReduce { .. } => Some("all-reduce"),
-            Self::Compute { .. } | Self::Transfers { .. } => None,
-        }
+        self.call().map(CallKind::name)
     }
 
     /// The call of a library that it is, in [`Algorithm::Library`]; `None` if libraries have none.
     pub fn collective(&self) -> Option<Collective> {
-        match self {
-            Self::AllGather { .. } => Some(Collective::AllGather),
-            Self::ReduceScatter { .. } => Some(Collective::ReduceScatter),
-            Self::AllReduce { .. } => Some(Collective::AllReduce),
-            Self::AllToAll { .. }
-            | Self::Broadcast { .. }
-            | Self::Compute { .. }
-            | Self::Transfers { .. } => None,
-        }
+        self.call()?.collective()
     }
 
     /// Whose rows its chunks are made of, if it is known.
     pub fn tokens(&self) -> Option<&Arc<TokenMap>> {
+        if let CallKind::AllToAll { tokens, .. } = self.call()? { tokens.as_ref() } else { None }
+    }
+}
+
+impl CallKind {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
         match self {
-            Self::AllToAll { tokens, .. } => tokens.as_ref(),
-            Self::AllGather { .. }
-            | Self::ReduceScatter { .. }
-            | Self::AllReduce { .. }
-            | Self::Broadcast { .. }
-            | Self::Compute { .. }
-            | Self::Transfers { .. } => None,
+            Self::AllToAll { .. } => "all-to-all",
+            Self::AllGather { .. } => "all-gather",
+            Self::Broadcast { .. } => "broadcast",
+            Self::ReduceScatter { .. } => "reduce-scatter",
+            Self::AllReduce { .. } => "all-reduce",
         }
     }
 
-    /// The algorithms that it can take, the default first; none where there is only one way.
-    pub fn algorithms(&self) -> &'static [Algorithm] {
+    fn is_reduction(&self) -> bool {
+        matches!(self, Self::ReduceScatter { .. } | Self::AllReduce { .. })
+    }
+
+    fn collective(&self) -> Option<Collective> {
+        match self {
+            Self::AllGather { .. } => Some(Collective::AllGather),
+            Self::ReduceScatter { .. } => Some(Collective::ReduceScatter),
+            Self::AllReduce { .. } => Some(Collective::AllReduce),
+            Self::AllToAll { .. } | Self::Broadcast { .. } => None,
+        }
+    }
+
+    fn algorithms(&self) -> &'static [Algorithm] {
         match self {
             Self::AllGather { .. } => Algorithm::OF_ALL_GATHER,
             Self::Broadcast { .. } => Algorithm::OF_BROADCAST,
             Self::ReduceScatter { .. } => Algorithm::OF_REDUCE_SCATTER,
             Self::AllReduce { .. } => Algorithm::OF_ALL_REDUCE,
-            Self::Compute { .. } | Self::AllToAll { .. } | Self::Transfers { .. } => &[],
+            Self::AllToAll { .. } => &[],
         }
     }
 }

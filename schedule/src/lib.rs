@@ -7,52 +7,42 @@
 //! machine decides.
 
 mod algorithm;
-mod blame;
 mod builder;
+mod cost;
 mod deadlines;
+mod diagnosis;
 pub mod estimate;
 mod failure;
 mod fault;
 mod ids;
 mod job;
-pub mod library;
 pub mod machine;
-mod network_model;
 pub mod plan;
 mod planner;
 mod policy;
 mod rank_order;
 mod sizes;
-mod slowdown;
 pub mod sum;
 pub mod switcher;
 mod text;
 mod tokens;
-mod topology;
-mod transfer_start;
 mod validate;
 
 pub use algorithm::Algorithm;
-pub use blame::{Blame, RankEnd, RunFailure};
 pub use builder::ProgramBuilder;
+pub use cost::{CostModel, OpCost};
 pub use deadlines::{Deadlines, Slack};
+pub use diagnosis::{RankEnd, RootCause, RunFailure};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fate, Fault, FaultKind, FaultPlan, FiredFaults, TransferSite};
-pub use ids::{BufferId, Channel, Lane, OpId, Rank, SegmentId, SizeId, Stage};
-pub use job::{Durations, Flow, Job, Pace, Segment, Slot, Work};
-pub use library::{CallCost, Collective, DeclaredCost, LibraryCost};
+pub use ids::{BufferId, Channel, Lane, OpId, SegmentId, SizeId, Stage};
+pub use job::{CallKind, Durations, Flow, Job, Pace, Segment, Slot, Work};
 pub use machine::{Capabilities, Machine, Readiness, TransferOrder};
-pub use network_model::NetworkModel;
 pub use plan::Plan;
-pub use planner::{Choice, Selection, SumType, part_count, plan, plan_each};
-pub use policy::{CodecCost, HostCost, Order, Protocol, Window};
-pub use slowdown::{Progress, Slowdown};
+pub use planner::{Choice, PlanSize, Selection, SumType, part_count, plan, plan_each};
+pub use policy::{Order, Protocol, Window};
 pub use sum::Sum;
 pub use tokens::TokenMap;
-pub use topology::{
-    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, LinkId, Pods, Rail, Route, Topology, Uplink,
-    Vertex,
-};
-pub use transfer_start::TransferStart;
 pub use validate::{Checked, PlanError, WHOLE_PLAN_RANKS};
+pub use zipwire_cluster::{Collective, Rank};
 pub use zipwire_codec::DType;

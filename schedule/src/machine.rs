@@ -32,7 +32,7 @@ mod interface;
 mod news;
 mod offers;
 mod progress;
-mod standing;
+mod rank_status;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ use crate::sizes::Sizes;
 use crate::{Failure, Lane, OpId, Order, SizeId};
 
 pub use self::interface::{Capabilities, Direction, Input, Readiness, Step, TransferId, TransferOrder};
-pub use self::standing::{Pending, Standing};
+pub use self::rank_status::{Pending, RankStatus};
 
 use self::progress::Open;
 

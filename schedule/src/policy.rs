@@ -1,11 +1,10 @@
-//! Choices that a variant makes: protocol, order, window; and the costs that executors charge.
+//! Choices that a variant makes: protocol, order, window.
 
 use std::cmp::Reverse;
 
 use zipwire_codec::Layout;
 
-use crate::plan::{Library, Reduce};
-use crate::{LibraryCost, Rank, Slowdown};
+use crate::Rank;
 
 /// In which stages a compressed collective travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,7 +68,7 @@ impl Protocol {
     }
 
     /// Whether what a codec leaves as it is travels apart from its frames.
-    pub fn sends_rests_apart(self) -> bool {
+    pub fn sends_sign_mantissa(self) -> bool {
         self == Self::SplitSend
     }
 
@@ -166,81 +165,5 @@ impl Window {
     /// The same bound for sends and receives.
     pub fn both(peers: u32) -> Self {
         Self { sends: peers, receives: peers }
-    }
-}
-
-/// Declared cost of split, encode, decode and copy ops: `launch_s + raw bytes / speed`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CodecCost {
-    /// Raw bytes per second of encoding.
-    pub encode_bytes_per_s: f64,
-    /// Raw bytes per second of decoding.
-    pub decode_bytes_per_s: f64,
-    /// Seconds per op.
-    pub launch_s: f64,
-}
-
-impl CodecCost {
-    /// Bytes per second at which rows are put together: as fast as values are decoded, which also ends in writing each of them
-    /// once, and which no copy is slower than.
-    pub fn copy_bytes_per_s(&self) -> f64 {
-        self.decode_bytes_per_s
-    }
-
-    /// Raw bytes per second at which rests are taken out of values: as fast as values are decoded. Decoding reads frames of
-    /// about two thirds of the values' bytes and writes all of these, taking out reads all of them and writes half as many:
-    /// memory moves about the same. An encode that follows reads all values again, and costs what it costs without.
-    pub fn split_bytes_per_s(&self) -> f64 {
-        self.decode_bytes_per_s
-    }
-}
-
-/// What an op of a cluster costs besides its own work, what adding up costs, and what calls of a library do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HostCost {
-    /// Seconds from issuing a compute op, an exchange or a sum until it begins.
-    pub launch_s: f64,
-    /// Seconds from the arrival of the last size of an exchange until the host knows it.
-    pub sync_s: f64,
-    /// What compute loses while other lanes of its rank are busy.
-    pub compute_slowdown: Slowdown,
-    /// Bytes that a GPU reads per second where it adds values up.
-    pub reduce_bytes_per_s: f64,
-    /// What calls of a library's own collectives cost.
-    pub library: LibraryCost,
-}
-
-impl HostCost {
-    /// Bytes per second of adding up where nothing is said: of the order of what the memory of a GPU of 2020 gives.
-    pub const REDUCE_BYTES_PER_S: f64 = 400e9;
-
-    /// Seconds of a sum.
-    pub fn reduce_s(&self, reduce: &Reduce) -> f64 {
-        let launch_s = if reduce.fused { 0.0 } else { self.launch_s };
-        launch_s + reduce.bytes_read() as f64 / self.reduce_bytes_per_s
-    }
-
-    /// Seconds of a call of a library in which each rank moves `ring_bytes`, from when the last rank has issued it. What is
-    /// measured as its latency has the launch in it.
-    ///
-    /// # Panics
-    /// If no cost of the collective is known.
-    pub fn call_s(&self, call: &Library, ring_bytes: u64) -> f64 {
-        let cost = self.library.of(call.collective, call.ranks);
-        let cost = cost.expect("plans that call a library come with its costs");
-        cost.seconds(call.ranks, ring_bytes)
-    }
-}
-
-impl Default for HostCost {
-    /// Nothing costs anything but sums.
-    fn default() -> Self {
-        Self {
-            launch_s: 0.0,
-            sync_s: 0.0,
-            compute_slowdown: Slowdown::default(),
-            reduce_bytes_per_s: Self::REDUCE_BYTES_PER_S,
-            library: LibraryCost::default(),
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::plan::{
-    Batch, Chunk, Content, Exchange, Gather, Leg, Library, Maximum, Op, OpKind, Plan, Program, Reduce,
+    Batch, Chunk, Content, Exchange, Gather, Leg, Library, Local, Maximum, Op, OpKind, Plan, Program, Reduce,
     Region, Share, Transfer,
 };
 use crate::{Channel, Protocol, Rank};
@@ -88,7 +88,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
                 write!(f, ", fused")?;
             }
         }
-        OpKind::Split(batch) | OpKind::Encode(batch) | OpKind::Decode(batch) => {
+        OpKind::Local(Local::Split(batch) | Local::Encode(batch) | Local::Decode(batch)) => {
             write!(f, " {} {}", batch.layout.name(), batch.dtype.name())?;
         }
         OpKind::Library(Library { collective, channel, stage, part, .. }) => {
@@ -100,8 +100,8 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
                 write!(f, ", part {part}")?;
             }
         }
-        OpKind::Reduce(reduce) => write!(f, "{}", if reduce.fused { ", fused" } else { "" })?,
-        OpKind::Copy(_) => {}
+        OpKind::Local(Local::Reduce(reduce)) => write!(f, "{}", if reduce.fused { ", fused" } else { "" })?,
+        OpKind::Local(Local::GatherRows(_)) => {}
         OpKind::Compute(compute) => write!(f, "{}", if compute.is_exclusive { ", exclusive" } else { "" })?,
     }
     for (index, dep) in op.deps.iter().enumerate() {
@@ -113,15 +113,7 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
             compute.reads.iter().try_for_each(|region| writeln!(f, "    reads {region}"))?;
             compute.writes.iter().try_for_each(|region| writeln!(f, "    writes {region}"))
         }
-        OpKind::Split(batch) => batch.blocks.iter().try_for_each(|block| {
-            write!(f, "    {}: values {} rests {}", receiver(&block.chunk), block.values, block.rests)?;
-            write_part(f, &block.chunk)?;
-            writeln!(f)
-        }),
-        OpKind::Encode(batch) => write_batch(f, batch, receiver),
-        OpKind::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
-        OpKind::Reduce(reduce) => write_reduce(f, reduce),
-        OpKind::Copy(copy) => copy.gathers.iter().try_for_each(|gather| write_gather(f, gather)),
+        OpKind::Local(local) => write_local(f, local),
         OpKind::Library(library) => {
             library.inputs.iter().try_for_each(|share| write_share(f, rank, "gives", share))?;
             library.outputs.iter().try_for_each(|share| write_share(f, rank, "gets", share))
@@ -134,6 +126,26 @@ fn write_op(f: &mut fmt::Formatter<'_>, rank: Rank, op: &Op) -> fmt::Result {
     }
 }
 
+fn write_local(f: &mut fmt::Formatter<'_>, local: &Local) -> fmt::Result {
+    match local {
+        Local::Split(batch) => batch.blocks.iter().try_for_each(|block| {
+            write!(
+                f,
+                "    {}: values {} sign-mantissa {}",
+                receiver(&block.chunk),
+                block.values,
+                block.sign_mantissa
+            )?;
+            write_part(f, &block.chunk)?;
+            writeln!(f)
+        }),
+        Local::Encode(batch) => write_batch(f, batch, receiver),
+        Local::Decode(batch) => write_batch(f, batch, |chunk| format!("from {}", chunk.origin)),
+        Local::Reduce(reduce) => write_reduce(f, reduce),
+        Local::GatherRows(rows) => rows.gathers.iter().try_for_each(|gather| write_gather(f, gather)),
+    }
+}
+
 fn receiver(chunk: &Chunk) -> String {
     chunk.destination.map_or_else(|| "to all".to_owned(), |destination| format!("to {destination}"))
 }
@@ -142,8 +154,8 @@ fn write_batch(f: &mut fmt::Formatter<'_>, batch: &Batch, chunk: impl Fn(&Chunk)
     for block in &batch.blocks {
         write!(f, "    {}: values {}{}", chunk(&block.chunk), block.values, leg(&block.chunk))?;
         write_part(f, &block.chunk)?;
-        if block.rests.len > 0 {
-            write!(f, " rests {}", block.rests)?;
+        if block.sign_mantissa.len > 0 {
+            write!(f, " sign-mantissa {}", block.sign_mantissa)?;
         }
         if block.static_section.len > 0 {
             write!(f, " static {}", block.static_section)?;

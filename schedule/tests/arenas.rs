@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 
 use common::choice;
 use zipwire_codec::DType;
-use zipwire_schedule::plan::{OpKind, Plan, Program};
-use zipwire_schedule::{Algorithm, Choice, Job, OpId, Protocol, Segment, SegmentId, Slot, Work, plan};
+use zipwire_schedule::plan::{Local, OpKind, Plan, Program};
+use zipwire_schedule::{
+    Algorithm, CallKind, Choice, Job, OpId, Protocol, Segment, SegmentId, Slot, Work, plan,
+};
 
 const LAYERS: u32 = 4;
 const RANKS: u32 = 3;
@@ -28,14 +30,14 @@ fn prefetched(call: impl Fn(Slot, Slot) -> Work) -> Job {
 fn gathers() -> Job {
     prefetched(|input, output| {
         let bytes = vec![40_000; RANKS as usize];
-        Work::AllGather { dtype: DType::Bf16, bytes, input, output }
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllGather { bytes } }
     })
 }
 
 fn reductions() -> Job {
     prefetched(|input, output| {
         let bytes = vec![40_000; RANKS as usize];
-        Work::ReduceScatter { dtype: DType::Bf16, bytes, input, output }
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::ReduceScatter { bytes } }
     })
 }
 
@@ -57,15 +59,16 @@ fn waited_for(plan: &Plan, segment: u32, kind: fn(&OpKind) -> bool) -> BTreeSet<
         let first = first.expect("each rank has such an op in each call");
         let ops = ancestors(program, first.id);
         let ops = ops.iter().map(|op| &program.ops[op.index()]).filter(|op| op.segment != first.segment);
-        let late =
-            ops.filter(|op| !matches!(op.kind, OpKind::Encode(_) | OpKind::Split(_) | OpKind::Compute(_)));
+        let late = ops.filter(|op| {
+            !matches!(op.kind, OpKind::Compute(_) | OpKind::Local(Local::Encode(_) | Local::Split(_)))
+        });
         segments.extend(late.map(|op| op.segment.0));
     }
     segments
 }
 
 fn is_encode(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Encode(_))
+    matches!(kind, OpKind::Local(Local::Encode(_)))
 }
 
 fn is_exchange(kind: &OpKind) -> bool {

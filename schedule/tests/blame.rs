@@ -11,8 +11,8 @@ use common::{choice, layer, uniform};
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
 use zipwire_schedule::plan::{Content, OpKind, Plan, TransferKey};
 use zipwire_schedule::{
-    Blame, Capabilities, Deadlines, Failure, FailureKind, Machine, OpId, Protocol, Rank, RankEnd, Readiness,
-    RunFailure, SegmentId, Slack, Stage, TransferOrder, TransferSite, plan,
+    Capabilities, Deadlines, Failure, FailureKind, Machine, OpId, Protocol, Rank, RankEnd, Readiness,
+    RootCause, RunFailure, SegmentId, Slack, Stage, TransferOrder, TransferSite, plan,
 };
 
 const THREADS: Capabilities =
@@ -29,7 +29,7 @@ struct Stuck {
 }
 
 /// Plays a plan as far as it gets and has `reporter` report a timeout in `op`.
-fn blamed(plan: &Plan, stuck: &Stuck, reporter: u32, op: u32, deadlines: Option<&Deadlines>) -> Blame {
+fn blamed(plan: &Plan, stuck: &Stuck, reporter: u32, op: u32, deadlines: Option<&Deadlines>) -> RootCause {
     let machine = |program: &Arc<_>| Machine::new(Arc::clone(program), THREADS, 0.0);
     let mut machines: Vec<Machine> = plan.programs.iter().map(machine).collect();
     let mut offers: HashMap<TransferKey, (usize, TransferId)> = HashMap::new();
@@ -45,7 +45,7 @@ fn blamed(plan: &Plan, stuck: &Stuck, reporter: u32, op: u32, deadlines: Option<
                     let kind = &machine.op(op).kind;
                     let ends = !stuck.ops.contains(&(machine.program().rank, op));
                     if ends && !matches!(kind, OpKind::Exchange(_)) {
-                        let sizes = kind.defines().into_iter().map(|size| (size, 100)).collect();
+                        let sizes = kind.effects().defines.into_iter().map(|size| (size, 100)).collect();
                         machines[rank].handle(Input::Completed { op, sizes });
                     }
                 }
@@ -78,9 +78,9 @@ fn blamed(plan: &Plan, stuck: &Stuck, reporter: u32, op: u32, deadlines: Option<
     let ends = machines.iter().map(|machine| {
         let rank = machine.program().rank;
         let failure = Failure { rank, ..first.clone() };
-        RankEnd { failure, standing: (!stuck.silent.contains(&rank)).then(|| machine.standing()) }
+        RankEnd { failure, status: (!stuck.silent.contains(&rank)).then(|| machine.status()) }
     });
-    RunFailure::new(plan, deadlines, 0, 1.0, first.clone(), ends.collect()).blame
+    RunFailure::new(plan, deadlines, 0, 1.0, first.clone(), ends.collect()).root_cause
 }
 
 /// The first transfer of the stage from one rank to another.
@@ -94,10 +94,10 @@ fn whoever_others_wait_for_is_to_blame() {
     let plan = plan(&layer(uniform(4, 2048)), &choice(Protocol::SizeFirst, None));
     // Rank 2 never encodes; rank 0 notices in its exchange of sizes.
     let stuck = Stuck { ops: vec![(Rank(2), OpId(0))], ..Stuck::default() };
-    let blame = blamed(&plan, &stuck, 0, 1, None);
-    assert_eq!((blame.rank, blame.op), (Rank(2), Some(OpId(0))));
+    let root_cause = blamed(&plan, &stuck, 0, 1, None);
+    assert_eq!((root_cause.rank, root_cause.op), (Rank(2), Some(OpId(0))));
     assert_eq!(
-        blame.to_string(),
+        root_cause.to_string(),
         "rank 2 is to blame, in op `%0` (encode of dispatch): it did not end in time"
     );
 }
@@ -108,8 +108,12 @@ fn the_sender_is_to_blame_for_what_has_not_arrived() {
     let stuck = Stuck { transfers: vec![key(&plan, 2, Stage::Sizes, 3, 1)], ..Stuck::default() };
     // Whoever notices: the receiver, the sender, or a rank that is held up two exchanges later.
     for (reporter, op) in [(1, 6), (3, 6), (0, 7)] {
-        let blame = blamed(&plan, &stuck, reporter, op, None);
-        assert_eq!((blame.rank, blame.what.as_str()), (Rank(3), "sizes exchange of combine"), "{reporter}");
+        let root_cause = blamed(&plan, &stuck, reporter, op, None);
+        assert_eq!(
+            (root_cause.rank, root_cause.what.as_str()),
+            (Rank(3), "sizes exchange of combine"),
+            "{reporter}"
+        );
     }
 }
 
@@ -120,8 +124,8 @@ fn whoever_has_not_heard_of_an_end_is_to_blame() {
     let key = key(&plan, 0, Stage::Sizes, 2, 3);
     let stuck = Stuck { unheard: vec![(Rank(2), key)], ..Stuck::default() };
     for reporter in 0..4 {
-        let blame = blamed(&plan, &stuck, reporter, 1, None);
-        assert_eq!((blame.rank, blame.op), (Rank(2), Some(OpId(1))), "{reporter}: {blame}");
+        let root_cause = blamed(&plan, &stuck, reporter, 1, None);
+        assert_eq!((root_cause.rank, root_cause.op), (Rank(2), Some(OpId(1))), "{reporter}: {root_cause}");
     }
 }
 
@@ -140,9 +144,9 @@ fn a_full_window_passes_the_blame_on() {
 fn the_silent_are_taken_at_their_peers_word() {
     let plan = plan(&layer(uniform(4, 2048)), &choice(Protocol::Native, None));
     let silent = Stuck { silent: vec![Rank(2)], ..Stuck::default() };
-    let blame = blamed(&plan, &silent, 0, 0, None);
-    assert_eq!((blame.rank, blame.op), (Rank(2), Some(OpId(0))));
-    assert!(blame.to_string().ends_with("it has said nothing more"), "{blame}");
+    let root_cause = blamed(&plan, &silent, 0, 0, None);
+    assert_eq!((root_cause.rank, root_cause.op), (Rank(2), Some(OpId(0))));
+    assert!(root_cause.to_string().ends_with("it has said nothing more"), "{root_cause}");
 }
 
 /// Silent ranks do not vouch for one another.
@@ -151,9 +155,9 @@ fn what_only_the_silent_could_know_is_not_known() {
     let plan = plan(&layer(uniform(4, 2048)), &choice(Protocol::Native, None));
     for silent in [vec![Rank(1), Rank(2)], (0..4).map(Rank).collect()] {
         let stuck = Stuck { silent: silent.clone(), ..Stuck::default() };
-        let blame = blamed(&plan, &stuck, 1, 0, None);
-        assert!(silent.contains(&blame.rank));
-        assert_eq!(blame.op, Some(OpId(0)), "{blame}");
+        let root_cause = blamed(&plan, &stuck, 1, 0, None);
+        assert!(silent.contains(&root_cause.rank));
+        assert_eq!(root_cause.op, Some(OpId(0)), "{root_cause}");
     }
 }
 
@@ -188,10 +192,11 @@ fn an_overdue_op_fails_by_itself() {
 /// A call of a library waits for the last rank, and for nobody else.
 #[test]
 fn whoever_has_not_issued_a_call_is_to_blame() {
-    use zipwire_schedule::{Algorithm, DType, Job, Segment, Slot, Work};
+    use zipwire_schedule::{Algorithm, CallKind, DType, Job, Segment, Slot, Work};
     let phase = Work::Compute { phase: "phase", reads: vec![], writes: vec![Slot(0), Slot(1)] };
     let (input, output) = (Slot(0), Slot(1));
-    let gather = Work::AllGather { dtype: DType::Bf16, bytes: vec![64; 4], input, output };
+    let gather =
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllGather { bytes: vec![64; 4] } };
     let segments = vec![Segment::new("phase", phase), Segment::new("gather", gather)];
     let job = Job { name: "case", rank_count: 4, slots: vec!["input", "output"], segments };
     let native = choice(Protocol::Native, None);
@@ -199,12 +204,12 @@ fn whoever_has_not_issued_a_call_is_to_blame() {
     // Rank 2 never ends its phase; the others are in the call. `blamed` itself ends no call that all have issued, which stays so.
     let all = |op| (0..4).map(|rank| (Rank(rank), OpId(op))).collect::<Vec<_>>();
     let late = Stuck { ops: [all(1), vec![(Rank(2), OpId(0))]].concat(), ..Stuck::default() };
-    let blame = blamed(&plan, &late, 0, 1, None);
-    assert_eq!(blame.to_string(), "rank 2 is to blame, in op `%0` (phase): it did not end in time");
+    let root_cause = blamed(&plan, &late, 0, 1, None);
+    assert_eq!(root_cause.to_string(), "rank 2 is to blame, in op `%0` (phase): it did not end in time");
     let silent = Stuck { ops: all(1), silent: vec![Rank(3)], ..Stuck::default() };
     assert_eq!(blamed(&plan, &silent, 0, 1, None).rank, Rank(3));
     // All have issued it: nobody waits for another rank.
     let slow = Stuck { ops: all(1), ..Stuck::default() };
-    let blame = blamed(&plan, &slow, 1, 1, None);
-    assert_eq!((blame.rank, blame.what.as_str()), (Rank(1), "raw all-gather of gather"));
+    let root_cause = blamed(&plan, &slow, 1, 1, None);
+    assert_eq!((root_cause.rank, root_cause.what.as_str()), (Rank(1), "raw all-gather of gather"));
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use common::{choice, layer};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_schedule::plan::{Content, Exchange, Leg, OpKind, Plan};
-use zipwire_schedule::{Choice, Job, Order, PlanError, Protocol, Stage, TokenMap, Work, plan};
+use zipwire_schedule::plan::{Content, Exchange, Leg, Local, OpKind, Plan};
+use zipwire_schedule::{CallKind, Choice, Job, Order, PlanError, Protocol, Stage, TokenMap, Work, plan};
 
 const ROW_BYTES: u64 = 1000;
 
@@ -29,7 +29,9 @@ fn job(destinations: &[Vec<Vec<u32>>]) -> Job {
     let flat = destinations.iter().flatten().flatten().copied().collect();
     let map = TokenMap::new(ranks, copies, ROW_BYTES, flat);
     let mut job = layer(map.bytes());
-    let Work::AllToAll { tokens, .. } = &mut job.segments[0].work else { panic!("dispatch comes first") };
+    let Work::Call { kind: CallKind::AllToAll { tokens, .. }, .. } = &mut job.segments[0].work else {
+        panic!("dispatch comes first")
+    };
     *tokens = Some(Arc::new(map));
     job
 }
@@ -140,7 +142,7 @@ fn rows_that_a_source_does_not_have_are_refused() {
     let mut plan = plan(&job(&destinations(6, 20, 4, 1)), &dedup(Protocol::Native, 3, 1));
     let mut program = (*plan.programs[0]).clone();
     let copy = program.ops.iter_mut().find_map(|op| match &mut op.kind {
-        OpKind::Copy(copy) => Some(copy),
+        OpKind::Local(Local::GatherRows(copy)) => Some(copy),
         _ => None,
     });
     copy.unwrap().gathers[0].rows = vec![1_000_000; copy_len(&plan)].into();
@@ -151,7 +153,7 @@ fn rows_that_a_source_does_not_have_are_refused() {
 fn copy_len(plan: &Plan) -> usize {
     let mut ops = plan.programs[0].ops.iter();
     let found = ops.find_map(|op| match &op.kind {
-        OpKind::Copy(copy) => Some(copy.gathers[0].rows.len()),
+        OpKind::Local(Local::GatherRows(copy)) => Some(copy.gathers[0].rows.len()),
         _ => None,
     });
     found.unwrap()

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::machine::{Input, Machine, Step};
-use zipwire_schedule::plan::{Batch, Content, Exchange, Op, OpKind, Plan, Program};
+use zipwire_schedule::plan::{Batch, Content, Exchange, Local, Op, OpKind, Plan, Program};
 use zipwire_schedule::{
-    Algorithm, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId, Slot,
-    Stage, TransferOrder, Work, plan,
+    Algorithm, CallKind, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId,
+    Slot, Stage, TransferOrder, Work, plan,
 };
 
 const CODED: [Protocol; 2] = [Protocol::SizeFirst, Protocol::StaticFirst];
@@ -24,12 +24,23 @@ fn job(rank_count: u32, work: Work) -> Job {
 
 fn all_gather(bytes: &[u64]) -> Job {
     let (bytes, rank_count) = (bytes.to_vec(), u32::try_from(bytes.len()).unwrap());
-    job(rank_count, Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) })
+    job(
+        rank_count,
+        Work::Call {
+            dtype: DType::Bf16,
+            input: Slot(0),
+            output: Slot(1),
+            kind: CallKind::AllGather { bytes },
+        },
+    )
 }
 
 fn broadcast(rank_count: u32, bytes: u64, root: u32) -> Job {
     let (root, input, output) = (Rank(root), Slot(0), Slot(1));
-    job(rank_count, Work::Broadcast { dtype: DType::Bf16, bytes, root, input, output })
+    job(
+        rank_count,
+        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::Broadcast { bytes, root } },
+    )
 }
 
 fn planned(job: &Job, protocol: Protocol, algorithm: Algorithm) -> Plan {
@@ -222,13 +233,7 @@ fn frames_are_coded_once_and_never_copied() {
     let shapes = |plan: &Plan| -> Vec<Vec<String>> {
         let name = |op: &Op| match &op.kind {
             OpKind::Exchange(exchange) => exchange.stage.name().to_owned(),
-            kind @ (OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_)
-            | OpKind::Library(_)) => kind.name().to_owned(),
+            kind @ (OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_)) => kind.name().to_owned(),
         };
         plan.programs.iter().map(|program| program.ops.iter().map(name).collect()).collect()
     };
@@ -248,7 +253,8 @@ fn frames_are_coded_once_and_never_copied() {
             for program in &planned(&all_gather(&[512, 2000, 26, 512]), protocol, algorithm).programs {
                 let blocks = |name| -> usize {
                     let batches = program.ops.iter().filter_map(|op| match &op.kind {
-                        OpKind::Encode(Batch { blocks, .. }) | OpKind::Decode(Batch { blocks, .. })
+                        OpKind::Local(Local::Encode(Batch { blocks, .. }))
+                        | OpKind::Local(Local::Decode(Batch { blocks, .. }))
                             if op.kind.name() == name =>
                         {
                             Some(blocks.len())

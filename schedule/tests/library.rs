@@ -10,20 +10,30 @@ use common::choice;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Content, Library, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Choice, Collective, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage,
-    Sum, Work, plan, plan_each,
+    Algorithm, CallKind, Choice, Collective, Job, OpId, PlanError, Protocol, Rank, Segment, Selection, Slot,
+    Stage, Sum, Work, plan, plan_each,
 };
 
 fn all_gather(bytes: &[u64]) -> Work {
-    Work::AllGather { dtype: DType::Bf16, bytes: bytes.to_vec(), input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllGather { bytes: bytes.to_vec() },
+    }
 }
 
 fn reduce_scatter(dtype: DType, bytes: &[u64]) -> Work {
-    Work::ReduceScatter { dtype, bytes: bytes.to_vec(), input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::ReduceScatter { bytes: bytes.to_vec() },
+    }
 }
 
 fn all_reduce(dtype: DType, bytes: u64) -> Work {
-    Work::AllReduce { dtype, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::AllReduce { bytes } }
 }
 
 fn job(work: Work) -> Job {
@@ -223,7 +233,7 @@ fn libraries_add_up_values_only() {
     );
 }
 
-/// What joins the transfers before it shares their window; a call of a library stands between the rests of `split-send` and the
+/// What joins the transfers before it shares their window; a call of a library stands between the signs and mantissas of `split-send` and the
 /// next segment, so nothing does.
 #[test]
 fn nothing_joins_what_was_before_a_call() {

@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
-use zipwire_schedule::library::{Constant, Generation, Hardware, LibraryModel, Operation};
-use zipwire_schedule::{CallCost, Collective, DeclaredCost, LibraryCost};
+use zipwire_cluster::library::{Constant, Generation, Hardware, LibraryModel, Operation};
+use zipwire_cluster::{CallCost, DeclaredCost, LibraryCost};
+use zipwire_schedule::Collective;
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 

@@ -34,7 +34,7 @@ fn poll_all(machine: &mut Machine) -> (Vec<Step>, Step) {
 
 /// Sizes that an op defines, all 100 bytes.
 fn sizes(machine: &Machine, op: OpId) -> Vec<(zipwire_schedule::SizeId, u64)> {
-    machine.op(op).kind.defines().into_iter().map(|size| (size, 100)).collect()
+    machine.op(op).kind.effects().defines.into_iter().map(|size| (size, 100)).collect()
 }
 
 #[test]
@@ -129,7 +129,8 @@ fn empty_dynamic_sections_are_left_out() {
                 Step::Issue(op) if matches!(machine.op(op).kind, OpKind::Exchange(_)) => {}
                 Step::Issue(op) => {
                     // Nothing in the dynamic sections.
-                    let sizes = machine.op(op).kind.defines().into_iter().map(|size| (size, 0)).collect();
+                    let sizes =
+                        machine.op(op).kind.effects().defines.into_iter().map(|size| (size, 0)).collect();
                     machine.handle(Input::Completed { op, sizes });
                 }
                 Step::Transfer(transfer) => {
@@ -285,9 +286,9 @@ fn what_a_library_has_moved_is_no_longer_pending() {
     let Step::Issue(exchange) = steps[0] else { panic!("{steps:?}") };
     assert!(steps.iter().all(|step| matches!(step, Step::Issue(_))), "a library needs no offers: {steps:?}");
     let of_exchange =
-        |machine: &Machine| machine.standing().pending.iter().filter(|p| p.op == exchange).count();
+        |machine: &Machine| machine.status().pending.iter().filter(|p| p.op == exchange).count();
     assert_eq!(of_exchange(&machine), 6, "three sends, three receives");
-    assert!(machine.standing().pending.iter().all(|pending| pending.offered));
+    assert!(machine.status().pending.iter().all(|pending| pending.offered));
     let transfer = TransferId { op: exchange, direction: Direction::Receive, index: 1 };
     machine.handle(Input::Transferred { transfer, size: None });
     assert_eq!(of_exchange(&machine), 5);

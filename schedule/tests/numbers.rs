@@ -15,8 +15,8 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Chunk, Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Choice, Flow, Job, Order, Pace, PlanError, Protocol, Rank, Segment, Selection, Slot, Stage,
-    SumType, TokenMap, Work, plan, plan_each,
+    Algorithm, CallKind, Choice, Flow, Job, Order, Pace, PlanError, Protocol, Rank, Segment, Selection, Slot,
+    Stage, SumType, TokenMap, Work, plan, plan_each,
 };
 
 /// What both ends say about a transfer.
@@ -84,21 +84,26 @@ fn random_work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
         0 => {
             let n = ranks as usize;
             let bytes = Array2::from_shape_fn((n, n), |_| bytes(random));
-            Work::AllToAll { dtype, bytes, tokens: None, input, output }
+            Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } }
         }
         1 => {
             let copies = 3;
             let destinations = (0..ranks * 10 * copies).map(|_| random.random_range(0..ranks)).collect();
             let tokens = TokenMap::new(ranks, copies, ROW_BYTES, destinations);
-            Work::AllToAll { dtype, bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)), input, output }
+            Work::Call {
+                dtype,
+                input,
+                output,
+                kind: CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) },
+            }
         }
-        2 => Work::AllGather { dtype, bytes: of_each(random), input, output },
+        2 => Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: of_each(random) } },
         3 => {
             let root = Rank(random.random_range(0..ranks));
-            Work::Broadcast { dtype, bytes: bytes(random), root, input, output }
+            Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: bytes(random), root } }
         }
-        4 => Work::ReduceScatter { dtype, bytes: of_each(random), input, output },
-        5 => Work::AllReduce { dtype, bytes: bytes(random), input, output },
+        4 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: of_each(random) } },
+        5 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },
         _ => {
             let flow = |random: &mut ChaCha8Rng| {
                 let src = random.random_range(0..ranks);
@@ -118,7 +123,11 @@ fn random_choice(random: &mut ChaCha8Rng, work: &Work, ranks: u32) -> Choice {
     let divisors: Vec<u32> = (1..=ranks).filter(|n| ranks.is_multiple_of(*n)).collect();
     let ranks_per_node = *divisors.choose(random).unwrap();
     let protocol = *Protocol::ALL.choose(random).unwrap();
-    let is_reduction = matches!(work, Work::ReduceScatter { .. } | Work::AllReduce { .. });
+    let is_reduction = matches!(
+        work,
+        Work::Call { kind: CallKind::ReduceScatter { .. }, .. }
+            | Work::Call { kind: CallKind::AllReduce { .. }, .. }
+    );
     let can_be = |algorithm: &&Algorithm| match algorithm {
         Algorithm::PaddedRing => protocol.is_coded(),
         // Partial sums are not coded, nor are the reductions of a library.

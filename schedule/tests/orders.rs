@@ -13,7 +13,7 @@ use ndarray::{Array2, array};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::machine::{Direction, Input, Step, TransferId};
-use zipwire_schedule::plan::{Block, Content, Exchange, OpKind, Plan, TransferKey};
+use zipwire_schedule::plan::{Block, Content, Exchange, Local, OpKind, Plan, TransferKey};
 use zipwire_schedule::{
     Capabilities, Choice, Machine, OpId, Order, Protocol, Rank, Readiness, SegmentId, Stage, TransferOrder,
     plan,
@@ -176,18 +176,17 @@ impl Chaos {
                 Step::Issue(op) => {
                     let sizes = match &self.machines[rank].op(op).kind {
                         OpKind::Exchange(_) => continue,
-                        OpKind::Encode(batch) => {
+                        OpKind::Local(Local::Encode(batch)) => {
                             let coded = |block: &Block| {
                                 (block.size, coded_bytes(rank, block.chunk.destination.unwrap()))
                             };
                             batch.blocks.iter().map(coded).collect()
                         }
                         OpKind::Compute(_)
-                        | OpKind::Split(_)
-                        | OpKind::Decode(_)
-                        | OpKind::Reduce(_)
-                        | OpKind::Copy(_)
-                        | OpKind::Library(_) => Vec::new(),
+                        | OpKind::Library(_)
+                        | OpKind::Local(
+                            Local::Split(_) | Local::Decode(_) | Local::Reduce(_) | Local::GatherRows(_),
+                        ) => Vec::new(),
                     };
                     self.pending.push((rank, Input::Completed { op, sizes }));
                 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{choice, layer, uniform};
 use ndarray::array;
 use zipwire_codec::{DType, FrameShape, Layout};
-use zipwire_schedule::plan::{Exchange, Op, OpKind, Plan};
+use zipwire_schedule::plan::{Exchange, Local, Op, OpKind, Plan};
 use zipwire_schedule::{
     Choice, Flow, Job, Lane, Order, Pace, Protocol, Rank, Segment, Slot, Stage, Work, plan,
 };
@@ -57,13 +57,13 @@ fn split_send_sends_rests_before_anything_is_coded() {
     let plan = plan(&layer(uniform(3, 40_000)), &choice);
     plan.validate().unwrap();
     let call = &plan.programs[1].ops[..12];
-    let part = ["exchange rests", "exchange static", "exchange dynamic", "decode"];
+    let part = ["exchange sign_mantissa", "exchange static", "exchange dynamic", "decode"];
     assert_eq!(shape(call), [&["split", "encode", "split", "encode"], &part[..], &part].concat());
     assert_eq!(call[4].deps, [call[0].id]);
-    assert_eq!(call[5].deps, [call[1].id], "it is opened beside the rests");
-    let OpKind::Encode(batch) = &call[1].kind else { panic!("it encodes") };
+    assert_eq!(call[5].deps, [call[1].id], "it is opened beside the sign_mantissa");
+    let OpKind::Local(Local::Encode(batch)) = &call[1].kind else { panic!("it encodes") };
     let whole = batch.blocks[0].values.len / 2;
-    assert_eq!(batch.blocks[0].rests.len, whole, "a byte for each value");
+    assert_eq!(batch.blocks[0].sign_mantissa.len, whole, "a byte for each value");
     let codec = plan.codec.as_ref().unwrap().codec();
     let static_len = codec.static_len(FrameShape::new(Layout::Split, DType::Bf16, whole as usize)) as u64;
     assert_eq!(batch.blocks[0].known_len(), static_len, "together they are as long as a whole frame's");
@@ -84,7 +84,10 @@ fn codecs_work_on_the_chunks_themselves() {
         for program in &plan.programs {
             let slot = |name| program.buffers.iter().position(|buffer| buffer.name == name).unwrap();
             for op in &program.ops {
-                let (OpKind::Encode(batch) | OpKind::Decode(batch)) = &op.kind else { continue };
+                let (OpKind::Local(Local::Encode(batch)) | OpKind::Local(Local::Decode(batch))) = &op.kind
+                else {
+                    continue;
+                };
                 let (model, frames) = match (op.kind.name(), op.segment.0) {
                     ("encode", 0) => ("tokens", "frames-out-0"),
                     ("encode", _) => ("expert", "frames-out-1"),
@@ -240,14 +243,14 @@ fn every_planted_fault_is_found() {
     let coded = |op, change: fn(&mut Op)| tampered(Protocol::SizeFirst, None, op, change);
     insta::assert_snapshot!(
         coded(0, |op| match &mut op.kind {
-            OpKind::Encode(batch) => batch.blocks[0].dynamic_section.len += 1 << 20,
+            OpKind::Local(Local::Encode(batch)) => batch.blocks[0].dynamic_section.len += 1 << 20,
             other => panic!("{other:?} is no encode"),
         }),
         @"op `%0` of rank 1 uses `b3[0..1049126]` beyond the end of its buffer"
     );
     insta::assert_snapshot!(
         coded(0, |op| match &mut op.kind {
-            OpKind::Encode(batch) => batch.blocks[0].size = batch.blocks[1].size,
+            OpKind::Local(Local::Encode(batch)) => batch.blocks[0].size = batch.blocks[1].size,
             other => panic!("{other:?} is no encode"),
         }),
         @"op `%1` of rank 1 reads size `s0` before its definition"

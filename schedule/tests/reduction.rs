@@ -5,20 +5,26 @@
 use std::sync::Arc;
 
 use zipwire_codec::DType;
-use zipwire_schedule::plan::{Addition, OpKind, Plan};
+use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, Choice, Job, PlanError, Protocol, Rank, Segment, Slot, Sum, SumType, Work, plan, plan_each,
+    Algorithm, CallKind, Choice, Job, PlanError, Protocol, Rank, Segment, Slot, Sum, SumType, Work, plan,
+    plan_each,
 };
 
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
 fn reduce_scatter(dtype: DType, values: &[u64]) -> Work {
     let bytes = values.iter().map(|count| count * dtype.width() as u64).collect();
-    Work::ReduceScatter { dtype, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::ReduceScatter { bytes } }
 }
 
 fn all_reduce(dtype: DType, values: u64) -> Work {
-    Work::AllReduce { dtype, bytes: values * dtype.width() as u64, input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: values * dtype.width() as u64 },
+    }
 }
 
 fn job(rank_count: u32, work: Work) -> Job {
@@ -29,7 +35,7 @@ fn job(rank_count: u32, work: Work) -> Job {
 fn choice(protocol: Protocol, algorithm: Option<Algorithm>) -> Choice {
     let slot = (protocol == Protocol::Speculative).then_some(0.8);
     let ranks_per_node = 2;
-    Choice { algorithm, slot, ranks_per_node, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
+    Choice { algorithm, speculative_capacity: slot, ranks_per_node, ..Choice::of(protocol, Some("window7".parse().unwrap())) }
 }
 
 fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm) -> Plan {
@@ -42,13 +48,7 @@ fn planned(rank_count: u32, work: Work, protocol: Protocol, algorithm: Algorithm
 fn ops(plan: &Plan, rank: usize) -> String {
     let ops = plan.programs[rank].ops.iter().map(|op| match &op.kind {
         OpKind::Exchange(exchange) => exchange.stage.name(),
-        kind @ (OpKind::Compute(_)
-        | OpKind::Copy(_)
-        | OpKind::Split(_)
-        | OpKind::Library(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Reduce(_)) => kind.name(),
+        kind @ (OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_)) => kind.name(),
     });
     ops.collect::<Vec<_>>().join(" ")
 }
@@ -56,14 +56,11 @@ fn ops(plan: &Plan, rank: usize) -> String {
 fn additions(plan: &Plan, rank: usize) -> Vec<&Addition> {
     let ops = plan.programs[rank].ops.iter();
     let reductions = ops.filter_map(|op| match &op.kind {
-        OpKind::Reduce(reduce) => Some(&reduce.additions),
+        OpKind::Local(Local::Reduce(reduce)) => Some(&reduce.additions),
         OpKind::Compute(_)
-        | OpKind::Copy(_)
-        | OpKind::Split(_)
         | OpKind::Library(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Exchange(_) => None,
+        | OpKind::Exchange(_)
+        | OpKind::Local(Local::GatherRows(_) | Local::Split(_) | Local::Encode(_) | Local::Decode(_)) => None,
     });
     reductions.flatten().collect()
 }
@@ -107,13 +104,7 @@ fn two_levels_add_up_twice_and_each_node_sends_its_sums_only() {
         let receives = plan.programs.iter().flat_map(|program| {
             let exchanges = program.ops.iter().filter_map(|op| match &op.kind {
                 OpKind::Exchange(exchange) => Some(&exchange.receives),
-                OpKind::Compute(_)
-                | OpKind::Copy(_)
-                | OpKind::Split(_)
-                | OpKind::Library(_)
-                | OpKind::Encode(_)
-                | OpKind::Decode(_)
-                | OpKind::Reduce(_) => None,
+                OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => None,
             });
             exchanges.flatten().filter(|t| t.peer.0 / 2 != program.rank.0 / 2)
         });
@@ -202,9 +193,12 @@ fn all_plans_are_valid() {
                         writes: vec![Slot(0), Slot(1)],
                     };
                     let background = match reduce_scatter(dtype, &counts) {
-                        Work::ReduceScatter { dtype, bytes, .. } => {
-                            Work::ReduceScatter { dtype, bytes, input: Slot(2), output: Slot(3) }
-                        }
+                        Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => Work::Call {
+                            dtype,
+                            input: Slot(2),
+                            output: Slot(3),
+                            kind: CallKind::ReduceScatter { bytes },
+                        },
                         _ => unreachable!(),
                     };
                     let segments = vec![
@@ -249,7 +243,7 @@ fn a_sum_that_is_not_that_of_its_terms_is_found() {
         let mut plan =
             planned(3, reduce_scatter(DType::Bf16, &[100; 3]), Protocol::Native, Algorithm::Direct);
         let program = Arc::make_mut(&mut plan.programs[1]);
-        let OpKind::Reduce(reduce) = &mut program.ops[1].kind else { panic!("a sum") };
+        let OpKind::Local(Local::Reduce(reduce)) = &mut program.ops[1].kind else { panic!("a sum") };
         change(&mut reduce.additions[0]);
         let error = plan.validate().unwrap_err();
         assert!(matches!(error, PlanError::BadSum { rank: Rank(1), .. }), "{what}: {error}");

@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use zipwire_schedule::{
-    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, Pods, Rail, Rank, Route, Topology, Uplink,
-    Vertex,
+use zipwire_cluster::{
+    CrossRail, Fabric, FatTree, Graph, GraphError, GraphLink, Pods, Rail, Route, Topology, Uplink, Vertex,
 };
+use zipwire_schedule::Rank;
 
 const INTRA_S: f64 = 1e-6;
 const INTER_S: f64 = 2e-6;

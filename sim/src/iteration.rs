@@ -9,10 +9,11 @@ mod transit;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use zipwire_cluster::{NetworkModel, TransferStart};
 use zipwire_schedule::machine::{Direction, Input, Machine, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Exchange, Op, OpKind, TransferKey};
-use zipwire_schedule::{Failure, FaultPlan, Lane, NetworkModel, OpId, Rank, SizeId, TransferStart};
-use zipwire_traces::Span;
+use zipwire_schedule::plan::{CallKey, Exchange, Local, Op, OpKind, TransferKey};
+use zipwire_schedule::{Failure, FaultPlan, Lane, OpId, Rank, SizeId};
+use zipwire_timeline::Span;
 
 use barriers::Barriers;
 use call::Call;
@@ -269,19 +270,13 @@ impl<'a> Iteration<'a> {
         let (setup, iteration, now_s) = (self.setup, self.index, self.now_s);
         let machine = &self.host(rank).machine;
         let Op { segment, kind, .. } = machine.op(op);
-        let codec = || setup.codec.expect("plans that code or copy come with codec costs");
         let seconds = match kind {
             OpKind::Compute(_) => {
                 let seconds = setup.durations.get(iteration, segment.index(), rank);
                 self.start_compute(rank, op, seconds);
                 return;
             }
-            OpKind::Split(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().split_bytes_per_s(),
-            OpKind::Encode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().encode_bytes_per_s,
-            OpKind::Decode(batch) => codec().launch_s + batch.bytes_raw() as f64 / codec().decode_bytes_per_s,
-            OpKind::Reduce(reduce) => setup.host.reduce_s(reduce),
             OpKind::Library(_) => return self.call(rank, op),
-            OpKind::Copy(copy) => codec().launch_s + copy.bytes() as f64 / codec().copy_bytes_per_s(),
             OpKind::Exchange(exchange) => {
                 if setup.capabilities.transfer_order == TransferOrder::Library {
                     let transfers = library_transfers(machine, op, exchange);
@@ -292,6 +287,7 @@ impl<'a> Iteration<'a> {
                 }
                 return;
             }
+            local => setup.costs.of(local).seconds(),
         };
         self.note_work(rank, seconds);
         self.queue.push(now_s + seconds * self.faults.slowness(rank), Event::Ended { rank, op });
@@ -314,7 +310,7 @@ impl<'a> Iteration<'a> {
     fn when_open(&mut self, rank: Rank, event: Event, exchange: OpId) {
         let host = self.host(rank);
         // It moves something: a further step of a kernel is the only one that has no launch.
-        let launch_s = if host.machine.is_fused(exchange) { 0.0 } else { self.setup.host.launch_s };
+        let launch_s = if host.machine.is_fused(exchange) { 0.0 } else { self.setup.costs.host.launch_s };
         let open_s = self.host(rank).begin_s[exchange.index()] + launch_s;
         if open_s > self.now_s {
             self.queue.push(open_s, event);
@@ -332,7 +328,7 @@ impl<'a> Iteration<'a> {
 
     /// Finishes an exchange: it has lasted at least its launch, and sizes that arrived have reached the host.
     fn close(&mut self, rank: Rank, op: OpId) {
-        let (now_s, cost) = (self.now_s, self.setup.host);
+        let (now_s, cost) = (self.now_s, self.setup.costs.host);
         let host = self.host(rank);
         let known_s = host.sizes_s.remove(&op).map_or(now_s, |arrived_s| arrived_s + cost.sync_s);
         let launch_s = if host.machine.is_launched(op) { cost.launch_s } else { 0.0 };
@@ -347,18 +343,14 @@ impl<'a> Iteration<'a> {
             return;
         }
         let sizes = match &host.machine.op(op).kind {
-            OpKind::Encode(batch) => {
+            OpKind::Local(Local::Encode(batch)) => {
                 let segment = host.machine.op(op).segment;
                 let size = |block| setup.sizes.dynamic_len(segment, batch.layout, block);
                 batch.blocks.iter().map(|block| (block.size, size(block))).collect()
             }
             OpKind::Exchange(_) => host.library.remove(&op).map(|(_, sizes)| sizes).unwrap_or_default(),
             OpKind::Library(_) => host.calls.remove(&op).map(|call| call.sizes).unwrap_or_default(),
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_) => Vec::new(),
+            OpKind::Compute(_) | OpKind::Local(_) => Vec::new(),
         };
         host.machine.handle(Input::Completed { op, sizes });
         host.ended[op.index()] = true;

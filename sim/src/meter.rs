@@ -1,7 +1,7 @@
 //! Reads the network now and then, for the timeline's series of link usage.
 
-use zipwire_schedule::Topology;
-use zipwire_traces::{Link, LinkUsage};
+use zipwire_cluster::Topology;
+use zipwire_timeline::{Link, LinkUsage};
 
 use crate::network::Network;
 

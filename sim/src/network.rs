@@ -21,7 +21,7 @@ mod sleep;
 mod usage;
 mod work;
 
-use zipwire_schedule::{LinkId, NetworkModel};
+use zipwire_cluster::{LinkId, NetworkModel};
 
 use bundle::Bundles;
 use clock::Clocks;
@@ -52,7 +52,7 @@ enum Rule {
 /// Flows over links of fixed capacity, and how far each has come.
 ///
 /// ```
-/// use zipwire_schedule::LinkId;
+/// use zipwire_cluster::LinkId;
 /// use zipwire_sim::Network;
 ///
 /// let mut network = Network::new(&[10.0]);

@@ -3,13 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use zipwire_cluster::{NetworkModel, Topology, TransferStart};
 use zipwire_schedule::machine::{Capabilities, Machine};
 use zipwire_schedule::plan::Program;
-use zipwire_schedule::{
-    CodecCost, Deadlines, Durations, Fault, FiredFaults, HostCost, NetworkModel, OpId, Plan, Rank,
-    RunFailure, Topology, TransferStart,
-};
-use zipwire_traces::{IterationTime, Timeline};
+use zipwire_schedule::{CostModel, Deadlines, Durations, Fault, FiredFaults, OpId, Plan, Rank, RunFailure};
+use zipwire_timeline::{IterationTime, Timeline};
 
 use crate::iteration::Iteration;
 use crate::meter::Meter;
@@ -26,10 +24,8 @@ pub struct Setup<'a> {
     pub model: NetworkModel,
     /// Whom a transfer waits for.
     pub start: TransferStart,
-    /// Launch and synchronisation cost.
-    pub host: HostCost,
-    /// Cost of encode and decode ops; needed by coded plans.
-    pub codec: Option<CodecCost>,
+    /// What ops take by themselves.
+    pub costs: CostModel,
     /// Lengths of frames.
     pub sizes: FrameSizes<'a>,
     /// Seconds of compute segments.

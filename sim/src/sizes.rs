@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 use zipwire_codec::{Codec, DType, Layout, Spec};
+use zipwire_payload::{ChunkId, Payload};
 use zipwire_schedule::SegmentId;
-use zipwire_schedule::plan::{Block, Chunk, Leg, OpKind, Plan};
-use zipwire_traces::{ChunkId, Payload};
+use zipwire_schedule::plan::{Batch, Block, Chunk, Leg, Plan};
 
 use crate::size_cache::{Digest, SizeCache};
 
@@ -147,20 +147,9 @@ fn key_of(block: &Block) -> (Chunk, u64) {
 
 fn tasks(plan: &Plan) -> impl Iterator<Item = Task<'_>> {
     plan.programs.iter().flat_map(|program| {
-        program.ops.iter().filter_map(|op| match &op.kind {
-            OpKind::Encode(batch) => Some(Task {
-                segment: op.segment,
-                layout: batch.layout,
-                dtype: batch.dtype,
-                blocks: &batch.blocks,
-            }),
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Decode(_)
-            | OpKind::Exchange(_)
-            | OpKind::Reduce(_)
-            | OpKind::Library(_)
-            | OpKind::Copy(_) => None,
+        program.ops.iter().filter_map(|op| {
+            let Batch { layout, dtype, blocks } = op.kind.encoded()?;
+            Some(Task { segment: op.segment, layout: *layout, dtype: *dtype, blocks })
         })
     })
 }

@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::setup;
 use ndarray::Array2;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Plan, Protocol, Rank,
-    Segment, SegmentId, Slot, Stage, Topology, TransferStart, Work, plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, Segment,
+    SegmentId, Slot, Stage, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 const RANKS: u32 = 6;
 const LAUNCH_S: f64 = 2e-6;
@@ -27,11 +28,11 @@ fn works() -> Vec<Work> {
     let ranks = RANKS as usize;
     let bytes = Array2::from_shape_fn((ranks, ranks), |(src, dst)| ((src * 5 + dst * 7) % 4) as u64 * 60_000);
     vec![
-        Work::AllToAll { dtype, bytes, tokens: None, input, output },
-        Work::AllGather { dtype, bytes: shards.clone(), input, output },
-        Work::Broadcast { dtype, bytes: 500_000, root: Rank(4), input, output },
-        Work::ReduceScatter { dtype, bytes: shards, input, output },
-        Work::AllReduce { dtype, bytes: 600_000, input, output },
+        Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } },
+        Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: shards.clone() } },
+        Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: 500_000, root: Rank(4) } },
+        Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: shards } },
+        Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: 600_000 } },
     ]
 }
 
@@ -67,8 +68,10 @@ fn simulate(plan: &Plan) -> Timeline {
     }
     let setup = Setup {
         start: TransferStart::Barrier,
-        host: HostCost { launch_s: LAUNCH_S, sync_s: 1e-5, ..HostCost::default() },
-        codec: Some(CodecCost { encode_bytes_per_s: 2e10, decode_bytes_per_s: 4e10, launch_s: 3e-6 }),
+        costs: CostModel {
+            host: HostCost { launch_s: LAUNCH_S, sync_s: 1e-5, ..HostCost::default() },
+            codec: Some(CodecCost { encode_bytes_per_s: 2e10, decode_bytes_per_s: 4e10, launch_s: 3e-6 }),
+        },
         sizes: FrameSizes::Ratio(1.25),
         ..setup(plan, &topology, &durations)
     };
@@ -129,7 +132,7 @@ fn choices(work: &Work) -> impl Iterator<Item = Choice> + use<> {
             parts,
             window,
             order,
-            slot: (protocol == Protocol::Speculative).then_some(0.7),
+            speculative_capacity: (protocol == Protocol::Speculative).then_some(0.7),
             ranks_per_node: RANKS / 2,
             ..Choice::of(protocol, Some("window7".parse().unwrap()))
         })

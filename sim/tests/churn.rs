@@ -9,7 +9,7 @@ mod filling;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_schedule::LinkId;
+use zipwire_cluster::LinkId;
 use zipwire_sim::{FlowId, Network};
 
 const AGREEMENT: f64 = 1e-9;

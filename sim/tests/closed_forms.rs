@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use common::setup;
 use ndarray::Array2;
+use zipwire_cluster::{CodecCost, Fabric, Graph, GraphLink, HostCost, Topology, TransferStart, Vertex};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, Capabilities, Choice, CodecCost, Durations, Fabric, Graph, GraphLink, HostCost, Job, Lane,
-    Order, Plan, Protocol, Rank, Readiness, Segment, Slot, Stage, Topology, TransferOrder, TransferStart,
-    Vertex, Work, plan,
+    Algorithm, CallKind, Capabilities, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank,
+    Readiness, Segment, Slot, Stage, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::{Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 const THREADS: Capabilities =
     Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
@@ -39,7 +39,12 @@ impl Case {
     fn native(topology: Topology, bytes: Array2<u64>) -> Self {
         Self::of(
             topology,
-            Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) },
+            Work::Call {
+                dtype: DType::Bf16,
+                input: Slot(0),
+                output: Slot(1),
+                kind: CallKind::AllToAll { bytes, tokens: None },
+            },
         )
     }
 
@@ -62,14 +67,22 @@ impl Case {
     }
 
     fn all_gather(topology: Topology, bytes: Vec<u64>, algorithm: Algorithm) -> Self {
-        let work = Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input: Slot(0),
+            output: Slot(1),
+            kind: CallKind::AllGather { bytes },
+        };
         let case = Self::of(topology, work);
         Self { choice: Choice { algorithm: Some(algorithm), layout: None, ..case.choice }, ..case }
     }
 
     fn broadcast(topology: Topology, bytes: u64, root: u32, algorithm: Algorithm) -> Self {
         let (root, input, output) = (Rank(root), Slot(0), Slot(1));
-        let case = Self::of(topology, Work::Broadcast { dtype: DType::Bf16, bytes, root, input, output });
+        let case = Self::of(
+            topology,
+            Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::Broadcast { bytes, root } },
+        );
         Self { choice: Choice { algorithm: Some(algorithm), layout: None, ..case.choice }, ..case }
     }
 
@@ -100,8 +113,7 @@ impl Case {
         }
         let sizes = if self.codec.is_some() { FrameSizes::Ratio(self.ratio) } else { FrameSizes::None };
         let setup = Setup {
-            host: self.host,
-            codec: self.codec,
+            costs: CostModel { host: self.host, codec: self.codec },
             sizes,
             capabilities: self.capabilities,
             start: self.start,

@@ -8,13 +8,13 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::setup;
+use zipwire_cluster::{CodecCost, DeclaredCost, Fabric, HostCost, LibraryCost, Slowdown, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, DeclaredCost, Durations, Fabric, HostCost, Job, Lane, LibraryCost,
-    Protocol, Rank, Segment, Slot, Slowdown, Topology, Work, plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Protocol, Rank, Segment, Slot, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::{Metrics, Span, Timeline};
+use zipwire_timeline::{Metrics, Span, Timeline};
 
 const RANKS: u32 = 4;
 const LATENCY_S: f64 = 30e-6;
@@ -68,8 +68,7 @@ fn simulated(
         link_bandwidths: BTreeMap::new(),
     };
     let setup = Setup {
-        host,
-        codec: Some(CODEC),
+        costs: CostModel { host, codec: Some(CODEC) },
         sizes: FrameSizes::Ratio(1.25),
         ..setup(&plan, &topology, &durations)
     };
@@ -77,13 +76,18 @@ fn simulated(
 }
 
 fn all_gather(bytes: [u64; RANKS as usize]) -> Segment {
-    let work = Work::AllGather { dtype: DType::Bf16, bytes: bytes.to_vec(), input: Slot(0), output: Slot(1) };
+    let work = Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllGather { bytes: bytes.to_vec() },
+    };
     Segment::new("gather", work)
 }
 
 fn reduce_scatter(dtype: DType, input: u32) -> Segment {
     let (input, output, bytes) = (Slot(input), Slot(input + 1), vec![SHARD; RANKS as usize]);
-    Segment::new("scatter", Work::ReduceScatter { dtype, bytes, input, output })
+    Segment::new("scatter", Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes } })
 }
 
 fn seconds(call: Segment) -> f64 {
@@ -104,7 +108,12 @@ fn a_call_takes_a_latency_and_its_ring_bytes_at_bus_bandwidth() {
     assert_close(seconds(reduce_scatter(DType::F32, 0)), FIXED_S + 3.0 * s / BUS);
     let widened_s = 4.0 * s / REDUCE;
     assert_close(seconds(reduce_scatter(DType::Bf16, 0)), widened_s + FIXED_S + 3.0 * 2.0 * s / BUS);
-    let work = Work::AllReduce { dtype: DType::Bf16, bytes: 4 * SHARD, input: Slot(0), output: Slot(1) };
+    let work = Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: 4 * SHARD },
+    };
     assert_close(seconds(Segment::new("reduce", work)), FIXED_S + 2.0 * 3.0 * s / BUS);
 }
 
@@ -113,8 +122,9 @@ fn a_call_takes_a_latency_and_its_ring_bytes_at_bus_bandwidth() {
 fn a_call_of_nothing_takes_no_time() {
     let (late_s, [input, output]) = ([0.0, 2e-3, 0.0, 0.0], [Slot(0), Slot(1)]);
     let nothing = vec![0; RANKS as usize];
-    let scatter = Work::ReduceScatter { dtype: DType::F32, bytes: nothing, input, output };
-    let reduce = Work::AllReduce { dtype: DType::Bf16, bytes: 0, input, output };
+    let scatter =
+        Work::Call { dtype: DType::F32, input, output, kind: CallKind::ReduceScatter { bytes: nothing } };
+    let reduce = Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllReduce { bytes: 0 } };
     let calls = [all_gather([0; 4]), Segment::new("scatter", scatter), Segment::new("reduce", reduce)];
     for call in calls {
         for protocol in [Protocol::Native, Protocol::SizeFirst] {

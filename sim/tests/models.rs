@@ -2,7 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_schedule::{LinkId, NetworkModel};
+use zipwire_cluster::{LinkId, NetworkModel};
 use zipwire_sim::{FlowId, Network};
 
 const AGREEMENT: f64 = 1e-12;

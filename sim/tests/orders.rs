@@ -10,12 +10,13 @@ use common::setup;
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, Job, Order, Protocol, Rank, Segment, Slot, Topology, Work, plan,
+    CallKind, Choice, CostModel, Durations, Job, Order, Protocol, Rank, Segment, Slot, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 /// One All-to-All of ranks that start at different times.
 struct Case {
@@ -27,12 +28,11 @@ struct Case {
 
 impl Case {
     fn timeline(&self, order: Order, window: Option<u32>) -> Timeline {
-        let work = Work::AllToAll {
+        let work = Work::Call {
             dtype: DType::Bf16,
-            bytes: self.bytes.clone(),
-            tokens: None,
             input: Slot(0),
             output: Slot(1),
+            kind: CallKind::AllToAll { bytes: self.bytes.clone(), tokens: None },
         };
         let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0)] };
         let job = Job {
@@ -42,13 +42,23 @@ impl Case {
             segments: vec![Segment::new("start", start), Segment::new("exchange", work)],
         };
         let codec = Some("window7".parse().unwrap());
-        let plan = plan(&job, &Choice { order, window, slot: Some(0.5), ..Choice::of(self.protocol, codec) });
+        let plan = plan(
+            &job,
+            &Choice { order, window, speculative_capacity: Some(0.5), ..Choice::of(self.protocol, codec) },
+        );
         let mut durations = Durations::zeros(1, 2, self.topology.ranks());
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);
         }
         let setup = Setup {
-            codec: Some(CodecCost { encode_bytes_per_s: 180e9, decode_bytes_per_s: 260e9, launch_s: 20e-6 }),
+            costs: CostModel {
+                host: HostCost::default(),
+                codec: Some(CodecCost {
+                    encode_bytes_per_s: 180e9,
+                    decode_bytes_per_s: 260e9,
+                    launch_s: 20e-6,
+                }),
+            },
             sizes: FrameSizes::Ratio(1.33),
             ..setup(&plan, &self.topology, &durations)
         };
@@ -129,7 +139,7 @@ fn equal_chunks_go_in_perfect_rounds_under_every_order() {
 #[test]
 fn without_a_window_order_does_not_matter() {
     for seed in 0..10 {
-        for protocol in Protocol::ALL.into_iter().filter(|protocol| !protocol.sends_rests_apart()) {
+        for protocol in Protocol::ALL.into_iter().filter(|protocol| !protocol.sends_sign_mantissa()) {
             let case = uneven(seed, protocol);
             let expected_s = case.seconds(Order::Rotation, None);
             for order in [Order::LargestFirst, Order::AnyReady] {

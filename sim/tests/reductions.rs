@@ -7,11 +7,11 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::setup;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::switcher::{LinearModel, Prior};
 use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, Durations, Fabric, HostCost, Job, Protocol, Segment, Slot, Topology, Work,
-    plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Protocol, Segment, Slot, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 
@@ -38,7 +38,12 @@ fn flat(ranks: u32) -> Topology {
 }
 
 fn reduce_scatter(ranks: u32, dtype: DType, shard: u64) -> Work {
-    Work::ReduceScatter { dtype, bytes: vec![shard; ranks as usize], input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::ReduceScatter { bytes: vec![shard; ranks as usize] },
+    }
 }
 
 fn seconds(ranks: u32, work: Work, protocol: Protocol, algorithm: Algorithm, launch_s: f64) -> f64 {
@@ -50,8 +55,10 @@ fn seconds(ranks: u32, work: Work, protocol: Protocol, algorithm: Algorithm, lau
     plan.validate().unwrap();
     let (topology, durations) = (flat(ranks), Durations::zeros(1, 1, ranks));
     let setup = Setup {
-        host: HostCost { launch_s, reduce_bytes_per_s: REDUCE, ..HostCost::default() },
-        codec: Some(CODEC),
+        costs: CostModel {
+            host: HostCost { launch_s, reduce_bytes_per_s: REDUCE, ..HostCost::default() },
+            codec: Some(CODEC),
+        },
         sizes: FrameSizes::Ratio(RATIO),
         ..setup(&plan, &topology, &durations)
     };
@@ -112,7 +119,12 @@ fn a_zipped_reduce_scatter_adds_codec_and_sizes() {
 #[test]
 fn an_all_reduce_is_a_reduce_scatter_and_an_all_gather() {
     let (ranks, n, s) = (4, 4.0, SHARD as f64);
-    let work = || Work::AllReduce { dtype: DType::F32, bytes: 4 * SHARD, input: Slot(0), output: Slot(1) };
+    let work = || Work::Call {
+        dtype: DType::F32,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: 4 * SHARD },
+    };
     let scatter = reduce_scatter(ranks, DType::F32, SHARD);
     let of = |work, algorithm| seconds(ranks, work, Protocol::Native, algorithm, 0.0);
     let gather_s = (n - 1.0) * (LATENCY_S + s / BANDWIDTH);

@@ -8,13 +8,13 @@ use common::setup;
 use ndarray::Array2;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Slowdown, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CodecCost, Durations, Fabric, HostCost, Job, Lane, Order, Protocol, Rank, Segment, Slot,
-    Slowdown, Topology, Work, plan,
+    CallKind, Choice, CostModel, Durations, Job, Lane, Order, Protocol, Rank, Segment, Slot, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::{Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 /// Compute phases of a memory of their own beside calls, one per `bytes`, each from a slot to the next.
 struct Case {
@@ -44,7 +44,12 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let mut segments: Vec<Segment> = case.compute_s.iter().map(compute).collect();
     for (call, bytes) in (0..).zip(&case.bytes) {
         let (input, output) = (Slot(2 * call), Slot(2 * call + 1));
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes: bytes.clone(), tokens: None, input, output };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input,
+            output,
+            kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
+        };
         segments.push(Segment::new("call", work));
     }
     let mut durations = Durations::zeros(1, segments.len(), ranks);
@@ -55,7 +60,7 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
     let job = Job { name: "case", rank_count: ranks, slots: names[..=own.index()].to_vec(), segments };
     let codec = (case.protocol != Protocol::Native).then(|| "window7".parse().unwrap());
     let (protocol, order) = (case.protocol, Order::Rotation);
-    let plan = plan(&job, &Choice { order, slot: Some(0.5), ..Choice::of(protocol, codec) });
+    let plan = plan(&job, &Choice { order, speculative_capacity: Some(0.5), ..Choice::of(protocol, codec) });
     plan.validate().unwrap();
     let topology = Topology {
         nodes: 1,
@@ -69,8 +74,10 @@ fn timeline(case: &Case, slowdown: Slowdown) -> Timeline {
         link_bandwidths: [].into(),
     };
     let setup = Setup {
-        host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },
-        codec: Some(CODEC),
+        costs: CostModel {
+            host: HostCost { launch_s: 0.5, compute_slowdown: slowdown, ..HostCost::default() },
+            codec: Some(CODEC),
+        },
         sizes: if case.protocol == Protocol::Native { FrameSizes::None } else { FrameSizes::Ratio(1.25) },
         ..setup(&plan, &topology, &durations)
     };

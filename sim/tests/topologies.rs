@@ -10,11 +10,9 @@ use std::sync::Arc;
 
 use common::setup;
 use ndarray::Array2;
+use zipwire_cluster::{CrossRail, Fabric, FatTree, Graph, GraphLink, Pods, Rail, Topology, Uplink, Vertex};
 use zipwire_codec::DType;
-use zipwire_schedule::{
-    Choice, CrossRail, Durations, Fabric, FatTree, Graph, GraphLink, Job, Pods, Protocol, Rail, Rank,
-    Segment, Slot, Topology, Uplink, Vertex, Work, plan,
-};
+use zipwire_schedule::{CallKind, Choice, Durations, Job, Protocol, Rank, Segment, Slot, Work, plan};
 use zipwire_sim::run;
 
 /// Bytes from each rank to each other.
@@ -44,7 +42,12 @@ fn seconds(topology: &Topology, bytes: impl Fn(u32, u32) -> u64) -> f64 {
     let ranks = topology.ranks();
     let bytes =
         Array2::from_shape_fn((ranks as usize, ranks as usize), |(src, dst)| bytes(src as u32, dst as u32));
-    let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
+    let work = Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    };
     let segments = vec![Segment::new("exchange", work)];
     let job = Job { name: "case", rank_count: ranks, slots: vec!["in", "out"], segments };
     let plan = plan(&job, &Choice::of(Protocol::Native, None));

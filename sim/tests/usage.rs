@@ -5,7 +5,8 @@ mod oracle;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_schedule::{LinkId, Rank, Topology};
+use zipwire_cluster::{LinkId, Topology};
+use zipwire_schedule::Rank;
 use zipwire_sim::{FlowId, Network};
 
 /// Bytes per second over each link, flow by flow, at the rates of textbook filling.
@@ -30,7 +31,7 @@ fn usage_is_the_sum_of_the_rates_of_the_flows() {
             nic_bandwidth: random.random_range(1e9..50e9),
             latency_intra_s: 0.0,
             latency_inter_s: 0.0,
-            fabric: zipwire_schedule::Fabric::Nodes,
+            fabric: zipwire_cluster::Fabric::Nodes,
             link_bandwidths: [(LinkId(3), 0.7e9), (LinkId(24), 0.3e9)].into(),
         };
         let capacities = topology.capacities();

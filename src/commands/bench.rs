@@ -5,7 +5,8 @@ use std::path::Path;
 
 use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec, pages};
 use zipwire::codec::{DType, Layout, SpecError};
-use zipwire::traces::{Rows, TensorFile};
+use zipwire::payload::Rows;
+use zipwire::traces::TensorFile;
 use zipwire::{Cancel, ExecuteError, read_codebook, with_hint};
 
 use super::write_json;

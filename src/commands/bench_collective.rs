@@ -8,9 +8,10 @@ use zipwire::bench::{
     By, ClusterSource, CollectiveBench, CollectiveCluster, CollectiveCodec, CollectiveReport, CollectiveRow,
     OPERATIONS, TYPE_NAME, bench_collective, count, redop,
 };
+use zipwire::cluster::CodecCost;
+use zipwire::cluster::library::Operation;
 use zipwire::scenarios::{Dimension, nearest, presets};
-use zipwire::schedule::library::Operation;
-use zipwire::schedule::{CodecCost, Protocol};
+use zipwire::schedule::Protocol;
 
 use super::write_json;
 use crate::cli::BenchCollectiveArgs;

@@ -4,7 +4,8 @@ use std::io::{Write, stdout};
 
 use zipwire::bench::{GpuReport, GpuSettings, bench_gpu};
 use zipwire::codec::{DType, Spec};
-use zipwire::traces::{Rows, TensorFile};
+use zipwire::payload::Rows;
+use zipwire::traces::TensorFile;
 use zipwire::{Cancel, kernels};
 
 use super::write_json;

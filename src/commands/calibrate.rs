@@ -8,7 +8,7 @@ use serde::Serialize;
 use zipwire::calibrate::{
     AffineFit, CLUSTER_FILE_MARK, Calibration, Given, Series, calibrate, cluster_file, parse_log,
 };
-use zipwire::schedule::library::{Constant, Operation};
+use zipwire::cluster::library::{Constant, Operation};
 use zipwire::traces::open_bounded;
 use zipwire::{Cancel, ExecuteError};
 

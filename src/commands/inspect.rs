@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::Serialize;
+use zipwire::bench::inspect::{TensorReport, Total, inspect, totals};
 use zipwire::codec::{Spec, SpecError};
-use zipwire::inspect::{TensorReport, Total, inspect, totals};
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError, with_hint};
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{Write, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zipwire::reproduce::{
+use zipwire::papers::{
     Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, plots, reproduce,
     signed_percent,
 };

@@ -3,7 +3,8 @@
 use std::io::{Write, stdout};
 
 use serde::Serialize;
-use zipwire::schedule::{Rank, Topology};
+use zipwire::cluster::Topology;
+use zipwire::schedule::Rank;
 
 use super::{load_file, write_json};
 use crate::cli::RoutesArgs;

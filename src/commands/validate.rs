@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use zipwire::executors::{SIM, THREADS};
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::Stage;
-use zipwire::traces::{Deviation, Timeline};
+use zipwire::timeline::{Deviation, Timeline};
 use zipwire::{
     Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup, validate,
     write_trace,

@@ -8,9 +8,9 @@ use libtest_mimic::Failed;
 use zipwire::codec::{DType, FrameShape, Layout, Spec};
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Source, load};
-use zipwire::schedule::plan::{Batch, OpKind, Plan};
+use zipwire::schedule::plan::{Batch, Local, OpKind, Plan};
 use zipwire::schedule::{Lane, OpId, Protocol, Rank, Stage};
-use zipwire::traces::{Span, Timeline};
+use zipwire::timeline::{Span, Timeline};
 use zipwire::{Cancel, Executor, Prepared};
 
 /// A scenario file and what is replaced in it.
@@ -136,7 +136,8 @@ fn stays_within_bounds(plan: &Plan, spec: &Spec, timeline: &Timeline) -> Result<
     };
     let mut encoded = 0;
     for span in timeline.spans.iter().filter(|span| span.name == "encode") {
-        let OpKind::Encode(batch) = &plan.programs[span.rank.index()].ops[span.op.index()].kind else {
+        let OpKind::Local(Local::Encode(batch)) = &plan.programs[span.rank.index()].ops[span.op.index()].kind
+        else {
             return Err(format!("op {} of rank {} is no encode", span.op, span.rank));
         };
         let (coded, bound) = (span.bytes_coded.unwrap_or(u64::MAX), bound(batch));

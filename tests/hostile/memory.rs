@@ -61,7 +61,7 @@ fn memory_holds_for_checks() {
     let path = case.path("hostile.toml");
     let check =
         |memory: &str| Ended::of(zipwire(&["scenario", "check", path.to_str().unwrap(), "--memory", memory]));
-    check("16 MiB").expect(2, "the plans of all variants take");
+    check("16 MiB").expect(2, "the plans of all variants take at least");
     let small = Case::new(SCENARIO);
     let path = small.path("hostile.toml");
     let check =

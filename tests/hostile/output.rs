@@ -1,5 +1,5 @@
 //! Output folders: what others do there, what is in the way, and processes that are killed. Every place of a failure:
-//! `src/output/tests.rs`.
+//! `experiments/src/output/tests.rs`.
 
 use std::fs;
 use std::time::Duration;

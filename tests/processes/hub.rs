@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use zipwire::engine::host::{Report, RunResult};
 use zipwire::engine::{RankReport, conclude};
 use zipwire::schedule::Rank;
-use zipwire::traces::Timeline;
+use zipwire::timeline::Timeline;
 use zipwire::{Cancel, Prepared};
 
 use super::rank::{SEPARATOR, VARIABLE, resolve};

@@ -91,9 +91,9 @@ fn verified(case: &Case) -> Result<(), Failed> {
 }
 
 /// What conformance compares of spans: all but times.
-fn spans(timeline: &zipwire::traces::Timeline) -> Vec<String> {
-    let span = |span: &zipwire::traces::Span| {
-        let zipwire::traces::Span {
+fn spans(timeline: &zipwire::timeline::Timeline) -> Vec<String> {
+    let span = |span: &zipwire::timeline::Span| {
+        let zipwire::timeline::Span {
             iteration,
             segment,
             rank,
@@ -129,7 +129,7 @@ fn killed() -> Result<(), Failed> {
     let failure = failure(play("smoke/orders-moe-2x4.toml", &[], mischief))?;
     let text = failure.to_string();
     let lost = failure.ranks.iter().filter(|end| end.to_string().contains("rank 2 is gone")).count();
-    let is_named = failure.blame.rank.0 == 2 && failure.first.kind == FailureKind::PeerLost;
+    let is_named = failure.root_cause.rank.0 == 2 && failure.first.kind == FailureKind::PeerLost;
     // It has not reported; all others have.
     if is_named && failure.ranks.len() == 8 && lost > 0 { Ok(()) } else { Err(text.into()) }
 }
@@ -143,7 +143,7 @@ fn other_plan() -> Result<(), Failed> {
 fn flipped() -> Result<(), Failed> {
     let mischief = Mischief { flipped: Some((0, 1)), ..Mischief::default() };
     let failure = failure(play("smoke/orders-moe-2x4.toml", &[], mischief))?;
-    let is_named = failure.blame.rank.0 == 0 && failure.first.rank.0 == 1;
+    let is_named = failure.root_cause.rank.0 == 0 && failure.first.rank.0 == 1;
     if failure.first.kind == FailureKind::Corrupt && is_named {
         Ok(())
     } else {

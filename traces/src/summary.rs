@@ -5,8 +5,9 @@
 use std::io::{self, Write};
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use zipwire_timeline::{Bandwidths, ByRank, Metrics};
 
-use crate::{Bandwidths, ByRank, Metrics, SwitcherSummary};
+use crate::SwitcherSummary;
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -277,7 +278,7 @@ impl Serialize for Variants<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Imbalance, Imbalances, Spread};
+    use zipwire_timeline::{Imbalance, Imbalances, Spread};
 
     fn metrics(mean: f64) -> Metrics {
         Metrics {

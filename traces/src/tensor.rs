@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use safetensors::Dtype;
 use safetensors::tensor::Metadata;
+use zipwire_payload::Rows;
 
 use crate::input::{buffer, open_input};
-use crate::{Rows, TraceError, duplicate_keys};
+use crate::{TraceError, duplicate_keys};
 
 /// Bytes of the length in front of the header.
 const LENGTH_BYTES: u64 = 8;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
+use zipwire_timeline::{IterationTime, Span, Timeline};
 use zipwire_traces::{
-    Comparison, Diff, IterationTime, Limit, Span, Timeline, Total, Trace, TraceError, TraceMeta, read_chrome,
-    write_chrome,
+    Comparison, Diff, Limit, Total, Trace, TraceError, TraceMeta, read_chrome, write_chrome,
 };
 
 const ITERATIONS: u32 = 2;

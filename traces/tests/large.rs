@@ -5,10 +5,8 @@ use std::fs;
 use std::io::{self, Write};
 
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
-use zipwire_traces::{
-    Diff, IterationTime, Limit, Link, LinkUsage, Sampling, Span, Timeline, Trace, TraceMeta, read_chrome,
-    write_chrome,
-};
+use zipwire_timeline::{IterationTime, Link, LinkUsage, Span, Timeline};
+use zipwire_traces::{Diff, Limit, Sampling, Trace, TraceMeta, read_chrome, write_chrome};
 
 fn meta() -> TraceMeta {
     TraceMeta {

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use zipwire_payload::{ChunkId, Payload, Rows};
 use zipwire_schedule::{Rank, SegmentId};
-use zipwire_traces::{
-    ChunkId, Payload, Rows, TraceError, read_bf16, read_routing_matrices, read_routing_trace,
-};
+use zipwire_traces::{TraceError, read_bf16, read_routing_matrices, read_routing_trace};
 
 const FORWARD: &str = "train_late_a2a_forward.bf16.safetensors";
 const DISPATCH: &str = "L2.disp[0:1536]|rows0:256";

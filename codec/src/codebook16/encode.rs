@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::geometry::coded_len;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::{Kernel, TILE};
-use crate::past::Past;
+use crate::streaming_store::StreamingStore;
 use crate::tile::{Mode, mask_len};
 use crate::{Layout, sections};
 
@@ -26,7 +26,7 @@ pub(super) struct Encoder<'a> {
     escaped: [u64; TILE / 64],
     /// Values of a tile that are not +0.
     kept: [u8; 2 * TILE],
-    past: Option<Past<'a>>,
+    streaming: Option<StreamingStore<'a>>,
 }
 
 impl<'a> Encoder<'a> {
@@ -35,11 +35,11 @@ impl<'a> Encoder<'a> {
         layout: Layout,
         fields: Fields,
         book: &[u8; ENTRIES],
-        past: Option<Past<'a>>,
+        streaming: Option<StreamingStore<'a>>,
     ) -> Self {
         let table = CodeTable::new(book);
         let (exponents, escaped, kept) = ([0; TILE], [0; TILE / 64], [0; 2 * TILE]);
-        Self { kernel, layout, fields, table, exponents, escaped, kept, past }
+        Self { kernel, layout, fields, table, exponents, escaped, kept, streaming }
     }
 
     /// Writes a body, its first part to `static_body` and the other to the front of `dynamic`; returns the table's entry
@@ -99,7 +99,7 @@ impl<'a> Encoder<'a> {
         } else {
             values
         };
-        let body = Past::strip_for(&mut self.past, head);
+        let body = StreamingStore::strip_for(&mut self.streaming, head);
         let (rest, codes) = body.split_at_mut(fields.rest_len(coded));
         let exponents = &mut self.exponents[..coded];
         let escaped = &mut self.escaped[..coded.div_ceil(64)];
@@ -110,7 +110,7 @@ impl<'a> Encoder<'a> {
         if fixed_len + escapes_len >= values.len() {
             return None;
         }
-        Past::flush(&self.past, head);
+        StreamingStore::flush(&self.streaming, head);
         if escapes > 0 {
             escapes::write(positions, escaped, exponents, &mut tail[..escapes_len]);
         }

@@ -22,9 +22,9 @@ use crate::codec::Sealed;
 use crate::frame;
 use crate::header::HEADER_LEN;
 use crate::kernel::TILE;
-use crate::past::Past;
 use crate::pieces::{Pieces, Tails};
 use crate::sections::Writer;
+use crate::streaming_store::StreamingStore;
 use crate::tile::Mode;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, levels};
 pub use book::Codebook;
@@ -121,8 +121,8 @@ impl Codec for Codebook16 {
         }
         let mut entries = front[TABLE..].as_chunks_mut::<ENTRY>().0.iter_mut();
         let kernel = levels::active();
-        let past = Past::of_large(kernel, values.len());
-        let mut encoder = Encoder::new(kernel, layout, fields, book.exponents(), past);
+        let streaming = StreamingStore::of_large(kernel, values.len());
+        let mut encoder = Encoder::new(kernel, layout, fields, book.exponents(), streaming);
         let mut sum = 0u32;
         for (number, block) in values.chunks(BLOCK_BYTES).enumerate() {
             sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
@@ -171,10 +171,10 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     let book = front.book;
     let kernel = levels::active();
     let mut decoder = Decoder::new(kernel, layout, fields, book.exponents());
-    let mut past = Past::of_large(kernel, out.len());
+    let mut streaming = StreamingStore::of_large(kernel, out.len());
     let (mut tile, mut sum) = (0, 0u32);
     for (number, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
-        let block = Past::strip_for(&mut past, out);
+        let block = StreamingStore::strip_for(&mut streaming, out);
         for out in block.chunks_mut(TILE * fields.width()) {
             let entry = front.entry(tile)?;
             let (body, further) = bodies.split_at(static_len(layout, fields, out));
@@ -184,7 +184,7 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
             tile += 1;
         }
         sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
-        Past::flush(&past, out);
+        StreamingStore::flush(&streaming, out);
     }
     sum = sum.wrapping_add(checksum::of_front(&front.sections.front[HEADER_LEN..], HEADER_LEN));
     front.sections.finish()?;

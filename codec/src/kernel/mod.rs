@@ -10,13 +10,13 @@ pub(crate) mod fields;
 pub(crate) mod halves;
 mod level;
 pub(crate) mod mask;
-pub(crate) mod near;
 mod portable;
 pub(crate) mod sums;
 mod table;
 pub(crate) mod tier;
 mod tile;
 pub(crate) mod window;
+pub(crate) mod window_bounds;
 
 pub use level::SimdLevel;
 pub(crate) use portable::PORTABLE;

@@ -9,7 +9,7 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     level: SimdLevel::Portable,
     checksum: sums::checksum,
     histogram: sums::histogram,
-    near: None,
+    window_bounds: None,
     pack: window::pack,
     unpack: window::unpack,
     zeros: mask::zeros::<2>,

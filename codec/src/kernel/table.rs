@@ -2,9 +2,9 @@
 
 use super::codes::{self, CodeTable};
 use super::level::SimdLevel;
-use super::near::Near;
 use super::tier::Tier;
 use super::tile::{Coded, CodedMut, EscapeIndex, GroupSums, Packed};
+use super::window_bounds::WindowBounds;
 use crate::TileFault;
 
 /// Its error is a number of values.
@@ -26,7 +26,7 @@ pub(crate) struct Kernel {
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
     /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
-    pub(crate) near: Option<fn(&[u8], u8) -> Near>,
+    pub(crate) window_bounds: Option<fn(&[u8], u8) -> WindowBounds>,
     /// `(values, coded)`: codes the values.
     pub(crate) pack: fn(&[u8], CodedMut<'_>) -> Packed,
     /// `(coded, values)`: the inverse. It fails if the number of escapes is not that of the codes, or if a code beyond
@@ -75,7 +75,7 @@ pub(crate) struct Kernel {
     /// code are the front of `passed`, which has `tier::LIST_PAD` bytes behind them; returns their number. The planes
     /// end clear.
     pub(crate) join_tier: JoinTier,
-    /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::past::Past`], which calls
+    /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
     /// `fence` afterwards.
     pub(crate) copy_past: fn(&[u8], &mut [u8]),
     /// Waits until everything that was written past the caches is visible to other threads.

@@ -4,9 +4,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::kernel::codes::{CodeTable, ENTRIES};
-use crate::kernel::near::tests::near_of;
 use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::window::EDGES;
+use crate::kernel::window_bounds::tests::bounds_of;
 use crate::kernel::{
     BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
 };
@@ -167,10 +167,10 @@ fn sums_and_counts_are_equal() {
                 let bytes = &values[..values.len() - usize::from(count % 3 == 2)];
                 assert_eq!((kernel.checksum)(bytes, index), (PORTABLE.checksum)(bytes, index), "{count}");
             }
-            if let Some(near) = kernel.near {
+            if let Some(window_bounds) = kernel.window_bounds {
                 let starts = [0, 1, 2, START - 1, START, START + 1, LAST_START - 1, LAST_START];
                 for start in starts.into_iter().chain([(count % 250) as u8]) {
-                    assert_eq!(near(values, start), near_of(&histogram, start), "{count} {start}");
+                    assert_eq!(window_bounds(values, start), bounds_of(&histogram, start), "{count} {start}");
                 }
             }
         }
@@ -178,10 +178,12 @@ fn sums_and_counts_are_equal() {
         let exponents = [0u16, 1, 109, 110, 111, 115, 116, 117, 255];
         for exponent in exponents.into_iter().filter(|_| !cfg!(miri)) {
             let values = exponent.wrapping_shl(7).to_le_bytes().repeat(TILE);
-            let (histogram, near) = ((PORTABLE.histogram)(&values), kernel.near);
+            let (histogram, window_bounds) = ((PORTABLE.histogram)(&values), kernel.window_bounds);
             assert_eq!((kernel.zeros)(&values), (PORTABLE.zeros)(&values));
             for start in [0, START, LAST_START] {
-                assert!(near.is_none_or(|near| near(&values, start) == near_of(&histogram, start)));
+                assert!(window_bounds.is_none_or(
+                    |window_bounds| window_bounds(&values, start) == bounds_of(&histogram, start)
+                ));
             }
         }
     }

@@ -11,7 +11,7 @@ use super::tiers::{Coded, List, check_first, check_zero, unpack, unpack_passed};
 use crate::checksum::BLOCK_BYTES;
 use crate::kernel::tier::{LIST_PAD, Tier, plane_bytes};
 use crate::kernel::{BASE_GROUP, Kernel};
-use crate::past::Past;
+use crate::streaming_store::StreamingStore;
 use crate::tile::{marked, mask_len};
 use crate::{BlockFault, DType, Layout, checksum, sections};
 
@@ -22,7 +22,7 @@ pub(super) struct Decoder<'a> {
     fields: Fields,
     /// There if a block needs them.
     columns: Option<Columns<'a>>,
-    past: Option<Past<'a>>,
+    streaming: Option<StreamingStore<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
     list: List,
 }
@@ -40,9 +40,9 @@ impl<'a> Decoder<'a> {
         layout: Layout,
         fields: Fields,
         columns: Option<Columns<'a>>,
-        past: Option<Past<'a>>,
+        streaming: Option<StreamingStore<'a>>,
     ) -> Self {
-        Self { kernel, layout, fields, columns, past, list: [0; BLOCK + LIST_PAD] }
+        Self { kernel, layout, fields, columns, streaming, list: [0; BLOCK + LIST_PAD] }
     }
 
     /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off. `first`
@@ -134,7 +134,7 @@ impl<'a> Decoder<'a> {
         let groups = if matches!(bases.entry.form, Form::One(_)) { GROUPS } else { 1 };
         let (mut sum, mut group) = (0u32, 0);
         for out in out.chunks_mut(BLOCK_BYTES) {
-            let values = Past::strip_for(&mut self.past, out);
+            let values = StreamingStore::strip_for(&mut self.streaming, out);
             let position = 2 * (first + group * BASE_GROUP);
             for values in values.chunks_mut(2 * BASE_GROUP * groups) {
                 if let Some(base) = bases.of(group) {
@@ -150,7 +150,7 @@ impl<'a> Decoder<'a> {
                 group += groups;
             }
             sum = sum.wrapping_add(checksum::of_values_at(self.kernel, values, position));
-            Past::flush(&self.past, out);
+            StreamingStore::flush(&self.streaming, out);
         }
         sum
     }

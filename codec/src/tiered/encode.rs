@@ -10,7 +10,7 @@ use super::rest::{RestMut, RestStats};
 use crate::checksum::BLOCK_BYTES;
 use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
-use crate::past::Past;
+use crate::streaming_store::StreamingStore;
 use crate::{DType, Layout, checksum, sections};
 
 /// Groups whose residuals are made before they are coded: so many that they stay in the fastest cache.
@@ -27,7 +27,7 @@ pub(super) struct Encoder<'a> {
     /// Bytes of all blocks so far, and their checksum.
     position: usize,
     pub(super) checksum: u32,
-    past: Option<Past<'a>>,
+    streaming: Option<StreamingStore<'a>>,
     /// Residuals, then what the tiers pass on; and room for a vector.
     list: [u8; BLOCK + LIST_PAD],
 }
@@ -47,7 +47,7 @@ impl<'a> Encoder<'a> {
         layout: Layout,
         fields: Fields,
         columns: Option<Columns<'a>>,
-        past: Option<Past<'a>>,
+        streaming: Option<StreamingStore<'a>>,
     ) -> Self {
         let sums = [GroupSums::default(); GROUPS];
         Self {
@@ -59,7 +59,7 @@ impl<'a> Encoder<'a> {
             stats: RestStats::EMPTY,
             position: 0,
             checksum: 0,
-            past,
+            streaming,
             list: [0; BLOCK + LIST_PAD],
         }
     }
@@ -90,7 +90,7 @@ impl<'a> Encoder<'a> {
             return Some(coded);
         }
         // Some of the rests may be there already.
-        Past::settle(&self.past);
+        StreamingStore::settle(&self.streaming);
         (room == stored_len)
             .then(|| (Entry::uncoded(Form::Stored), sections::store(values, static_body, dynamic)))
     }
@@ -191,7 +191,7 @@ impl<'a> Encoder<'a> {
                 bases.iter().zip(values.chunks(2 * BASE_GROUP)).filter(|(base, _)| keeps(layout, **base));
             let len = kept.map(|(_, values)| values.len() / 2).sum();
             let out = rest.split_off_mut(..len).expect("there is a rest for each value");
-            let mut rest = Past::strip_for(&mut self.past, out);
+            let mut rest = StreamingStore::strip_for(&mut self.streaming, out);
             for (values, bases) in values.chunks(2 * BASE_GROUP * groups).zip(bases.chunks(groups)) {
                 if !keeps(layout, bases[0]) {
                     continue;
@@ -202,7 +202,7 @@ impl<'a> Encoder<'a> {
                     planes.split_off_mut(..plane_bytes(count)).expect("there are planes for all values");
                 passed = (self.kernel.split_tier)(values, base, tier, rest, planes, &mut self.list, passed);
             }
-            Past::flush(&self.past, out);
+            StreamingStore::flush(&self.streaming, out);
         }
         passed
     }

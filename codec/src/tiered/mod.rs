@@ -28,9 +28,9 @@ use crate::frame;
 use crate::header::HEADER_LEN;
 use crate::kernel::tier::plane_bytes;
 use crate::options::{Choice, ROW, Value, Values};
-use crate::past::Past;
 use crate::pieces::{Pieces, Tails};
 use crate::sections::{Reader, Writer};
+use crate::streaming_store::StreamingStore;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, checksum, levels};
 use block::{ALIGN, BLOCK, ENTRY, tail_bytes};
 use columns::Columns;
@@ -149,8 +149,8 @@ impl Tiered {
         dynamic_len += vector.len();
         let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
         let kernel = levels::active();
-        let past = Past::of_large(kernel, values.len());
-        let mut encoder = Encoder::new(kernel, layout, fields, columns, past);
+        let streaming = StreamingStore::of_large(kernel, values.len());
+        let mut encoder = Encoder::new(kernel, layout, fields, columns, streaming);
         let mut used = vector.is_empty();
         for (values, entry) in values.chunks(BLOCK * fields.width()).zip(table) {
             let static_len = static_len(layout, fields, values);
@@ -216,8 +216,8 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
         sum = sum.wrapping_add(checksum::of_front(vector, front.len()));
         columns = Some(read);
     }
-    let past = Past::of_large(kernel, out.len());
-    let mut decoder = Decoder::new(kernel, layout, fields, columns, past);
+    let streaming = StreamingStore::of_large(kernel, out.len());
+    let mut decoder = Decoder::new(kernel, layout, fields, columns, streaming);
     for (number, (out, entry)) in out.chunks_mut(BLOCK * fields.width()).zip(table).enumerate() {
         let fault = |fault| DecodeError::Block { block: number, fault };
         let entry = Entry::from_bytes(*entry, layout, fields, out.len() / fields.width()).map_err(fault)?;

@@ -3,7 +3,7 @@
 
 use super::search;
 use crate::TileFault;
-use crate::kernel::near::{Near, Verdict};
+use crate::kernel::window_bounds::{Verdict, WindowBounds};
 use crate::kernel::{
     BASE_GROUP, Coded, CodedMut, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP, Kernel, Packed, Starts,
     TILE,
@@ -87,7 +87,7 @@ impl Coder {
         if self.scale != Estimator::Exact {
             return (first, packed);
         }
-        let start = match Near::of_packed(first, values.len() / 2, packed.edges, escapes).verdict() {
+        let start = match WindowBounds::of_packed(first, values.len() / 2, packed.edges, escapes).verdict() {
             Verdict::Best(_) => first,
             Verdict::Better(other) => search::best(self.kernel, values, Some(other)).0,
             Verdict::Unknown => search::best(self.kernel, values, None).0,

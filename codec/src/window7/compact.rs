@@ -8,9 +8,9 @@ use super::mode::Tile;
 use super::tile_sum;
 use crate::header::HEADER_LEN;
 use crate::kernel::{Kernel, Starts, TILE};
-use crate::past::Past;
 use crate::scale::Estimator;
 use crate::sections::{Reader, Writer};
+use crate::streaming_store::StreamingStore;
 use crate::tile::{Mode, check_mask, mask_len};
 use crate::{DType, DecodeError, TileFault};
 
@@ -29,14 +29,14 @@ pub(super) fn encode(
     Writer { front, dynamic: bodies, .. }: &mut Writer<'_>,
 ) -> (usize, u32) {
     let table = front[HEADER_LEN..].as_chunks_mut::<COMPACT_ENTRY>().0;
-    let past = Past::of_large(kernel, values.len());
+    let streaming = StreamingStore::of_large(kernel, values.len());
     let mut encoder = Encoder {
         fields: Fields::of(kernel, dtype),
         coder: Coder::new(kernel, scale),
         upper: [0; _],
         starts: [0; _],
         zeros: true,
-        past,
+        streaming,
     };
     let mut kept: Room = [0; _];
     let (mut position, mut sum) = (0, 0u32);
@@ -56,7 +56,7 @@ struct Encoder<'a> {
     starts: Starts,
     /// Whether the tile before has zeros.
     zeros: bool,
-    past: Option<Past<'a>>,
+    streaming: Option<StreamingStore<'a>>,
 }
 
 impl Encoder<'_> {
@@ -76,7 +76,7 @@ impl Encoder<'_> {
         if let (0, Some(Some(coded))) = (zeros, tried) {
             return coded;
         }
-        Past::settle(&self.past);
+        StreamingStore::settle(&self.streaming);
         let coded = if zeros == 0 && tried.is_some() {
             None
         } else if (8 * self.fields.width() + CODE_BITS) * zeros > count {
@@ -106,7 +106,7 @@ impl Encoder<'_> {
             return None;
         }
         let head = &mut body[lower_len..][..needed];
-        let (rest, codes) = Past::strip_for(&mut self.past, head).split_at_mut(count);
+        let (rest, codes) = StreamingStore::strip_for(&mut self.streaming, head).split_at_mut(count);
         let upper = self.fields.upper(values, &mut self.upper);
         let choice = self.coder.code(upper, rest, codes, &mut self.starts);
         let index_len = compact_index(count, choice.escapes.len());
@@ -114,7 +114,7 @@ impl Encoder<'_> {
         if len >= limit {
             return None;
         }
-        Past::flush(&self.past, head);
+        StreamingStore::flush(&self.streaming, head);
         let (starts, behind) = body[lower_len + needed..].split_at_mut(choice.starts.len());
         let (index, behind) = behind.split_at_mut(index_len);
         starts.copy_from_slice(choice.starts);
@@ -136,10 +136,10 @@ pub(super) fn decode(
     let fields = Fields::of(kernel, dtype);
     let table = reader.front[HEADER_LEN..].as_chunks::<COMPACT_ENTRY>().0;
     let (mut kept, mut upper): (Room, _) = ([0; _], [0; _]);
-    let (mut sum, mut past) = (0u32, fields.past(out.len()));
+    let (mut sum, mut streaming) = (0u32, fields.streaming(out.len()));
     for (number, (to, entry)) in out.chunks_mut(dtype.width() * TILE).zip(table).enumerate() {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
-        let out = Past::strip_for(&mut past, to);
+        let out = StreamingStore::strip_for(&mut streaming, to);
         let count = out.len() / dtype.width();
         let tile = Tile::from_compact(*entry, count, dtype).map_err(fault)?;
         let body = reader.dynamic.split_off(..body_len(&tile, dtype, count));
@@ -157,7 +157,7 @@ pub(super) fn decode(
             }
         }
         sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
-        Past::flush(&past, to);
+        StreamingStore::flush(&streaming, to);
     }
     reader.finish()?;
     Ok(sum)

@@ -2,7 +2,7 @@
 
 use crate::DType;
 use crate::kernel::{Kernel, TILE};
-use crate::past::{Past, STRIP_BYTES};
+use crate::streaming_store::{STRIP_BYTES, StreamingStore};
 
 /// A type of values, and the kernel for it.
 #[derive(Clone, Copy)]
@@ -34,8 +34,8 @@ impl Fields {
 
     /// Whether decoded values, `len` bytes in all, are to be written past the caches. A tile of FP32 values is longer than
     /// a strip.
-    pub(super) fn past<'a>(self, len: usize) -> Option<Past<'a>> {
-        if self.dtype == DType::Bf16 { Past::of_large(self.kernel, len) } else { None }
+    pub(super) fn streaming<'a>(self, len: usize) -> Option<StreamingStore<'a>> {
+        if self.dtype == DType::Bf16 { StreamingStore::of_large(self.kernel, len) } else { None }
     }
 
     /// The values as BF16; `room` is for those that are not yet.

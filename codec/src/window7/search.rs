@@ -5,7 +5,7 @@
 //! depends on where the search begins.
 
 use crate::kernel::Kernel;
-use crate::kernel::near::Verdict;
+use crate::kernel::window_bounds::Verdict;
 use crate::scale;
 
 /// Windows that are tried before all exponents are counted.
@@ -14,7 +14,7 @@ const STEPS: usize = 3;
 /// The best start for at most a tile of BF16 values, the lowest of equals, and how many of them are outside of its
 /// window. The search begins at `first`.
 pub(super) fn best(kernel: &Kernel, values: &[u8], first: Option<u8>) -> (u8, usize) {
-    if let (Some(count), Some(mut start)) = (kernel.near, first) {
+    if let (Some(count), Some(mut start)) = (kernel.window_bounds, first) {
         for _ in 0..STEPS {
             match count(values, start).verdict() {
                 Verdict::Best(outside) => return (start, outside),

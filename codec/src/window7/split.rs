@@ -10,10 +10,10 @@ use super::mode::Tile;
 use super::tile_sum;
 use crate::header::HEADER_LEN;
 use crate::kernel::{INDEX_GROUP, Kernel, TILE};
-use crate::past::Past;
 use crate::pieces::Tails;
 use crate::scale::Estimator;
 use crate::sections::{self, Reader, Writer};
+use crate::streaming_store::StreamingStore;
 use crate::tile::Mode;
 use crate::{DType, DecodeError, TileFault};
 
@@ -36,7 +36,7 @@ pub(super) fn encode(
     let bodies = bodies.chunks_mut(static_body(dtype, TILE));
     let (mut position, mut sum) = (0, 0u32);
     let (mut room, mut starts) = ([0; 2 * TILE], [0; TILE / INDEX_GROUP]);
-    let mut past = Past::of_large(kernel, values.len());
+    let mut streaming = StreamingStore::of_large(kernel, values.len());
     for (number, (((values, entry), index_bytes), body)) in
         values.chunks(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
@@ -45,13 +45,13 @@ pub(super) fn encode(
         let dynamic = &mut dynamic[position..];
         if has_codes(count) {
             let (lower, coded) = body.split_at_mut(fields.lower_width() * count);
-            let (rest, codes) = Past::strip_for(&mut past, coded).split_at_mut(count);
+            let (rest, codes) = StreamingStore::strip_for(&mut streaming, coded).split_at_mut(count);
             let choice = coder.code(fields.upper(values, &mut room), rest, codes, &mut starts);
             let escapes_at = choice.starts.len();
             let len = escapes_at + choice.escapes.len();
             if static_body(dtype, count) + len < values.len() {
                 fields.write_lower(values, lower);
-                Past::flush(&past, coded);
+                StreamingStore::flush(&streaming, coded);
                 dynamic[..escapes_at].copy_from_slice(choice.starts);
                 dynamic[escapes_at..len].copy_from_slice(choice.escapes);
                 for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(choice.index) {
@@ -84,12 +84,12 @@ pub(super) fn decode(
     let table = front[HEADER_LEN..index_at.start].as_chunks::<SPLIT_ENTRY>().0;
     let indexes = front[index_at].chunks(2 * TILE / INDEX_GROUP);
     let bodies = reader.bodies.chunks(static_body(dtype, TILE));
-    let (mut sum, mut room, mut past) = (0u32, [0; 2 * TILE], fields.past(out.len()));
+    let (mut sum, mut room, mut streaming) = (0u32, [0; 2 * TILE], fields.streaming(out.len()));
     for (number, (((to, entry), index_bytes), body)) in
         out.chunks_mut(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
-        let out = Past::strip_for(&mut past, to);
+        let out = StreamingStore::strip_for(&mut streaming, to);
         let count = out.len() / width;
         let tile = Tile::from_split(*entry, count).map_err(fault)?;
         let mut index = [0; TILE / INDEX_GROUP];
@@ -111,13 +111,13 @@ pub(super) fn decode(
             return Err(fault(TileFault::EscapeIndex));
         }
         sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
-        Past::flush(&past, to);
+        StreamingStore::flush(&streaming, to);
     }
     reader.finish()?;
     Ok(sum)
 }
 
-/// See [`crate::apart::Pieces::tails`].
+/// See [`crate::pieces::Pieces::tails`].
 pub(super) fn tails(front: &[u8], _: &[u8], count: usize) -> Result<Tails, DecodeError> {
     let table = front[HEADER_LEN..index_range(count).start].as_chunks::<SPLIT_ENTRY>().0;
     let tail = |(number, entry): (usize, &[u8; SPLIT_ENTRY])| {

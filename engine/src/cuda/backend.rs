@@ -7,17 +7,17 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use zipwire_kernels::{Event as DeviceEvent, GpuError};
+use zipwire_payload::Payload;
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferOrder};
-use zipwire_schedule::plan::{Op, OpKind};
+use zipwire_schedule::plan::{Local, Op, OpKind};
 use zipwire_schedule::{Failure, FailureKind, Lane, OpId, Rank, Stage};
-use zipwire_traces::Payload;
 
 use super::clock::Clock;
-use super::equipment::{Equipment, Interval, Launch, Report};
-use super::exchange::{Exchanges, Note};
-use crate::complaints::{Complaints, Standstill, stopped};
-use crate::drive::{Action, Backend, Completion, Event, Outcome, failure};
-use crate::meeting::{Mail, Meeting};
+use super::device_state::{DeviceState, Interval, Launch, Report};
+use super::exchange::{Exchanges, PeerMessage};
+use crate::control::{Control, Envelope};
+use crate::failure_report::{FailureReport, Standstill, stopped};
+use crate::run_program::{Action, Backend, Completion, Event, Outcome, failure};
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
 /// Looks at the device in a row before the thread sleeps between them.
@@ -28,14 +28,14 @@ const SLEEP: (Duration, Duration) = (Duration::from_micros(20), Duration::from_m
 /// One rank of one iteration.
 pub(super) struct CudaBackend<'a> {
     pub(super) rank: Rank,
-    pub(super) meeting: &'a Meeting<'a, Note>,
-    pub(super) inbox: Receiver<Mail<Note>>,
+    pub(super) control: &'a Control<'a, PeerMessage>,
+    pub(super) inbox: Receiver<Envelope<PeerMessage>>,
     /// Of all ranks of this process.
-    pub(super) peers: &'a [Equipment],
+    pub(super) peers: &'a [DeviceState],
     /// By rank: those of ranks on one device are one.
     pub(super) clocks: &'a [&'a Clock],
     pub(super) payload: &'a Payload,
-    pub(super) complaints: Complaints<'a>,
+    pub(super) failure_report: FailureReport<'a>,
     pub(super) stuck_after: Duration,
     /// Issued, and not queued on the device yet: they depend on others that are not.
     pub(super) held: VecDeque<OpId>,
@@ -59,7 +59,7 @@ impl Backend for CudaBackend<'_> {
     }
 
     fn now_s(&self) -> f64 {
-        self.meeting.now_s()
+        self.control.now_s()
     }
 
     fn submit(&mut self, machine: &Machine, action: Action) -> Result<(), Failure> {
@@ -75,10 +75,10 @@ impl Backend for CudaBackend<'_> {
     }
 
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
-        let mut standstill = Standstill::new(self.meeting.progress());
+        let mut standstill = Standstill::new(self.control.progress());
         let mut looks = 0;
         loop {
-            if self.meeting.is_cancelled() {
+            if self.control.is_cancelled() {
                 return Err(stopped(machine));
             }
             self.look(machine)?;
@@ -89,26 +89,26 @@ impl Backend for CudaBackend<'_> {
                 return Ok(None);
             }
             match self.inbox.recv_timeout(sleep(looks)) {
-                Ok(Mail::Note(note)) => {
+                Ok(Envelope::Note(note)) => {
                     self.receive(machine, note)?;
                     self.queue_all(machine)?;
                     looks = 0;
                 }
-                Ok(Mail::Abort) => return Err(self.complaints.cancelled(machine)),
+                Ok(Envelope::Abort) => return Err(self.failure_report.cancelled(machine)),
                 Err(RecvTimeoutError::Timeout) => looks += 1,
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(failure(machine, None, FailureKind::PeerLost, "all peers are gone"));
                 }
             }
-            if standstill.lasts(self.meeting.progress(), self.stuck_after) {
+            if standstill.lasts(self.control.progress(), self.stuck_after) {
                 let op = self.exchanges.first_open().or(self.running.first().copied());
-                return Err(self.complaints.stuck(machine, op, self.stuck_after));
+                return Err(self.failure_report.stuck(machine, op, self.stuck_after));
             }
         }
     }
 
     fn abort(&mut self, _: &Failure) {
-        self.meeting.abort();
+        self.control.abort();
     }
 }
 
@@ -136,17 +136,17 @@ impl<'a> CudaBackend<'a> {
 
     fn queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let Op { kind, deps, .. } = machine.op(op);
-        let (lane, prepared) = (kind.lane(), self.equipment().op(op));
-        let stream = self.equipment().stream(lane);
+        let (lane, prepared) = (kind.lane(), self.device_state().op(op));
+        let stream = self.device_state().stream(lane);
         let begin = || -> Result<(), GpuError> {
             let elsewhere = deps.iter().filter(|dep| machine.op(**dep).kind.lane() != lane);
             for &dep in elsewhere {
-                stream.wait(&self.equipment().op(dep).done)?;
+                stream.wait(&self.device_state().op(dep).done)?;
             }
-            self.equipment().samples.keep_before(op, stream)?;
+            self.device_state().samples.keep_before(op, stream)?;
             stream.record(&prepared.begin)?;
             match &prepared.launch {
-                Launch::None => self.equipment().samples.fill(op, stream),
+                Launch::None => self.device_state().samples.fill(op, stream),
                 Launch::Encode(encoder) => encoder.launch(stream),
                 Launch::Decode(decoder) => decoder.launch(stream),
             }
@@ -154,23 +154,17 @@ impl<'a> CudaBackend<'a> {
         begin().map_err(|error| self.broken(Some(op), &error))?;
         match kind {
             OpKind::Exchange(_) => self.open(machine, op),
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Library(_)
-            | OpKind::Copy(_) => self.end_queue(machine, op),
+            OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => self.end_queue(machine, op),
         }
     }
 
     /// Records the end of an op whose work is queued, and lets the host know of it.
     pub(super) fn end_queue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
-        let (lane, prepared) = (machine.op(op).kind.lane(), self.equipment().op(op));
+        let (lane, prepared) = (machine.op(op).kind.lane(), self.device_state().op(op));
         let end = || -> Result<(), GpuError> {
-            self.equipment().stream(lane).record(&prepared.done)?;
+            self.device_state().stream(lane).record(&prepared.done)?;
             if let Some(Report { from, to, arrived, .. }) = &prepared.report {
-                let stream = self.equipment().report_stream(lane);
+                let stream = self.device_state().report_stream(lane);
                 stream.wait(&prepared.done)?;
                 stream.download(from, to, 0)?;
                 stream.record(arrived)?;
@@ -207,7 +201,7 @@ impl<'a> CudaBackend<'a> {
     }
 
     fn has_ended(&self, op: OpId) -> Result<bool, Failure> {
-        let prepared = self.equipment().op(op);
+        let prepared = self.device_state().op(op);
         let last = prepared.report.as_ref().map_or(&prepared.done, |report| &report.arrived);
         last.has_passed().map_err(|error| self.broken(Some(op), &error))
     }
@@ -224,7 +218,7 @@ impl<'a> CudaBackend<'a> {
                 let (begin_s, end_s) = (clock.time_s(begin)?, clock.time_s(end)?);
                 let outcome = Outcome::Transfer(id, None);
                 self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
-                self.meeting.count_progress();
+                self.control.count_progress();
                 queue.pop_front();
             }
         }
@@ -234,12 +228,12 @@ impl<'a> CudaBackend<'a> {
     /// An op has ended.
     fn report(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let kind = &machine.op(op).kind;
-        let sizes = self.equipment().op(op).sizes(&kind.defines());
+        let sizes = self.device_state().op(op).sizes(&kind.effects().defines);
         self.check_sizes(machine, op, &sizes)?;
-        if let OpKind::Decode(batch) = kind {
+        if let OpKind::Local(Local::Decode(batch)) = kind {
             self.check_frames(machine, op, batch)?;
         }
-        let prepared = self.equipment().op(op);
+        let prepared = self.device_state().op(op);
         let end: &DeviceEvent = match (kind, &prepared.report) {
             // It ends when the host knows them, as in a simulation.
             (OpKind::Exchange(exchange), Some(report)) if exchange.stage == Stage::Sizes => &report.arrived,
@@ -248,14 +242,14 @@ impl<'a> CudaBackend<'a> {
         let clock = self.clocks[self.rank.index()];
         let times = clock.time_s(&prepared.begin).and_then(|begin_s| Ok((begin_s, clock.time_s(end)?)));
         let (begin_s, end_s) = times.map_err(|error| self.broken(Some(op), &error))?;
-        self.meeting.count_progress();
+        self.control.count_progress();
         let outcome = Outcome::Op(op, sizes);
         self.events.push_back(Event::Ended(Completion { outcome, begin_s, end_s }));
         Ok(())
     }
 
     /// What this rank has on its device.
-    pub(super) fn equipment(&self) -> &'a Equipment {
+    pub(super) fn device_state(&self) -> &'a DeviceState {
         &self.peers[self.rank.index()]
     }
 

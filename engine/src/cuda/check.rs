@@ -15,7 +15,10 @@ use crate::error::EngineError;
 pub fn check(plan: &Plan) -> Result<(), EngineError> {
     for op in plan.programs.iter().flat_map(|program| &program.ops) {
         match &op.kind {
-            OpKind::Encode(batch) | OpKind::Decode(batch) => {
+            OpKind::Local(local) => {
+                let batch = local.framed();
+                let batch =
+                    batch.ok_or(EngineError::NoKernel { segment: op.segment.0, kind: local.kind() })?;
                 if batch.layout != Layout::Split {
                     let protocol = plan.protocols[op.segment.index()].expect("only collectives code");
                     return Err(EngineError::Layout(protocol.name()));
@@ -23,8 +26,6 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
                 let spec = plan.codec.as_ref().expect("coded plans name their codec");
                 Coder::check(spec, batch.dtype)?;
             }
-            OpKind::Split(_) => return Err(EngineError::Split { segment: op.segment.0 }),
-            OpKind::Copy(_) => return Err(EngineError::Copy { segment: op.segment.0 }),
             OpKind::Exchange(exchange) if exchange.order.reorders() => {
                 return Err(EngineError::Order(exchange.order));
             }
@@ -32,7 +33,6 @@ pub fn check(plan: &Plan) -> Result<(), EngineError> {
                 return Err(EngineError::Exchange { segment: op.segment.0, stage: exchange.stage });
             }
             OpKind::Library(_) => return Err(EngineError::Library { segment: op.segment.0 }),
-            OpKind::Reduce(_) => return Err(EngineError::Reduction { segment: op.segment.0 }),
             OpKind::Exchange(_) | OpKind::Compute(_) => {}
         }
     }
@@ -79,18 +79,11 @@ fn bytes(program: &Program) -> u64 {
     let filled = total(&mut chunks.filled_by.values().flatten().chain(&chunks.filled_before));
     let kept = total(&mut chunks.checked_before.values().flatten());
     let buffers: u64 = program.buffers.iter().map(|buffer| buffer.capacity + ROUNDING).sum();
-    let codec = program.ops.iter().map(|op| match &op.kind {
-        OpKind::Encode(batch) | OpKind::Decode(batch) => {
-            let values = |bytes: u64| bytes / batch.dtype.width() as u64;
-            let of_block = |bytes: u64| FRAME + TILE.1 * values(bytes).div_ceil(TILE.0);
-            3 * ROUNDING + batch.blocks.iter().map(|block| of_block(block.values.len)).sum::<u64>()
-        }
-        OpKind::Exchange(_)
-        | OpKind::Compute(_)
-        | OpKind::Split(_)
-        | OpKind::Reduce(_)
-        | OpKind::Copy(_)
-        | OpKind::Library(_) => 0,
+    let batches = program.ops.iter().filter_map(|op| op.kind.local()?.framed());
+    let codec = batches.map(|batch| {
+        let values = |bytes: u64| bytes / batch.dtype.width() as u64;
+        let of_block = |bytes: u64| FRAME + TILE.1 * values(bytes).div_ceil(TILE.0);
+        3 * ROUNDING + batch.blocks.iter().map(|block| of_block(block.values.len)).sum::<u64>()
     });
     filled + kept + buffers + codec.sum::<u64>() + 8 * u64::from(program.size_count) + ROUNDING
 }

@@ -15,13 +15,13 @@ use zipwire_schedule::plan::{Content, OpKind, Region, TransferKey};
 use zipwire_schedule::{Failure, OpId, Rank, SizeId};
 
 use super::backend::CudaBackend;
-use super::equipment::{Equipment, Interval};
-use crate::complaints::{other_content, other_length};
+use super::device_state::{DeviceState, Interval};
+use crate::failure_report::{other_content, other_length};
 use crate::transport::Ended;
 
 /// A note from one rank to another.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Note {
+pub(super) enum PeerMessage {
     /// The sender's bytes are ready behind an event.
     Post(Post),
     /// The receiver's copy is queued between two events: those of this one of its receives.
@@ -88,8 +88,8 @@ impl CudaBackend<'_> {
         let OpKind::Exchange(exchange) = &machine.op(op).kind else {
             unreachable!("only exchanges are opened")
         };
-        let equipment = self.equipment();
-        let recorded = equipment.stream(machine.op(op).kind.lane()).record(&equipment.op(op).ready);
+        let device_state = self.device_state();
+        let recorded = device_state.stream(machine.op(op).kind.lane()).record(&device_state.op(op).ready);
         recorded.map_err(|error| self.broken(Some(op), &error))?;
         let lists = [(Direction::Send, &exchange.sends), (Direction::Receive, &exchange.receives)];
         let ids = lists.into_iter().flat_map(|(direction, transfers)| {
@@ -106,7 +106,7 @@ impl CudaBackend<'_> {
                 Direction::Send => {
                     let post = Post { key, end: end(machine, id), op };
                     self.exchanges.posted.insert(key, id);
-                    self.tell(machine, op, key.dst, Note::Post(post))?;
+                    self.tell(machine, op, key.dst, PeerMessage::Post(post))?;
                 }
                 Direction::Receive => match self.exchanges.early.remove(&key) {
                     Some(post) => self.pull(machine, id, post)?,
@@ -120,9 +120,9 @@ impl CudaBackend<'_> {
     }
 
     /// Takes in a note of a peer.
-    pub(super) fn receive(&mut self, machine: &Machine, note: Note) -> Result<(), Failure> {
+    pub(super) fn receive(&mut self, machine: &Machine, note: PeerMessage) -> Result<(), Failure> {
         match note {
-            Note::Post(post) => match self.exchanges.awaited.remove(&post.key) {
+            PeerMessage::Post(post) => match self.exchanges.awaited.remove(&post.key) {
                 Some(id) => {
                     self.pull(machine, id, post)?;
                     self.close_if_queued(machine, id.op)
@@ -131,17 +131,21 @@ impl CudaBackend<'_> {
                     let key = post.key;
                     match self.exchanges.early.insert(key, post) {
                         None => Ok(()),
-                        Some(_) => Err(self.complaints.confused(machine, &key, "was offered twice")),
+                        Some(_) => Err(self.failure_report.confused(machine, &key, "was offered twice")),
                     }
                 }
             },
-            Note::Taken(key, received) => {
+            PeerMessage::Taken(key, received) => {
                 let Some(id) = self.exchanges.posted.remove(&key) else {
-                    return Err(self.complaints.confused(machine, &key, "was taken without being offered"));
+                    return Err(self.failure_report.confused(
+                        machine,
+                        &key,
+                        "was taken without being offered",
+                    ));
                 };
                 let interval =
                     self.peers[key.dst.index()].op(received.op).receives[received.index as usize].clone();
-                let waits = self.equipment().stream(machine.op(id.op).kind.lane()).wait(&interval.end);
+                let waits = self.device_state().stream(machine.op(id.op).kind.lane()).wait(&interval.end);
                 waits.map_err(|error| self.broken(Some(id.op), &error))?;
                 self.exchanges.sending.push_back(Moving { id, interval, receiver: key.dst });
                 self.has_queued(id.op);
@@ -158,12 +162,12 @@ impl CudaBackend<'_> {
             return Err(other_content(machine, id.op, key.src));
         }
         let sender = &self.peers[key.src.index()];
-        let (from, to) = (from.place(sender), to.place(self.equipment()));
+        let (from, to) = (from.place(sender), to.place(self.device_state()));
         if from.len() != to.len() {
             return Err(other_length(machine, id.op, key.src, from.len(), to.len()));
         }
-        let stream = self.equipment().stream(machine.op(id.op).kind.lane());
-        let interval = self.equipment().op(id.op).receives[id.index as usize].clone();
+        let stream = self.device_state().stream(machine.op(id.op).kind.lane());
+        let interval = self.device_state().op(id.op).receives[id.index as usize].clone();
         let queue = || -> Result<(), GpuError> {
             stream.wait(&sender.op(op).ready)?;
             stream.record(&interval.begin)?;
@@ -173,7 +177,7 @@ impl CudaBackend<'_> {
         queue().map_err(|error| self.broken(Some(id.op), &error))?;
         self.exchanges.receiving.push_back(Moving { id, interval, receiver: key.dst });
         self.has_queued(id.op);
-        self.tell(machine, id.op, key.src, Note::Taken(key, id))
+        self.tell(machine, id.op, key.src, PeerMessage::Taken(key, id))
     }
 
     fn has_queued(&mut self, op: OpId) {
@@ -189,13 +193,13 @@ impl CudaBackend<'_> {
         self.end_queue(machine, op)
     }
 
-    fn tell(&self, machine: &Machine, op: OpId, to: Rank, note: Note) -> Result<(), Failure> {
-        if self.meeting.send(to, note) {
+    fn tell(&self, machine: &Machine, op: OpId, to: Rank, note: PeerMessage) -> Result<(), Failure> {
+        if self.control.send(to, note) {
             return Ok(());
         }
         // Whoever has been told of a failure leaves at once; the note about it is on its way here.
-        let ended = if self.meeting.is_aborted() { Ended::Aborted } else { Ended::Lost(to) };
-        Err(self.complaints.ended(machine, Some(op), &ended))
+        let ended = if self.control.is_aborted() { Ended::Aborted } else { Ended::Lost(to) };
+        Err(self.failure_report.ended(machine, Some(op), &ended))
     }
 }
 
@@ -212,10 +216,10 @@ fn end(machine: &Machine, id: TransferId) -> End {
 
 impl End {
     /// Where it is on the device of its rank.
-    fn place(self, equipment: &Equipment) -> DeviceRegion {
+    fn place(self, device_state: &DeviceState) -> DeviceRegion {
         match self {
-            Self::Bytes(region) => equipment.place(&region),
-            Self::Size(size) => equipment.size(size),
+            Self::Bytes(region) => device_state.place(&region),
+            Self::Size(size) => device_state.size(size),
         }
     }
 }

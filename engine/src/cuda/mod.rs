@@ -7,7 +7,7 @@
 mod backend;
 mod check;
 mod clock;
-mod equipment;
+mod device_state;
 mod exchange;
 mod samples;
 mod verify;
@@ -21,21 +21,22 @@ use std::time::{Duration, Instant};
 
 use zipwire_codec::DType;
 use zipwire_kernels::{Coder, Device, Event, GpuError};
+use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{Failure, FailureKind, Machine, Rank, RankEnd, RunFailure};
-use zipwire_traces::{Payload, Timeline};
+use zipwire_timeline::Timeline;
 
 use self::backend::{CAPABILITIES, CudaBackend};
 use self::clock::Clock;
-use self::equipment::Equipment;
-use self::exchange::{Exchanges, Note};
+use self::device_state::DeviceState;
+use self::exchange::{Exchanges, PeerMessage};
 use crate::chunks::Chunks;
 use crate::codec_work::CodecWork;
-use crate::complaints::{Complaints, stopped};
-use crate::drive::{drive, failure};
+use crate::control::{Control, Envelope};
+use crate::failure_report::{FailureReport, stopped};
 use crate::handshake::Hello;
-use crate::meeting::{Mail, Meeting};
 use crate::report::{RankReport, compare, conclude, empty_timeline, panicked};
+use crate::run_program::{failure, run_program};
 use crate::spawn::run_all;
 use crate::sync::mpsc::Receiver;
 use crate::transport::Ended;
@@ -87,34 +88,34 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
     check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
     let plan = setup.plan;
     let hello = Hello::new(plan);
-    let mut equipment = equip(setup, cancel)?;
+    let mut device_state = equip(setup, cancel)?;
     let epoch = Instant::now();
     let mut report = Report { timeline: empty_timeline(plan), bytes_verified: 0 };
     for iteration in 0..setup.iterations {
         let _span = tracing::info_span!("run", iteration).entered();
-        let (meeting, inboxes) = Meeting::new(plan.programs.len(), epoch, cancel);
-        let clocks = setup.devices.iter().map(|device| Clock::set(device, || meeting.now_s()));
+        let (control, inboxes) = Control::new(plan.programs.len(), epoch, cancel);
+        let clocks = setup.devices.iter().map(|device| Clock::set(device, || control.now_s()));
         let clocks =
             clocks.collect::<Result<Vec<_>, _>>().map_err(|error| no_start(plan, Rank(0), &error))?;
         let clocks: Vec<&Clock> = clocks.iter().cycle().take(plan.programs.len()).collect();
-        let job = RankJob { setup, hello: &hello, meeting: &meeting, clocks: &clocks, iteration };
-        run_all(&meeting, inboxes, |rank, inbox| {
-            meeting.deposit(job.run_guarded(rank, &equipment, inbox));
+        let job = RankJob { setup, hello: &hello, control: &control, clocks: &clocks, iteration };
+        run_all(&control, inboxes, |rank, inbox| {
+            control.deposit(job.run_guarded(rank, &device_state, inbox));
         });
-        let mut reports = meeting.collect();
+        let mut reports = control.collect();
         report.bytes_verified += reports.iter().map(|report| report.bytes_verified).sum::<u64>();
         let concluded = conclude(plan, None, iteration, &mut reports, &mut report.timeline);
-        concluded.inspect_err(|_| abandon_if_busy(&mut equipment))?;
+        concluded.inspect_err(|_| abandon_if_busy(&mut device_state))?;
     }
     Ok(report)
 }
 
 /// Compiles kernels, allocates the buffers of all ranks, and uploads what they contribute.
-fn equip(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<Equipment>, Box<RunFailure>> {
+fn equip(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Box<RunFailure>> {
     let _span = tracing::info_span!("equip").entered();
     let Setup { plan, payload, devices, .. } = setup;
     assert!(!devices.is_empty(), "ranks run on devices");
-    let mut equipment = Vec::with_capacity(plan.programs.len());
+    let mut device_state = Vec::with_capacity(plan.programs.len());
     let mut coders: Vec<HashMap<DType, Coder>> = vec![HashMap::new(); devices.len()];
     for program in &plan.programs {
         let rank = program.rank;
@@ -124,18 +125,18 @@ fn equip(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<Equipment>, Box<R
         }
         let number = rank.index() % devices.len();
         let (device, coders) = (&devices[number], &mut coders[number]);
-        let mut build = || -> Result<Equipment, GpuError> {
+        let mut build = || -> Result<DeviceState, GpuError> {
             for dtype in dtypes(program) {
                 if let Entry::Vacant(coder) = coders.entry(dtype) {
                     let spec = plan.codec.as_ref().expect("coded plans name their codec");
                     coder.insert(Coder::new(device, spec, dtype)?);
                 }
             }
-            Equipment::new(device, program, &Chunks::of(program), payload, coders)
+            DeviceState::new(device, program, &Chunks::of(program), payload, coders)
         };
-        equipment.push(build().map_err(|error| no_start(plan, rank, &error))?);
+        device_state.push(build().map_err(|error| no_start(plan, rank, &error))?);
     }
-    Ok(equipment)
+    Ok(device_state)
 }
 
 /// Time between two looks at the device where nothing depends on when it is done.
@@ -146,12 +147,12 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Memory can be freed only when the device is done, which it may never be. Better that it is lost than that the failure is
 /// not told.
-fn abandon_if_busy(equipment: &mut Vec<Equipment>) {
+fn abandon_if_busy(device_state: &mut Vec<DeviceState>) {
     let begin = Instant::now();
-    while equipment.iter().any(Equipment::is_busy) {
+    while device_state.iter().any(DeviceState::is_busy) {
         if begin.elapsed() > ENDS_WITHIN {
             tracing::warn!("a GPU does not come to an end; its memory is not freed");
-            std::mem::forget(std::mem::take(equipment));
+            std::mem::forget(std::mem::take(device_state));
             return;
         }
         std::thread::sleep(LOOK);
@@ -169,29 +170,34 @@ fn no_start(plan: &Plan, rank: Rank, error: &GpuError) -> Box<RunFailure> {
 }
 
 fn ended_before(plan: &Plan, failure: Failure) -> Box<RunFailure> {
-    let end = RankEnd { failure: failure.clone(), standing: None };
+    let end = RankEnd { failure: failure.clone(), status: None };
     Box::new(RunFailure::new(plan, None, 0, 0.0, failure, vec![end]))
 }
 
 struct RankJob<'a> {
     setup: &'a Setup<'a>,
     hello: &'a Hello,
-    meeting: &'a Meeting<'a, Note>,
+    control: &'a Control<'a, PeerMessage>,
     clocks: &'a [&'a Clock],
     iteration: u32,
 }
 
 impl RankJob<'_> {
-    fn run_guarded(&self, rank: Rank, peers: &[Equipment], inbox: Receiver<Mail<Note>>) -> RankReport {
+    fn run_guarded(
+        &self,
+        rank: Rank,
+        peers: &[DeviceState],
+        inbox: Receiver<Envelope<PeerMessage>>,
+    ) -> RankReport {
         let program = &self.setup.plan.programs[rank.index()];
         let mut backend = CudaBackend {
             rank: program.rank,
-            meeting: self.meeting,
+            control: self.control,
             inbox,
             peers,
             clocks: self.clocks,
             payload: self.setup.payload,
-            complaints: Complaints { segments: &self.setup.plan.segments },
+            failure_report: FailureReport { segments: &self.setup.plan.segments },
             stuck_after: self.setup.stuck_after,
             held: VecDeque::new(),
             is_queued: vec![false; program.ops.len()],
@@ -201,26 +207,26 @@ impl RankJob<'_> {
             events: VecDeque::new(),
             bytes_verified: 0,
         };
-        let entered_s = self.meeting.now_s();
+        let entered_s = self.control.now_s();
         let run = AssertUnwindSafe(|| self.run(program, &peers[rank.index()], &mut backend));
         let ran = catch_unwind(run).unwrap_or_else(|panic| Err(Box::new(panicked(rank, &*panic))));
         ran.unwrap_or_else(|end| {
-            self.meeting.abort();
-            RankReport { begin_s: entered_s, ..RankReport::failed(rank, self.meeting.now_s(), *end) }
+            self.control.abort();
+            RankReport { begin_s: entered_s, ..RankReport::failed(rank, self.control.now_s(), *end) }
         })
     }
 
     fn run(
         &self,
         program: &Arc<Program>,
-        equipment: &Equipment,
+        device_state: &DeviceState,
         backend: &mut CudaBackend<'_>,
     ) -> Result<RankReport, Box<RankEnd>> {
         let mut machine = Machine::new(Arc::clone(program), CAPABILITIES, 0.0);
         let mut spans = Vec::new();
-        let ended = self.run_ops(&mut machine, equipment, backend, &mut spans);
+        let ended = self.run_ops(&mut machine, device_state, backend, &mut spans);
         let begin_s =
-            ended.map_err(|failure| Box::new(RankEnd { failure, standing: Some(machine.standing()) }))?;
+            ended.map_err(|failure| Box::new(RankEnd { failure, status: Some(machine.status()) }))?;
         let end_s = spans.iter().map(|span| span.end_s).fold(begin_s, f64::max);
         let (rank, bytes_verified, codec_work) = (program.rank, backend.bytes_verified, CodecWork::default());
         Ok(RankReport {
@@ -239,21 +245,22 @@ impl RankJob<'_> {
     fn run_ops(
         &self,
         machine: &mut Machine,
-        equipment: &Equipment,
+        device_state: &DeviceState,
         backend: &mut CudaBackend<'_>,
-        spans: &mut Vec<zipwire_traces::Span>,
+        spans: &mut Vec<zipwire_timeline::Span>,
     ) -> Result<f64, Failure> {
         let rank = backend.rank;
         let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
-        self.wait_for(machine, equipment.lay_out().map_err(broken)?)?;
-        let words = self.meeting.meet(rank, &self.hello.to_word());
-        let words = words.ok_or_else(|| backend.complaints.ended(machine, None, &Ended::Aborted))?;
+        self.wait_for(machine, device_state.lay_out().map_err(broken)?)?;
+        let words = self.control.meet(rank, &self.hello.to_word());
+        let words = words.ok_or_else(|| backend.failure_report.ended(machine, None, &Ended::Aborted))?;
         compare(self.hello, rank, &words)?;
-        equipment.begin().map_err(broken)?;
-        drive(machine, backend, self.iteration, spans)?;
+        device_state.begin().map_err(broken)?;
+        run_program(machine, backend, self.iteration, spans)?;
         backend.finish(machine)?;
         // A rank without ops has not waited for anything yet.
-        let began = equipment.began.wait().and_then(|()| self.clocks[rank.index()].time_s(&equipment.began));
+        let began =
+            device_state.began.wait().and_then(|()| self.clocks[rank.index()].time_s(&device_state.began));
         began.map_err(broken)
     }
 
@@ -262,15 +269,15 @@ impl RankJob<'_> {
         let begin = Instant::now();
         let broken = |error: GpuError| failure(machine, None, FailureKind::Device, error.to_string());
         while !event.has_passed().map_err(broken)? {
-            let complaints = Complaints { segments: &self.setup.plan.segments };
-            if self.meeting.is_cancelled() {
+            let failure_report = FailureReport { segments: &self.setup.plan.segments };
+            if self.control.is_cancelled() {
                 return Err(stopped(machine));
             }
-            if self.meeting.is_aborted() {
-                return Err(complaints.cancelled(machine));
+            if self.control.is_aborted() {
+                return Err(failure_report.cancelled(machine));
             }
             if begin.elapsed() >= self.setup.stuck_after {
-                return Err(complaints.stuck(machine, None, self.setup.stuck_after));
+                return Err(failure_report.stuck(machine, None, self.setup.stuck_after));
             }
             std::thread::sleep(LOOK);
         }

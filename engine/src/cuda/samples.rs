@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 
 use zipwire_kernels::{Device, DeviceRegion, GpuError, Stream};
+use zipwire_payload::Payload;
 use zipwire_schedule::OpId;
 use zipwire_schedule::plan::Region;
-use zipwire_traces::Payload;
 
 use crate::chunks::{Chunk, Chunks};
 

@@ -2,11 +2,11 @@
 
 use zipwire_kernels::Decoder;
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{Batch, Content, OpKind};
+use zipwire_schedule::plan::{Batch, Content, Local, OpKind};
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId};
 
 use super::backend::CudaBackend;
-use crate::drive::failure;
+use crate::run_program::failure;
 
 impl CudaBackend<'_> {
     /// No size is larger than what it is the size of: what follows relies on it.
@@ -16,18 +16,13 @@ impl CudaBackend<'_> {
         op: OpId,
         sizes: &[(SizeId, u64)],
     ) -> Result<(), Failure> {
-        let capacity = |size: SizeId| self.equipment().capacities[size.index()];
+        let capacity = |size: SizeId| self.device_state().capacities[size.index()];
         let Some(&(size, value)) = sizes.iter().find(|(size, value)| *value > capacity(*size)) else {
             return Ok(());
         };
         let (kind, whose) = match &machine.op(op).kind {
-            OpKind::Encode(_) => (FailureKind::Device, "its encoder wrote".to_owned()),
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_)
-            | OpKind::Library(_) => {
+            OpKind::Local(Local::Encode(_)) => (FailureKind::Device, "its encoder wrote".to_owned()),
+            OpKind::Compute(_) | OpKind::Library(_) | OpKind::Local(_) => {
                 unreachable!("only encoders and exchanges define sizes")
             }
             OpKind::Exchange(exchange) => {
@@ -43,7 +38,7 @@ impl CudaBackend<'_> {
 
     /// What decoders have found.
     pub(super) fn check_frames(&self, machine: &Machine, op: OpId, batch: &Batch) -> Result<(), Failure> {
-        let report = self.equipment().op(op).report.as_ref().expect("decoders report");
+        let report = self.device_state().op(op).report.as_ref().expect("decoders report");
         let mut states = vec![0; usize::try_from(report.to.len()).expect("it is in memory")];
         report.to.read(0, &mut states);
         let faults = Decoder::faults(&states);
@@ -59,10 +54,10 @@ impl CudaBackend<'_> {
     /// Compares what this rank has received with what was sent. Waits for the device, which has nothing else to do.
     pub(super) fn finish(&mut self, machine: &Machine) -> Result<(), Failure> {
         let _span = tracing::info_span!("check").entered();
-        for received in &self.equipment().samples.received {
+        for received in &self.device_state().samples.received {
             let bytes = received.kept.read().map_err(|error| self.broken(received.consumer, &error))?;
             if let Some(offset) = self.payload.mismatch(received.chunk.id, &bytes) {
-                return Err(self.complaints.altered(machine, received.consumer, &received.chunk, offset));
+                return Err(self.failure_report.altered(machine, received.consumer, &received.chunk, offset));
             }
             self.bytes_verified += received.kept.len();
         }

@@ -11,11 +11,11 @@ use super::cpu_time::cpu_s;
 use super::library::Calls;
 use super::overlap::Overlap;
 use super::permits::Permits;
-use super::worker::{Worker, coding};
-use crate::codec_work::{CodecOp, CodecWork};
-use crate::complaints::{Complaints, Standstill};
-use crate::drive::{Action, Backend, Completion, Event, Outcome};
+use super::worker::Worker;
+use crate::codec_work::{CodecOp, CodecWork, Coding};
+use crate::failure_report::{FailureReport, Standstill};
 use crate::pace::Pace;
+use crate::run_program::{Action, Backend, Completion, Event, Outcome};
 use crate::transport::{self, Message, Transport, is_of_call};
 
 /// Longest sleep between two looks at whether the run is over.
@@ -39,7 +39,7 @@ pub(super) struct HostBackend<'a> {
     pub(super) rank: Rank,
     pub(super) transport: &'a mut dyn Transport,
     pub(super) worker: Worker<'a>,
-    pub(super) complaints: Complaints<'a>,
+    pub(super) failure_report: FailureReport<'a>,
     pub(super) stuck_after: Duration,
     /// Codec ops that may work at a time.
     pub(super) permits: &'a Permits,
@@ -107,7 +107,7 @@ impl Backend for HostBackend<'_> {
             }
             if standstill.lasts(self.transport.progress(), self.stuck_after) {
                 let op = self.opened_s.keys().min().copied();
-                return Err(self.complaints.stuck(machine, op, self.stuck_after));
+                return Err(self.failure_report.stuck(machine, op, self.stuck_after));
             }
         }
     }
@@ -142,24 +142,20 @@ impl HostBackend<'_> {
                 self.opened_s.insert(op, begin_s);
                 return Ok(());
             }
-            OpKind::Compute(_)
-            | OpKind::Split(_)
-            | OpKind::Encode(_)
-            | OpKind::Decode(_)
-            | OpKind::Reduce(_)
-            | OpKind::Copy(_) => {}
+            OpKind::Compute(_) | OpKind::Local(_) => {}
         }
         let begin_cpu_s = cpu_s();
         let (worker, transport) = (&self.worker, &mut self.transport);
         let sizes = worker.carry_out(machine, machine.op(op), &mut || transport.count_progress())?;
         drop(permit);
-        if let Some((coding, bytes_raw)) = coding(kind) {
+        if let OpKind::Local(local) = kind {
+            let (coding, bytes_raw) = (Coding::Local(local.kind()), local.bytes());
             let (rank, segment, work_s) = (self.rank, machine.op(op).segment, cpu_s() - begin_cpu_s);
             self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
         }
         let seconds = self.declared_s(|pace| pace.op_s(machine.op(op), self.rank, self.iteration));
         if matches!(kind, OpKind::Compute(_)) && !self.overlap.is_none() {
-            let work_s = begin_s + self.declared_s(|pace| pace.host.launch_s);
+            let work_s = begin_s + self.declared_s(|pace| pace.costs.host.launch_s);
             self.overlap.begin(op, begin_s, work_s, begin_s + seconds - work_s);
             return Ok(());
         }
@@ -187,7 +183,7 @@ impl HostBackend<'_> {
     /// Lets the transport report an event, if there is one within the time.
     fn poll(&mut self, machine: &Machine, timeout: Duration) -> Result<bool, Failure> {
         let event = self.transport.poll(timeout);
-        match event.map_err(|ended| self.complaints.ended(machine, None, &ended))? {
+        match event.map_err(|ended| self.failure_report.ended(machine, None, &ended))? {
             Some(event) => self.take(machine, &event).map(|()| true),
             None => Ok(false),
         }
@@ -210,7 +206,7 @@ impl HostBackend<'_> {
                 self.disagree(machine, key, (offered, expected))
             }
             transport::Event::Repeated(key) => {
-                Err(self.complaints.confused(machine, &key, "was offered twice"))
+                Err(self.failure_report.confused(machine, &key, "was offered twice"))
             }
             transport::Event::Told(Message::Ready(key)) => {
                 self.ready(key);
@@ -219,7 +215,7 @@ impl HostBackend<'_> {
             transport::Event::Told(Message::Joined { call, point, at_s }) => {
                 self.peer_joined(machine, call, point, at_s)
             }
-            transport::Event::Told(Message::Arrived { key, .. }) => Err(self.complaints.confused(
+            transport::Event::Told(Message::Arrived { key, .. }) => Err(self.failure_report.confused(
                 machine,
                 &key,
                 "has come over links that this run does not have",
@@ -228,7 +224,7 @@ impl HostBackend<'_> {
     }
 
     pub(super) fn tell(&mut self, machine: &Machine, to: Rank, message: Message) -> Result<(), Failure> {
-        self.transport.tell(to, message).map_err(|ended| self.complaints.ended(machine, None, &ended))
+        self.transport.tell(to, message).map_err(|ended| self.failure_report.ended(machine, None, &ended))
     }
 
     /// Something has ended. Times in seconds of the transport.

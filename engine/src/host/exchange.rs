@@ -6,15 +6,15 @@ use zipwire_schedule::plan::{Content, Region, Transfer, TransferKey};
 use zipwire_schedule::{Failure, OpId};
 
 use super::backend::{Due, HostBackend};
-use crate::complaints::{other_content, other_length};
-use crate::drive::{Event, Outcome};
+use crate::failure_report::{other_content, other_length};
+use crate::run_program::{Event, Outcome};
 use crate::transport::{Incoming, Message, Outgoing, Received, Shape};
 
 impl HostBackend<'_> {
     /// Lets something happen once the exchange that it belongs to has been launched.
     pub(super) fn when_open(&mut self, machine: &Machine, exchange: OpId, due: Due) -> Result<(), Failure> {
         let launch_s =
-            if machine.is_fused(exchange) { 0.0 } else { self.declared_s(|pace| pace.host.launch_s) };
+            if machine.is_fused(exchange) { 0.0 } else { self.declared_s(|pace| pace.costs.host.launch_s) };
         let open_s = self.opened_s[&exchange] + launch_s;
         if open_s > self.transport.now_s() {
             self.due.push((open_s, due));
@@ -26,9 +26,10 @@ impl HostBackend<'_> {
     /// All transfers of an exchange have ended: it ends when its sizes have reached the host.
     pub(super) fn close(&mut self, machine: &Machine, op: OpId) {
         let begin_s = self.opened_s.remove(&op).expect("exchanges are opened before they are closed");
-        let launch_s = if machine.is_launched(op) { self.declared_s(|pace| pace.host.launch_s) } else { 0.0 };
+        let launch_s =
+            if machine.is_launched(op) { self.declared_s(|pace| pace.costs.host.launch_s) } else { 0.0 };
         let launched_s = begin_s + launch_s;
-        let sync_s = self.declared_s(|pace| pace.host.sync_s);
+        let sync_s = self.declared_s(|pace| pace.costs.host.sync_s);
         let known_s = self.sizes_s.remove(&op).map_or(launched_s, |arrived_s| arrived_s + sync_s);
         self.complete_at(machine, launched_s.max(known_s), Outcome::Op(op, Vec::new()), begin_s);
     }
@@ -55,7 +56,7 @@ impl HostBackend<'_> {
                 self.transport.send(Outgoing { key, bytes, word, checksum })
             }
         };
-        offered.map_err(|ended| self.complaints.ended(machine, Some(id.op), &ended))?;
+        offered.map_err(|ended| self.failure_report.ended(machine, Some(id.op), &ended))?;
         if id.direction == Direction::Receive && exchange.order.follows_peers() {
             return self.tell(machine, key.src, Message::Ready(key));
         }
@@ -116,7 +117,7 @@ impl HostBackend<'_> {
 
     fn take_offered(&mut self, machine: &Machine, key: &TransferKey) -> Result<TransferId, Failure> {
         let id = self.offered.remove(key);
-        id.ok_or_else(|| self.complaints.confused(machine, key, "has ended without being on offer"))
+        id.ok_or_else(|| self.failure_report.confused(machine, key, "has ended without being on offer"))
     }
 }
 

@@ -14,8 +14,8 @@ use super::backend::{Due, HostBackend};
 use super::cpu_time::cpu_s;
 use super::worker::zeros;
 use crate::codec_work::{CodecOp, Coding};
-use crate::drive::{Call, Completion, Outcome};
 use crate::memory::range;
+use crate::run_program::{Call, Completion, Outcome};
 use crate::transport::{CALLS, Incoming, Message, Outgoing, Received, is_of_call};
 
 /// The calls of one rank.
@@ -170,7 +170,7 @@ impl HostBackend<'_> {
         }
         let Some(round) = round else {
             let bytes = machine.ring_bytes(op);
-            let seconds = self.declared_s(|pace| pace.host.call_s(machine.library(op), bytes));
+            let seconds = self.declared_s(|pace| pace.costs.call_s(machine.library(op), bytes));
             let moved_s = at_s.max(met_s + seconds);
             self.due.push((moved_s, Due::Return { key, moved_s }));
             return Ok(());
@@ -207,7 +207,7 @@ impl HostBackend<'_> {
         ongoing.moving = Some(keys.collect());
         ongoing.sum = if round == Round::Sum { Adding::begin(machine, op, self.rank)? } else { None };
 
-        let broken = |ended| self.complaints.ended(machine, Some(op), &ended);
+        let broken = |ended| self.failure_report.ended(machine, Some(op), &ended);
         // What is the same for all is summed up once.
         let mut last = None;
         for transfer in outgoing {
@@ -231,7 +231,7 @@ impl HostBackend<'_> {
         let Received { transfer: Incoming { key, bytes, .. }, word, checksum, .. } = *received;
         let call = call_key(&key);
         let Some(ongoing) = self.calls.ongoing.get_mut(&call) else {
-            return Err(self.complaints.confused(machine, &key, "belongs to no call under way"));
+            return Err(self.failure_report.confused(machine, &key, "belongs to no call under way"));
         };
         if self.worker.checksum(bytes, word) != checksum {
             return Err(Failure::corrupt_transfer(self.rank, ongoing.op, key));
@@ -256,7 +256,7 @@ impl HostBackend<'_> {
         self.transport.count_progress();
         let Some(moving) = self.calls.ongoing.get_mut(&call).and_then(|ongoing| ongoing.moving.as_mut())
         else {
-            return Err(self.complaints.confused(machine, &key, "belongs to no call under way"));
+            return Err(self.failure_report.confused(machine, &key, "belongs to no call under way"));
         };
         moving.remove(&key);
         self.end_round(machine, call)
@@ -286,7 +286,7 @@ impl HostBackend<'_> {
                     let bytes = Some(self.worker.memory.spare(library.channel, len));
                     ongoing.moving.get_or_insert_default().insert(transfer);
                     let asked = self.transport.receive(Incoming { key: transfer, bytes, has_word: false });
-                    return asked.map_err(|ended| self.complaints.ended(machine, Some(op), &ended));
+                    return asked.map_err(|ended| self.failure_report.ended(machine, Some(op), &ended));
                 }
                 None => {
                     let adding = ongoing.sum.take().expect("it was looked at");
@@ -332,7 +332,7 @@ impl HostBackend<'_> {
         let ongoing = self.calls.ongoing.remove(&key).expect("calls end once");
         let Ongoing { op, begin_s, met_s, sizes, .. } = ongoing;
         self.overlap.end_call(moved_s);
-        let sync_s = if sizes.is_empty() { 0.0 } else { self.declared_s(|pace| pace.host.sync_s) };
+        let sync_s = if sizes.is_empty() { 0.0 } else { self.declared_s(|pace| pace.costs.host.sync_s) };
         let dilation = self.dilation();
         let met_s = met_s.expect("calls begin before they end") / dilation;
         let outcome = Outcome::Call(Call { op, sizes, met_s, moved_s: moved_s / dilation });

@@ -18,24 +18,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use zipwire_cluster::Slowdown;
 use zipwire_codec::Codec;
+use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{
     Deadlines, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd, RunFailure,
-    Slowdown,
 };
-use zipwire_traces::{Payload, Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 use self::backend::{HostBackend, capabilities};
 use self::overlap::Overlap;
 use self::worker::Worker;
 use crate::chunks::Chunks;
-use crate::complaints::Complaints;
-use crate::drive::{Backend, drive};
+use crate::failure_report::FailureReport;
 use crate::faulty::Faulty;
 use crate::handshake::Hello;
 use crate::memory::Memory;
 use crate::report::{RankReport, compare, conclude, empty_timeline, panicked};
+use crate::run_program::{Backend, run_program};
 use crate::transport::Transport;
 use crate::transport::filter::Filtered;
 use crate::transport::flips::Flips;
@@ -112,14 +113,14 @@ pub(crate) fn run_rank_as(
             // Ranks that never wait do not look.
             let failure = Failure::new(program.rank, None, FailureKind::Cancelled, "stopped by the user");
             transport.abort(&failure);
-            report.failed = Some(RankEnd { failure, standing: None });
+            report.failed = Some(RankEnd { failure, status: None });
         }
         let failed = report.failed.clone();
         if let Some(mut reports) = transport.gather(report) {
             if !reports.iter().any(|report| report.rank == program.rank) {
                 let detail = "what the ranks report cannot be gathered";
                 let failure = Failure::new(program.rank, None, FailureKind::Transport, detail);
-                let end = failed.unwrap_or(RankEnd { failure, standing: None });
+                let end = failed.unwrap_or(RankEnd { failure, status: None });
                 return Err(alone(setup, iteration, end, transport));
             }
             conclude(plan, setup.deadlines, iteration, &mut reports, &mut timeline)
@@ -193,25 +194,25 @@ impl RankJob<'_> {
         let faults = FaultPlan::new(plan, self.setup.faults, iteration);
         let mut transport = Filtered { inner: transport, filter: Flips(&faults) };
         let memory = Arc::clone(transport.memory());
-        let complaints = Complaints { segments: &plan.segments };
+        let failure_report = FailureReport { segments: &plan.segments };
         let worker = Worker {
             memory: &memory,
             codec: self.codec,
             payload,
             chunks: self.chunks.get_or_init(|| Chunks::of(self.program)),
-            complaints,
+            failure_report,
             bytes_verified: 0,
         };
         worker.prepare();
         let machine = |start_s| Machine::new(Arc::clone(self.program), capabilities(pace.is_some()), start_s);
-        self.greet(&mut transport, complaints, &machine(0.0))?;
+        self.shake_hands(&mut transport, failure_report, &machine(0.0))?;
         // Without links and declared times nothing could be slower.
-        let slowdown = pace.map_or_else(Slowdown::default, |pace| pace.host.compute_slowdown);
+        let slowdown = pace.map_or_else(Slowdown::default, |pace| pace.costs.host.compute_slowdown);
         let backend = HostBackend {
             rank,
             transport: &mut transport,
             worker,
-            complaints,
+            failure_report,
             stuck_after,
             permits: self.permits,
             pace,
@@ -233,15 +234,15 @@ impl RankJob<'_> {
             machine = machine.with_deadlines(deadlines.of(iteration, rank));
         }
         let mut spans = Vec::new();
-        let driven = drive(&mut machine, &mut backend, iteration, &mut spans);
+        let driven = run_program(&mut machine, &mut backend, iteration, &mut spans);
         let end_s = backend.now_s();
         let finished = driven.and_then(|()| {
             let HostBackend { worker, transport, .. } = backend.inner();
             worker.finish(&machine).inspect_err(|failure| transport.abort(failure))
         });
         finished.map_err(|failure| {
-            let standing = (!backend.is_dead()).then(|| machine.standing());
-            Box::new(RankEnd { failure, standing })
+            let status = (!backend.is_dead()).then(|| machine.status());
+            Box::new(RankEnd { failure, status })
         })?;
         let HostBackend { worker, codec_work, .. } = backend.inner();
         let (bytes_verified, codec_work) = (worker.bytes_verified, std::mem::take(codec_work));
@@ -249,17 +250,17 @@ impl RankJob<'_> {
     }
 
     /// Waits for all ranks and makes sure that they are about to run the same.
-    fn greet(
+    fn shake_hands(
         &self,
         transport: &mut dyn Transport,
-        complaints: Complaints<'_>,
+        failure_report: FailureReport<'_>,
         machine: &Machine,
     ) -> Result<(), Box<RankEnd>> {
         let met = transport.meet(&self.hello.to_word());
-        let met = met.map_err(|ended| complaints.ended(machine, None, &ended));
+        let met = met.map_err(|ended| failure_report.ended(machine, None, &ended));
         let compared = met.and_then(|words| compare(self.hello, machine.program().rank, &words));
         let compared = compared.inspect_err(|failure| transport.abort(failure));
-        compared.map_err(|failure| Box::new(RankEnd { failure, standing: Some(machine.standing()) }))
+        compared.map_err(|failure| Box::new(RankEnd { failure, status: Some(machine.status()) }))
     }
 }
 
@@ -273,7 +274,7 @@ pub fn memory(plan: &Plan, rank: Rank) -> Result<Arc<Memory>, Box<RunFailure>> {
         let bytes: u64 = program.buffers.iter().map(|buffer| buffer.capacity).sum();
         let detail = format!("the system refuses {bytes} bytes for its buffers: {error}");
         let failure = Failure::new(rank, None, FailureKind::Device, detail);
-        let end = RankEnd { failure: failure.clone(), standing: None };
+        let end = RankEnd { failure: failure.clone(), status: None };
         Box::new(RunFailure::new(plan, None, 0, 0.0, failure, vec![end]))
     })
 }

@@ -5,8 +5,9 @@
 
 use std::collections::HashSet;
 
+use zipwire_cluster::{Progress, Slowdown};
+use zipwire_schedule::OpId;
 use zipwire_schedule::plan::TransferKey;
-use zipwire_schedule::{OpId, Progress, Slowdown};
 
 /// What goes on at a rank that matters to its compute.
 #[derive(Debug, Default)]

@@ -3,16 +3,17 @@
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use zipwire_codec::Codec;
+use zipwire_payload::Payload;
 use zipwire_schedule::machine::Machine;
-use zipwire_schedule::plan::{self, Addition, Batch, Block, Copy, Gather, Op, OpKind, Reduce, Region};
+use zipwire_schedule::plan::{
+    self, Addition, Batch, Block, Gather, GatherRows, Local, Op, OpKind, Reduce, Region,
+};
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId, sum};
-use zipwire_traces::Payload;
 
 use crate::chunks::{Chunk, Chunks};
-use crate::codec_work::Coding;
-use crate::complaints::Complaints;
-use crate::drive::failure;
+use crate::failure_report::FailureReport;
 use crate::memory::{Memory, range};
+use crate::run_program::failure;
 
 /// Carries out the local ops of one rank.
 pub(super) struct Worker<'a> {
@@ -20,7 +21,7 @@ pub(super) struct Worker<'a> {
     pub(super) codec: Option<&'a dyn Codec>,
     pub(super) payload: &'a Payload,
     pub(super) chunks: &'a Chunks,
-    pub(super) complaints: Complaints<'a>,
+    pub(super) failure_report: FailureReport<'a>,
     /// Bytes that were compared with what was sent.
     pub(super) bytes_verified: u64,
 }
@@ -58,11 +59,11 @@ impl Worker<'_> {
                 let _span = tracing::info_span!("fill").entered();
                 self.chunks.filled_by.get(&op.id).into_iter().flatten().for_each(|chunk| self.fill(chunk));
             }
-            OpKind::Split(batch) => self.split(batch, progress),
-            OpKind::Encode(batch) => return self.encode(machine, op.id, batch, progress),
-            OpKind::Decode(batch) => self.decode(machine, op.id, batch, progress)?,
-            OpKind::Reduce(reduce) => self.reduce(machine, op.id, reduce)?,
-            OpKind::Copy(copy) => self.copy_rows(copy, progress),
+            OpKind::Local(Local::Split(batch)) => self.split(batch, progress),
+            OpKind::Local(Local::Encode(batch)) => return self.encode(machine, op.id, batch, progress),
+            OpKind::Local(Local::Decode(batch)) => self.decode(machine, op.id, batch, progress)?,
+            OpKind::Local(Local::Reduce(reduce)) => self.reduce(machine, op.id, reduce)?,
+            OpKind::Local(Local::GatherRows(rows)) => self.gather_rows(rows, progress),
             OpKind::Exchange(_) | OpKind::Library(_) => unreachable!("they concern peers"),
         }
         Ok(Vec::new())
@@ -76,9 +77,9 @@ impl Worker<'_> {
 
     fn split(&self, batch: &Batch, progress: &mut dyn FnMut()) {
         let _span = tracing::info_span!("split", bytes = batch.bytes_raw()).entered();
-        for Block { values, rests, .. } in &batch.blocks {
-            let (source, mut target) = self.memory.lock(values.buffer, rests.buffer);
-            zipwire_codec::write_rests(&source[range(values)], &mut target[range(rests)]);
+        for Block { values, sign_mantissa, .. } in &batch.blocks {
+            let (source, mut target) = self.memory.lock(values.buffer, sign_mantissa.buffer);
+            zipwire_codec::write_sign_mantissa(&source[range(values)], &mut target[range(sign_mantissa)]);
             progress();
         }
     }
@@ -99,10 +100,10 @@ impl Worker<'_> {
             let fixed = &mut head[range(&block.static_section)];
             let dynamic = &mut tail[..range(&block.dynamic_section).len()];
             let values = &values[range(&block.values)];
-            let len = if block.rests.len == 0 {
+            let len = if block.sign_mantissa.len == 0 {
                 codec.encode(batch.layout, batch.dtype, values, fixed, dynamic)
             } else {
-                zipwire_codec::encode_apart(codec, batch.dtype, values, fixed, dynamic)
+                zipwire_codec::encode_exponents(codec, batch.dtype, values, fixed, dynamic)
             };
             progress();
             len.map(|len| (block.size, len as u64)).map_err(|error| {
@@ -129,10 +130,16 @@ impl Worker<'_> {
             let (frames, mut values) = self.memory.lock(live.buffer, block.values.buffer);
             let out = &mut values[range(&block.values)];
             let (fixed, dynamic) = (&frames[range(&block.static_section)], &frames[range(&live)]);
-            let decoded = if block.rests.len == 0 {
+            let decoded = if block.sign_mantissa.len == 0 {
                 zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out)
             } else {
-                zipwire_codec::decode_apart(batch.dtype, &frames[range(&block.rests)], fixed, dynamic, out)
+                zipwire_codec::decode_exponents(
+                    batch.dtype,
+                    &frames[range(&block.sign_mantissa)],
+                    fixed,
+                    dynamic,
+                    out,
+                )
             };
             progress();
             decoded.map_err(|error| {
@@ -159,9 +166,9 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn copy_rows(&self, copy: &Copy, progress: &mut dyn FnMut()) {
-        let _span = tracing::info_span!("copy rows", bytes = copy.bytes()).entered();
-        for Gather { from, to, rows, row_bytes, .. } in &copy.gathers {
+    fn gather_rows(&self, rows: &GatherRows, progress: &mut dyn FnMut()) {
+        let _span = tracing::info_span!("gather rows", bytes = rows.bytes()).entered();
+        for Gather { from, to, rows, row_bytes, .. } in &rows.gathers {
             let (source, mut target) = self.memory.lock(from.buffer, to.buffer);
             let (source, target) = (&source[range(from)], &mut target[range(to)]);
             let row_bytes = usize::try_from(*row_bytes).expect("rows fit into memory");
@@ -184,21 +191,9 @@ impl Worker<'_> {
                 self.bytes_verified += chunk.region.len;
                 Ok(())
             }
-            Some(offset) => Err(self.complaints.altered(machine, op, chunk, offset)),
+            Some(offset) => Err(self.failure_report.altered(machine, op, chunk, offset)),
         }
     }
-}
-
-/// What an op of the codec's lane does, and its raw bytes; `None` of other ops.
-pub(super) fn coding(kind: &OpKind) -> Option<(Coding, u64)> {
-    Some(match kind {
-        OpKind::Split(batch) => (Coding::Split, batch.bytes_raw()),
-        OpKind::Encode(batch) => (Coding::Encode, batch.bytes_raw()),
-        OpKind::Decode(batch) => (Coding::Decode, batch.bytes_raw()),
-        OpKind::Reduce(reduce) => (Coding::Reduce, reduce.bytes_read()),
-        OpKind::Copy(copy) => (Coding::Copy, copy.bytes()),
-        OpKind::Compute(_) | OpKind::Exchange(_) | OpKind::Library(_) => return None,
-    })
 }
 
 /// Room for sums.

@@ -19,8 +19,8 @@ use std::time::Instant;
 use shuttle::thread;
 use zipwire_schedule::Rank;
 
+use crate::control::Control;
 use crate::host::Permits;
-use crate::meeting::Meeting;
 
 /// Plays interleavings of the threads that `work` makes: half of them at random, and half with few switches at random places.
 fn check(work: impl Fn() + Send + Sync + Clone + 'static) {
@@ -43,15 +43,15 @@ fn a_meeting_lets_nobody_through_early_and_everybody_in_the_end() {
     const MEETINGS: u8 = 3;
     check(|| {
         let cancel = AtomicBool::new(false);
-        let (meeting, _inboxes) = Meeting::<()>::new(RANKS as usize, Instant::now(), &cancel);
+        let (control, _inboxes) = Control::<()>::new(RANKS as usize, Instant::now(), &cancel);
         let come = AtomicUsize::new(0);
         thread::scope(|scope| {
             for rank in 0..RANKS {
-                let (meeting, come) = (&meeting, &come);
+                let (control, come) = (&control, &come);
                 scope.spawn(move || {
                     for number in 0..MEETINGS {
                         come.fetch_add(1, Ordering::SeqCst);
-                        let words = meeting.meet(Rank(rank), &[rank as u8, number]).expect("nobody aborts");
+                        let words = control.meet(Rank(rank), &[rank as u8, number]).expect("nobody aborts");
                         assert!(come.load(Ordering::SeqCst) >= RANKS as usize * (usize::from(number) + 1));
                         let said: Vec<Vec<u8>> = (0..RANKS).map(|rank| vec![rank as u8, number]).collect();
                         assert_eq!(words, said);
@@ -67,15 +67,15 @@ fn a_meeting_lets_nobody_through_early_and_everybody_in_the_end() {
 fn an_abort_ends_every_meeting() {
     check(|| {
         let cancel = AtomicBool::new(false);
-        let (meeting, _inboxes) = Meeting::<()>::new(3, Instant::now(), &cancel);
+        let (control, _inboxes) = Control::<()>::new(3, Instant::now(), &cancel);
         thread::scope(|scope| {
             for rank in 0..2 {
-                let meeting = &meeting;
-                scope.spawn(move || assert_eq!(meeting.meet(Rank(rank), &[]), None));
+                let control = &control;
+                scope.spawn(move || assert_eq!(control.meet(Rank(rank), &[]), None));
             }
-            meeting.abort();
+            control.abort();
         });
-        assert!(meeting.is_aborted());
+        assert!(control.is_aborted());
     });
 }
 

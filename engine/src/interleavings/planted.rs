@@ -84,7 +84,7 @@ fn news_before_the_state_is_set_is_found() {
     assert!(is_found(crowd(true, false)));
 }
 
-/// A meeting as in `Meeting::meet`, which a rank may leave once somebody has said something and all words are there, without counting
+/// A meeting as in `Control::meet`, which a rank may leave once somebody has said something and all words are there, without counting
 /// meetings: the words of the next meeting are taken for those of this one.
 #[test]
 fn a_meeting_without_a_number_is_found() {

@@ -6,12 +6,14 @@ use std::time::Instant;
 
 use shuttle::thread;
 use zipwire_codec::DType;
-use zipwire_schedule::{Choice, Failure, FailureKind, Job, Order, Protocol, Rank, Segment, Slot, Work, plan};
-use zipwire_traces::{Payload, Rows};
+use zipwire_payload::{Payload, Rows};
+use zipwire_schedule::{
+    CallKind, Choice, Failure, FailureKind, Job, Order, Protocol, Rank, Segment, Slot, Work, plan,
+};
 
 use super::check;
+use crate::control::Control;
 use crate::host::{self, Permits, RunResult, Setup, run_rank};
-use crate::meeting::Meeting;
 use crate::report::STUCK_AFTER;
 use crate::transport::Transport;
 use crate::transport::local::{Local, Process};
@@ -19,7 +21,12 @@ use crate::transport::local::{Local, Process};
 /// Runs an All-to-All of three ranks; a rank that `fails` aborts instead of taking part. What has become of it, by rank.
 fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
     let bytes = ndarray::Array2::from_elem((3, 3), 256);
-    let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
+    let work = Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    };
     let segments = vec![Segment::new("call", work)];
     let plan = plan(&Job { name: "job", rank_count: 3, slots: vec!["in", "out"], segments }, choice);
     let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
@@ -35,8 +42,8 @@ fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
     };
     let memories: Vec<_> = (0..3).map(|rank| host::memory(&plan, Rank(rank)).unwrap()).collect();
     let cancel = AtomicBool::new(false);
-    let (meeting, inboxes) = Meeting::new(3, Instant::now(), &cancel);
-    let process = Process { meeting: &meeting, memories: &memories };
+    let (control, inboxes) = Control::new(3, Instant::now(), &cancel);
+    let process = Process { control: &control, memories: &memories };
     let permits = Permits::new(1);
     let results: Mutex<Vec<Option<RunResult>>> = Mutex::new((0..3).map(|_| None).collect());
     thread::scope(|scope| {
@@ -47,7 +54,7 @@ fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
                 if fails == Some(rank) {
                     let failure = Failure::new(rank, None, FailureKind::Device, "it fails");
                     local.abort(&failure);
-                    let end = zipwire_schedule::RankEnd { failure, standing: None };
+                    let end = zipwire_schedule::RankEnd { failure, status: None };
                     assert!(local.gather(crate::RankReport::failed(rank, 0.0, end)).is_none());
                     return;
                 }

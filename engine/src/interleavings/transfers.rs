@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use shuttle::thread;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Plan, Region, TransferKey};
-use zipwire_schedule::{BufferId, Choice, Job, Protocol, Rank, Segment, SegmentId, Slot, Stage, Work, plan};
+use zipwire_schedule::{
+    BufferId, CallKind, Choice, Job, Protocol, Rank, Segment, SegmentId, Slot, Stage, Work, plan,
+};
 
 use super::check;
+use crate::control::Control;
 use crate::host;
-use crate::meeting::Meeting;
 use crate::memory::{Memory, range};
 use crate::transport::local::{Local, Process};
 use crate::transport::{Ended, Event, Incoming, Outgoing, Transport};
@@ -24,7 +26,12 @@ const TRANSFERS: u32 = 2;
 /// A plan with room for all transfers in the buffers of both ranks.
 fn roomy() -> Plan {
     let bytes = ndarray::Array2::from_elem((2, 2), BYTES * u64::from(TRANSFERS));
-    let work = Work::AllToAll { dtype: DType::F32, bytes, tokens: None, input: Slot(0), output: Slot(1) };
+    let work = Work::Call {
+        dtype: DType::F32,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    };
     let segments = vec![Segment::new("call", work)];
     let job = Job { name: "job", rank_count: 2, slots: vec!["in", "out"], segments };
     plan(&job, &Choice::of(Protocol::Native, None))
@@ -47,8 +54,8 @@ fn two(work: impl Fn(&mut Local<'_>) + Sync) {
     let plan = roomy();
     let memories: Vec<Arc<Memory>> = (0..2).map(|rank| host::memory(&plan, Rank(rank)).unwrap()).collect();
     let cancel = AtomicBool::new(false);
-    let (meeting, inboxes) = Meeting::new(2, Instant::now(), &cancel);
-    let process = Process { meeting: &meeting, memories: &memories };
+    let (control, inboxes) = Control::new(2, Instant::now(), &cancel);
+    let process = Process { control: &control, memories: &memories };
     thread::scope(|scope| {
         for (rank, inbox) in (0..).map(Rank).zip(inboxes) {
             let work = &work;

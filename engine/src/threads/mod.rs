@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use zipwire_schedule::{Rank, RunFailure};
 
+use crate::control::Control;
 use crate::handshake::Hello;
 use crate::host::{self, Permits, run_rank_as};
-use crate::meeting::Meeting;
 use crate::memory::Memory;
 use crate::report::{conclude, empty_timeline};
 use crate::spawn::run_all;
@@ -37,16 +37,16 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
     let plan = setup.plan;
     let memories = (0..plan.rank_count()).map(|rank| host::memory(plan, Rank(rank)));
     let memories: Vec<Arc<Memory>> = memories.collect::<Result<_, _>>()?;
-    let (meeting, inboxes) = Meeting::new(memories.len(), Instant::now(), cancel);
-    let process = Process { meeting: &meeting, memories: &memories };
+    let (control, inboxes) = Control::new(memories.len(), Instant::now(), cancel);
+    let process = Process { control: &control, memories: &memories };
     let permits = Permits::new(setup.cores);
     let results = std::thread::scope(|scope| {
         let (wire, parcels) = channel();
         if let Some(pace) = setup.pace {
             // Ends when the last end of the channel is dropped, behind all ranks.
-            scope.spawn(move || Wire::new(pace, plan).run(&parcels, process.meeting));
+            scope.spawn(move || Wire::new(pace, plan).run(&parcels, process.control));
         }
-        run_all(&meeting, inboxes, |rank, inbox| {
+        run_all(&control, inboxes, |rank, inbox| {
             let mut local = Local::new(process, rank, inbox);
             let hello = &hellos[rank.index()];
             if setup.pace.is_none() {
@@ -60,7 +60,7 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
     match results.into_iter().next() {
         Some(first) => first.map(|report| report.expect("rank 0 has the report of all")),
         None => {
-            let mut reports = meeting.collect();
+            let mut reports = control.collect();
             let concluded = conclude(
                 plan,
                 setup.deadlines,
@@ -76,16 +76,20 @@ fn run_as(setup: &Setup<'_>, hellos: &[Hello], cancel: &AtomicBool) -> Result<Re
 #[cfg(test)]
 mod tests {
     use zipwire_codec::DType;
-    use zipwire_schedule::{Choice, FailureKind, Job, Protocol, Segment, Slot, Work, plan};
-    use zipwire_traces::{Payload, Rows};
+    use zipwire_payload::{Payload, Rows};
+    use zipwire_schedule::{CallKind, Choice, FailureKind, Job, Protocol, Segment, Slot, Work, plan};
 
     use super::*;
 
     #[test]
     fn ranks_that_are_to_run_different_plans_run_nothing() {
         let bytes = ndarray::Array2::from_elem((3, 3), 64);
-        let work =
-            Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input: Slot(0), output: Slot(1) };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input: Slot(0),
+            output: Slot(1),
+            kind: CallKind::AllToAll { bytes, tokens: None },
+        };
         let segments = vec![Segment::new("call", work)];
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
         let plan = plan(&job, &Choice::of(Protocol::Native, None));

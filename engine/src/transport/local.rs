@@ -9,7 +9,7 @@ use zipwire_schedule::plan::{Region, TransferKey};
 use zipwire_schedule::{Failure, Rank};
 
 use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
-use crate::meeting::{Mail, Meeting};
+use crate::control::{Control, Envelope};
 use crate::memory::{Memory, range};
 use crate::report::RankReport;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -37,7 +37,7 @@ pub(crate) enum Note {
 /// The memories of all ranks, and where they meet.
 #[derive(Clone, Copy)]
 pub(crate) struct Process<'a> {
-    pub(crate) meeting: &'a Meeting<'a, Note>,
+    pub(crate) control: &'a Control<'a, Note>,
     pub(crate) memories: &'a [Arc<Memory>],
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Process<'a> {
 pub(crate) struct Local<'a> {
     process: Process<'a>,
     rank: Rank,
-    inbox: Receiver<Mail<Note>>,
+    inbox: Receiver<Envelope<Note>>,
     /// Ends of this rank that wait for their senders.
     awaited: HashMap<TransferKey, Incoming>,
     /// Offers that this rank has not asked for yet.
@@ -56,7 +56,7 @@ pub(crate) struct Local<'a> {
 }
 
 impl<'a> Local<'a> {
-    pub(crate) fn new(process: Process<'a>, rank: Rank, inbox: Receiver<Mail<Note>>) -> Self {
+    pub(crate) fn new(process: Process<'a>, rank: Rank, inbox: Receiver<Envelope<Note>>) -> Self {
         Self {
             process,
             rank,
@@ -69,12 +69,12 @@ impl<'a> Local<'a> {
     }
 
     fn write(&self, to: Rank, note: Note) -> Result<(), Ended> {
-        let Process { meeting, .. } = self.process;
-        if meeting.send(to, note) {
+        let Process { control, .. } = self.process;
+        if control.send(to, note) {
             return Ok(());
         }
         // Whoever has been told of a failure leaves at once; the note about it is on its way here.
-        Err(if meeting.is_aborted() { Ended::Aborted } else { Ended::Lost(to) })
+        Err(if control.is_aborted() { Ended::Aborted } else { Ended::Lost(to) })
     }
 
     fn open(&mut self, note: Note) -> Result<(), Ended> {
@@ -149,11 +149,11 @@ impl Transport for Local<'_> {
     }
 
     fn now_s(&self) -> f64 {
-        self.process.meeting.now_s()
+        self.process.control.now_s()
     }
 
     fn meet(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
-        self.process.meeting.meet(self.rank, word).ok_or(Ended::Aborted)
+        self.process.control.meet(self.rank, word).ok_or(Ended::Aborted)
     }
 
     fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
@@ -189,8 +189,8 @@ impl Transport for Local<'_> {
             }
             // Not every note is an event: offers may be early.
             match self.inbox.recv_timeout(timeout.saturating_sub(begin.elapsed())) {
-                Ok(Mail::Note(note)) => self.open(note)?,
-                Ok(Mail::Abort) => return Err(Ended::Aborted),
+                Ok(Envelope::Note(note)) => self.open(note)?,
+                Ok(Envelope::Abort) => return Err(Ended::Aborted),
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Ended::Broken("all peers are gone".to_owned()));
@@ -200,23 +200,23 @@ impl Transport for Local<'_> {
     }
 
     fn count_progress(&mut self) {
-        self.process.meeting.count_progress();
+        self.process.control.count_progress();
     }
 
     fn progress(&self) -> u64 {
-        self.process.meeting.progress()
+        self.process.control.progress()
     }
 
     fn abort(&mut self, _: &Failure) {
-        self.process.meeting.abort();
+        self.process.control.abort();
     }
 
     fn is_stopped(&self) -> bool {
-        self.process.meeting.is_cancelled()
+        self.process.control.is_cancelled()
     }
 
     fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
-        self.process.meeting.deposit(report);
-        (self.rank == Rank(0)).then(|| self.process.meeting.collect())
+        self.process.control.deposit(report);
+        (self.rank == Rank(0)).then(|| self.process.control.collect())
     }
 }

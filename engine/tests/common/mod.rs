@@ -8,9 +8,9 @@ use std::time::Duration;
 use ndarray::Array2;
 use zipwire_codec::DType;
 use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
+use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan};
-use zipwire_schedule::{Choice, Job, RunFailure, Segment, Slot, Work, plan};
-use zipwire_traces::{Payload, Rows};
+use zipwire_schedule::{CallKind, Choice, Job, RunFailure, Segment, Slot, Work, plan};
 
 pub(crate) const RANKS: u32 = 4;
 /// Bytes from each rank to each other one: a tile and a part of one.
@@ -19,12 +19,11 @@ pub(crate) const CHUNK: u64 = 20_000;
 /// Dispatch, compute, combine.
 pub(crate) fn job() -> Job {
     let bytes = Array2::from_elem((RANKS as usize, RANKS as usize), CHUNK);
-    let all_to_all = |input, output| Work::AllToAll {
+    let all_to_all = |input, output| Work::Call {
         dtype: DType::Bf16,
-        bytes: bytes.clone(),
-        tokens: None,
         input: Slot(input),
         output: Slot(output),
+        kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
     };
     let compute =
         Work::Compute { phase: "expert", reads: vec![Slot(1)], writes: vec![Slot(0), Slot(1), Slot(2)] };

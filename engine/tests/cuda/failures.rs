@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use zipwire_engine::EngineError;
 use zipwire_engine::cuda::{STUCK_AFTER, Setup, check, check_memory, devices, run};
-use zipwire_schedule::plan::{Content, OpKind, Plan};
+use zipwire_schedule::plan::{Content, Local, OpKind, Plan};
 use zipwire_schedule::{Choice, FailureKind, Order, Protocol, RunFailure, SegmentId, Stage};
 
 use crate::Test;
@@ -74,7 +74,7 @@ fn ends_that_disagree_about_what_moves() {
     let is_sizes = |plan: &Plan, op: usize| matches!(&plan.programs[1].ops[op].kind, OpKind::Exchange(e) if e.stage == Stage::Sizes);
     let op = exchanges(&plan, 1, SegmentId(0)).into_iter().find(|&op| is_sizes(&plan, op)).unwrap();
     let values = plan.programs[1].ops.iter().find_map(|op| match &op.kind {
-        OpKind::Encode(batch) => Some(batch.blocks[0].values),
+        OpKind::Local(Local::Encode(batch)) => Some(batch.blocks[0].values),
         _ => None,
     });
     tamper(&mut plan, 1, op, |kind| exchange(kind).sends[0].content = Content::Values(values.unwrap()));
@@ -156,7 +156,7 @@ fn plans_without_kernels_are_refused() {
     said(&compact, &["`size-first`", "`compact`", "`layout = \"split\"`"]);
     let raw = Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::StaticFirst) };
     said(&raw, &["`raw`", "BF16"]);
-    said(&choice(Protocol::SplitSend), &["travels apart", "`static-first`", "`threads`"]);
+    said(&choice(Protocol::SplitSend), &["`split`", "`static-first`", "`threads`"]);
     let order = Choice { order: Order::AnyReady, ..choice(Protocol::Native) };
     said(&order, &["`any-ready`", "`rotation`"]);
 }

@@ -2,7 +2,7 @@
 
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Lane, Protocol};
-use zipwire_traces::Span;
+use zipwire_timeline::Span;
 
 use crate::Test;
 use crate::common::RANKS;

@@ -2,44 +2,33 @@
 
 use std::collections::BTreeMap;
 
+use zipwire_cluster::CodecCost;
 use zipwire_codec::Spec;
-use zipwire_schedule::CodecCost;
 
 use crate::error::Result;
+use crate::language::{
+    AnyKey, Field, Reader, Schema, bandwidth, choice, keys, map, named, table, text, time,
+};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{Key, Schema, bandwidth, map, names, needed, optional, string, table, time};
 
-/// How a codec's speed is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SpeedBasis {
-    /// Measured by whoever wrote the file, on this GPU.
-    Measured,
-    /// Published for this GPU.
-    Published,
-    /// Chosen so that published results on this GPU come out.
-    Fitted,
-    /// That of another GPU, times the ratio of their memory bandwidths.
-    Scaled,
-    /// Taken from something else than this codec on some GPU.
-    Assumed,
+named! {
+    /// How a codec's speed is known, the best known first.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SpeedBasis {
+        /// Measured by whoever wrote the file, on this GPU.
+        Measured = "measured",
+        /// Published for this GPU.
+        Published = "published",
+        /// Chosen so that published results on this GPU come out.
+        Fitted = "fitted",
+        /// That of another GPU, times the ratio of their memory bandwidths.
+        Scaled = "scaled",
+        /// Taken from something else than this codec on some GPU.
+        Assumed = "assumed",
+    }
 }
 
 impl SpeedBasis {
-    /// All, the best known first.
-    pub const ALL: [Self; 5] = [Self::Measured, Self::Published, Self::Fitted, Self::Scaled, Self::Assumed];
-
-    /// Name in files and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Published => "published",
-            Self::Fitted => "fitted",
-            Self::Scaled => "scaled",
-            Self::Assumed => "assumed",
-        }
-    }
-
     /// Whether results that rest on it rest on an assumption: nobody saw the codec run so fast on this GPU.
     pub fn is_assumption(self) -> bool {
         match self {
@@ -63,8 +52,19 @@ pub struct DeclaredSpeed {
 /// Speeds by the id of the codec.
 pub(crate) type CodecSpeeds = BTreeMap<&'static str, DeclaredSpeed>;
 
-const COST_KEYS: [&str; 3] = ["encode", "decode", "launch"];
-const KEYS: &[&str] = &["encode", "decode", "launch", "basis", "source"];
+/// No GPU's: a figure in an example is copied.
+const EXAMPLE: &str = "\"... GB/s\"";
+
+keys! { pub(crate) static COST =
+    encode: f64 = bandwidth(), "raw bytes per second of encoding", needed = EXAMPLE;
+    decode: f64 = bandwidth(), "raw bytes per second of decoding", needed = EXAMPLE;
+    launch: f64 = time(), "time of launching either; none by default";
+}
+
+keys! { static BASIS =
+    basis: SpeedBasis = choice("basis of a speed", &SpeedBasis::ALL, SpeedBasis::name), "how the speed is known", needed = "\"measured\"";
+    source: String = text(), "where it comes from, in words", needed = "\"zipwire bench gpu on this cluster\"";
+}
 
 /// Reads the table.
 pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
@@ -74,47 +74,31 @@ pub(super) fn read(field: &Field<'_>) -> Result<CodecSpeeds> {
             let valid = Spec::ids().map(str::to_owned).collect();
             Problem::UnknownName { what: "codec", name: name.to_owned(), valid }.at(place.clone())
         })?;
-        let table = field.table(KEYS)?;
-        let basis = table.need("basis", "\"measured\"")?;
-        let declared = DeclaredSpeed {
-            cost: read_cost(&table)?,
-            basis: basis.choice("basis of a speed", &SpeedBasis::ALL, SpeedBasis::name)?,
-            source: table.need("source", "\"zipwire bench gpu on this cluster\"")?.string()?.to_owned(),
-        };
-        speeds.insert(id, declared);
+        let table = field.table(&speed_keys())?;
+        let (basis, cost) = (table.need(BASIS.basis)?, read_cost_of(&table)?);
+        speeds.insert(id, DeclaredSpeed { cost, basis, source: table.need(BASIS.source)? });
     }
     Ok(speeds)
 }
 
-/// Reads encode, decode and launch of a table that has more keys, or only these.
-pub(crate) fn read_cost(table: &Reader<'_>) -> Result<CodecCost> {
-    Ok(CodecCost {
-        encode_bytes_per_s: table.need("encode", EXAMPLE)?.bandwidth()?,
-        decode_bytes_per_s: table.need("decode", EXAMPLE)?.bandwidth()?,
-        launch_s: table.get("launch").map_or(Ok(0.0), |field| field.time())?,
-    })
-}
-
-/// No GPU's: a figure in an example is copied.
-const EXAMPLE: &str = "\"... GB/s\"";
-
-/// The schema of what [`read_cost`] reads.
-pub(crate) fn cost_schema() -> [Key; COST_KEYS.len()] {
-    #[rustfmt::skip]
-    let keys = [
-        needed("encode", "raw bytes per second of encoding", bandwidth()),
-        needed("decode", "raw bytes per second of decoding", bandwidth()),
-        optional("launch", "time of launching either; none by default", time()),
-    ];
-    keys
-}
-
 /// What [`read`] reads.
 pub(super) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let known = [
-        needed("basis", "how the speed is known", names(SpeedBasis::ALL.map(SpeedBasis::name))),
-        needed("source", "where it comes from, in words", string()),
-    ];
-    map(table(KEYS, cost_schema().into_iter().chain(known)))
+    map(table(&speed_keys()))
+}
+
+fn speed_keys() -> Vec<&'static dyn AnyKey> {
+    [COST.all, BASIS.all].concat()
+}
+
+/// Reads encode, decode and launch.
+pub(crate) fn read_cost(field: &Field<'_>) -> Result<CodecCost> {
+    read_cost_of(&field.table(COST.all)?)
+}
+
+fn read_cost_of(table: &Reader<'_>) -> Result<CodecCost> {
+    Ok(CodecCost {
+        encode_bytes_per_s: table.need(COST.encode)?,
+        decode_bytes_per_s: table.need(COST.decode)?,
+        launch_s: table.get(COST.launch)?.unwrap_or(0.0),
+    })
 }

@@ -2,82 +2,92 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use zipwire_schedule::{Graph, GraphError, GraphLink, Rank, Vertex};
+use zipwire_cluster::{Graph, GraphError, GraphLink, Vertex};
+use zipwire_schedule::Rank;
 
 use crate::document::Place;
 use crate::error::Result;
+use crate::language::{
+    Condition, Field, Raw, Reader, Rule, Schema, array, bandwidth, keys, raw, string, table, time,
+};
 use crate::nearest::nearest;
-use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Key, Rule, array, bandwidth, needed, optional, string, table, time};
-
-const EDGE_KEYS: &[&str] = &["between", "from", "to", "bandwidth", "latency"];
+use crate::problem::{GraphProblem, Problem};
 
 /// Most switches, and most edges: several for each pair of the most ranks would be no network.
 const LIMIT: usize = 1 << 16;
 
-/// The schema of the keys that only a graph has.
-pub(super) fn keys() -> [Key; 2] {
-    #[rustfmt::skip]
-    let edge = [
-        optional("between", "two ends, of an edge in both directions", array(string()).exactly(2)),
-        optional("from", "where an edge in one direction begins", string()),
-        optional("to", "where it ends", string()),
-        needed("bandwidth", "bandwidth in each direction that it has", bandwidth()),
-        optional("latency", "time that it adds to the latency of every route over it; none by default", time()),
-    ];
-    let edge = table(EDGE_KEYS, edge)
-        .with_one_of(&["between", "from"])
-        .when(Condition::Has("from"), Rule::Needs(&["to"]))
-        .when(Condition::Has("between"), Rule::Refuses(&["to"]));
-    [
-        optional("switches", "names of all vertices that are no GPUs", array(string()).at_most(LIMIT)),
-        needed("edges", "links between GPUs, `gpu 0`, and switches", array(edge).at_most(LIMIT)),
+keys! { pub(super) static KEYS =
+    switches: Raw = raw(|| array(string()).at_most(LIMIT)), "names of all vertices that are no GPUs";
+    edges: Raw = raw(|| array(edge_schema()).at_most(LIMIT)), "links between GPUs, `gpu 0`, and switches", needed = "[{ between = [\"gpu 0\", \"gpu 1\"], bandwidth = \"25 GB/s\" }]";
+}
+
+keys! { static EDGE =
+    between: Raw = raw(|| array(string()).exactly(2)), "two ends, of an edge in both directions";
+    from: Raw = raw(string), "where an edge in one direction begins";
+    to: Raw = raw(string), "where it ends", example = "\"gpu 1\"";
+    bandwidth: f64 = bandwidth(), "bandwidth in each direction that it has", needed = "\"25 GB/s\"";
+    latency: f64 = time(), "time that it adds to the latency of every route over it; none by default";
+}
+
+fn edge_rules() -> Vec<Rule> {
+    vec![
+        Rule::one_of(&[EDGE.between, EDGE.from]),
+        Condition::Has(EDGE.from).needs(&[EDGE.to]),
+        Condition::Has(EDGE.between).refuses(&[EDGE.to], "`between` names both ends"),
     ]
 }
 
-/// Reads the keys of a graph; `field` is the table as a whole.
-pub(super) fn read(table: &Reader<'_>, field: &Field<'_>, ranks: u32) -> Result<Graph> {
-    let vertices = Vertices::read(table.get("switches").as_ref(), ranks)?;
-    let edges = table.need("edges", "[{ between = [\"gpu 0\", \"gpu 1\"], bandwidth = \"25 GB/s\" }]")?;
+fn edge_schema() -> Schema {
+    table(EDGE.all).with(edge_rules())
+}
+
+/// Reads the keys of a graph; `field` is the table as a whole, `others` are the topologies that take more ranks.
+pub(super) fn read(
+    table: &Reader<'_>,
+    field: &Field<'_>,
+    ranks: u32,
+    others: Vec<&'static str>,
+) -> Result<Graph> {
+    let vertices = Vertices::read(table.field(KEYS.switches).as_ref(), ranks)?;
+    let edges = table.need_field(KEYS.edges)?;
     let items = limited(&edges)?;
     let (mut links, mut places) = (Vec::new(), BTreeMap::<(Vertex, Vertex), Place>::new());
     for item in &items {
         for link in edge(item, &vertices)? {
             if let Some(first) = places.insert((link.src, link.dst), item.place()) {
                 let [src, dst] = [link.src, link.dst].map(|vertex| vertices.name(vertex));
-                return Err(item.error(Problem::TwoEdges { src, dst }).with(first, "and here"));
+                return Err(item.error(GraphProblem::TwoEdges { src, dst }.into()).with(first, "and here"));
             }
             links.push(link);
         }
     }
     Graph::new(ranks, vertices.switches, links).map_err(|error| match error {
-        GraphError::Ranks { .. } => field.error(Problem::Graph(error)),
-        _ => edges.error(Problem::Graph(error)),
+        GraphError::Ranks { .. } => field.error(GraphProblem::Ranks { error, others }.into()),
+        _ => edges.error(GraphProblem::Graph(error).into()),
     })
 }
 
 /// One link, or two if it goes both ways.
 fn edge(item: &Field<'_>, vertices: &Vertices) -> Result<Vec<GraphLink>> {
-    let table = item.table(EDGE_KEYS)?;
-    let (ends, is_two_way) = match table.one_of(&["between", "from"])? {
-        ("between", field) => {
-            table.refuse("to", "`between` names both ends")?;
+    let table = item.table(EDGE.all)?;
+    table.check(&edge_rules())?;
+    let ends = match table.field(EDGE.between) {
+        Some(field) => {
             let ends = field.array()?;
-            let [a, b] = ends.as_slice() else {
+            <[_; 2]>::try_from(ends).map_err(|ends| {
                 let (path, found) = (field.path.clone(), ends.len());
-                return Err(field.error(Problem::NotTwoEnds { path, found }));
-            };
-            ([a.clone(), b.clone()], true)
+                field.error(GraphProblem::NotTwoEnds { path, found }.into())
+            })?
         }
-        (_, field) => ([field, table.need("to", "\"gpu 1\"")?], false),
+        None => [table.need_field(EDGE.from)?, table.need_field(EDGE.to)?],
     };
+    let is_two_way = table.field(EDGE.between).is_some();
     let [src, dst] = [vertices.find(&ends[0])?, vertices.find(&ends[1])?];
     if src == dst {
-        return Err(ends[1].error(Problem::Loop { vertex: vertices.name(src) }));
+        return Err(ends[1].error(GraphProblem::Loop { vertex: vertices.name(src) }.into()));
     }
-    let bandwidth = table.need("bandwidth", "\"25 GB/s\"")?.bandwidth()?;
-    let latency_s = table.get("latency").map_or(Ok(0.0), |field| field.time())?;
+    let bandwidth = table.need(EDGE.bandwidth)?;
+    let latency_s = table.get(EDGE.latency)?.unwrap_or(0.0);
     let there = GraphLink { src, dst, bandwidth, latency_s };
     let back = GraphLink { src: dst, dst: src, ..there };
     Ok(if is_two_way { vec![there, back] } else { vec![there] })
@@ -101,11 +111,11 @@ impl Vertices {
                 !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
             };
             if name.split(' ').next() == Some("gpu") || !name.split(' ').all(is_word) {
-                return Err(item.error(Problem::BadSwitch { name }));
+                return Err(item.error(GraphProblem::BadSwitch { name }.into()));
             }
             let vertex = Vertex::Switch(switches.len() as u32);
             if by_name.insert(name.clone(), vertex).is_some() {
-                return Err(item.error(Problem::TwoSwitches { name }));
+                return Err(item.error(GraphProblem::TwoSwitches { name }.into()));
             }
             switches.push(name);
         }
@@ -117,12 +127,9 @@ impl Vertices {
         self.by_name.get(name).copied().ok_or_else(|| {
             let gpus: Vec<String> = (0..self.ranks).map(|rank| format!("gpu {rank}")).collect();
             let names = gpus.iter().chain(&self.switches).map(String::as_str);
-            field.error(Problem::UnknownVertex {
-                name: name.to_owned(),
-                nearest: nearest(name, names).map(str::to_owned),
-                gpus: self.ranks,
-                switches: self.switches.clone(),
-            })
+            let nearest = nearest(name, names).map(str::to_owned);
+            let (name, gpus, switches) = (name.to_owned(), self.ranks, self.switches.clone());
+            field.error(GraphProblem::UnknownVertex { name, nearest, gpus, switches }.into())
         })
     }
 
@@ -137,8 +144,8 @@ impl Vertices {
 fn limited<'a>(field: &Field<'a>) -> Result<Vec<Field<'a>>> {
     let items = field.array()?;
     if items.len() > LIMIT {
-        let (path, value) = (format!("entries of `{}`", field.path), items.len().to_string());
-        return Err(field.error(Problem::OutOfRange { path, value, limits: format!("at most {LIMIT}") }));
+        let what = format!("entries of `{}`", field.path);
+        return Err(field.error(Problem::out_of_range(what, items.len(), format!("at most {LIMIT}"))));
     }
     Ok(items)
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use zipwire_schedule::{Fabric, LinkId, Topology};
+use zipwire_cluster::{Fabric, LinkId, Topology};
 
 use crate::document::Place;
 use crate::error::Result;
+use crate::language::Field;
 use crate::nearest::nearest;
 use crate::problem::Problem;
-use crate::reader::Field;
 
 /// Bytes per second of each link that the table names.
 pub(crate) fn read(field: &Field<'_>, topology: &Topology) -> Result<BTreeMap<LinkId, f64>> {

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use zipwire_schedule::Topology;
+use zipwire_cluster::Topology;
 
 use super::{Cluster, DeclaredSpeed};
 use crate::document::Document;
 use crate::error::Result;
 use crate::files::Files;
+use crate::language::{Condition, Field, Keys, Rule, choice, keys, text};
 use crate::problem::Problem;
-use crate::reader::Field;
 use crate::source::Source;
 use crate::tree::{self, Entry, Node, Table, Value};
 
@@ -73,35 +73,36 @@ pub fn presets() -> &'static [Preset] {
     &PRESETS
 }
 
-pub(super) fn names() -> [&'static str; PRESETS.len()] {
-    PRESETS.map(|preset| preset.name)
+keys! { pub(super) static KEYS =
+    preset: Preset = choice("preset", &PRESETS, |preset| preset.name), "hardware that comes with zipwire, for the keys that are left out";
+    file: String = text(), "a hardware file with the keys that are left out, relative to the scenario";
 }
 
-/// The table with what its preset or file says where the table itself says nothing; without `preset` and `file`.
-pub(super) fn merge(field: &Field<'_>, files: &Files) -> Result<Node> {
-    let own = field.table(super::KEYS)?;
-    let hardware = match (own.get("preset"), own.get("file")) {
-        (None, None) => None,
-        (Some(name), file) => {
-            if file.is_some() {
-                own.refuse("file", "`preset` names the hardware")?;
-            }
-            let preset = name.choice("preset", &PRESETS, |preset| preset.name)?;
-            Some(Document::file(preset.path(), preset.text.to_owned()))
-        }
+pub(super) fn rule() -> Rule {
+    Condition::Has(KEYS.preset).refuses(&[KEYS.file], "`preset` names the hardware")
+}
+
+/// The table with what its preset or file says where the table itself says nothing; without `preset` and `file`. `keys` are those of
+/// hardware.
+pub(super) fn merge(field: &Field<'_>, keys: Keys<'_>, files: &Files) -> Result<Node> {
+    let own = field.table(&[KEYS.all, keys].concat())?;
+    own.check(&[rule()])?;
+    let hardware = match (own.get(KEYS.preset)?, own.field(KEYS.file)) {
+        (Some(preset), _) => Some(Document::file(preset.path(), preset.text.to_owned())),
         (None, Some(file)) => {
             let name = file.string()?;
             let unreadable = |source| file.error(Problem::Unreadable { path: files.path(name), source });
             Some(files.text(name).map_err(unreadable)?)
         }
+        (None, None) => None,
     };
     let mut merged = field.node().clone();
     if let Value::Table(table) = &mut merged.value {
-        table.entries.retain(|entry| super::FILE_KEYS.contains(&entry.key.as_str()));
+        table.entries.retain(|entry| KEYS.all.iter().all(|key| key.name() != entry.key));
     }
     if let Some(document) = hardware {
         let hardware = tree::parse(&document)?;
-        Field::at(&field.path, &hardware).table(super::FILE_KEYS)?;
+        Field::at(&field.path, &hardware).table(keys)?;
         if let (Value::Table(own), Value::Table(hardware)) = (&mut merged.value, hardware.value) {
             let whole = hardware.get("gpus_per_node").and_then(integer);
             let left_out = hardware.entries.into_iter().filter(|entry| own.get(&entry.key).is_none());

@@ -1,12 +1,12 @@
 //! The sizes of one mixture-of-experts layer.
 
 use super::presets::{find, names as presets};
-use super::read::Sizes;
 use super::{EXPERT_LIMIT, HIDDEN_LIMIT, TOKEN_LIMIT, VALUE_BYTES};
 use crate::error::Result;
+use crate::language::{
+    BYTES_LIMIT, Condition, Field, Reader, Schema, custom, integer, keys, names, one_of, table,
+};
 use crate::problem::Problem;
-use crate::reader::{BYTES_LIMIT, Field, Reader};
-use crate::schema::{Condition, Rule, Schema, integer, names, one_of, optional, table};
 
 /// One mixture-of-experts layer, as far as its All-to-Alls are concerned. Values are BF16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,13 @@ pub(crate) struct Layer {
 /// Tokens per rank of a preset: sequence length 1024, micro-batch 1 (ZipCCL, sec. 6).
 const PRESET_TOKENS: u64 = 1024;
 
-const KEYS: &[&str] = &["preset", "experts", "top_k", "hidden", "tokens_per_rank"];
+keys! { static KEYS =
+    preset: Layer = custom(preset, || names(presets(true))), "published sizes, for the keys that are left out";
+    experts: u32 = integer(1..=EXPERT_LIMIT), "routed experts of the layer", example = "16";
+    top_k: u32 = integer(1..=EXPERT_LIMIT), "experts that each token goes to, at most all", example = "2";
+    hidden: u32 = integer(1..=HIDDEN_LIMIT), "values per token", example = "4096";
+    tokens_per_rank: u64 = integer(1..=TOKEN_LIMIT), "tokens of each rank", example = "1024";
+}
 
 impl Layer {
     /// Reads a preset's name or a table.
@@ -30,15 +36,13 @@ impl Layer {
         if field.as_string().is_some() {
             return preset(field);
         }
-        let table = field.table(KEYS)?;
-        let preset = table.get("preset").map(|field| preset(&field)).transpose()?;
-        let sizes = Sizes { table: &table };
-        let tokens_per_rank = preset.map(|model| model.tokens_per_rank);
+        let table = field.table(KEYS.all)?;
+        let preset = table.get(KEYS.preset)?;
         let model = Self {
-            experts: sizes.get("experts", "16", preset.map(|model| model.experts), 1..=EXPERT_LIMIT)?,
-            top_k: sizes.get("top_k", "2", preset.map(|model| model.top_k), 1..=EXPERT_LIMIT)?,
-            hidden: sizes.get("hidden", "4096", preset.map(|model| model.hidden), 1..=HIDDEN_LIMIT)?,
-            tokens_per_rank: sizes.get("tokens_per_rank", "1024", tokens_per_rank, 1..=TOKEN_LIMIT)?,
+            experts: table.get_or(KEYS.experts, preset.map(|model| model.experts))?,
+            top_k: table.get_or(KEYS.top_k, preset.map(|model| model.top_k))?,
+            hidden: table.get_or(KEYS.hidden, preset.map(|model| model.hidden))?,
+            tokens_per_rank: table.get_or(KEYS.tokens_per_rank, preset.map(|model| model.tokens_per_rank))?,
         };
         model.check(field, &table)?;
         Ok(model)
@@ -46,17 +50,9 @@ impl Layer {
 
     /// What [`read`](Self::read) reads.
     pub(crate) fn schema() -> Schema {
-        let preset = || names(presets(true));
-        #[rustfmt::skip]
-        let keys = [
-            optional("preset", "published sizes, for the keys that are left out", preset()),
-            optional("experts", "routed experts of the layer", integer(1..=EXPERT_LIMIT)),
-            optional("top_k", "experts that each token goes to, at most all", integer(1..=EXPERT_LIMIT)),
-            optional("hidden", "values per token", integer(1..=HIDDEN_LIMIT)),
-            optional("tokens_per_rank", "tokens of each rank", integer(1..=TOKEN_LIMIT)),
-        ];
-        let sizes = Rule::Needs(&["experts", "top_k", "hidden", "tokens_per_rank"]);
-        one_of([preset(), table(KEYS, keys).when(Condition::Lacks("preset"), sizes)])
+        let sizes = [KEYS.experts as _, KEYS.top_k as _, KEYS.hidden as _, KEYS.tokens_per_rank as _];
+        let table = table(KEYS.all).with(vec![Condition::Lacks(KEYS.preset).needs(&sizes)]);
+        one_of([KEYS.preset.kind.schema(), table])
     }
 
     /// Copies of tokens that each rank sends, its own experts included.
@@ -71,15 +67,14 @@ impl Layer {
 
     fn check(&self, field: &Field<'_>, table: &Reader<'_>) -> Result<()> {
         if self.top_k > self.experts {
-            let blamed = table.get("top_k").or_else(|| table.get("experts"));
+            let blamed = table.field(KEYS.top_k).or_else(|| table.field(KEYS.experts));
             let problem = Problem::TopK { top_k: self.top_k.into(), experts: self.experts.into() };
             return Err(blamed.as_ref().unwrap_or(field).error(problem));
         }
         let bytes = self.copies_per_rank().saturating_mul(self.token_bytes());
         if bytes > BYTES_LIMIT {
-            let path = "bytes per rank and All-to-All".to_owned();
-            let limits = "at most 1 TiB: tokens_per_rank x top_k x hidden x 2 bytes".to_owned();
-            return Err(field.error(Problem::OutOfRange { path, value: bytes.to_string(), limits }));
+            let limits = "at most 1 TiB: tokens_per_rank x top_k x hidden x 2 bytes";
+            return Err(field.error(Problem::out_of_range("bytes per rank and All-to-All", bytes, limits)));
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! The reader of a whole model: a preset's name, or a table with sizes.
 
-use std::ops::RangeInclusive;
-
 use super::presets::{find, names as presets};
 use super::{Architecture, Attention, EXPERT_LIMIT, Experts, HIDDEN_LIMIT};
 use crate::error::Result;
+use crate::language::Condition::{All, Fits, Has, Lacks, Misfits};
+use crate::language::{
+    AnyKey, Field, Key, Keys, Reader, Schema, custom, integer, keys, names, one_of, schema, table,
+};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{Condition, Rule, Schema, integer, names, one_of, optional, table};
 
 /// What a workload needs of its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,22 +16,6 @@ pub(crate) enum Needs {
     Experts,
     Nothing,
 }
-
-const KEYS: &[&str] = &[
-    "preset",
-    "layers",
-    "dense_layers",
-    "hidden",
-    "heads",
-    "kv_heads",
-    "head_size",
-    "intermediate",
-    "experts",
-    "top_k",
-    "expert_intermediate",
-    "shared_experts",
-    "vocabulary",
-];
 
 /// Most layers.
 const LAYER_LIMIT: u32 = 1024;
@@ -46,47 +30,80 @@ const VOCABULARY_LIMIT: u32 = 1 << 24;
 /// Most parameters, 2^50: a thousand times those of the largest models, and sums of bytes fit 64 bits.
 const PARAMETER_LIMIT: u128 = 1 << 50;
 
+keys! { static KEYS =
+    layers: u32 = integer(1..=LAYER_LIMIT), "layers of the model", example = "4";
+    dense_layers: u32 = integer(0..=LAYER_LIMIT), "the first layers, which have an MLP instead of experts";
+    hidden: u32 = integer(1..=HIDDEN_LIMIT), "values per token", example = "4096";
+    heads: u32 = integer(1..=HEAD_LIMIT), "heads of attention", example = "32";
+    kv_heads: u32 = integer(1..=HEAD_LIMIT), "heads of keys and values; as many as `heads` by default";
+    head_size: u32 = integer(1..=HEAD_SIZE_LIMIT), "values of a head; `hidden` / `heads` by default";
+    intermediate: u32 = integer(1..=INTERMEDIATE_LIMIT), "inner size of the MLP of a layer without experts", example = "14336";
+    experts: u32 = integer(1..=EXPERT_LIMIT), "routed experts of a layer", example = "16";
+    top_k: u32 = integer(1..=EXPERT_LIMIT), "experts that each token goes to, at most all", example = "2";
+    expert_intermediate: u32 = integer(1..=INTERMEDIATE_LIMIT), "inner size of an expert", example = "2048";
+    shared_experts: u32 = integer(0..=EXPERT_LIMIT), "experts besides, which every token goes to";
+    vocabulary: u32 = integer(0..=VOCABULARY_LIMIT), "tokens that there are; 0 leaves embedding and head out";
+}
+
+// Which presets there are depends on what the workload needs.
+keys! { static PRESETS =
+    of_all as "preset": Architecture = custom(|field| preset(field, Needs::Nothing), || names(presets(false))), PRESET;
+    of_experts as "preset": Architecture = custom(|field| preset(field, Needs::Experts), || names(presets(true))), PRESET;
+}
+const PRESET: &str = "published sizes, for the keys that are left out";
+
+const NO_EXPERTS: &str = "no layer of the model has `experts`";
+const ALL_EXPERTS: &str = "every layer of the model has experts; theirs is `expert_intermediate`";
+
+impl Needs {
+    fn preset(self) -> &'static Key<Architecture> {
+        match self {
+            Self::Experts => PRESETS.of_experts,
+            Self::Nothing => PRESETS.of_all,
+        }
+    }
+
+    fn keys(self) -> Vec<&'static dyn AnyKey> {
+        [&[self.preset() as &dyn AnyKey], KEYS.all].concat()
+    }
+}
+
 /// Reads a preset's name or a table.
 pub(crate) fn read(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
     if field.as_string().is_some() {
         return preset(field, needs);
     }
-    let table = field.table(KEYS)?;
-    let base = table.get("preset").map(|field| preset(&field, needs)).transpose()?;
+    let table = field.table(&needs.keys())?;
+    let base = table.get(needs.preset())?;
     let base = base.as_ref();
-    let sizes = Sizes { table: &table };
-    let layers = sizes.get("layers", "4", base.map(|model| model.layers), 1..=LAYER_LIMIT)?;
-    let hidden = sizes.get("hidden", "4096", base.map(|model| model.hidden), 1..=HIDDEN_LIMIT)?;
-    let experts = sizes.experts(base.and_then(|model| model.experts.as_ref()), needs)?;
+    let layers = table.get_or(KEYS.layers, base.map(|model| model.layers))?;
+    let hidden = table.get_or(KEYS.hidden, base.map(|model| model.hidden))?;
+    let experts = experts(&table, base.and_then(|model| model.experts), needs)?;
     let dense_layers = match experts {
         Some(_) => {
             let published = base.filter(|model| model.experts.is_some()).map(|model| model.dense_layers);
-            sizes.get("dense_layers", "0", Some(published.unwrap_or(0)), 0..=LAYER_LIMIT)?
+            table.get_or(KEYS.dense_layers, Some(published.unwrap_or(0)))?
         }
         None => {
-            table.refuse("dense_layers", "no layer of the model has experts")?;
+            table.refuse(KEYS.dense_layers, "no layer of the model has experts")?;
             layers
         }
     };
     let published = base.map(|model| model.intermediate).filter(|&size| size > 0);
     let intermediate = if dense_layers > 0 {
-        sizes.get("intermediate", "14336", published, 1..=INTERMEDIATE_LIMIT)?
+        table.get_or(KEYS.intermediate, published)?
     } else {
-        table.refuse(
-            "intermediate",
-            "every layer of the model has experts; theirs is `expert_intermediate`",
-        )?;
+        table.refuse(KEYS.intermediate, ALL_EXPERTS)?;
         0
     };
-    let vocabulary = base.map_or(0, |model| model.vocabulary);
     let model = Architecture {
         layers,
         dense_layers,
         hidden,
-        attention: sizes.attention(base.map(|model| &model.attention), hidden)?,
+        attention: attention(&table, base.map(|model| &model.attention), hidden)?,
         intermediate,
         experts,
-        vocabulary: sizes.get("vocabulary", "32000", Some(vocabulary), 0..=VOCABULARY_LIMIT)?,
+        vocabulary: table.get(KEYS.vocabulary)?.unwrap_or(base.map_or(0, |model| model.vocabulary)),
     };
     check(&model, needs, field, &table)?;
     Ok(model)
@@ -94,41 +111,23 @@ pub(crate) fn read(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
 
 /// What [`read`] reads.
 pub(crate) fn schema(needs: Needs) -> Schema {
-    let preset = || names(presets(needs == Needs::Experts));
-    #[rustfmt::skip]
-    let keys = [
-        optional("preset", "published sizes, for the keys that are left out", preset()),
-        optional("layers", "layers of the model", integer(1..=LAYER_LIMIT)),
-        optional("dense_layers", "the first layers, which have an MLP instead of experts", integer(0..=LAYER_LIMIT)),
-        optional("hidden", "values per token", integer(1..=HIDDEN_LIMIT)),
-        optional("heads", "heads of attention", integer(1..=HEAD_LIMIT)),
-        optional("kv_heads", "heads of keys and values; as many as `heads` by default", integer(1..=HEAD_LIMIT)),
-        optional("head_size", "values of a head; `hidden` / `heads` by default", integer(1..=HEAD_SIZE_LIMIT)),
-        optional("intermediate", "inner size of the MLP of a layer without experts", integer(1..=INTERMEDIATE_LIMIT)),
-        optional("experts", "routed experts of a layer", integer(1..=EXPERT_LIMIT)),
-        optional("top_k", "experts that each token goes to, at most all", integer(1..=EXPERT_LIMIT)),
-        optional("expert_intermediate", "inner size of an expert", integer(1..=INTERMEDIATE_LIMIT)),
-        optional("shared_experts", "experts besides, which every token goes to", integer(0..=EXPERT_LIMIT)),
-        optional("vocabulary", "tokens that there are; 0 leaves embedding and head out", integer(0..=VOCABULARY_LIMIT)),
-    ];
-    let sizes = Rule::Needs(match needs {
-        Needs::Experts => &["layers", "hidden", "heads", "experts", "top_k", "expert_intermediate"],
-        Needs::Nothing => &["layers", "hidden", "heads"],
-    });
-    let explicit = |condition| Condition::All(vec![Condition::Lacks("preset"), condition]);
-    let has_experts = || explicit(Condition::Has("experts"));
-    let is_dense = || explicit(Condition::Lacks("experts"));
-    let starts_dense = Condition::Is("dense_layers", integer(1..=LAYER_LIMIT));
-    let all_experts = Condition::IsNot("dense_layers", integer(1..=LAYER_LIMIT));
-    let all_experts = explicit(Condition::All(vec![Condition::Has("experts"), all_experts]));
-    let table = table(KEYS, keys)
-        .when(Condition::Lacks("preset"), sizes)
-        .when(has_experts(), Rule::Needs(&["top_k", "expert_intermediate"]))
-        .when(is_dense(), Rule::Needs(&["intermediate"]))
-        .when(is_dense(), Rule::Refuses(&["dense_layers", "top_k", "expert_intermediate", "shared_experts"]))
-        .when(explicit(starts_dense), Rule::Needs(&["intermediate"]))
-        .when(all_experts, Rule::Refuses(&["intermediate"]));
-    one_of([preset(), table])
+    let explicit = |condition| All(vec![Lacks(needs.preset()), condition]);
+    let dense = || schema::integer(1..=LAYER_LIMIT);
+    let all_experts = All(vec![Has(KEYS.experts), Misfits(KEYS.dense_layers, dense())]);
+    let sizes: Keys<'_> = &[KEYS.layers, KEYS.hidden, KEYS.heads];
+    let of_experts: Keys<'_> = &[KEYS.experts, KEYS.top_k, KEYS.expert_intermediate];
+    let sizes = if needs == Needs::Experts { [sizes, of_experts].concat() } else { sizes.to_vec() };
+    let only_experts: Keys<'_> =
+        &[KEYS.dense_layers, KEYS.top_k, KEYS.expert_intermediate, KEYS.shared_experts];
+    let table = table(&needs.keys()).with(vec![
+        Lacks(needs.preset()).needs(&sizes),
+        explicit(Has(KEYS.experts)).needs(&of_experts[1..]),
+        explicit(Lacks(KEYS.experts)).needs(&[KEYS.intermediate]),
+        explicit(Lacks(KEYS.experts)).refuses(only_experts, NO_EXPERTS),
+        explicit(Fits(KEYS.dense_layers, dense())).needs(&[KEYS.intermediate]),
+        explicit(all_experts).refuses(&[KEYS.intermediate], ALL_EXPERTS),
+    ]);
+    one_of([names(presets(needs == Needs::Experts)), table])
 }
 
 fn preset(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
@@ -137,121 +136,64 @@ fn preset(field: &Field<'_>, needs: Needs) -> Result<Architecture> {
     Ok(find(name).expect("the names are those of presets").clone())
 }
 
-/// A whole number of a width.
-pub(super) trait Size: Sized {
-    fn read(field: &Field<'_>, range: RangeInclusive<Self>) -> Result<Self>;
-}
-
-impl Size for u32 {
-    fn read(field: &Field<'_>, range: RangeInclusive<Self>) -> Result<Self> {
-        field.integer_u32(range)
+/// The experts of a layer, if it has some; `base` are those of a preset.
+fn experts(table: &Reader<'_>, base: Option<Experts>, needs: Needs) -> Result<Option<Experts>> {
+    if base.is_none() && needs == Needs::Nothing && table.field(KEYS.experts).is_none() {
+        let keys: Keys<'_> = &[KEYS.top_k, KEYS.expert_intermediate, KEYS.shared_experts];
+        table.refuse_all(keys, NO_EXPERTS)?;
+        return Ok(None);
     }
+    Ok(Some(Experts {
+        count: table.get_or(KEYS.experts, base.map(|experts| experts.count))?,
+        top_k: table.get_or(KEYS.top_k, base.map(|experts| experts.top_k))?,
+        intermediate: table.get_or(KEYS.expert_intermediate, base.map(|experts| experts.intermediate))?,
+        shared: table.get(KEYS.shared_experts)?.unwrap_or(base.map_or(0, |experts| experts.shared)),
+    }))
 }
 
-impl Size for u64 {
-    fn read(field: &Field<'_>, range: RangeInclusive<Self>) -> Result<Self> {
-        field.integer(range)
-    }
-}
-
-/// Reads sizes that have defaults where a preset is named.
-pub(super) struct Sizes<'a> {
-    pub(super) table: &'a Reader<'a>,
-}
-
-impl Sizes<'_> {
-    /// A size, or what it is by default.
-    pub(super) fn get<N: Size>(
-        &self,
-        key: &'static str,
-        example: &str,
-        default: Option<N>,
-        range: RangeInclusive<N>,
-    ) -> Result<N> {
-        match (self.table.get(key), default) {
-            (None, Some(default)) => Ok(default),
-            _ => N::read(&self.table.need(key, example)?, range),
+fn attention(table: &Reader<'_>, base: Option<&Attention>, hidden: u32) -> Result<Attention> {
+    let (heads, kv_heads, head_size, has_norms) = match base {
+        Some(&Attention::Latent { heads, query_rank, kv_rank, head_size, rotary_size, value_size }) => {
+            let reason = "the latent attention of this preset has sizes of its own";
+            table.refuse_all(&[KEYS.kv_heads, KEYS.head_size], reason)?;
+            let heads = table.get_or(KEYS.heads, Some(heads))?;
+            return Ok(Attention::Latent { heads, query_rank, kv_rank, head_size, rotary_size, value_size });
         }
-    }
-
-    fn experts(&self, base: Option<&Experts>, needs: Needs) -> Result<Option<Experts>> {
-        if base.is_none() && needs == Needs::Nothing && self.table.get("experts").is_none() {
-            for key in ["top_k", "expert_intermediate", "shared_experts"] {
-                self.table.refuse(key, "no layer of the model has `experts`")?;
-            }
-            return Ok(None);
+        Some(&Attention::Grouped { heads, kv_heads, head_size, has_norms }) => {
+            (table.get_or(KEYS.heads, Some(heads))?, kv_heads, head_size, has_norms)
         }
-        Ok(Some(Experts {
-            count: self.get("experts", "16", base.map(|experts| experts.count), 1..=EXPERT_LIMIT)?,
-            top_k: self.get("top_k", "2", base.map(|experts| experts.top_k), 1..=EXPERT_LIMIT)?,
-            intermediate: self.get(
-                "expert_intermediate",
-                "2048",
-                base.map(|experts| experts.intermediate),
-                1..=INTERMEDIATE_LIMIT,
-            )?,
-            shared: self.get(
-                "shared_experts",
-                "0",
-                Some(base.map_or(0, |experts| experts.shared)),
-                0..=EXPERT_LIMIT,
-            )?,
-        }))
-    }
-
-    fn attention(&self, base: Option<&Attention>, hidden: u32) -> Result<Attention> {
-        let number = |default| self.get("heads", "32", default, 1..=HEAD_LIMIT);
-        match base {
-            Some(&Attention::Latent { heads, query_rank, kv_rank, head_size, rotary_size, value_size }) => {
-                for key in ["kv_heads", "head_size"] {
-                    self.table.refuse(key, "the latent attention of this preset has sizes of its own")?;
-                }
-                let heads = number(Some(heads))?;
-                Ok(Attention::Latent { heads, query_rank, kv_rank, head_size, rotary_size, value_size })
-            }
-            Some(&Attention::Grouped { heads, kv_heads, head_size, has_norms }) => Ok(Attention::Grouped {
-                heads: number(Some(heads))?,
-                kv_heads: self.get("kv_heads", "8", Some(kv_heads), 1..=HEAD_LIMIT)?,
-                head_size: self.get("head_size", "128", Some(head_size), 1..=HEAD_SIZE_LIMIT)?,
-                has_norms,
-            }),
-            None => {
-                let heads = number(None)?;
-                let head_size = (hidden / heads).clamp(1, HEAD_SIZE_LIMIT);
-                Ok(Attention::Grouped {
-                    heads,
-                    kv_heads: self.get("kv_heads", "8", Some(heads), 1..=HEAD_LIMIT)?,
-                    head_size: self.get("head_size", "128", Some(head_size), 1..=HEAD_SIZE_LIMIT)?,
-                    has_norms: false,
-                })
-            }
+        None => {
+            let heads = table.need(KEYS.heads)?;
+            (heads, heads, (hidden / heads).clamp(1, HEAD_SIZE_LIMIT), false)
         }
-    }
+    };
+    let kv_heads = table.get(KEYS.kv_heads)?.unwrap_or(kv_heads);
+    let head_size = table.get(KEYS.head_size)?.unwrap_or(head_size);
+    Ok(Attention::Grouped { heads, kv_heads, head_size, has_norms })
 }
 
 fn check(model: &Architecture, needs: Needs, field: &Field<'_>, table: &Reader<'_>) -> Result<()> {
     if let Some(Experts { count, top_k, .. }) = model.experts
         && top_k > count
     {
-        let blamed = table.get("top_k").or_else(|| table.get("experts"));
+        let blamed = table.field(KEYS.top_k).or_else(|| table.field(KEYS.experts));
         let problem = Problem::TopK { top_k: top_k.into(), experts: count.into() };
         return Err(blamed.as_ref().unwrap_or(field).error(problem));
     }
     let most = model.layers - u32::from(needs == Needs::Experts);
     if model.dense_layers > most {
-        let blamed = table.get("dense_layers").or_else(|| table.get("layers"));
-        let problem = Problem::OutOfRange {
-            path: format!("{}.dense_layers", field.path),
-            value: model.dense_layers.to_string(),
-            limits: format!("at most {most}, with `layers = {}`", model.layers),
-        };
+        let blamed = table.field(KEYS.dense_layers).or_else(|| table.field(KEYS.layers));
+        let (what, limits) = (
+            format!("{}.{}", field.path, KEYS.dense_layers.name),
+            format!("at most {most}, with `layers = {}`", model.layers),
+        );
+        let problem = Problem::out_of_range(what, model.dense_layers, limits);
         return Err(blamed.as_ref().unwrap_or(field).error(problem));
     }
     let parameters = model.parameters();
     if parameters > PARAMETER_LIMIT {
-        let (path, value) = ("parameters of the model".to_owned(), parameters.to_string());
-        let limits = "at most 2^50, 1.1 x 10^15".to_owned();
-        return Err(field.error(Problem::OutOfRange { path, value, limits }));
+        let limits = "at most 2^50, 1.1 x 10^15";
+        return Err(field.error(Problem::out_of_range("parameters of the model", parameters, limits)));
     }
     Ok(())
 }

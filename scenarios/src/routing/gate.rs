@@ -3,14 +3,12 @@
 
 use ndarray::Array2;
 use rand::Rng;
-use zipwire_traces::stream;
+use zipwire_payload::stream;
 
 use super::synthetic::{self, Popularity};
-use super::{Context, LIMIT, Routed};
+use super::{Context, KEYS, Routed};
 use crate::error::Result;
-use crate::model::EXPERT_LIMIT;
-use crate::problem::Problem;
-use crate::reader::Reader;
+use crate::language::Reader;
 
 /// In how many groups the experts of a token are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,24 +22,20 @@ pub(super) struct Limit {
 impl Limit {
     /// `None` if there is no limit.
     pub(super) fn read(table: &Reader<'_>, context: &Context<'_>) -> Result<Option<Self>> {
-        if LIMIT.iter().all(|key| table.get(key).is_none()) {
+        let (Some(groups), Some(top_field)) = (table.get(KEYS.groups)?, table.field(KEYS.top_groups)) else {
             return Ok(None);
-        }
-        let (groups_field, top_field) = (table.need("groups", "8")?, table.need("top_groups", "4")?);
-        let groups = groups_field.integer_u32(1..=EXPERT_LIMIT)?;
+        };
         let Context { experts, top_k, .. } = *context;
         if !experts.is_multiple_of(groups) {
             let limits = format!("a divisor of the {experts} experts");
-            let (path, value) = (groups_field.path.clone(), groups.to_string());
-            return Err(groups_field.error(Problem::OutOfRange { path, value, limits }));
+            return Err(table.need_field(KEYS.groups)?.out_of_range(groups, limits));
         }
         let top_groups = top_field.integer_u32(1..=groups)?;
         let least = top_k.div_ceil(experts / groups);
         if top_groups < least {
             let limits =
                 format!("at least {least}: a group has {} experts, and top_k is {top_k}", experts / groups);
-            let (path, value) = (top_field.path.clone(), top_groups.to_string());
-            return Err(top_field.error(Problem::OutOfRange { path, value, limits }));
+            return Err(top_field.out_of_range(top_groups, limits));
         }
         Ok(Some(Self { groups, top_groups }))
     }

@@ -10,13 +10,17 @@ use std::ops::RangeInclusive;
 use ndarray::Array2;
 
 use crate::error::Result;
+use crate::experts;
 use crate::files::Files;
+use crate::language::{
+    Condition::Has, Field, Keys, Raw, Rule, Schema, choice, integer, keys, names, number, one_of, raw,
+    string, table, text,
+};
 use crate::model::EXPERT_LIMIT;
 use crate::problem::Problem;
-use crate::reader::Field;
-use crate::schema::{Condition, Rule, Schema, integer, names, number, one_of, optional, string, table};
 use gate::Limit;
 use synthetic::Popularity;
+use tokens::Rows;
 
 /// What routing needs to know about everything else.
 pub(crate) struct Context<'a> {
@@ -72,16 +76,6 @@ impl Place {
     }
 }
 
-const SOURCES: &[&str] = &["matrix", "trace", "dirichlet", "zipf"];
-const KEYS: &[&str] =
-    &["matrix", "trace", "dirichlet", "zipf", "layer", "sharding", "step", "groups", "top_groups"];
-
-/// Keys that select a record.
-const SELECTION: &[&str] = &["layer", "sharding", "step"];
-
-/// Keys that limit the choice of the gate.
-const LIMIT: &[&str] = &["groups", "top_groups"];
-
 /// The routing that needs no number.
 const UNIFORM: &str = "uniform";
 /// What one can write, for messages.
@@ -90,6 +84,42 @@ const ROUTINGS: [&str; 5] =
 
 const CONCENTRATION_LIMITS: RangeInclusive<f64> = 0.001..=1e6;
 const EXPONENT_LIMITS: RangeInclusive<f64> = 0.0..=10.0;
+
+// Keys of workloads whose tokens go to experts.
+keys! { pub(crate) static OF_EXPERTS =
+    routing: Raw = raw(schema), "who sends how many tokens to which expert", needed = "\"uniform\"";
+    experts: Raw = raw(|| table(experts::KEYS.all)), "on which ranks experts are; contiguous and none twice by default";
+    tokens: Rows = choice("relation of rows", &Rows::ALL, Rows::name), "whether the copies of a token that dispatch sends are equal; `drawn`, they are not, by default";
+}
+
+keys! { static KEYS =
+    matrix: Raw = raw(string), "a JSONL file of recorded source rank x expert matrices";
+    trace: Raw = raw(string), "a CSV file of recorded tokens per expert";
+    dirichlet: f64 = number(CONCENTRATION_LIMITS), "concentration of a symmetric Dirichlet distribution of popularity";
+    zipf: f64 = number(EXPONENT_LIMITS), "exponent of Zipf popularity";
+    layer: u32 = integer(0..=u32::MAX), "layer of the record";
+    sharding: String = text(), "sharding of the record";
+    step: u32 = integer(0..=u32::MAX), "step of the record";
+    groups: u32 = integer(1..=EXPERT_LIMIT), "groups of as many experts each, neighbours, of which a token reaches `top_groups`", example = "8";
+    top_groups: u32 = integer(1..=EXPERT_LIMIT), "groups that a token's experts are in, at most", example = "4";
+}
+
+fn rules() -> Vec<Rule> {
+    let limit: Keys<'_> = &[KEYS.groups, KEYS.top_groups];
+    let selection: Keys<'_> = &[KEYS.layer, KEYS.sharding, KEYS.step];
+    let recorded = "a recording says what its gate chose";
+    let synthetic = "it selects a record, and this routing is synthetic";
+    vec![
+        Rule::one_of(&[KEYS.matrix, KEYS.trace, KEYS.dirichlet, KEYS.zipf]),
+        Has(KEYS.trace).refuses(&[KEYS.sharding], "the records of a trace are sums over all ranks"),
+        Has(KEYS.trace).refuses(limit, recorded),
+        Has(KEYS.matrix).refuses(limit, recorded),
+        Has(KEYS.groups).needs(&[KEYS.top_groups]),
+        Has(KEYS.top_groups).needs(&[KEYS.groups]),
+        Has(KEYS.dirichlet).refuses(selection, synthetic),
+        Has(KEYS.zipf).refuses(selection, synthetic),
+    ]
+}
 
 /// Reads who sends how many tokens to which expert.
 pub(crate) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Routed> {
@@ -103,59 +133,25 @@ pub(crate) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Routed> {
             valid: ROUTINGS.map(str::to_owned).into(),
         }));
     }
-    let table = field.table(KEYS)?;
-    let (source, value) = table.one_of(SOURCES)?;
-    let recorded_only = "it selects a record, and this routing is synthetic";
-    if matches!(source, "matrix" | "trace") {
-        for key in LIMIT {
-            table.refuse(key, "a recording says what its gate chose")?;
-        }
+    let table = field.table(KEYS.all)?;
+    table.check(&rules())?;
+    if let Some(file) = table.field(KEYS.matrix) {
+        return Ok(recorded::matrix(&table, &file, context)?.into());
     }
-    match source {
-        "matrix" => Ok(recorded::matrix(&table, &value, context)?.into()),
-        "trace" => {
-            table.refuse("sharding", "the records of a trace are sums over all ranks")?;
-            Ok(recorded::trace(&table, &value, context)?.into())
-        }
-        _ => {
-            for key in SELECTION {
-                table.refuse(key, recorded_only)?;
-            }
-            let popularity = match source {
-                "dirichlet" => Popularity::Dirichlet { concentration: value.number(CONCENTRATION_LIMITS)? },
-                _ => Popularity::Zipf { exponent: value.number(EXPONENT_LIMITS)? },
-            };
-            Ok(match Limit::read(&table, context)? {
-                Some(limit) => gate::draw(popularity, limit, context),
-                None => synthetic::draw(popularity, context).into(),
-            })
-        }
+    if let Some(file) = table.field(KEYS.trace) {
+        return Ok(recorded::trace(&table, &file, context)?.into());
     }
+    let popularity = match table.get(KEYS.dirichlet)? {
+        Some(concentration) => Popularity::Dirichlet { concentration },
+        None => Popularity::Zipf { exponent: table.need(KEYS.zipf)? },
+    };
+    Ok(match Limit::read(&table, context)? {
+        Some(limit) => gate::draw(popularity, limit, context),
+        None => synthetic::draw(popularity, context).into(),
+    })
 }
 
 /// What [`read`] reads.
 pub(crate) fn schema() -> Schema {
-    let record = || integer(0..=u32::MAX);
-    #[rustfmt::skip]
-    let keys = [
-        optional("matrix", "a JSONL file of recorded source rank x expert matrices", string()),
-        optional("trace", "a CSV file of recorded tokens per expert", string()),
-        optional("dirichlet", "concentration of a symmetric Dirichlet distribution of popularity", number(CONCENTRATION_LIMITS)),
-        optional("zipf", "exponent of Zipf popularity", number(EXPONENT_LIMITS)),
-        optional("layer", "layer of the record", record()),
-        optional("sharding", "sharding of the record", string()),
-        optional("step", "step of the record", record()),
-        optional("groups", "groups of as many experts each, neighbours, of which a token reaches `top_groups`", integer(1..=EXPERT_LIMIT)),
-        optional("top_groups", "groups that a token's experts are in, at most", integer(1..=EXPERT_LIMIT)),
-    ];
-    let table = table(KEYS, keys)
-        .with_one_of(SOURCES)
-        .when(Condition::Has("trace"), Rule::Refuses(&["sharding"]))
-        .when(Condition::Has("trace"), Rule::Refuses(LIMIT))
-        .when(Condition::Has("matrix"), Rule::Refuses(LIMIT))
-        .when(Condition::Has("groups"), Rule::Needs(&["top_groups"]))
-        .when(Condition::Has("top_groups"), Rule::Needs(&["groups"]))
-        .when(Condition::Has("dirichlet"), Rule::Refuses(SELECTION))
-        .when(Condition::Has("zipf"), Rule::Refuses(SELECTION));
-    one_of([names([UNIFORM]), table])
+    one_of([names([UNIFORM]), table(KEYS.all).with(rules())])
 }

@@ -5,28 +5,27 @@ use std::collections::BTreeSet;
 use ndarray::Array2;
 use zipwire_traces::{RoutingMatrix, RoutingStep};
 
-use super::{Context, Place};
+use super::{Context, KEYS, Place};
 use crate::error::Result;
+use crate::language::{Field, Reader};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
 use crate::shares::largest_remainder;
 
 /// Which record is asked for; `None` accepts any.
-struct Selection<'a> {
+struct Selection {
     ranks: Option<u32>,
     step: Option<u64>,
     layer: Option<u32>,
-    sharding: Option<&'a str>,
+    sharding: Option<String>,
 }
 
-impl<'a> Selection<'a> {
-    fn read(table: &Reader<'a>, ranks: Option<u32>) -> Result<Self> {
-        let integer = |key| table.get(key).map(|field| field.integer(0..=u64::from(u32::MAX))).transpose();
+impl Selection {
+    fn read(table: &Reader<'_>, ranks: Option<u32>) -> Result<Self> {
         Ok(Self {
             ranks,
-            step: integer("step")?,
-            layer: table.get("layer").map(|field| field.integer_u32(0..=u32::MAX)).transpose()?,
-            sharding: table.get("sharding").map(|field| field.string()).transpose()?,
+            step: table.get(KEYS.step)?.map(u64::from),
+            layer: table.get(KEYS.layer)?,
+            sharding: table.get(KEYS.sharding)?,
         })
     }
 
@@ -41,7 +40,7 @@ impl<'a> Selection<'a> {
         (self.ranks.is_none() || self.ranks == ranks)
             && self.step.is_none_or(|wanted| wanted == step)
             && self.layer.is_none_or(|wanted| wanted == layer)
-            && (self.sharding.is_none() || self.sharding == sharding)
+            && (self.sharding.is_none() || self.sharding.as_deref() == sharding)
     }
 }
 
@@ -62,7 +61,7 @@ pub(super) fn matrix(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>
     let mut selection = Selection::read(table, Some(context.ranks))?;
     let records = context.files.matrices(file.string()?);
     let records = records.map_err(|error| file.error(Problem::Recording(error)))?;
-    let accepts = |selection: &Selection<'_>, record: &RoutingMatrix| {
+    let accepts = |selection: &Selection, record: &RoutingMatrix| {
         selection.accepts(Some(record.rank_count), record.step, record.layer, Some(&record.sharding))
     };
     let candidates = records.iter().filter(|record| accepts(&selection, record)).map(|record| record.layer);
@@ -88,7 +87,7 @@ pub(super) fn trace(table: &Reader<'_>, file: &Field<'_>, context: &Context<'_>)
     let mut selection = Selection::read(table, None)?;
     let records = context.files.trace(file.string()?);
     let records = records.map_err(|error| file.error(Problem::Recording(error)))?;
-    let accepts = |selection: &Selection<'_>, record: &RoutingStep| {
+    let accepts = |selection: &Selection, record: &RoutingStep| {
         selection.accepts(None, record.step, record.layer, None)
     };
     let candidates = records.iter().filter(|record| accepts(&selection, record)).map(|record| record.layer);
@@ -108,20 +107,20 @@ fn only<'a, T>(
     records: &'a [T],
     fits: impl Fn(&&T) -> bool,
     names: impl Fn(&T) -> String,
-    selection: &Selection<'_>,
+    selection: &Selection,
     file: &Field<'_>,
 ) -> Result<&'a T> {
     let fitting: Vec<&T> = records.iter().filter(&fits).collect();
     if let [only] = fitting[..] {
         return Ok(only);
     }
-    let Selection { ranks, step, layer, sharding } = *selection;
+    let Selection { ranks, step, layer, sharding } = selection;
     // With several, the user has to choose among them; with none, among all.
     let shown = if fitting.is_empty() { records.iter().collect() } else { fitting.clone() };
     Err(file.error(Problem::NotOneRecord {
         file: file.string()?.to_owned(),
         count: fitting.len(),
-        wanted: describe(ranks, step, layer, sharding),
+        wanted: describe(*ranks, *step, *layer, sharding.as_deref()),
         available: shown.into_iter().map(names).collect(),
     }))
 }

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use rand::seq::SliceRandom;
 use rand_distr::multi::{Dirichlet, MultiDistribution};
 use rand_distr::{Binomial, Distribution};
-use zipwire_traces::stream;
+use zipwire_payload::stream;
 
 use super::Context;
 

@@ -4,56 +4,42 @@ use std::collections::VecDeque;
 
 use ndarray::ArrayView1;
 use rand::Rng;
+use zipwire_payload::stream;
 use zipwire_schedule::TokenMap;
-use zipwire_traces::stream;
 
-use super::{Place, Routed};
+use super::{OF_EXPERTS, Place, Routed};
 use crate::error::Result;
+use crate::language::Reader;
 use crate::placement::Hosts;
 use crate::problem::Problem;
-use crate::reader::Reader;
-use crate::schema::{Key, names, optional};
+
+use crate::language::named;
 
 /// Most token copies of all ranks that are kept one by one, at four bytes each.
 const COPIES_LIMIT: u64 = 1 << 28;
 
-/// What the rows that a rank sends have to do with one another.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Rows {
-    /// Nothing: each is drawn for itself.
-    #[default]
-    Drawn,
-    /// Copies of one token are equal.
-    Shared,
+named! {
+    /// What the rows that a rank sends have to do with one another.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum Rows {
+        /// Nothing: each is drawn for itself.
+        #[default]
+        Drawn = "drawn",
+        /// Copies of one token are equal.
+        Shared = "shared",
+    }
 }
 
 impl Rows {
-    const ALL: [Self; 2] = [Self::Drawn, Self::Shared];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Drawn => "drawn",
-            Self::Shared => "shared",
-        }
-    }
-
     /// Reads `tokens`; `copies` are those of all ranks in all calls whose rows may be shared.
     pub(crate) fn read(table: &Reader<'_>, copies: u64) -> Result<Self> {
-        let Some(field) = table.get("tokens") else { return Ok(Self::default()) };
-        let rows = field.choice("relation of rows", &Self::ALL, Self::name)?;
+        let rows = table.get(OF_EXPERTS.tokens)?.unwrap_or_default();
         if rows == Self::Shared && copies > COPIES_LIMIT {
-            let path = "token copies of all ranks and calls".to_owned();
             let limits = format!("at most {COPIES_LIMIT} where copies of a token are equal");
-            return Err(field.error(Problem::OutOfRange { path, value: copies.to_string(), limits }));
+            let problem = Problem::out_of_range("token copies of all ranks and calls", copies, limits);
+            return Err(table.need_field(OF_EXPERTS.tokens)?.error(problem));
         }
         Ok(rows)
-    }
-
-    /// The key that [`read`](Self::read) reads.
-    pub(crate) fn key() -> Key {
-        let about =
-            "whether the copies of a token that dispatch sends are equal; `drawn`, they are not, by default";
-        optional("tokens", about, names(Self::ALL.map(Self::name)))
     }
 }
 

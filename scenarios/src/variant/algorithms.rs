@@ -1,17 +1,24 @@
 //! Keys of a variant that say along which edges its collectives travel.
 
-use zipwire_schedule::{Algorithm, Job, LibraryCost, Protocol, Work};
+use zipwire_cluster::LibraryCost;
+use zipwire_schedule::{Algorithm, CallKind, Job, Protocol, Work};
 
+use super::KEYS;
+use crate::cluster::library;
 use crate::error::Result;
+use crate::language::{AnyKey, Field, Key, Raw, Reader, Schema, keys, names, one_of, raw, table};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::schema::{Schema, names, one_of, optional, table};
 
 /// The name that stands for the algorithm that is predicted to take least time.
 pub(super) const AUTO: &str = "auto";
 
-/// Collectives that have several algorithms.
-const COLLECTIVES: &[&str] = &["all-gather", "broadcast", "reduce-scatter", "all-reduce"];
+// Collectives that have several algorithms.
+keys! { static COLLECTIVES =
+    all_gather as "all-gather": Raw = raw(all_schema), "of All-Gathers";
+    broadcast: Raw = raw(all_schema), "of broadcasts";
+    reduce_scatter as "reduce-scatter": Raw = raw(all_schema), "of Reduce-Scatters";
+    all_reduce as "all-reduce": Raw = raw(all_schema), "of All-Reduces";
+}
 
 /// The algorithms that a variant pins, by collective; `None` where the one that is predicted to take least time is taken, call by call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,25 +35,25 @@ pub struct Algorithms {
 
 impl Algorithms {
     /// The one that is pinned for some work.
-    pub fn of(&self, work: &Work) -> Option<Algorithm> {
-        match work {
-            Work::AllGather { .. } => self.all_gather,
-            Work::Broadcast { .. } => self.broadcast,
-            Work::ReduceScatter { .. } => self.reduce_scatter,
-            Work::AllReduce { .. } => self.all_reduce,
-            Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
-        }
+    pub fn of(mut self, work: &Work) -> Option<Algorithm> {
+        self.entry(work).and_then(|(_, pinned)| *pinned)
     }
 
-    fn slot(&mut self, work: &Work) -> Option<&mut Option<Algorithm>> {
-        match work {
-            Work::AllGather { .. } => Some(&mut self.all_gather),
-            Work::Broadcast { .. } => Some(&mut self.broadcast),
-            Work::ReduceScatter { .. } => Some(&mut self.reduce_scatter),
-            Work::AllReduce { .. } => Some(&mut self.all_reduce),
-            Work::AllToAll { .. } | Work::Compute { .. } | Work::Transfers { .. } => None,
+    /// The key of some work's collective, and what it pins.
+    fn entry(&mut self, work: &Work) -> Option<(&'static Key<Raw>, &mut Option<Algorithm>)> {
+        match work.call()? {
+            CallKind::AllGather { .. } => Some((COLLECTIVES.all_gather, &mut self.all_gather)),
+            CallKind::Broadcast { .. } => Some((COLLECTIVES.broadcast, &mut self.broadcast)),
+            CallKind::ReduceScatter { .. } => Some((COLLECTIVES.reduce_scatter, &mut self.reduce_scatter)),
+            CallKind::AllReduce { .. } => Some((COLLECTIVES.all_reduce, &mut self.all_reduce)),
+            CallKind::AllToAll { .. } => None,
         }
     }
+}
+
+/// Whether it is the collective of a key.
+fn is_called(work: &Work, key: &dyn AnyKey) -> bool {
+    Algorithms::default().entry(work).is_some_and(|(own, _)| own.name == key.name())
 }
 
 /// What pins depend on.
@@ -62,10 +69,7 @@ impl Calls<'_> {
     /// The first call of each collective that has several algorithms.
     fn several(&self) -> Vec<&Work> {
         let works = self.job.segments.iter().map(|segment| &segment.work);
-        COLLECTIVES
-            .iter()
-            .filter_map(|&of| works.clone().find(|work| work.collective_name() == Some(of)))
-            .collect()
+        COLLECTIVES.all.iter().filter_map(|&key| works.clone().find(|work| is_called(work, key))).collect()
     }
 
     fn is_coded(&self, work: &Work) -> bool {
@@ -84,14 +88,14 @@ impl Calls<'_> {
         let is_unknown = |of| algorithm == Algorithm::Library && !self.library.knows(of);
         let collective = work.collective().filter(|of| is_unknown(*of))?;
         let (collective, gpus_per_node) = (collective.name(), self.gpus_per_node);
-        Some(Problem::NoCallCost { collective, gpus_per_node })
+        Some(Problem::NoCallCost { collective, gpus_per_node, example: library::EXAMPLE })
     }
 }
 
 /// The pinned algorithms. Refuses an order or a window where no call asks for them.
 pub(super) fn read(table: &Reader<'_>, calls: &Calls<'_>) -> Result<Algorithms> {
     let several = calls.several();
-    let field = table.get("algorithm");
+    let field = table.field(KEYS.algorithm);
     let mut pinned = Algorithms::default();
     if several.is_empty() {
         return match field {
@@ -132,11 +136,11 @@ fn read_one(
     let Some(algorithm) = chosen else { return Ok(()) };
     let mut obstacles = Vec::new();
     for work in several.iter().filter(|work| work.algorithms().contains(&algorithm)) {
-        match (calls.obstacle(work, algorithm), pinned.slot(work)) {
+        match (calls.obstacle(work, algorithm), pinned.entry(work)) {
             // What a library is not known to cost is an error, also beside calls whose cost is known.
             (Some(problem @ Problem::NoCallCost { .. }), _) => return Err(field.error(problem)),
             (Some(problem), _) => obstacles.push(problem),
-            (None, slot) => *slot.expect("it has several algorithms") = Some(algorithm),
+            (None, entry) => *entry.expect("it has several algorithms").1 = Some(algorithm),
         }
     }
     match obstacles.into_iter().next().filter(|_| *pinned == Algorithms::default()) {
@@ -147,20 +151,20 @@ fn read_one(
 
 /// A table of algorithms by collective.
 fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &mut Algorithms) -> Result<()> {
-    let each = field.table(COLLECTIVES)?;
-    for &collective in COLLECTIVES {
-        let Some(work) = several.iter().find(|work| work.collective_name() == Some(collective)) else {
+    let each = field.table(COLLECTIVES.all)?;
+    for &collective in COLLECTIVES.all {
+        let Some(work) = several.iter().find(|work| is_called(work, collective)) else {
             each.refuse(collective, "the workload has no such collective")?;
             continue;
         };
-        let Some(field) = each.get(collective) else { continue };
+        let Some(field) = each.field(collective) else { continue };
         let all: Vec<Option<Algorithm>> =
             [None].into_iter().chain(work.algorithms().iter().copied().map(Some)).collect();
         let chosen = field.choice("algorithm of this collective", &all, name_of)?;
         if let Some(problem) = chosen.and_then(|algorithm| calls.obstacle(work, algorithm)) {
             return Err(field.error(problem));
         }
-        *pinned.slot(work).expect("it has several algorithms") = chosen;
+        *pinned.entry(work).expect("it has several algorithms").1 = chosen;
     }
     Ok(())
 }
@@ -168,12 +172,16 @@ fn read_each(field: &Field<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &m
 /// An order and a window are for what goes straight.
 fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned: &Algorithms) -> Result<()> {
     let is_direct = |work: &&&Work| pinned.of(work).is_some_and(Algorithm::takes_order);
-    let all_to_all = calls.job.segments.iter().any(|segment| matches!(segment.work, Work::AllToAll { .. }));
+    let all_to_all = calls
+        .job
+        .segments
+        .iter()
+        .any(|segment| matches!(segment.work, Work::Call { kind: CallKind::AllToAll { .. }, .. }));
     if all_to_all || several.iter().any(|work| is_direct(&work)) {
         return Ok(());
     }
     let algorithm = name_of(several.iter().find_map(|work| pinned.of(work)));
-    match table.get("order").or_else(|| table.get("window")) {
+    match table.field(KEYS.order).or_else(|| table.field(KEYS.window)) {
         Some(field) => {
             let (path, free) = (field.path.clone(), Algorithm::Direct.name());
             Err(field.error(Problem::FixedOrder { path, algorithm, free }))
@@ -184,13 +192,9 @@ fn check_order(table: &Reader<'_>, calls: &Calls<'_>, several: &[&Work], pinned:
 
 /// What [`read`] reads.
 pub(super) fn schema() -> Schema {
-    let all = || names([AUTO].into_iter().chain(Algorithm::ALL.map(Algorithm::name)));
-    #[rustfmt::skip]
-    let keys = [
-        optional(COLLECTIVES[0], "of All-Gathers", all()),
-        optional(COLLECTIVES[1], "of broadcasts", all()),
-        optional(COLLECTIVES[2], "of Reduce-Scatters", all()),
-        optional(COLLECTIVES[3], "of All-Reduces", all()),
-    ];
-    one_of([all(), table(COLLECTIVES, keys)])
+    one_of([all_schema(), table(COLLECTIVES.all)])
+}
+
+fn all_schema() -> Schema {
+    names([AUTO].into_iter().chain(Algorithm::ALL.map(Algorithm::name)))
 }

@@ -1,27 +1,20 @@
 //! Keys of a variant that say what is coded and handed on, and in which memory.
 
-use zipwire_schedule::{Choice, Job, Protocol, Selection, Work};
+use zipwire_schedule::{Choice, Job, Selection, Work};
 
-use super::ARENA_LIMIT;
+use super::KEYS;
 use crate::document::Place;
 use crate::error::Result;
-use crate::reader::Reader;
+use crate::language::Reader;
 
-/// What a coded variant codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Compress {
-    All,
-    InterNode,
-}
+use crate::language::named;
 
-impl Compress {
-    pub(super) const ALL: [Self; 2] = [Self::All, Self::InterNode];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::InterNode => "inter-node",
-        }
+named! {
+    /// What a coded variant codes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Compress {
+        All = "all",
+        InterNode = "inter-node",
     }
 }
 
@@ -30,49 +23,46 @@ pub(super) const NODE: &str = "node";
 
 /// Whether reductions stay uncompressed, in a workload that has them and calls that do not.
 pub(super) fn read_reductions(table: &Reader<'_>, job: &Job) -> Result<bool> {
-    let Some(field) = table.get("reductions") else { return Ok(false) };
-    field.choice("way of reductions", &[Protocol::Native], Protocol::name)?;
+    if table.get(KEYS.reductions)?.is_none() {
+        return Ok(false);
+    }
     let mut works = job.segments.iter().map(|segment| &segment.work).filter(|work| work.is_collective());
     if works.clone().all(|work| !work.is_reduction()) {
-        table.refuse("reductions", "the workload adds nothing up")?;
+        table.refuse(KEYS.reductions, "the workload adds nothing up")?;
     }
     if works.all(Work::is_reduction) {
-        table.refuse("reductions", "the workload has no other calls: that is the protocol `native`")?;
+        let reason = "the workload has no other calls: that is the protocol `native`";
+        table.refuse(KEYS.reductions, reason)?;
     }
     Ok(true)
 }
 
 /// Ranks of a node, if tokens cross the network once, and where that is said.
 pub(super) fn read_dedup(table: &Reader<'_>, job: &Job, gpus_per_node: u32) -> Result<Option<(u32, Place)>> {
-    let Some(field) = table.get("dedup") else { return Ok(None) };
-    field.choice("group of ranks", &[NODE], |name| name)?;
-    if job.segments.iter().all(|segment| segment.work.tokens().is_none()) {
-        table
-            .refuse("dedup", "the workload does not say which tokens its rows are (`tokens = \"shared\"`)")?;
+    if table.get(KEYS.dedup)?.is_none() {
+        return Ok(None);
     }
-    Ok(Some((gpus_per_node, field.place())))
+    if job.segments.iter().all(|segment| segment.work.tokens().is_none()) {
+        let reason = "the workload does not say which tokens its rows are (`tokens = \"shared\"`)";
+        table.refuse(KEYS.dedup, reason)?;
+    }
+    Ok(Some((gpus_per_node, table.need_field(KEYS.dedup)?.place())))
 }
 
 /// How many calls have scratch memory of their own, where any need some.
 pub(super) fn read_arenas(table: &Reader<'_>, job: &Job, codes_or_hands_on: bool) -> Result<u32> {
-    let Some(field) = table.get("arenas") else { return Ok(Choice::ARENAS) };
     if !codes_or_hands_on && job.segments.iter().all(|segment| !segment.work.is_reduction()) {
-        table.refuse(
-            "arenas",
-            "nothing is coded, handed on or added up, so calls need no memory of their own",
-        )?;
+        let reason = "nothing is coded, handed on or added up, so calls need no memory of their own";
+        table.refuse(KEYS.arenas, reason)?;
     }
-    field.integer_u32(1..=ARENA_LIMIT)
+    Ok(table.get(KEYS.arenas)?.unwrap_or(Choice::ARENAS))
 }
 
 pub(super) fn read_selection(table: &Reader<'_>, gpus_per_node: u32) -> Result<Selection> {
-    let compress = table
-        .get("compress")
-        .map(|field| field.choice("part of the traffic", &Compress::ALL, Compress::name));
-    let least_bytes = table.get("raw_below").map_or(Ok(0), |field| field.bytes(0))?;
-    let ranks_per_node = match compress.transpose()? {
+    let ranks_per_node = match table.get(KEYS.compress)? {
         Some(Compress::InterNode) => Some(gpus_per_node),
         Some(Compress::All) | None => None,
     };
+    let least_bytes = table.get(KEYS.raw_below)?.unwrap_or(0);
     Ok(Selection { least_bytes, ranks_per_node })
 }

@@ -2,12 +2,12 @@
 
 use zipwire_schedule::{Flow, Rank};
 
+use super::starts::{FlowError, Starts, check};
 use super::table_file::{Cell, TableFile};
-use super::transfers::{FlowError, Starts, check};
 use crate::error::Result;
 use crate::files::Files;
+use crate::language::{BYTES_LIMIT, Field};
 use crate::problem::Problem;
-use crate::reader::{BYTES_LIMIT, Field};
 
 const COLUMNS: [&str; 4] = ["src", "dst", "bytes", "start_us"];
 const HEADER: &str = "src,dst,bytes,start_us";

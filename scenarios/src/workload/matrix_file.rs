@@ -5,11 +5,11 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 
 use super::Context;
-use super::collective::not_whole;
+use super::amounts::not_whole;
 use super::table_file::TableFile;
 use crate::error::Result;
+use crate::language::{BYTES_LIMIT, Field};
 use crate::problem::Problem;
-use crate::reader::{BYTES_LIMIT, Field};
 
 pub(super) fn read(field: &Field<'_>, dtype: DType, context: &Context<'_>) -> Result<Array2<u64>> {
     let file = TableFile::read_with_blanks(field, context.files)?;

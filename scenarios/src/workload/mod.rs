@@ -1,9 +1,11 @@
 //! `[workload]`: what an iteration does.
 
+mod amounts;
 mod collective;
 mod flows_file;
 mod matrix_file;
 mod moe;
+mod starts;
 mod table_file;
 mod training;
 mod transfers;
@@ -14,9 +16,8 @@ use zipwire_schedule::{Durations, Job, Segment, Work};
 use crate::compute::{Compute, ExpertTime};
 use crate::error::Result;
 use crate::files::Files;
+use crate::language::{AnyKey, Field, Keys, Schema, choice, keys, named, one_of, table};
 use crate::payload::Rowset;
-use crate::reader::Field;
-use crate::schema::{Key, Schema, names, needed, one_of};
 
 /// What workloads need to know about everything else.
 pub(crate) struct Context<'a> {
@@ -49,22 +50,25 @@ fn one_tensor_per_call(job: &Job) -> Vec<Option<usize>> {
     job.segments.iter().map(|segment| Some(segment).filter(is_call).and_then(|_| calls.next())).collect()
 }
 
-/// Kinds of workloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Moe,
-    MoeTraining,
-    Fsdp,
-    Dp,
-    Tp,
-    Collective,
-    Transfers,
+keys! { pub(crate) static KEYS =
+    kind: Kind = choice("workload kind", &Kind::ALL, Kind::name), "what an iteration does; it decides on the other keys", needed = "\"moe\"";
+}
+
+named! {
+    /// Kinds of workloads.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Kind {
+        Moe = "moe",
+        MoeTraining = "moe-training",
+        Fsdp = "fsdp",
+        Dp = "dp",
+        Tp = "tp",
+        Collective = "collective",
+        Transfers = "transfers",
+    }
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Moe, Self::MoeTraining, Self::Fsdp, Self::Dp, Self::Tp, Self::Collective, Self::Transfers];
-
     /// What `[compute]` may say; `None` if it means nothing.
     pub(crate) fn compute_schema(self) -> Option<Schema> {
         match self {
@@ -84,33 +88,19 @@ impl Kind {
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Moe => "moe",
-            Self::MoeTraining => "moe-training",
-            Self::Fsdp => "fsdp",
-            Self::Dp => "dp",
-            Self::Tp => "tp",
-            Self::Collective => "collective",
-            Self::Transfers => "transfers",
-        }
-    }
-
-    /// The key that decides which others there are, with this as its only value.
-    fn key(self) -> Key {
-        needed("kind", "what an iteration does; it decides on the other keys", names([self.name()]))
-    }
-
     /// Reads the key that decides which others there are.
     pub(crate) fn read(field: &Field<'_>) -> Result<Self> {
-        match field.peek("kind")? {
-            Some(kind) => kind.choice("workload kind", &Self::ALL, Self::name),
-            None => Err(field.error(crate::problem::Problem::MissingKey {
-                key: "kind".to_owned(),
-                table: field.path.clone(),
-                example: "\"moe\"".to_owned(),
-            })),
-        }
+        field.tag(KEYS.kind)
+    }
+
+    /// Its keys: the one that decides on them, and its own.
+    fn keys(self, own: Keys<'_>) -> Vec<&'static dyn AnyKey> {
+        [KEYS.all, own].concat()
+    }
+
+    /// The schema of a table of this kind with these keys of its own.
+    fn table(self, own: Keys<'_>) -> Schema {
+        table(&self.keys(own)).only(KEYS.kind.name, [self.name()])
     }
 }
 
@@ -127,7 +117,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
 /// What [`read`] reads.
 pub(crate) fn schema() -> Schema {
     one_of(Kind::ALL.map(|kind| match kind {
-        Kind::Moe => moe::schema(),
+        Kind::Moe => kind.table(&moe::keys()),
         Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::schema(kind),
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),

@@ -4,35 +4,45 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Durations, Job, Rank, Segment, Slot, TokenMap, Work};
+use zipwire_schedule::{CallKind, Durations, Job, Rank, Segment, Slot, TokenMap, Work};
 
 use super::{Context, Kind, Workload, one_tensor_per_call};
 use crate::compute::ExpertTime;
-use crate::dispatch::{DISPATCH_DTYPE, DispatchRow};
+use crate::dispatch::{self, DispatchRow};
 use crate::error::Result;
 use crate::experts::Experts;
+use crate::language::{AnyKey, Field, Raw, custom, keys, raw};
 use crate::model::Layer;
-use crate::payload::Rowset;
-use crate::reader::Field;
+use crate::payload::{Carried, TENSORS};
 use crate::routing::tokens::{self, Rows};
-use crate::routing::{self, Place};
-use crate::schema::{Schema, needed, optional, table};
+use crate::routing::{self, OF_EXPERTS, Place};
 use crate::skew::{Shape, Skew};
 
-const KEYS: &[&str] = &["kind", "model", "routing", "experts", "tokens", DISPATCH_DTYPE, "skew", "payload"];
+keys! { static MODEL =
+    model: Layer = custom(Layer::read, Layer::schema), "sizes of the layer: a preset's name or a table", needed = "\"qwen3-235b-a22b\"";
+}
 
-const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gaussian"];
-const TENSORS: &[&str] = &["dispatch", "combine"];
+keys! { static KEYS =
+    skew: Skew = custom(Skew::read, Skew::schema), "ranks begin at different times";
+    payload: Raw = raw(|| CARRIED.schema()), "what is sent";
+}
+
+static CARRIED: Carried = Carried { tensors: &[TENSORS.dispatch, TENSORS.combine], always: 2 };
+
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
+    [MODEL.all, OF_EXPERTS.all, dispatch::KEYS.all, KEYS.all].concat()
+}
 
 const TOKENS: Slot = Slot(0);
 const EXPERT: Slot = Slot(1);
 const COMBINED: Slot = Slot(2);
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
-    let table = field.table(KEYS)?;
-    let model = Layer::read(&table.need("model", "\"qwen3-235b-a22b\"")?)?;
+    let table = field.table(&Kind::Moe.keys(&keys()))?;
+    let model = table.need(MODEL.model)?;
     let row = DispatchRow::read(&table, model.hidden)?;
-    let routing = table.need("routing", "\"uniform\"")?;
+    let routing = table.need_field(OF_EXPERTS.routing)?;
     let place = Place::Only;
     let routed = routing::read(
         &routing,
@@ -46,13 +56,11 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
             place,
         },
     )?;
-    let experts = table
-        .get("experts")
-        .map_or(Ok(Experts::default()), |field| Experts::read(&field, model.experts, context.ranks))?;
-    let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
-    let rows = table
-        .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &[DType::Bf16], context.files));
+    let experts = table.field(OF_EXPERTS.experts);
+    let experts = experts.map(|field| Experts::read(&field, model.experts, context.ranks)).transpose()?;
+    let experts = experts.unwrap_or_default();
+    let skew = table.get(KEYS.skew)?;
+    let rows = CARRIED.read(table.field(KEYS.payload), 2, &[DType::Bf16], context.files)?;
     let loads: Vec<u64> = routed.counts.columns().into_iter().map(|column| column.sum()).collect();
     let hosts = experts.place(&loads, context.ranks);
     let rows_of_tokens = Rows::read(&table, model.copies_per_rank().saturating_mul(context.ranks.into()))?;
@@ -63,24 +71,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let copies = hosts.between_ranks(&routed.counts);
     let (job, durations) = build(&copies, tokens, (&model, row), skew, compute, context);
     let tensors = one_tensor_per_call(&job);
-    let (dtypes, rows, fp8_values) = (vec![DType::Bf16], rows.transpose()?, row.fp8_values());
+    let (dtypes, rows, fp8_values) = (vec![DType::Bf16], rows, row.fp8_values());
     Ok(Workload { job, durations, dtypes, rows, tensors, fp8_values })
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let keys = [
-        Kind::Moe.key(),
-        needed("model", "sizes of the layer: a preset's name or a table", Layer::schema()),
-        needed("routing", "who sends how many tokens to which expert", routing::schema()),
-        optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
-        Rows::key(),
-        DispatchRow::key(),
-        optional("skew", "ranks begin at different times", Skew::schema()),
-        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
-    ];
-    table(KEYS, keys)
 }
 
 fn build(
@@ -93,8 +85,12 @@ fn build(
 ) -> (Job, Durations) {
     let dispatch_bytes = copies * row.bytes();
     let combine_bytes = (copies * model.token_bytes()).t().as_standard_layout().into_owned();
-    let all_to_all =
-        |dtype, bytes, tokens, input, output| Work::AllToAll { dtype, bytes, tokens, input, output };
+    let all_to_all = |dtype, bytes, tokens, input, output| Work::Call {
+        dtype,
+        input,
+        output,
+        kind: CallKind::AllToAll { bytes, tokens },
+    };
     // Phases follow one another on each rank: a phase claims every buffer, so that no collective call overlaps it, also
     // where a rank sends or receives nothing.
     let phase = |phase| Work::Compute { phase, reads: vec![EXPERT], writes: vec![TOKENS, EXPERT, COMBINED] };

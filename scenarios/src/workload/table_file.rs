@@ -7,8 +7,8 @@ use csv::{ReaderBuilder, StringRecord};
 use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::files::Files;
+use crate::language::Field;
 use crate::problem::Problem;
-use crate::reader::Field;
 
 /// Most rows of a file.
 const ROW_LIMIT: usize = 4_194_304;
@@ -57,8 +57,8 @@ impl TableFile {
         let rows = split(&document.text);
         let file = Self { document, rows, named_at: field.place() };
         if let Some((offset, _)) = file.rows.get(ROW_LIMIT) {
-            let (path, value) = ("rows of the file".to_owned(), file.rows.len().to_string());
-            let problem = Problem::OutOfRange { path, value, limits: format!("at most {ROW_LIMIT}") };
+            let limits = format!("at most {ROW_LIMIT}");
+            let problem = Problem::out_of_range("rows of the file", file.rows.len(), limits);
             return Err(file.error(problem, *offset..*offset));
         }
         Ok(file)
@@ -164,7 +164,6 @@ impl Cell<'_> {
     }
 
     fn out_of_range(&self, column: &str, limits: String) -> ScenarioError {
-        let (path, value) = (column.to_owned(), self.text.to_owned());
-        self.error(Problem::OutOfRange { path, value, limits })
+        self.error(Problem::out_of_range(column, self.text, limits))
     }
 }

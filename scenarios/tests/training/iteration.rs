@@ -2,7 +2,7 @@
 
 use ndarray::Array2;
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Rank, Slot, Work};
+use zipwire_schedule::{CallKind, Rank, Slot, Work};
 
 use crate::common::{Folder, routing_record};
 
@@ -52,7 +52,7 @@ pub(crate) fn names(experiment: &Experiment) -> Vec<&str> {
 
 pub(crate) fn tokens<'a>(experiment: &'a Experiment, segment: &str) -> &'a Array2<u64> {
     match &experiment.job.segments[position(experiment, segment)].work {
-        Work::AllToAll { bytes, .. } => bytes,
+        Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } => bytes,
         other => panic!("{other:?} is no All-to-All"),
     }
 }

@@ -1,7 +1,7 @@
 //! Sharded layers: when they are gathered, and where their gradients go.
 
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Slot, Work};
+use zipwire_schedule::{CallKind, Slot, Work};
 
 use crate::common::Folder;
 use crate::iteration::{assert_near, names, position, seconds, training, writes};
@@ -14,7 +14,7 @@ fn fsdp(workload: &str) -> Experiment {
 /// The slot that a gather fills, or the slots that a pass reads.
 fn slots(experiment: &Experiment, segment: &str) -> Vec<Slot> {
     match &experiment.job.segments[position(experiment, segment)].work {
-        Work::AllGather { output, .. } => vec![*output],
+        Work::Call { output, kind: CallKind::AllGather { .. }, .. } => vec![*output],
         Work::Compute { reads, .. } => reads.clone(),
         other => panic!("{other:?}"),
     }
@@ -79,7 +79,9 @@ fn what_is_not_in_a_layer_is_gathered_once() {
         "M1 root reduce-scatter",
     ];
     assert_eq!(names(&experiment), expected);
-    let Work::AllGather { bytes, .. } = &experiment.job.segments[0].work else { panic!() };
+    let Work::Call { kind: CallKind::AllGather { bytes }, .. } = &experiment.job.segments[0].work else {
+        panic!()
+    };
     // Embedding, head and the norm between, in BF16.
     assert_eq!(bytes.iter().sum::<u64>(), 2 * (2 * 300 * 64 + 64));
     assert_near(seconds(&experiment, "M1 head", 0), 3.0 * 2.0 * 32.0 * 64.0 * 300.0 / 1e12);
@@ -92,7 +94,9 @@ fn shards_of_gradients_are_scattered_in_turn() {
         [position(&experiment, &format!("{layer} reduce-scatter"))]
     .work
     {
-        Work::ReduceScatter { bytes, input, .. } => (bytes.iter().sum::<u64>(), *input),
+        Work::Call { input, kind: CallKind::ReduceScatter { bytes }, .. } => {
+            (bytes.iter().sum::<u64>(), *input)
+        }
         other => panic!("{other:?}"),
     };
     let values = 4 * 66 * 66 + 3 * 66 * 170 + 2 * 66;

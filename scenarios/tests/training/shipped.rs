@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use zipwire_scenarios::{Experiment, Source, load};
-use zipwire_schedule::Work;
+use zipwire_schedule::{CallKind, Work};
 
 fn shipped(name: &str) -> Experiment {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("training").join(name);
@@ -17,7 +17,7 @@ fn shipped_iterations_move_what_zipccl_reports() {
         let experiment = shipped(name);
         let mut calls = 0;
         for segment in &experiment.job.segments {
-            let Work::AllToAll { bytes, .. } = &segment.work else { continue };
+            let Work::Call { kind: CallKind::AllToAll { bytes, .. }, .. } = &segment.work else { continue };
             calls += 1;
             // Tokens are the same number on every rank; where they come from, and so go back to, is not.
             let sums = if segment.name.ends_with("dispatch") || segment.name.ends_with("combine backward") {
@@ -31,7 +31,7 @@ fn shipped_iterations_move_what_zipccl_reports() {
     }
     let experiment = shipped("llama3-fsdp-64.toml");
     let gathered = experiment.job.segments.iter().filter_map(|segment| match &segment.work {
-        Work::AllGather { bytes, .. } => Some(bytes),
+        Work::Call { kind: CallKind::AllGather { bytes }, .. } => Some(bytes),
         _ => None,
     });
     let gathered: Vec<&Vec<u64>> = gathered.collect();

@@ -1,7 +1,7 @@
 //! All-Reduces of an iteration: of gradients, and of layers that are split among ranks.
 
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use crate::common::Folder;
 use crate::iteration::{MODEL, TIMES, assert_near, names, position, seconds, training, writes};
@@ -9,7 +9,7 @@ use crate::iteration::{MODEL, TIMES, assert_near, names, position, seconds, trai
 /// Name, bytes and slot of what is summed, in order; all of it beside the rest.
 fn sums(experiment: &Experiment) -> Vec<(&str, u64, Slot)> {
     let sum = |segment: &'_ zipwire_schedule::Segment| match segment.work {
-        Work::AllReduce { bytes, input, .. } => Some((bytes, input)),
+        Work::Call { input, kind: CallKind::AllReduce { bytes }, .. } => Some((bytes, input)),
         _ => None,
     };
     let segments = experiment.job.segments.iter();
@@ -103,7 +103,7 @@ fn split_layers_sum_twice_in_each_pass() {
     ];
     assert_eq!(names(&experiment), expected);
     for segment in &experiment.job.segments {
-        if let Work::AllReduce { bytes, .. } = segment.work {
+        if let Work::Call { kind: CallKind::AllReduce { bytes }, .. } = segment.work {
             assert_eq!((bytes, segment.channel), (2 * 32 * 64 * 2, Channel::Main));
         }
     }

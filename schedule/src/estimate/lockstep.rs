@@ -1,7 +1,9 @@
 //! Ranks that go through the steps of a chain or a tree, each when it and its peers are through the one before.
 
+use zipwire_cluster::Route;
+
 use super::network::{Flow, Network};
-use crate::{Rank, Route};
+use crate::Rank;
 
 /// When each rank is through the steps so far, in seconds.
 pub(super) struct Lockstep<'a> {

@@ -12,10 +12,12 @@ mod network;
 mod reduction;
 mod tree;
 
+use zipwire_cluster::{CodecCost, HostCost, Topology};
+
 use self::network::{Flow, Load, Network};
 use crate::planner::{Choice, PART_ALIGN, range};
 use crate::rank_order::RankOrder;
-use crate::{Algorithm, CodecCost, HostCost, Protocol, Topology, Work};
+use crate::{Algorithm, CallKind, Protocol, Work};
 
 /// What a cluster does to calls.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +95,9 @@ fn can_be(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
 /// Whether something follows in slices.
 fn takes_slices(work: &Work, algorithm: Algorithm) -> bool {
     match algorithm {
-        Algorithm::Ring => work.is_reduction() || matches!(work, Work::Broadcast { .. }),
+        Algorithm::Ring => {
+            work.is_reduction() || matches!(work, Work::Call { kind: CallKind::Broadcast { .. }, .. })
+        }
         Algorithm::Tree => work.is_reduction(),
         Algorithm::PaddedRing | Algorithm::Hierarchical | Algorithm::Direct | Algorithm::Library => false,
     }
@@ -115,14 +119,18 @@ impl Call<'_> {
             return 0.0;
         }
         match self.work {
-            Work::AllGather { bytes, .. } => self.coded_gather(longest(bytes)),
-            Work::Broadcast { bytes, root, .. } => {
+            Work::Call { kind: CallKind::AllGather { bytes }, .. } => self.coded_gather(longest(bytes)),
+            Work::Call { kind: CallKind::Broadcast { bytes, root }, .. } => {
                 let sizes = 8.0 * self.pieces(*bytes);
                 self.broadcast(*bytes, *root) + self.coding(*bytes, *bytes, || self.root_to_all(*root, sizes))
             }
-            Work::ReduceScatter { dtype, bytes, .. } => self.scatter(*dtype, longest(bytes)),
-            Work::AllReduce { dtype, bytes, .. } => self.all_reduce(*dtype, *bytes),
-            Work::AllToAll { .. } | Work::Transfers { .. } | Work::Compute { .. } => 0.0,
+            Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => {
+                self.scatter(*dtype, longest(bytes))
+            }
+            Work::Call { dtype, kind: CallKind::AllReduce { bytes }, .. } => self.all_reduce(*dtype, *bytes),
+            Work::Call { kind: CallKind::AllToAll { .. }, .. }
+            | Work::Transfers { .. }
+            | Work::Compute { .. } => 0.0,
         }
     }
 

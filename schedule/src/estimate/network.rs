@@ -2,7 +2,9 @@
 
 use std::cell::OnceCell;
 
-use crate::{Fabric, LinkId, Rank, Route, Topology};
+use zipwire_cluster::{Fabric, LinkId, Route, Topology};
+
+use crate::Rank;
 
 /// Bytes from one rank to another.
 #[derive(Clone, Copy, Debug)]

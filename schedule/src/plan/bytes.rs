@@ -45,20 +45,7 @@ impl Plan {
 
     /// Bytes of sums that all ranks compute in one iteration.
     pub fn bytes_reduced(&self) -> u64 {
-        self.ops()
-            .map(|op| match &op.kind {
-                OpKind::Reduce(reduce) => reduce.bytes_written(),
-                OpKind::Library(library) => {
-                    library.sums().iter().filter_map(|s| s.content.region()).map(|region| region.len).sum()
-                }
-                OpKind::Compute(_)
-                | OpKind::Split(_)
-                | OpKind::Encode(_)
-                | OpKind::Decode(_)
-                | OpKind::Exchange(_)
-                | OpKind::Copy(_) => 0,
-            })
-            .sum()
+        self.ops().flat_map(|op| op.kind.effects().sums).map(|(_, region)| region.len).sum()
     }
 }
 
@@ -73,25 +60,8 @@ impl Program {
 impl OpKind {
     /// The values that it gives to the model of `rank`, which carries it out, and where it puts them.
     pub fn delivered(&self, rank: Rank) -> Vec<(Chunk, Region)> {
-        let mut values: Vec<(Chunk, Region)> = match self {
-            Self::Decode(batch) => batch.blocks.iter().map(|block| (block.chunk, block.values)).collect(),
-            Self::Exchange(exchange) => {
-                let receives = exchange.receives.iter();
-                receives.filter_map(|t| Some((t.chunk, t.content.values()?))).collect()
-            }
-            Self::Copy(copy) => {
-                let own = copy.gathers.iter().filter(|gather| gather.chunk.destination == Some(rank));
-                own.map(|gather| (gather.chunk, gather.to)).collect()
-            }
-            Self::Library(library) if !library.collective.is_reduction() => {
-                library.outputs.iter().filter_map(|s| Some((s.chunk, s.content.values()?))).collect()
-            }
-            // Sums are made, and not delivered.
-            Self::Compute(_) | Self::Split(_) | Self::Encode(_) | Self::Reduce(_) | Self::Library(_) => {
-                Vec::new()
-            }
-        };
-        values.retain(|(chunk, _)| chunk.is_delivered());
+        let mut values = self.effects().delivers;
+        values.retain(|(chunk, _)| chunk.is_delivered(rank));
         values
     }
 }

@@ -69,8 +69,12 @@ impl Chunk {
         self.destination.unwrap_or(self.origin)
     }
 
-    /// Whether it is what the model of some rank waits for; what gateways get is not.
-    pub fn is_delivered(&self) -> bool {
-        !matches!(self.leg, Leg::ToGateway { .. })
+    /// Whether it is what the model of `rank`, which has it, waits for; what gateways get and hand on is not.
+    pub fn is_delivered(&self, rank: Rank) -> bool {
+        match self.leg {
+            Leg::Direct => true,
+            Leg::ToGateway { .. } => false,
+            Leg::FromGateway => self.destination == Some(rank),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Calls of a communication library's own collectives, of which a plan knows what goes in and what comes out.
 
-use super::{Chunk, Content};
-use crate::library::Collective;
+use zipwire_cluster::library::Collective;
+
+use super::{Chunk, Content, Effects};
 use crate::{Channel, Rank, SegmentId, SizeId, Stage};
 
 /// One call of a library's collective, in which all ranks take part. It begins when the last rank has issued it, and ends on
@@ -87,8 +88,25 @@ impl Library {
         }
     }
 
-    /// Sums that it makes; none of an All-Gather.
-    pub fn sums(&self) -> &[Share] {
-        if self.collective.is_reduction() { &self.outputs } else { &[] }
+    pub(super) fn effects(&self) -> Effects {
+        let Self { inputs, outputs, .. } = self;
+        let given = inputs.iter().filter_map(|s| s.content.brings().or(s.content.measured_by()));
+        let measured = |share: &Share| share.content.measured_by();
+        let values =
+            |shares: &[Share]| shares.iter().filter_map(|s| Some((s.chunk, s.content.values()?))).collect();
+        let made = values(outputs);
+        let (delivers, sums) =
+            if self.collective.is_reduction() { (Vec::new(), made) } else { (made, Vec::new()) };
+        Effects {
+            reads: inputs.iter().filter_map(|s| s.content.region()).collect(),
+            writes: outputs.iter().filter_map(|s| s.content.region()).collect(),
+            defines: outputs.iter().filter_map(|s| s.content.brings()).collect(),
+            uses: given.chain(outputs.iter().filter_map(measured)).collect(),
+            // It names all ranks, its own too.
+            peers: Vec::new(),
+            takes: values(inputs),
+            delivers,
+            sums,
+        }
     }
 }

@@ -4,7 +4,7 @@
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Call, Ends, Hop, Piece, Step, place};
+use super::call::{Buffers, Call, Hop, Piece, Step, place};
 use super::parts::{PART_ALIGN, range};
 use super::rings::Rings;
 use crate::builder::ProgramBuilder;
@@ -18,7 +18,7 @@ pub(super) fn call(
     choice: &Choice,
     dtype: DType,
     bytes: &[u64],
-    Ends { input, output }: Ends,
+    Buffers { input, output }: Buffers,
 ) -> Call {
     let algorithm = choice.algorithm.unwrap_or(Algorithm::OF_ALL_GATHER[0]);
     assert!(

@@ -4,7 +4,7 @@ use ndarray::Array2;
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Call, Ends, Hop, Piece, Step, place};
+use super::call::{Buffers, Call, Hop, Piece, Step, place};
 use crate::Rank;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
@@ -22,7 +22,7 @@ pub(super) fn call(
     choice: &Choice,
     dtype: DType,
     bytes: &Array2<u64>,
-    Ends { input, output }: Ends,
+    Buffers { input, output }: Buffers,
 ) -> Call {
     let rank = builder.rank();
     let rank_count = u32::try_from(bytes.nrows()).expect("ranks are counted in 32 bits");

@@ -3,7 +3,7 @@
 use zipwire_codec::DType;
 
 use super::Choice;
-use super::call::{Call, Ends, Hop, Piece, Step};
+use super::call::{Buffers, Call, Hop, Piece, Step};
 use super::parts::{PART_ALIGN, range};
 use super::rings::Rings;
 use crate::builder::ProgramBuilder;
@@ -19,7 +19,7 @@ pub(super) fn call(
     dtype: DType,
     bytes: u64,
     root: Rank,
-    Ends { input, output }: Ends,
+    Buffers { input, output }: Buffers,
 ) -> Call {
     let rank = builder.rank();
     let algorithm = choice.algorithm.unwrap_or(Algorithm::OF_BROADCAST[0]);

@@ -57,7 +57,7 @@ impl Piece {
 
 /// The model's buffers that a call works on.
 #[derive(Clone, Copy)]
-pub(super) struct Ends {
+pub(super) struct Buffers {
     pub(super) input: BufferId,
     pub(super) output: BufferId,
 }

@@ -43,7 +43,7 @@ pub struct Choice {
     /// shares it with call k + `arenas`. With one, a call is coded only when the one before has been decoded.
     pub arenas: u32,
     /// Bytes of a frame that its slot holds, over those of its values: for [`Protocol::Speculative`], which needs it.
-    pub slot: Option<f64>,
+    pub speculative_capacity: Option<f64>,
 }
 
 impl Choice {
@@ -67,7 +67,7 @@ impl Choice {
             sums: SumType::default(),
             dedup: None,
             arenas: Self::ARENAS,
-            slot: None,
+            speculative_capacity: None,
         }
     }
 

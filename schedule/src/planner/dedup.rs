@@ -13,10 +13,10 @@ use zipwire_codec::DType;
 
 use super::Choice;
 use super::all_to_all::{self, Peer};
-use super::call::{Call, Ends, place};
+use super::call::{Buffers, Call, place};
 use super::parts;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Chunk, Content, Copy, Exchange, Gather, Leg, OpKind, Region, Transfer};
+use crate::plan::{Chunk, Content, Exchange, Gather, GatherRows, Leg, Local, OpKind, Region, Transfer};
 use crate::tokens::node;
 use crate::{BufferId, Channel, Order, Rank, Stage, TokenMap};
 
@@ -31,13 +31,13 @@ pub(super) struct GatewayBuffers {
 
 /// The second leg of a part: what a gateway puts together and hands on, and what it gets from other gateways.
 pub(super) struct Forward {
-    copy: Copy,
+    rows: GatherRows,
     exchange: Exchange,
 }
 
 impl Forward {
     pub(super) fn build(self, builder: &mut ProgramBuilder) {
-        builder.push(OpKind::Copy(self.copy));
+        builder.push(OpKind::Local(Local::GatherRows(self.rows)));
         let joins_previous = builder.joins_previous(self.exchange.channel);
         builder.push(OpKind::Exchange(Exchange { joins_previous, ..self.exchange }));
     }
@@ -49,7 +49,7 @@ pub(super) fn call(
     choice: &Choice,
     (dtype, channel): (DType, Channel),
     (tokens, bytes, ranks_per_node): (&TokenMap, &Array2<u64>, u32),
-    Ends { input, output }: Ends,
+    Buffers { input, output }: Buffers,
     buffers: GatewayBuffers,
 ) -> (Call, Vec<Forward>) {
     let (rank, rank_count, row_bytes) = (builder.rank(), tokens.rank_count(), tokens.row_bytes());
@@ -105,7 +105,7 @@ pub(super) fn call(
     let most = u32::try_from(made.len().max(received.len())).expect("transfers are counted in 32 bits");
     let window = choice.order.window(choice.window, most.max(peers) + 1);
     let forward = |part| {
-        let (copy, sends) = memory.gather(rank, &made, (part, count));
+        let (rows, sends) = memory.gather(rank, &made, (part, count));
         let receives = memory.receives(&received, (part, count));
         let exchange = Exchange {
             fused: false,
@@ -117,7 +117,7 @@ pub(super) fn call(
             sends,
             receives,
         };
-        Forward { copy, exchange }
+        Forward { rows, exchange }
     };
     let forwards = (0..count).map(forward).collect();
     (call, forwards)
@@ -154,7 +154,7 @@ struct Memory {
 
 impl Memory {
     /// What a rank puts together of one part, and what of it it hands on.
-    fn gather(&self, rank: Rank, routes: &[Route], part: (u32, u32)) -> (Copy, Vec<Transfer>) {
+    fn gather(&self, rank: Rank, routes: &[Route], part: (u32, u32)) -> (GatherRows, Vec<Transfer>) {
         let row_bytes = self.row_bytes;
         let (mut gathers, mut sends) = (Vec::new(), Vec::new());
         for route in routes {
@@ -175,7 +175,7 @@ impl Memory {
             }
             gathers.push(Gather { chunk, from, to, rows: piece.rows, row_bytes });
         }
-        (Copy { gathers }, sends)
+        (GatherRows { gathers }, sends)
     }
 
     /// What others hand on of one part.

@@ -18,10 +18,10 @@ pub(super) struct FrameBuffers {
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) layout: Layout,
-    /// See [`super::Choice::slot`].
+    /// See [`super::Choice::speculative_capacity`].
     pub(super) slot: Option<f64>,
-    /// Whether the rests of values travel apart, if a codec has such.
-    pub(super) is_apart: bool,
+    /// Whether the signs and mantissas of values travel apart, if a codec has such.
+    pub(super) sends_sign_mantissa: bool,
 }
 
 /// The frames of one call. Lists are by position in [`Call::pieces`]; contents of pieces that are not coded are `None`.
@@ -40,7 +40,7 @@ pub(super) struct Frames {
 /// Where a frame lies.
 pub(super) struct Frame {
     /// What of the values travels apart; empty if nothing does.
-    pub(super) rests: Region,
+    pub(super) sign_mantissa: Region,
     pub(super) fixed: Region,
     /// Room for the dynamic section.
     pub(super) dynamic: Region,
@@ -67,7 +67,7 @@ impl Frames {
         parts.into_iter().map(place).collect()
     }
 
-    /// Places the frames one behind the other: the rests, if they travel apart, at a multiple of the alignment, the static
+    /// Places the frames one behind the other: the signs and mantissas, if they travel apart, at a multiple of the alignment, the static
     /// section and the dynamic one each at the next one. Padded frames all have the room of the largest. `ends` are the first free bytes of both buffers.
     fn place(
         builder: &mut ProgramBuilder,
@@ -100,8 +100,8 @@ impl Frames {
             };
             let coded = capacity(piece.values.len);
             let room = padded_to.unwrap_or(coded);
-            let rests = Region { buffer, offset: align(*end), len: room.rests_len };
-            let fixed = Region { buffer, offset: align(rests.end()), len: room.static_len };
+            let sign_mantissa = Region { buffer, offset: align(*end), len: room.sign_mantissa_len };
+            let fixed = Region { buffer, offset: align(sign_mantissa.end()), len: room.static_len };
             let dynamic = Region { buffer, offset: align(fixed.end()), len: room.dynamic_len };
             *end = dynamic.end();
             // Nothing is coded of an empty piece: it is all padding.
@@ -110,7 +110,7 @@ impl Frames {
                 blocks.push(Block {
                     chunk: piece.chunk,
                     values: piece.values,
-                    rests: Region { len: coded.rests_len, ..rests },
+                    sign_mantissa: Region { len: coded.sign_mantissa_len, ..sign_mantissa },
                     static_section: Region { len: coded.static_len, ..fixed },
                     dynamic_section: Region { len: coded.dynamic_len, ..dynamic },
                     size,
@@ -119,7 +119,7 @@ impl Frames {
             });
             let frame_bytes = (slot.unwrap_or(0.0) * piece.values.len as f64).ceil() as u64;
             let slot = frame_bytes.saturating_sub(fixed.len).min(dynamic.len);
-            frames.push(Some(Frame { rests, fixed, dynamic, slot, size }));
+            frames.push(Some(Frame { sign_mantissa, fixed, dynamic, slot, size }));
         }
         builder.reserve(buffers.outgoing, *outgoing_end);
         builder.reserve(buffers.incoming, *incoming_end);
@@ -150,29 +150,35 @@ impl Frames {
 /// Room for a frame.
 #[derive(Clone, Copy, Default)]
 struct Capacity {
-    rests_len: u64,
-    /// Of the static section without the rests.
+    sign_mantissa_len: u64,
+    /// Of the static section without the signs and mantissas.
     static_len: u64,
     dynamic_len: u64,
 }
 
 impl Capacity {
     /// Room for the frame of a block of `len` bytes; none for an empty block, which is not coded.
-    fn of(codec: &dyn Codec, Shape { layout, is_apart, .. }: Shape, dtype: DType, len: u64) -> Self {
+    fn of(
+        codec: &dyn Codec,
+        Shape { layout, sends_sign_mantissa, .. }: Shape,
+        dtype: DType,
+        len: u64,
+    ) -> Self {
         if len == 0 {
             return Self::default();
         }
         let count = usize::try_from(len).expect("chunks fit into memory") / dtype.width();
         let static_len = codec.static_len(FrameShape::new(layout, dtype, count)) as u64;
         let dynamic_len = codec.bound(FrameShape::new(layout, dtype, count)) as u64 - static_len;
-        let rests_len = if is_apart { zipwire_codec::rests_len(codec, dtype, count) } else { None };
-        let rests_len = rests_len.unwrap_or(0) as u64;
-        Self { rests_len, static_len: static_len - rests_len, dynamic_len }
+        let sign_mantissa_len =
+            if sends_sign_mantissa { zipwire_codec::sign_mantissa_len(codec, dtype, count) } else { None };
+        let sign_mantissa_len = sign_mantissa_len.unwrap_or(0) as u64;
+        Self { sign_mantissa_len, static_len: static_len - sign_mantissa_len, dynamic_len }
     }
 
     fn max(self, other: Self) -> Self {
         Self {
-            rests_len: self.rests_len.max(other.rests_len),
+            sign_mantissa_len: self.sign_mantissa_len.max(other.sign_mantissa_len),
             static_len: self.static_len.max(other.static_len),
             dynamic_len: self.dynamic_len.max(other.dynamic_len),
         }

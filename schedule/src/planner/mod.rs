@@ -16,6 +16,7 @@ mod parts;
 mod reduction;
 mod rings;
 mod scratch;
+mod size;
 mod size_first;
 mod speculative;
 mod split_send;
@@ -24,20 +25,21 @@ mod transfers;
 
 use std::sync::Arc;
 
-use zipwire_codec::Codec;
+use zipwire_codec::{Codec, Spec};
 
 pub use self::choice::{Choice, Selection, SumType};
 pub use self::parts::part_count;
 pub(crate) use self::parts::{PART_ALIGN, range};
+pub use self::size::PlanSize;
 
-use self::call::{Call, Ends, Phase};
+use self::call::{Buffers, Call, Phase};
 use self::dedup::Forward;
 use self::frames::{Frames, Shape};
 use self::reduction::Operands;
 use self::scratch::Scratch;
 use crate::builder::ProgramBuilder;
-use crate::plan::{Batch, Compute, Library, OpKind, Plan, Program, Reduce, Region};
-use crate::{BufferId, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
+use crate::plan::{Batch, Compute, Library, Local, OpKind, Plan, Reduce, Region};
+use crate::{BufferId, CallKind, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
 /// Plans a job, all of whose collectives travel alike. The plan is valid by construction; `Plan::validate` proves it.
 ///
@@ -56,23 +58,12 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`](crate::Algorithm::PaddedRing) only with a coded protocol), or if tokens are not
 /// those that the bytes of a call count: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
-    assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
-    let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
-        let coded = segment.work.is_collective() && choice.protocol.is_coded();
-        coded.then(|| choice.codec.as_ref().expect("coded protocols have a codec"))
-    });
-    let spec = specs.next();
-    assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
-    let codec = spec.map(zipwire_codec::Spec::codec);
-    let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
-        segment.work.is_collective() && choice.protocol == Protocol::Speculative && choice.slot.is_none()
+    let Parts { spec, codec } = check(job, choices);
+    let program = |rank| {
+        let mut builder = ProgramBuilder::new(Rank(rank));
+        build_program(&mut builder, job, choices, codec.as_deref());
+        Arc::new(builder.finish())
     };
-    assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
-    assert!(
-        job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
-        "tokens have the bytes of chunks"
-    );
-    let program = |rank| Arc::new(program(job, choices, codec.as_deref(), Rank(rank)));
     let protocol =
         |(segment, choice): (&Segment, &&Choice)| segment.work.is_collective().then_some(choice.protocol);
     Plan {
@@ -84,21 +75,43 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     }
 }
 
+/// What all programs of a plan share.
+struct Parts<'a> {
+    spec: Option<&'a Spec>,
+    codec: Option<Box<dyn Codec>>,
+}
+
+/// Refuses choices that nothing can be planned from.
+fn check<'a>(job: &Job, choices: &[&'a Choice]) -> Parts<'a> {
+    assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
+    let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
+        let coded = segment.work.is_collective() && choice.protocol.is_coded();
+        coded.then(|| choice.codec.as_ref().expect("coded protocols have a codec"))
+    });
+    let spec = specs.next();
+    assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
+    let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
+        segment.work.is_collective()
+            && choice.protocol == Protocol::Speculative
+            && choice.speculative_capacity.is_none()
+    };
+    assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
+    assert!(
+        job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
+        "tokens have the bytes of chunks"
+    );
+    Parts { spec, codec: spec.map(Spec::codec) }
+}
+
 /// Whether chunks have as many bytes as their tokens, where these are known.
 fn has_its_tokens(work: &Work) -> bool {
     match work {
-        Work::AllToAll { bytes, tokens: Some(tokens), .. } => {
+        Work::Call { kind: CallKind::AllToAll { bytes, tokens: Some(tokens) }, .. } => {
             let counted = tokens.bytes();
             bytes.dim() == counted.dim()
                 && bytes.indexed_iter().all(|((src, dst), &len)| src == dst || len == counted[[src, dst]])
         }
-        Work::AllToAll { tokens: None, .. }
-        | Work::AllGather { .. }
-        | Work::Broadcast { .. }
-        | Work::ReduceScatter { .. }
-        | Work::AllReduce { .. }
-        | Work::Compute { .. }
-        | Work::Transfers { .. } => true,
+        Work::Call { .. } | Work::Compute { .. } | Work::Transfers { .. } => true,
     }
 }
 
@@ -115,8 +128,9 @@ enum Planned {
     Library(Library),
 }
 
-fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank) -> Program {
-    let mut builder = ProgramBuilder::new(rank);
+/// Pushes all ops of one rank.
+fn build_program(builder: &mut ProgramBuilder, job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>) {
+    let rank = builder.rank();
     let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(*name)).collect();
     let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
     // All memory is laid out before the first op, because compute phases claim whole buffers.
@@ -126,7 +140,7 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
         .zip(choices)
         .map(|(segment, choice)| {
             let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
-            let phases = lay_out(&mut builder, job, choice, segment, &slots, scratch)?;
+            let phases = lay_out(builder, job, choice, segment, &slots, scratch)?;
             let phase = |phase: Phase| match phase {
                 Phase::Reduce(reduce) => Planned::Reduce(reduce),
                 Phase::Library(library) => Planned::Library(Library { channel: segment.channel, ..library }),
@@ -137,11 +151,11 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
                         let parts = call.cut(choice.parts);
                         let shape = Shape {
                             layout,
-                            slot: choice.slot,
-                            is_apart: choice.protocol.sends_rests_apart(),
+                            slot: choice.speculative_capacity,
+                            sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
                         };
-                        let buffers = scratch.frames(&mut builder, choice.arenas);
-                        Frames::place_parts(&mut builder, parts, codec, shape, buffers)
+                        let buffers = scratch.frames(builder, choice.arenas);
+                        Frames::place_parts(builder, parts, codec, shape, buffers)
                     });
                     Planned::Call { call, parts, forwards }
                 }
@@ -156,9 +170,9 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
             for phase in phases {
                 match phase {
                     Planned::Call { call, parts, forwards } => {
-                        build(&mut builder, choice, &call, parts, forwards);
+                        build(builder, choice, &call, parts, forwards);
                     }
-                    Planned::Reduce(reduce) => builder.push(OpKind::Reduce(reduce)),
+                    Planned::Reduce(reduce) => builder.push(OpKind::Local(Local::Reduce(reduce))),
                     Planned::Library(library) => builder.push(OpKind::Library(library)),
                 }
             }
@@ -166,19 +180,14 @@ fn program(job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>, rank: Rank
         }
         match &segment.work {
             Work::Compute { phase, reads, writes } => {
-                compute(&mut builder, phase, &slots, (reads, writes), &exclusive, &main);
+                compute(builder, phase, &slots, (reads, writes), &exclusive, &main);
             }
             Work::Transfers { flows, pace, input, output } => {
-                transfers::build(&mut builder, flows, *pace, slots[input.index()], slots[output.index()]);
+                transfers::build(builder, flows, *pace, slots[input.index()], slots[output.index()]);
             }
-            Work::AllToAll { .. }
-            | Work::AllGather { .. }
-            | Work::Broadcast { .. }
-            | Work::ReduceScatter { .. }
-            | Work::AllReduce { .. } => unreachable!("every collective is laid out"),
+            Work::Call { .. } => unreachable!("every collective is laid out"),
         }
     }
-    builder.finish()
 }
 
 /// Pushes the ops of one call. All parts are encoded before the first is waited for: while one travels, the next is coded.
@@ -215,14 +224,14 @@ fn build(
         let batch = Batch { blocks, ..frames.encode };
         match choice.protocol {
             Protocol::SplitSend => split_send::encode(builder, batch),
-            _ => builder.push(OpKind::Encode(batch)),
+            _ => builder.push(OpKind::Local(Local::Encode(batch))),
         }
     }
     let mut forwards = forwards.into_iter();
     for ((part, frames), number) in parts.into_iter().zip(0..) {
         builder.begin_part(number);
         exchange(builder, &part, &frames);
-        builder.push(OpKind::Decode(frames.decode));
+        builder.push(OpKind::Local(Local::Decode(frames.decode)));
         if let Some(forward) = forwards.next() {
             forward.build(builder);
         }
@@ -239,9 +248,20 @@ fn lay_out(
     scratch: &mut Scratch,
 ) -> Option<Vec<Phase>> {
     let ends =
-        |input: &Slot, output: &Slot| Ends { input: slots[input.index()], output: slots[output.index()] };
+        |input: &Slot, output: &Slot| Buffers { input: slots[input.index()], output: slots[output.index()] };
     let work = &segment.work;
-    let mut operands = |builder: &mut ProgramBuilder, dtype, ends| Operands {
+    let (dtype, ends, kind) = match work {
+        Work::Compute { .. } => return None,
+        Work::Transfers { flows, input, output, .. } => {
+            let Buffers { input, output } = ends(input, output);
+            let (sent, received) = transfers::capacities(flows, builder.rank());
+            builder.reserve(input, sent);
+            builder.reserve(output, received);
+            return None;
+        }
+        Work::Call { dtype, input, output, kind } => (*dtype, ends(input, output), kind),
+    };
+    let mut operands = |builder: &mut ProgramBuilder| Operands {
         dtype,
         shards: work.shards(job.rank_count),
         ends,
@@ -250,39 +270,27 @@ fn lay_out(
         ranks_per_node: choice.ranks_per_node,
         sums: choice.sums.of(dtype),
     };
-    let call = match work {
-        Work::Compute { .. } => return None,
-        Work::Transfers { flows, input, output, .. } => {
-            let Ends { input, output } = ends(input, output);
-            let (sent, received) = transfers::capacities(flows, builder.rank());
-            builder.reserve(input, sent);
-            builder.reserve(output, received);
-            return None;
-        }
-        Work::AllToAll { dtype, bytes, tokens, input, output } => {
-            let ends = ends(input, output);
+    let call = match kind {
+        CallKind::AllToAll { bytes, tokens } => {
             if let Some((ranks_per_node, tokens)) = choice.dedup.zip(tokens.as_deref()) {
                 let buffers = scratch.gateway(builder, choice.arenas);
-                let shape = (*dtype, segment.channel);
+                let shape = (dtype, segment.channel);
                 let (call, forwards) =
                     dedup::call(builder, choice, shape, (tokens, bytes, ranks_per_node), ends, buffers);
                 return Some(vec![Phase::Call(call, forwards)]);
             }
-            all_to_all::call(builder, choice, *dtype, bytes, ends)
+            all_to_all::call(builder, choice, dtype, bytes, ends)
         }
-        Work::AllGather { dtype, bytes, input, output } => {
-            all_gather::call(builder, choice, *dtype, bytes, ends(input, output))
+        CallKind::AllGather { bytes } => all_gather::call(builder, choice, dtype, bytes, ends),
+        CallKind::Broadcast { bytes, root } => {
+            broadcast::call(builder, choice, job.rank_count, dtype, *bytes, *root, ends)
         }
-        Work::Broadcast { dtype, bytes, root, input, output } => {
-            let ends = ends(input, output);
-            broadcast::call(builder, choice, job.rank_count, *dtype, *bytes, *root, ends)
-        }
-        Work::ReduceScatter { dtype, input, output, .. } => {
-            let operands = operands(builder, *dtype, ends(input, output));
+        CallKind::ReduceScatter { .. } => {
+            let operands = operands(builder);
             return Some(reduction::reduce_scatter(builder, choice, &operands));
         }
-        Work::AllReduce { dtype, input, output, .. } => {
-            let operands = operands(builder, *dtype, ends(input, output));
+        CallKind::AllReduce { .. } => {
+            let operands = operands(builder);
             return Some(reduction::all_reduce(builder, choice, &operands));
         }
     };

@@ -47,9 +47,9 @@ pub enum PlanError {
         /// The second of the overlapping regions, as text.
         region: String,
     },
-    /// The rests that travel apart and the sections of a frame are not one after the other in one buffer.
+    /// The signs and mantissas that travel apart and the sections of a frame are not one after the other in one buffer.
     #[error(
-        "op `{op}` of rank {rank} has a frame whose rests, static and dynamic section are not in this order"
+        "op `{op}` of rank {rank} has a frame whose sign_mantissa, static and dynamic section are not in this order"
     )]
     SplitFrame {
         /// Where.

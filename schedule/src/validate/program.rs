@@ -4,13 +4,12 @@ use std::collections::HashMap;
 
 use crate::builder::ProgramBuilder;
 use crate::plan::{
-    Addition, Batch, Block, Chunk, Content, Exchange, Gather, Maximum, Op, OpKind, Program, Region, Term,
-    Transfer,
+    Addition, Chunk, Content, Effects, Exchange, Gather, Local, Maximum, Op, OpKind, Program, Transfer,
 };
 use crate::validate::PlanError;
 use crate::validate::library::is_collective;
 use crate::validate::transfers;
-use crate::{Rank, SegmentId, SizeId, Stage, Sum};
+use crate::{SegmentId, SizeId, Stage};
 
 pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
     let rank = program.rank;
@@ -19,10 +18,7 @@ pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Resu
         return Err(PlanError::Misplaced { position, rank });
     }
     for op in &program.ops {
-        check_regions(program, op)?;
-        if let Some(peer) = peers(&op.kind).into_iter().find(|&peer| peer == rank || peer.0 >= rank_count) {
-            return Err(PlanError::BadPeer { rank, op: op.id, peer });
-        }
+        check_op(program, op, rank_count)?;
         if let OpKind::Exchange(Exchange { window, .. }) = &op.kind
             && (window.sends == 0 || window.receives == 0)
         {
@@ -35,10 +31,13 @@ pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Resu
     transfers::check_numbers(program)
 }
 
-fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
+fn check_op(program: &Program, op: &Op, rank_count: u32) -> Result<(), PlanError> {
     let (rank, op_id) = (program.rank, op.id);
-    let mut writes = op.kind.writes();
-    for region in op.kind.reads().iter().chain(&writes) {
+    let Effects { reads, mut writes, peers, .. } = op.kind.effects();
+    if let Some(peer) = peers.into_iter().find(|&peer| peer == rank || peer.0 >= rank_count) {
+        return Err(PlanError::BadPeer { rank, op: op_id, peer });
+    }
+    for region in reads.iter().chain(&writes) {
         let inside = program.buffers.get(region.buffer.index()).is_some_and(|b| region.end() <= b.capacity);
         if !inside {
             return Err(PlanError::OutOfBuffer { rank, op: op_id, region: region.to_string() });
@@ -49,72 +48,21 @@ fn check_regions(program: &Program, op: &Op) -> Result<(), PlanError> {
     if let Some(pair) = writes.windows(2).find(|pair| pair[0].overlaps(&pair[1])) {
         return Err(PlanError::WrittenTwice { rank, op: op_id, region: pair[1].to_string() });
     }
-    let in_front = |fixed: &Region, dynamic: &Region| {
-        fixed.buffer == dynamic.buffer
-            && fixed.end() <= dynamic.offset
-            && dynamic.buffer.index() < program.buffers.len()
-    };
-    match &op.kind {
-        OpKind::Split(Batch { blocks, .. })
-        | OpKind::Encode(Batch { blocks, .. })
-        | OpKind::Decode(Batch { blocks, .. })
-            if !blocks.iter().all(|Block { rests, static_section, dynamic_section, .. }| {
-                in_front(rests, static_section) && in_front(static_section, dynamic_section)
-            }) =>
-        {
-            Err(PlanError::SplitFrame { rank, op: op_id })
-        }
-        OpKind::Reduce(reduce) if !reduce.additions.iter().all(is_sum) => {
-            Err(PlanError::BadSum { rank, op: op_id })
-        }
-        OpKind::Library(library) if !is_collective(rank, library) => {
-            Err(PlanError::BadCall { rank, op: op_id })
-        }
-        OpKind::Copy(copy) if !copy.gathers.iter().all(has_its_rows) => {
-            Err(PlanError::BadRows { rank, op: op_id })
-        }
-        OpKind::Split(_)
-        | OpKind::Encode(_)
-        | OpKind::Decode(_)
-        | OpKind::Compute(_)
-        | OpKind::Exchange(_)
-        | OpKind::Reduce(_)
-        | OpKind::Library(_)
-        | OpKind::Copy(_) => Ok(()),
-    }
-}
-
-/// Whether the terms are what the sum says, for the same shard, and as many values each.
-fn is_sum(Addition { terms, chunk, values }: &Addition) -> bool {
-    let count = |chunk: &Chunk, values: &Region| Some(values.len / chunk.sum?.dtype().width() as u64);
-    let fits = |term: &Term| {
-        (term.chunk.shard(), term.chunk.part, term.chunk.flow) == (chunk.shard(), chunk.part, chunk.flow)
-            && count(&term.chunk, &term.values) == count(chunk, values)
-    };
-    let sums: Option<Vec<Sum>> = terms.iter().map(|term| term.chunk.sum).collect();
-    let is_of = chunk.sum.zip(sums).is_some_and(|(sum, terms)| sum.is_of(&terms));
-    is_of && terms.iter().all(fits)
-}
-
-/// A gather reads rows of its source, and as many as there is room for.
-fn has_its_rows(gather: &Gather) -> bool {
-    let Gather { from, to, rows, row_bytes, .. } = gather;
-    let is_inside = |&row: &u32| (u64::from(row) + 1) * row_bytes <= from.len;
-    *row_bytes > 0 && to.len == rows.len() as u64 * row_bytes && rows.iter().all(is_inside)
-}
-
-fn peers(kind: &OpKind) -> Vec<Rank> {
-    match kind {
-        // Calls of a library name all ranks, their own too.
-        OpKind::Compute(_) | OpKind::Reduce(_) | OpKind::Copy(_) | OpKind::Library(_) => Vec::new(),
-        OpKind::Split(batch) | OpKind::Encode(batch) => {
-            batch.blocks.iter().filter_map(|block| block.chunk.destination).collect()
-        }
-        OpKind::Decode(batch) => batch.blocks.iter().map(|block| block.chunk.origin).collect(),
-        OpKind::Exchange(exchange) => {
-            exchange.sends.iter().chain(&exchange.receives).map(|t| t.peer).collect()
-        }
-    }
+    let error =
+        match &op.kind {
+            OpKind::Local(Local::Split(batch) | Local::Encode(batch) | Local::Decode(batch)) => {
+                (!batch.is_in_order()).then_some(PlanError::SplitFrame { rank, op: op_id })
+            }
+            OpKind::Local(Local::Reduce(reduce)) => (!reduce.additions.iter().all(Addition::is_sum))
+                .then_some(PlanError::BadSum { rank, op: op_id }),
+            OpKind::Local(Local::GatherRows(rows)) => (!rows.gathers.iter().all(Gather::has_its_rows))
+                .then_some(PlanError::BadRows { rank, op: op_id }),
+            OpKind::Library(library) => {
+                (!is_collective(rank, library)).then_some(PlanError::BadCall { rank, op: op_id })
+            }
+            OpKind::Compute(_) | OpKind::Exchange(_) => None,
+        };
+    error.map_or(Ok(()), Err)
 }
 
 /// Sizes are single-assignment variables, defined before they are read.
@@ -134,10 +82,11 @@ fn check_sizes(program: &Program) -> Result<(), PlanError> {
         let is_known = |size: &SizeId| {
             program.operands(size).iter().all(|operand| defined.get(operand.index()) == Some(&true))
         };
-        if let Some(&size) = op.kind.uses().iter().find(|size| !is_known(size)) {
+        let Effects { uses, defines, .. } = op.kind.effects();
+        if let Some(&size) = uses.iter().find(|size| !is_known(size)) {
             return Err(PlanError::SizeNotDefined { rank, op: op.id, size });
         }
-        for size in op.kind.defines() {
+        for size in defines {
             match definitions.get_mut(size.index()) {
                 Some(count) => *count += 1,
                 None => return Err(PlanError::SizeNotDefinedOnce { rank, size, definitions: 0 }),
@@ -160,7 +109,7 @@ fn check_forwards(program: &Program) -> Result<(), PlanError> {
     }
     let mut received: HashMap<(SegmentId, Stage, Chunk), Content> = HashMap::new();
     for op in &program.ops {
-        if let OpKind::Copy(copy) = &op.kind {
+        if let OpKind::Local(Local::GatherRows(copy)) = &op.kind {
             let made = copy.gathers.iter();
             received.extend(
                 made.map(|made| ((op.segment, Stage::Forward, made.chunk), Content::Values(made.to))),

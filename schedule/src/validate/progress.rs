@@ -104,19 +104,14 @@ pub(super) fn play(plan: &Plan, proceed: &dyn Fn() -> bool) -> Result<Checked, P
                         }
                         for (rank, op) in std::mem::take(call) {
                             open[rank] = None;
-                            let sizes = machines[rank].op(op).kind.defines().into_iter();
+                            let sizes = machines[rank].op(op).kind.effects().defines.into_iter();
                             let sizes = sizes.map(|size| (size, 1)).collect();
                             machines[rank].handle(Input::Completed { op, sizes });
                             pending.push(rank);
                         }
                     }
-                    kind @ (OpKind::Compute(_)
-                    | OpKind::Split(_)
-                    | OpKind::Encode(_)
-                    | OpKind::Decode(_)
-                    | OpKind::Reduce(_)
-                    | OpKind::Copy(_)) => {
-                        let sizes = kind.defines().into_iter().map(|size| (size, 1)).collect();
+                    kind @ (OpKind::Compute(_) | OpKind::Local(_)) => {
+                        let sizes = kind.effects().defines.into_iter().map(|size| (size, 1)).collect();
                         machines[rank].handle(Input::Completed { op, sizes });
                     }
                 },

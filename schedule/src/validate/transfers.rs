@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Chunk, Content, Misnumbered, Numbers, OpKind, Plan, Program, TransferKey};
+use crate::plan::{Chunk, Content, Local, Misnumbered, Numbers, OpKind, Plan, Program, TransferKey};
 use crate::validate::PlanError;
 use crate::{OpId, Rank, SegmentId, SizeId};
 
@@ -181,7 +181,9 @@ impl Sizes {
         let known = &mut self.0;
         let mut frames = vec![None; program.size_count as usize];
         for op in &program.ops {
-            let (OpKind::Encode(batch) | OpKind::Decode(batch)) = &op.kind else { continue };
+            let (OpKind::Local(Local::Encode(batch)) | OpKind::Local(Local::Decode(batch))) = &op.kind else {
+                continue;
+            };
             batch
                 .blocks
                 .iter()

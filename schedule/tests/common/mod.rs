@@ -4,13 +4,17 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Choice, Job, Protocol, Segment, Slot, Work};
+use zipwire_schedule::{CallKind, Choice, Job, Protocol, Segment, Slot, Work};
 
 /// A layer of experts: dispatch, compute, combine. `bytes` goes from source (row) to destination.
 pub(crate) fn layer(bytes: Array2<u64>) -> Job {
     let rank_count = u32::try_from(bytes.nrows()).unwrap();
-    let all_to_all =
-        |bytes, input, output| Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
+    let all_to_all = |bytes, input, output| Work::Call {
+        dtype: DType::Bf16,
+        input,
+        output,
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    };
     let combined = bytes.t().to_owned();
     Job {
         name: "layer",
@@ -32,5 +36,9 @@ pub(crate) fn uniform(rank_count: usize, bytes: u64) -> Array2<u64> {
 }
 
 pub(crate) fn choice(protocol: Protocol, window: Option<u32>) -> Choice {
-    Choice { window, slot: Some(0.5), ..Choice::of(protocol, Some("window7".parse().unwrap())) }
+    Choice {
+        window,
+        speculative_capacity: Some(0.5),
+        ..Choice::of(protocol, Some("window7".parse().unwrap()))
+    }
 }

@@ -7,10 +7,10 @@ use rand::RngExt;
 use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{DType, Layout};
-use zipwire_schedule::plan::OpKind;
+use zipwire_schedule::plan::{Local, OpKind};
 use zipwire_schedule::{
-    Algorithm, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Selection, Slot,
-    SumType, TokenMap, Work, plan_each,
+    Algorithm, CallKind, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Selection,
+    Slot, SumType, TokenMap, Work, plan_each,
 };
 
 /// Codecs, whose frames divide into sections differently. A plan has one.
@@ -82,7 +82,7 @@ impl Case {
         let is_plain = |choice: &Choice| PLAIN.contains(&choice.protocol);
         let is_main = |kind: &OpKind| {
             kind.exchange().is_none_or(|exchange| exchange.channel == Channel::Main)
-                && !matches!(kind, OpKind::Reduce(_) | OpKind::Library(_))
+                && !matches!(kind, OpKind::Library(_) | OpKind::Local(Local::Reduce(_)))
         };
         let fits_devices = fits_libraries && choices.iter().all(is_plain) && kinds().all(is_main);
         let is_call =
@@ -119,20 +119,25 @@ fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
             let destinations = (0..ranks * tokens * copies).map(|_| random.random_range(0..ranks)).collect();
             let row_bytes = 4 * random.random_range(1..=512);
             let tokens = TokenMap::new(ranks, copies, row_bytes, destinations);
-            Work::AllToAll { dtype, bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)), input, output }
+            Work::Call {
+                dtype,
+                input,
+                output,
+                kind: CallKind::AllToAll { bytes: tokens.bytes(), tokens: Some(Arc::new(tokens)) },
+            }
         }
         2 => {
             let shape = (ranks as usize, ranks as usize);
             let bytes = Array2::from_shape_fn(shape, |_| bytes(random));
-            Work::AllToAll { dtype, bytes, tokens: None, input, output }
+            Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } }
         }
-        3 => Work::AllGather { dtype, bytes: each(random), input, output },
+        3 => Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: each(random) } },
         4 => {
             let root = Rank(random.random_range(0..ranks));
-            Work::Broadcast { dtype, bytes: bytes(random), root, input, output }
+            Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: bytes(random), root } }
         }
-        5 => Work::ReduceScatter { dtype, bytes: each(random), input, output },
-        6 => Work::AllReduce { dtype, bytes: bytes(random), input, output },
+        5 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: each(random) } },
+        6 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },
         _ => {
             let flow = |_| {
                 let src = random.random_range(0..ranks);
@@ -158,7 +163,7 @@ fn choice(random: &mut ChaCha8Rng, work: &Work, ranks_per_node: u32, codec: &str
         Algorithm::PaddedRing => is_coded,
         algorithm => !is_coded || algorithm.takes_frames(work.is_reduction()),
     };
-    let has_tokens = matches!(work, Work::AllToAll { tokens: Some(_), .. });
+    let has_tokens = matches!(work, Work::Call { kind: CallKind::AllToAll { tokens: Some(_), .. }, .. });
     let is_deduplicated = has_tokens && scope != Scope::Devices && ranks_per_node > 1 && random.random();
     let layouts = [None, Some(Layout::Compact), Some(Layout::Split)];
     let is_in_scope = |algorithm: &Algorithm| scope != Scope::Devices || *algorithm != Algorithm::Library;
@@ -181,7 +186,7 @@ fn choice(random: &mut ChaCha8Rng, work: &Work, ranks_per_node: u32, codec: &str
         slices: random.random_range(1..=3),
         sums: if random.random() { SumType::Sent } else { SumType::Fp32 },
         arenas: random.random_range(1..=3),
-        slot: (protocol == Protocol::Speculative).then_some(0.5),
+        speculative_capacity: (protocol == Protocol::Speculative).then_some(0.5),
         ..Choice::of(protocol, Some(codec.parse().unwrap()))
     }
 }

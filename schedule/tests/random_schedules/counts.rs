@@ -75,7 +75,7 @@ impl Counts {
         self.transfers += outcome.begun;
         self.repeated += outcome.repeated;
         if let (End::Deaf, Some((failure, culprits))) = (end, &outcome.failure) {
-            self.exact += u64::from(culprits.first() == Some(&failure.blame.rank));
+            self.exact += u64::from(culprits.first() == Some(&failure.root_cause.rank));
         }
         let rows = std::iter::once(by(capabilities)).chain(protocols.iter().map(|protocol| protocol.name()));
         for row in rows {

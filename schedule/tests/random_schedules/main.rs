@@ -82,7 +82,7 @@ fn of_plan(seed: u64, defect: Defect, counts: &mut Counts) -> Result<(), String>
                 }
             }
             Some((failure, culprits)) => {
-                if !culprits.is_empty() && !culprits.contains(&failure.blame.rank) {
+                if !culprits.is_empty() && !culprits.contains(&failure.root_cause.rank) {
                     return Err(complain(&format!("{failure}\nto blame is one of {culprits:?}")));
                 }
             }

@@ -57,16 +57,17 @@ fn a_dependency_that_is_left_out_is_found() {
         let clash = |a: &[Region], b: &[Region]| a.iter().any(|a| b.iter().any(|b| a.overlaps(b)));
         let mut needed = Vec::new();
         for op in &program.ops {
-            let (reads, writes) = (op.kind.reads(), op.kind.writes());
+            let (reads, writes) = (op.kind.effects().reads, op.kind.effects().writes);
             let needs = |dep: &&OpId| {
                 let kind = &program.ops[dep.index()].kind;
-                let others: Vec<Region> = [kind.reads(), kind.writes()].concat();
-                clash(&reads, &kind.writes()) || clash(&writes, &others)
+                let others: Vec<Region> = [kind.effects().reads, kind.effects().writes].concat();
+                clash(&reads, &kind.effects().writes) || clash(&writes, &others)
             };
             // Without its sizes an op cannot even begin, and ops of a lane wait for one another anyway.
-            let uses = op.kind.uses();
-            let no_size =
-                |dep: &&OpId| !program.ops[dep.index()].kind.defines().iter().any(|size| uses.contains(size));
+            let uses = op.kind.effects().uses;
+            let no_size = |dep: &&OpId| {
+                !program.ops[dep.index()].kind.effects().defines.iter().any(|size| uses.contains(size))
+            };
             let other_lane = |dep: &&OpId| program.ops[dep.index()].kind.lane() != op.kind.lane();
             needed.extend(
                 op.deps.iter().filter(needs).filter(no_size).filter(other_lane).map(|dep| (op.id, *dep)),

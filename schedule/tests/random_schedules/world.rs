@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_schedule::machine::{Direction, Input, Machine, Readiness, Step, TransferId, TransferOrder};
-use zipwire_schedule::plan::{CallKey, Chunk, OpKind, Plan, TransferKey};
+use zipwire_schedule::plan::{CallKey, Chunk, Local, OpKind, Plan, TransferKey};
 use zipwire_schedule::{Capabilities, Deadlines, Lane, OpId, Rank, RunFailure, SegmentId, SizeId};
 
 use self::accesses::Access;
@@ -126,7 +126,7 @@ impl<'p> World<'p> {
         };
         let ops = plan.programs.iter().flat_map(|program| &program.ops);
         let encodes = ops.filter_map(|op| match &op.kind {
-            OpKind::Encode(batch) => Some((op.segment, batch)),
+            OpKind::Local(Local::Encode(batch)) => Some((op.segment, batch)),
             _ => None,
         });
         // The same in all schedules; some are empty, and some do not fit into their slots.
@@ -206,8 +206,9 @@ impl<'p> World<'p> {
             Event::LocalEnd(rank, op) => {
                 let state = &mut self.ranks[rank];
                 let kind = &state.machine.op(op).kind;
-                let read: Vec<_> = kind.reads().iter().map(|region| state.memory.read(region)).collect();
-                for (index, region) in kind.writes().iter().enumerate() {
+                let read: Vec<_> =
+                    kind.effects().reads.iter().map(|region| state.memory.read(region)).collect();
+                for (index, region) in kind.effects().writes.iter().enumerate() {
                     state.memory.write(region, tag((rank, op, index, &read)));
                 }
                 let sizes = self.sizes(rank, op);
@@ -349,7 +350,7 @@ impl<'p> World<'p> {
             }
             OpKind::Library(library) => {
                 let key = library.key(self.ranks[rank].machine.op(op).segment);
-                self.access(rank, op, &kind.reads(), &kind.writes())?;
+                self.access(rank, op, &kind.effects().reads, &kind.effects().writes)?;
                 let there = self.calls.entry(key).or_default();
                 there.push((rank, op));
                 if there.len() == self.ranks.len() {
@@ -358,7 +359,7 @@ impl<'p> World<'p> {
                 Ok(())
             }
             _ => {
-                self.access(rank, op, &kind.reads(), &kind.writes())?;
+                self.access(rank, op, &kind.effects().reads, &kind.effects().writes)?;
                 self.after(Event::LocalEnd(rank, op));
                 Ok(())
             }
@@ -371,7 +372,9 @@ impl<'p> World<'p> {
         let (op, by_machine) = (machine.op(op), self.capabilities.transfer_order == TransferOrder::Machine);
         let of = |chunk: Chunk| self.coded[&(op.segment, chunk)];
         match &op.kind {
-            OpKind::Encode(batch) => batch.blocks.iter().map(|block| (block.size, of(block.chunk))).collect(),
+            OpKind::Local(Local::Encode(batch)) => {
+                batch.blocks.iter().map(|block| (block.size, of(block.chunk))).collect()
+            }
             OpKind::Exchange(exchange) if !by_machine => {
                 let brought =
                     exchange.receives.iter().filter_map(|t| Some((t.content.brings()?, of(t.chunk))));
@@ -413,7 +416,7 @@ impl<'p> World<'p> {
         let mut inputs: Vec<(usize, Vec<_>)> = Vec::new();
         for &(rank, op) in &there {
             let state = &self.ranks[rank];
-            let reads = state.machine.op(op).kind.reads();
+            let reads = state.machine.op(op).kind.effects().reads;
             inputs.push((rank, reads.iter().map(|region| state.memory.read(region)).collect()));
         }
         inputs.sort();

@@ -1,4 +1,4 @@
-//! Transfers that wait for ranks that are no end of them ([`TransferStart::Barrier`](zipwire_schedule::TransferStart)).
+//! Transfers that wait for ranks that are no end of them ([`TransferStart::Barrier`](zipwire_cluster::TransferStart)).
 //!
 //! A stage of a call may be several exchanges on a rank, such as the steps of a ring. The rank is there when it has opened the
 //! first of them: it cannot open the others before bytes have moved.

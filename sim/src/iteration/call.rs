@@ -2,7 +2,7 @@
 //! ranks at once. The network does not know of them.
 
 use zipwire_schedule::{OpId, Rank, SizeId};
-use zipwire_traces::Span;
+use zipwire_timeline::Span;
 
 use super::Iteration;
 use crate::queue::Event;
@@ -21,7 +21,7 @@ impl Iteration<'_> {
         let machine = &self.hosts[rank.index()].machine;
         let (library, ring_bytes) = (machine.library(op), machine.ring_bytes(op));
         let key = library.key(machine.op(op).segment);
-        let seconds = self.setup.host.call_s(library, ring_bytes);
+        let seconds = self.setup.costs.call_s(library, ring_bytes);
         if ring_bytes == 0 {
             // All ranks know that: nobody calls.
             self.queue.push(self.now_s, Event::Ended { rank, op });
@@ -64,7 +64,7 @@ impl Iteration<'_> {
 
     /// The library has done what it was called for; the host knows of sizes later.
     pub(super) fn return_from_call(&mut self, rank: Rank, op: OpId) {
-        let (now_s, index, sync_s) = (self.now_s, self.index, self.setup.host.sync_s);
+        let (now_s, index, sync_s) = (self.now_s, self.index, self.setup.costs.host.sync_s);
         let host = self.host(rank);
         host.moving -= 1;
         let call = &host.calls[&op];

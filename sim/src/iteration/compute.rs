@@ -2,7 +2,8 @@
 //!
 //! An end that has moved leaves its event in the queue; when that comes, it is no longer the end, and nothing happens.
 
-use zipwire_schedule::{Lane, OpId, Progress, Rank};
+use zipwire_cluster::Progress;
+use zipwire_schedule::{Lane, OpId, Rank};
 
 use super::Iteration;
 use crate::queue::Event;
@@ -18,7 +19,7 @@ pub(super) struct Computing {
 impl Iteration<'_> {
     /// Begins a compute phase of `seconds` seconds, the launch not included.
     pub(super) fn start_compute(&mut self, rank: Rank, op: OpId, seconds: f64) {
-        let (now_s, launch_s) = (self.now_s, self.setup.host.launch_s);
+        let (now_s, launch_s) = (self.now_s, self.setup.costs.host.launch_s);
         let slowness = self.faults.slowness(rank);
         self.note_work(rank, launch_s + seconds);
         let factor = self.compute_factor(rank);
@@ -31,7 +32,7 @@ impl Iteration<'_> {
 
     /// Moves the end of a rank's compute phase, after a codec op or a transfer of the rank has begun or ended.
     pub(super) fn adapt_compute(&mut self, rank: Rank) {
-        if self.setup.host.compute_slowdown.is_none() {
+        if self.setup.costs.host.compute_slowdown.is_none() {
             return;
         }
         let (now_s, factor) = (self.now_s, self.compute_factor(rank));
@@ -62,7 +63,7 @@ impl Iteration<'_> {
     }
 
     fn compute_factor(&mut self, rank: Rank) -> f64 {
-        let slowdown = self.setup.host.compute_slowdown;
+        let slowdown = self.setup.costs.host.compute_slowdown;
         let host = self.host(rank);
         slowdown.factor(host.busy[Lane::Codec as usize] > 0, host.moving > 0)
     }

@@ -32,16 +32,16 @@ impl Iteration<'_> {
         let unfinished = self.hosts.iter().filter(|host| !host.is_done);
         let ends = unfinished.map(|host| {
             let rank = host.machine.program().rank;
-            let standing = host.machine.standing();
+            let status = host.machine.status();
             let failure = if rank == first.rank {
                 first.clone()
             } else if host.is_dead {
                 Failure::died(rank)
             } else {
-                let detail = format!("it {}", standing.describe(&plan.segments));
+                let detail = format!("it {}", status.describe(&plan.segments));
                 Failure::new(rank, None, FailureKind::Cancelled, detail)
             };
-            RankEnd { failure, standing: (!host.is_dead).then_some(standing) }
+            RankEnd { failure, status: (!host.is_dead).then_some(status) }
         });
         RunFailure::new(plan, deadlines, self.index, self.now_s, first.clone(), ends.collect())
     }

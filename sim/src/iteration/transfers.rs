@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use zipwire_schedule::machine::{Direction, Input, TransferId};
 use zipwire_schedule::plan::{Chunk, Transfer};
 use zipwire_schedule::{Failure, Rank};
-use zipwire_traces::Span;
+use zipwire_timeline::Span;
 
 use super::Iteration;
 use super::transit::{End, Transit};

@@ -5,7 +5,7 @@
 //! pushed once per pair of links, however many flows the pair has. Links that are far from full can be put to
 //! sleep: bundles that cross them stand apart, and nothing is pushed to them.
 
-use zipwire_schedule::{LinkId, Route};
+use zipwire_cluster::{LinkId, Route};
 
 use super::pairs::Pairs;
 

@@ -4,7 +4,7 @@
 //! nobody ([`NetworkModel::Ports`]), or every flow has each link for itself ([`NetworkModel::AlphaBeta`]). A flow is
 //! bottlenecked at the lowest of its links, as in max-min, but a level changes only where flows come or go.
 
-use zipwire_schedule::NetworkModel;
+use zipwire_cluster::NetworkModel;
 
 use super::bundle::Bundles;
 use super::clock::Clocks;

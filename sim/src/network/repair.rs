@@ -19,7 +19,7 @@ impl Filling {
     pub(super) fn repair(&mut self, clocks: &mut Clocks, bundles: &mut Bundles) -> bool {
         self.is_blurred = false;
         let start = (self.restart as usize).min(self.order.len());
-        self.bury(start, clocks);
+        self.drop_empty(start, clocks);
         let marked = self.marks.restore(self.order.len(), &mut self.left);
         if marked == 0 {
             self.left.clone_from(&self.capacities);
@@ -44,7 +44,7 @@ impl Filling {
             let overfull = self.overfull().or_else(|| {
                 let growth = self.commit(lowest, clocks);
                 lowest = self.order.len();
-                self.stir(growth, bundles);
+                self.wake_all(growth, bundles);
                 self.overfull()
             });
             let Some(link) = overfull else { break };
@@ -53,7 +53,7 @@ impl Filling {
             at = self.descend(self.order.len() - 1, clocks, bundles);
             lowest = lowest.min(at);
         }
-        self.doze(bundles);
+        self.deactivate(bundles);
         true
     }
 
@@ -189,7 +189,7 @@ impl Filling {
     }
 
     /// Takes links without flows of their own out of the order, from a position on.
-    fn bury(&mut self, from: usize, clocks: &Clocks) {
+    fn drop_empty(&mut self, from: usize, clocks: &Clocks) {
         if !std::mem::take(&mut self.has_dead) {
             return;
         }

@@ -101,7 +101,7 @@ impl Filling {
     }
 
     /// Now and then: idle links that have room go to sleep.
-    pub(super) fn doze(&mut self, bundles: &mut Bundles) {
+    pub(super) fn deactivate(&mut self, bundles: &mut Bundles) {
         if !self.work.fillings.is_multiple_of(LOOK) {
             return;
         }
@@ -119,7 +119,7 @@ impl Filling {
     }
 
     /// Flows have grown by a factor: looks at the sleepers that may be full now. Those that are nearly so wake up.
-    pub(super) fn stir(&mut self, growth: f64, bundles: &mut Bundles) {
+    pub(super) fn wake_all(&mut self, growth: f64, bundles: &mut Bundles) {
         self.sleepers.growth *= growth;
         let mut looked_at = std::mem::take(&mut self.sleepers.disturbed);
         let mut is_any_awake = false;

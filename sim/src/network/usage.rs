@@ -6,10 +6,10 @@
 use super::Network;
 
 impl Network {
-    /// Writes the bytes per second that move over every link now to `rates`, by [`LinkId`](zipwire_schedule::LinkId).
+    /// Writes the bytes per second that move over every link now to `rates`, by [`LinkId`](zipwire_cluster::LinkId).
     ///
     /// ```
-    /// use zipwire_schedule::LinkId;
+    /// use zipwire_cluster::LinkId;
     /// use zipwire_sim::Network;
     ///
     /// let mut network = Network::new(&[10.0, 100.0, 100.0]);

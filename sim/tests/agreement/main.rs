@@ -19,13 +19,16 @@ use ndarray::Array2;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use zipwire_cluster::{
+    CrossRail, Fabric, FatTree, Graph, GraphLink, HostCost, Pods, Rail, Topology, Uplink, Vertex,
+};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Choice, CrossRail, Durations, Fabric, FatTree, Flow, Graph, GraphLink, HostCost, Job, Lane, Order, Pace,
-    Plan, Pods, Protocol, Rail, Rank, Segment, Slot, Topology, Uplink, Vertex, Work, plan,
+    CallKind, Choice, CostModel, Durations, Flow, Job, Lane, Order, Pace, Plan, Protocol, Rank, Segment,
+    Slot, Work, plan,
 };
 use zipwire_sim::{Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 use ranks::{Exchange, Phase, Transfer, play};
 
@@ -156,12 +159,11 @@ fn all_to_all(random: &mut ChaCha8Rng) -> Case {
         HostCost { launch_s: *[0.0, 3e-6].choose(random).unwrap(), sync_s: 1e-4, ..HostCost::default() };
 
     let start = Work::Compute { phase: "start", reads: Vec::new(), writes: vec![Slot(0), Slot(1)] };
-    let work = Work::AllToAll {
+    let work = Work::Call {
         dtype: DType::Bf16,
-        bytes: bytes.clone(),
-        tokens: None,
         input: Slot(0),
         output: Slot(1),
+        kind: CallKind::AllToAll { bytes: bytes.clone(), tokens: None },
     };
     let segments = vec![Segment::new("start", start), Segment::new("exchange", work)];
     let job = Job { name: "case", rank_count: topology.ranks(), slots: vec!["in", "out"], segments };
@@ -275,7 +277,10 @@ impl Case {
         for (rank, &seconds) in (0..).zip(&self.start_s) {
             durations.set(0, 0, Rank(rank), seconds);
         }
-        let setup = Setup { host: self.host, ..setup(plan, &self.topology, &durations) };
+        let setup = Setup {
+            costs: CostModel { host: self.host, codec: None },
+            ..setup(plan, &self.topology, &durations)
+        };
         run(&setup, &|| true).unwrap()
     }
 

@@ -4,7 +4,7 @@
 //! once the exchange has been launched; a transfer starts when both of its ends are on offer, waits its latency, and moves at its max-min fair rate, which is computed
 //! afresh at every event. Nothing merges ties.
 
-use zipwire_schedule::LinkId;
+use zipwire_cluster::LinkId;
 
 use crate::filling::rates;
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{
-    Algorithm, Choice, CodecCost, Durations, Fabric, HostCost, Job, Plan, Protocol, Rank, Segment, Slot,
-    SumType, Topology, Work, plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Plan, Protocol, Rank, Segment, Slot, SumType,
+    Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
-use zipwire_traces::Timeline;
+use zipwire_timeline::Timeline;
 
 use crate::common::setup;
 
@@ -54,19 +55,34 @@ pub(crate) fn nodes(nodes: u32, gpus: u32, nics: u32) -> Topology {
 
 pub(crate) fn all_gather(ranks: u32, shard: u64) -> Work {
     let bytes = vec![shard; ranks as usize];
-    Work::AllGather { dtype: DType::Bf16, bytes, input: Slot(0), output: Slot(1) }
+    Work::Call { dtype: DType::Bf16, input: Slot(0), output: Slot(1), kind: CallKind::AllGather { bytes } }
 }
 
 pub(crate) fn reduce_scatter(ranks: u32, dtype: DType, shard: u64) -> Work {
-    Work::ReduceScatter { dtype, bytes: vec![shard; ranks as usize], input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::ReduceScatter { bytes: vec![shard; ranks as usize] },
+    }
 }
 
 pub(crate) fn all_reduce(ranks: u32, dtype: DType, shard: u64) -> Work {
-    Work::AllReduce { dtype, bytes: u64::from(ranks) * shard, input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllReduce { bytes: u64::from(ranks) * shard },
+    }
 }
 
 pub(crate) fn broadcast(bytes: u64, root: u32) -> Work {
-    Work::Broadcast { dtype: DType::Bf16, bytes, root: Rank(root), input: Slot(0), output: Slot(1) }
+    Work::Call {
+        dtype: DType::Bf16,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::Broadcast { bytes, root: Rank(root) },
+    }
 }
 
 impl Call {
@@ -128,8 +144,7 @@ impl Call {
         let (plan, durations) = (self.plan(), Durations::zeros(1, 1, self.topology.ranks()));
         let is_coded = self.choice.protocol.is_coded();
         let setup = Setup {
-            host: self.host(),
-            codec: is_coded.then_some(CODEC),
+            costs: CostModel { host: self.host(), codec: is_coded.then_some(CODEC) },
             sizes: if is_coded { FrameSizes::Ratio(RATIO) } else { FrameSizes::None },
             ..setup(&plan, &self.topology, &durations)
         };

@@ -1,8 +1,9 @@
 //! What is predicted of each way, against its simulation; and what is lost by going the way that is predicted to be best.
 
+use zipwire_cluster::{CrossRail, Fabric, FatTree, Rail, Topology, Uplink};
 use zipwire_codec::DType;
 use zipwire_schedule::estimate::Way;
-use zipwire_schedule::{Algorithm, CrossRail, Fabric, FatTree, Rail, SumType, Topology, Uplink, Work};
+use zipwire_schedule::{Algorithm, CallKind, SumType, Work};
 
 use crate::call::{Call, GPU, all_gather, all_reduce, broadcast, nodes, reduce_scatter};
 
@@ -54,8 +55,12 @@ fn is_planned(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
 fn tolerance(work: &Work, algorithm: Algorithm, is_coded: bool) -> f64 {
     match algorithm {
         // Where latencies differ, some flows begin while others move; chains and trees have steps of both kinds.
-        Algorithm::Direct if !matches!(work, Work::Broadcast { .. }) => CRUDE,
-        Algorithm::Ring | Algorithm::Tree if matches!(work, Work::Broadcast { .. }) => CRUDE,
+        Algorithm::Direct if !matches!(work, Work::Call { kind: CallKind::Broadcast { .. }, .. }) => CRUDE,
+        Algorithm::Ring | Algorithm::Tree
+            if matches!(work, Work::Call { kind: CallKind::Broadcast { .. }, .. }) =>
+        {
+            CRUDE
+        }
         Algorithm::Tree => CRUDE,
         _ if is_coded => ROUNDED,
         _ => EXACT,

@@ -1,7 +1,8 @@
 //! Two levels: m nodes of L GPUs with M NICs, shards of S bytes, latencies a between nodes and b within.
 
+use zipwire_cluster::Topology;
 use zipwire_codec::DType;
-use zipwire_schedule::{Algorithm, SumType, Topology};
+use zipwire_schedule::{Algorithm, SumType};
 
 use crate::call::{
     Call, GPU, INTER_S, INTRA_S, LAUNCH_S, NIC, REDUCE, all_gather, all_reduce, assert_takes, nodes,

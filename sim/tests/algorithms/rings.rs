@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use zipwire_cluster::Topology;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::OpKind;
-use zipwire_schedule::{Algorithm, SumType, Topology};
+use zipwire_schedule::{Algorithm, SumType};
 
 use crate::call::{
     Call, GPU, INTER_S, INTRA_S, LAUNCH_S, NIC, REDUCE, all_gather, all_reduce, assert_close, assert_takes,

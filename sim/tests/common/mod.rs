@@ -1,8 +1,7 @@
 //! What simulations in tests have in common.
 
-use zipwire_schedule::{
-    Capabilities, Durations, HostCost, NetworkModel, Plan, Readiness, Topology, TransferOrder, TransferStart,
-};
+use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
+use zipwire_schedule::{Capabilities, CostModel, Durations, Plan, Readiness, TransferOrder};
 use zipwire_sim::{FrameSizes, Setup};
 
 /// One iteration of an uncoded plan without host costs and faults, as an executor would run it that completes ops and lets
@@ -13,8 +12,7 @@ pub(crate) fn setup<'a>(plan: &'a Plan, topology: &'a Topology, durations: &'a D
         topology,
         model: NetworkModel::MaxMin,
         start: TransferStart::Rendezvous,
-        host: HostCost::default(),
-        codec: None,
+        costs: CostModel { host: HostCost::default(), codec: None },
         sizes: FrameSizes::None,
         durations,
         iterations: 0..1,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_schedule::{Fabric, LinkId, Topology};
+use zipwire_cluster::{Fabric, LinkId, Topology};
 use zipwire_sim::{FlowId, Network};
 
 use crate::oracle::{self, Transfer};

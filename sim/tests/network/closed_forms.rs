@@ -1,6 +1,6 @@
 //! Times of whole bursts against closed forms.
 
-use zipwire_schedule::{LinkId, Topology};
+use zipwire_cluster::{LinkId, Topology};
 
 use crate::oracle::Transfer;
 use crate::play::{all_to_all, assert_close, flat, last, nodes, play};

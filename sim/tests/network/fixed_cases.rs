@@ -1,7 +1,8 @@
 //! Fixed cases with their inequalities. `a`, `b`, ... are the rates of the flows in the order of the list, C0, C1, ...
 //! capacities.
 
-use zipwire_schedule::{LinkId, Rank, Topology};
+use zipwire_cluster::{LinkId, Topology};
+use zipwire_schedule::Rank;
 use zipwire_sim::Network;
 
 use crate::oracle::Transfer;

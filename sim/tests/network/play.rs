@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use zipwire_schedule::{Fabric, LinkId, Rank, Topology};
+use zipwire_cluster::{Fabric, LinkId, Topology};
+use zipwire_schedule::Rank;
 use zipwire_sim::Network;
 
 use crate::oracle::Transfer;

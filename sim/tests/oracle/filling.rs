@@ -1,6 +1,6 @@
 //! Progressive filling from scratch, as the textbook has it.
 
-use zipwire_schedule::LinkId;
+use zipwire_cluster::LinkId;
 
 /// Max-min fair rates of flows over these routes, in bytes per second.
 pub(crate) fn rates(capacities: &[f64], routes: &[&[LinkId]]) -> Vec<f64> {

@@ -5,7 +5,7 @@
 
 mod filling;
 
-use zipwire_schedule::LinkId;
+use zipwire_cluster::LinkId;
 
 pub(crate) use filling::rates;
 

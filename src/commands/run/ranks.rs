@@ -1,6 +1,7 @@
 //! The tables of `zipwire run --ranks`: what each rank does, and how uneven ranks are.
 
-use zipwire::traces::{ByRank, Imbalance, Summary};
+use zipwire::timeline::{ByRank, Imbalance};
+use zipwire::traces::Summary;
 
 use crate::table;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use zipwire::executors::settle;
 use zipwire::traces::Summary;
 use zipwire::{
-    Cancel, ExecuteError, Executor, Output, Prepared, Ran, Shared, Unfired, add_splits, compare, write_run,
+    Cancel, ExecuteError, Executor, Output, Prepared, RunResult, Shared, Unfired, add_splits, compare,
+    write_run,
 };
 
 use super::{ranks, table::text, verdict};
@@ -42,7 +43,7 @@ pub(super) fn run(
         steps += 1;
         progress.begin(format!("{executor}: {variant}"));
     };
-    let keep = |ran: &Ran<'_>| write_run(&mut output, ran).map_err(CliError::from);
+    let keep = |ran: &RunResult<'_>| write_run(&mut output, ran).map_err(CliError::from);
     let mut compared = compare(&mut prepared, executors, &first_variant, cancel, begin, keep)?;
     drop(progress);
     if !compared.failed.is_empty() {

@@ -1,9 +1,10 @@
 //! The table of `zipwire run`.
 
 use zipwire::Executor;
+use zipwire::cluster::{Fabric, NetworkModel, TransferStart};
 use zipwire::scenarios::Experiment;
-use zipwire::schedule::{Fabric, NetworkModel, TransferStart};
-use zipwire::traces::{Bandwidths, Summary, by_collective};
+use zipwire::timeline::Bandwidths;
+use zipwire::traces::{Summary, by_collective};
 
 use crate::table;
 

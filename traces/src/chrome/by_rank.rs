@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{Span, Timeline};
+use zipwire_timeline::{Span, Timeline};
 
 /// Positions of the spans of a timeline, rank by rank.
 pub(super) struct ByRank<'t> {

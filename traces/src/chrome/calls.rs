@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use zipwire_schedule::{Lane, Rank, SegmentId};
+use zipwire_timeline::Span;
 
 use super::track::{Row, Slice};
-use crate::Span;
 
 /// A collective call or compute phase on one rank, in one iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

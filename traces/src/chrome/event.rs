@@ -8,11 +8,11 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::json;
+use zipwire_timeline::Note;
 
 use super::links::LinkTracks;
 use super::track::{Track, Tracks};
 use super::{Sampling, TraceMeta};
-use crate::Note;
 
 /// Category of slices that stand for several spans.
 pub(super) const MERGED: &str = "merged";
@@ -161,7 +161,7 @@ impl<W: Write> Writer<W> {
         ))?;
         serde_json::to_writer(&mut self.out, &note.name)?;
         self.out.write_all(b",\"args\":")?;
-        serde_json::to_writer(&mut self.out, &note.args)?;
+        self.out.write_all(note.args.as_bytes())?;
         self.out.write_all(b"}")
     }
 

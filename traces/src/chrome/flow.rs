@@ -1,9 +1,9 @@
 //! Arrows: which receive belongs to which send.
 
 use zipwire_schedule::{Lane, Rank, SegmentId, Stage};
+use zipwire_timeline::Span;
 
 use super::track::Slice;
-use crate::Span;
 
 /// An arrow from a send to its receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Counter tracks of links: which are drawn, and their values over time.
 
+use zipwire_timeline::{Link, LinkUsage};
+
 use super::track::nanoseconds;
-use crate::{Link, LinkUsage};
 
 /// More tracks than this nobody reads.
 const MOST_TRACKS: usize = 64;

@@ -3,16 +3,17 @@
 //! Only spans of one lane, name, segment, stage and iteration are merged, so a slice still says what was done. Single transfers
 //! cannot be told apart any more.
 
-use super::price::Prices;
+use zipwire_timeline::Span;
+
+use super::size_estimate::SizeEstimates;
 use super::track::Tracks;
-use crate::Span;
 
 /// A span, and how many spans it stands for.
 pub(super) type Merged = (Span, u32);
 
 /// The spans of one rank, as few merged as a power of two allows so that they take at most `bytes` bytes; `None` if
 /// nothing helps.
-pub(super) fn merge(mut spans: Vec<Span>, prices: &Prices<'_>, bytes: u64) -> Option<Vec<Merged>> {
+pub(super) fn merge(mut spans: Vec<Span>, estimates: &SizeEstimates<'_>, bytes: u64) -> Option<Vec<Merged>> {
     let kind = |span: &Span| (span.iteration, span.lane, span.segment, span.stage, span.name);
     spans.sort_by(|a, b| {
         kind(a)
@@ -27,7 +28,7 @@ pub(super) fn merge(mut spans: Vec<Span>, prices: &Prices<'_>, bytes: u64) -> Op
         count *= 2;
         let groups = spans.chunk_by(|a, b| kind(a) == kind(b));
         let merged: Vec<Merged> = groups.flat_map(|group| group.chunks(count).map(one)).collect();
-        if price(&merged, prices) <= bytes {
+        if estimate(&merged, estimates) <= bytes {
             return Some(merged);
         }
     }
@@ -47,10 +48,10 @@ fn one(spans: &[Span]) -> Merged {
     (Span { end_s, bytes, bytes_coded, peer: None, tag: 0, ..first.clone() }, count)
 }
 
-fn price(merged: &[Merged], prices: &Prices<'_>) -> u64 {
+fn estimate(merged: &[Merged], estimates: &SizeEstimates<'_>) -> u64 {
     let spans: Vec<Span> = merged.iter().map(|(span, _)| span.clone()).collect();
-    let tracks = Tracks::of(&spans, prices.timeline());
+    let tracks = Tracks::of(&spans, estimates.timeline());
     let slices = merged.iter().zip(&tracks.slices);
-    let spans: u64 = slices.map(|((span, count), slice)| prices.merged(span, slice, *count)).sum();
-    spans + prices.calls(&tracks) + prices.threads(&tracks) + prices.process()
+    let spans: u64 = slices.map(|((span, count), slice)| estimates.merged(span, slice, *count)).sum();
+    spans + estimates.calls(&tracks) + estimates.threads(&tracks) + estimates.process()
 }

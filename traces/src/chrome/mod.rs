@@ -8,23 +8,23 @@
 //!
 //! A file has a limit. What every event takes is known before anything is written ([`price`]); if all of them take more
 //! than the limit, some ranks and iterations are chosen ([`sampling`]) and drawn, and another process has counters of all
-//! ranks ([`crowd`]).
+//! ranks ([`rank_states`]).
 //!
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
 
 mod by_rank;
 mod calls;
-mod crowd;
 mod event;
-mod flight;
 mod flow;
+mod in_flight;
 mod links;
 mod merge;
-mod picture;
-mod price;
+mod rank_states;
 mod read;
 mod sampling;
+mod selection;
+mod size_estimate;
 #[cfg(test)]
 mod tests;
 mod track;
@@ -34,11 +34,10 @@ use std::io::{self, BufWriter, Write};
 use calls::Call;
 use event::{Args, CallArgs, Point, Writer};
 use links::LinkTrack;
-use picture::{Event, Picture};
 pub use read::{Trace, TracedSpan, read_chrome};
 pub use sampling::Sampling;
-
-use crate::{Span, Timeline};
+use selection::{Event, Selection};
+use zipwire_timeline::{Span, Timeline};
 
 /// What a timeline does not say about itself; it goes to the trace's `otherData`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,65 +83,71 @@ pub fn write_chrome(
     limit: &Limit,
     out: impl Write,
 ) -> io::Result<Option<Sampling>> {
-    let picture = Picture::of(timeline, meta, limit);
+    let selection = Selection::of(timeline, meta, limit);
     let mut writer = Writer::begin(BufWriter::new(out))?;
-    for &rank in &picture.ranks {
-        let note = if picture.is_merged(rank) { " (spans merged)" } else { "" };
+    for &rank in &selection.ranks {
+        let note = if selection.is_merged(rank) { " (spans merged)" } else { "" };
         writer.process(rank.into(), format_args!("rank {rank}{note}"))?;
     }
-    for track in &picture.tracks.tracks {
+    for track in &selection.tracks.tracks {
         writer.thread(track)?;
     }
     // Behind all ranks, and no ids of threads.
-    let links_pid = u64::from(timeline.rank_count) + picture.tracks.tracks.len() as u64;
-    let (gpu_links_pid, crowd_pid) = (links_pid + 1, links_pid + 2);
-    let crowd_unit = format!("of {}", timeline.rank_count);
+    let links_pid = u64::from(timeline.rank_count) + selection.tracks.tracks.len() as u64;
+    let (gpu_links_pid, states_pid) = (links_pid + 1, links_pid + 2);
+    let states_unit = format!("of {}", timeline.rank_count);
     let pid_of = |link: &LinkTrack| if link.is_of_gpu { gpu_links_pid } else { links_pid };
     for (pid, name) in [(links_pid, "links"), (gpu_links_pid, "links of GPUs")] {
-        if picture.link_tracks().iter().any(|link| pid_of(link) == pid) {
+        if selection.link_tracks().iter().any(|link| pid_of(link) == pid) {
             writer.process(pid, name)?;
         }
     }
-    let notes_pid = crowd_pid + 1;
-    if !picture.notes().is_empty() {
+    let notes_pid = states_pid + 1;
+    if !selection.notes().is_empty() {
         writer.process(notes_pid, "switcher")?;
     }
-    if let Some(sampling) = &picture.sampling {
-        writer.process(crowd_pid, format_args!("drawn: {sampling}"))?;
+    if let Some(sampling) = &selection.sampling {
+        writer.process(states_pid, format_args!("drawn: {sampling}"))?;
     }
-    for (ns, event) in picture.events() {
+    for (ns, event) in selection.events() {
         match event {
             Event::IterationEnd { .. } => writer.iteration_end(ns)?,
             Event::IterationBegin { iteration } => writer.iteration_begin(ns, iteration)?,
             Event::Call { call } => {
-                let Call { iteration, segment, slice, .. } = picture.tracks.calls[call];
-                let point = Point::on(&picture.tracks.tracks[slice.track], ns);
+                let Call { iteration, segment, slice, .. } = selection.tracks.calls[call];
+                let point = Point::on(&selection.tracks.tracks[slice.track], ns);
                 let name = timeline.segments.get(segment.index()).map_or("", |name| &**name);
                 writer.slice(point, slice.end_ns, name, event::CALL, &CallArgs { iteration })?;
             }
             Event::Slice { end_ns, span: index } => {
-                let (span, count) = (&picture.spans[index], picture.count(index));
-                let point = Point::of(&picture.tracks, index, ns);
+                let (span, count) = (&selection.spans[index], selection.count(index));
+                let point = Point::of(&selection.tracks, index, ns);
                 let (name, args) = (name(span, count), args(span, count, timeline, meta));
                 let category = if count > 1 { event::MERGED } else { span.lane.name() };
                 writer.slice(point, end_ns, &name, category, &args)?;
             }
-            Event::FlowBegin { id, span } => writer.flow("s", id, Point::of(&picture.tracks, span, ns))?,
-            Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(&picture.tracks, span, ns))?,
+            Event::FlowBegin { id, span } => writer.flow("s", id, Point::of(&selection.tracks, span, ns))?,
+            Event::FlowEnd { id, span } => writer.flow("f", id, Point::of(&selection.tracks, span, ns))?,
             Event::InFlight { rank, bytes } => writer.in_flight(ns, rank, bytes)?,
             Event::Link { track, used } => {
-                let link = &picture.link_tracks()[track];
+                let link = &selection.link_tracks()[track];
                 let LinkTrack { name, unit, .. } = link;
                 writer.counter(ns, pid_of(link), name, unit, format_args!("{}.{}", used / 10, used % 10))?;
             }
-            Event::Note { note } => writer.note(ns, notes_pid, &picture.notes()[note])?,
-            Event::Crowd { state, ranks } => {
-                writer.counter(ns, crowd_pid, crowd::STATES[state], &crowd_unit, format_args!("{ranks}"))?;
+            Event::Note { note } => writer.note(ns, notes_pid, &selection.notes()[note])?,
+            Event::RankStates { state, ranks } => {
+                writer.counter(
+                    ns,
+                    states_pid,
+                    rank_states::STATES[state],
+                    &states_unit,
+                    format_args!("{ranks}"),
+                )?;
             }
         }
     }
-    writer.end(meta, picture.links.as_ref(), picture.sampling.as_ref())?;
-    Ok(picture.sampling)
+    writer.end(meta, selection.links.as_ref(), selection.sampling.as_ref())?;
+    Ok(selection.sampling)
 }
 
 /// Few different names, so that viewers colour and aggregate by them: `send static`, `exchange sizes`, `encode`.

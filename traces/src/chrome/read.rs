@@ -33,7 +33,7 @@ pub struct Trace {
     pub spans: Vec<TracedSpan>,
 }
 
-/// A [`Span`](crate::Span) as a file tells it.
+/// A [`Span`](zipwire_timeline::Span) as a file tells it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TracedSpan {
     /// Iteration, from 0.
@@ -58,7 +58,7 @@ pub struct TracedSpan {
     pub begin_ns: i64,
     /// Nanoseconds since the start of its iteration, not before `begin_ns`.
     pub end_ns: i64,
-    /// Bytes as [`Span::bytes`](crate::Span::bytes) defines them.
+    /// Bytes as [`Span::bytes`](zipwire_timeline::Span::bytes) defines them.
     pub bytes: u64,
     /// Coded bytes of a codec op; `None` for everything else.
     pub bytes_coded: Option<u64>,

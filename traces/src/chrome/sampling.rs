@@ -8,12 +8,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zipwire_schedule::Rank;
+use zipwire_timeline::{Timeline, waits_s};
 
 use super::by_rank::ByRank;
 use super::calls;
-use super::price::Prices;
+use super::size_estimate::SizeEstimates;
 use super::track::{Slice, Tracks};
-use crate::{Timeline, metrics};
 
 /// What of a run a trace holds, if it does not hold everything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,30 +68,36 @@ pub(super) struct Choice {
 /// Of many iterations the first, the last and the slowest come first, then an even sample. If these three do not fit with
 /// all ranks, they are what is drawn, of rank 0, of the rank that ends last in the slowest iteration, of the one that waits
 /// most, and of an even sample of whole nodes, or of ranks where no whole node fits.
-pub(super) fn choose(prices: &Prices<'_>, by_rank: &ByRank<'_>, bytes: u64, ranks_per_node: u32) -> Choice {
-    let timeline = prices.timeline();
+pub(super) fn choose(
+    estimates: &SizeEstimates<'_>,
+    by_rank: &ByRank<'_>,
+    bytes: u64,
+    ranks_per_node: u32,
+) -> Choice {
+    let timeline = estimates.timeline();
     let (ranks, iterations) = (timeline.rank_count, timeline.iterations.len() as u32);
     let slowest = slowest_iteration(timeline);
     let mut kept: BTreeSet<u32> = [0, slowest, iterations.saturating_sub(1)].into();
     kept.retain(|&iteration| iteration < iterations);
-    let mut by_iteration = vec![Prices::iteration(); iterations as usize];
+    let mut by_iteration = vec![SizeEstimates::iteration(); iterations as usize];
     // What each rank takes in the iterations that are kept, but for its threads.
-    let mut least = vec![prices.process(); ranks as usize];
-    let mut add = |iteration: u32, rank: Rank, price: u64| {
-        by_iteration[iteration as usize] += price;
+    let mut least = vec![estimates.process(); ranks as usize];
+    let mut add = |iteration: u32, rank: Rank, estimate: u64| {
+        by_iteration[iteration as usize] += estimate;
         if kept.contains(&iteration) {
-            least[rank.index()] += price;
+            least[rank.index()] += estimate;
         }
     };
     let unplaced = || timeline.spans.iter().map(|span| (span, Slice::unplaced(span, timeline)));
-    unplaced().for_each(|(span, slice)| add(span.iteration, span.rank, prices.span(span, &slice)));
-    calls::of(unplaced()).iter().for_each(|call| add(call.iteration, call.rank, prices.call(call)));
+    unplaced().for_each(|(span, slice)| add(span.iteration, span.rank, estimates.span(span, &slice)));
+    calls::of(unplaced()).iter().for_each(|call| add(call.iteration, call.rank, estimates.call(call)));
 
-    let processes = u64::from(ranks) * prices.process();
+    let processes = u64::from(ranks) * estimates.process();
     let spans: u64 = kept.iter().map(|&iteration| by_iteration[iteration as usize]).sum();
     let left = bytes.checked_sub(processes + spans);
     // Where that is too much already, no threads need be counted.
-    if let Some(mut left) = left.and_then(|left| left.checked_sub(prices.threads(&Tracks::assign(timeline))))
+    if let Some(mut left) =
+        left.and_then(|left| left.checked_sub(estimates.threads(&Tracks::assign(timeline))))
     {
         for iteration in spread(iterations).filter(|&iteration| iteration < iterations) {
             if !kept.contains(&iteration) {
@@ -104,14 +110,14 @@ pub(super) fn choose(prices: &Prices<'_>, by_rank: &ByRank<'_>, bytes: u64, rank
         return Choice { iterations, ranks, merged: Vec::new() };
     }
 
-    let price = |rank: u32| {
+    let estimate = |rank: u32| {
         let spans = by_rank.spans(rank).filter(|span| kept.contains(&span.iteration));
         let tracks = Tracks::of(&spans.cloned().collect::<Vec<_>>(), timeline);
-        least[rank as usize] + prices.threads(&tracks)
+        least[rank as usize] + estimates.threads(&tracks)
     };
-    let left = bytes.saturating_sub(Prices::iteration() * kept.len() as u64);
+    let left = bytes.saturating_sub(SizeEstimates::iteration() * kept.len() as u64);
     let notable = notable_ranks(timeline, slowest, &kept);
-    let (ranks, merged) = choose_ranks(&least, price, &notable, left, ranks_per_node);
+    let (ranks, merged) = choose_ranks(&least, estimate, &notable, left, ranks_per_node);
     Choice { iterations: kept.into_iter().collect(), ranks, merged }
 }
 
@@ -130,7 +136,7 @@ fn notable_ranks(timeline: &Timeline, slowest: u32, iterations: &BTreeSet<u32>) 
         let end_s = &mut ends_s[span.rank.index()];
         *end_s = end_s.max(span.end_s);
     }
-    let waits_s = metrics::waits_s(timeline, iterations);
+    let waits_s = waits_s(timeline, iterations);
     let mut notable = vec![0];
     for times in [ends_s, waits_s] {
         let first = (0..timeline.rank_count)
@@ -144,17 +150,17 @@ fn notable_ranks(timeline: &Timeline, slowest: u32, iterations: &BTreeSet<u32>) 
 /// each rank takes at the least, which is quicker to tell than its `price`.
 fn choose_ranks(
     least: &[u64],
-    price: impl Fn(u32) -> u64,
+    estimate: impl Fn(u32) -> u64,
     notable: &[u32],
     mut left: u64,
     ranks_per_node: u32,
 ) -> (Vec<u32>, Vec<(u32, u64)>) {
     let (mut drawn, mut merged) = (BTreeSet::new(), Vec::new());
     for (index, &rank) in notable.iter().enumerate() {
-        let (price, share) = (price(rank), left / (notable.len() - index) as u64);
-        if price <= share {
+        let (estimate, share) = (estimate(rank), left / (notable.len() - index) as u64);
+        if estimate <= share {
             drawn.insert(rank);
-            left -= price;
+            left -= estimate;
         } else {
             merged.push((rank, share));
             left -= share;
@@ -169,7 +175,9 @@ fn choose_ranks(
         if group.is_empty() || group.iter().map(|&rank| least[rank as usize]).sum::<u64>() > left {
             return false;
         }
-        let Some(after) = left.checked_sub(group.iter().map(|&rank| price(rank)).sum()) else { return false };
+        let Some(after) = left.checked_sub(group.iter().map(|&rank| estimate(rank)).sum()) else {
+            return false;
+        };
         left = after;
         drawn.extend(group);
         true
@@ -221,8 +229,8 @@ mod tests {
 
     #[test]
     fn a_notable_rank_that_does_not_fit_gets_its_share() {
-        let prices = [100, 10, 10, 500];
-        let chosen = |bytes| choose_ranks(&prices, |rank| prices[rank as usize], &[0, 3], bytes, 1);
+        let estimates = [100, 10, 10, 500];
+        let chosen = |bytes| choose_ranks(&estimates, |rank| estimates[rank as usize], &[0, 3], bytes, 1);
         assert_eq!(chosen(250), (vec![0], vec![(3, 150)]));
         assert_eq!(chosen(90).1, [(0, 45), (3, 45)]);
     }

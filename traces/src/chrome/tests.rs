@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use rand::RngExt;
 use serde_json::Value;
+use zipwire_payload::stream;
 use zipwire_schedule::{Lane, OpId, Rank, SegmentId, Stage};
+use zipwire_timeline::{IterationTime, Link, LinkUsage};
 
 use super::event::CALL;
 use super::*;
-use crate::{IterationTime, Link, LinkUsage, stream};
 
 const RANKS: u32 = 4;
 

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use zipwire_schedule::{Lane, Rank};
+use zipwire_timeline::{Span, Timeline};
 
 use super::calls::{self, Call};
-use crate::{Span, Timeline};
 
 /// What a thread of the trace shows, in the order of display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

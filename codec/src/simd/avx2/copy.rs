@@ -19,7 +19,7 @@ pub(super) fn copy_past(from: &[u8], to: &mut [u8]) {
     let (out, to_tail) = to.as_chunks_mut::<VECTOR>();
     for (vector, out) in vectors.iter().zip(out) {
         // SAFETY: the reference is valid for writes of 32 bytes; it is a multiple of 32 bytes behind the first address
-        // that is such a multiple itself. `Past`, which alone calls this, waits for these stores before the memory is
+        // that is such a multiple itself. `StreamingStore`, which alone calls this, waits for these stores before the memory is
         // written again (`settle`), and before it is anyone else's (`drop`).
         unsafe { _mm256_stream_si256(std::ptr::from_mut(out).cast(), load(vector)) }
     }

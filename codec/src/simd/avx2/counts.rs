@@ -4,15 +4,15 @@ use std::arch::x86_64::*;
 
 use super::vector::{exponents, load, prefetch, sum_epi64};
 use crate::kernel::TILE;
-use crate::kernel::near::{COUNTS, Near, neighbours};
+use crate::kernel::window_bounds::{COUNTS, WindowBounds, neighbours};
 use crate::scale::WINDOW;
 
 /// Blocks of 64 bytes that can be counted in bytes.
 const BLOCKS: usize = 128;
 
-/// See [`crate::kernel::Kernel::near`].
+/// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn near(values: &[u8], start: u8) -> Near {
+pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
     let (blocks, tail) = values.as_chunks::<64>();
     let mut sums = [0; COUNTS];
     for blocks in blocks.chunks(BLOCKS) {
@@ -25,7 +25,7 @@ pub(super) fn near(values: &[u8], start: u8) -> Near {
         padded[..tail.len()].copy_from_slice(tail);
         add_blocks(&[padded], start, &mut sums);
     }
-    Near::of_counts(start, values.len() / 2, sums)
+    WindowBounds::of_counts(start, values.len() / 2, sums)
 }
 
 /// Adds the counts of at most [`BLOCKS`] blocks.

@@ -4,12 +4,12 @@ use std::arch::x86_64::*;
 
 use super::vector::{load, prefetch};
 use crate::kernel::TILE;
-use crate::kernel::near::{COUNTS, Near, neighbours};
+use crate::kernel::window_bounds::{COUNTS, WindowBounds, neighbours};
 use crate::scale::WINDOW;
 
-/// See [`crate::kernel::Kernel::near`].
+/// See [`crate::kernel::Kernel::window_bounds`].
 #[target_feature(enable = "avx512bw,popcnt")]
-pub(super) fn near(values: &[u8], start: u8) -> Near {
+pub(super) fn window_bounds(values: &[u8], start: u8) -> WindowBounds {
     let (blocks, tail) = values.as_chunks::<128>();
     let mut sums = [0; COUNTS];
     blocks.iter().for_each(|block| add_block(block, start, &mut sums));
@@ -20,7 +20,7 @@ pub(super) fn near(values: &[u8], start: u8) -> Near {
         padded[..tail.len()].copy_from_slice(tail);
         add_block(&padded, start, &mut sums);
     }
-    Near::of_counts(start, values.len() / 2, sums)
+    WindowBounds::of_counts(start, values.len() / 2, sums)
 }
 
 /// Adds the counts of 64 values.

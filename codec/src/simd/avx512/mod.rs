@@ -13,8 +13,8 @@ mod vector;
 
 use super::avx2::{self, AVX2};
 use crate::TileFault;
-use crate::kernel::near::Near;
 use crate::kernel::tier::Tier;
+use crate::kernel::window_bounds::WindowBounds;
 use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
 
 /// The kernel, if the processor can run it.
@@ -30,7 +30,7 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
-    fn near(values: &[u8], start: u8) -> Near => counts::near;
+    fn window_bounds(values: &[u8], start: u8) -> WindowBounds => counts::window_bounds;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
     fn zeros(values: &[u8]) -> usize => mask::zeros;
@@ -66,7 +66,7 @@ entries! {
 static AVX512: Kernel = Kernel {
     level: SimdLevel::Avx512,
     checksum,
-    near: Some(near),
+    window_bounds: Some(window_bounds),
     pack,
     unpack,
     zeros,

@@ -9,7 +9,7 @@ use zipwire_schedule::Plan;
 use zipwire_schedule::plan::TransferKey;
 
 use super::ports::{self, Ports};
-use crate::meeting::Meeting;
+use crate::control::Control;
 use crate::pace::Pace;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::transport::Message;
@@ -82,14 +82,14 @@ impl<'a> Wire<'a> {
     }
 
     /// Serves until all receivers have gone or the run has ended.
-    pub(crate) fn run(mut self, parcels: &Receiver<Parcel>, meeting: &Meeting<'_, Note>) {
+    pub(crate) fn run(mut self, parcels: &Receiver<Parcel>, control: &Control<'_, Note>) {
         loop {
-            self.catch_up(meeting);
-            let now_s = meeting.now_s();
+            self.catch_up(control);
+            let now_s = control.now_s();
             let next_s = self.next_s();
             let wait = if next_s.is_finite() {
                 // Something is on its way: no standstill.
-                meeting.count_progress();
+                control.count_progress();
                 Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK)
             } else {
                 LOOK
@@ -100,7 +100,7 @@ impl<'a> Wire<'a> {
                     let moves_s = parcel.begin_s + latency_s * self.pace.dilation;
                     self.launched.push(Launched { moves_s, parcel });
                 }
-                Err(RecvTimeoutError::Timeout) if !meeting.is_aborted() => {}
+                Err(RecvTimeoutError::Timeout) if !control.is_aborted() => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -112,12 +112,12 @@ impl<'a> Wire<'a> {
 
     /// Lets everything happen that is due. Events keep their own times, so sleeping too long delays news and nothing
     /// else.
-    fn catch_up(&mut self, meeting: &Meeting<'_, Note>) {
-        if self.next_s() > meeting.now_s() {
+    fn catch_up(&mut self, control: &Control<'_, Note>) {
+        if self.next_s() > control.now_s() {
             return;
         }
         let _span = tracing::info_span!("pace").entered();
-        while self.next_s() <= meeting.now_s() {
+        while self.next_s() <= control.now_s() {
             let launch_s = self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s);
             if launch_s <= self.ports.next_s() {
                 let Some(Launched { moves_s, parcel }) = self.launched.pop() else { return };
@@ -129,12 +129,12 @@ impl<'a> Wire<'a> {
                 continue;
             }
             // Bytes that move are progress, however long a transfer takes.
-            meeting.count_progress();
+            control.count_progress();
             if let Some((id, at_s)) = self.ports.serve() {
                 let Parcel { key, .. } = self.moving[id];
                 // A rank that has gone has failed, and said so.
                 for end in [key.src, key.dst] {
-                    meeting.send(end, Note::Told(Message::Arrived { key, at_s }));
+                    control.send(end, Note::Told(Message::Arrived { key, at_s }));
                 }
             }
         }

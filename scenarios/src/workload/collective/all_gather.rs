@@ -1,30 +1,21 @@
 //! All-Gather: what each rank contributes.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Slot, Work};
+use zipwire_schedule::{CallKind, Slot, Work};
 
-use super::{check_length, check_limit, per_rank, whole};
+use super::super::amounts::{check_length, check_limit, whole};
+use super::per_rank;
 use crate::error::Result;
-use crate::reader::{Field, Reader};
-use crate::schema::{Key, bytes, optional};
+use crate::language::{Raw, Reader, bytes_or_integer, keys, raw, schema};
 
-pub(super) const SIZES: &[&str] = &["bytes_per_rank", "bytes"];
-
-/// The schema of the keys that only this collective has.
-pub(super) fn own_keys() -> Vec<Key> {
-    vec![
-        optional("bytes_per_rank", "bytes that each rank contributes", bytes()),
-        optional(
-            "bytes",
-            "bytes that each rank contributes, one entry per rank",
-            per_rank(Field::bytes_or_integer_schema()),
-        ),
-    ]
+keys! { pub(super) static KEYS =
+    bytes_per_rank: Raw = raw(schema::bytes), "bytes that each rank contributes";
+    bytes: Raw = raw(|| per_rank(bytes_or_integer())), "bytes that each rank contributes, one entry per rank";
 }
 
 pub(super) fn read(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work> {
-    let bytes = match table.one_of(SIZES)? {
-        ("bytes", field) => {
+    let bytes = match table.field(KEYS.bytes) {
+        Some(field) => {
             let items = field.array()?;
             check_length(&field, items.len(), "entries", ranks)?;
             let shards = items.iter().map(|item| whole(item, item.bytes_or_integer()?, dtype));
@@ -32,11 +23,12 @@ pub(super) fn read(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work>
             check_limit(bytes.iter().sum(), &field)?;
             bytes
         }
-        (_, field) => {
+        None => {
+            let field = table.need_field(KEYS.bytes_per_rank)?;
             let shard = whole(&field, field.bytes(dtype.width() as u64)?, dtype)?;
             check_limit(shard * u64::from(ranks), &field)?;
             vec![shard; ranks as usize]
         }
     };
-    Ok(Work::AllGather { dtype, bytes, input: Slot(0), output: Slot(1) })
+    Ok(Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::AllGather { bytes } })
 }

@@ -2,38 +2,39 @@
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Slot, Work};
+use zipwire_schedule::{CallKind, Slot, Work};
 
+use super::super::amounts::{check_length, check_limit, whole};
 use super::super::{Context, matrix_file};
-use super::{check_length, check_limit, per_rank, whole};
+use super::per_rank;
 use crate::error::Result;
-use crate::reader::{Field, Reader};
-use crate::schema::{Key, bytes, one_of, optional, string};
+use crate::language::{Field, Raw, Reader, Schema, bytes_or_integer, keys, one_of, raw, schema, string};
 
-pub(super) const SIZES: &[&str] = &["bytes_per_rank", "matrix"];
+keys! { pub(super) static KEYS =
+    bytes_per_rank: Raw = raw(schema::bytes), "bytes of each rank's input, its own chunk included";
+    matrix: Raw = raw(matrix_schema), "bytes from source (row) to destination (column): a file (CSV, or with blanks as `alltoallv_perf` takes it) or an array of arrays";
+}
 
-/// The schema of the keys that only this collective has.
-pub(super) fn own_keys() -> Vec<Key> {
-    let matrix = one_of([string(), per_rank(per_rank(Field::bytes_or_integer_schema()))]);
-    #[rustfmt::skip]
-    let keys = vec![
-        optional("bytes_per_rank", "bytes of each rank's input, its own chunk included", bytes()),
-        optional("matrix", "bytes from source (row) to destination (column): a file (CSV, or with blanks as `alltoallv_perf` takes it) or an array of arrays", matrix),
-    ];
-    keys
+fn matrix_schema() -> Schema {
+    one_of([string(), per_rank(per_rank(bytes_or_integer()))])
 }
 
 pub(super) fn read(table: &Reader<'_>, dtype: DType, context: &Context<'_>) -> Result<Work> {
-    let bytes = match table.one_of(SIZES)? {
-        ("matrix", field) => {
+    let bytes = match table.field(KEYS.matrix) {
+        Some(field) => {
             let bytes = matrix(&field, dtype, context)?;
             let sums = bytes.rows().into_iter().chain(bytes.columns()).map(|line| line.sum());
             check_limit(sums.max().unwrap_or(0), &field)?;
             bytes
         }
-        (_, field) => equal_chunks(&field, dtype, context.ranks)?,
+        None => equal_chunks(&table.need_field(KEYS.bytes_per_rank)?, dtype, context.ranks)?,
     };
-    Ok(Work::AllToAll { dtype, bytes, tokens: None, input: Slot(0), output: Slot(1) })
+    Ok(Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::AllToAll { bytes, tokens: None },
+    })
 }
 
 /// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.

@@ -1,24 +1,25 @@
 //! Broadcast: which rank sends how much to all.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Rank, Slot, Work};
+use zipwire_schedule::{CallKind, Rank, Slot, Work};
 
-use super::whole;
+use super::super::amounts::whole;
 use crate::error::Result;
-use crate::reader::Reader;
-use crate::schema::{Key, bytes, integer, needed, optional};
+use crate::language::{Raw, Reader, integer, keys, raw, schema};
 
-/// The schema of the keys that only this collective has.
-pub(super) fn own_keys() -> Vec<Key> {
-    vec![
-        needed("bytes", "bytes that every rank gets", bytes()),
-        optional("root", "the rank that has them; 0 by default", integer(0..=u32::MAX)),
-    ]
+keys! { pub(super) static KEYS =
+    bytes: Raw = raw(schema::bytes), "bytes that every rank gets", needed = "\"1 MiB\"";
+    root: u32 = integer(0..=u32::MAX), "the rank that has them; 0 by default";
 }
 
 pub(super) fn read(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work> {
-    let field = table.need("bytes", "\"1 MiB\"")?;
+    let field = table.need_field(KEYS.bytes)?;
     let bytes = whole(&field, field.bytes(dtype.width() as u64)?, dtype)?;
-    let root = table.get("root").map_or(Ok(0), |field| field.integer_u32(0..=ranks - 1))?;
-    Ok(Work::Broadcast { dtype, bytes, root: Rank(root), input: Slot(0), output: Slot(1) })
+    let root = table.field(KEYS.root).map_or(Ok(0), |field| field.integer_u32(0..=ranks - 1))?;
+    Ok(Work::Call {
+        dtype,
+        input: Slot(0),
+        output: Slot(1),
+        kind: CallKind::Broadcast { bytes, root: Rank(root) },
+    })
 }

@@ -1,36 +1,28 @@
 //! Reduce-Scatter and All-Reduce: what each rank contributes to the sums.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Slot, Work};
+use zipwire_schedule::{CallKind, Slot, Work};
 
-use super::{check_length, check_limit, per_rank, whole};
+use super::super::amounts::{check_length, check_limit, whole};
+use super::per_rank;
 use crate::error::Result;
-use crate::reader::{Field, Reader};
-use crate::schema::{Key, bytes, needed, optional};
-
-/// How large a Reduce-Scatter is.
-pub(super) const SIZES: &[&str] = &["bytes_per_rank", "bytes"];
+use crate::language::{Field, Raw, Reader, bytes_or_integer, keys, raw, schema};
 
 const BYTES_PER_RANK: &str = "bytes that each rank contributes, to all shards together";
 
-/// The schema of the keys that only a Reduce-Scatter has.
-pub(super) fn reduce_scatter_keys() -> Vec<Key> {
-    let shards = per_rank(Field::bytes_or_integer_schema());
-    vec![
-        optional("bytes_per_rank", BYTES_PER_RANK, bytes()),
-        optional("bytes", "bytes that each rank contributes to each shard, one entry per rank", shards),
-    ]
+keys! { pub(super) static REDUCE_SCATTER =
+    bytes_per_rank: Raw = raw(schema::bytes), BYTES_PER_RANK;
+    bytes: Raw = raw(|| per_rank(bytes_or_integer())), "bytes that each rank contributes to each shard, one entry per rank";
 }
 
-/// The schema of the keys that only an All-Reduce has.
-pub(super) fn all_reduce_keys() -> Vec<Key> {
-    vec![needed("bytes_per_rank", BYTES_PER_RANK, bytes())]
+keys! { pub(super) static ALL_REDUCE =
+    bytes_per_rank: Raw = raw(schema::bytes), BYTES_PER_RANK, needed = "\"1 MiB\"";
 }
 
 pub(super) fn reduce_scatter(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work> {
     let (input, output) = (Slot(0), Slot(1));
-    let bytes = match table.one_of(SIZES)? {
-        ("bytes", field) => {
+    let bytes = match table.field(REDUCE_SCATTER.bytes) {
+        Some(field) => {
             let items = field.array()?;
             check_length(&field, items.len(), "entries", ranks)?;
             let shards = items.iter().map(|item| whole(item, item.bytes_or_integer()?, dtype));
@@ -40,16 +32,23 @@ pub(super) fn reduce_scatter(table: &Reader<'_>, dtype: DType, ranks: u32) -> Re
             bytes
         }
         // As an All-Reduce cuts it.
-        (_, field) => {
-            Work::AllReduce { dtype, bytes: contribution(&field, dtype)?, input, output }.shards(ranks)
+        None => {
+            let field = table.need_field(REDUCE_SCATTER.bytes_per_rank)?;
+            Work::Call {
+                dtype,
+                input,
+                output,
+                kind: CallKind::AllReduce { bytes: contribution(&field, dtype)? },
+            }
+            .shards(ranks)
         }
     };
-    Ok(Work::ReduceScatter { dtype, bytes, input, output })
+    Ok(Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes } })
 }
 
 pub(super) fn all_reduce(table: &Reader<'_>, dtype: DType) -> Result<Work> {
-    let bytes = contribution(&table.need("bytes_per_rank", "\"1 MiB\"")?, dtype)?;
-    Ok(Work::AllReduce { dtype, bytes, input: Slot(0), output: Slot(1) })
+    let bytes = contribution(&table.need_field(ALL_REDUCE.bytes_per_rank)?, dtype)?;
+    Ok(Work::Call { dtype, input: Slot(0), output: Slot(1), kind: CallKind::AllReduce { bytes } })
 }
 
 /// Bytes of whole values.

@@ -9,10 +9,10 @@ use zipwire_schedule::{Channel, Durations, Job, Rank, Segment, Slot, Work};
 use super::super::{Context, Workload};
 use super::settings::Settings;
 use crate::error::Result;
+use crate::language::{BYTES_LIMIT, Field};
 use crate::noise::Noise;
 use crate::payload::Rowset;
 use crate::problem::Problem;
-use crate::reader::{BYTES_LIMIT, Field};
 use crate::skew::{Shape, Skew};
 
 /// Most durations: iterations x segments x ranks, 640 MiB of them.
@@ -153,6 +153,5 @@ pub(super) fn check(what: &str, value: u64, limit: u64, field: &Field<'_>) -> Re
     if value <= limit {
         return Ok(());
     }
-    let (path, value) = (what.to_owned(), value.to_string());
-    Err(field.error(Problem::OutOfRange { path, value, limits: format!("at most {limit}") }))
+    Err(field.error(Problem::out_of_range(what, value, format!("at most {limit}"))))
 }

@@ -9,31 +9,29 @@ use std::ops::Range;
 use zipwire_codec::DType;
 use zipwire_schedule::Slot;
 
+use super::super::amounts::whole;
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Uses, check, check_call};
-use super::gradients::{Sums, Unit, When, dtype_key, read_dtype, read_when, when_key};
+use super::gradients::{self, Sums, Unit, When, read_dtype, read_when};
 use super::settings::Settings;
 use crate::error::Result;
-use crate::payload::Rowset;
-use crate::problem::Problem;
-use crate::reader::Field;
-use crate::schema::{Schema, bytes, optional, table};
+use crate::language::{AnyKey, Field, Keys, Raw, keys, raw, schema};
+use crate::payload::{Carried, TENSORS};
 
-const KEYS: &[&str] = &[
-    "kind",
-    "model",
-    "sequence",
-    "micro_batch",
-    "micro_batches",
-    "gradients",
-    "bucket",
-    "gradient_dtype",
-    "skew",
-    "payload",
-];
+keys! { static KEYS =
+    bucket: Raw = raw(schema::bytes), "bytes of gradients that are summed in one call; 25 MiB by default";
+}
 
-const PAYLOAD_KEYS: &[&str] = &["file", "gradients", "gaussian"];
-const TENSORS: &[&str] = &["gradients"];
+keys! { static PAYLOAD =
+    payload: Raw = raw(|| CARRIED.schema()), "what is sent";
+}
+
+static CARRIED: Carried = Carried { tensors: &[TENSORS.gradients], always: 1 };
+
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
+    Settings::keys(Kind::Dp, &[gradients::KEYS.all, KEYS.all].concat(), PAYLOAD.all)
+}
 
 /// Bytes of a bucket: `bucket_cap_mb` of PyTorch.
 const BUCKET: u64 = 25 << 20;
@@ -41,46 +39,27 @@ const BUCKET: u64 = 25 << 20;
 const BUCKET_LIMIT: u64 = 1 << 14;
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
-    let table = field.table(KEYS)?;
+    let table = field.table(&Kind::Dp.keys(&keys()))?;
     let settings = Settings::read(&table, Kind::Dp, context)?;
     let when = read_when(&table, &When::ALL)?;
     let dtype = read_dtype(&table)?;
-    let bucket_field = table.get("bucket");
+    let bucket_field = table.field(KEYS.bucket);
     let width = dtype.width() as u64;
     let bucket = bucket_field.as_ref().map_or(Ok(BUCKET), |field| field.bytes(width))?;
     let blamed = bucket_field.as_ref().unwrap_or(field);
-    if !bucket.is_multiple_of(width) {
-        let problem = Problem::NotWhole { bytes: bucket, dtype: dtype.name(), width: dtype.width() };
-        return Err(blamed.error(problem));
-    }
-    check_call(bucket, blamed)?;
+    check_call(whole(blamed, bucket, dtype)?, blamed)?;
     let parts = parts(&settings);
     let total = parts.last().map_or(0, |part| part.end);
     check("buckets of gradients", total.div_ceil(bucket / width), BUCKET_LIMIT, blamed)?;
     let dtypes = vec![dtype];
-    let rows = table
-        .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &[DType::Bf16], context.files))
-        .transpose()?;
+    let rows = CARRIED.read(table.field(PAYLOAD.payload), 1, &[DType::Bf16], context.files)?;
     if when == When::None {
-        let reason = "no gradient travels";
-        ["bucket", "gradient_dtype", "payload"].iter().try_for_each(|key| table.refuse(key, reason))?;
+        let unused: Keys<'_> = &[KEYS.bucket, gradients::KEYS.gradient_dtype, PAYLOAD.payload];
+        table.refuse_all(unused, "no gradient travels")?;
     }
 
     let builder = build(&settings, &parts, bucket / width, (when, dtype), context);
     builder.finish(Kind::Dp.name(), field, dtypes, rows)
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let own = [
-        when_key(&When::ALL),
-        optional("bucket", "bytes of gradients that are summed in one call; 25 MiB by default", bytes()),
-        dtype_key(),
-        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
-    ];
-    table(KEYS, Settings::keys(Kind::Dp).into_iter().chain(own))
 }
 
 /// Which gradients each phase of the backward pass makes, counted in that order: head, layers from the last on, and the

@@ -6,33 +6,16 @@
 //! of the iteration and kept (PyTorch FSDP, arXiv:2304.11277, sec. 3.3 and 4.3).
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Uses, check_call};
-use super::gradients::{When, dtype_key, read_dtype, read_when, when_key};
+use super::gradients::{self, When, read_dtype, read_when};
 use super::settings::Settings;
 use crate::compute::Pass;
 use crate::error::Result;
-use crate::payload::Rowset;
-use crate::reader::Field;
-use crate::schema::{Schema, integer, optional, table};
-
-const KEYS: &[&str] = &[
-    "kind",
-    "model",
-    "sequence",
-    "micro_batch",
-    "micro_batches",
-    "prefetch",
-    "gradients",
-    "gradient_dtype",
-    "skew",
-    "payload",
-];
-
-const PAYLOAD_KEYS: &[&str] = &["file", "parameters", "gradients", "gaussian"];
-const TENSORS: &[&str] = &["parameters", "gradients"];
+use crate::language::{AnyKey, Field, Raw, Schema, integer, keys, raw};
+use crate::payload::{Carried, TENSORS};
 
 /// Positions in the tensors.
 const PARAMETERS: usize = 0;
@@ -44,23 +27,32 @@ const WHEN: &[When] = &[When::Overlapped, When::InOrder, When::None];
 /// Most layers that are gathered ahead.
 const PREFETCH_LIMIT: u32 = 1024;
 
+keys! { static KEYS =
+    prefetch: u32 = integer(0..=PREFETCH_LIMIT), "layers that are gathered ahead of the one that computes; 1 by default";
+}
+
+keys! { static PAYLOAD =
+    payload: Raw = raw(|| CARRIED.schema()), "what is sent";
+}
+
+static CARRIED: Carried = Carried { tensors: &[TENSORS.parameters, TENSORS.gradients], always: 1 };
+
+fn keys() -> Vec<&'static dyn AnyKey> {
+    Settings::keys(Kind::Fsdp, &[KEYS.all, gradients::KEYS.all].concat(), PAYLOAD.all)
+}
+
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
-    let table = field.table(KEYS)?;
+    let table = field.table(&Kind::Fsdp.keys(&keys()))?;
     let settings = Settings::read(&table, Kind::Fsdp, context)?;
-    let prefetch = table.get("prefetch").map_or(Ok(1), |field| field.integer_u32(0..=PREFETCH_LIMIT))?;
+    let prefetch = table.get(KEYS.prefetch)?.unwrap_or(1);
     let when = read_when(&table, WHEN)?;
     if when == When::None {
-        table.refuse("gradient_dtype", "no gradient travels")?;
+        table.refuse(gradients::KEYS.gradient_dtype, "no gradient travels")?;
     }
     let dtype = read_dtype(&table)?;
     let dtypes = vec![DType::Bf16, dtype];
-    let rows = table
-        .get("payload")
-        .map(|field| {
-            let tensors = if when == When::None { &TENSORS[..1] } else { TENSORS };
-            Rowset::read(&field, PAYLOAD_KEYS, tensors, &[DType::Bf16], context.files)
-        })
-        .transpose()?;
+    let tensors = if when == When::None { CARRIED.always } else { CARRIED.tensors.len() };
+    let rows = CARRIED.read(table.field(PAYLOAD.payload), tensors, &[DType::Bf16], context.files)?;
     let largest = (0..settings.model.layers).map(|layer| settings.model.layer_parameters(layer).total());
     let largest = largest.chain([root_values(&settings)]).max().unwrap_or(0);
     check_call(largest * dtype.width().max(DType::Bf16.width()) as u64, field)?;
@@ -72,14 +64,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
 
 /// What [`read`] reads.
 pub(super) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let own = [
-        optional("prefetch", "layers that are gathered ahead of the one that computes; 1 by default", integer(0..=PREFETCH_LIMIT)),
-        when_key(WHEN),
-        dtype_key(),
-        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, &TENSORS[..1])),
-    ];
-    table(KEYS, Settings::keys(Kind::Fsdp).into_iter().chain(own))
+    let whens = WHEN.iter().map(|when| when.name());
+    Kind::Fsdp.table(&keys()).only(gradients::KEYS.gradients.name, whens)
 }
 
 /// Embedding, final norm and head; 0 if they are left out.
@@ -187,7 +173,12 @@ impl<'a> Iteration<'a> {
         // Each call has a shard of its own to send, because payloads are drawn by call.
         let own = self.builder.slot("shard");
         let bytes = shards(values, self.ranks, DType::Bf16);
-        let work = Work::AllGather { dtype: DType::Bf16, bytes, input: own, output: others };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input: own,
+            output: others,
+            kind: CallKind::AllGather { bytes },
+        };
         self.builder.call(name, work, Channel::Main, PARAMETERS);
         Gathered { own, others }
     }
@@ -236,7 +227,12 @@ impl<'a> Iteration<'a> {
     /// Sums gradients up; each rank gets the part that it has the parameters of.
     fn scatter(&mut self, name: &str, values: u64, input: Slot) {
         let bytes = shards(values, self.ranks, self.dtype);
-        let work = Work::ReduceScatter { dtype: self.dtype, bytes, input, output: self.sums };
+        let work = Work::Call {
+            dtype: self.dtype,
+            input,
+            output: self.sums,
+            kind: CallKind::ReduceScatter { bytes },
+        };
         self.builder.call(name, work, self.when.channel(), GRADIENTS);
     }
 

@@ -1,30 +1,29 @@
 //! Gradients that all ranks sum up: when, and as values of which type.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::builder::Builder;
 use crate::error::Result;
-use crate::reader::Reader;
-use crate::schema::{Key, names, optional};
+use crate::language::{Reader, choice, keys, named};
 
-/// When gradients are summed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
-    /// As soon as they are there, beside the rest of the backward pass; only the end of the iteration waits for them.
-    Overlapped,
-    /// As soon as they are there, in turn with the other calls of the iteration, as calls of one communicator: beside computation
-    /// only.
-    InOrder,
-    /// Behind the last backward pass.
-    Exposed,
-    /// Not at all: what the rest of the iteration takes without them.
-    None,
+named! {
+    /// When gradients are summed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum When {
+        /// As soon as they are there, beside the rest of the backward pass; only the end of the iteration waits for them.
+        Overlapped = "overlapped",
+        /// As soon as they are there, in turn with the other calls of the iteration, as calls of one communicator: beside computation
+        /// only.
+        InOrder = "in-order",
+        /// Behind the last backward pass.
+        Exposed = "exposed",
+        /// Not at all: what the rest of the iteration takes without them.
+        None = "none",
+    }
 }
 
 impl When {
-    pub(super) const ALL: [Self; 4] = [Self::Overlapped, Self::InOrder, Self::Exposed, Self::None];
-
     /// Where the calls are that sum them.
     pub(super) fn channel(self) -> Channel {
         match self {
@@ -32,52 +31,27 @@ impl When {
             Self::Overlapped | Self::Exposed | Self::None => Channel::Background,
         }
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Overlapped => "overlapped",
-            Self::InOrder => "in-order",
-            Self::Exposed => "exposed",
-            Self::None => "none",
-        }
-    }
 }
 
 /// Types that gradients have.
 const DTYPES: [DType; 2] = [DType::Bf16, DType::F32];
 
+keys! { pub(super) static KEYS =
+    gradients: When = choice("time of gradients", &When::ALL, When::name), "when gradients are summed over the ranks: beside the backward pass (the default), beside it in turn with other calls, not at all, or behind it";
+    gradient_dtype: DType = choice("type of gradients", &DTYPES, DType::name), "type of gradients that travel; `BF16` by default";
+}
+
 /// Reads `gradients`, one of `all`.
 pub(super) fn read_when(table: &Reader<'_>, all: &[When]) -> Result<When> {
-    match table.get("gradients") {
+    match table.field(KEYS.gradients) {
         Some(field) => field.choice("time of gradients", all, When::name),
         None => Ok(When::Overlapped),
     }
 }
 
-/// The schema of [`read_when`].
-pub(super) fn when_key(all: &[When]) -> Key {
-    optional(
-        "gradients",
-        "when gradients are summed over the ranks: beside the backward pass (the default), beside it in turn with other calls, not at all, or behind it",
-        names(all.iter().map(|when| when.name())),
-    )
-}
-
 /// Reads `gradient_dtype`.
 pub(super) fn read_dtype(table: &Reader<'_>) -> Result<DType> {
-    match table.get("gradient_dtype") {
-        Some(field) => field.choice("type of gradients", &DTYPES, DType::name),
-        None => Ok(DType::Bf16),
-    }
-}
-
-/// The schema of [`read_dtype`].
-pub(super) fn dtype_key() -> Key {
-    optional(
-        "gradient_dtype",
-        "type of gradients that travel; `BF16` by default",
-        names(DTYPES.map(DType::name)),
-    )
+    Ok(table.get(KEYS.gradient_dtype)?.unwrap_or(DType::Bf16))
 }
 
 /// Gradients that one call sums.
@@ -134,7 +108,12 @@ impl Sums {
 
     fn call(&self, builder: &mut Builder<'_>, Unit { name, values, slot }: Unit) {
         let bytes = values * self.dtype.width() as u64;
-        let work = Work::AllReduce { dtype: self.dtype, bytes, input: slot, output: self.output };
+        let work = Work::Call {
+            dtype: self.dtype,
+            input: slot,
+            output: self.output,
+            kind: CallKind::AllReduce { bytes },
+        };
         builder.call(name, work, self.when.channel(), self.tensor);
     }
 }

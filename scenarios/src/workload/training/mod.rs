@@ -15,8 +15,7 @@ mod tp;
 
 use super::{Context, Kind, Workload};
 use crate::error::Result;
-use crate::reader::Field;
-use crate::schema::Schema;
+use crate::language::{Field, Schema};
 
 /// Reads the table of a kind that trains.
 pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
@@ -32,10 +31,10 @@ pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
 /// What [`read`] reads.
 pub(super) fn schema(kind: Kind) -> Schema {
     match kind {
-        Kind::MoeTraining => moe::schema(),
+        Kind::MoeTraining => kind.table(&moe::keys()),
         Kind::Fsdp => fsdp::schema(),
-        Kind::Dp => dp::schema(),
-        Kind::Tp => tp::schema(),
+        Kind::Dp => kind.table(&dp::keys()),
+        Kind::Tp => kind.table(&tp::keys()),
         Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
     }
 }

@@ -11,42 +11,34 @@ use std::sync::Arc;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, TokenMap, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, TokenMap, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Time, Uses, check, check_call};
-use super::gradients::{Sums, Unit, When, dtype_key, read_dtype, read_when, when_key};
+use super::gradients::{self, Sums, Unit, When, read_dtype, read_when};
 use super::settings::{Phase, Settings};
 use crate::compute::Pass;
-use crate::dispatch::{DISPATCH_DTYPE, DispatchRow};
+use crate::dispatch::{self, DispatchRow};
 use crate::error::Result;
 use crate::experts::Experts;
+use crate::language::{AnyKey, Field, Raw, keys, raw};
 use crate::model::{self, VALUE_BYTES};
-use crate::payload::Rowset;
-use crate::reader::Field;
+use crate::payload::{Carried, Rowset, TENSORS};
 use crate::routing::tokens::{self, Rows};
-use crate::routing::{self, Place};
-use crate::schema::{Schema, needed, optional, table};
+use crate::routing::{self, OF_EXPERTS, Place};
 
-const KEYS: &[&str] = &[
-    "kind",
-    "model",
-    "sequence",
-    "micro_batch",
-    "micro_batches",
-    "routing",
-    "experts",
-    "tokens",
-    "gradients",
-    "gradient_dtype",
-    DISPATCH_DTYPE,
-    "skew",
-    "payload",
-];
+keys! { static KEYS =
+    payload: Raw = raw(|| CARRIED.schema()), "what is sent";
+}
 
-const PAYLOAD_KEYS: &[&str] = &["file", "dispatch", "combine", "gradients", "gaussian"];
-const TENSORS: &[&str] = &["dispatch", "combine"];
-const ALL_TENSORS: &[&str] = &["dispatch", "combine", "gradients"];
+static CARRIED: Carried =
+    Carried { tensors: &[TENSORS.dispatch, TENSORS.combine, TENSORS.gradients], always: 2 };
+
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
+    let own = [OF_EXPERTS.all, gradients::KEYS.all, dispatch::KEYS.all].concat();
+    Settings::keys(Kind::MoeTraining, &own, KEYS.all)
+}
 
 /// Positions in the tensors.
 const DISPATCH: usize = 0;
@@ -57,53 +49,35 @@ const GRADIENTS: usize = 2;
 const MATRIX_LIMIT: u64 = 1 << 27;
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
-    let table = field.table(KEYS)?;
+    let table = field.table(&Kind::MoeTraining.keys(&keys()))?;
     let settings = Settings::read(&table, Kind::MoeTraining, context)?;
     let when = read_when(&table, &When::ALL)?;
     if when == When::None {
-        table.refuse("gradient_dtype", "no gradient travels")?;
+        table.refuse(gradients::KEYS.gradient_dtype, "no gradient travels")?;
     }
     let dtype = read_dtype(&table)?;
     let row = DispatchRow::read(&table, settings.model.hidden)?;
     let ranks = context.ranks;
-    let experts = table
-        .get("experts")
-        .map_or(Ok(Experts::default()), |field| Experts::read(&field, sizes(&settings).count, ranks))?;
-    let routing = table.need("routing", "\"uniform\"")?;
+    let experts = table.field(OF_EXPERTS.experts);
+    let experts = experts.map(|field| Experts::read(&field, sizes(&settings).count, ranks)).transpose()?;
+    let experts = experts.unwrap_or_default();
+    let routing = table.need_field(OF_EXPERTS.routing)?;
     let layers = u64::from(settings.model.layers - settings.model.dense_layers);
     let calls = layers * u64::from(settings.micro_batches);
     let rows_of_tokens =
         Rows::read(&table, copies_per_rank(&settings).saturating_mul(u64::from(ranks) * calls))?;
     let dispatches = dispatches(&routing, experts, rows_of_tokens, &settings, context)?;
     let (tensors, dtypes) = match when {
-        When::None => (TENSORS, vec![DType::Bf16]),
-        When::Overlapped | When::InOrder | When::Exposed => (ALL_TENSORS, vec![DType::Bf16, dtype]),
+        When::None => (CARRIED.always, vec![DType::Bf16]),
+        When::Overlapped | When::InOrder | When::Exposed => (CARRIED.tensors.len(), vec![DType::Bf16, dtype]),
     };
-    let rows = table
-        .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, tensors, &[DType::Bf16], context.files))
-        .transpose()?;
+    let rows = CARRIED.read(table.field(KEYS.payload), tensors, &[DType::Bf16], context.files)?;
 
     let mut iteration = Iteration::new(&settings, row, (when, dtype), Builder::new(context, &settings));
     for (micro_batch, dispatches) in (0..).zip(&dispatches) {
         iteration.micro_batch(micro_batch, dispatches);
     }
     iteration.finish(field, dtypes, rows)
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    #[rustfmt::skip]
-    let own = [
-        needed("routing", "who sends how many tokens to which expert", routing::schema()),
-        optional("experts", "on which ranks experts are; contiguous and none twice by default", Experts::schema()),
-        Rows::key(),
-        when_key(&When::ALL),
-        dtype_key(),
-        DispatchRow::key(),
-        optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS)),
-    ];
-    table(KEYS, Settings::keys(Kind::MoeTraining).into_iter().chain(own))
 }
 
 /// What ranks send to experts in one call.
@@ -303,14 +277,19 @@ impl<'a> Iteration<'a> {
     ) {
         let bytes = &dispatch.copies * row_bytes;
         let tokens = dispatch.tokens.as_ref().map(|tokens| Arc::new(tokens.with_row_bytes(row_bytes)));
-        let work = Work::AllToAll { dtype, bytes, tokens, input, output };
+        let work = Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens } };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 
     /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
     fn send_back(&mut self, name: String, dispatch: &Dispatch, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = dispatch.copies.t().as_standard_layout().into_owned() * token_bytes(self.settings);
-        let work = Work::AllToAll { dtype: DType::Bf16, bytes, tokens: None, input, output };
+        let work = Work::Call {
+            dtype: DType::Bf16,
+            input,
+            output,
+            kind: CallKind::AllToAll { bytes, tokens: None },
+        };
         self.builder.call(name, work, Channel::Main, tensor);
     }
 

@@ -3,14 +3,30 @@
 use super::super::{Context, Kind};
 use crate::compute::{Compute, Pass};
 use crate::error::Result;
+use crate::language::{AnyKey, Key, Keys, Reader, custom, integer, keys};
 use crate::model::{self, Architecture, Needs, TOKEN_LIMIT, Tokens};
 use crate::problem::Problem;
-use crate::reader::Reader;
-use crate::schema::{Key, integer, needed, optional};
 use crate::skew::Skew;
 
 /// Most micro-batches of an iteration.
 const MICRO_BATCH_LIMIT: u32 = 1024;
+
+keys! { static KEYS =
+    sequence: u64 = integer(1..=TOKEN_LIMIT), "tokens of a sequence", needed = "1024";
+    micro_batch: u64 = integer(1..=TOKEN_LIMIT), "sequences that a rank computes on at a time; 1 by default";
+    micro_batches: u32 = integer(1..=MICRO_BATCH_LIMIT), "forward and backward passes, one after the other, of an iteration; 1 by default";
+}
+
+keys! { static LATE =
+    skew: Skew = custom(Skew::read, Skew::schema), "ranks begin to compute at different times";
+}
+
+// Which models there are depends on what is trained.
+keys! { static MODEL =
+    of_experts as "model": Architecture = custom(|field| model::read(field, Needs::Experts), || model::schema(Needs::Experts)), MODEL_ABOUT, needed = "\"qwen3-235b-a22b\"";
+    of_layers as "model": Architecture = custom(|field| model::read(field, Needs::Nothing), || model::schema(Needs::Nothing)), MODEL_ABOUT, needed = "\"llama3-8b\"";
+}
+const MODEL_ABOUT: &str = "sizes of the model: a preset's name or a table";
 
 /// Names of phases, forward and backward.
 const ATTENTION: [&str; 2] = ["attention", "attention backward"];
@@ -38,43 +54,28 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn read(table: &Reader<'_>, kind: Kind, context: &Context<'_>) -> Result<Self> {
-        let needs = needs(kind);
-        let model = model::read(&table.need("model", example(kind))?, needs)?;
-        let sequence_field = table.need("sequence", "1024")?;
-        let sequence = sequence_field.integer(1..=TOKEN_LIMIT)?;
-        let sequences = table.get("micro_batch").map_or(Ok(1), |field| field.integer(1..=TOKEN_LIMIT))?;
+        let model = table.need(model_key(kind))?;
+        let (sequence, sequences) = (table.need(KEYS.sequence)?, table.get(KEYS.micro_batch)?.unwrap_or(1));
         let tokens = Tokens { sequence, sequences };
         // Both are small enough for their product to fit.
         if tokens.total() > TOKEN_LIMIT {
-            let (path, value) = ("tokens of a rank in a micro-batch".to_owned(), tokens.total().to_string());
             let limits = format!("at most {TOKEN_LIMIT}: `sequence` x `micro_batch`");
-            return Err(sequence_field.error(Problem::OutOfRange { path, value, limits }));
+            let problem = Problem::out_of_range("tokens of a rank in a micro-batch", tokens.total(), limits);
+            return Err(table.need_field(KEYS.sequence)?.error(problem));
         }
-        let micro_batches = match table.get("micro_batches") {
-            Some(field) => field.integer_u32(1..=MICRO_BATCH_LIMIT)?,
-            None => 1,
-        };
-        let skew = table.get("skew").map(|field| Skew::read(&field)).transpose()?;
+        let micro_batches = table.get(KEYS.micro_batches)?.unwrap_or(1);
+        let skew = table.get(LATE.skew)?;
         let field = context.compute.as_ref().expect("kinds that train need the table");
-        let compute = match needs {
-            Needs::Experts => Compute::of_experts(field)?,
-            Needs::Nothing => Compute::of_layers(field)?,
+        let compute = match kind {
+            Kind::MoeTraining => Compute::of_experts(field)?,
+            _ => Compute::of_layers(field)?,
         };
         Ok(Self { model, tokens, micro_batches, compute, skew })
     }
 
-    /// The schema of what [`read`](Self::read) reads of a workload.
-    pub(super) fn keys(kind: Kind) -> Vec<Key> {
-        #[rustfmt::skip]
-        let keys = vec![
-            kind.key(),
-            needed("model", "sizes of the model: a preset's name or a table", model::schema(needs(kind))),
-            needed("sequence", "tokens of a sequence", integer(1..=TOKEN_LIMIT)),
-            optional("micro_batch", "sequences that a rank computes on at a time; 1 by default", integer(1..=TOKEN_LIMIT)),
-            optional("micro_batches", "forward and backward passes, one after the other, of an iteration; 1 by default", integer(1..=MICRO_BATCH_LIMIT)),
-            optional("skew", "ranks begin to compute at different times", Skew::schema()),
-        ];
-        keys
+    /// The keys of a workload of a kind, with those of its own and `payload`.
+    pub(super) fn keys(kind: Kind, own: Keys<'_>, payload: Keys<'_>) -> Vec<&'static dyn AnyKey> {
+        [&[model_key(kind) as &dyn AnyKey], KEYS.all, own, LATE.all, payload].concat()
     }
 
     /// The phases of a layer without its routed experts, in the order of the pass.
@@ -100,10 +101,6 @@ impl Settings {
     }
 }
 
-fn needs(kind: Kind) -> Needs {
-    if kind == Kind::MoeTraining { Needs::Experts } else { Needs::Nothing }
-}
-
-fn example(kind: Kind) -> &'static str {
-    if kind == Kind::MoeTraining { "\"qwen3-235b-a22b\"" } else { "\"llama3-8b\"" }
+fn model_key(kind: Kind) -> &'static Key<Architecture> {
+    if kind == Kind::MoeTraining { MODEL.of_experts } else { MODEL.of_layers }
 }

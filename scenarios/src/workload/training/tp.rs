@@ -5,35 +5,37 @@
 //! needs the sums.
 
 use zipwire_codec::DType;
-use zipwire_schedule::{Channel, Slot, Work};
+use zipwire_schedule::{CallKind, Channel, Slot, Work};
 
 use super::super::{Context, Kind, Workload};
 use super::builder::{Builder, Uses, check_call};
 use super::settings::{Phase, Settings};
 use crate::compute::Pass;
 use crate::error::Result;
+use crate::language::{AnyKey, Field, Raw, keys, raw};
 use crate::model::VALUE_BYTES;
-use crate::payload::Rowset;
-use crate::reader::Field;
-use crate::schema::{Schema, optional, table};
+use crate::payload::{Carried, TENSORS};
 
-const KEYS: &[&str] = &["kind", "model", "sequence", "micro_batch", "micro_batches", "skew", "payload"];
+keys! { static KEYS =
+    payload: Raw = raw(|| CARRIED.schema()), "what is sent";
+}
 
-const PAYLOAD_KEYS: &[&str] = &["file", "activations", "gradients", "gaussian"];
-const TENSORS: &[&str] = &["activations", "gradients"];
+static CARRIED: Carried = Carried { tensors: &[TENSORS.activations, TENSORS.gradients], always: 2 };
+
+/// Its keys.
+pub(super) fn keys() -> Vec<&'static dyn AnyKey> {
+    Settings::keys(Kind::Tp, &[], KEYS.all)
+}
 
 /// Positions in the tensors.
 const ACTIVATIONS: usize = 0;
 const GRADIENTS: usize = 1;
 
 pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload> {
-    let table = field.table(KEYS)?;
+    let table = field.table(&Kind::Tp.keys(&keys()))?;
     let settings = Settings::read(&table, Kind::Tp, context)?;
     let dtypes = vec![DType::Bf16];
-    let rows = table
-        .get("payload")
-        .map(|field| Rowset::read(&field, PAYLOAD_KEYS, TENSORS, &dtypes, context.files))
-        .transpose()?;
+    let rows = CARRIED.read(table.field(KEYS.payload), 2, &dtypes, context.files)?;
     check_call(activation_bytes(&settings), field)?;
 
     let mut builder = Builder::new(context, &settings);
@@ -41,12 +43,6 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let mut iteration = Iteration { settings: &settings, ranks: context.ranks, builder, slots };
     (0..settings.micro_batches).for_each(|micro_batch| iteration.micro_batch(micro_batch));
     iteration.builder.finish(Kind::Tp.name(), field, dtypes, rows)
-}
-
-/// What [`read`] reads.
-pub(super) fn schema() -> Schema {
-    let payload = optional("payload", "what is sent", Rowset::schema(PAYLOAD_KEYS, TENSORS));
-    table(KEYS, Settings::keys(Kind::Tp).into_iter().chain([payload]))
 }
 
 /// Bytes of the values of all tokens behind a layer.
@@ -108,7 +104,7 @@ impl Iteration<'_> {
 
     fn sum(&mut self, phase: &str, tensor: usize) {
         let ([input, output], bytes) = (self.slots, activation_bytes(self.settings));
-        let work = Work::AllReduce { dtype: DType::Bf16, bytes, input, output };
+        let work = Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::AllReduce { bytes } };
         self.builder.call(format!("{phase} all-reduce"), work, Channel::Main, tensor);
     }
 }

@@ -10,7 +10,7 @@ mod two_level;
 
 use zipwire_codec::DType;
 
-use super::call::{Call, Ends, Hop, Phase, Piece, Step, align};
+use super::call::{Buffers, Call, Hop, Phase, Piece, Step, align};
 use super::parts::{PART_ALIGN, range};
 use super::rings::{Around, Rings};
 use super::{Choice, all_gather};
@@ -25,7 +25,7 @@ pub(super) struct Operands {
     pub(super) dtype: DType,
     /// Bytes of each shard, as contributions.
     pub(super) shards: Vec<u64>,
-    pub(super) ends: Ends,
+    pub(super) ends: Buffers,
     /// The buffer for what others contribute.
     pub(super) summands: BufferId,
     pub(super) algorithm: Algorithm,

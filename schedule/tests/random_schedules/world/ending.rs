@@ -1,6 +1,6 @@
 //! How a schedule ends in which nothing happens any more: with the first op that is overdue.
 
-use zipwire_schedule::machine::{Standing, Step};
+use zipwire_schedule::machine::{RankStatus, Step};
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd, RunFailure};
 
 use super::{Defect, Fault, RankState, Silence, World};
@@ -13,8 +13,8 @@ impl World<'_> {
             Fault::Loses(_) | Fault::Kills(..) | Fault::Silences(..) => true,
         };
         let Some(deadlines) = self.deadlines.filter(|_| may_end) else {
-            let standings = self.ranks.iter().map(|state| format!("{:?}\n", state.machine.standing()));
-            return Err(format!("all stand still\n{}", standings.collect::<String>()));
+            let statuses = self.ranks.iter().map(|state| format!("{:?}\n", state.machine.status()));
+            return Err(format!("all stand still\n{}", statuses.collect::<String>()));
         };
         let first = self.first_failure()?;
         let mut ends = Vec::new();
@@ -25,12 +25,12 @@ impl World<'_> {
                 _ if is_mute => Failure::died(rank),
                 _ if rank == first.rank => first.clone(),
                 _ => {
-                    let waits = state.machine.standing().describe(&self.plan.segments);
+                    let waits = state.machine.status().describe(&self.plan.segments);
                     Failure::new(rank, None, FailureKind::Cancelled, waits)
                 }
             };
-            let standing = (!is_mute).then(|| self.standing(state));
-            ends.push(RankEnd { failure, standing });
+            let status = (!is_mute).then(|| self.status(state));
+            ends.push(RankEnd { failure, status });
         }
         let culprits = self.culprits();
         Ok((RunFailure::new(self.plan, Some(deadlines), 0, 0.0, first, ends), culprits))
@@ -42,12 +42,12 @@ impl World<'_> {
         self.ranks[rank].is_dead || is_silent
     }
 
-    fn standing(&self, state: &RankState) -> Standing {
-        let mut standing = state.machine.standing();
+    fn status(&self, state: &RankState) -> RankStatus {
+        let mut status = state.machine.status();
         if self.defect == Defect::ForgetsWaits {
-            standing.pending.clear();
+            status.pending.clear();
         }
-        standing
+        status
     }
 
     /// What is overdue first; that a rank says nothing, if all others have ended.
@@ -89,7 +89,7 @@ impl World<'_> {
             Fault::Kills(rank, _) | Fault::Silences(rank, _, Silence::ForEver) => vec![Rank(rank as u32)],
             Fault::Silences(..) if self.follows_peers() => Vec::new(),
             Fault::Silences(rank, ..) => {
-                let pending = self.ranks[rank].machine.standing().pending;
+                let pending = self.ranks[rank].machine.status().pending;
                 let ends = pending.into_iter().flat_map(|pending| [pending.key.src, pending.key.dst]);
                 let peers = ends.filter(|end| end.index() != rank);
                 std::iter::once(Rank(rank as u32)).chain(peers).collect()

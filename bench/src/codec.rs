@@ -1,0 +1,229 @@
+//! Size and speed of codecs on given values, beside `memcpy` in the same run.
+
+use std::time::Instant;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use zipwire_codec::{DType, Layout, simd_level};
+use zipwire_experiments::Cancel;
+
+use crate::contender::{Contender, Worker};
+
+/// Rounds that are measured, after one that is not; the median counts.
+const ROUNDS: usize = 7;
+/// A round takes at least this long: little data is coded several times.
+const SHORTEST_ROUND_S: f64 = 0.02;
+
+/// Values of one type that are measured together.
+#[derive(Debug)]
+pub struct Load {
+    /// Where they come from.
+    pub file: String,
+    /// Their type.
+    pub dtype: DType,
+    /// The tensors.
+    pub tensors: Vec<LoadTensor>,
+}
+
+/// A tensor of a load.
+#[derive(Debug)]
+pub struct LoadTensor {
+    /// Values of a row, the last dimension; 0 if there are no rows.
+    pub row: usize,
+    /// The values, little-endian.
+    pub values: Vec<u8>,
+}
+
+/// How to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Layout of the project's frames.
+    pub layout: Layout,
+    /// Threads, at least 1.
+    pub threads: usize,
+}
+
+/// What one codec did on one load. GB/s are raw bytes (10^9) per second of wall time, the median of several rounds.
+#[derive(Clone, Debug, Serialize)]
+pub struct CodecRow {
+    /// The codec.
+    pub codec: String,
+    /// Layout of its frames.
+    pub layout: &'static str,
+    /// Where the values come from.
+    pub file: String,
+    /// Type of the values.
+    pub dtype: &'static str,
+    /// Threads.
+    pub threads: usize,
+    /// SIMD level of the project's codecs.
+    pub simd: String,
+    /// Bytes of the values.
+    pub bytes_raw: u64,
+    /// Bytes of the frames, headers included.
+    pub bytes_coded: u64,
+    /// 100 x coded / raw.
+    pub size_pct: f64,
+    /// Speed of encoding.
+    pub encode_gbps: f64,
+    /// Speed of decoding.
+    pub decode_gbps: f64,
+    /// Speed of copying the same values with the same threads.
+    pub memcpy_gbps: f64,
+}
+
+/// Why a load was not measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The user asked to stop.
+    #[error("stopped")]
+    Cancelled,
+    /// What was decoded is not what was encoded.
+    #[error("codec `{codec}` is not lossless on `{file}`, {dtype}")]
+    NotLossless {
+        /// The codec.
+        codec: String,
+        /// The load.
+        file: String,
+        /// Its type.
+        dtype: DType,
+    },
+    /// A codec failed.
+    #[error("codec `{codec}` failed on `{file}`: {reason}")]
+    Failed {
+        /// The codec.
+        codec: String,
+        /// The load.
+        file: String,
+        /// Why.
+        reason: String,
+    },
+    /// The system refuses threads.
+    #[error("cannot start {threads} threads: {reason}")]
+    Threads {
+        /// How many.
+        threads: usize,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Measures every contender on a load; each decodes to the same values, or this fails.
+///
+/// # Errors
+/// If a codec is not lossless or fails, or the user stops it.
+pub fn bench_codec(
+    load: &Load,
+    contenders: &[Contender],
+    settings: Settings,
+    cancel: &Cancel,
+) -> Result<Vec<CodecRow>, BenchError> {
+    let Settings { layout, threads } = settings;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| BenchError::Threads { threads, reason: error.to_string() })?;
+    let supported = contenders.iter().filter(|contender| contender.supports(layout, load.dtype));
+    supported
+        .map(|contender| {
+            if cancel.is_cancelled() {
+                return Err(BenchError::Cancelled);
+            }
+            pool.install(|| measure(load, contender, settings, cancel))
+        })
+        .collect()
+}
+
+fn measure(
+    load: &Load,
+    contender: &Contender,
+    settings: Settings,
+    cancel: &Cancel,
+) -> Result<CodecRow, BenchError> {
+    let Load { file, dtype, tensors } = load;
+    let (codec, file, dtype) = (contender.to_string(), file.clone(), *dtype);
+    let failed = |reason| BenchError::Failed { codec: codec.clone(), file: file.clone(), reason };
+    let worker =
+        |tensor: &LoadTensor| Worker::new(contender, settings.layout, dtype, tensor.row, tensor.values.len());
+    let mut workers: Vec<Worker> = tensors.iter().map(worker).collect();
+    // Touched, as the frames are: the first round would take the page faults otherwise.
+    let mut out: Vec<Vec<u8>> = tensors.iter().map(|tensor| vec![1; tensor.values.len()]).collect();
+    let threads = settings.threads;
+
+    let encode = |workers: &mut [Worker]| {
+        workers.iter_mut().zip(tensors).try_for_each(|(worker, tensor)| worker.encode(&tensor.values))
+    };
+    let decode = |workers: &[Worker], out: &mut [Vec<u8>]| {
+        workers.iter().zip(out).try_for_each(|(worker, out)| worker.decode(out))
+    };
+    encode(&mut workers).and_then(|()| decode(&workers, &mut out)).map_err(failed)?;
+    if tensors.iter().zip(&out).any(|(tensor, out)| tensor.values != *out) {
+        return Err(BenchError::NotLossless { codec, file, dtype });
+    }
+    let bytes_raw: usize = tensors.iter().map(|tensor| tensor.values.len()).sum();
+    let bytes_coded: usize = workers.iter().map(Worker::coded_len).sum();
+
+    // Side by side: what slows one round slows its neighbours too.
+    let mut speeds: [Vec<f64>; 3] = Default::default();
+    let mut repeats = [1; 3];
+    for round in 0..=ROUNDS {
+        let mut seconds = [0.0; 3];
+        for (task, seconds) in seconds.iter_mut().enumerate() {
+            if cancel.is_cancelled() {
+                return Err(BenchError::Cancelled);
+            }
+            let begin = Instant::now();
+            for _ in 0..repeats[task] {
+                match task {
+                    0 => encode(&mut workers).map_err(failed)?,
+                    1 => decode(&workers, &mut out).map_err(failed)?,
+                    _ => copy(tensors, &mut out, threads),
+                }
+            }
+            *seconds = begin.elapsed().as_secs_f64();
+        }
+        if round == 0 {
+            repeats = seconds.map(|seconds| (SHORTEST_ROUND_S / seconds.max(1e-9)).ceil().max(1.0) as usize);
+            continue;
+        }
+        for (task, speeds) in speeds.iter_mut().enumerate() {
+            speeds.push((bytes_raw * repeats[task]) as f64 / seconds[task] / 1e9);
+        }
+    }
+    let [encode_gbps, decode_gbps, memcpy_gbps] = speeds.map(median);
+    Ok(CodecRow {
+        codec,
+        layout: settings.layout.name(),
+        file,
+        dtype: dtype.name(),
+        threads: settings.threads,
+        simd: simd_level().to_string(),
+        bytes_raw: bytes_raw as u64,
+        bytes_coded: bytes_coded as u64,
+        size_pct: 100.0 * bytes_coded as f64 / bytes_raw as f64,
+        encode_gbps,
+        decode_gbps,
+        memcpy_gbps,
+    })
+}
+
+/// Copies each tensor in as many parts as there are threads: the longest calls, which the library's function makes the
+/// most of.
+fn copy(tensors: &[LoadTensor], out: &mut [Vec<u8>], threads: usize) {
+    for (tensor, out) in tensors.iter().zip(out) {
+        let part = tensor.values.len().div_ceil(threads).next_multiple_of(1 << 12);
+        let parts = tensor.values.par_chunks(part).zip(out.par_chunks_mut(part));
+        parts.for_each(|(from, to)| to.copy_from_slice(std::hint::black_box(from)));
+    }
+}
+
+/// The pages that measured memory is in: their size, and whether the system makes huge ones of them.
+pub fn pages() -> String {
+    let base = format!("pages of {} KiB", rustix::param::page_size() / 1024);
+    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if setting.contains("[always]") { format!("{base}, huge ones where the system can") } else { base }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,19 @@
+//! Measurements of single parts, side by side in one run.
+
+mod codec;
+mod collective;
+mod contender;
+mod gpu;
+pub mod inspect;
+mod sim;
+
+pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec, pages};
+pub use collective::{
+    By, ClusterSource, CollectiveBench, CollectiveBenchError, CollectiveCluster, CollectiveCodec,
+    CollectiveReport, CollectiveRow, OPERATIONS, TYPE_NAME, bench_collective, count, redop,
+};
+pub use contender::Contender;
+pub use gpu::{GpuBenchError, GpuReport, GpuRow, GpuSettings, bench_gpu};
+pub use sim::{
+    CASES, Level, SimBenchError, SimCase, SimRow, WorkPerEvent, bench_sim, bench_sim_scenario, can_play,
+};

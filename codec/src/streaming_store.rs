@@ -1,0 +1,92 @@
+//! Writing past the caches: memory that is written this way is not read first, and what lies in the caches stays there.
+
+use crate::kernel::{Kernel, SimdLevel};
+
+/// From so many bytes of values on, a frame and its values are taken to be more than the caches near a core hold. Fuzzers
+/// have no time for so many.
+const LARGE: usize = if cfg!(fuzzing) { 1 << 11 } else { 1 << 21 };
+
+/// Bytes of a strip: a block of the checksum, or the rests and codes of a tile.
+pub(crate) const STRIP_BYTES: usize = 1 << 14;
+
+/// Permission to write past the caches. When it is dropped, everything so written is visible to other threads.
+pub(crate) struct StreamingStore<'a> {
+    kernel: &'a Kernel,
+    /// What is made in the fastest cache, to be copied from there.
+    strip: [u8; STRIP_BYTES],
+}
+
+impl<'a> StreamingStore<'a> {
+    /// The permission, if this many bytes of values are coded in one go and the kernel has such stores.
+    pub(crate) fn of_large(kernel: &'a Kernel, values_len: usize) -> Option<Self> {
+        let can = kernel.level != SimdLevel::Portable;
+        (can && values_len >= LARGE).then(|| Self { kernel, strip: [0; STRIP_BYTES] })
+    }
+
+    /// The front of the strip: room for as many bytes as `to` where there is permission, otherwise `to` itself.
+    pub(crate) fn strip_for<'b>(streaming: &'b mut Option<Self>, to: &'b mut [u8]) -> &'b mut [u8] {
+        match streaming {
+            Some(streaming) => &mut streaming.strip[..to.len()],
+            None => to,
+        }
+    }
+
+    /// Brings what was written to the strip to where it belongs.
+    pub(crate) fn flush(streaming: &Option<Self>, to: &mut [u8]) {
+        if let Some(streaming) = streaming {
+            streaming.copy(&streaming.strip[..to.len()], to);
+        }
+    }
+
+    /// Must come before memory is written again that may have been written past the caches: such stores are in no order with
+    /// others.
+    pub(crate) fn settle(streaming: &Option<Self>) {
+        if let Some(streaming) = streaming {
+            (streaming.kernel.fence)();
+        }
+    }
+
+    /// Copies to where as many bytes are. Best for hundreds of bytes or more that are in the fastest cache.
+    pub(crate) fn copy(&self, from: &[u8], to: &mut [u8]) {
+        (self.kernel.copy_past)(from, to);
+    }
+}
+
+impl Drop for StreamingStore<'_> {
+    fn drop(&mut self) {
+        (self.kernel.fence)();
+    }
+}
+
+/// Copies, past the caches where that is permitted.
+pub(crate) fn copy(streaming: Option<&StreamingStore<'_>>, from: &[u8], to: &mut [u8]) {
+    match streaming {
+        Some(streaming) => streaming.copy(from, to),
+        None => to.copy_from_slice(from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{kernel, levels};
+
+    #[test]
+    fn copies_of_every_length_and_alignment_arrive() {
+        let source: Vec<u8> = (0..700u32).map(|i| ((i * 37) >> 2) as u8).collect();
+        for kernel in levels::all().filter(|kernel| kernel.level != SimdLevel::Portable) {
+            for start in 0..70 {
+                for len in [0, 1, 31, 32, 63, 64, 65, 127, 128, 300, 512] {
+                    let mut out = vec![0xee; 700];
+                    let streaming = StreamingStore::of_large(kernel, LARGE).expect("this is large");
+                    streaming.copy(&source[start / 3..][..len], &mut out[start..][..len]);
+                    drop(streaming);
+                    assert!(out[start..][..len] == source[start / 3..][..len]);
+                    assert!(out[..start].iter().chain(&out[start + len..]).all(|byte| *byte == 0xee));
+                }
+            }
+        }
+        assert!(levels::all().all(|kernel| StreamingStore::of_large(kernel, LARGE - 1).is_none()));
+        assert!(StreamingStore::of_large(&kernel::PORTABLE, LARGE).is_none());
+    }
+}

@@ -1,0 +1,145 @@
+//! Where the ranks of one process meet: their inboxes, what they wait for together, and the news that the run is over. What
+//! is in their envelopes is up to the executor.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use zipwire_schedule::Rank;
+
+use crate::report::RankReport;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::mpsc::{Receiver, Sender, channel};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What comes into a rank's inbox.
+#[derive(Debug)]
+pub(crate) enum Envelope<N> {
+    /// A note from a peer.
+    Note(N),
+    /// The run has failed.
+    Abort,
+}
+
+/// Shared by all ranks of a run.
+pub(crate) struct Control<'a, N> {
+    inboxes: Vec<Sender<Envelope<N>>>,
+    epoch: Instant,
+    cancel: &'a AtomicBool,
+    /// Counts everything that ends anywhere; a run in which it stands still is stuck.
+    progress: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// What the ranks that have come to the next meeting said.
+    words: Vec<Option<Vec<u8>>>,
+    /// What all said at the last meeting.
+    last: Vec<Vec<u8>>,
+    /// Meetings that are over.
+    meetings: u64,
+    reports: Vec<Option<RankReport>>,
+    is_aborted: bool,
+}
+
+impl<'a, N> Control<'a, N> {
+    /// A meeting of `ranks`, and the inbox of each. Times count from `epoch`; setting `cancel` ends it.
+    pub(crate) fn new(
+        ranks: usize,
+        epoch: Instant,
+        cancel: &'a AtomicBool,
+    ) -> (Self, Vec<Receiver<Envelope<N>>>) {
+        let (inboxes, receivers) = (0..ranks).map(|_| channel()).unzip();
+        let state = State {
+            words: vec![None; ranks],
+            reports: (0..ranks).map(|_| None).collect(),
+            ..State::default()
+        };
+        let (progress, state, changed) = (AtomicU64::new(0), Mutex::new(state), Condvar::new());
+        (Self { inboxes, epoch, cancel, progress, state, changed }, receivers)
+    }
+
+    pub(crate) fn now_s(&self) -> f64 {
+        self.epoch.elapsed().as_secs_f64()
+    }
+
+    /// Puts a note into a rank's inbox; `false` if the rank is gone.
+    pub(crate) fn send(&self, to: Rank, note: N) -> bool {
+        self.inboxes[to.index()].send(Envelope::Note(note)).is_ok()
+    }
+
+    /// Whether the user asked to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_progress(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all ranks have come here as often as this one; what each said, or nothing if the run has failed.
+    pub(crate) fn meet(&self, rank: Rank, word: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let mut state = self.state();
+        let number = state.meetings;
+        state.words[rank.index()] = Some(word.to_vec());
+        if state.words.iter().all(Option::is_some) {
+            let State { words, last, meetings, .. } = &mut *state;
+            *last = words.iter_mut().filter_map(Option::take).collect();
+            *meetings += 1;
+            self.changed.notify_all();
+        }
+        while state.meetings == number && !state.is_aborted {
+            state = self.wait(state);
+        }
+        // Nobody comes to the next meeting before all have left this one: `last` is still what was said here.
+        (state.meetings > number).then(|| state.last.clone())
+    }
+
+    /// Ends the run on all ranks.
+    pub(crate) fn abort(&self) {
+        self.state().is_aborted = true;
+        self.changed.notify_all();
+        for inbox in &self.inboxes {
+            // A rank that has ended needs no note.
+            let _ = inbox.send(Envelope::Abort);
+        }
+    }
+
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.state().is_aborted
+    }
+
+    /// Keeps what a rank reports of an iteration. If that of the one before has not been collected, the run has failed: then it
+    /// counts if the rank has failed by itself, and not if it was told so.
+    pub(crate) fn deposit(&self, report: RankReport) {
+        let mut state = self.state();
+        let kept = &mut state.reports[report.rank.index()];
+        if kept.as_ref().is_none_or(|kept| kept.failed.is_none() && report.has_failed_itself()) {
+            *kept = Some(report);
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the reports of all ranks of an iteration; in rank order.
+    pub(crate) fn collect(&self) -> Vec<RankReport> {
+        let mut state = self.state();
+        while state.reports.iter().any(Option::is_none) {
+            state = self.wait(state);
+        }
+        state.reports.iter_mut().filter_map(Option::take).collect()
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,260 @@
+//! What a rank has on its device for all iterations: streams, buffers, events, and prepared launches.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use zipwire_codec::DType;
+use zipwire_kernels::{
+    Block, Coder, Decoder, Device, DeviceRegion, Encoder, Event, GpuError, HostBuffer, Stream,
+};
+use zipwire_payload::Payload;
+use zipwire_schedule::plan::{Batch, Local, OpKind, Program, Region};
+use zipwire_schedule::{Lane, OpId, SizeId};
+
+use super::samples::Samples;
+use crate::chunks::{Chunks, POISON};
+
+/// Bytes of a size on the device.
+const SIZE_BYTES: u64 = 8;
+
+/// One rank on its device.
+#[derive(Debug)]
+pub(super) struct DeviceState {
+    compute: Stream,
+    codec: Stream,
+    exchange: Stream,
+    /// Carry what the host wants to know, beside the lanes that they are named after.
+    codec_reports: Stream,
+    exchange_reports: Stream,
+    /// Before the first op, behind the barrier.
+    pub(super) began: Event,
+    buffers: Vec<DeviceRegion>,
+    /// By [`SizeId`].
+    sizes: DeviceRegion,
+    /// The longest dynamic section that each size may be of.
+    pub(super) capacities: Vec<u64>,
+    poisoned: Vec<DeviceRegion>,
+    pub(super) samples: Samples,
+    /// By [`OpId`].
+    pub(super) ops: Vec<Prepared>,
+}
+
+/// An op, ready to be queued.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Before its work, behind what it waits for.
+    pub(super) begin: Event,
+    /// Behind its work.
+    pub(super) done: Event,
+    pub(super) launch: Launch,
+    /// What the host wants to know of it.
+    pub(super) report: Option<Report>,
+    /// Before and behind each receive of an exchange.
+    pub(super) receives: Vec<Interval>,
+    /// What others wait for before they take what it sends.
+    pub(super) ready: Arc<Event>,
+}
+
+/// The kernels of an op.
+#[derive(Debug)]
+pub(super) enum Launch {
+    None,
+    Encode(Encoder),
+    Decode(Decoder),
+}
+
+/// Bytes that go to the host behind an op.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) from: DeviceRegion,
+    pub(super) to: HostBuffer,
+    /// The bytes are there.
+    pub(super) arrived: Event,
+    /// The size that is first in them, if they are sizes.
+    first: u32,
+}
+
+/// Two events around something.
+#[derive(Clone, Debug)]
+pub(super) struct Interval {
+    pub(super) begin: Arc<Event>,
+    pub(super) end: Arc<Event>,
+}
+
+impl DeviceState {
+    /// Allocates and prepares everything. Waits for the device.
+    pub(super) fn new(
+        device: &Device,
+        program: &Program,
+        chunks: &Chunks,
+        payload: &Payload,
+        coders: &HashMap<DType, Coder>,
+    ) -> Result<Self, GpuError> {
+        let allocate = |bytes| DeviceRegion::allocate(device, bytes);
+        let buffers =
+            program.buffers.iter().map(|buffer| allocate(buffer.capacity)).collect::<Result<Vec<_>, _>>()?;
+        let sizes = allocate(SIZE_BYTES * u64::from(program.size_count))?;
+        let mut capacities = vec![u64::MAX; program.size_count as usize];
+        for op in &program.ops {
+            if let Some(batch) = op.kind.local().and_then(Local::framed) {
+                let blocks = batch.blocks.iter();
+                blocks.for_each(|block| capacities[block.size.index()] = block.dynamic_section.len);
+            }
+        }
+        let place = |region: &Region| place(&buffers, region);
+        let prepare = |kind: &OpKind| prepare(device, kind, &place, &sizes, coders);
+        Ok(Self {
+            compute: Stream::new(device)?,
+            codec: Stream::new(device)?,
+            exchange: Stream::new(device)?,
+            codec_reports: Stream::new(device)?,
+            exchange_reports: Stream::new(device)?,
+            began: Event::new(device)?,
+            capacities,
+            poisoned: chunks.poisoned.iter().map(place).collect(),
+            samples: Samples::new(device, chunks, payload, place)?,
+            ops: program.ops.iter().map(|op| prepare(&op.kind)).collect::<Result<_, _>>()?,
+            buffers,
+            sizes,
+        })
+    }
+
+    /// Queues what comes before the barrier: fills what the model would have computed before the iteration, and poisons what
+    /// peers and codec fill. The event is behind it.
+    pub(super) fn lay_out(&self) -> Result<&Event, GpuError> {
+        self.poisoned.iter().try_for_each(|region| self.compute.fill(region, POISON))?;
+        self.compute.fill(&self.sizes, POISON)?;
+        self.samples.fill_before(&self.compute)?;
+        self.compute.record(&self.began)?;
+        Ok(&self.began)
+    }
+
+    /// Lets the iteration begin on all streams.
+    pub(super) fn begin(&self) -> Result<(), GpuError> {
+        self.compute.record(&self.began)?;
+        [&self.codec, &self.exchange].into_iter().try_for_each(|stream| stream.wait(&self.began))
+    }
+
+    /// Whether the device has not done all that was queued. One that has failed does nothing more.
+    pub(super) fn is_busy(&self) -> bool {
+        let events = self.ops.iter().flat_map(|op| {
+            let ends = op.receives.iter().map(|interval| &*interval.end);
+            [&op.begin, &op.done]
+                .into_iter()
+                .chain(op.report.as_ref().map(|report| &report.arrived))
+                .chain(ends)
+        });
+        events.chain([&self.began]).any(|event| matches!(event.has_passed(), Ok(false)))
+    }
+
+    pub(super) fn op(&self, op: OpId) -> &Prepared {
+        &self.ops[op.index()]
+    }
+
+    /// The stream of ops of this lane.
+    pub(super) fn stream(&self, lane: Lane) -> &Stream {
+        match lane {
+            Lane::Compute => &self.compute,
+            Lane::Codec => &self.codec,
+            Lane::Exchange
+            | Lane::Control
+            | Lane::Background
+            | Lane::BackgroundControl
+            | Lane::Tx
+            | Lane::Rx => &self.exchange,
+        }
+    }
+
+    /// The stream of what the host wants to know of ops of this lane.
+    pub(super) fn report_stream(&self, lane: Lane) -> &Stream {
+        match lane {
+            Lane::Codec | Lane::Compute => &self.codec_reports,
+            Lane::Exchange
+            | Lane::Control
+            | Lane::Background
+            | Lane::BackgroundControl
+            | Lane::Tx
+            | Lane::Rx => &self.exchange_reports,
+        }
+    }
+
+    /// A region of the program on the device.
+    pub(super) fn place(&self, region: &Region) -> DeviceRegion {
+        place(&self.buffers, region)
+    }
+
+    /// A size on the device.
+    pub(super) fn size(&self, size: SizeId) -> DeviceRegion {
+        slot(&self.sizes, size)
+    }
+}
+
+impl Prepared {
+    /// Sizes that a report has brought.
+    pub(super) fn sizes(&self, defined: &[SizeId]) -> Vec<(SizeId, u64)> {
+        let Some(Report { to, first, .. }) = &self.report else { return Vec::new() };
+        let value = |size: &SizeId| to.read_u64(SIZE_BYTES * u64::from(size.0 - first));
+        defined.iter().map(|size| (*size, value(size))).collect()
+    }
+}
+
+fn place(buffers: &[DeviceRegion], region: &Region) -> DeviceRegion {
+    buffers[region.buffer.index()].part(region.offset..region.end())
+}
+
+fn slot(sizes: &DeviceRegion, size: SizeId) -> DeviceRegion {
+    let offset = SIZE_BYTES * u64::from(size.0);
+    sizes.part(offset..offset + SIZE_BYTES)
+}
+
+fn prepare(
+    device: &Device,
+    kind: &OpKind,
+    place: &impl Fn(&Region) -> DeviceRegion,
+    sizes: &DeviceRegion,
+    coders: &HashMap<DType, Coder>,
+) -> Result<Prepared, GpuError> {
+    let blocks = |batch: &Batch| -> Vec<Block> {
+        let block = |block: &zipwire_schedule::plan::Block| Block {
+            values: place(&block.values),
+            static_section: place(&block.static_section),
+            dynamic_section: place(&block.dynamic_section),
+            size: slot(sizes, block.size),
+        };
+        batch.blocks.iter().map(block).collect()
+    };
+    let launch = match kind {
+        OpKind::Local(Local::Encode(batch)) => Launch::Encode(coders[&batch.dtype].encoder(blocks(batch))?),
+        OpKind::Local(Local::Decode(batch)) => Launch::Decode(coders[&batch.dtype].decoder(blocks(batch))?),
+        OpKind::Compute(_) | OpKind::Exchange(_) => Launch::None,
+        OpKind::Library(_) | OpKind::Local(_) => {
+            unreachable!("refused by the check")
+        }
+    };
+    let report = |from: DeviceRegion, first| -> Result<Report, GpuError> {
+        Ok(Report { to: HostBuffer::new(device, from.len())?, from, arrived: Event::new(device)?, first })
+    };
+    let defined = kind.effects().defines;
+    let ends = defined.iter().min().zip(defined.iter().max());
+    let report = match (&launch, ends) {
+        (Launch::Decode(decoder), _) => Some(report(decoder.states().clone(), 0)?),
+        // Those in between that others define are not looked at.
+        (_, Some((first, last))) => {
+            let range = SIZE_BYTES * u64::from(first.0)..SIZE_BYTES * (u64::from(last.0) + 1);
+            Some(report(sizes.part(range), first.0)?)
+        }
+        (_, None) => None,
+    };
+    let receives = kind.exchange().map_or(0, |exchange| exchange.receives.len());
+    let interval = |_| -> Result<Interval, GpuError> {
+        Ok(Interval { begin: Arc::new(Event::new(device)?), end: Arc::new(Event::new(device)?) })
+    };
+    Ok(Prepared {
+        begin: Event::new(device)?,
+        done: Event::new(device)?,
+        launch,
+        report,
+        receives: (0..receives).map(interval).collect::<Result<_, _>>()?,
+        ready: Arc::new(Event::new(device)?),
+    })
+}

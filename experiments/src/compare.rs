@@ -1,0 +1,123 @@
+//! All variants of an experiment on some executors, side by side.
+
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_timeline::{Bandwidths, Metrics, Timeline};
+use zipwire_traces::Executors;
+
+use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
+
+/// What a comparison came to.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The runs that ended well.
+    pub executors: Executors,
+    /// Those that did not, in order.
+    pub failed: Vec<Failed>,
+    /// Faults that had no effect in runs that ended well.
+    pub unfired: Vec<Unfired>,
+}
+
+/// A fault that a run did not suffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfired {
+    /// Its position in the scenario, from 0 as in paths of `--set`.
+    pub fault: usize,
+    /// The executor.
+    pub executor: &'static dyn Executor,
+    /// The variant.
+    pub variant: String,
+}
+
+/// A run that a rank ended by failing.
+#[derive(Debug)]
+pub struct Failed {
+    /// The executor.
+    pub executor: &'static dyn Executor,
+    /// The variant.
+    pub variant: String,
+    /// How it failed.
+    pub error: ExecuteError,
+}
+
+/// A run that has just ended well.
+#[derive(Debug)]
+pub struct RunResult<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The executor.
+    pub executor: &'static dyn Executor,
+    /// The variant.
+    pub variant: &'a str,
+    /// Its plan.
+    pub planned: &'a Planned,
+    /// What happened when.
+    pub timeline: Timeline,
+}
+
+/// Runs every variant on every executor. Speedups are over `first_variant`, whether it runs or not. `begin` is told what
+/// begins; `keep` is given what has ended well, before it is dropped.
+///
+/// # Errors
+/// What `keep` says, and whatever ends a run before a rank fails: that is in the result.
+pub fn compare<E: From<ExecuteError>>(
+    prepared: &mut Prepared<'_>,
+    executors: &[&'static dyn Executor],
+    first_variant: &str,
+    cancel: &Cancel,
+    mut begin: impl FnMut(&dyn Executor, &str),
+    mut keep: impl FnMut(&RunResult<'_>) -> Result<(), E>,
+) -> Result<Comparison, E> {
+    let experiment = prepared.experiment;
+    let mut compared =
+        Comparison { executors: Executors::new(first_variant), failed: Vec::new(), unfired: Vec::new() };
+    for &executor in executors {
+        for (index, variant) in experiment.variants.iter().enumerate() {
+            begin(executor, &variant.name);
+            let outcome = match prepared.run(index, executor, cancel) {
+                Ok(outcome) => outcome,
+                // One variant that fails says nothing about the others.
+                Err(error) if error.is_run_failure() => {
+                    compared.failed.push(Failed { executor, variant: variant.name.clone(), error });
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let planned = prepared.planned(index);
+            let (metrics, by_rank) = tracing::info_span!("metrics", variant = %variant.name)
+                .in_scope(|| Metrics::with_ranks(&outcome.timeline, planned.plan.bytes_raw()));
+            let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
+            compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
+            compared.executors.insert_by_rank(name, &variant.name, by_rank);
+            if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
+                compared.executors.insert_bandwidths(name, &variant.name, bandwidths);
+            }
+            if let Some(switcher) = outcome.switcher {
+                compared.executors.insert_switcher(name, &variant.name, switcher);
+            }
+            compared.executors.insert_algorithms(name, &variant.name, algorithms(experiment, variant));
+            let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
+            if let Some(declared) = choice.and_then(|choice| choice.declared.as_ref()) {
+                let basis = declared.basis.name();
+                compared.executors.insert_codec_speed_basis(name, &variant.name, basis);
+            }
+            if !outcome.unfired.is_empty() {
+                let unfired = |&fault: &usize| Unfired { fault, executor, variant: variant.name.clone() };
+                compared.unfired.extend(outcome.unfired.iter().map(unfired));
+                compared.executors.insert_unfired(name, &variant.name, outcome.unfired);
+            }
+            let timeline = outcome.timeline;
+            keep(&RunResult { experiment, executor, variant: &variant.name, planned, timeline })?;
+        }
+    }
+    Ok(compared)
+}
+
+/// In which algorithms the calls of a variant travel, by collective; none of collectives that have only one.
+fn algorithms(experiment: &Experiment, variant: &Variant) -> Vec<(&'static str, &'static str)> {
+    let mut all = Vec::new();
+    for (segment, algorithm) in experiment.job.segments.iter().zip(variant.ways.iter()) {
+        let named = segment.work.collective_name().zip(algorithm.map(|way| way.algorithm.name()));
+        all.extend(named.filter(|named| !all.contains(named)));
+    }
+    all
+}

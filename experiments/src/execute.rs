@@ -1,0 +1,376 @@
+//! Runs one variant of an experiment on one executor.
+
+mod error;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use zipwire_cluster::TransferStart;
+use zipwire_kernels::Device;
+use zipwire_payload::Payload;
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_schedule::{
+    Capabilities, Checked, Choice, CostModel, Deadlines, FailureKind, Fault, FiredFaults, Plan, Protocol,
+    Readiness, RunFailure, TransferOrder,
+};
+use zipwire_sim::{Room, SizeCache, SizeTable};
+use zipwire_timeline::Timeline;
+use zipwire_traces::SwitcherSummary;
+
+pub use self::error::ExecuteError;
+
+use crate::adaptive::Arms;
+use crate::footprint::Footprint;
+use crate::memory::{self, MemoryLimit};
+use crate::simulate::Simulator;
+use crate::slots;
+use crate::{Cancel, Executor};
+
+/// What the simulator imitates: an executor that completes ops and lets the machine order transfers.
+pub const SIMULATED: Capabilities =
+    Capabilities { readiness: Readiness::Completed, transfer_order: TransferOrder::Machine, timed: true };
+
+/// A variant's plan and its digest.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan, validated.
+    pub plan: Plan,
+    /// Its digest.
+    pub digest: String,
+}
+
+/// What one variant did on one executor.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened when.
+    pub timeline: Timeline,
+    /// Whether every received byte was compared with what was sent and found equal; `None` where no bytes move.
+    pub verified: Option<bool>,
+    /// Whether its times stand for a cluster's: speedups and bandwidths are given only then.
+    pub is_timed: bool,
+    /// What the switcher of an adaptive variant did.
+    pub switcher: Option<SwitcherSummary>,
+    /// Faults of the scenario that had no effect, by their positions. `sim` knows all of them; other executors know those that
+    /// find nothing to hit in the plan.
+    pub unfired: Vec<usize>,
+}
+
+/// What goes wrong in a run, and when that is noticed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FaultSetup<'a> {
+    pub(crate) faults: &'a [Fault],
+    pub(crate) deadlines: Option<&'a Deadlines>,
+    /// Where it is noted which faults had an effect.
+    pub(crate) fired: Option<&'a FiredFaults>,
+}
+
+impl FaultSetup<'_> {
+    pub(crate) const NONE: Self = Self { faults: &[], deadlines: None, fired: None };
+}
+
+/// An experiment that is ready to run: one valid plan per variant.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    pub(crate) experiment: &'a Experiment,
+    planned: Vec<Planned>,
+    /// Lengths of frames by codec, measured once for all variants and iterations.
+    sizes: BTreeMap<String, SizeTable>,
+    shared: Arc<Shared>,
+    /// Bytes of all plans.
+    plan_bytes: u64,
+    /// The GPUs, once they are needed: opening one takes a while.
+    pub(crate) gpus: OnceLock<Vec<Device>>,
+}
+
+/// What experiments that run one after the other, or at the same time, share.
+#[derive(Debug)]
+pub struct Shared {
+    sizes: SizeCache,
+    /// What each run, or all that run at the same time, may take.
+    pub(crate) memory: MemoryLimit,
+    /// How many run at the same time, at most.
+    sharers: u64,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self::with_memory(None)
+    }
+}
+
+impl Shared {
+    /// For runs that take at most so many bytes of memory; by default what the system could give now.
+    pub fn with_memory(bytes: Option<u64>) -> Self {
+        Self { sizes: SizeCache::default(), memory: MemoryLimit::new(bytes), sharers: 1 }
+    }
+
+    /// For so many runs at the same time.
+    pub(crate) fn among(self, runs: usize) -> Self {
+        Self { sharers: runs as u64, ..self }
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// Plans every variant and checks the plans.
+    ///
+    /// # Errors
+    /// If a plan is not executable (explicit flows can make ranks wait for one another), or the user stops it.
+    pub fn new(experiment: &'a Experiment, cancel: &Cancel) -> Result<Self, ExecuteError> {
+        Self::planned_only(experiment, Arc::default(), cancel)
+    }
+
+    /// As [`new`](Self::new), within the memory that is shared.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if plans take too much memory, before anything is planned.
+    pub fn planned_only(
+        experiment: &'a Experiment,
+        shared: Arc<Shared>,
+        cancel: &Cancel,
+    ) -> Result<Self, ExecuteError> {
+        let plan_bytes = check_memory(experiment, false, shared.memory)?;
+        Self::plan(experiment, shared, plan_bytes, cancel)
+    }
+
+    /// As [`new`](Self::new), for an experiment that will be run and shares what it can with others.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if plans and timelines take too much memory, before anything is planned.
+    pub fn with(
+        experiment: &'a Experiment,
+        shared: Arc<Shared>,
+        cancel: &Cancel,
+    ) -> Result<Self, ExecuteError> {
+        let plan_bytes = check_memory(experiment, true, shared.memory)?;
+        Self::plan(experiment, shared, plan_bytes, cancel)
+    }
+
+    fn plan(
+        experiment: &'a Experiment,
+        shared: Arc<Shared>,
+        plan_bytes: u64,
+        cancel: &Cancel,
+    ) -> Result<Self, ExecuteError> {
+        let prepare = |variant: &Variant| {
+            if cancel.is_cancelled() {
+                return Err(ExecuteError::Cancelled);
+            }
+            let name = &variant.name;
+            let plan = tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant));
+            let _span = tracing::info_span!("check plan", variant = %name).entered();
+            let checked = plan.validate_while(&|| !cancel.is_cancelled());
+            match checked.map_err(|error| ExecuteError::Plan(variant.name.clone(), error))? {
+                Checked::Valid => {}
+                Checked::Stopped => return Err(ExecuteError::Cancelled),
+            }
+            let digest = plan.digest();
+            Ok(Planned { plan, digest })
+        };
+        let planned = experiment.variants.iter().map(prepare).collect::<Result<_, ExecuteError>>()?;
+        if cancel.is_cancelled() {
+            return Err(ExecuteError::Cancelled);
+        }
+        let sizes = BTreeMap::new();
+        let prepared = Self { experiment, planned, sizes, shared, plan_bytes, gpus: OnceLock::new() };
+        let hits = |fault: &Fault| prepared.planned.iter().any(|planned| fault.hits(&planned.plan));
+        match experiment.faults.iter().position(|fault| !hits(fault)) {
+            Some(index) => Err(ExecuteError::Fault { index }),
+            None => Ok(prepared),
+        }
+    }
+
+    /// Variants and their plans, in the scenario's order.
+    pub fn variants(&self) -> impl Iterator<Item = (&'a Variant, &Planned)> {
+        self.experiment.variants.iter().zip(&self.planned)
+    }
+
+    /// The plan of the variant at `index`.
+    pub fn planned(&self, index: usize) -> &Planned {
+        &self.planned[index]
+    }
+
+    /// Whether every variant can run on `executor`, without running any.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check(&self, executor: &dyn Executor) -> Result<(), ExecuteError> {
+        self.check_plans(executor)?;
+        check_start(self.experiment, executor)
+    }
+
+    /// The same without a look at the cluster's `start`, for real runs that have another.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check_plans(&self, executor: &dyn Executor) -> Result<(), ExecuteError> {
+        (0..self.planned.len()).try_for_each(|index| self.check_variant(index, executor))
+    }
+
+    /// Bytes of memory that the variants take, one after the other, at the least.
+    pub(crate) fn memory(&self, executors: &[&dyn Executor]) -> u64 {
+        let of = |index| executors.iter().map(move |executor| executor.memory_bytes(self, index));
+        (0..self.planned.len()).flat_map(of).max().unwrap_or(0)
+    }
+
+    /// What is left for encoding beside the plans and the longest timeline.
+    fn room(&self) -> Room {
+        let iterations = self.experiment.iterations;
+        let timelines = self.planned.iter().map(|planned| memory::timeline_bytes(&planned.plan, iterations));
+        let taken = self.plan_bytes + timelines.max().unwrap_or(0);
+        let bytes = self.shared.memory.bytes().map(|bytes| bytes.saturating_sub(taken));
+        Room { bytes, sharers: self.shared.sharers }
+    }
+
+    fn check_variant(&self, index: usize, executor: &dyn Executor) -> Result<(), ExecuteError> {
+        let name = executor.name();
+        if let Some(missing) = executor.missing() {
+            return Err(ExecuteError::Unavailable(name, missing));
+        }
+        let variant = &self.experiment.variants[index];
+        if executor.is_real() {
+            self.payload(index, executor)?;
+            if !self.experiment.drifts.is_empty() {
+                return Err(ExecuteError::Drift(name));
+            }
+        }
+        if variant.is_adaptive() && !(executor.adapts() && self.experiment.faults.is_empty()) {
+            return Err(ExecuteError::Adaptive(variant.name.clone()));
+        }
+        executor.check(self, index)?;
+        let needed = self.plan_bytes + executor.memory_bytes(self, index);
+        let limit = self.shared.memory;
+        if limit.allows(needed) {
+            return Ok(());
+        }
+        let (variant, limit) = (variant.name.clone(), limit.to_string());
+        Err(ExecuteError::Memory { variant, executor: name, needed, limit })
+    }
+
+    /// Runs the variant at `index`.
+    ///
+    /// # Errors
+    /// If the executor is not available, the run fails, or the user stops it.
+    pub fn run(
+        &mut self,
+        index: usize,
+        executor: &dyn Executor,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ExecuteError> {
+        self.check_variant(index, executor)?;
+        check_start(self.experiment, executor)?;
+        let name = &self.experiment.variants[index].name;
+        let _span = tracing::info_span!("variant", %name, %executor).entered();
+        executor.run(self, index, cancel)
+    }
+
+    /// The experiment.
+    pub fn experiment(&self) -> &'a Experiment {
+        self.experiment
+    }
+
+    /// The bytes that the ranks of a variant have, for executors that move them.
+    ///
+    /// # Errors
+    /// If the experiment has none.
+    pub fn payload(&self, index: usize, executor: &dyn Executor) -> Result<&'a Payload, ExecuteError> {
+        let payload = self.experiment.payload.as_ref();
+        let variant = || self.experiment.variants[index].name.clone();
+        payload.ok_or_else(|| ExecuteError::NoPayload(variant(), executor.name()))
+    }
+
+    /// What simulations need, and the plans.
+    pub(crate) fn simulator<'s>(&'s mut self, cancel: &'s Cancel) -> (Simulator<'s>, &'s [Planned]) {
+        let room = self.room();
+        let Self { experiment, planned, sizes, shared, .. } = self;
+        (Simulator { experiment, sizes, cache: &shared.sizes, room, cancel }, planned)
+    }
+
+    /// What becomes of a real run that has failed.
+    pub(crate) fn failed(
+        &self,
+        index: usize,
+        executor: &dyn Executor,
+        failure: Box<RunFailure>,
+    ) -> ExecuteError {
+        if failure.first.kind == FailureKind::Cancelled {
+            return ExecuteError::Cancelled;
+        }
+        ExecuteError::Run(self.experiment.variants[index].name.clone(), executor.name(), failure)
+    }
+
+    /// As many bytes were compared as the plan delivers and adds up.
+    pub(crate) fn check_verified(
+        &self,
+        index: usize,
+        plan: &Plan,
+        iterations: u64,
+        bytes: u64,
+    ) -> Result<(), ExecuteError> {
+        if bytes == plan.bytes_verified() * iterations {
+            return Ok(());
+        }
+        Err(ExecuteError::Unverified(self.experiment.variants[index].name.clone()))
+    }
+}
+
+/// Refuses what does not fit into memory; bytes of the plans.
+fn check_memory(experiment: &Experiment, is_run: bool, limit: MemoryLimit) -> Result<u64, ExecuteError> {
+    let footprint = Footprint::of(experiment, is_run, limit);
+    if limit.allows(footprint.bytes()) {
+        return Ok(footprint.plans);
+    }
+    let Footprint { plans, check, timeline } = footprint;
+    Err(ExecuteError::TooLarge { plans, check, timeline, limit: limit.to_string() })
+}
+
+/// Ranks of a real run that have a transfer between them wait for nobody else.
+pub(crate) fn check_start(experiment: &Experiment, executor: &dyn Executor) -> Result<(), ExecuteError> {
+    match experiment.start {
+        TransferStart::Barrier if executor.is_real() => Err(ExecuteError::Start(executor.name())),
+        TransferStart::Barrier | TransferStart::Rendezvous => Ok(()),
+    }
+}
+
+fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
+    if variant.is_adaptive() {
+        return Arms::new(experiment, variant).first_plan();
+    }
+    let choices = choices(experiment, variant);
+    zipwire_schedule::plan_each(&experiment.job, &choices.iter().collect::<Vec<_>>())
+}
+
+/// How a variant lets the calls of all segments travel.
+pub(crate) fn choices(experiment: &Experiment, variant: &Variant) -> Vec<Choice> {
+    (0..experiment.job.segments.len()).map(|segment| choice(experiment, variant, segment)).collect()
+}
+
+/// What ops of a variant take by themselves.
+pub(crate) fn costs(experiment: &Experiment, variant: &Variant) -> CostModel {
+    CostModel { host: experiment.host, codec: experiment.codec_of(variant).map(|choice| choice.cost) }
+}
+
+/// How a variant lets the call of a segment travel.
+pub(crate) fn choice(experiment: &Experiment, variant: &Variant, segment: usize) -> Choice {
+    let protocol = variant.protocol_of(&experiment.job.segments[segment].work);
+    let is_speculative = protocol == Protocol::Speculative;
+    let way = variant.ways[segment];
+    Choice {
+        protocol,
+        algorithm: way.map(|way| way.algorithm),
+        channels: way.map_or(1, |way| way.channels),
+        slices: way.map_or(1, |way| way.slices),
+        sums: experiment.sums,
+        layout: variant.layout,
+        order: variant.order,
+        window: variant.window,
+        codec: experiment.codec_of(variant).map(|choice| choice.spec.clone()),
+        selection: variant.selection,
+        parts: variant.parts,
+        ranks_per_node: experiment.topology.gpus_per_node,
+        dedup: variant.dedup,
+        arenas: variant.arenas,
+        speculative_capacity: is_speculative
+            .then(|| slots::speculative_capacity(experiment, variant, segment))
+            .flatten(),
+    }
+}

@@ -1,0 +1,160 @@
+//! Why a variant has no result.
+
+use zipwire_cluster::NetworkModel;
+use zipwire_engine::EngineError;
+use zipwire_schedule::{PlanError, RunFailure};
+use zipwire_sim::{SimError, SizeError};
+
+use crate::memory;
+
+/// Why a variant has no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExecuteError {
+    /// The user asked to stop.
+    #[error("stopped")]
+    Cancelled,
+    /// The executor cannot run here.
+    #[error("executor `{0}` is not available here: {1}")]
+    Unavailable(&'static str, String),
+    /// The experiment holds no bytes to run with.
+    #[error(
+        "variant `{0}` cannot run on `{1}`: the scenario states a ratio and no payload\n\
+         help: add `payload` to `[workload]`, for instance `payload = {{ gaussian = 0.02 }}`"
+    )]
+    NoPayload(String, &'static str),
+    /// The plan is not executable.
+    #[error("variant `{0}` has no executable plan: {1}")]
+    Plan(String, PlanError),
+    /// A stated ratio that the frames of a variant cannot have.
+    #[error(
+        "variant `{variant}` cannot have the ratio {ratio} that `[codec]` states: its static sections alone make {limit:.3}\n\
+         help: state at most {limit:.3}, or leave `ratio` out to have the payload encoded"
+    )]
+    Ratio {
+        /// The variant.
+        variant: String,
+        /// The stated ratio.
+        ratio: f64,
+        /// The largest ratio that its static sections allow.
+        limit: f64,
+    },
+    /// More memory than there is.
+    #[error(
+        "variant `{variant}` on `{executor}` needs {} of memory, {limit}\n\
+         help: use fewer iterations, fewer ranks or a smaller model",
+        memory::gigabytes(*.needed)
+    )]
+    Memory {
+        /// The variant.
+        variant: String,
+        /// The executor.
+        executor: &'static str,
+        /// Bytes.
+        needed: u64,
+        /// How much there is, in words.
+        limit: String,
+    },
+    /// More memory than there is, known before anything is planned.
+    #[error(
+        "the plans of all variants take at least {} of memory, checking the largest {}, and the longest timeline {}: {limit}\n\
+         help: use fewer ranks, fewer iterations, or one variant at a time (`--variant`)",
+        memory::gigabytes(*.plans), memory::gigabytes(*.check), memory::gigabytes(*.timeline)
+    )]
+    TooLarge {
+        /// Bytes.
+        plans: u64,
+        /// Bytes, beside the plans, before anything is run.
+        check: u64,
+        /// Bytes; none where nothing is run.
+        timeline: u64,
+        /// How much there is, in words.
+        limit: String,
+    },
+    /// A real run that would not do what was simulated.
+    #[error(
+        "`--real-set`: variant `{variant}` would have another {what} in the real run than in the simulation\n\
+         help: let only the cluster's links and latencies, host and codec costs, compute and start times, and faults differ"
+    )]
+    OtherWork {
+        /// The variant.
+        variant: String,
+        /// What differs.
+        what: &'static str,
+    },
+    /// A paced run that this machine could not keep up with.
+    #[error(
+        "a dilation of {asked} is too small: this machine would set the pace\n\
+         help: {needed} would do; leave it out to have it chosen"
+    )]
+    Dilation {
+        /// What was asked for.
+        asked: f64,
+        /// What would do.
+        needed: f64,
+    },
+    /// A paced run of a cluster whose links are not to share as links do.
+    #[error(
+        "links of a real run are shared by all transfers that cross them, and network model `{}` says otherwise\n\
+         help: set `cluster.model` to `{}`; `zipwire validate` takes it as \
+         `--real-set cluster.model={}`, and then shows how wrong `{}` is",
+        .0.name(), NetworkModel::MaxMin.name(), NetworkModel::MaxMin.name(), .0.name()
+    )]
+    Model(NetworkModel),
+    /// A real run in which transfers are to wait for ranks that they do not concern.
+    #[error(
+        "`cluster.start` is `barrier`, and on `{0}` each transfer starts when its two ranks are there\n\
+         help: run it on `sim`; `zipwire validate` takes it as \
+         `--real-set cluster.start=rendezvous`, and then shows how wrong it is"
+    )]
+    Start(&'static str),
+    /// Nothing to be slowed down.
+    #[error(
+        "variant `{0}` takes no time in the simulation: there is nothing to hold a measurement against\n\
+         help: give the workload bytes to move or time to compute"
+    )]
+    NoTime(String),
+    /// A run ended well although not all bytes were compared: a defect of the program.
+    #[error("variant `{0}`: not every received byte was compared with what was sent")]
+    Unverified(String),
+    /// The payload could not be encoded.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// The simulation has no result.
+    #[error("variant `{0}` on `sim` failed in {1}")]
+    Sim(String, SimError),
+    /// The executor does not take the plan.
+    #[error("variant `{0}` cannot run on `{1}`: {2}")]
+    Refused(String, &'static str, EngineError),
+    /// The real run failed.
+    #[error("variant `{0}` on `{1}` failed in {2}")]
+    Run(String, &'static str, Box<RunFailure>),
+    /// A cluster that changes and is not simulated.
+    #[error(
+        "`{0}` cannot let the cluster or the codec change in the course of a run, as `drift` says\n\
+         help: run the scenario on `sim`, or remove `drift`"
+    )]
+    Drift(&'static str),
+    /// A switcher where none can be.
+    #[error(
+        "variant `{0}` is adaptive: it runs on `sim` and `threads`, and not with faults\n\
+         help: choose other variants with `--variant`; those that are its arms run everywhere"
+    )]
+    Adaptive(String),
+    /// A fault that can hit nothing, in any variant.
+    #[error(
+        "`fault.{index}` hits no transfer of any variant\n\
+         help: `zipwire plan` lists the transfers; `segment` and `stage` can be left out"
+    )]
+    Fault {
+        /// Its position in the scenario, from 0 as in paths of `--set`.
+        index: usize,
+    },
+}
+
+impl ExecuteError {
+    /// Whether a rank failed during the run.
+    pub fn is_run_failure(&self) -> bool {
+        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Run(..))
+    }
+}

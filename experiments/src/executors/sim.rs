@@ -1,0 +1,99 @@
+//! The simulator as an executor: declared costs in virtual time, no bytes.
+
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_schedule::Plan;
+
+use super::Executor;
+use crate::execute::{ExecuteError, FaultSetup, Outcome, Prepared};
+use crate::{Cancel, memory};
+
+#[derive(Debug)]
+pub(super) struct Sim;
+
+impl Executor for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn summary(&self) -> &'static str {
+        "the simulator"
+    }
+
+    fn clock(&self) -> &'static str {
+        "virtual"
+    }
+
+    fn times(&self, _: &Experiment) -> &'static str {
+        "simulated"
+    }
+
+    fn is_real(&self) -> bool {
+        false
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn refuses_validation(&self) -> Option<&'static str> {
+        Some("a simulation is not held against itself")
+    }
+
+    /// Frames are made for their lengths, unless these are stated.
+    fn memory_bytes(&self, prepared: &Prepared<'_>, index: usize) -> u64 {
+        let (experiment, plan) = (prepared.experiment, &prepared.planned(index).plan);
+        let is_encoded = experiment.largest_ratio(&experiment.variants[index]).is_none();
+        let encoding = if is_encoded { zipwire_sim::encoding_bytes(plan) } else { 0 };
+        memory::timeline_bytes(plan, experiment.iterations) + encoding
+    }
+
+    fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
+        let experiment = prepared.experiment;
+        check_ratio(experiment, &experiment.variants[index], &prepared.planned(index).plan)
+    }
+
+    fn run(
+        &self,
+        prepared: &mut Prepared<'_>,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ExecuteError> {
+        let (mut switcher, mut unfired) = (None, Vec::new());
+        let timeline = if prepared.experiment.variants[index].is_adaptive() {
+            let (timeline, summary) = prepared.simulate_adaptive(index, cancel)?;
+            switcher = Some(summary);
+            timeline
+        } else if prepared.experiment.faults.is_empty() {
+            prepared.simulate(index, FaultSetup::NONE, cancel)?
+        } else {
+            let (timeline, missing) = prepared.simulate_faults(index, cancel)?;
+            unfired = missing;
+            timeline
+        };
+        Ok(Outcome { timeline, verified: None, is_timed: true, switcher, unfired })
+    }
+}
+
+/// Whether frames of a plan can have the ratios that are stated for a variant.
+pub(crate) fn check_ratio(
+    experiment: &Experiment,
+    variant: &Variant,
+    plan: &Plan,
+) -> Result<(), ExecuteError> {
+    match (experiment.largest_ratio(variant), largest_ratio(plan)) {
+        (Some(ratio), Some(limit)) if ratio > limit => {
+            Err(ExecuteError::Ratio { variant: variant.name.clone(), ratio, limit })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Raw bytes over those of the static sections: no frames of the plan can do better. `None` without static sections.
+fn largest_ratio(plan: &Plan) -> Option<f64> {
+    let ops = plan.programs.iter().flat_map(|program| &program.ops);
+    let blocks = ops.filter_map(|op| Some(&op.kind.encoded()?.blocks));
+    let (raw, fixed) = blocks
+        .flatten()
+        .fold((0, 0), |(raw, fixed), block| (raw + block.values.len, fixed + block.known_len()));
+    (fixed > 0).then(|| raw as f64 / fixed as f64)
+}

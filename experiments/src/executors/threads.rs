@@ -1,0 +1,128 @@
+//! Ranks as threads of this process: real bytes and the real codec, over memory.
+
+use std::ops::Range;
+
+use zipwire_engine::threads;
+use zipwire_payload::Payload;
+use zipwire_scenarios::Experiment;
+use zipwire_schedule::Plan;
+
+use super::{Executor, THREADS};
+use crate::execute::{ExecuteError, FaultSetup, Outcome, Prepared};
+use crate::{Cancel, memory};
+
+#[derive(Debug)]
+pub(super) struct Threads;
+
+impl Executor for Threads {
+    fn name(&self) -> &'static str {
+        "threads"
+    }
+
+    fn summary(&self) -> &'static str {
+        "ranks as threads, real bytes"
+    }
+
+    fn clock(&self) -> &'static str {
+        "monotonic"
+    }
+
+    fn times(&self, experiment: &Experiment) -> &'static str {
+        if experiment.faults.is_empty() {
+            "run on threads (unpaced: times are this machine's, not the cluster's)"
+        } else {
+            "run on threads at a fraction of the cluster's speed"
+        }
+    }
+
+    fn adapts(&self) -> bool {
+        true
+    }
+
+    fn refuses_validation(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The buffers of all ranks are here.
+    fn memory_bytes(&self, prepared: &Prepared<'_>, index: usize) -> u64 {
+        let plan = &prepared.planned(index).plan;
+        memory::timeline_bytes(plan, prepared.experiment.iterations) + plan.buffer_bytes()
+    }
+
+    fn run(
+        &self,
+        prepared: &mut Prepared<'_>,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<Outcome, ExecuteError> {
+        let (experiment, has_faults) = (prepared.experiment, !prepared.experiment.faults.is_empty());
+        let mut switcher = None;
+        let report = if experiment.variants[index].is_adaptive() {
+            let (report, summary) = prepared.measure_adaptive(index, None, cancel)?;
+            switcher = Some(summary);
+            report
+        } else if has_faults {
+            prepared.measure_faults(index, cancel)?
+        } else {
+            prepared.measure(index, experiment.iterations, None, FaultSetup::NONE, cancel)?
+        };
+        // Faults are in the cluster's time, so links are paced then.
+        let threads::Report { timeline, unfired, .. } = report;
+        Ok(Outcome { timeline, verified: Some(true), is_timed: has_faults, switcher, unfired })
+    }
+}
+
+/// A run on threads.
+pub(crate) struct Real<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) payload: &'a Payload,
+    pub(crate) iterations: Range<u32>,
+    /// The cluster that it stands for; without one, links are as fast as memory.
+    pub(crate) pace: Option<&'a threads::Pace>,
+    pub(crate) trouble: FaultSetup<'a>,
+}
+
+impl Prepared<'_> {
+    /// Runs a variant that is not adaptive on threads, paced or as fast as memory.
+    pub(crate) fn measure(
+        &self,
+        index: usize,
+        iterations: u32,
+        pace: Option<&threads::Pace>,
+        trouble: FaultSetup<'_>,
+        cancel: &Cancel,
+    ) -> Result<threads::Report, ExecuteError> {
+        let payload = self.payload(index, THREADS)?;
+        let plan = &self.planned(index).plan;
+        self.run_on_threads(index, &Real { plan, payload, iterations: 0..iterations, pace, trouble }, cancel)
+    }
+
+    /// Runs a plan of a variant on threads. What it returns is verified: as many bytes were compared as the plan moves.
+    pub(crate) fn run_on_threads(
+        &self,
+        index: usize,
+        real: &Real<'_>,
+        cancel: &Cancel,
+    ) -> Result<threads::Report, ExecuteError> {
+        let iterations = real.iterations.len() as u64;
+        let setup = threads::Setup {
+            plan: real.plan,
+            payload: real.payload,
+            iterations: real.iterations.clone(),
+            stuck_after: threads::STUCK_AFTER,
+            cores: cores(),
+            pace: real.pace,
+            faults: real.trouble.faults,
+            deadlines: real.trouble.deadlines,
+        };
+        let run = threads::run(&setup, cancel.flag());
+        let report = run.map_err(|failure| self.failed(index, THREADS, failure))?;
+        self.check_verified(index, real.plan, iterations, report.bytes_verified)?;
+        Ok(report)
+    }
+}
+
+/// Cores of this machine.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

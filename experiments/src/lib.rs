@@ -1,0 +1,34 @@
+//! Runs experiments: plans the variants of a scenario, runs them on executors, compares, validates, sweeps and adapts them,
+//! and writes what came out.
+//!
+//! [`Prepared`] has a plan for each variant of an [`Experiment`](zipwire_scenarios::Experiment); [`Prepared::run`] runs one of them on an
+//! [`Executor`], [`compare`] all of them on several, [`validate`] holds the simulation against real ranks, and
+//! [`sweep`] goes through the points of a sweep.
+
+mod adaptive;
+mod available;
+mod cancel;
+mod compare;
+mod execute;
+pub mod executors;
+mod faults;
+mod footprint;
+mod memory;
+mod output;
+mod real_run;
+mod simulate;
+mod slots;
+pub mod split;
+mod storage;
+pub mod sweep;
+mod timelines;
+mod validate;
+
+pub use cancel::{Cancel, Hold, STOPPED};
+pub use compare::{Comparison, Failed, RunResult, Unfired, compare};
+pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
+pub use executors::Executor;
+pub use output::{Output, OutputError};
+pub use split::add_splits;
+pub use timelines::{write_run, write_trace};
+pub use validate::{Validation, ValidationSetup, VariantValidation, validate};

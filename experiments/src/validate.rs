@@ -1,0 +1,257 @@
+//! Holds predictions against measurements: the same plans simulated and run on paced links.
+
+use zipwire_cluster::NetworkModel;
+use zipwire_engine::threads::{CodecWork, Coding, Pace};
+use zipwire_scenarios::Experiment;
+use zipwire_schedule::{CostModel, Lane, Plan, SegmentId};
+use zipwire_timeline::{Deviation, Metrics, Timeline};
+
+use crate::adaptive::Arms;
+use crate::execute::{FaultSetup, check_start, costs};
+use crate::executors::{Real, SIM, THREADS, cores};
+use crate::real_run;
+use crate::{Cancel, ExecuteError, Planned, Prepared};
+
+/// Unpaced iterations in which the codec of this machine is measured. Each op counts with its shortest: in the first one
+/// memory is touched for the first time, and in any of them other work may be in the way of caches and memory.
+const WARM_UPS: u32 = 3;
+
+/// Real codec work may take at most this share of the time that is declared for it, so that it never sets the pace. Half
+/// would do on a machine with nothing else to do; a third leaves room for other load.
+const CODEC_SHARE: f64 = 1.0 / 3.0;
+
+/// Seconds of this machine that the shortest iteration takes at the least: then the moments by which threads wake up late,
+/// and those in which bytes are really copied, do not matter.
+const SHORTEST_ITERATION_S: f64 = 2.0;
+
+/// What to validate.
+#[derive(Clone, Copy, Debug)]
+pub struct ValidationSetup<'a> {
+    /// What is simulated.
+    pub experiment: &'a Experiment,
+    /// What is run for real: the same, or the same work on a cluster that is not what the scenario says.
+    pub real: &'a Experiment,
+    /// Replaces the least dilation that lets this machine keep up and that makes iterations long enough to be measured;
+    /// less than that is refused.
+    pub dilation: Option<f64>,
+}
+
+/// How well the simulator predicts the variants of a scenario.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// Seconds of this machine for a second of the cluster.
+    pub dilation: f64,
+    /// The variants, in the scenario's order.
+    pub variants: Vec<VariantValidation>,
+}
+
+/// How well the simulator predicts one variant.
+#[derive(Clone, Debug)]
+pub struct VariantValidation {
+    /// Its name.
+    pub name: String,
+    /// Mean iteration time of the simulation, in seconds.
+    pub predicted_s: f64,
+    /// Mean iteration time of the paced run, in seconds of the cluster.
+    pub measured_s: f64,
+    /// The op or transfer whose duration was predicted worst; `None` if nothing ran, or if iterations have plans of their own.
+    pub largest_deviation: Option<Deviation>,
+    /// Share of this machine's cores that the codec took.
+    pub codec_share: f64,
+    /// Seconds of the cluster that a codec op waited for a core, on average.
+    pub core_wait_s: f64,
+    /// What was simulated.
+    pub simulated: Timeline,
+    /// What was measured, in seconds of the cluster.
+    pub measured: Timeline,
+}
+
+impl VariantValidation {
+    /// Measured / predicted - 1.
+    pub fn error(&self) -> f64 {
+        self.measured_s / self.predicted_s - 1.0
+    }
+}
+
+impl Validation {
+    /// Whether both order the variants alike. Variants whose predictions are within `tolerance` of each other are equal.
+    pub fn ranking_agrees(&self, tolerance: f64) -> bool {
+        let pairs = self
+            .variants
+            .iter()
+            .enumerate()
+            .flat_map(|(i, a)| self.variants[i + 1..].iter().map(move |b| (a, b)));
+        pairs
+            .filter(|(a, b)| {
+                (a.predicted_s / b.predicted_s).max(b.predicted_s / a.predicted_s) > 1.0 + tolerance
+            })
+            .all(|(a, b)| (a.predicted_s < b.predicted_s) == (a.measured_s < b.measured_s))
+    }
+}
+
+/// Simulates every variant and runs it on paced links; `begin` hears of each step before it begins. `prepared` are the
+/// plans of `setup.experiment`.
+///
+/// # Errors
+/// If a run fails, a byte is wrong, the user stops it, the dilation is too small, or the real run would do other work
+/// than the simulation.
+pub fn validate(
+    prepared: &mut Prepared<'_>,
+    setup: &ValidationSetup<'_>,
+    cancel: &Cancel,
+    mut begin: impl FnMut(String),
+) -> Result<Validation, ExecuteError> {
+    let ValidationSetup { experiment, real, dilation } = *setup;
+    check_model(real)?;
+    check_start(real, THREADS)?;
+    real_run::check(prepared, experiment, real, cancel)?;
+    prepared.check_plans(SIM)?;
+    prepared.check_plans(THREADS)?;
+    let mut simulated = Vec::new();
+    let mut needed = 1.0_f64;
+    for (index, variant) in experiment.variants.iter().enumerate() {
+        begin(format!("{}: simulating", variant.name));
+        let expected = prepared.predict(index, cancel)?;
+        // Without faults a run may take whatever time it takes: it is a measurement.
+        let has_faults = !(experiment.faults.is_empty() && real.faults.is_empty());
+        let deadlines = has_faults.then(|| prepared.deadlines(index, &expected));
+        let timeline = match experiment.faults.as_slice() {
+            [] => expected,
+            faults => {
+                let trouble = FaultSetup { faults, deadlines: deadlines.as_ref(), fired: None };
+                prepared.simulate(index, trouble, cancel)?
+            }
+        };
+        let predicted_s = mean_iteration_s(&timeline, prepared.planned(index));
+        if predicted_s == 0.0 {
+            return Err(ExecuteError::NoTime(variant.name.clone()));
+        }
+        needed = needed.max(SHORTEST_ITERATION_S / predicted_s);
+        simulated.push((timeline, deadlines, predicted_s));
+        if needs_measuring(prepared, index) {
+            begin(format!("{}: measuring the codec of this machine", variant.name));
+            needed = needed.max(prepared.needed_dilation(index, real, cancel)?);
+        }
+    }
+    let needed = needed.ceil();
+    if let Some(asked) = dilation.filter(|&asked| asked < needed) {
+        return Err(ExecuteError::Dilation { asked, needed });
+    }
+    let mut pace = Pace {
+        topology: real.topology.clone(),
+        costs: CostModel { host: real.host, codec: None },
+        durations: real.durations.clone(),
+        dilation: dilation.unwrap_or(needed).max(1.0),
+    };
+    let mut variants = Vec::new();
+    let simulated = experiment.variants.iter().zip(simulated).enumerate();
+    for (index, (variant, (simulated, deadlines, predicted_s))) in simulated {
+        pace.costs = costs(real, &real.variants[index]);
+        begin(format!("{}: running at 1/{} of the speed", variant.name, pace.dilation));
+        let deadlines = deadlines.as_ref().filter(|_| !real.faults.is_empty());
+        let trouble = FaultSetup { faults: &real.faults, deadlines, fired: None };
+        let report = if variant.is_adaptive() {
+            prepared.measure_adaptive(index, Some(&pace), cancel)?.0
+        } else {
+            prepared.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?
+        };
+        let measured_s = mean_iteration_s(&report.timeline, prepared.planned(index));
+        let calls = report.codec_work.calls.values();
+        let (work_s, waiting_s, ops) = calls.fold((0.0, 0.0, 0), |(work, waiting, ops), call| {
+            (work + call.work_s, waiting + call.waiting_s, ops + call.ops)
+        });
+        let run_s = measured_s * f64::from(experiment.iterations) * pace.dilation;
+        variants.push(VariantValidation {
+            name: variant.name.clone(),
+            predicted_s,
+            measured_s,
+            largest_deviation: Deviation::largest(&simulated, &report.timeline)
+                .filter(|_| !variant.is_adaptive()),
+            codec_share: work_s / (run_s * cores() as f64),
+            core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
+            simulated,
+            measured: report.timeline,
+        });
+    }
+    Ok(Validation { dilation: pace.dilation, variants })
+}
+
+/// Paced links know contention, and no other model than max-min describes them.
+pub(crate) fn check_model(real: &Experiment) -> Result<(), ExecuteError> {
+    if real.model == NetworkModel::MaxMin { Ok(()) } else { Err(ExecuteError::Model(real.model)) }
+}
+
+fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {
+    Metrics::of(timeline, planned.plan.bytes_raw()).iteration_s.mean
+}
+
+/// Whether a variant has, or may have, ops that do real work of which a cost is declared: codecs and sums, those of a library
+/// too.
+pub(crate) fn needs_measuring(prepared: &Prepared<'_>, index: usize) -> bool {
+    if prepared.experiment.variants[index].is_adaptive() {
+        return true;
+    }
+    let programs = &prepared.planned(index).plan.programs;
+    programs.iter().flat_map(|program| &program.ops).any(|op| {
+        op.kind.lane() == Lane::Codec
+            || op.kind.library().is_some_and(|library| library.collective.is_reduction())
+    })
+}
+
+impl Prepared<'_> {
+    /// What should happen, without faults.
+    fn predict(&mut self, index: usize, cancel: &Cancel) -> Result<Timeline, ExecuteError> {
+        if self.experiment.variants[index].is_adaptive() {
+            return Ok(self.simulate_adaptive(index, cancel)?.0);
+        }
+        self.simulate(index, FaultSetup::NONE, cancel)
+    }
+
+    /// What the ops of a variant take on this machine; where it is adaptive, what they take under each arm.
+    fn codec_works(&self, index: usize, cancel: &Cancel) -> Result<Vec<CodecWork>, ExecuteError> {
+        let variant = &self.experiment.variants[index];
+        if !variant.is_adaptive() {
+            return Ok(vec![self.measure(index, WARM_UPS, None, FaultSetup::NONE, cancel)?.codec_work]);
+        }
+        let arms = Arms::new(self.experiment, variant);
+        let payload = arms.payload(THREADS)?;
+        let work = |plan: Result<Plan, ExecuteError>| {
+            let (plan, iterations) = (&plan?, 0..WARM_UPS);
+            let real = Real { plan, payload: &payload, iterations, pace: None, trouble: FaultSetup::NONE };
+            Ok(self.run_on_threads(index, &real, cancel)?.codec_work)
+        };
+        arms.single_plans().map(work).collect()
+    }
+
+    /// The least dilation at which the real work of the ops of a call, which are open together, takes no more than its
+    /// share of the time that `real` declares for one of them.
+    pub(crate) fn needed_dilation(
+        &self,
+        index: usize,
+        real: &Experiment,
+        cancel: &Cancel,
+    ) -> Result<f64, ExecuteError> {
+        let works = self.codec_works(index, cancel)?;
+        let costs = costs(real, &real.variants[index]);
+        let plan = &self.planned(index).plan;
+        let needed = works.iter().flat_map(|work| &work.calls).map(|((segment, coding), call)| {
+            let (launch_s, speed) = match coding {
+                // The sums of a library have the whole time of its call.
+                Coding::Library => (declared_call_s(plan, *segment, &costs), f64::INFINITY),
+                Coding::Local(kind) => costs.rate(*kind),
+            };
+            let declared_s = launch_s + call.bytes_raw as f64 / call.ops.max(1) as f64 / speed;
+            call.least_s.values().sum::<f64>() / cores() as f64 / declared_s / CODEC_SHARE
+        });
+        Ok(needed.fold(1.0, f64::max))
+    }
+}
+
+/// Declared seconds of the reduction of a segment that a library carries out.
+fn declared_call_s(plan: &Plan, segment: SegmentId, costs: &CostModel) -> f64 {
+    let ops = plan.programs.iter().flat_map(|program| &program.ops).filter(|op| op.segment == segment);
+    let mut calls = ops.filter_map(|op| op.kind.library());
+    calls
+        .find(|call| call.collective.is_reduction())
+        .map_or(0.0, |call| costs.call_s(call, call.ring_bytes(|_| 0)))
+}

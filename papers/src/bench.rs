@@ -1,0 +1,133 @@
+//! What measurements work with: the scenarios of a folder, simulated once each, and samples.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use zipwire_experiments::executors::SIM;
+use zipwire_experiments::{Cancel, ExecuteError, Prepared};
+use zipwire_scenarios::{Source, load};
+use zipwire_timeline::Metrics;
+
+use crate::ReproduceError;
+
+/// Where samples are, from the folder of the papers' scenarios.
+const SAMPLES: &str = "../../traces/samples";
+
+/// A scenario file and the values that replace its own.
+type Key = (String, Vec<String>);
+
+/// The folder of the papers' scenarios, and what has been simulated of it.
+#[derive(Debug)]
+pub struct Bench<'a> {
+    folder: &'a Path,
+    cancel: &'a Cancel,
+    simulated: RefCell<BTreeMap<Key, Rc<Simulated>>>,
+    /// Scenarios that were asked for.
+    used: RefCell<BTreeSet<String>>,
+    /// Values that replace those of scenarios, behind what a measurement replaces itself.
+    moved: Vec<Moved>,
+}
+
+/// A value that replaces that of some scenarios; of all, where none are named.
+#[derive(Debug)]
+struct Moved {
+    files: Vec<String>,
+    set: String,
+}
+
+/// All variants of a scenario.
+#[derive(Debug)]
+pub(super) struct Simulated {
+    scenario: String,
+    variants: BTreeMap<String, Metrics>,
+}
+
+impl<'a> Bench<'a> {
+    /// Nothing simulated yet.
+    pub(super) fn new(folder: &'a Path, cancel: &'a Cancel) -> Self {
+        Self { folder, cancel, simulated: RefCell::default(), used: RefCell::default(), moved: Vec::new() }
+    }
+
+    /// The same, on which each scenario has one iteration, and what makes scenarios shorter is set: files and values.
+    pub(super) fn of_short_runs(folder: &'a Path, cancel: &'a Cancel, shorter: &[(&str, &str)]) -> Self {
+        let one = Self::new(folder, cancel).with_moved(&[], "iterations=1".to_owned());
+        shorter
+            .iter()
+            .fold(one, |bench, (file, set)| bench.with_moved(&[(*file).to_owned()], (*set).to_owned()))
+    }
+
+    /// With a value of `files`, or of all scenarios if there are none, replaced as `--set` does it.
+    pub(super) fn with_moved(mut self, files: &[String], set: String) -> Self {
+        self.moved.push(Moved { files: files.to_vec(), set });
+        self
+    }
+
+    /// The scenarios that were asked for since this was last called.
+    pub(super) fn take_used(&self) -> BTreeSet<String> {
+        self.used.take()
+    }
+
+    /// Whether the user wants it to go on.
+    pub(super) fn proceed(&self) -> Result<(), ReproduceError> {
+        if self.cancel.is_cancelled() { Err(ExecuteError::Cancelled.into()) } else { Ok(()) }
+    }
+
+    /// The path of a sample.
+    pub(super) fn sample(&self, file: &str) -> PathBuf {
+        self.folder.join(SAMPLES).join(file)
+    }
+
+    /// Simulates all variants of a scenario of the folder with `sets` as `--set` takes them, or remembers it.
+    pub(super) fn simulate(&self, scenario: &str, sets: &[String]) -> Result<Rc<Simulated>, ReproduceError> {
+        self.used.borrow_mut().insert(scenario.to_owned());
+        let key = (scenario.to_owned(), sets.to_owned());
+        if let Some(known) = self.simulated.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let sets = [sets, &self.moved_of(scenario)].concat();
+        let experiment = load(&Source::read(&self.folder.join(scenario))?, &sets, None)?;
+        let mut prepared = Prepared::new(&experiment, self.cancel)?;
+        let mut variants = BTreeMap::new();
+        for (index, variant) in experiment.variants.iter().enumerate() {
+            let outcome = prepared.run(index, SIM, self.cancel)?;
+            let bytes_raw = prepared.planned(index).plan.bytes_raw();
+            variants.insert(variant.name.clone(), Metrics::of(&outcome.timeline, bytes_raw));
+        }
+        let simulated = Rc::new(Simulated { scenario: scenario.to_owned(), variants });
+        self.simulated.borrow_mut().insert(key, Rc::clone(&simulated));
+        Ok(simulated)
+    }
+
+    fn moved_of(&self, scenario: &str) -> Vec<String> {
+        let is_of =
+            |moved: &&Moved| moved.files.is_empty() || moved.files.iter().any(|file| file == scenario);
+        self.moved.iter().filter(is_of).map(|moved| moved.set.clone()).collect()
+    }
+}
+
+impl Simulated {
+    /// Mean seconds of an iteration.
+    pub(super) fn iteration_s(&self, variant: &str) -> Result<f64, ReproduceError> {
+        Ok(self.metrics(variant)?.iteration_s.mean)
+    }
+
+    /// Mean seconds of an iteration in which a rank does not compute: all its calls, with their coding and the waiting in
+    /// them. That is what a timer around the calls shows where they overlap with nothing.
+    pub(super) fn calls_s(&self, variant: &str) -> Result<f64, ReproduceError> {
+        let metrics = self.metrics(variant)?;
+        Ok(metrics.iteration_s.mean - metrics.compute_s)
+    }
+
+    /// Mean seconds of an iteration in which a rank sends or receives; of a call of a library, all from when the last rank has come.
+    pub(super) fn moving_s(&self, variant: &str) -> Result<f64, ReproduceError> {
+        Ok(self.metrics(variant)?.comm_s)
+    }
+
+    fn metrics(&self, variant: &str) -> Result<&Metrics, ReproduceError> {
+        let missing =
+            || ReproduceError::NoVariant { scenario: self.scenario.clone(), variant: variant.to_owned() };
+        self.variants.get(variant).ok_or_else(missing)
+    }
+}

@@ -1,0 +1,123 @@
+//! The table of all papers: published, ours, error, role.
+
+use serde::{Serialize, Serializer};
+
+use crate::figure::{Figure, Measurement, Ours};
+use crate::{Bench, Constant, Curve, Number, Paper, Published, ReproduceError, Role, Score, Sensitivity};
+
+/// Everything that `zipwire reproduce` says of a paper.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The paper.
+    pub paper: Paper,
+    /// One for each published number, in the order of `expected.toml`.
+    pub rows: Vec<Row>,
+    /// What depends on something that the paper does not state.
+    pub curves: Vec<Curve>,
+    /// What the scenarios assume, and how that was obtained.
+    pub constants: Vec<Constant>,
+    /// What results become when fitted constants change, on request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensitivity: Option<Sensitivity>,
+    /// Sums over the rows.
+    pub score: Score,
+}
+
+/// A published number and ours.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Its id.
+    pub id: String,
+    /// The figure, table or equation.
+    pub figure: String,
+    /// Where the text says it.
+    pub place: String,
+    /// What it is.
+    pub quantity: String,
+    /// Its unit.
+    pub unit: String,
+    /// What is published; an end of a range that is no bound is null in JSON.
+    #[serde(serialize_with = "published")]
+    pub paper: Published,
+    /// What comes out here, if anything.
+    pub ours: Option<f64>,
+    /// Ours over the published value, less 1, in percent; of a range to its nearest end, 0 inside.
+    pub error_pct: Option<f64>,
+    /// What the number is to us.
+    pub role: Role,
+    /// Whether it is as near as `expected.toml` asks for.
+    pub reached: Option<bool>,
+    /// What is not there yet that it takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<String>,
+    /// Why it is missed, what it follows from, and what is to be known about ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl Report {
+    pub(super) fn measure(
+        paper: Paper,
+        numbers: &[Number],
+        constants: Vec<Constant>,
+        figures: &[Figure],
+        bench: &Bench<'_>,
+        begin: &(dyn Fn(&str) + Sync),
+    ) -> Result<Self, ReproduceError> {
+        let measurements: Vec<&Measurement> = figures.iter().flat_map(|figure| figure.measurements).collect();
+        let mut rows = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let ours = match measurements.iter().find(|measurement| measurement.id == number.id) {
+                Some(measurement) => {
+                    begin(&number.id);
+                    bench.proceed()?;
+                    (measurement.measure)(bench)?
+                }
+                None => Ours::default(),
+            };
+            rows.push(Row::new(number, ours));
+        }
+        let curves = figures.iter().flat_map(|figure| figure.curves).map(|curve| curve(bench));
+        let curves = curves.collect::<Result<_, _>>()?;
+        let score = Score::of(&rows);
+        Ok(Self { paper, rows, curves, constants, sensitivity: None, score })
+    }
+}
+
+impl Row {
+    fn new(number: &Number, ours: Ours) -> Self {
+        let Number { id, figure, place, quantity, paper, unit, role, reason, needs, pending, .. } =
+            number.clone();
+        let needs = needs.map(|needs| format!("depends on {needs}"));
+        let notes: Vec<String> = [ours.note, needs, reason].into_iter().flatten().collect();
+        let is_held = !matches!(role, Role::Input | Role::Conditional);
+        let error = ours.value.filter(|_| is_held).and_then(|ours| paper.error(ours));
+        Self {
+            id,
+            figure,
+            place,
+            quantity,
+            unit,
+            paper,
+            ours: ours.value,
+            error_pct: error.map(|error| 100.0 * error),
+            role,
+            reached: ours.value.and_then(|ours| number.is_reached(ours)),
+            pending,
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
+        }
+    }
+}
+
+/// Two decimals with a sign, unless it would be that of a zero.
+pub fn signed_percent(percent: f64) -> String {
+    if percent.abs() < 0.005 { "0.00 %".to_owned() } else { format!("{percent:+.2} %") }
+}
+
+/// JSON knows no infinity.
+fn published<S: Serializer>(paper: &Published, serializer: S) -> Result<S::Ok, S::Error> {
+    match paper {
+        Published::Value(value) => value.serialize(serializer),
+        Published::Range(ends) => ends.map(|end| end.is_finite().then_some(end)).serialize(serializer),
+    }
+}

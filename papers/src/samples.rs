@@ -1,0 +1,88 @@
+//! Sizes and exponents of recorded tensors.
+
+use zipwire_bench::inspect::Histogram;
+use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_traces::{TensorFile, TensorInfo};
+
+use crate::{Bench, ReproduceError};
+
+/// Recorded tensors that are known to the figures, below the folder of samples.
+pub(super) const KV_BF16: &str = "train_late_kv.bf16.safetensors";
+pub(super) const KV_FP8: &str = "train_late_kv.fp8.safetensors";
+pub(super) const DISPATCH_AND_COMBINE: &str = "train_late_a2a_forward.bf16.safetensors";
+pub(super) const PRETRAINED: &str = "pre_minilm.bf16.safetensors";
+
+/// Raw over coded bytes of the tensors of type `dtype` whose names `is_wanted` likes, as `compact` frames, a frame per tensor.
+pub(super) fn ratio(
+    bench: &Bench<'_>,
+    file: &str,
+    codec: &str,
+    dtype: DType,
+    is_wanted: fn(&str) -> bool,
+) -> Result<f64, ReproduceError> {
+    let codec = codec.parse::<Spec>().expect("figures name codecs that there are").codec();
+    let (mut raw, mut coded) = (0, 0);
+    for (_, values) in tensors(bench, file, dtype, is_wanted)? {
+        let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, &values)
+            .map_err(|source| ReproduceError::Codec { sample: file.to_owned(), source })?;
+        (raw, coded) = (raw + values.len(), coded + frame.len());
+    }
+    Ok(raw as f64 / coded as f64)
+}
+
+/// The exponents of all BF16 values of a file.
+#[derive(Debug)]
+pub(super) struct Exponents {
+    file: String,
+    histogram: Histogram,
+}
+
+impl Exponents {
+    /// Counts them in the tensors whose names `is_wanted` likes.
+    pub(super) fn of(
+        bench: &Bench<'_>,
+        file: &str,
+        is_wanted: fn(&str) -> bool,
+    ) -> Result<Self, ReproduceError> {
+        let mut histogram = Histogram::new(8);
+        for (_, values) in tensors(bench, file, DType::Bf16, is_wanted)? {
+            for value in values.chunks_exact(2) {
+                histogram.add(u32::from(u16::from_le_bytes([value[0], value[1]]) >> 7 & 0xff));
+            }
+        }
+        Ok(Self { file: file.to_owned(), histogram })
+    }
+
+    /// Order-0 entropy, in bits.
+    pub(super) fn entropy(&self) -> f64 {
+        self.histogram.entropy()
+    }
+
+    /// Share of values that have one of the `count` most frequent ones, from 0 to 1.
+    pub(super) fn coverage(&self, count: usize) -> f64 {
+        self.histogram.coverage(count)
+    }
+
+    /// How many of them occur.
+    pub(super) fn used(&self) -> usize {
+        self.histogram.counts().iter().filter(|&&count| count > 0).count()
+    }
+
+    /// Where they come from, in words.
+    pub(super) fn source(&self) -> String {
+        format!("{} values of `{}`", self.histogram.total(), self.file)
+    }
+}
+
+/// Tensors and their bytes.
+pub(super) fn tensors(
+    bench: &Bench<'_>,
+    file: &str,
+    dtype: DType,
+    is_wanted: fn(&str) -> bool,
+) -> Result<Vec<(TensorInfo, Vec<u8>)>, ReproduceError> {
+    let mut opened = TensorFile::open(&bench.sample(file))?;
+    let listed = opened.tensors();
+    let wanted = listed.into_iter().filter(|info| info.dtype == dtype.name() && is_wanted(&info.name));
+    wanted.map(|info| Ok((info.clone(), opened.read(&info)?))).collect()
+}

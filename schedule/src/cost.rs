@@ -1,0 +1,78 @@
+//! What an op takes by itself on a cluster: the one place that says so, for the simulator, paced ranks, validation and the
+//! switcher. What it waits for peers, and what travels on links, is for those who know the time.
+
+use zipwire_cluster::{CodecCost, HostCost};
+
+use crate::plan::{Library, LocalKind, OpKind};
+
+/// Declared costs of a cluster and of a codec on it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostModel {
+    /// Launches, sums, calls of a library.
+    pub host: HostCost,
+    /// Codec ops and copies; needed by coded plans.
+    pub codec: Option<CodecCost>,
+}
+
+/// Seconds of an op.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OpCost {
+    /// From its issue until it begins to work.
+    pub launch_s: f64,
+    /// Of its own work.
+    pub work_s: f64,
+}
+
+impl OpCost {
+    /// Both, one after the other.
+    pub fn seconds(self) -> f64 {
+        self.launch_s + self.work_s
+    }
+}
+
+impl CostModel {
+    /// What an op takes by itself. The work of a compute phase is outside the plan
+    /// ([`Durations`](crate::Durations)), that of an exchange is on links, and a call of a library depends on what all ranks move
+    /// ([`call_s`](Self::call_s)): of these three only the launch is counted, and none of calls, whose latency has it in it.
+    ///
+    /// # Panics
+    /// If it is an op of a coded plan and the cost of the codec is not known.
+    pub fn of(&self, kind: &OpKind) -> OpCost {
+        let (launch_s, work_s) = match kind {
+            OpKind::Compute(_) => (self.host.launch_s, 0.0),
+            OpKind::Local(local) => {
+                let (launch_s, bytes_per_s) = self.rate(local.kind());
+                (if local.is_launched() { launch_s } else { 0.0 }, local.bytes() as f64 / bytes_per_s)
+            }
+            OpKind::Exchange(exchange) => (if exchange.fused { 0.0 } else { self.host.launch_s }, 0.0),
+            OpKind::Library(_) => (0.0, 0.0),
+        };
+        OpCost { launch_s, work_s }
+    }
+
+    /// Seconds of a call of a library in which each rank moves `ring_bytes`, from when the last rank has issued it. What is
+    /// measured as its latency has the launch in it.
+    ///
+    /// # Panics
+    /// If no cost of the collective is known.
+    pub fn call_s(&self, call: &Library, ring_bytes: u64) -> f64 {
+        let cost = self.host.library.of(call.collective, call.ranks);
+        let cost = cost.expect("plans that call a library come with its costs");
+        cost.seconds(call.ranks, ring_bytes)
+    }
+
+    /// Seconds of a launch, and bytes per second ([`Local::bytes`](crate::plan::Local::bytes)), of what a rank does by itself.
+    ///
+    /// # Panics
+    /// If it is codec work or a copy and the cost of the codec is not known.
+    pub fn rate(&self, kind: LocalKind) -> (f64, f64) {
+        let codec = || self.codec.as_ref().expect("plans that code or copy come with codec costs");
+        match kind {
+            LocalKind::Split => (codec().launch_s, codec().split_bytes_per_s()),
+            LocalKind::Encode => (codec().launch_s, codec().encode_bytes_per_s),
+            LocalKind::Decode => (codec().launch_s, codec().decode_bytes_per_s),
+            LocalKind::GatherRows => (codec().launch_s, codec().copy_bytes_per_s()),
+            LocalKind::Reduce => (self.host.launch_s, self.host.reduce_bytes_per_s),
+        }
+    }
+}
