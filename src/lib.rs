@@ -27,3 +27,13 @@ pub use codebook::{CodebookFileError, read_codebook, write_codebook};
 pub use hint::with_hint;
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
 pub use zipwire_experiments::*;
+
+/// Pages for extenders whose examples are programs: these are compiled and run. `tests/extending.rs` has the patches of the others.
+#[cfg(doctest)]
+mod extending {
+    #[doc = include_str!("../docs/extending/executor.md")]
+    mod executor {}
+
+    #[doc = include_str!("../docs/extending/workload.md")]
+    mod workload {}
+}

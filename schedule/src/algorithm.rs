@@ -65,6 +65,12 @@ impl Algorithm {
         matches!(self, Self::Direct)
     }
 
+    /// Whether it is what a communication library makes of its own calls: where costs of the library are known, they have it in
+    /// them, and it is not planned op by op.
+    pub fn is_of_libraries(self) -> bool {
+        matches!(self, Self::Ring | Self::PaddedRing | Self::Tree)
+    }
+
     /// Whether coded protocols can travel so; in reductions, what is added up on the way cannot be a frame.
     pub fn takes_frames(self, is_reduction: bool) -> bool {
         match self {

@@ -72,6 +72,15 @@ impl Protocol {
         self == Self::SplitSend
     }
 
+    /// Exchanges of a call that goes straight: of values or sections, and of sizes where these travel by themselves.
+    pub fn exchanges(self) -> u32 {
+        match self {
+            Self::Native => 1,
+            Self::SizeFirst | Self::InBand | Self::SplitSend | Self::Speculative => 2,
+            Self::StaticFirst | Self::OverlapSizes => 3,
+        }
+    }
+
     /// Whether it needs a codec.
     pub fn is_coded(self) -> bool {
         self.layout().is_some()

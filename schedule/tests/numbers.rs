@@ -128,13 +128,9 @@ fn random_choice(random: &mut ChaCha8Rng, work: &Work, ranks: u32) -> Choice {
         Work::Call { kind: CallKind::ReduceScatter { .. }, .. }
             | Work::Call { kind: CallKind::AllReduce { .. }, .. }
     );
-    let can_be = |algorithm: &&Algorithm| match algorithm {
-        Algorithm::PaddedRing => protocol.is_coded(),
-        // Partial sums are not coded, nor are the reductions of a library.
-        Algorithm::Ring => !(is_reduction && protocol.is_coded()),
-        Algorithm::Library => !(is_reduction && protocol.is_coded()),
-        Algorithm::Tree => !(is_reduction && protocol.is_coded()),
-        Algorithm::Hierarchical | Algorithm::Direct => true,
+    let can_be = |algorithm: &&Algorithm| match protocol.is_coded() {
+        true => algorithm.takes_frames(is_reduction),
+        false => **algorithm != Algorithm::PaddedRing,
     };
     let algorithms: Vec<&Algorithm> = work.algorithms().iter().filter(can_be).collect();
     Choice {

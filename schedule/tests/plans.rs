@@ -52,15 +52,15 @@ fn protocols_hold_exactly_these_ops() {
 
 /// What a codec leaves as it is moves while it codes the rest: the exchange waits for the split and for nothing else.
 #[test]
-fn split_send_sends_rests_before_anything_is_coded() {
+fn split_send_sends_signs_and_mantissas_before_anything_is_coded() {
     let choice = Choice { parts: 2, ..choice(Protocol::SplitSend, None) };
     let plan = plan(&layer(uniform(3, 40_000)), &choice);
     plan.validate().unwrap();
     let call = &plan.programs[1].ops[..12];
-    let part = ["exchange sign_mantissa", "exchange static", "exchange dynamic", "decode"];
+    let part = ["exchange sign-mantissa", "exchange static", "exchange dynamic", "decode"];
     assert_eq!(shape(call), [&["split", "encode", "split", "encode"], &part[..], &part].concat());
     assert_eq!(call[4].deps, [call[0].id]);
-    assert_eq!(call[5].deps, [call[1].id], "it is opened beside the sign_mantissa");
+    assert_eq!(call[5].deps, [call[1].id], "it is opened beside signs and mantissas");
     let OpKind::Local(Local::Encode(batch)) = &call[1].kind else { panic!("it encodes") };
     let whole = batch.blocks[0].values.len / 2;
     assert_eq!(batch.blocks[0].sign_mantissa.len, whole, "a byte for each value");
@@ -70,7 +70,7 @@ fn split_send_sends_rests_before_anything_is_coded() {
 }
 
 #[test]
-fn split_send_of_what_has_no_rests_is_in_band() {
+fn split_send_of_what_has_no_signs_is_in_band() {
     let raw = || Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::SplitSend, None) };
     let ops = |choice| shape(&plan(&layer(uniform(3, 2048)), &choice).programs[1].ops);
     assert_eq!(ops(raw()), ops(Choice { protocol: Protocol::InBand, ..raw() }));

@@ -231,11 +231,6 @@ fn library(host: &HostCost, operation: Operation, ranks: u32, bytes: u64) -> Opt
 /// Transfers of a plan, about.
 fn transfers(planned: &Planned, operation: Operation, protocol: Protocol, ranks: u32) -> u64 {
     let ranks = u64::from(ranks);
-    let stages = match protocol {
-        Protocol::Native => 1,
-        Protocol::SizeFirst | Protocol::InBand | Protocol::SplitSend | Protocol::Speculative => 2,
-        Protocol::StaticFirst | Protocol::OverlapSizes => 3,
-    };
     let pieces = match (operation, planned.way) {
         (Operation::SendRecv, _) => ranks,
         (Operation::Broadcast, Some(way)) => (ranks - 1) * u64::from(way.channels) * u64::from(way.slices),
@@ -246,5 +241,5 @@ fn transfers(planned: &Planned, operation: Operation, protocol: Protocol, ranks:
         (_, Some(way)) => ranks * (ranks - 1) * u64::from(way.channels) * u64::from(way.slices),
     };
     let rounds = if operation == Operation::AllReduce { 2 } else { 1 };
-    stages * pieces * rounds
+    u64::from(protocol.exchanges()) * pieces * rounds
 }

@@ -3,6 +3,7 @@
 
 use zipwire_cluster::library::Operation;
 use zipwire_cluster::{CodecCost, HostCost, Topology};
+use zipwire_codec::Layout;
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{Algorithm, CallKind, Choice, Protocol, Rank, Work};
@@ -46,8 +47,7 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
     let is_called = work.collective().is_some_and(|of| library.knows(of));
     let is_candidate = |algorithm: &&Algorithm| match algorithm {
         Algorithm::Library => is_called,
-        Algorithm::Ring | Algorithm::PaddedRing | Algorithm::Tree => !is_called,
-        Algorithm::Hierarchical | Algorithm::Direct => true,
+        _ => !(is_called && algorithm.is_of_libraries()),
     };
     let candidates = work.algorithms().iter().filter(is_candidate).filter_map(|&algorithm| {
         let topology = as_sent(&experiment.topology, library.model.as_ref(), operation, algorithm);
@@ -157,14 +157,8 @@ impl Load {
     fn exchange_s(&self, host: &HostCost, protocol: Protocol, ratio: f64) -> f64 {
         let HostCost { launch_s, sync_s, .. } = *host;
         let begin_s = launch_s + self.latency_s;
-        let (stages, sizes_s) = match protocol {
-            Protocol::Native => (1.0, 0.0),
-            Protocol::SizeFirst | Protocol::Speculative => (1.0, begin_s + sync_s),
-            Protocol::StaticFirst | Protocol::OverlapSizes | Protocol::InBand | Protocol::SplitSend => {
-                (2.0, begin_s + sync_s)
-            }
-        };
-        let ratio = if protocol.is_coded() { ratio } else { 1.0 };
+        let stages = if protocol.layout() == Some(Layout::Split) { 2.0 } else { 1.0 };
+        let (sizes_s, ratio) = if protocol.is_coded() { (begin_s + sync_s, ratio) } else { (0.0, 1.0) };
         stages * begin_s + sizes_s + self.moving_s / ratio
     }
 

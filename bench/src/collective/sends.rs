@@ -47,7 +47,8 @@ fn peers_beyond(topology: &Topology, operation: Operation, algorithm: Algorithm)
         (Operation::SendRecv, _) => 1,
         (_, Algorithm::Direct) => topology.ranks() - topology.gpus_per_node,
         (_, Algorithm::Hierarchical) => topology.nodes - 1,
-        (_, Algorithm::Ring | Algorithm::PaddedRing | Algorithm::Tree) => 1,
         (_, Algorithm::Library) => 0,
+        // Around rings and along trees it sends to one at a time.
+        _ => 1,
     }
 }

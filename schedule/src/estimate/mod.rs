@@ -68,8 +68,7 @@ pub fn best(
         (_, Algorithm::Library) => library.is_some(),
         _ if library.is_none() => true,
         // The library's own rings and trees are in its costs: planned ones, on links that lose nothing, would not be alike.
-        (_, Algorithm::Ring | Algorithm::PaddedRing | Algorithm::Tree) => false,
-        _ => is_coded,
+        _ => is_coded && !algorithm.is_of_libraries(),
     };
     let network = Network::new(costs.topology);
     let channels = channels.unwrap_or_else(|| costs.topology.ring_channels());
@@ -99,7 +98,7 @@ fn takes_slices(work: &Work, algorithm: Algorithm) -> bool {
             work.is_reduction() || matches!(work, Work::Call { kind: CallKind::Broadcast { .. }, .. })
         }
         Algorithm::Tree => work.is_reduction(),
-        Algorithm::PaddedRing | Algorithm::Hierarchical | Algorithm::Direct | Algorithm::Library => false,
+        _ => false,
     }
 }
 

@@ -53,14 +53,11 @@ fn is_planned(work: &Work, algorithm: Algorithm, is_coded: bool) -> bool {
 
 /// How exact the prediction of a way is.
 fn tolerance(work: &Work, algorithm: Algorithm, is_coded: bool) -> f64 {
+    let is_broadcast = matches!(work, Work::Call { kind: CallKind::Broadcast { .. }, .. });
     match algorithm {
         // Where latencies differ, some flows begin while others move; chains and trees have steps of both kinds.
-        Algorithm::Direct if !matches!(work, Work::Call { kind: CallKind::Broadcast { .. }, .. }) => CRUDE,
-        Algorithm::Ring | Algorithm::Tree
-            if matches!(work, Work::Call { kind: CallKind::Broadcast { .. }, .. }) =>
-        {
-            CRUDE
-        }
+        Algorithm::Direct if !is_broadcast => CRUDE,
+        _ if is_broadcast && algorithm != Algorithm::Direct => CRUDE,
         Algorithm::Tree => CRUDE,
         _ if is_coded => ROUNDED,
         _ => EXACT,

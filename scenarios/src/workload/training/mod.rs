@@ -24,7 +24,7 @@ pub(super) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
         Kind::Fsdp => fsdp::read(field, context),
         Kind::Dp => dp::read(field, context),
         Kind::Tp => tp::read(field, context),
-        Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
+        _ => unreachable!("`{}` does not train", kind.name()),
     }
 }
 
@@ -35,6 +35,6 @@ pub(super) fn schema(kind: Kind) -> Schema {
         Kind::Fsdp => fsdp::schema(),
         Kind::Dp => kind.table(&dp::keys()),
         Kind::Tp => kind.table(&tp::keys()),
-        Kind::Moe | Kind::Collective | Kind::Transfers => unreachable!("`{}` does not train", kind.name()),
+        _ => unreachable!("`{}` does not train", kind.name()),
     }
 }

@@ -126,9 +126,7 @@ impl Operands {
                 all.in_groups_of(self.ranks_per_node).with_partials(self.sums)
             }
             Algorithm::Direct | Algorithm::Library | Algorithm::Hierarchical => all,
-            Algorithm::Ring | Algorithm::PaddedRing | Algorithm::Tree => {
-                panic!("a reduction `{}` has an order for each shard", self.algorithm.name())
-            }
+            _ => panic!("a reduction `{}` has an order for each shard", self.algorithm.name()),
         }
     }
 
@@ -173,9 +171,7 @@ impl<'a> Scatter<'a> {
             }
             Algorithm::Hierarchical if self.operands.has_levels() => self.two_levels(),
             Algorithm::Hierarchical | Algorithm::Direct => self.straight(choice),
-            Algorithm::PaddedRing | Algorithm::Tree | Algorithm::Library => {
-                panic!("a Reduce-Scatter does not travel as `{}`", self.operands.algorithm.name())
-            }
+            _ => panic!("a Reduce-Scatter does not travel as `{}`", self.operands.algorithm.name()),
         };
         builder.reserve(self.operands.summands, self.end);
         phases
