@@ -27,11 +27,15 @@ impl Problem {
                 Some(format!("add `{key} = {example}` before the first table"))
             }
             Self::MissingKey { key, table, example } => Some(format!("add `{key} = {example}` to `{table}`")),
-            Self::MissingUnit { number, dimension, .. } => Some(format!(
-                "write it as a string with a unit, like `\"{number} {}\"`; the units are {}",
-                dimension.example().rsplit(' ').next().unwrap_or_default(),
-                list(dimension.units())
-            )),
+            Self::MissingUnit { number, dimension, .. } => {
+                // A number of bytes without a unit is meant as bytes.
+                let unit = match dimension {
+                    Dimension::Bytes => "B",
+                    _ => dimension.example().rsplit(' ').next().unwrap_or_default(),
+                };
+                let units = list(dimension.units());
+                Some(format!("write it as a string with a unit, like `\"{number} {unit}\"`; the units are {units}"))
+            }
             Self::UnknownUnit { unit, dimension, .. } => {
                 let units = format!("the units are {}", list(dimension.units()));
                 let lead = match dimension {

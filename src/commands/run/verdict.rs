@@ -24,8 +24,22 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary) -> String {
     let Some(&(best, speedup, split)) = coded.iter().reduce(|a, b| if b.1 > a.1 { b } else { a }) else {
         return String::new();
     };
+    let uncompressed =
+        experiment.variants.iter().filter(|variant| !variant.is_coded() && !variant.is_adaptive());
+    let speedups = uncompressed.filter_map(|variant| {
+        let result = summary.executors.get(SIM.name(), &variant.name)?;
+        Some((variant.name.as_str(), result.speedup?))
+    });
+    let fastest = speedups.reduce(|a, b| if b.1 > a.1 { b } else { a });
     let of = format!("{:.3} by compression and {:.3} by algorithm", split.compression, split.algorithm);
-    let mut text = if speedup < 1.0 - NOTHING {
+    let faster = fastest.filter(|&(name, other)| name != first && other > speedup * (1.0 + NOTHING));
+    let mut text = if let Some((uncompressed, other)) = faster {
+        format!(
+            "verdict: do not compress here: `{uncompressed}`, which compresses nothing, is {:.3} times as fast as the best coded \
+             variant, `{best}`, which is {speedup:.3} times as fast as `{first}` ({of})\n",
+            other / speedup
+        )
+    } else if speedup < 1.0 - NOTHING {
         format!(
             "verdict: do not compress here: the best coded variant, `{best}`, is {speedup:.3} of `{first}` ({of})\n"
         )
