@@ -179,13 +179,13 @@ impl ProgramBuilder {
             self.numbers.assign(exchange);
         }
         let id = OpId(count(self.program.ops.len()));
-        let deps = self.depend(id, &kind);
+        let deps = self.depend(id, &kind, kind.effects());
         self.program.ops.push(Op { id, segment: self.segment, kind, deps });
     }
 
     /// What the next op depends on; those that follow know of it.
-    pub(crate) fn depend(&mut self, id: OpId, kind: &OpKind) -> Vec<OpId> {
-        let Effects { reads, writes, defines, uses, .. } = kind.effects();
+    pub(crate) fn depend(&mut self, id: OpId, kind: &OpKind, effects: Effects) -> Vec<OpId> {
+        let Effects { reads, writes, defines, uses, .. } = effects;
         let (reads, writes) = (union(reads), union(writes));
         let mut deps: Vec<OpId> = Vec::new();
         self.writers.meet(&reads, &mut deps);

@@ -15,35 +15,36 @@ pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Resu
     if rank.index() != position || !in_order {
         return Err(PlanError::Misplaced { position, rank });
     }
-    for op in &program.ops {
-        check_op(program, op, rank_count)?;
+    let effects: Vec<Effects> = program.ops.iter().map(|op| op.kind.effects()).collect();
+    for (op, effects) in program.ops.iter().zip(&effects) {
+        check_op(program, op, effects, rank_count)?;
         if let OpKind::Exchange(Exchange { window, .. }) = &op.kind
             && (window.sends == 0 || window.receives == 0)
         {
             return Err(PlanError::EmptyWindow { rank, op: op.id });
         }
     }
-    check_sizes(program)?;
+    check_sizes(program, &effects)?;
     check_forwards(program)?;
-    check_dependencies(program)?;
+    check_dependencies(program, effects)?;
     transfers::check_numbers(program)
 }
 
-fn check_op(program: &Program, op: &Op, rank_count: u32) -> Result<(), PlanError> {
+fn check_op(program: &Program, op: &Op, effects: &Effects, rank_count: u32) -> Result<(), PlanError> {
     let (rank, op_id) = (program.rank, op.id);
-    let Effects { reads, mut writes, peers, .. } = op.kind.effects();
-    if let Some(peer) = peers.into_iter().find(|&peer| peer == rank || peer.0 >= rank_count) {
+    let Effects { reads, writes, peers, .. } = effects;
+    if let Some(&peer) = peers.iter().find(|&&peer| peer == rank || peer.0 >= rank_count) {
         return Err(PlanError::BadPeer { rank, op: op_id, peer });
     }
-    for region in reads.iter().chain(&writes) {
+    for region in reads.iter().chain(writes) {
         let inside = program.buffers.get(region.buffer.index()).is_some_and(|b| region.end() <= b.capacity);
         if !inside {
             return Err(PlanError::OutOfBuffer { rank, op: op_id, region: region.to_string() });
         }
     }
-    writes.retain(|region| region.len > 0);
+    let mut writes: Vec<_> = writes.iter().filter(|region| region.len > 0).collect();
     writes.sort_unstable_by_key(|region| (region.buffer, region.offset));
-    if let Some(pair) = writes.windows(2).find(|pair| pair[0].overlaps(&pair[1])) {
+    if let Some(pair) = writes.windows(2).find(|pair| pair[0].overlaps(pair[1])) {
         return Err(PlanError::WrittenTwice { rank, op: op_id, region: pair[1].to_string() });
     }
     let error = match &op.kind {
@@ -57,7 +58,7 @@ fn check_op(program: &Program, op: &Op, rank_count: u32) -> Result<(), PlanError
 }
 
 /// Sizes are single-assignment variables, defined before they are read.
-fn check_sizes(program: &Program) -> Result<(), PlanError> {
+fn check_sizes(program: &Program, effects: &[Effects]) -> Result<(), PlanError> {
     let rank = program.rank;
     let mut definitions = vec![0; program.size_count as usize];
     for Maximum { size, of } in &program.maxima {
@@ -69,15 +70,14 @@ fn check_sizes(program: &Program) -> Result<(), PlanError> {
         }
     }
     let mut defined = vec![false; program.size_count as usize];
-    for op in &program.ops {
+    for (op, Effects { uses, defines, .. }) in program.ops.iter().zip(effects) {
         let is_known = |size: &SizeId| {
             program.operands(size).iter().all(|operand| defined.get(operand.index()) == Some(&true))
         };
-        let Effects { uses, defines, .. } = op.kind.effects();
         if let Some(&size) = uses.iter().find(|size| !is_known(size)) {
             return Err(PlanError::SizeNotDefined { rank, op: op.id, size });
         }
-        for size in defines {
+        for &size in defines {
             match definitions.get_mut(size.index()) {
                 Some(count) => *count += 1,
                 None => return Err(PlanError::SizeNotDefinedOnce { rank, size, definitions: 0 }),
@@ -121,10 +121,10 @@ fn check_forwards(program: &Program) -> Result<(), PlanError> {
 }
 
 /// Derives the dependencies once more and compares.
-fn check_dependencies(program: &Program) -> Result<(), PlanError> {
+fn check_dependencies(program: &Program, effects: Vec<Effects>) -> Result<(), PlanError> {
     let mut builder = ProgramBuilder::without_ops_of(program);
-    for op in &program.ops {
-        let expected = builder.depend(op.id, &op.kind);
+    for (op, effects) in program.ops.iter().zip(effects) {
+        let expected = builder.depend(op.id, &op.kind, effects);
         if expected != op.deps {
             let (rank, op, found) = (program.rank, op.id, op.deps.clone());
             return Err(PlanError::Dependencies { rank, op, found, expected });
