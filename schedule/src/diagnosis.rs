@@ -311,11 +311,12 @@ impl<'a> Known<'a> {
         }
         let pending = || status.pending.iter().filter(|pending| pending.op == op);
         let others = pending().filter_map(|pending| self.other_end(rank, &pending.key));
-        // Exchanges of a channel that are open together share its window: what is not on offer waits for what is.
+        // Exchanges of a channel that are open together share its window: what is not on offer waits for what is, and for what is left
+        // of exchanges before.
         let is_send = |pending: &Pending| pending.key.src == rank;
         let fills = |offered: &&Pending| {
             let is_held = pending().any(|held| !held.offered && is_send(held) == is_send(offered));
-            offered.offered && offered.op != op && is_held
+            (offered.offered || offered.op < op) && offered.op != op && is_held
         };
         let filling = status.pending.iter().filter(fills).map(|pending| pending.op);
         let filling = filling.filter(|other| same_lane().any(|op| op == other)).map(|other| (rank, other));

@@ -120,6 +120,12 @@ impl Machine {
             return Admitted::Nothing;
         }
         let next = if exchange.order.follows_peers() {
+            // Who is ready decides, so a transfer of a part behind could take the room of one that is not ready yet, and that other
+            // ranks wait for: room for what is left of the exchanges before is kept.
+            if self.open_together(exchange.channel, direction) + self.left_before(index, direction) >= window
+            {
+                return Admitted::Nothing;
+            }
             progress.awaited.first().copied()
         } else if self.has_joins {
             progress.free.first().copied()
@@ -145,6 +151,18 @@ impl Machine {
         if is_last {
             let _ = together.any(|open| open.progress(id.direction).free(peer));
         }
+    }
+
+    /// Transfers that move something and have not been offered yet, in exchanges that an exchange has joined.
+    fn left_before(&self, index: usize, direction: Direction) -> u32 {
+        let channel = self.exchange(self.exchanges[index].op).channel;
+        let before = self.exchanges[..index].iter().filter(|open| self.exchange(open.op).channel == channel);
+        let left = before.flat_map(|open| {
+            let (progress, transfers) = (open.side(direction), list(self.exchange(open.op), direction));
+            let behind = (0..).zip(transfers).skip(progress.next as usize);
+            behind.filter(|(at, transfer)| !progress.ahead.contains(at) && self.transfer_bytes(transfer) > 0)
+        });
+        u32::try_from(left.count()).expect("transfers are counted in 32 bits")
     }
 
     /// Transfers that are open in the exchanges of a channel, which share a window.
