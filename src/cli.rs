@@ -100,7 +100,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) scenario: ScenarioArgs,
     #[arg(long, value_name = "EXECUTOR", value_delimiter = ',', default_value = executors::SIM.name(),
-          value_parser = executors::named, help = run_on())]
+          value_parser = executors::named, help = on_any("Executors, separated by commas"))]
     pub(crate) on: Vec<&'static dyn Executor>,
     /// Output folder [default: out/<scenario name>].
     #[arg(long, value_name = "DIR")]
@@ -108,6 +108,12 @@ pub(crate) struct RunArgs {
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Leave out what explains simulated times: what iterations are bound by, and what of a speedup is compression.
+    #[arg(long)]
+    pub(crate) no_verdict: bool,
+    /// Search for the ratio and codec speed at which coded variants break even, also where that takes long: small simulations always do.
+    #[arg(long, conflicts_with = "no_verdict")]
+    pub(crate) break_even: bool,
     /// Print what each rank does, too, and how uneven ranks are; not of a sweep.
     #[arg(long, conflicts_with = "json")]
     pub(crate) ranks: bool,
@@ -126,16 +132,10 @@ pub(crate) struct RunArgs {
     pub(crate) fresh: bool,
 }
 
-/// Help for `--on` of a run: all executors.
-fn run_on() -> String {
+/// Help for an `--on` that takes any executor: what it is, and all of them.
+fn on_any(what: &str) -> String {
     let each = executors::ALL.iter().map(|executor| format!("{executor} ({})", executor.summary()));
-    format!("Executors, separated by commas: {}", each.collect::<Vec<_>>().join(", "))
-}
-
-/// Help for `--on` of a benchmark of collectives: all executors.
-fn bench_on() -> String {
-    let each = executors::ALL.iter().map(|executor| format!("{executor} ({})", executor.summary()));
-    format!("The executor that carries plans out: {}", each.collect::<Vec<_>>().join(", "))
+    format!("{what}: {}", each.collect::<Vec<_>>().join(", "))
 }
 
 /// Help for `--on` of a validation: those whose measurements say something about a cluster.
@@ -329,7 +329,7 @@ pub(crate) struct BenchCollectiveArgs {
     #[arg(long, value_name = "SPEED", value_parser = crate::commands::bench_collective::speed)]
     pub(crate) codec_speed: Option<CodecCost>,
     #[arg(long, value_name = "EXECUTOR", default_value = executors::SIM.name(),
-          value_parser = executors::named, help = bench_on())]
+          value_parser = executors::named, help = on_any("The executor that carries plans out"))]
     pub(crate) on: &'static dyn Executor,
     /// Memory that a run may take, for instance `4 GiB`; a larger one is refused before it starts [default: what the system could
     /// give].

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use zipwire_codec::{Codebook, DType, DecodeError};
 use zipwire_traces::open_bounded;
 
-use crate::hint::with_hint;
+use crate::help::with_help;
 
 /// The text of a file.
 #[derive(Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub enum CodebookFileError {
         dtype: String,
     },
     /// The exponents cannot be a book for the type.
-    #[error("`{}`: {}", path.display(), with_hint(source, source.help()))]
+    #[error("`{}`: {}", path.display(), with_help(source, source.help()))]
     Book {
         /// The file.
         path: PathBuf,

@@ -10,7 +10,7 @@ use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
 use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::{TraceError, printable};
-use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError};
+use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError, with_help};
 
 /// A result was wrong or a rank died.
 const FAILED: u8 = 1;
@@ -23,7 +23,7 @@ const UNAVAILABLE: u8 = 3;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
-    Scenario(#[from] Box<ScenarioError>),
+    Scenario(#[from] ScenarioError),
     #[error(transparent)]
     Execute(#[from] ExecuteError),
     #[error("{}\n{} of {of} runs failed; nothing was written", lines(.failed), .failed.len())]
@@ -48,7 +48,7 @@ pub(crate) enum CliError {
     Child { name: String, why: String },
     #[error(transparent)]
     Reproduce(Box<ReproduceError>),
-    #[error(transparent)]
+    #[error("{}", with_help(.0, .0.help()))]
     Traces(#[from] TraceError),
     #[error(transparent)]
     Codebook(#[from] CodebookFileError),
@@ -62,12 +62,6 @@ pub(crate) enum CliError {
     Profile { path: PathBuf, source: io::Error },
     #[error("cannot write the result: {0}")]
     Stdout(#[from] io::Error),
-}
-
-impl From<ScenarioError> for CliError {
-    fn from(error: ScenarioError) -> Self {
-        Self::Scenario(Box::new(error))
-    }
 }
 
 impl From<CollectiveBenchError> for CliError {

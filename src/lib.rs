@@ -5,7 +5,7 @@
 //! shell over it.
 
 mod codebook;
-mod hint;
+mod help;
 mod simd;
 
 pub use zipwire_bench as bench;
@@ -24,7 +24,7 @@ pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
 
 pub use codebook::{CodebookFileError, read_codebook, write_codebook};
-pub use hint::with_hint;
+pub use help::with_help;
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
 pub use zipwire_experiments::*;
 

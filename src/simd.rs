@@ -1,6 +1,6 @@
 //! `ZIPWIRE_SIMD`: the SIMD level of the codecs, where the best one of the machine is not wanted.
 
-use crate::hint::with_hint;
+use crate::help::with_help;
 use zipwire_codec::{SimdLevel, SimdUnavailable, force_simd, simd_level};
 
 /// The environment variable that names the level. Not set, or empty: the best one that the machine has.
@@ -17,7 +17,7 @@ pub enum SimdError {
         name: String,
     },
     /// The machine has no such level, or frames were coded with another one already.
-    #[error("`{SIMD_VARIABLE}`: {}", with_hint(.0, .0.help()))]
+    #[error("`{SIMD_VARIABLE}`: {}", with_help(.0, .0.help()))]
     Unavailable(#[from] SimdUnavailable),
 }
 

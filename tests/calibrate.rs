@@ -98,7 +98,7 @@ fn errors_name_the_file_the_line_and_the_remedy() {
     let rows = "1048576 262144 float sum -1 28.56 36.71 64.25 0 28.70 36.54 63.94 0\n";
     let message = refused("letter.txt", b"Dear all,\n\nthe cluster is fast.\n", &[]);
     assert!(message.contains("letter.txt:1: this is no row of nccl-tests: `Dear all,`"), "{message}");
-    assert!(message.contains("hint: pass the output"), "{message}");
+    assert!(message.contains("help: pass the output"), "{message}");
     let message = refused("bytes.txt", b"1\n\xff\xfe\n", &[]);
     assert!(message.contains("bytes.txt:2: this is no text"), "{message}");
     let message = refused("rows.txt", rows.as_bytes(), &[]);
@@ -145,7 +145,7 @@ fn the_cluster_file_replaces_nothing_but_its_like() {
     assert_eq!(refused.status.code(), Some(2));
     let message = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        message.contains("it exists, and no calibration wrote it\nhint: choose another file"),
+        message.contains("it exists, and no calibration wrote it\nhelp: choose another file"),
         "{message}"
     );
     assert_eq!(fs::read_to_string(&mine).unwrap(), text);

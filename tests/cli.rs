@@ -229,6 +229,7 @@ fn a_profile_shows_what_the_program_did() {
     );
     let run = [
         "command",
+        "critical path",
         "load scenario",
         "plan",
         "check plan",

@@ -86,7 +86,7 @@ fn an_executor_of_ones_own_runs_beside_the_others() {
         Ok::<(), ExecuteError>(())
     };
     let first = &experiment.variants[0].name;
-    let compared = compare(&mut prepared, &executors, first, &cancel, |_, _| {}, keep).unwrap();
+    let compared = compare(&mut prepared, &executors, first, false, &cancel, |_, _| {}, keep).unwrap();
     output.commit().unwrap();
     assert_eq!(compared.failed.len(), 0);
     for variant in &experiment.variants {

@@ -95,7 +95,7 @@ fn absent_executors_end_with_3_and_one_line() {
         let error = text_of(&run.stderr);
         let lines: Vec<&str> = error.trim_end().lines().collect();
         assert!(lines[0].contains(&format!("`{executor}` is not available here")), "{error}");
-        assert!(lines[1..].iter().all(|line| line.starts_with("hint: ")) && lines.len() <= 2, "{error}");
+        assert!(lines[1..].iter().all(|line| line.starts_with("help: ")) && lines.len() <= 2, "{error}");
         assert!(!path.exists());
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 #[path = "common/process.rs"]
@@ -35,18 +36,28 @@ ratio = 1.4
 speed = { encode = "500 GB/s", decode = "500 GB/s", launch = "5 us" }
 "#;
 
-/// What a run of these variants says.
-fn verdict(variants: &[(&str, &str, u32)]) -> String {
+/// What a run of these variants prints.
+fn run(variants: &[(&str, &str, u32)], flags: &[&str]) -> String {
+    run_of(SCENARIO, variants, flags)
+}
+
+fn run_of(scenario: &str, variants: &[(&str, &str, u32)], flags: &[&str]) -> String {
     let folder = TempDir::new().unwrap();
     let variants = variants.iter().map(|(name, protocol, window)| {
         format!("[[variant]]\nname = \"{name}\"\nprotocol = \"{protocol}\"\nwindow = {window}\n")
     });
     let file = folder.path().join("verdict.toml");
-    fs::write(&file, SCENARIO.to_owned() + &variants.collect::<String>()).unwrap();
+    fs::write(&file, scenario.to_owned() + &variants.collect::<String>()).unwrap();
     let out = folder.path().join("out");
-    let run = output(&["run", file.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    let arguments = [&["run", file.to_str().unwrap(), "--out", out.to_str().unwrap()], flags].concat();
+    let run = output(&arguments);
     assert!(run.status.success(), "{}", text_of(&run.stderr));
-    let table = text_of(&run.stdout);
+    text_of(&run.stdout)
+}
+
+/// The verdict of such a run.
+fn verdict(variants: &[(&str, &str, u32)]) -> String {
+    let table = run(variants, &[]);
     let line = table.lines().find(|line| line.starts_with("verdict: "));
     line.unwrap_or_else(|| panic!("there is a verdict: {table}")).to_owned()
 }
@@ -70,4 +81,72 @@ fn an_uncompressed_variant_that_is_faster_is_named() {
         "{said}"
     );
     assert!(said.contains("`coded`, which is ") && said.contains("times as fast as `native-1`"), "{said}");
+}
+
+#[test]
+fn what_binds_is_said_unless_nobody_asks() {
+    let variants = [("native", "native", 1), ("coded", "static-first", 7)];
+    let table = run(&variants, &[]);
+    assert!(table.contains("\ncritical path") && table.contains(" nic 0 up\n"), "{table}");
+    let plain = run(&variants, &["--no-verdict"]);
+    assert!(
+        !["critical path", "verdict", "by compression"].iter().any(|text| plain.contains(text)),
+        "{plain}"
+    );
+
+    let summary: Value = serde_json::from_str(&run(&variants, &["--json"])).unwrap();
+    for variant in ["native", "coded"] {
+        let result = &summary["executors"]["sim"][variant];
+        let parts = result["critical_path_s"].as_object().unwrap();
+        let sum: f64 = parts.values().map(|seconds| seconds.as_f64().unwrap()).sum();
+        let mean_s = result["iteration_s"]["mean"].as_f64().unwrap();
+        assert!((sum - mean_s).abs() <= 1e-9 * mean_s, "{result}");
+        let link = &result["busiest_link"];
+        assert!(link["name"].as_str().unwrap().starts_with("nic "), "{link}");
+        assert!(link["seconds"].as_f64().unwrap() <= parts["links"].as_f64().unwrap());
+    }
+    // One after the other, seven transfers: six of them to the other node wait for 200 us each, and the codec is no part of it.
+    let native = &summary["executors"]["sim"]["native"]["critical_path_s"];
+    assert!(
+        native["latency"].as_f64() > native["links"].as_f64() && native.get("codec").is_none(),
+        "{native}"
+    );
+}
+
+/// The scenario run at what was found: the coded variant takes as long as the first one.
+#[test]
+fn where_a_variant_breaks_even_it_does() {
+    const VARIANTS: [(&str, &str, u32); 3] =
+        [("native", "native", 7), ("coded", "static-first", 7), ("size-first", "size-first", 7)];
+    let scenario = SCENARIO.replace("200 us", "10 us");
+    let run = |flags: &[&str]| run_of(&scenario, &VARIANTS, flags);
+    let summary: Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    for variant in ["coded", "size-first"] {
+        let found = &summary["verdict"]["break_even"][variant];
+        let number = |key: &str| found[key].as_f64().unwrap_or_else(|| panic!("{variant}: {summary}"));
+        let ratio = format!("codec.ratio={}", number("ratio"));
+        let encode = format!("codec.speed.encode=\"{} GB/s\"", number("encode_gbps"));
+        let decode = format!("codec.speed.decode=\"{} GB/s\"", number("decode_gbps"));
+        for sets in [&["--set", &ratio][..], &["--set", &encode, "--set", &decode]] {
+            let again = run(&[&["--json", "--no-verdict"], sets].concat());
+            let again: Value = serde_json::from_str(&again).unwrap();
+            assert!(again.get("verdict").is_none(), "{again}");
+            let speedup = again["executors"]["sim"][variant]["speedup"].as_f64().unwrap();
+            assert!((speedup - 1.0).abs() < 0.002, "{variant} with {sets:?}: {speedup}");
+        }
+    }
+    let table = run(&[]);
+    assert!(table.contains("\n`coded` breaks even at ratio 1."), "{table}");
+
+    // What a constant is said to do it does.
+    let sensitivity = summary["verdict"]["sensitivity"].as_array().unwrap();
+    assert_eq!(sensitivity[0]["constant"], "cluster.nic_bandwidth", "{sensitivity:?}");
+    let again = run(&["--json", "--no-verdict", "--set", "cluster.nic_bandwidth=27.5 GB/s"]);
+    let again: Value = serde_json::from_str(&again).unwrap();
+    let best = sensitivity[0]["variant"].as_str().unwrap();
+    let speedup = again["executors"]["sim"][best]["speedup"].as_f64().unwrap();
+    let said = sensitivity[0]["speedup"].as_f64().unwrap();
+    assert!((speedup - said).abs() < 1e-9, "{speedup}, not {said}");
+    assert!(table.contains(&format!("\nthe speedup of `{best}` would be ")), "{table}");
+    assert_eq!(sensitivity.len(), 2, "{sensitivity:?}");
 }

@@ -1,5 +1,6 @@
 //! Latency and bandwidth of one series by range of sizes: `seconds = alpha + bytes / bytes_per_s`, by weighted least squares.
 
+use serde::{Serialize, Serializer};
 use zipwire_cluster::library::Operation;
 
 use crate::series::{LEAST_SIZES, Point, Series};
@@ -8,9 +9,10 @@ use crate::series::{LEAST_SIZES, Point, Series};
 const RANGE: f64 = 4.0 * 0.02 * 0.02;
 
 /// A line through the times of a range of sizes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AffineFit {
     /// What was measured.
+    #[serde(rename = "op", serialize_with = "by_name")]
     pub operation: Operation,
     /// Nodes.
     pub nodes: u32,
@@ -28,6 +30,10 @@ pub struct AffineFit {
     pub r2: f64,
     /// Root of the mean square of relative errors, in percent.
     pub residual_pct: f64,
+}
+
+fn by_name<S: Serializer>(operation: &Operation, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(operation.name())
 }
 
 /// Lines through a series, each over four sizes or more: as many as pay for themselves. None if there are fewer sizes.

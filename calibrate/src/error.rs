@@ -9,7 +9,7 @@ pub enum LogError {
     /// A line is neither a comment nor a row.
     #[error(
         "{file}:{line}: this is no row of nccl-tests: `{text}`\n\
-         hint: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
+         help: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
     )]
     NotARow {
         /// The file.
@@ -22,7 +22,7 @@ pub enum LogError {
     /// There is nothing measured in it.
     #[error(
         "{file}:{lines}: no row of nccl-tests up to the last line\n\
-         hint: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
+         help: pass the output of an nccl-tests program, as text or as what its `-J` wrote"
     )]
     Empty {
         /// The file.
@@ -31,7 +31,7 @@ pub enum LogError {
         lines: usize,
     },
     /// It is JSON, of something else.
-    #[error("{file}:{line}: {reason}\nhint: pass what nccl-tests wrote with `-J`")]
+    #[error("{file}:{line}: {reason}\nhelp: pass what nccl-tests wrote with `-J`")]
     Json {
         /// The file.
         file: String,
@@ -43,7 +43,7 @@ pub enum LogError {
     /// The operation is not named.
     #[error(
         "{file}:{line}: the log does not say which operation it measured\n\
-         hint: add `--op all_reduce`, or another one of: {}",
+         help: add `--op all_reduce`, or another one of: {}",
         operations()
     )]
     NoOperation {
@@ -53,7 +53,7 @@ pub enum LogError {
         line: usize,
     },
     /// The number of nodes, or of GPUs in each, is not named.
-    #[error("{file}:{line}: the log does not say on how many {what} it ran\nhint: add `{flag}`")]
+    #[error("{file}:{line}: the log does not say on how many {what} it ran\nhelp: add `{flag}`")]
     NoShape {
         /// The file.
         file: String,
@@ -67,7 +67,7 @@ pub enum LogError {
     /// Nodes of the log have different numbers of ranks.
     #[error(
         "{file}:{line}: {ranks} ranks are spread unevenly over {nodes} hosts\n\
-         hint: if that is meant, say what comes nearest with `--nodes` and `--gpus-per-node`"
+         help: if that is meant, say what comes nearest with `--nodes` and `--gpus-per-node`"
     )]
     Uneven {
         /// The file.
@@ -91,7 +91,7 @@ fn operations() -> String {
 pub enum CalibrateError {
     /// No series has enough sizes.
     #[error(
-        "nothing to fit: {reasons}\nhint: a fit takes at least {least} sizes of one operation on one cluster; measure with \
+        "nothing to fit: {reasons}\nhelp: a fit takes at least {least} sizes of one operation on one cluster; measure with \
          `-b 32M -e 8G -f 2`", least = crate::series::LEAST_SIZES
     )]
     TooFew {
@@ -100,7 +100,7 @@ pub enum CalibrateError {
     },
     /// The series are of different GPUs.
     #[error(
-        "the logs are of different GPUs, `{first}` and `{second}`\nhint: calibrate each cluster by its own logs"
+        "the logs are of different GPUs, `{first}` and `{second}`\nhelp: calibrate each cluster by its own logs"
     )]
     SeveralGpus {
         /// GPU of one series.

@@ -14,9 +14,13 @@ pub struct CodecCost {
 }
 
 impl CodecCost {
+    /// That of a codec that takes no time.
+    pub const FREE: Self =
+        Self { encode_bytes_per_s: f64::INFINITY, decode_bytes_per_s: f64::INFINITY, launch_s: 0.0 };
+
     /// Bytes per second at which rows are put together: as fast as values are decoded, which also ends in writing each of them
     /// once, and which no copy is slower than.
-    pub fn copy_bytes_per_s(&self) -> f64 {
+    pub fn gather_bytes_per_s(&self) -> f64 {
         self.decode_bytes_per_s
     }
 

@@ -1,4 +1,4 @@
-//! What a cluster is: ranks, links and routes, how flows share links, and what ops and calls of a library take on it.
+//! What a cluster is: ranks, links and routes, which model shares links among flows, and what ops and calls of a library take on it.
 //!
 //! Hardware only: no plan, no clock, no I/O. A [`Topology`] knows the links between GPUs and the route of each transfer;
 //! [`NetworkModel`] says how flows share them; [`CodecCost`] and [`HostCost`] state the costs of ops; [`library`] what a communication

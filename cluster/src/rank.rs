@@ -3,7 +3,9 @@
 use std::fmt;
 
 /// A participant of the collective: one GPU. Ranks are numbered from zero, node by node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Rank(pub u32);
 
 impl Rank {

@@ -1,5 +1,7 @@
 //! Options of codecs: what they are called in specs, and what they can be.
 
+use crate::SpecError;
+
 /// The option that says how many values a row has; [`crate::Spec::for_rows`] sets it.
 pub(crate) const ROW: &str = "row";
 
@@ -86,6 +88,41 @@ impl std::fmt::Display for Value {
             Self::Number(number) => number.fmt(f),
         }
     }
+}
+
+/// What a name and its options are, in the text of a spec.
+pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
+    text.split_once(':').map_or((text, None), |(id, options)| (id, Some(options)))
+}
+
+/// What each of the options of a codec is: as the text says, or its default.
+pub(crate) fn choose(
+    codec: &'static str,
+    options: &[Choice],
+    text: Option<&str>,
+) -> Result<Vec<Value>, SpecError> {
+    let mut chosen: Vec<Option<Value>> = vec![None; options.len()];
+    for option in text.into_iter().flat_map(|text| text.split(',')) {
+        let (key, value) =
+            option.split_once('=').ok_or_else(|| SpecError::Malformed { text: option.to_owned() })?;
+        let index = options.iter().position(|known| known.key == key).ok_or_else(|| {
+            let valid = match options {
+                [] => "it has none".to_owned(),
+                known => format!("its options are {}", listed(known.iter().map(|known| known.key))),
+            };
+            SpecError::UnknownOption { codec, key: key.to_owned(), valid }
+        })?;
+        let known = &options[index];
+        let value = known.values.parse(value).ok_or_else(|| {
+            let valid = known.values.listed();
+            SpecError::BadValue { codec, key: known.key, value: value.to_owned(), valid }
+        })?;
+        if chosen[index].replace(value).is_some() {
+            return Err(SpecError::Repeated { codec, key: known.key });
+        }
+    }
+    let values = chosen.into_iter().zip(options);
+    Ok(values.map(|(value, option)| value.unwrap_or(option.values.default())).collect())
 }
 
 /// The names in backticks, with commas between them.

@@ -26,10 +26,3 @@ pub(crate) struct Tails {
     /// Bytes of each; `None` of a stored piece, which has what its static body has no room for.
     pub(crate) lens: Vec<Option<usize>>,
 }
-
-impl Pieces {
-    /// Bytes of the static body of a piece of so many values.
-    pub(crate) fn body_len(&self, count: usize) -> usize {
-        (self.static_body)(count)
-    }
-}

@@ -57,8 +57,10 @@ pub fn encode_exponents(
     let mut at = first;
     for (values, tail) in values.chunks(pieces.piece * dtype.width()).zip(lens) {
         let count = values.len() / dtype.width();
-        let (body, body_out) =
-            (take(&mut from, pieces.body_len(count)), take_mut(&mut to, pieces.body_len(count) - count));
+        let (body, body_out) = (
+            take(&mut from, (pieces.static_body)(count)),
+            take_mut(&mut to, (pieces.static_body)(count) - count),
+        );
         at += if let Some(len) = tail {
             let (before, behind) = ((pieces.rest_at)(count), (pieces.rest_at)(count) + count);
             body_out[..before].copy_from_slice(&body[..before]);
@@ -103,7 +105,7 @@ pub fn decode_exponents(
     let mut at = first;
     for (sign_mantissa, tail) in sign_mantissa.chunks(pieces.piece).zip(lens) {
         let count = sign_mantissa.len();
-        let body_len = pieces.body_len(count);
+        let body_len = (pieces.static_body)(count);
         let body = take(&mut from, body_len - count);
         let Some(len) = tail else {
             let len = count * dtype.width() - body_len;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::dedup::{LONGEST_ROW, Prefix};
-use crate::options::{ROW, Value, listed};
+use crate::options::{self, ROW, Value, listed};
 use crate::registry::{self, CODECS};
 use crate::{Codec, SpecError};
 
@@ -90,37 +90,11 @@ impl FromStr for Spec {
             Some((prefix, text)) if !is_codec(prefix) => (Some(Prefix::parse(prefix)?), text),
             Some(_) | None => (None, text),
         };
-        let (id, options) = match text.split_once(':') {
-            Some((id, options)) => (id, Some(options)),
-            None => (text, None),
-        };
+        let (id, options) = options::split(text);
         let entry = registry::by_id(id)
             .ok_or_else(|| SpecError::UnknownId { id: id.to_owned(), valid: listed(Self::ids()) })?;
         let codec = entry.codec.id();
-        let mut chosen: Vec<Option<Value>> = vec![None; entry.options.len()];
-        for option in options.into_iter().flat_map(|options| options.split(',')) {
-            let (key, value) =
-                option.split_once('=').ok_or_else(|| SpecError::Malformed { text: option.to_owned() })?;
-            let index = entry.options.iter().position(|known| known.key == key).ok_or_else(|| {
-                let valid = match entry.options {
-                    [] => "it has none".to_owned(),
-                    known => format!("its options are {}", listed(known.iter().map(|known| known.key))),
-                };
-                SpecError::UnknownOption { codec, key: key.to_owned(), valid }
-            })?;
-            let known = &entry.options[index];
-            let value = known.values.parse(value).ok_or_else(|| {
-                let valid = known.values.listed();
-                SpecError::BadValue { codec, key: known.key, value: value.to_owned(), valid }
-            })?;
-            if chosen[index].replace(value).is_some() {
-                return Err(SpecError::Repeated { codec, key: known.key });
-            }
-        }
-        let defaults = entry.options.iter().map(|option| option.values.default());
-        let chosen =
-            chosen.into_iter().zip(defaults).map(|(value, default)| value.unwrap_or(default)).collect();
-        Ok(Self { prefix, id: codec, chosen })
+        Ok(Self { prefix, id: codec, chosen: options::choose(codec, entry.options, options)? })
     }
 }
 

@@ -5,7 +5,7 @@ use zipwire_codec::{Spec, SpecError};
 /// What is wrong with a spec, and what would be right, as whoever prints errors joins them.
 fn message(text: &str) -> String {
     let error = text.parse::<Spec>().expect_err("it is no spec");
-    error.help().map_or(error.to_string(), |help| format!("{error}\nhint: {help}"))
+    error.help().map_or(error.to_string(), |help| format!("{error}\nhelp: {help}"))
 }
 
 #[test]
@@ -64,39 +64,39 @@ fn errors_say_what_would_do() {
     let ids: Vec<String> = Spec::ids().map(|id| format!("`{id}`")).collect();
     for text in ["windw7", "", "dedup", "raw+tiered", "dedup+dedup+raw"] {
         let codec = text.strip_prefix("dedup+").unwrap_or(text);
-        let expected = format!("unknown codec `{codec}`\nhint: the codecs are {}", ids.join(", "));
+        let expected = format!("unknown codec `{codec}`\nhelp: the codecs are {}", ids.join(", "));
         assert_eq!(message(text), expected);
     }
-    assert_eq!(message("raw:scale=std"), "codec `raw` has no option `scale`\nhint: it has none");
+    assert_eq!(message("raw:scale=std"), "codec `raw` has no option `scale`\nhelp: it has none");
     assert_eq!(
         message("window7:size=1"),
-        "codec `window7` has no option `size`\nhint: its options are `scale`"
+        "codec `window7` has no option `size`\nhelp: its options are `scale`"
     );
     assert_eq!(
         message("window7:scale=median"),
-        "option `scale` of codec `window7` cannot be `median`\nhint: its values are `exact`, `std`, `mean-abs`"
+        "option `scale` of codec `window7` cannot be `median`\nhelp: its values are `exact`, `std`, `mean-abs`"
     );
     assert_eq!(message("window7:scale=std,scale=std"), "option `scale` of codec `window7` is given twice");
     assert_eq!(
         message("delta+tiered"),
-        "unknown prefix `delta`\nhint: in front of a codec there can be `dedup`"
+        "unknown prefix `delta`\nhelp: in front of a codec there can be `dedup`"
     );
     assert_eq!(
         message("dedup:rows=2+raw"),
-        "codec `dedup` has no option `rows`\nhint: its options are `row`"
+        "codec `dedup` has no option `rows`\nhelp: its options are `row`"
     );
     for value in ["", "-1", "65537", "x"] {
         assert_eq!(
             message(&format!("dedup:row={value}+raw")),
             format!(
                 "option `row` of codec `dedup` cannot be `{value}`\n\
-                 hint: its values are whole numbers from `0` to `65536`"
+                 help: its values are whole numbers from `0` to `65536`"
             )
         );
     }
     assert_eq!(message("dedup:row=1,row=1+raw"), "option `row` of codec `dedup` is given twice");
-    assert_eq!(message("dedup:row+raw"), "`row` is not an option\nhint: write `name:key=value,key=value`");
-    assert_eq!(message("window7:"), "`` is not an option\nhint: write `name:key=value,key=value`");
+    assert_eq!(message("dedup:row+raw"), "`row` is not an option\nhelp: write `name:key=value,key=value`");
+    assert_eq!(message("window7:"), "`` is not an option\nhelp: write `name:key=value,key=value`");
     let malformed = SpecError::Malformed { text: "scale".to_owned() };
     assert_eq!("window7:scale".parse::<Spec>(), Err(malformed));
 }
@@ -109,8 +109,8 @@ fn numbers_are_whole_and_rows_are_set_where_they_are_not_given() {
     assert!(format!("{:?}", spec("tiered:row=512").codec()).contains("512"));
     for value in ["-1", "+1", "1.5", "", "16777217", "99999999999", "many"] {
         let found = message(&format!("tiered:row={value}"));
-        let hint = "hint: its values are whole numbers from `0` to `16777216`";
-        assert_eq!(found, format!("option `row` of codec `tiered` cannot be `{value}`\n{hint}"));
+        let help = "help: its values are whole numbers from `0` to `16777216`";
+        assert_eq!(found, format!("option `row` of codec `tiered` cannot be `{value}`\n{help}"));
     }
     assert_eq!(spec("tiered").for_rows(768), spec("tiered:row=768"));
     assert_eq!(spec("tiered:row=512").for_rows(768), spec("tiered:row=512"));

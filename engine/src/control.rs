@@ -33,18 +33,18 @@ pub(crate) struct Control<'a, N> {
 
 #[derive(Default)]
 struct State {
-    /// What the ranks that have come to the next meeting said.
+    /// What the ranks that have come to the next barrier said.
     words: Vec<Option<Vec<u8>>>,
-    /// What all said at the last meeting.
+    /// What all said at the last barrier.
     last: Vec<Vec<u8>>,
-    /// Meetings that are over.
-    meetings: u64,
+    /// Barriers that are over.
+    barriers: u64,
     reports: Vec<Option<RankReport>>,
     is_aborted: bool,
 }
 
 impl<'a, N> Control<'a, N> {
-    /// A meeting of `ranks`, and the inbox of each. Times count from `epoch`; setting `cancel` ends it.
+    /// That of so many ranks, and the inbox of each. Times count from `epoch`; setting `cancel` ends it.
     pub(crate) fn new(
         ranks: usize,
         epoch: Instant,
@@ -83,21 +83,21 @@ impl<'a, N> Control<'a, N> {
     }
 
     /// Waits until all ranks have come here as often as this one; what each said, or nothing if the run has failed.
-    pub(crate) fn meet(&self, rank: Rank, word: &[u8]) -> Option<Vec<Vec<u8>>> {
+    pub(crate) fn barrier(&self, rank: Rank, word: &[u8]) -> Option<Vec<Vec<u8>>> {
         let mut state = self.state();
-        let number = state.meetings;
+        let number = state.barriers;
         state.words[rank.index()] = Some(word.to_vec());
         if state.words.iter().all(Option::is_some) {
-            let State { words, last, meetings, .. } = &mut *state;
+            let State { words, last, barriers, .. } = &mut *state;
             *last = words.iter_mut().filter_map(Option::take).collect();
-            *meetings += 1;
+            *barriers += 1;
             self.changed.notify_all();
         }
-        while state.meetings == number && !state.is_aborted {
+        while state.barriers == number && !state.is_aborted {
             state = self.wait(state);
         }
-        // Nobody comes to the next meeting before all have left this one: `last` is still what was said here.
-        (state.meetings > number).then(|| state.last.clone())
+        // Nobody comes to the next barrier before all have left this one: `last` is still what was said here.
+        (state.barriers > number).then(|| state.last.clone())
     }
 
     /// Ends the run on all ranks.

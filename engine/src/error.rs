@@ -14,20 +14,20 @@ pub enum EngineError {
     /// Frames of a layout that kernels do not have.
     #[error(
         "the frames of protocol `{0}` have the layout `compact`, for which there are no GPU kernels\n\
-         hint: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`"
+         help: with `layout = \"split\"` it runs on GPUs, and so do `native` and `static-first`"
     )]
     Layout(&'static str),
     /// An order that the executor cannot keep.
     #[error(
         "order `{}` lets peers or sizes decide what moves next, and here streams do: an exchange is queued as a whole\n\
-         hint: `rotation` and `shifted-rounds` run on GPUs", .0.name()
+         help: `rotation` and `shifted-rounds` run on GPUs", .0.name()
     )]
     Order(Order),
     /// Exchanges beside those of the main channel, or transfers that bring a size along with other bytes.
     #[error(
         "the {} exchange of segment {segment} runs beside others or brings sizes along, which needs streams and copies \
          that this executor does not have yet\n\
-         hint: `native`, `static-first` and `size-first` with `layout = \"split\"` run on GPUs", .stage.name()
+         help: `native`, `static-first` and `size-first` with `layout = \"split\"` run on GPUs", .stage.name()
     )]
     Exchange {
         /// The segment.
@@ -36,7 +36,7 @@ pub enum EngineError {
         stage: Stage,
     },
     /// An op that GPUs have no kernel for.
-    #[error("segment {segment} has ops `{}`, for which there are no GPU kernels yet\nhint: {}", kind.name(), instead(*kind))]
+    #[error("segment {segment} has ops `{}`, for which there are no GPU kernels yet\nhelp: {}", kind.name(), instead(*kind))]
     NoKernel {
         /// The segment.
         segment: u32,
@@ -46,7 +46,7 @@ pub enum EngineError {
     /// A library's own collective.
     #[error(
         "segment {segment} calls a collective of a library, and this executor calls none: it has exchanges only\n\
-         hint: choose another algorithm, or run on `sim` or `threads`"
+         help: choose another algorithm, or run on `sim` or `threads`"
     )]
     Library {
         /// The segment.
@@ -55,13 +55,13 @@ pub enum EngineError {
     /// Faults have times of the cluster.
     #[error(
         "faults happen in the time of the cluster, which the streams of GPUs do not keep\n\
-         hint: `sim` and `threads` run scenarios with `[[fault]]`"
+         help: `sim` and `threads` run scenarios with `[[fault]]`"
     )]
     Faults,
     /// More memory than a GPU has.
     #[error(
         "GPU {device} would need {:.1} GB of its memory, {:.1} GB are free\n\
-         hint: use fewer ranks, a smaller model or more GPUs",
+         help: use fewer ranks, a smaller model or more GPUs",
         *.needed as f64 / 1e9, *.free as f64 / 1e9
     )]
     Memory {

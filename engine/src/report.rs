@@ -48,13 +48,17 @@ impl RankReport {
             failed: Some(end),
         }
     }
-}
 
-impl RankReport {
     /// Whether it failed, and not because another rank did.
     pub fn has_failed_itself(&self) -> bool {
         self.failed.as_ref().is_some_and(|end| end.failure.kind != FailureKind::Cancelled)
     }
+}
+
+/// The failure of a run before its first op.
+pub(crate) fn ended_before(plan: &Plan, failure: Failure) -> Box<RunFailure> {
+    let end = RankEnd { failure: failure.clone(), status: None };
+    Box::new(RunFailure::new(plan, None, 0, 0.0, failure, vec![end]))
 }
 
 /// Adds what all ranks report of an iteration to a timeline: it begins when the first rank has passed the barrier.

@@ -4,6 +4,8 @@ use zipwire_scenarios::{Experiment, Variant};
 use zipwire_timeline::{Bandwidths, Metrics, Timeline};
 use zipwire_traces::Executors;
 
+use crate::critical_path::critical_path;
+use crate::executors::SIM;
 use crate::{Cancel, ExecuteError, Executor, Planned, Prepared};
 
 /// What a comparison came to.
@@ -55,7 +57,8 @@ pub struct RunResult<'a> {
 }
 
 /// Runs every variant on every executor. Speedups are over `first_variant`, whether it runs or not. `begin` is told what
-/// begins; `keep` is given what has ended well, before it is dropped.
+/// begins; `keep` is given what has ended well, before it is dropped. `explains` says whether to find what simulated variants are bound
+/// by, but adaptive ones, whose plan differs from iteration to iteration.
 ///
 /// # Errors
 /// What `keep` says, and whatever ends a run before a rank fails: that is in the result.
@@ -63,6 +66,7 @@ pub fn compare<E: From<ExecuteError>>(
     prepared: &mut Prepared<'_>,
     executors: &[&'static dyn Executor],
     first_variant: &str,
+    explains: bool,
     cancel: &Cancel,
     mut begin: impl FnMut(&dyn Executor, &str),
     mut keep: impl FnMut(&RunResult<'_>) -> Result<(), E>,
@@ -87,25 +91,23 @@ pub fn compare<E: From<ExecuteError>>(
                 .in_scope(|| Metrics::with_ranks(&outcome.timeline, planned.plan.bytes_raw()));
             let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
             compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
-            compared.executors.insert_by_rank(name, &variant.name, by_rank);
             if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
                 compared.executors.insert_bandwidths(name, &variant.name, bandwidths);
             }
-            if let Some(switcher) = outcome.switcher {
-                compared.executors.insert_switcher(name, &variant.name, switcher);
-            }
-            compared.executors.insert_algorithms(name, &variant.name, algorithms(experiment, variant));
+            let unfired = |&fault: &usize| Unfired { fault, executor, variant: variant.name.clone() };
+            compared.unfired.extend(outcome.unfired.iter().map(unfired));
             let choice = experiment.codec_of(variant).filter(|_| variant.is_coded());
-            if let Some(declared) = choice.and_then(|choice| choice.declared.as_ref()) {
-                let basis = declared.basis.name();
-                compared.executors.insert_codec_speed_basis(name, &variant.name, basis);
-            }
-            if !outcome.unfired.is_empty() {
-                let unfired = |&fault: &usize| Unfired { fault, executor, variant: variant.name.clone() };
-                compared.unfired.extend(outcome.unfired.iter().map(unfired));
-                compared.executors.insert_unfired(name, &variant.name, outcome.unfired);
-            }
+            let declared = choice.and_then(|choice| choice.declared.as_ref());
+            let summary = compared.executors.inserted(name, &variant.name);
+            summary.by_rank = Some(by_rank);
+            summary.switcher = outcome.switcher;
+            summary.algorithms = algorithms(experiment, variant);
+            summary.codec_speed_basis = declared.map(|declared| declared.basis.name());
+            summary.faults_not_fired = outcome.unfired;
             let timeline = outcome.timeline;
+            let is_explained = explains && executor == SIM && !variant.is_adaptive();
+            summary.critical_path =
+                is_explained.then(|| critical_path(experiment, variant, &planned.plan, &timeline));
             keep(&RunResult { experiment, executor, variant: &variant.name, planned, timeline })?;
         }
     }

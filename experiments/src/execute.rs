@@ -144,7 +144,7 @@ impl<'a> Prepared<'a> {
             let name = &variant.name;
             let plan = tracing::info_span!("plan", variant = %name).in_scope(|| plan(experiment, variant));
             let _span = tracing::info_span!("check plan", variant = %name).entered();
-            let checked = plan.validate_while(&|| !cancel.is_cancelled());
+            let checked = plan.validate_while(&experiment.job, &|| !cancel.is_cancelled());
             match checked.map_err(|error| ExecuteError::Plan(variant.name.clone(), error))? {
                 Checked::Valid => {}
                 Checked::Stopped => return Err(ExecuteError::Cancelled),

@@ -7,9 +7,11 @@
 
 mod adaptive;
 mod available;
+pub mod break_even;
 mod cancel;
 mod choices;
 mod compare;
+pub mod critical_path;
 mod execute;
 pub mod executors;
 mod fault_setup;
@@ -18,6 +20,7 @@ mod footprint;
 mod memory;
 mod output;
 mod real_run;
+pub mod sensitivity;
 mod simulate;
 mod slots;
 pub mod split;

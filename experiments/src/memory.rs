@@ -55,8 +55,13 @@ impl fmt::Display for MemoryLimit {
     }
 }
 
+/// Bytes as people read them.
 pub(crate) fn gigabytes(bytes: u64) -> String {
-    format!("{:.2} GB", bytes as f64 / 1e9)
+    if bytes < 100_000_000 {
+        format!("{:.2} MB", bytes as f64 / 1e6)
+    } else {
+        format!("{:.2} GB", bytes as f64 / 1e9)
+    }
 }
 
 /// Bytes that the timeline of running `plan` takes: those of all spans.

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use zipwire_scenarios::{Conditions, Experiment, Variant};
+use zipwire_scenarios::{CodecChoice, Conditions, Experiment, Variant};
 use zipwire_schedule::Plan;
 use zipwire_sim::{FrameSizes, Room, SimError, SizeCache, SizeTable};
-use zipwire_timeline::Timeline;
+use zipwire_timeline::{Metrics, Timeline};
 
 use crate::choices::costs;
 use crate::fault_setup::FaultSetup;
@@ -83,11 +83,46 @@ impl Prepared<'_> {
         cancel: &Cancel,
     ) -> Result<Timeline, ExecuteError> {
         let experiment = self.experiment;
-        let (mut simulator, planned) = self.simulator(cancel);
+        self.simulate_as(experiment, &experiment.variants[index], index, trouble, cancel)
+    }
+
+    /// Mean seconds of an iteration of a variant with another codec: other costs, another ratio.
+    pub(crate) fn mean_s_with(
+        &mut self,
+        codec: CodecChoice,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<f64, ExecuteError> {
+        let experiment = self.experiment;
+        let variant = Variant { codec: Some(codec), ..experiment.variants[index].clone() };
+        self.mean_s_as(experiment, &variant, index, cancel)
+    }
+
+    /// Mean seconds of an iteration of the plan at `index`, with the costs, links and ratio of another experiment or variant.
+    pub(crate) fn mean_s_as(
+        &mut self,
+        experiment: &Experiment,
+        variant: &Variant,
+        index: usize,
+        cancel: &Cancel,
+    ) -> Result<f64, ExecuteError> {
+        let timeline = self.simulate_as(experiment, variant, index, FaultSetup::NONE, cancel)?;
+        Ok(Metrics::of(&timeline, self.planned(index).plan.bytes_raw()).iteration_s.mean)
+    }
+
+    fn simulate_as(
+        &mut self,
+        experiment: &Experiment,
+        variant: &Variant,
+        index: usize,
+        trouble: FaultSetup<'_>,
+        cancel: &Cancel,
+    ) -> Result<Timeline, ExecuteError> {
+        let (simulator, planned) = self.simulator(cancel);
+        let mut simulator = Simulator { experiment, ..simulator };
         let mut timeline = Timeline::default();
         for phase in experiment.phases() {
             let (plan, conditions) = (&planned[index].plan, experiment.conditions(phase.start));
-            let variant = &experiment.variants[index];
             timeline.append(simulator.run(variant, plan, phase, &conditions, trouble)?);
         }
         Ok(timeline)

@@ -11,8 +11,8 @@ use zipwire_fuzz::scratch_file;
 // The facade's own module, without the crates that the facade is in front of.
 #[path = "../../src/codebook.rs"]
 mod codebook;
-#[path = "../../src/hint.rs"]
-mod hint;
+#[path = "../../src/help.rs"]
+mod help;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {

@@ -10,11 +10,11 @@ pub enum GpuError {
     /// The driver's library is not installed.
     #[error(
         "there is no CUDA driver on this machine (`libcuda.so.1` was not found)\n\
-         hint: it comes with NVIDIA's driver; without a GPU, `sim` and `threads` run the same plans"
+         help: it comes with NVIDIA's driver; without a GPU, `sim` and `threads` run the same plans"
     )]
     NoDriver,
     /// The driver works with no device.
-    #[error("the CUDA driver has no device: {0}\nhint: `nvidia-smi` lists the devices that programs can see")]
+    #[error("the CUDA driver has no device: {0}\nhelp: `nvidia-smi` lists the devices that programs can see")]
     NoDevice(String),
     /// There are fewer devices.
     #[error("there is no CUDA device {ordinal}: this machine has {count}")]
@@ -27,7 +27,7 @@ pub enum GpuError {
     /// NVRTC is not installed.
     #[error(
         "the run-time compiler for kernels was not found (`libnvrtc.so`)\n\
-         hint: it is part of the CUDA toolkit and of the Python package `nvidia-cuda-nvrtc`; `ZIPWIRE_NVRTC=FOLDER` names the \
+         help: it is part of the CUDA toolkit and of the Python package `nvidia-cuda-nvrtc`; `ZIPWIRE_NVRTC=FOLDER` names the \
          folder that it is in"
     )]
     NoCompiler,
@@ -52,7 +52,7 @@ pub enum GpuError {
     /// No kernels for this codec.
     #[error(
         "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
-         hint: there are some for `window7` (BF16), `codebook16` and `tiered` (BF16, FP8), without options"
+         help: there are some for `window7` (BF16), `codebook16` and `tiered` (BF16, FP8), without options"
     )]
     Unsupported {
         /// The codec.

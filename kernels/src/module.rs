@@ -21,76 +21,62 @@ pub(crate) struct Module {
     pub(crate) has_sums: bool,
 }
 
-/// A codec is in several files, which make one translation unit.
-const WINDOW7: &str = concat!(
-    include_str!("../cuda/window7.cu"),
-    include_str!("../cuda/window7_encode.cu"),
-    include_str!("../cuda/window7_decode.cu"),
-    include_str!("../cuda/window7_reduce.cu"),
-);
+// A codec is in several files, which make one translation unit.
+const WINDOW7: Module = Module {
+    name: "window7",
+    text: concat!(
+        include_str!("../cuda/window7.cu"),
+        include_str!("../cuda/window7_encode.cu"),
+        include_str!("../cuda/window7_decode.cu"),
+        include_str!("../cuda/window7_reduce.cu"),
+    ),
+    dtypes: &[DType::Bf16],
+    tile: 8192,
+    threads: 256,
+    before: None,
+    has_sums: true,
+};
 
-const CODEBOOK16: &str = concat!(
-    include_str!("../cuda/codebook16.cu"),
-    include_str!("../cuda/codebook16_book.cu"),
-    include_str!("../cuda/codebook16_encode.cu"),
-    include_str!("../cuda/codebook16_decode.cu"),
-);
+const CODEBOOK16: Module = Module {
+    name: "codebook16",
+    text: concat!(
+        include_str!("../cuda/codebook16.cu"),
+        include_str!("../cuda/codebook16_book.cu"),
+        include_str!("../cuda/codebook16_encode.cu"),
+        include_str!("../cuda/codebook16_decode.cu"),
+    ),
+    dtypes: &[DType::Bf16],
+    tile: 8192,
+    threads: 256,
+    before: Some("book"),
+    has_sums: true,
+};
 
-const TIERED: &str = concat!(
-    include_str!("../cuda/tiered.cu"),
-    include_str!("../cuda/tiered_encode.cu"),
-    include_str!("../cuda/tiered_decode.cu"),
-    include_str!("../cuda/tiered_reduce.cu"),
-);
+const TIERED: Module = Module {
+    name: "tiered",
+    text: concat!(
+        include_str!("../cuda/tiered.cu"),
+        include_str!("../cuda/tiered_encode.cu"),
+        include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/tiered_reduce.cu"),
+    ),
+    dtypes: &[DType::Bf16],
+    tile: 32768,
+    threads: 512,
+    before: None,
+    has_sums: true,
+};
+
+const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
 
 impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
     pub(crate) const ALL: &[Self] = &[
-        Self {
-            name: "window7",
-            text: WINDOW7,
-            dtypes: &[DType::Bf16],
-            tile: 8192,
-            threads: 256,
-            before: None,
-            has_sums: true,
-        },
-        Self {
-            name: "codebook16",
-            text: CODEBOOK16,
-            dtypes: &[DType::Bf16],
-            tile: 8192,
-            threads: 256,
-            before: Some("book"),
-            has_sums: true,
-        },
-        Self {
-            name: "codebook16",
-            text: CODEBOOK16,
-            dtypes: &[DType::F8E4M3, DType::F8E5M2],
-            tile: 16384,
-            threads: 512,
-            before: Some("book"),
-            has_sums: false,
-        },
-        Self {
-            name: "tiered",
-            text: TIERED,
-            dtypes: &[DType::Bf16],
-            tile: 32768,
-            threads: 512,
-            before: None,
-            has_sums: true,
-        },
-        Self {
-            name: "tiered",
-            text: TIERED,
-            dtypes: &[DType::F8E4M3, DType::F8E5M2],
-            tile: 32768,
-            threads: 512,
-            before: None,
-            has_sums: false,
-        },
+        WINDOW7,
+        CODEBOOK16,
+        Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
+        TIERED,
+        Self { dtypes: FP8, has_sums: false, ..TIERED },
     ];
 
     /// The kernels that make the frames of `spec`, if there are any.

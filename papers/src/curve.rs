@@ -6,11 +6,11 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// A short name, unique in its paper.
-    pub name: String,
+    pub name: &'static str,
     /// What it shows, and under which assumption.
-    pub title: String,
+    pub title: &'static str,
     /// Names of the columns.
-    pub columns: Vec<String>,
+    pub columns: &'static [&'static str],
     /// Points, each with a number for each column.
     pub points: Vec<Vec<f64>>,
 }

@@ -1,24 +1,12 @@
 //! DFloat11: what is known of weights without its codec.
 
-use crate::figure::{Figure, Measurement, Ours};
-use crate::samples::{Exponents, PRETRAINED};
+use crate::figure::{Figure, Measurement};
+use crate::samples::{Exponents, pretrained};
 
 pub(super) const FIGURES: &[Figure] = &[Figure {
     measurements: &[
-        Measurement {
-            id: "exponent-entropy",
-            measure: |bench| {
-                let exponents = Exponents::of(bench, PRETRAINED, |_| true)?;
-                Ok(Ours::with(exponents.entropy(), exponents.source()))
-            },
-        },
-        Measurement {
-            id: "exponents-used",
-            measure: |bench| {
-                let exponents = Exponents::of(bench, PRETRAINED, |_| true)?;
-                Ok(Ours::with(exponents.used() as f64, exponents.source()))
-            },
-        },
+        Measurement::of("exponent-entropy", |bench| pretrained(bench, Exponents::entropy)),
+        Measurement::of("exponents-used", |bench| pretrained(bench, |exponents| exponents.used() as f64)),
     ],
     curves: &[],
 }];

@@ -19,7 +19,7 @@ pub enum ReproduceError {
     Constants(#[from] ConstantsError),
     /// A scenario is wrong.
     #[error(transparent)]
-    Scenario(#[from] Box<ScenarioError>),
+    Scenario(#[from] ScenarioError),
     /// A simulation failed, or the user stopped it.
     #[error(transparent)]
     Execute(#[from] ExecuteError),
@@ -44,10 +44,4 @@ pub enum ReproduceError {
         /// The variant.
         variant: String,
     },
-}
-
-impl From<ScenarioError> for ReproduceError {
-    fn from(error: ScenarioError) -> Self {
-        Self::Scenario(Box::new(error))
-    }
 }

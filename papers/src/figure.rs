@@ -20,7 +20,17 @@ pub(super) struct Measurement {
     /// Its id in `expected.toml`.
     pub(super) id: &'static str,
     /// Obtains it.
-    pub(super) measure: fn(&Bench<'_>) -> Result<Ours, ReproduceError>,
+    pub(super) measure: Measure,
+}
+
+/// Obtains a number.
+type Measure = fn(&Bench<'_>) -> Result<Ours, ReproduceError>;
+
+impl Measurement {
+    /// How the published number `id` is obtained.
+    pub(super) const fn of(id: &'static str, measure: Measure) -> Self {
+        Self { id, measure }
+    }
 }
 
 /// What comes out here.

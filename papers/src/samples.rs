@@ -4,13 +4,14 @@ use zipwire_bench::inspect::Histogram;
 use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
 use zipwire_traces::{TensorFile, TensorInfo};
 
+use crate::figure::Ours;
 use crate::{Bench, ReproduceError};
 
 /// Recorded tensors that are known to the figures, below the folder of samples.
 pub(super) const KV_BF16: &str = "train_late_kv.bf16.safetensors";
 pub(super) const KV_FP8: &str = "train_late_kv.fp8.safetensors";
 pub(super) const DISPATCH_AND_COMBINE: &str = "train_late_a2a_forward.bf16.safetensors";
-pub(super) const PRETRAINED: &str = "pre_minilm.bf16.safetensors";
+const PRETRAINED: &str = "pre_minilm.bf16.safetensors";
 
 /// Raw over coded bytes of the tensors of type `dtype` whose names `is_wanted` likes, as `compact` frames, a frame per tensor.
 pub(super) fn ratio(
@@ -33,7 +34,6 @@ pub(super) fn ratio(
 /// The exponents of all BF16 values of a file.
 #[derive(Debug)]
 pub(super) struct Exponents {
-    file: String,
     histogram: Histogram,
 }
 
@@ -50,7 +50,7 @@ impl Exponents {
                 histogram.add(u32::from(u16::from_le_bytes([value[0], value[1]]) >> 7 & 0xff));
             }
         }
-        Ok(Self { file: file.to_owned(), histogram })
+        Ok(Self { histogram })
     }
 
     /// Order-0 entropy, in bits.
@@ -67,11 +67,13 @@ impl Exponents {
     pub(super) fn used(&self) -> usize {
         self.histogram.counts().iter().filter(|&&count| count > 0).count()
     }
+}
 
-    /// Where they come from, in words.
-    pub(super) fn source(&self) -> String {
-        format!("{} values of `{}`", self.histogram.total(), self.file)
-    }
+/// A number of the exponents of pretrained weights, and where they come from.
+pub(super) fn pretrained(bench: &Bench<'_>, number: fn(&Exponents) -> f64) -> Result<Ours, ReproduceError> {
+    let exponents = Exponents::of(bench, PRETRAINED, |_| true)?;
+    let source = format!("{} values of `{PRETRAINED}`", exponents.histogram.total());
+    Ok(Ours::with(number(&exponents), source))
 }
 
 /// Tensors and their bytes.

@@ -1,10 +1,13 @@
 //! What to do about a problem.
 
+use std::io;
+
+use serde_json::Value;
 use zipwire_codec::{DType, Spec, sign_mantissa_len};
 use zipwire_schedule::{Algorithm, Protocol};
 
 use crate::nearest::nearest;
-use crate::problem::{HINT, Problem};
+use crate::problem::Problem;
 use crate::quantity::Dimension;
 use crate::words::{counted, list, meant, sentence, shortened_names};
 
@@ -12,7 +15,11 @@ impl Problem {
     /// What would be right, where the message does not say so already.
     pub fn help(&self) -> Option<String> {
         match self {
-            Self::UnknownKey { key, valid, .. } => Some(choose(key, valid, "the valid keys are")),
+            Self::UnknownKey { key, table, valid } => {
+                let elsewhere = tables_with(key, table);
+                let elsewhere = elsewhere.map_or_else(String::new, |tables| format!("it is a key of {tables}; "));
+                Some(elsewhere + &choose(key, valid, "the valid keys are"))
+            }
             Self::RenamedKey { new, values, .. } => Some(format!("write `{new}`; {values}")),
             Self::UnknownName { name, valid, .. } => Some(choose(name, valid, "it must be one of")),
             Self::NicsPerNode { gpus, .. } => Some(format!(
@@ -22,6 +29,15 @@ impl Problem {
             Self::NoSuchPath { path, valid } => {
                 let last = path.rsplit('.').next().unwrap_or(path);
                 Some(choose(last, valid, "there are"))
+            }
+            Self::Unreadable { source, .. } => match source.kind() {
+                io::ErrorKind::IsADirectory => Some("name a file in it".to_owned()),
+                io::ErrorKind::InvalidData => Some("a scenario is a text in TOML".to_owned()),
+                _ => None,
+            },
+            Self::Syntax { is_json: true, .. } => Some("this is JSON, and a scenario is TOML".to_owned()),
+            Self::MissingKey { key, table, example } if table.is_empty() && example.starts_with('{') => {
+                Some(format!("add a table `[{key}]`, or on one line `{key} = {example}`"))
             }
             Self::MissingKey { key, table, example } if table.is_empty() => {
                 Some(format!("add `{key} = {example}` before the first table"))
@@ -111,7 +127,7 @@ impl Problem {
                 Protocol::Native.name()
             )),
             Self::Codec(error) => error.help(),
-            Self::Recording(error) => hint(&error.to_string()),
+            Self::Recording(error) => error.help(),
             _ => None,
         }
     }
@@ -121,7 +137,10 @@ impl Problem {
 fn codec_speed(presets: &[&str]) -> String {
     let known = match presets {
         [] => "no preset has one".to_owned(),
-        _ => format!("the presets {} have one", list(presets.iter().copied())),
+        [preset, ..] => format!(
+            "the presets {} have one (`preset = \"{preset}\"` in `[cluster]`)",
+            list(presets.iter().copied())
+        ),
     };
     format!(
         "state `speed = {{ encode = \"... GB/s\", decode = \"... GB/s\" }}` of the GPU that the cluster has: \
@@ -130,8 +149,37 @@ fn codec_speed(presets: &[&str]) -> String {
     )
 }
 
-fn hint(text: &str) -> Option<String> {
-    text.split_once(HINT).map(|(_, hint)| hint.to_owned())
+/// Other tables that have a key, which may be where it belongs.
+fn tables_with(key: &str, table: &str) -> Option<String> {
+    fn search(schema: &Value, path: &str, key: &str, found: &mut Vec<String>) {
+        for (name, below) in schema["properties"].as_object().into_iter().flatten() {
+            let table = || if path.is_empty() { "the top level".to_owned() } else { format!("`[{path}]`") };
+            if name == key && !found.contains(&table()) {
+                found.push(table());
+            }
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            search(below, &path, key, found);
+        }
+        search_all(&schema["items"], path, key, found);
+        ["oneOf", "anyOf", "allOf"].iter().for_each(|each| search_all(&schema[*each], path, key, found));
+    }
+    fn search_all(schemas: &Value, path: &str, key: &str, found: &mut Vec<String>) {
+        match schemas {
+            Value::Array(all) => all.iter().for_each(|schema| search(schema, path, key, found)),
+            Value::Object(_) => search(schemas, path, key, found),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    search(&crate::schema(), "", key, &mut found);
+    // One of several tables of a name is the same table here: `fault.2`.
+    let name = table
+        .rsplit_once('.')
+        .filter(|(_, last)| last.parse::<u32>().is_ok())
+        .map_or(table, |(name, _)| name);
+    found.retain(|other| *other != format!("`[{name}]`"));
+    // In many it says little.
+    (1..=3).contains(&found.len()).then(|| sentence(&found))
 }
 
 fn choose(word: &str, valid: &[impl AsRef<str>], lead: &str) -> String {

@@ -13,9 +13,6 @@ pub use self::graph::GraphProblem;
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
 
-/// Errors of other crates carry their hint on a line of its own.
-pub(crate) const HINT: &str = "\nhint: ";
-
 /// What is wrong with a scenario. `Display` gives one line; [`help`](Self::help) says what would be right.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -33,6 +30,8 @@ pub enum Problem {
     Syntax {
         /// The parser's words.
         message: String,
+        /// Whether the text begins as JSON does.
+        is_json: bool,
     },
     /// A key that the language does not have there.
     #[error("unknown key `{key}`{}", in_table(table))]
@@ -481,12 +480,6 @@ pub enum Problem {
         protocol: &'static str,
     },
     /// A recording that cannot be read.
-    #[error("{}", first_line(.0))]
+    #[error("{0}")]
     Recording(#[source] TraceError),
-}
-
-/// The message of another crate's error without its hint.
-fn first_line(error: &impl ToString) -> String {
-    let text = error.to_string();
-    text.split(HINT).next().unwrap_or_default().to_owned()
 }

@@ -145,9 +145,9 @@ fn keys(document: &Document, start: usize, path: &str) -> Result<Vec<(String, Ra
 /// A syntax error of the path, in terms of the argument.
 fn relocate(error: ScenarioError, document: &Arc<Document>, path: Range<usize>) -> ScenarioError {
     match error.problem() {
-        Problem::Syntax { message } => {
+        Problem::Syntax { message, .. } => {
             let message = message.clone();
-            Problem::Syntax { message }.at(Place::new(document, path))
+            Problem::Syntax { message, is_json: false }.at(Place::new(document, path))
         }
         _ => error,
     }

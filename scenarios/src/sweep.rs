@@ -5,7 +5,7 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::axes::{Axis, POINT_LIMIT, count, take};
+use crate::axes::{Axis, count, take};
 use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::experiment::{self, Experiment};
@@ -73,9 +73,6 @@ fn check_paths(root: &Node, axes: &[Axis], sets: &[Path], seed: Option<u64>) -> 
 }
 
 impl Sweep {
-    /// Most points of a sweep.
-    pub const MOST_POINTS: usize = POINT_LIMIT;
-
     /// How many points there are, at least 1.
     pub fn point_count(&self) -> usize {
         count(&self.axes)

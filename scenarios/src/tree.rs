@@ -114,7 +114,8 @@ pub(crate) fn parse_value(document: &Arc<Document>, span: &Range<usize>) -> Resu
 
 fn syntax(document: &Arc<Document>, error: &toml::de::Error, offset: usize) -> ScenarioError {
     let span = error.span().map_or(0..0, |span| span.start + offset..span.end + offset);
-    Problem::Syntax { message: error.message().to_owned() }.at(Place::new(document, span))
+    let is_json = document.is_file && document.text.trim_start().starts_with('{');
+    Problem::Syntax { message: error.message().to_owned(), is_json }.at(Place::new(document, span))
 }
 
 fn table(parsed: &DeTable<'_>, place: &dyn Fn(Range<usize>) -> Place) -> Result<Table> {
@@ -138,12 +139,16 @@ fn node(parsed: &DeValue<'_>, span: Range<usize>, place: &dyn Fn(Range<usize>) -
         DeValue::Integer(integer) => {
             let value = i128::from_str_radix(integer.as_str(), integer.radix());
             let message = "an integer of more than 128 bits".to_owned();
-            Value::Integer(value.map_err(|_| Problem::Syntax { message }.at(place_here.clone()))?)
+            Value::Integer(
+                value.map_err(|_| Problem::Syntax { message, is_json: false }.at(place_here.clone()))?,
+            )
         }
         DeValue::Float(float) => {
             let message = "not a number".to_owned();
             let value = float.as_str().parse();
-            Value::Float(value.map_err(|_| Problem::Syntax { message }.at(place_here.clone()))?)
+            Value::Float(
+                value.map_err(|_| Problem::Syntax { message, is_json: false }.at(place_here.clone()))?,
+            )
         }
         DeValue::Boolean(_) => Value::Boolean,
         DeValue::Datetime(_) => Value::Datetime,

@@ -75,11 +75,6 @@ impl Variant {
         if self.native_reductions && work.is_reduction() { Protocol::Native } else { self.protocol }
     }
 
-    /// The algorithm in which the call of a segment travels, if it has several.
-    pub fn algorithm_of(&self, segment: usize) -> Option<Algorithm> {
-        self.ways[segment].map(|way| way.algorithm)
-    }
-
     /// Whether a codec may code what it sends.
     pub fn is_coded(&self) -> bool {
         self.protocol.is_coded() || self.arms.iter().any(Self::is_coded)

@@ -63,7 +63,7 @@ fn an_all_gather_needs_a_length_for_each_rank() {
     10 | matrix = "m.csv"
        | ^^^^^^
        |
-       = help: the valid keys are `kind`, `collective`, `dtype`, `bytes_per_rank`, `bytes`, `start` and `payload`
+       = help: it is a key of `[workload.routing]`; the valid keys are `kind`, `collective`, `dtype`, `bytes_per_rank`, `bytes`, `start` and `payload`
     "#);
 }
 
@@ -318,15 +318,15 @@ fn a_library_is_called_only_for_what_has_a_cost() {
        |
        = help: add `all-gather = { latency = "30 us", per_rank = "6 us", bandwidth = "22 GB/s" }` to `[cluster.library]`, or if it is there, `2 = "22 GB/s"` to its `bandwidth`
     "#);
-    assert_snapshot!(refused_on("library.broadcast = {}", "all-gather", variant), @r#"
+    assert_snapshot!(refused_on("library.broadcast = {}", "all-gather", variant), @"
     error: unknown key `broadcast` in `cluster.library`
      --> test.toml:7:9
       |
     7 | library.broadcast = {}
       |         ^^^^^^^^^
       |
-      = help: the valid keys are `all-gather`, `reduce-scatter`, `all-reduce`, `model`, `gpus`, `nvlink_domain` and `constants`
-    "#);
+      = help: it is a key of `[variant.algorithm]`; the valid keys are `all-gather`, `reduce-scatter`, `all-reduce`, `model`, `gpus`, `nvlink_domain` and `constants`
+    ");
 }
 
 #[test]

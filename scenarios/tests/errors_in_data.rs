@@ -134,14 +134,14 @@ fn payload_files() {
     "#);
     let folder = Folder::new().with("a.safetensors", "no tensors");
     assert_snapshot!(folder.error(&text, &[]), @r#"
-    error: `a.safetensors` is not a safetensors file: a header of `8030883942550761326` bytes is above the format's limit (in the header, bytes 0 to 10)
+    error: `a.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
       --> test.toml:15:20
        |
     15 | payload = { file = "a.safetensors", dispatch = "x", combine = "x" }
        |                    ^^^^^^^^^^^^^^^
     "#);
     assert_snapshot!(folder.error(&text, &["workload.payload={ file = \"a.safetensors\", dispatch = \"x\" }"]), @r#"
-    error: `a.safetensors` is not a safetensors file: a header of `8030883942550761326` bytes is above the format's limit (in the header, bytes 0 to 10)
+    error: `a.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
      |
      | --set workload.payload={ file = "a.safetensors", dispatch = "x" }
      |                                 ^^^^^^^^^^^^^^^

@@ -62,6 +62,44 @@ fn unknown_keys() {
 }
 
 #[test]
+fn keys_of_other_tables() {
+    assert_snapshot!(error(&valid_with("name = \"test\"", "name = \"test\"\npreset = \"h100-8x\""), &[]), @r#"
+    error: unknown key `preset`
+     --> test.toml:2:1
+      |
+    2 | preset = "h100-8x"
+      | ^^^^^^
+      |
+      = help: it is a key of `[cluster]` and `[workload.model]`; the valid keys are `name`, `seed`, `iterations`, `cluster`, `workload`, `partial_sums`, `compute`, `codec`, `variant`, `fault`, `deadline`, `drift` and `sweep`
+    "#);
+    assert_snapshot!(error(&valid_with("[workload]", "[workload]\nencode = 1"), &[]), @"
+    error: unknown key `encode` in `workload`
+      --> test.toml:12:1
+       |
+    12 | encode = 1
+       | ^^^^^^
+       |
+       = help: it is a key of `[codec.speed]` and `[variant.codec.speed]`; the valid keys are `kind`, `model`, `routing`, `experts`, `tokens`, `dispatch_dtype`, `skew` and `payload`
+    ");
+}
+
+#[test]
+fn texts_that_are_no_scenario() {
+    assert_snapshot!(error("{ \"name\": \"test\" }", &[]), @r#"
+    error: invalid TOML: invalid key-value pair, expected key
+     --> test.toml:1:1
+      |
+    1 | { "name": "test" }
+      | ^
+      |
+      = help: this is JSON, and a scenario is TOML
+    "#);
+    let folder = zipwire_scenarios::Source::read(std::path::Path::new("tests")).unwrap_err();
+    assert!(folder.to_string().contains("cannot read `tests`"), "{folder}");
+    assert_eq!(folder.problem().help().as_deref(), Some("name a file in it"));
+}
+
+#[test]
 fn missing_keys() {
     assert_snapshot!(error(&valid_with("latency_inter = \"10 us\"\n", ""), &[]), @r#"
     error: missing key `latency_inter` in `cluster`
@@ -80,6 +118,16 @@ fn missing_keys() {
       | ^
       |
       = help: add `name = "moe-16gpu"` before the first table
+    "#);
+    let no_workload = "name = \"test\"\n[cluster]\npreset = \"h100-8x\"\nnodes = 1\n";
+    assert_snapshot!(error(no_workload, &[]), @r#"
+    error: missing key `workload`
+     --> test.toml:1:1
+      |
+    1 | name = "test"
+      | ^
+      |
+      = help: add a table `[workload]`, or on one line `workload = { kind = "moe", ... }`
     "#);
     assert_snapshot!(error(&valid_with("kind = \"moe\"", ""), &[]), @r#"
     error: missing key `kind` in `workload`

@@ -259,7 +259,7 @@ fn a_codec_of_unknown_speed() {
     15 | [codec]
        | ^^^^^^^
        |
-       = help: state `speed = { encode = "... GB/s", decode = "... GB/s" }` of the GPU that the cluster has: `zipwire bench gpu` measures it there (`zipwire bench codec` that of CPUs), papers publish some, and the presets `a6000-8x8`, `a100-8x`, `h800-2x8`, `h100-8x`, `h200-8x`, `b200-8x` and `gb200-nvl72` have one; that of another GPU can turn a gain into a loss
+       = help: state `speed = { encode = "... GB/s", decode = "... GB/s" }` of the GPU that the cluster has: `zipwire bench gpu` measures it there (`zipwire bench codec` that of CPUs), papers publish some, and the presets `a6000-8x8`, `a100-8x`, `h800-2x8`, `h100-8x`, `h200-8x`, `b200-8x` and `gb200-nvl72` have one (`preset = "a6000-8x8"` in `[cluster]`); that of another GPU can turn a gain into a loss
     "#);
     assert_snapshot!(error(&coded("preset = \"h100-8x\"", "raw"), &[]), @r#"
     error: how fast is codec `raw`? neither the scenario nor its cluster says so
@@ -395,7 +395,7 @@ fn what_is_wrong_in_a_file_is_shown_there() {
     2 | preset = "h100-8x"
       | ^^^^^^
       |
-      = help: the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `codec_speed`, `links`, `model` and `start`
+      = help: it is a key of `[workload.model]`; the valid keys are `nodes`, `gpus_per_node`, `topology`, `gpu_bandwidth`, `nic_bandwidth`, `nics_per_node`, `latency_intra`, `latency_inter`, `launch`, `host_sync`, `compute_slowdown`, `reduce`, `library`, `codec_speed`, `links`, `model` and `start`
     "#);
     assert_snapshot!(with("\"20 GB/s\"", "\"-20 GB/s\""), @r#"
     error: `cluster.gpu_bandwidth` is out of range: `-20 GB/s`

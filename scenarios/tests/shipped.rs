@@ -134,8 +134,8 @@ fn smoke_scenarios_cover_the_language() {
         }
         for (index, segment) in experiment.job.segments.iter().enumerate() {
             for variant in &experiment.variants {
-                if let Some(algorithm) = variant.algorithm_of(index) {
-                    let (algorithm, protocol) = (algorithm.name(), variant.protocol.name());
+                if let Some(way) = variant.ways[index] {
+                    let (algorithm, protocol) = (way.algorithm.name(), variant.protocol.name());
                     covered.insert(format!("{} {algorithm} {protocol}", segment.name));
                 }
             }

@@ -1,8 +1,8 @@
 //! Builds a program and derives the dependencies of its ops from hazards; nobody writes them by hand.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
+use crate::accesses::{Accesses, union};
 use crate::plan::{Buffer, Effects, Maximum, Numbers, Op, OpKind, Program, Region};
 use crate::{BufferId, Channel, OpId, PlanSize, Rank, SegmentId, SizeId, Stage};
 
@@ -14,7 +14,7 @@ use crate::{BufferId, Channel, OpId, PlanSize, Rank, SegmentId, SizeId, Stage};
 /// follow one another, and exchanges, likewise. Compute phases
 /// follow one another likewise. Sizes are in no buffer: an exchange of sizes also depends on the last exclusive compute
 /// phase, so that a rank is in no collective of the main channel during one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ProgramBuilder {
     program: Program,
     segment: SegmentId,
@@ -44,29 +44,7 @@ pub struct ProgramBuilder {
 impl ProgramBuilder {
     /// An empty program.
     pub fn new(rank: Rank) -> Self {
-        Self {
-            program: Program {
-                rank,
-                ops: Vec::new(),
-                buffers: Vec::new(),
-                size_count: 0,
-                maxima: Vec::new(),
-            },
-            segment: SegmentId(0),
-            writers: Accesses::default(),
-            readers: Accesses::default(),
-            definers: Vec::new(),
-            last_exchanges: Default::default(),
-            part: 0,
-            used: Default::default(),
-            pushed: Default::default(),
-            pushed_before: Default::default(),
-            joined: None,
-            numbers: Numbers::default(),
-            last_compute: None,
-            last_exclusive: None,
-            counted: None,
-        }
+        Self { program: Program { rank, ..Program::default() }, ..Self::default() }
     }
 
     /// Adds what is pushed to a size, and keeps nothing of it.
@@ -268,76 +246,12 @@ impl Exchanges {
     }
 }
 
-/// Which ops read, or write, which bytes; by place, so that programs of many ops are built in reasonable time.
-#[derive(Debug, Default)]
-struct Accesses {
-    /// Bytes from each place on.
-    lens: BTreeMap<(BufferId, u64, OpId), u64>,
-    /// The most that one of them has had.
-    longest: u64,
-}
-
-impl Accesses {
-    /// Adds what [`union`] gives.
-    fn insert(&mut self, op: OpId, regions: &[Region]) {
-        self.longest = regions.iter().map(|region| region.len).fold(self.longest, u64::max);
-        let places = regions.iter().map(|region| ((region.buffer, region.offset, op), region.len));
-        // Both in order: merged in one pass, unless that would pass over much more than there is to add.
-        if regions.len() > self.lens.len() {
-            self.lens.append(&mut places.collect());
-        } else {
-            self.lens.extend(places);
-        }
-    }
-
-    /// Appends the ops that share a byte with one of `regions`, in any order and number.
-    fn meet(&self, regions: &[Region], ops: &mut Vec<OpId>) {
-        for region in regions {
-            // What begins earlier ends before the region.
-            let first = (region.offset + 1).saturating_sub(self.longest);
-            let near =
-                self.lens.range((region.buffer, first, OpId(0))..(region.buffer, region.end(), OpId(0)));
-            let hits = near.filter(|((_, offset, _), len)| offset + **len > region.offset);
-            ops.extend(hits.map(|(&(_, _, op), _)| op));
-        }
-    }
-
-    /// Removes every region that one of `regions` covers.
-    fn remove_covered(&mut self, regions: &[Region]) {
-        for region in regions {
-            let places = (region.buffer, region.offset, OpId(0))..(region.buffer, region.end(), OpId(0));
-            let inside =
-                self.lens.range(places).filter(|((_, offset, _), len)| offset + **len <= region.end());
-            let covered: Vec<_> = inside.map(|(&place, _)| place).collect();
-            covered.iter().for_each(|place| {
-                self.lens.remove(place);
-            });
-        }
-    }
-}
-
-/// The same bytes as disjoint regions in order, none of them empty.
-fn union(mut regions: Vec<Region>) -> Vec<Region> {
-    regions.retain(|region| region.len > 0);
-    regions.sort_unstable_by_key(|region| (region.buffer, region.offset));
-    let mut merged: Vec<Region> = Vec::with_capacity(regions.len());
-    for region in regions {
-        match merged.last_mut() {
-            Some(last) if last.overlaps(&region) => last.len = last.end().max(region.end()) - last.offset,
-            _ => merged.push(region),
-        }
-    }
-    merged
-}
-
 fn count(n: usize) -> u32 {
     u32::try_from(n).expect("programs are counted in 32 bits")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::plan::Compute;
 
@@ -402,37 +316,5 @@ mod tests {
         push(&mut builder, &[], &[region(0, 0)]);
         push(&mut builder, &[region(0, 100)], &[]);
         assert_eq!(deps(&builder), [] as [u32; 0]);
-    }
-
-    #[test]
-    fn accesses_meet_where_a_pair_of_regions_overlaps() {
-        let region = |buffer, offset, len| Region { buffer: BufferId(buffer), offset, len };
-        // All pairs of short regions in two buffers, two of them known at a time, against the definition.
-        let all: Vec<Region> = (0..2)
-            .flat_map(|b| (0..5).flat_map(move |o| (1..4).map(move |l| region(b, 2 * o, 2 * l - 1))))
-            .collect();
-        let step = if cfg!(miri) { 7 } else { 1 };
-        for (i, &a) in all.iter().enumerate().step_by(step) {
-            for (j, &b) in all.iter().enumerate().step_by(step) {
-                let mut accesses = Accesses::default();
-                accesses.insert(OpId(0), &[a]);
-                accesses.insert(OpId(1), &[b]);
-                let query = union(vec![all[(i * 7 + 3) % all.len()], all[(j * 5 + 1) % all.len()]]);
-                let ops = |accesses: &Accesses| {
-                    let mut ops = Vec::new();
-                    accesses.meet(&query, &mut ops);
-                    BTreeSet::from_iter(ops)
-                };
-                let overlaps = |(_, x): &(OpId, Region)| query.iter().any(|y| x.overlaps(y));
-                let known = [(OpId(0), a), (OpId(1), b)];
-                let expected: BTreeSet<OpId> = known.into_iter().filter(overlaps).map(|(op, _)| op).collect();
-                assert_eq!(ops(&accesses), expected, "{a:?} {b:?} {query:?}");
-                accesses.remove_covered(&query);
-                let is_left = |(_, x): &(OpId, Region)| !query.iter().any(|y| y.covers(x));
-                let left: BTreeSet<OpId> =
-                    known.into_iter().filter(|x| overlaps(x) && is_left(x)).map(|(op, _)| op).collect();
-                assert_eq!(ops(&accesses), left, "{a:?} {b:?} {query:?}");
-            }
-        }
     }
 }

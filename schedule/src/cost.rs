@@ -71,7 +71,7 @@ impl CostModel {
             LocalKind::Split => (codec().launch_s, codec().split_bytes_per_s()),
             LocalKind::Encode => (codec().launch_s, codec().encode_bytes_per_s),
             LocalKind::Decode => (codec().launch_s, codec().decode_bytes_per_s),
-            LocalKind::GatherRows => (codec().launch_s, codec().copy_bytes_per_s()),
+            LocalKind::GatherRows => (codec().launch_s, codec().gather_bytes_per_s()),
             LocalKind::Reduce => (self.host.launch_s, self.host.reduce_bytes_per_s),
         }
     }

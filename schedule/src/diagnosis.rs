@@ -1,7 +1,7 @@
 //! Whose fault it was: from how all ranks of a failed run ended, to the op in which it began.
 //!
-//! The rank that notices a failure is seldom the one that caused it. RootCause follows the cross-rank graph of what waits for
-//! what, from the op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an
+//! The rank that notices a failure is seldom the one that caused it. The diagnosis follows the cross-rank graph of what waits
+//! for what, from the op that failed to those that wait for nobody: an op that was not issued waits for its dependencies, an
 //! exchange for the exchanges of the peers whose transfers it misses, a call of a library for the ranks that have not issued
 //! it. A rank that says nothing is taken at its peers' word: what they know of it has ended, and the first op of which they
 //! know nothing is where it stopped.

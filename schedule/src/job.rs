@@ -131,6 +131,11 @@ pub enum CallKind {
 }
 
 impl Work {
+    /// A collective call with the values of one slot, and the results in another.
+    pub fn of_call(dtype: DType, [input, output]: [Slot; 2], kind: CallKind) -> Self {
+        Self::Call { dtype, input, output, kind }
+    }
+
     /// The collective call, if it is one.
     pub fn call(&self) -> Option<&CallKind> {
         if let Self::Call { kind, .. } = self { Some(kind) } else { None }
@@ -264,7 +269,7 @@ pub enum Pace {
 }
 
 /// Seconds of every compute segment: by iteration, segment and rank. Other segments hold zeros.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Durations {
     seconds: Vec<f64>,
     segment_count: usize,
@@ -294,6 +299,13 @@ impl Durations {
     pub fn set(&mut self, iteration: u32, segment: usize, rank: Rank, seconds: f64) {
         let index = self.index(iteration, segment, rank);
         self.seconds[index] = seconds;
+    }
+
+    /// All of them so many times as long.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        self.seconds.iter_mut().for_each(|seconds| *seconds *= factor);
+        self
     }
 
     /// Seconds of all segments of one iteration: by segment, then by rank.

@@ -6,6 +6,7 @@
 //! Nothing here knows a clock, a thread or a file: time is an argument, and executors carry out what the
 //! machine decides.
 
+mod accesses;
 mod algorithm;
 mod builder;
 mod cost;

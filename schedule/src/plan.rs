@@ -41,7 +41,7 @@ pub struct Plan {
 }
 
 /// What one rank does in one iteration.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
     /// The rank.
     pub rank: Rank,

@@ -157,10 +157,7 @@ impl Sum {
                 for (index, group) in origins.chunks(usize::from(group)).enumerate() {
                     add_up(&mut of_group, group, DType::F32);
                     pass(&mut of_group, self.partials);
-                    let with = |(total, &sum): (&mut f32, &f32)| {
-                        *total = if index == 0 { sum } else { plus(*total, sum) }
-                    };
-                    total.iter_mut().zip(&of_group).for_each(with);
+                    add_all(&mut total, &of_group, index == 0);
                 }
             }
             Shape::Tree => {
@@ -177,10 +174,7 @@ impl Sum {
                     if term.count > 1 {
                         pass(&mut sum, self.partials);
                     }
-                    let with = |(total, &sum): (&mut f32, &f32)| {
-                        *total = if index == 0 { sum } else { plus(*total, sum) }
-                    };
-                    total.iter_mut().zip(&sum).for_each(with);
+                    add_all(&mut total, &sum, index == 0);
                 }
             }
         }
@@ -241,6 +235,12 @@ impl Sum {
 
 fn narrow(number: u32) -> u16 {
     u16::try_from(number).expect("ranks of reductions are counted in 16 bits")
+}
+
+/// Adds other sums to each total, or begins with them.
+fn add_all(totals: &mut [f32], sums: &[f32], is_first: bool) {
+    let with = |(total, &sum): (&mut f32, &f32)| *total = if is_first { sum } else { plus(*total, sum) };
+    totals.iter_mut().zip(sums).for_each(with);
 }
 
 /// What is left of sums that are handed on as values of a type.

@@ -162,9 +162,7 @@ fn write_share(f: &mut fmt::Formatter<'_>, rank: Rank, word: &str, share: &Share
     if chunk.sum.is_none() && chunk.origin != rank {
         write!(f, " of rank {}", chunk.origin)?;
     }
-    if chunk.part > 0 {
-        write!(f, " part {} at {}", chunk.part, chunk.offset)?;
-    }
+    chunk.write_part(f)?;
     chunk.write_sum(f)?;
     writeln!(f)
 }

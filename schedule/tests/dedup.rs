@@ -123,11 +123,11 @@ fn a_gateway_holds_exactly_these_ops() {
         ops.iter().map(|op| describe(&op.kind)).collect()
     };
     let native = shape(&dedup(Protocol::Native, 3, 2));
-    let part = ["exchange raw", "copy", "exchange forward"];
+    let part = ["exchange raw", "gather-rows", "exchange forward"];
     assert_eq!(native, [&part[..], &part, &["expert", "exchange raw"]].concat());
     let coded = shape(&dedup(Protocol::InBand, 3, 1));
     let plain = ["encode", "exchange static", "exchange dynamic", "decode"];
-    assert_eq!(coded, [&plain[..], &["copy", "exchange forward", "expert"], &plain].concat());
+    assert_eq!(coded, [&plain[..], &["gather-rows", "exchange forward", "expert"], &plain].concat());
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn plans_with_more_transfers_than_tags_are_refused_with_their_number() {
     let error = many.check_tags(Plan::MPI_TAG_LIMIT).unwrap_err();
     insta::assert_snapshot!(error, @r"
     rank 0 sends 70000 messages to rank 1 in one iteration, and this executor has the tags 0 to 32767 to tell them apart
-    hint: cut calls into fewer chunks, or plan fewer layers or flows per iteration
+    help: cut calls into fewer chunks, or plan fewer layers or flows per iteration
     ");
     let one_too_many =
         PlanError::TooManyTransfers { src: Rank(0), dst: Rank(1), count: 32_769, largest: 32_767 };

@@ -1,12 +1,14 @@
 //! The event queue: virtual time in seconds, ties broken by what happens, then by rank, op and
 //! transfer, so that every run is the same.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use zipwire_schedule::machine::TransferId;
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{OpId, Rank};
+
+use crate::ordered::Ordered;
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,15 +97,15 @@ pub(crate) struct Queue {
     /// What happens at the moment that has come, the last event first.
     now: Vec<Event>,
     /// What was added to that moment since, or to an earlier one.
-    late: BinaryHeap<Reverse<(Time, Event)>>,
-    moment: Option<Time>,
+    late: BinaryHeap<Reverse<(Ordered, Event)>>,
+    moment: Option<Ordered>,
     /// What happens at later moments.
-    later: BTreeMap<Time, Vec<Event>>,
+    later: BTreeMap<Ordered, Vec<Event>>,
 }
 
 impl Queue {
     pub(crate) fn push(&mut self, time_s: f64, event: Event) {
-        let time = Time(time_s);
+        let time = Ordered(time_s);
         if self.moment.is_some_and(|moment| time <= moment) {
             self.late.push(Reverse((time, event)));
         } else {
@@ -117,7 +119,7 @@ impl Queue {
         let now = self.moment.filter(|_| !self.now.is_empty());
         let known = late.into_iter().chain(now).min();
         let next = known.or_else(|| self.later.first_key_value().map(|(&time, _)| time));
-        next.map_or(f64::INFINITY, |Time(time_s)| time_s)
+        next.map_or(f64::INFINITY, |Ordered(time_s)| time_s)
     }
 
     /// The next event that is not after `now_s`.
@@ -142,30 +144,6 @@ impl Queue {
                 event
             }
         }
-    }
-}
-
-/// Seconds in total order.
-#[derive(Clone, Copy, Debug)]
-struct Time(f64);
-
-impl PartialEq for Time {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Time {}
-
-impl PartialOrd for Time {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Time {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
     }
 }
 
@@ -201,7 +179,7 @@ mod tests {
                 let time_s = now_s + f64::from(random % 7) - 1.0;
                 let event = Event::Wake { rank: Rank(step ^ 0x155) };
                 queue.push(time_s, event);
-                all.insert((Time(time_s), event));
+                all.insert((Ordered(time_s), event));
             } else {
                 now_s += f64::from(random % 2);
                 let next = all.first().copied().filter(|(time, _)| time.0 <= now_s);

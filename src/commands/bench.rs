@@ -1,15 +1,14 @@
 //! `zipwire bench`: measurements side by side.
 
-use std::io::{Write, stdout};
 use std::path::Path;
 
 use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec, pages};
 use zipwire::codec::{DType, Layout, SpecError};
 use zipwire::payload::Rows;
 use zipwire::traces::TensorFile;
-use zipwire::{Cancel, ExecuteError, read_codebook, with_hint};
+use zipwire::{Cancel, ExecuteError, read_codebook, with_help};
 
-use super::write_json;
+use super::{distinct, print, print_json};
 use crate::cli::{BenchCodecArgs, BenchCommand};
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -52,7 +51,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
         loads.push(synthetic());
     }
     let contenders = distinct(contenders);
-    let threads = distinct(args.threads.clone());
+    let threads = distinct(args.threads.iter().copied());
     for load in &loads {
         for contender in contenders.iter().filter(|contender| !contender.supports(args.layout, load.dtype)) {
             let (dtype, layout) = (load.dtype, args.layout);
@@ -81,24 +80,8 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
-    let mut out = stdout().lock();
-    if args.json {
-        write_json(&mut out, &serde_json::json!({ "pages": pages(), "rows": rows }))?;
-    } else {
-        writeln!(out, "{}", text(&rows))?;
-    }
-    Ok(())
-}
-
-/// The same without repetitions, in the order of their first appearance.
-fn distinct<T: PartialEq>(items: Vec<T>) -> Vec<T> {
-    let mut distinct = Vec::new();
-    for item in items {
-        if !distinct.contains(&item) {
-            distinct.push(item);
-        }
-    }
-    distinct
+    let report = || serde_json::json!({ "pages": pages(), "rows": rows });
+    if args.json { print_json(&report()) } else { print(text(&rows) + "\n") }
 }
 
 /// What a file holds of each type that codecs know, tensors of a few bytes excepted.
@@ -181,7 +164,7 @@ impl std::str::FromStr for Contenders {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let contenders = specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, SpecError>>();
-        contenders.map(Self).map_err(|error| with_hint(&error, error.help()))
+        contenders.map(Self).map_err(|error| with_help(&error, error.help()))
     }
 }
 

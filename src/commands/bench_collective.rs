@@ -1,6 +1,5 @@
 //! `zipwire bench collective`: collectives of a cluster in the columns of nccl-tests.
 
-use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use zipwire::Cancel;
@@ -13,7 +12,7 @@ use zipwire::cluster::library::Operation;
 use zipwire::scenarios::{Dimension, nearest, presets};
 use zipwire::schedule::Protocol;
 
-use super::write_json;
+use super::{distinct, print, print_json};
 use crate::cli::BenchCollectiveArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -31,43 +30,22 @@ pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), Cli
             gpus_per_node: args.gpus_per_node,
         },
         codec: CollectiveCodec { spec: args.codec.clone(), speed: args.codec_speed, ratio: args.ratio },
-        operations: distinct(&args.op),
+        operations: distinct(args.op.iter().copied()),
         sizes,
-        protocols: distinct(&args.variants),
+        protocols: distinct(args.variants.iter().copied()),
         executor: args.on,
         memory: args.memory,
     };
     let progress = Progress::new(bench.operations.len() * bench.sizes.len() * bench.protocols.len());
-    let mut is_first = true;
-    let report = bench_collective(&bench, cancel, |step| {
-        if !is_first {
-            progress.end();
-        }
-        is_first = false;
-        progress.begin(step);
-    });
+    let report = bench_collective(&bench, cancel, |step| progress.next(step));
     drop(progress);
     let report = report?;
-    let mut out = stdout().lock();
     if args.json {
-        write_json(&mut out, &report)?;
-    } else {
-        write!(out, "{}", text(&bench, &report))?;
-        report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        return print_json(&report);
     }
-    out.flush()?;
+    print(text(&bench, &report))?;
+    report.notes.iter().for_each(|note| eprintln!("note: {note}"));
     Ok(())
-}
-
-/// The same without repetitions, in the order of their first appearance.
-fn distinct<T: Copy + PartialEq>(items: &[T]) -> Vec<T> {
-    let mut distinct = Vec::new();
-    for &item in items {
-        if !distinct.contains(&item) {
-            distinct.push(item);
-        }
-    }
-    distinct
 }
 
 fn sizes(args: &BenchCollectiveArgs) -> Result<Vec<u64>, CliError> {

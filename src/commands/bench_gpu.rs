@@ -1,14 +1,12 @@
 //! `zipwire bench gpu`: the kernels on a GPU, beside copies.
 
-use std::io::{Write, stdout};
-
 use zipwire::bench::{GpuReport, GpuSettings, bench_gpu};
 use zipwire::codec::{DType, Spec};
 use zipwire::payload::Rows;
 use zipwire::traces::TensorFile;
 use zipwire::{Cancel, kernels};
 
-use super::write_json;
+use super::{print, print_json};
 use crate::cli::BenchGpuArgs;
 use crate::error::CliError;
 use crate::table;
@@ -49,13 +47,7 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
         shortest_s: f64::from(args.round_ms) * 1e-3,
     };
     let report = bench_gpu(&settings, cancel)?;
-    let mut out = stdout().lock();
-    if args.json {
-        write_json(&mut out, &serde_json::json!(report))?;
-    } else {
-        writeln!(out, "{}", text(&report))?;
-    }
-    Ok(())
+    if args.json { print_json(&report) } else { print(text(&report) + "\n") }
 }
 
 /// All BF16 values of the files, or synthetic ones.

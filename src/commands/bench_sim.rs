@@ -1,6 +1,5 @@
 //! `zipwire bench sim`: what simulating costs. Each row is measured in a process of its own, so that its peak of memory is its own.
 
-use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use zipwire::bench::{CASES, Level, SimBenchError, SimCase, SimRow, bench_sim, bench_sim_scenario, can_play};
 use zipwire::{Cancel, STOPPED};
 
-use super::write_json;
+use super::{print, print_json};
 use crate::cli::BenchSimArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -101,13 +100,7 @@ pub(crate) fn run(args: &BenchSimArgs, cancel: &Cancel) -> Result<(), CliError> 
         progress.end();
     }
     drop(progress);
-    let mut out = stdout().lock();
-    if args.json {
-        write_json(&mut out, &json!({ "rows": rows }))?;
-    } else {
-        writeln!(out, "{}", text(&rows))?;
-    }
-    Ok(())
+    if args.json { print_json(&json!({ "rows": rows })) } else { print(text(&rows) + "\n") }
 }
 
 /// What was asked for, in its order: cases, then scenarios.

@@ -1,7 +1,7 @@
 //! `zipwire calibrate nccl-tests`: constants of a cluster, from what nccl-tests measured on it.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write, stdout};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use serde::Serialize;
@@ -12,7 +12,7 @@ use zipwire::cluster::library::{Constant, Operation};
 use zipwire::traces::open_bounded;
 use zipwire::{Cancel, ExecuteError};
 
-use super::write_json;
+use super::{print, print_json};
 use crate::cli::{CalibrateCommand, CalibrateNcclTestsArgs};
 use crate::error::CliError;
 use crate::staged::stage;
@@ -56,14 +56,11 @@ fn nccl_tests(args: &CalibrateNcclTestsArgs, cancel: &Cancel) -> Result<(), CliE
     if let Some(path) = &args.out {
         write_file(path, &cluster_file(&calibration))?;
     }
-    let mut out = stdout().lock();
     if args.json {
-        write_json(&mut out, &Report::of(&calibration))?;
-    } else {
-        write!(out, "{}", text(&calibration))?;
-        calibration.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        return print_json(&Report::of(&calibration));
     }
-    out.flush()?;
+    print(text(&calibration))?;
+    calibration.notes.iter().for_each(|note| eprintln!("note: {note}"));
     Ok(())
 }
 
@@ -77,7 +74,7 @@ fn read(path: &Path) -> Result<String, CliError> {
         let at = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
         CliError::Usage(format!(
-            "{name}:{line}: this is no text (byte {at})\nhint: pass the output of an nccl-tests program, as text or as what its \
+            "{name}:{line}: this is no text (byte {at})\nhelp: pass the output of an nccl-tests program, as text or as what its \
              `-J` wrote"
         ))
     })
@@ -87,7 +84,7 @@ fn read(path: &Path) -> Result<String, CliError> {
 fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
     let refused = |error: std::io::Error| {
         CliError::Usage(format!(
-            "cannot write `{}`: {error}\nhint: choose another file, in a writable folder, with `-o`",
+            "cannot write `{}`: {error}\nhelp: choose another file, in a writable folder, with `-o`",
             path.display()
         ))
     };
@@ -113,25 +110,12 @@ fn is_cluster_file(path: &Path) -> bool {
 /// The JSON. Times in seconds, bandwidths in bytes per second.
 #[derive(Serialize)]
 struct Report<'c> {
-    fits: Vec<FitReport>,
+    fits: &'c [AffineFit],
     held_out: HeldReport,
     notes: &'c [String],
     series: Vec<SeriesReport<'c>>,
     cluster: ClusterReport,
     constants: BTreeMap<&'static str, ConstantReport>,
-}
-
-#[derive(Serialize)]
-struct FitReport {
-    op: &'static str,
-    nodes: u32,
-    gpus_per_node: u32,
-    from_bytes: u64,
-    to_bytes: u64,
-    alpha_s: f64,
-    bytes_per_s: f64,
-    r2: f64,
-    residual_pct: f64,
 }
 
 #[derive(Serialize)]
@@ -192,7 +176,7 @@ impl<'c> Report<'c> {
             (constant.key(), ConstantReport { value, determined })
         });
         Self {
-            fits: lines.iter().map(FitReport::of).collect(),
+            fits: lines,
             held_out: HeldReport {
                 mean_abs_error_pct: 100.0 * held.mean_abs_error,
                 mean_abs_error_large_pct: percent(held.mean_abs_error_large),
@@ -209,22 +193,6 @@ impl<'c> Report<'c> {
                 nic_bytes_per_s: site.nic_bytes_per_s,
             },
             constants: constants.collect(),
-        }
-    }
-}
-
-impl FitReport {
-    fn of(line: &AffineFit) -> Self {
-        Self {
-            op: line.operation.name(),
-            nodes: line.nodes,
-            gpus_per_node: line.gpus_per_node,
-            from_bytes: line.from_bytes,
-            to_bytes: line.to_bytes,
-            alpha_s: line.alpha_s,
-            bytes_per_s: line.bytes_per_s,
-            r2: line.r2,
-            residual_pct: line.residual_pct,
         }
     }
 }

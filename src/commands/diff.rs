@@ -1,7 +1,6 @@
 //! `zipwire diff`: two timelines side by side, span by span.
 
 use std::fmt::Write as _;
-use std::io::{Write, stdout};
 use std::path::Path;
 
 use comfy_table::Table;
@@ -10,7 +9,7 @@ use serde::Serialize;
 use zipwire::traces::{Comparison, Diff, Pair, Total, Trace, TracedSpan, read_chrome};
 use zipwire::{Cancel, ExecuteError};
 
-use super::write_json;
+use super::{print, print_json};
 use crate::cli::DiffArgs;
 use crate::error::CliError;
 use crate::table;
@@ -40,16 +39,11 @@ pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     let diff = tracing::info_span!("compare").in_scope(|| Diff::of(&a, &b));
     check(cancel)?;
-
-    let mut out = stdout().lock();
     if args.json {
-        let report = Report::of(args, &a, &b, &diff);
-        write_json(&mut out, &report)?;
+        print_json(&Report::of(args, &a, &b, &diff))
     } else {
-        write!(out, "{}", text(&a, &b, &diff, args.top))?;
+        print(text(&a, &b, &diff, args.top))
     }
-    out.flush()?;
-    Ok(())
 }
 
 fn check(cancel: &Cancel) -> Result<(), CliError> {

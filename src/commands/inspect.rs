@@ -1,6 +1,5 @@
 //! `zipwire inspect`: what is compressible in tensors, why, and by which codec.
 
-use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -8,9 +7,9 @@ use serde::Serialize;
 use zipwire::bench::inspect::{TensorReport, Total, inspect, totals};
 use zipwire::codec::{Spec, SpecError};
 use zipwire::traces::{TensorFile, TensorInfo};
-use zipwire::{Cancel, ExecuteError, with_hint};
+use zipwire::{Cancel, ExecuteError, with_help};
 
-use super::write_json;
+use super::{print, print_json};
 use crate::cli::InspectArgs;
 use crate::commands::bench::specs;
 use crate::error::CliError;
@@ -26,7 +25,7 @@ impl FromStr for Specs {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let specs = specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, SpecError>>();
-        specs.map(Self).map_err(|error| with_hint(&error, error.help()))
+        specs.map(Self).map_err(|error| with_help(&error, error.help()))
     }
 }
 
@@ -68,16 +67,11 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
         reports.push(report);
     }
     drop(progress);
-    let mut out = stdout().lock();
     if args.json {
-        write_json(&mut out, &serde_json::json!({ "files": reports }))?;
-    } else {
-        for (index, report) in reports.iter().enumerate() {
-            let blank = if index > 0 { "\n" } else { "" };
-            writeln!(out, "{blank}{}", text(report, &codecs))?;
-        }
+        return print_json(&serde_json::json!({ "files": reports }));
     }
-    Ok(())
+    let texts: Vec<String> = reports.iter().map(|report| text(report, &codecs) + "\n").collect();
+    print(texts.join("\n"))
 }
 
 fn text(report: &FileReport, codecs: &[Spec]) -> String {

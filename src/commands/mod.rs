@@ -15,13 +15,15 @@ pub(crate) mod run;
 pub(crate) mod scenario;
 pub(crate) mod validate;
 
-use std::io::Write;
+use std::fmt::Display;
+use std::io::{Write, stdout};
 use std::path::Path;
 
 use serde::Serialize;
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
 
 use crate::cli::ScenarioArgs;
+use crate::error::CliError;
 
 /// Reads a scenario with all its variants; `--variant` is checked and applied by [`Experiment::select`] later.
 fn load_scenario(args: &ScenarioArgs) -> Result<Experiment, ScenarioError> {
@@ -46,19 +48,45 @@ fn say_without_sweep(experiment: &Experiment) {
     }
 }
 
-/// Says what results take for granted, each remark once.
-fn say_warnings<'a>(experiments: impl IntoIterator<Item = &'a Experiment>) {
-    let mut said: Vec<String> = Vec::new();
-    for warning in experiments.into_iter().flat_map(Experiment::warnings) {
-        if !said.contains(&warning) {
-            eprintln!("note: {warning}");
-            said.push(warning);
-        }
-    }
+/// Says what the results of an experiment take for granted, each remark once.
+fn say_warnings(experiment: &Experiment) {
+    distinct(experiment.warnings()).iter().for_each(|warning| eprintln!("note: {warning}"));
 }
 
-/// Writes a value as JSON for people and programs, with a line break at the end.
-fn write_json(out: &mut impl Write, value: &impl Serialize) -> std::io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
-    writeln!(out)
+/// The same without repetitions, in the order of their first appearance.
+fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for item in items {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+    }
+    distinct
+}
+
+/// Prints a result.
+fn print(text: impl Display) -> Result<(), CliError> {
+    let mut out = stdout().lock();
+    write!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+/// Prints a result as JSON for people and programs, with a line break at the end.
+fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let mut out = stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use zipwire::executors::{SIM, THREADS};
+
+    use super::*;
+
+    #[test]
+    fn an_executor_named_twice_runs_once() {
+        assert_eq!(distinct([THREADS, SIM, THREADS]), [THREADS, SIM]);
+    }
 }

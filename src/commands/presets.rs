@@ -1,11 +1,9 @@
 //! `zipwire scenario presets`: the hardware that scenarios can name.
 
-use std::io::{Write, stdout};
-
 use serde::Serialize;
 use zipwire::scenarios::{nearest, presets};
 
-use super::write_json;
+use super::{print, print_json};
 use crate::error::CliError;
 use crate::table;
 
@@ -25,7 +23,6 @@ struct Listed {
 
 /// Lists all presets, or prints the file of one.
 pub(crate) fn run(name: Option<&str>, json: bool) -> Result<(), CliError> {
-    let mut out = stdout().lock();
     if let Some(name) = name {
         let preset = presets().iter().find(|preset| preset.name == name).ok_or_else(|| {
             let names: Vec<&str> = presets().iter().map(|preset| preset.name).collect();
@@ -34,8 +31,7 @@ pub(crate) fn run(name: Option<&str>, json: bool) -> Result<(), CliError> {
             let names = names.join("`, `");
             CliError::Usage(format!("unknown preset `{name}`\nhelp: {meant}it must be one of `{names}`"))
         })?;
-        write!(out, "{}", preset.text)?;
-        return Ok(());
+        return print(preset.text);
     }
     let listed = presets().iter().map(|preset| {
         let topology = preset.topology()?;
@@ -53,8 +49,7 @@ pub(crate) fn run(name: Option<&str>, json: bool) -> Result<(), CliError> {
     });
     let listed: Vec<Listed> = listed.collect::<Result<_, CliError>>()?;
     if json {
-        write_json(&mut out, &listed)?;
-        return Ok(());
+        return print_json(&listed);
     }
     let columns = ["preset", "nodes x GPUs", "GPU link", "NICs per node", "NIC", "what it is"];
     let mut rows = table::new(&columns, &[0, 5]);
@@ -68,8 +63,7 @@ pub(crate) fn run(name: Option<&str>, json: bool) -> Result<(), CliError> {
             item.description.unwrap_or_default(),
         ]);
     }
-    writeln!(out, "{}", table::text(&rows))?;
-    Ok(())
+    print(table::text(&rows) + "\n")
 }
 
 fn per_second(bytes: f64) -> String {

@@ -1,8 +1,6 @@
 //! `zipwire reproduce`: what a paper publishes, beside what comes out here.
 
 use std::fmt::Write as _;
-use std::io::{Write, stdout};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use zipwire::papers::{
     Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, plots, reproduce,
@@ -10,7 +8,7 @@ use zipwire::papers::{
 };
 use zipwire::{Cancel, Output};
 
-use super::write_json;
+use super::{print, print_json};
 use crate::cli::ReproduceArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
@@ -18,33 +16,20 @@ use crate::table;
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
     let _hold = cancel.hold();
-    let output = args.out.as_deref().map(Output::create).transpose()?;
+    let output = args.out.as_deref().map(Output::create_beside).transpose()?;
     let progress = Progress::new(count(args.paper, &args.scenarios, args.sensitivity)?);
-    let begun = AtomicBool::new(false);
-    let begin = |number: &str| {
-        // One more has begun, so one more has ended, up to those that run side by side.
-        if begun.swap(true, Ordering::Relaxed) {
-            progress.end();
-        }
-        progress.begin(number.to_owned());
-    };
+    // One more has begun, so one more has ended, up to those that run side by side.
+    let begin = |number: &str| progress.next(number.to_owned());
     let report = reproduce(args.paper, &args.scenarios, args.sensitivity, cancel, &begin)?;
     drop(progress);
+    // The pictures of several papers share a folder.
     if let Some(mut output) = output {
         for (name, svg) in plots(&report) {
             output.write(&name, |out| out.write_all(svg.as_bytes()))?;
         }
-        // The pictures of several papers share a folder.
-        output.commit_beside()?;
+        output.commit()?;
     }
-    let mut out = stdout().lock();
-    if args.json {
-        write_json(&mut out, &report)?;
-    } else {
-        write!(out, "{}", text(&report))?;
-    }
-    out.flush()?;
-    Ok(())
+    if args.json { print_json(&report) } else { print(text(&report)) }
 }
 
 fn text(report: &Report) -> String {
@@ -112,8 +97,7 @@ fn published(paper: Published) -> String {
 }
 
 fn points(curve: &Curve) -> comfy_table::Table {
-    let header: Vec<&str> = curve.columns.iter().map(String::as_str).collect();
-    let mut points = table::new(&header, &[]);
+    let mut points = table::new(curve.columns, &[]);
     for point in &curve.points {
         points.add_row(point.iter().copied().map(short));
     }

@@ -1,12 +1,10 @@
 //! `zipwire scenario routes`: the links of a scenario's cluster, and which of them each transfer crosses.
 
-use std::io::{Write, stdout};
-
 use serde::Serialize;
 use zipwire::cluster::Topology;
 use zipwire::schedule::Rank;
 
-use super::{load_file, write_json};
+use super::{load_file, print, print_json};
 use crate::cli::RoutesArgs;
 use crate::error::CliError;
 use crate::table;
@@ -46,13 +44,7 @@ pub(crate) fn run(args: &RoutesArgs) -> Result<(), CliError> {
         routes: pairs.filter(|(src, dst)| src != dst).map(|(src, dst)| route(topology, src, dst)).collect(),
         scenario: experiment.name,
     };
-    let mut out = stdout().lock();
-    if args.json {
-        write_json(&mut out, &report)?;
-    } else {
-        writeln!(out, "{}", text(&report))?;
-    }
-    Ok(())
+    if args.json { print_json(&report) } else { print(text(&report) + "\n") }
 }
 
 /// The rank that an argument names, or all.

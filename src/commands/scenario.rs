@@ -1,6 +1,6 @@
 //! `zipwire scenario check|routes|schema|presets|list`: what a file says, or may say, before anything runs.
 
-use std::io::{Write, stdout};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use zipwire::scenarios::{Experiment, Source, Traffic, load_sweep};
 use zipwire::{Cancel, Prepared, Shared, sweep};
 
-use super::{presets, write_json};
+use super::{presets, print, print_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
 use crate::commands::{load_file, load_scenario, say_warnings};
 use crate::error::CliError;
@@ -19,7 +19,7 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
     match command {
         ScenarioCommand::Check { scenario, memory, json } => check(scenario, *memory, *json, cancel),
         ScenarioCommand::Routes(args) => super::routes::run(args),
-        ScenarioCommand::Schema => schema(),
+        ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
         ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
         ScenarioCommand::List { folder, json } => list(folder, *json),
     }
@@ -85,21 +85,24 @@ fn check(args: &ScenarioArgs, memory: Option<u64>, json: bool, cancel: &Cancel) 
     experiment.select(&args.variant)?;
     let mut report = report(&experiment, memory, cancel)?;
     report.sweep = check_sweep(args, cancel)?;
-    let mut out = stdout().lock();
     if json {
-        write_json(&mut out, &report)?;
-        return Ok(());
+        return print_json(&report);
     }
-    let Report { scenario, workload, ranks, seed, iterations, .. } = &report;
-    writeln!(out, "{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}")?;
+    print(text(&report))?;
+    say_warnings(&experiment);
+    Ok(())
+}
+
+fn text(report: &Report) -> String {
+    let Report { scenario, workload, ranks, seed, iterations, .. } = report;
+    let mut text = format!("{scenario}: {workload} on {ranks} ranks, {iterations} iterations, seed {seed}\n");
     if let Some(SweepReport { points, paths }) = &report.sweep {
         let paths = paths.join("`, `");
-        writeln!(
-            out,
+        let _ = writeln!(
+            text,
             "all {points} points of its sweep over `{paths}` are valid; this is the scenario without"
-        )?;
+        );
     }
-    writeln!(out)?;
     let mut traffic = table::new(
         &["segment", "raw bytes", "transfers", "sent max/mean", "Gini", "received max/mean", "Gini"],
         &[0],
@@ -121,14 +124,11 @@ fn check(args: &ScenarioArgs, memory: Option<u64>, json: bool, cancel: &Cancel) 
     for v in &report.variants {
         variants.add_row(vec![v.name.clone(), v.plan_digest.clone(), table::bytes(v.buffer_bytes as f64)]);
     }
-    writeln!(out, "{}\n", table::text(&traffic))?;
+    let _ = write!(text, "\n{}\n\n", table::text(&traffic));
     if !tokens.is_empty() {
-        writeln!(out, "{}\n", tokens.join("\n"))?;
+        let _ = write!(text, "{}\n\n", tokens.join("\n"));
     }
-    writeln!(out, "{}", table::text(&variants))?;
-    out.flush()?;
-    say_warnings([&experiment]);
-    Ok(())
+    text + &table::text(&variants) + "\n"
 }
 
 /// What de-duplication would spare between nodes, where it is known which tokens a segment sends.
@@ -191,14 +191,8 @@ fn traffic_report(traffic: &Traffic) -> TrafficReport {
     }
 }
 
-fn schema() -> Result<(), CliError> {
-    let mut out = stdout().lock();
-    write_json(&mut out, &zipwire::scenarios::schema())?;
-    Ok(())
-}
-
 /// One line of the list; a file that does not resolve says why.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Listed {
     file: PathBuf,
     scenario: Option<String>,
@@ -215,10 +209,8 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
         .map_err(|error| CliError::Usage(format!("cannot list folder `{}`: {error}", folder.display())))?;
     files.sort();
     let listed: Vec<Listed> = files.into_iter().map(entry).collect();
-    let mut out = stdout().lock();
     if json {
-        write_json(&mut out, &listed)?;
-        return Ok(());
+        return print_json(&listed);
     }
     let mut rows = table::new(&["file", "workload", "ranks", "variants", "what for"], &[0, 1, 3, 4]);
     for item in listed {
@@ -231,8 +223,7 @@ fn list(folder: &Path, json: bool) -> Result<(), CliError> {
             what_for.unwrap_or_default(),
         ]);
     }
-    writeln!(out, "{}", table::text(&rows))?;
-    Ok(())
+    print(table::text(&rows) + "\n")
 }
 
 /// Scenario files below a folder; build files, other TOML files and folders that start with a dot are none.
@@ -268,14 +259,6 @@ fn entry(file: PathBuf) -> Listed {
             description: experiment.description,
             error: None,
         },
-        Err(error) => Listed {
-            file,
-            scenario: None,
-            workload: None,
-            ranks: None,
-            variants: Vec::new(),
-            description: None,
-            error: Some(error.to_string()),
-        },
+        Err(error) => Listed { file, error: Some(error.to_string()), ..Listed::default() },
     }
 }

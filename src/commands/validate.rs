@@ -1,6 +1,5 @@
 //! `zipwire validate`: predictions beside measurements.
 
-use std::io::{Write, stdout};
 use std::ops::RangeInclusive;
 
 use comfy_table::Table;
@@ -15,7 +14,7 @@ use zipwire::{
     write_trace,
 };
 
-use super::write_json;
+use super::{print, print_json};
 use crate::cli::ValidateArgs;
 use crate::commands::{load_real_scenario, load_scenario, say_warnings, say_without_sweep};
 use crate::error::CliError;
@@ -51,15 +50,8 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     let mut output = args.out.as_deref().map(Output::create).transpose()?;
     let coded = experiment.variants.iter().filter(|variant| variant.protocol.is_coded()).count();
     let progress = Progress::new(coded + 2 * experiment.variants.len());
-    let mut steps = 0;
     let setup = ValidationSetup { experiment: &experiment, real: &real, dilation: args.dilation };
-    let validation = validate(&mut prepared, &setup, cancel, |step| {
-        if steps > 0 {
-            progress.end();
-        }
-        steps += 1;
-        progress.begin(step);
-    })?;
+    let validation = validate(&mut prepared, &setup, cancel, |step| progress.next(step))?;
     drop(progress);
     if let Some(output) = &mut output {
         write_timelines(output, &experiment, &prepared, &validation)?;
@@ -69,14 +61,12 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     }
     output.map_or(Ok(()), Output::commit)?;
     drop(hold);
-    let mut out = stdout().lock();
     if args.json {
-        write_json(&mut out, &report(args, &validation))?;
+        print_json(&report(args, &validation))
     } else {
-        write!(out, "{}", text(args, &experiment, &validation))?;
-    }
-    out.flush()?;
-    say_warnings([&experiment]);
+        print(text(args, &experiment, &validation))
+    }?;
+    say_warnings(&experiment);
     Ok(())
 }
 

@@ -36,7 +36,7 @@ fn memory_holds_for_encoding() {
     let case = Case::new(&matrix("1 GiB"));
     let refused = case.run(&["--memory", "64 MiB"]);
     refused.expect(2, "variant `static-first` on `sim` needs 2.1");
-    refused.expect(2, "`--memory` allows 0.07 GB");
+    refused.expect(2, "`--memory` allows 67.11 MB");
     assert!(!case.path("out").exists());
     // More than any machine that runs this has, without a word about memory.
     let case = Case::new(&matrix("512 GiB"));

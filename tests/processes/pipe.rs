@@ -191,7 +191,7 @@ impl Transport for Pipe {
         self.epoch.elapsed().map_or(0.0, |elapsed| elapsed.as_secs_f64())
     }
 
-    fn meet(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
         self.post(None, Packet::Word(word.to_vec()), Vec::new())?;
         self.wait_for(MEET_WITHIN, true, |this| this.words.take())
     }

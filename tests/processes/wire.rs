@@ -21,7 +21,7 @@ pub(crate) enum Packet {
     Told(Message),
     /// Something has ended somewhere.
     Progress,
-    /// A rank has come to a meeting, with its word.
+    /// A rank has come to a barrier, with its word.
     Word(Vec<u8>),
     /// What all said there.
     Words(Vec<Vec<u8>>),

@@ -82,12 +82,7 @@ mod tests {
     use crate::Spread;
 
     fn all_to_all(bytes: Array2<u64>) -> Work {
-        Work::Call {
-            dtype: DType::Bf16,
-            input: Slot(0),
-            output: Slot(1),
-            kind: CallKind::AllToAll { bytes, tokens: None },
-        }
+        Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None })
     }
 
     fn job(rank_count: u32, works: Vec<Work>) -> Job {

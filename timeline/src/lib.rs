@@ -8,6 +8,7 @@
 
 mod bandwidth;
 mod by_rank;
+mod critical_path;
 mod deviation;
 mod imbalance;
 mod interval;
@@ -20,6 +21,7 @@ mod span;
 
 pub use bandwidth::Bandwidths;
 pub use by_rank::{ByRank, Imbalances};
+pub use critical_path::{BusiestLink, CriticalPath};
 pub use deviation::Deviation;
 pub use imbalance::Imbalance;
 pub use interval::Union;

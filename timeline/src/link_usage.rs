@@ -53,6 +53,17 @@ impl LinkUsage {
         self.samples.least_distance_s()
     }
 
+    /// How much of a link's capacity was used from one moment of the run to a later one, from 0 to 1; 0 if there is no time between.
+    pub fn share(&self, link: usize, begin_s: f64, end_s: f64) -> f64 {
+        let mut rows = self.samples.rows_from(begin_s).peekable();
+        let mut bytes = 0.0;
+        while let Some((from_s, rates)) = rows.next().filter(|&(from_s, _)| from_s < end_s) {
+            let until_s = rows.peek().map_or(end_s, |&(until_s, _)| until_s.min(end_s));
+            bytes += rates[link] * (until_s - from_s.max(begin_s)).max(0.0);
+        }
+        if end_s > begin_s { bytes / (end_s - begin_s) / self.links[link].bytes_per_s } else { 0.0 }
+    }
+
     /// Whether a state that lasts until `end_s` is to be added.
     pub fn wants(&self, end_s: f64) -> bool {
         self.samples.wants(end_s)
@@ -81,5 +92,26 @@ impl LinkUsage {
     pub fn select(&self, links: &[usize], most_samples: usize) -> Self {
         let samples = self.samples.select(links, most_samples);
         Self { links: links.iter().map(|&link| self.links[link].clone()).collect(), samples }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_by_hand() {
+        let link = |name: &str| Link { name: name.to_owned(), bytes_per_s: 10.0, is_of_gpu: false };
+        let mut usage = LinkUsage::new(vec![link("a"), link("b")]);
+        for (begin_s, rates) in [(0.0, [10.0, 0.0]), (1.0, [5.0, 10.0]), (3.0, [0.0, 2.0]), (4.0, [0.0, 0.0])]
+        {
+            usage.add(begin_s, &rates);
+        }
+        let shares = |begin_s, end_s| [0, 1].map(|link| usage.share(link, begin_s, end_s));
+        assert_eq!(shares(0.0, 1.0), [1.0, 0.0], "one state");
+        assert_eq!(shares(0.5, 2.5), [(5.0 + 7.5) / 20.0, 15.0 / 20.0], "parts of two");
+        assert_eq!(shares(0.0, 4.0), [20.0 / 40.0, 22.0 / 40.0], "all");
+        assert_eq!(shares(3.5, 8.0), [0.0, 1.0 / 45.0], "beyond the end");
+        assert_eq!(shares(2.0, 2.0), [0.0, 0.0]);
     }
 }

@@ -232,14 +232,8 @@ mod tests {
     fn timeline(rank_count: u32, iterations: &[(f64, f64)], spans: Vec<Span>) -> Timeline {
         let time = |&(begin_s, end_s): &(f64, f64)| IterationTime { begin_s, length_s: end_s - begin_s };
         let iterations = iterations.iter().map(time).collect();
-        Timeline {
-            spans,
-            rank_count,
-            segments: vec!["dispatch".into()],
-            iterations,
-            link_usage: None,
-            notes: Vec::new(),
-        }
+        let segments = vec!["dispatch".into()];
+        Timeline { spans, rank_count, segments, iterations, ..Timeline::default() }
     }
 
     #[test]

@@ -27,6 +27,12 @@ impl Series {
         self.times_s.iter().copied().zip(self.values.chunks_exact(self.width))
     }
 
+    /// Those from the row on that holds at a time.
+    pub(crate) fn rows_from(&self, time_s: f64) -> impl Iterator<Item = (f64, &[f64])> {
+        let first = self.times_s.partition_point(|&begin_s| begin_s <= time_s).saturating_sub(1);
+        self.times_s[first..].iter().copied().zip(self.values[first * self.width..].chunks_exact(self.width))
+    }
+
     /// Seconds: of what lasts less, some is left out. 0 if nothing is.
     pub fn least_distance_s(&self) -> f64 {
         self.least_distance_s

@@ -13,7 +13,7 @@ use crate::{Trace, TracedSpan};
 const ROUNDING_NS: u64 = 1;
 
 /// How two traces, A and B, differ.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff<'t> {
     /// The iterations.
     pub iterations: Comparison,
@@ -80,12 +80,7 @@ impl<'t> Diff<'t> {
         let mut diff = Self {
             iterations: Comparison { a: total(&a.iterations_ns), b: total(&b.iterations_ns) },
             groups: groups(a, b),
-            paired: 0,
-            durations: Vec::new(),
-            ends: Vec::new(),
-            bytes: Vec::new(),
-            only_a: Vec::new(),
-            only_b: Vec::new(),
+            ..Self::default()
         };
         let (left, right) = (sorted(a), sorted(b));
         let (mut left, mut right) = (left.into_iter().peekable(), right.into_iter().peekable());

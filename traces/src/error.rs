@@ -28,7 +28,7 @@ pub enum TraceError {
         reason: String,
     },
     /// The header is valid but the data is shorter or longer than it says.
-    #[error("`{path}` has `{found}` bytes where its header describes `{needed}`{}", length_hint(*found, *needed))]
+    #[error("`{path}` has `{found}` bytes where its header describes `{needed}`")]
     WrongLength {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum TraceError {
         needed: u64,
     },
     /// No tensor of that name.
-    #[error("`{path}` has no tensor `{tensor}`{}", nearest_hint(nearest))]
+    #[error("`{path}` has no tensor `{tensor}`")]
     NoSuchTensor {
         /// The file.
         path: PathBuf,
@@ -94,7 +94,7 @@ pub enum TraceError {
         reason: String,
     },
     /// The file ends in the middle of its JSON.
-    #[error("`{path}` ends too early, at line {line} column {column}{}", TRUNCATED)]
+    #[error("`{path}` ends too early, at line {line} column {column}")]
     Truncated {
         /// The file.
         path: PathBuf,
@@ -134,6 +134,25 @@ pub enum TraceError {
 }
 
 impl TraceError {
+    /// What would be right, where that is known.
+    pub fn help(&self) -> Option<String> {
+        let truncated = "the file is truncated; copy or download it again";
+        match self {
+            Self::Truncated { .. } => Some(truncated.to_owned()),
+            Self::WrongLength { found, needed, .. } if found < needed => Some(truncated.to_owned()),
+            Self::WrongLength { .. } => Some("something was appended to the file".to_owned()),
+            Self::NoSuchTensor { nearest, .. } => {
+                let names: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
+                Some(match names.as_slice() {
+                    [] => "the file holds no tensors".to_owned(),
+                    [name] => format!("the nearest name is {name}"),
+                    _ => format!("the nearest names are {}", names.join(", ")),
+                })
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
@@ -143,20 +162,5 @@ impl TraceError {
     pub(crate) fn json_reason(error: &serde_json::Error) -> String {
         let place = format!(" at line {} column {}", error.line(), error.column());
         error.to_string().trim_end_matches(&place).to_owned()
-    }
-}
-
-const TRUNCATED: &str = "\nhint: the file is truncated; copy or download it again";
-
-fn length_hint(found: u64, needed: u64) -> &'static str {
-    if found < needed { TRUNCATED } else { "\nhint: something was appended to the file" }
-}
-
-fn nearest_hint(nearest: &[String]) -> String {
-    let names: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();
-    match names.as_slice() {
-        [] => "\nhint: the file holds no tensors".to_owned(),
-        [name] => format!("\nhint: the nearest name is {name}"),
-        _ => format!("\nhint: the nearest names are {}", names.join(", ")),
     }
 }

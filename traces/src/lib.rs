@@ -28,7 +28,7 @@ pub use input::{open_bounded, open_input, read_input};
 pub use printable::{escaped, printable};
 pub use routing_matrix::{RoutingMatrix, read_routing_matrices};
 pub use routing_trace::{RoutingStep, read_routing_trace};
-pub use summary::{Executors, Split, Summary, VariantSummary};
+pub use summary::{BreakEven, Executors, Sensitivity, Split, Summary, VariantSummary, Verdict};
 pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary};
 pub use tensor::{TensorFile, TensorInfo, read_bf16};
 pub use transfers::{TransferRow, write_transfers};

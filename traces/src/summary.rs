@@ -4,8 +4,8 @@
 
 use std::io::{self, Write};
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use zipwire_timeline::{Bandwidths, ByRank, Metrics};
+use serde::ser::{Serialize, Serializer};
+use zipwire_timeline::{Bandwidths, ByRank, CriticalPath, Metrics};
 
 use crate::SwitcherSummary;
 
@@ -20,12 +20,51 @@ pub struct Summary {
     pub version: &'static str,
     /// The results.
     pub executors: Executors,
+    /// What follows from them; its key is absent where nothing was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+/// From when on coded variants pay, and what that depends on.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Verdict {
+    /// Coded variants by name, in the order of the scenario.
+    #[serde(serialize_with = "as_map")]
+    pub break_even: Vec<(String, BreakEven)>,
+    /// What the speedup of the best coded variant depends on most, the first most of all.
+    pub sensitivity: Vec<Sensitivity>,
+}
+
+/// What a speedup would be if a constant of the scenario were a tenth larger.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Sensitivity {
+    /// The variant whose speedup it is.
+    pub variant: String,
+    /// The constant, by its path in scenarios.
+    pub constant: &'static str,
+    /// The speedup with it a tenth larger.
+    pub speedup: f64,
+}
+
+/// What a coded variant needs to take as long as the first variant, each with all else as it is.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct BreakEven {
+    /// The ratio of all frames; `None` if none is low or high enough.
+    pub ratio: Option<f64>,
+    /// The codec's speed, in GB/s of raw values encoded, with the launch that is declared; `None` if no speed is slow or fast enough.
+    pub encode_gbps: Option<f64>,
+    /// Decoded, in the proportion that is declared.
+    pub decode_gbps: Option<f64>,
+}
+
+fn as_map<S: Serializer>(entries: &[(String, BreakEven)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
 }
 
 impl Summary {
     /// A summary of these results, signed with this version.
     pub fn new(scenario: impl Into<String>, seed: u64, executors: Executors) -> Self {
-        Self { scenario: scenario.into(), seed, version: env!("CARGO_PKG_VERSION"), executors }
+        Self { scenario: scenario.into(), seed, version: env!("CARGO_PKG_VERSION"), executors, verdict: None }
     }
 
     /// Writes the summary as indented JSON that ends in a newline. Floats are the shortest text that reads back as the
@@ -49,7 +88,7 @@ pub struct Split {
 }
 
 /// What one variant did on one executor.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct VariantSummary {
     /// Times and bytes.
     #[serde(flatten)]
@@ -73,6 +112,9 @@ pub struct VariantSummary {
     /// How the speed of the variant's codec is known, where the cluster says it and not the scenario; its key is absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codec_speed_basis: Option<&'static str>,
+    /// What its iterations are bound by; the keys are absent where that is not known.
+    #[serde(flatten)]
+    pub critical_path: Option<CriticalPath>,
     /// Whether every received byte was compared with what was sent and found equal; `None` in simulation, where there
     /// are no bytes.
     pub verified: Option<bool>,
@@ -125,19 +167,7 @@ impl Executors {
         verified: Option<bool>,
     ) {
         let plan_digest = plan_digest.into();
-        let summary = VariantSummary {
-            metrics,
-            speedup: None,
-            plan_digest,
-            split: None,
-            algorithms: Vec::new(),
-            codec_speed_basis: None,
-            verified,
-            by_rank: None,
-            bandwidths: None,
-            switcher: None,
-            faults_not_fired: Vec::new(),
-        };
+        let summary = VariantSummary { metrics, plan_digest, verified, ..VariantSummary::default() };
         let found = self.executors.iter().position(|other| other.name == executor);
         let index = found.unwrap_or_else(|| {
             self.executors.push(Executor { name: executor.to_owned(), timed, variants: Vec::new() });
@@ -157,38 +187,9 @@ impl Executors {
     /// # Panics
     /// If it did not run there, or if the executor's times cannot be compared.
     pub fn insert_bandwidths(&mut self, executor: &str, variant: &str, bandwidths: Bandwidths) {
-        let (timed, summary) = self.inserted(executor, variant);
-        assert!(timed, "times of executor `{executor}` are no measure of bandwidth");
-        summary.bandwidths = Some(bandwidths);
-    }
-
-    /// Adds the numbers of each rank to what `variant` did on `executor`.
-    ///
-    /// # Panics
-    /// If it did not run there.
-    pub fn insert_by_rank(&mut self, executor: &str, variant: &str, by_rank: ByRank) {
-        self.inserted(executor, variant).1.by_rank = Some(by_rank);
-    }
-
-    /// Adds what the switcher of `variant` did on `executor`.
-    ///
-    /// # Panics
-    /// If it did not run there.
-    pub fn insert_switcher(&mut self, executor: &str, variant: &str, switcher: SwitcherSummary) {
-        self.inserted(executor, variant).1.switcher = Some(switcher);
-    }
-
-    /// Says in which algorithms the calls of `variant` travelled on `executor`, by collective.
-    ///
-    /// # Panics
-    /// If it did not run there.
-    pub fn insert_algorithms(
-        &mut self,
-        executor: &str,
-        variant: &str,
-        algorithms: Vec<(&'static str, &'static str)>,
-    ) {
-        self.inserted(executor, variant).1.algorithms = algorithms;
+        let is_timed = self.executors.iter().any(|other| other.name == executor && other.timed);
+        assert!(is_timed, "times of executor `{executor}` are no measure of bandwidth");
+        self.inserted(executor, variant).bandwidths = Some(bandwidths);
     }
 
     /// Splits the speedup of `variant` on `executor`, which would take `uncompressed_s` seconds if its codec were free and its
@@ -197,34 +198,21 @@ impl Executors {
     /// # Panics
     /// If it did not run there.
     pub fn insert_split(&mut self, executor: &str, variant: &str, uncompressed_s: f64) {
-        let result = self.inserted(executor, variant).1;
+        let result = self.inserted(executor, variant);
         let Some(speedup) = result.speedup else { return };
         let compression = uncompressed_s / result.metrics.iteration_s.mean;
         result.split = Some(Split { compression, algorithm: speedup / compression });
     }
 
-    /// Says how the speed of the codec of `variant` is known, which is that of the cluster.
+    /// What `variant` did on `executor`, for what is known besides: its ranks, its switcher, its algorithms.
     ///
     /// # Panics
     /// If it did not run there.
-    pub fn insert_codec_speed_basis(&mut self, executor: &str, variant: &str, basis: &'static str) {
-        self.inserted(executor, variant).1.codec_speed_basis = Some(basis);
-    }
-
-    /// Says which faults of the scenario had no effect on `variant` on `executor`.
-    ///
-    /// # Panics
-    /// If it did not run there.
-    pub fn insert_unfired(&mut self, executor: &str, variant: &str, faults: Vec<usize>) {
-        self.inserted(executor, variant).1.faults_not_fired = faults;
-    }
-
-    /// What `variant` did on `executor`, and whether that is timed.
-    fn inserted(&mut self, executor: &str, variant: &str) -> (bool, &mut VariantSummary) {
+    pub fn inserted(&mut self, executor: &str, variant: &str) -> &mut VariantSummary {
         let executor = self.executors.iter_mut().find(|other| other.name == executor);
         let executor = executor.expect("an executor has results before anything is added");
         let summary = executor.variants.iter_mut().find(|(name, _)| name == variant);
-        (executor.timed, &mut summary.expect("a variant has results before anything is added").1)
+        &mut summary.expect("a variant has results before anything is added").1
     }
 
     /// What `variant` did on `executor`, if it ran.
@@ -267,11 +255,7 @@ struct Variants<'a>(&'a [(String, VariantSummary)]);
 
 impl Serialize for Variants<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, summary) in self.0 {
-            map.serialize_entry(name, summary)?;
-        }
-        map.end()
+        serializer.collect_map(self.0.iter().map(|(name, summary)| (name, summary)))
     }
 }
 
@@ -299,6 +283,15 @@ mod tests {
         summary.write(&mut out).unwrap();
         // The one thing that changes with every release.
         String::from_utf8(out).unwrap().replace(env!("CARGO_PKG_VERSION"), "(version)")
+    }
+
+    /// One variant, with bandwidths.
+    fn with_bandwidths(executor: &'static str, timed: bool) -> Executors {
+        let mut executors = Executors::new("native");
+        executors.insert(executor, timed, "native", metrics(2.0), "", None);
+        let bandwidths = Bandwidths { algbw_gbps: 4.0, busbw_gbps: 2.0, effective_busbw_gbps: 3.0 };
+        executors.insert_bandwidths(executor, "native", bandwidths);
+        executors
     }
 
     fn speedups(executors: &Executors) -> Vec<Option<f64>> {
@@ -386,11 +379,7 @@ mod tests {
 
     #[test]
     fn bandwidths_follow_all_other_keys() {
-        let mut executors = Executors::new("native");
-        executors.insert("sim", true, "native", metrics(2.0), "", None);
-        let bandwidths = Bandwidths { algbw_gbps: 4.0, busbw_gbps: 2.0, effective_busbw_gbps: 3.0 };
-        executors.insert_bandwidths("sim", "native", bandwidths);
-        let text = written(&Summary::new("quickstart", 7, executors));
+        let text = written(&Summary::new("quickstart", 7, with_bandwidths("sim", true)));
         let (_, end) = text.split_once("\"verified\": null,").unwrap();
         insta::assert_snapshot!(end, @r#"
 
@@ -406,14 +395,11 @@ mod tests {
 
     #[test]
     fn ranks_stand_between_verification_and_bandwidths() {
-        let mut executors = Executors::new("native");
-        executors.insert("sim", true, "native", metrics(2.0), "", None);
-        let bandwidths = Bandwidths { algbw_gbps: 4.0, busbw_gbps: 2.0, effective_busbw_gbps: 3.0 };
-        executors.insert_bandwidths("sim", "native", bandwidths);
+        let mut executors = with_bandwidths("sim", true);
         let wait_s = vec![1.0, 0.0];
         let received = Imbalance::of_counts(&[6, 2]);
         let imbalance = Imbalances { wait: Imbalance::of(&wait_s), compute: None, received };
-        executors.insert_by_rank("sim", "native", ByRank { wait_s, imbalance, ..ByRank::default() });
+        executors.inserted("sim", "native").by_rank = Some(ByRank { wait_s, imbalance, ..ByRank::default() });
         let text = written(&Summary::new("quickstart", 7, executors));
         let (_, end) = text.split_once("\"verified\": null,").unwrap();
         insta::assert_snapshot!(end, @r#"
@@ -446,10 +432,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "no measure of bandwidth")]
     fn untimed_executors_have_no_bandwidths() {
-        let mut executors = Executors::new("native");
-        executors.insert("threads", false, "native", metrics(2.0), "", Some(true));
-        let bandwidths = Bandwidths { algbw_gbps: 4.0, busbw_gbps: 2.0, effective_busbw_gbps: 3.0 };
-        executors.insert_bandwidths("threads", "native", bandwidths);
+        with_bandwidths("threads", false);
     }
 
     #[test]

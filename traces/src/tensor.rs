@@ -137,6 +137,14 @@ fn read_header(path: &Path, file: &mut File) -> Result<(u64, Metadata), TraceErr
     let length = u64::from_le_bytes(length);
     let header_end = length.saturating_add(LENGTH_BYTES);
     if length > HEADER_LIMIT {
+        let is_text =
+            length.to_le_bytes().iter().all(|byte| byte.is_ascii_graphic() || b" \t\r\n".contains(byte));
+        if is_text {
+            return Err(invalid(
+                LENGTH_BYTES,
+                "it begins with text, and not with the length of a header".to_owned(),
+            ));
+        }
         return Err(invalid(header_end, format!("a header of `{length}` bytes is above the format's limit")));
     }
     if header_end > found {

@@ -278,7 +278,8 @@ mod bad_files {
     fn message(text: impl AsRef<[u8]>) -> String {
         let (folder, path) = file(text);
         let error = read_chrome(&path).expect_err("the file is wrong");
-        error.to_string().replace(&format!("{}/", folder.path().display()), "")
+        let help = error.help().map_or_else(String::new, |help| format!("\nhelp: {help}"));
+        format!("{error}{help}").replace(&format!("{}/", folder.path().display()), "")
     }
 
     /// The trace with `from` replaced, once.
@@ -313,7 +314,7 @@ mod bad_files {
         assert_eq!(
             message(""),
             "`x.trace.json` ends too early, at line 1 column 0\n\
-             hint: the file is truncated; copy or download it again"
+             help: the file is truncated; copy or download it again"
         );
         let mut early = timeline();
         early.spans[0].begin_s = -1e-6;

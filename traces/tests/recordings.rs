@@ -28,7 +28,8 @@ fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
 fn message<T>(path: &Path, result: Result<T, TraceError>) -> String {
     let error = result.err().expect("the recording is wrong");
     let folder = path.parent().expect("a file in a folder");
-    error.to_string().replace(&format!("{}/", folder.display()), "")
+    let help = error.help().map_or_else(String::new, |help| format!("\nhelp: {help}"));
+    format!("{error}{help}").replace(&format!("{}/", folder.display()), "")
 }
 
 mod routing {
@@ -226,6 +227,7 @@ mod tensors {
             of(&whole[..100], DISPATCH),
             of(&whole[..7], DISPATCH),
             of(&[&whole[..], &[0]].concat(), DISPATCH),
+            of(b"name = \"quickstart\"\n", DISPATCH),
             of(b"PK\x03\x04 not a safetensors file at all", DISPATCH),
             of(&safetensors("{\"e\":", &[]), "e"),
             of(&safetensors(&empty.replace("[0,0]}", "[0,8]}"), &[0; 8]), "e"),
@@ -234,21 +236,22 @@ mod tensors {
         ];
         insta::assert_snapshot!(messages.join("\n"), @r#"
         `x.safetensors` has no tensor `L2.disp`
-        hint: the nearest names are `L2.disp[0:1536]|rows0:256`, `L2.counts`, `L2.comb[0:1536]|rows0:256`
+        help: the nearest names are `L2.disp[0:1536]|rows0:256`, `L2.counts`, `L2.comb[0:1536]|rows0:256`
         tensor `L2.counts` of `x.safetensors` holds `I32` values where `BF16` is needed
         `x.safetensors` has `262463` bytes where its header describes `262464`
-        hint: the file is truncated; copy or download it again
+        help: the file is truncated; copy or download it again
         `x.safetensors` has `100` bytes where its header describes `256`
-        hint: the file is truncated; copy or download it again
+        help: the file is truncated; copy or download it again
         `x.safetensors` is not a safetensors file: `7` bytes are too few for a header (in the header, bytes 0 to 7)
         `x.safetensors` has `262465` bytes where its header describes `262464`
-        hint: something was appended to the file
+        help: something was appended to the file
+        `x.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
         `x.safetensors` is not a safetensors file: a header of `8390045714599856976` bytes is above the format's limit (in the header, bytes 0 to 34)
         `x.safetensors` is not a safetensors file: EOF while parsing a value at line 1 column 5 (in the header, bytes 0 to 13)
         `x.safetensors` is not a safetensors file: invalid shape, data type, or offset for tensor (in the header, bytes 0 to 65)
         tensor `e` of `x.safetensors` is empty: its shape is `[0, 4]`
         `x.safetensors` has no tensor `e`
-        hint: the file holds no tensors
+        help: the file holds no tensors
         "#);
     }
 }

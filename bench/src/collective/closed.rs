@@ -28,10 +28,6 @@ pub(super) fn is_known(protocol: Protocol) -> bool {
     matches!(protocol, Protocol::Native | Protocol::SizeFirst | Protocol::StaticFirst)
 }
 
-/// A codec that costs nothing.
-const FREE: CodecCost =
-    CodecCost { encode_bytes_per_s: f64::INFINITY, decode_bytes_per_s: f64::INFINITY, launch_s: 0.0 };
-
 /// The way that takes least time. `ratio` is that of coded bytes.
 pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) -> Planned {
     let (work, variant) = (&experiment.job.segments[0].work, &experiment.variants[0]);
@@ -62,7 +58,7 @@ pub(super) fn plan(experiment: &Experiment, operation: Operation, ratio: f64) ->
         let (way, seconds) =
             best(work, &choice, &costs, rings, true).filter(|(way, _)| way.algorithm == algorithm)?;
         let codec_s = if variant.protocol.is_coded() {
-            let free = Costs { codec: Some(FREE), ..costs };
+            let free = Costs { codec: Some(CodecCost::FREE), ..costs };
             let (_, without_s) = best(work, &choice, &free, (Some(way.channels), Some(way.slices)), true)?;
             match (work, codec) {
                 (Work::Call { kind: CallKind::Broadcast { bytes, .. }, .. }, Some(codec)) => {
@@ -93,7 +89,8 @@ pub(super) fn uncompressed(
     let way = way.expect("all others have several ways");
     let library = experiment.host.library.model.as_ref();
     let topology = as_sent(&experiment.topology, library, operation, way.algorithm);
-    let costs = Costs { topology: &topology, host: &experiment.host, codec: Some(FREE), ratio: 1.0 };
+    let costs =
+        Costs { topology: &topology, host: &experiment.host, codec: Some(CodecCost::FREE), ratio: 1.0 };
     let pinned = Some(way.algorithm);
     let choice = Choice { algorithm: pinned, sums: experiment.sums, ..Choice::of(variant.protocol, None) };
     let (_, seconds) = best(work, &choice, &costs, (Some(way.channels), Some(way.slices)), true)

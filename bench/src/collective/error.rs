@@ -9,7 +9,7 @@ use zipwire_scenarios::ScenarioError;
 pub enum CollectiveBenchError {
     /// The cluster or the codec is not right.
     #[error(transparent)]
-    Scenario(#[from] Box<ScenarioError>),
+    Scenario(#[from] ScenarioError),
     /// A row cannot be simulated or run.
     #[error("{op} of {bytes} bytes: {source}")]
     Execute {
@@ -81,10 +81,4 @@ pub enum CollectiveBenchError {
         /// Bytes.
         least: u64,
     },
-}
-
-impl From<ScenarioError> for CollectiveBenchError {
-    fn from(error: ScenarioError) -> Self {
-        Self::Scenario(Box::new(error))
-    }
 }

@@ -30,7 +30,7 @@ fn has_parts(operation: Operation) -> bool {
 /// Bytes of an operation among so many ranks: at most `asked`, so that parts are equal and hold whole values; `None` if nothing is
 /// left of it.
 pub(super) fn size(operation: Operation, ranks: u32, asked: u64) -> Option<u64> {
-    let unit = if has_parts(operation) { u64::from(ranks) * ALIGNED } else { DTYPE.width() as u64 };
+    let unit = least(operation, ranks);
     Some(asked / unit * unit).filter(|bytes| *bytes > 0)
 }
 

@@ -130,16 +130,10 @@ pub enum SimBenchError {
     },
     /// The scenario is wrong.
     #[error(transparent)]
-    Scenario(Box<ScenarioError>),
+    Scenario(#[from] ScenarioError),
     /// The scenario cannot be simulated.
     #[error(transparent)]
     Execute(ExecuteError),
-}
-
-impl From<ScenarioError> for SimBenchError {
-    fn from(error: ScenarioError) -> Self {
-        Self::Scenario(Box::new(error))
-    }
 }
 
 impl From<ExecuteError> for SimBenchError {

@@ -41,7 +41,7 @@ pub(crate) const TAG: u8 = 3;
 /// Sixteen exponents as codes of 4 bits, all others as a sparse list (SplitZip): BF16, F8_E4M3 and F8_E5M2.
 ///
 /// The spec is `codebook16`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Codebook16 {
     /// The book of all frames; none if each has its own.
     book: Option<Codebook>,
@@ -71,12 +71,6 @@ impl Codebook16 {
     #[must_use]
     pub const fn shared_book(self, book: Codebook) -> Self {
         Self { book: Some(book), shared: true }
-    }
-}
-
-impl Default for Codebook16 {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

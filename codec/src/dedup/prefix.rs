@@ -3,11 +3,10 @@
 use std::fmt;
 
 use super::{Dedup, ID, LONGEST_ROW};
-use crate::options::{ROW, Values};
+use crate::options::{self, Choice, ROW, Values};
 use crate::{Codec, SpecError};
 
-/// What the option [`ROW`] can be.
-const ROWS: Values = Values::UpTo(LONGEST_ROW);
+const OPTIONS: &[Choice] = &[Choice { key: ROW, values: Values::UpTo(LONGEST_ROW) }];
 
 /// What a spec says about repeated rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,30 +21,11 @@ impl Prefix {
 
     /// Reads what is before the `+`.
     pub(crate) fn parse(text: &str) -> Result<Self, SpecError> {
-        let (id, options) = match text.split_once(':') {
-            Some((id, options)) => (id, Some(options)),
-            None => (text, None),
-        };
+        let (id, options) = options::split(text);
         if id != ID {
             return Err(SpecError::UnknownPrefix { id: id.to_owned(), valid: format!("`{ID}`") });
         }
-        let mut row = None;
-        for option in options.into_iter().flat_map(|options| options.split(',')) {
-            let (key, value) =
-                option.split_once('=').ok_or_else(|| SpecError::Malformed { text: option.to_owned() })?;
-            if key != ROW {
-                let valid = format!("its options are `{ROW}`");
-                return Err(SpecError::UnknownOption { codec: ID, key: key.to_owned(), valid });
-            }
-            let number = ROWS.parse(value).ok_or_else(|| {
-                let valid = ROWS.listed();
-                SpecError::BadValue { codec: ID, key: ROW, value: value.to_owned(), valid }
-            })?;
-            if row.replace(number.number()).is_some() {
-                return Err(SpecError::Repeated { codec: ID, key: ROW });
-            }
-        }
-        Ok(Self { row: row.unwrap_or(0) })
+        Ok(Self { row: options::choose(ID, OPTIONS, options)?[0].number() })
     }
 
     /// The codec with this in front of it.

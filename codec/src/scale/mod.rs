@@ -15,9 +15,10 @@ pub use moments::{Moments, sigma_from_mean_abs};
 pub use window::{LAST_START, WINDOW, best_start, covered, window_start};
 
 /// What the window of a tile is chosen by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Estimator {
     /// The histogram of the tile's exponents: always the best window.
+    #[default]
     Exact,
     /// The standard deviation, as in the paper.
     Std,

@@ -47,7 +47,7 @@ pub(crate) const TAG: u8 = 2;
 /// [`crate::compress`].
 ///
 /// The spec is `tiered`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Tiered {
     /// Values of a row; 0 if that is not known.
     row: u32,
@@ -65,12 +65,6 @@ impl Tiered {
     pub const fn row(mut self, values: u32) -> Self {
         self.row = if values <= MAX_ROW { values } else { 0 };
         self
-    }
-}
-
-impl Default for Tiered {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

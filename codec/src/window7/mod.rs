@@ -32,7 +32,7 @@ pub(crate) const TAG: u8 = 1;
 /// Seven consecutive exponents as codes of 3 bits, the eighth code an escape (ZipCCL, section 4): BF16 and F32.
 ///
 /// The spec is `window7`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Window7 {
     /// What the window of a tile is chosen by.
     scale: Estimator,
@@ -49,12 +49,6 @@ impl Window7 {
     pub const fn scale(mut self, scale: Estimator) -> Self {
         self.scale = scale;
         self
-    }
-}
-
-impl Default for Window7 {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

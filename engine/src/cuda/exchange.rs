@@ -5,7 +5,7 @@
 //! bytes is done by the devices. Hosts only wait for one another's notes: a stream cannot wait for what is not recorded yet.
 //!
 //! Notes are plain data that name places and events of a rank's plan. What these are on the device is looked up in the
-//! equipment of the peer, which is in this process; nothing else here reaches beyond the own rank.
+//! state of the peer's device, which is in this process; nothing else here reaches beyond the own rank.
 
 use std::collections::{HashMap, VecDeque};
 

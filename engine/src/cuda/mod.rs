@@ -35,7 +35,7 @@ use crate::codec_work::CodecWork;
 use crate::control::{Control, Envelope};
 use crate::failure_report::{FailureReport, stopped};
 use crate::handshake::Hello;
-use crate::report::{RankReport, compare, conclude, empty_timeline, panicked};
+use crate::report::{RankReport, compare, conclude, empty_timeline, ended_before, panicked};
 use crate::run_program::{failure, run_program};
 use crate::spawn::run_all;
 use crate::sync::mpsc::Receiver;
@@ -88,7 +88,7 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
     check(setup.plan).unwrap_or_else(|error| panic!("{error}"));
     let plan = setup.plan;
     let hello = Hello::new(plan);
-    let mut device_state = equip(setup, cancel)?;
+    let mut device_states = set_up(setup, cancel)?;
     let epoch = Instant::now();
     let mut report = Report { timeline: empty_timeline(plan), bytes_verified: 0 };
     for iteration in 0..setup.iterations {
@@ -100,22 +100,22 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Report, Box<RunFail
         let clocks: Vec<&Clock> = clocks.iter().cycle().take(plan.programs.len()).collect();
         let job = RankJob { setup, hello: &hello, control: &control, clocks: &clocks, iteration };
         run_all(&control, inboxes, |rank, inbox| {
-            control.deposit(job.run_guarded(rank, &device_state, inbox));
+            control.deposit(job.run_guarded(rank, &device_states, inbox));
         });
         let mut reports = control.collect();
         report.bytes_verified += reports.iter().map(|report| report.bytes_verified).sum::<u64>();
         let concluded = conclude(plan, None, iteration, &mut reports, &mut report.timeline);
-        concluded.inspect_err(|_| abandon_if_busy(&mut device_state))?;
+        concluded.inspect_err(|_| abandon_if_busy(&mut device_states))?;
     }
     Ok(report)
 }
 
 /// Compiles kernels, allocates the buffers of all ranks, and uploads what they contribute.
-fn equip(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Box<RunFailure>> {
-    let _span = tracing::info_span!("equip").entered();
+fn set_up(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Box<RunFailure>> {
+    let _span = tracing::info_span!("set up devices").entered();
     let Setup { plan, payload, devices, .. } = setup;
     assert!(!devices.is_empty(), "ranks run on devices");
-    let mut device_state = Vec::with_capacity(plan.programs.len());
+    let mut device_states = Vec::with_capacity(plan.programs.len());
     let mut coders: Vec<HashMap<DType, Coder>> = vec![HashMap::new(); devices.len()];
     for program in &plan.programs {
         let rank = program.rank;
@@ -134,9 +134,9 @@ fn equip(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Vec<DeviceState>, Box
             }
             DeviceState::new(device, program, &Chunks::of(program), payload, coders)
         };
-        device_state.push(build().map_err(|error| no_start(plan, rank, &error))?);
+        device_states.push(build().map_err(|error| no_start(plan, rank, &error))?);
     }
-    Ok(device_state)
+    Ok(device_states)
 }
 
 /// Time between two looks at the device where nothing depends on when it is done.
@@ -147,12 +147,12 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Memory can be freed only when the device is done, which it may never be. Better that it is lost than that the failure is
 /// not told.
-fn abandon_if_busy(device_state: &mut Vec<DeviceState>) {
+fn abandon_if_busy(device_states: &mut Vec<DeviceState>) {
     let begin = Instant::now();
-    while device_state.iter().any(DeviceState::is_busy) {
+    while device_states.iter().any(DeviceState::is_busy) {
         if begin.elapsed() > ENDS_WITHIN {
             tracing::warn!("a GPU does not come to an end; its memory is not freed");
-            std::mem::forget(std::mem::take(device_state));
+            std::mem::forget(std::mem::take(device_states));
             return;
         }
         std::thread::sleep(LOOK);
@@ -167,11 +167,6 @@ fn dtypes(program: &Program) -> impl Iterator<Item = DType> {
 /// The run has failed before its first op.
 fn no_start(plan: &Plan, rank: Rank, error: &GpuError) -> Box<RunFailure> {
     ended_before(plan, Failure::new(rank, None, FailureKind::Device, error.to_string()))
-}
-
-fn ended_before(plan: &Plan, failure: Failure) -> Box<RunFailure> {
-    let end = RankEnd { failure: failure.clone(), status: None };
-    Box::new(RunFailure::new(plan, None, 0, 0.0, failure, vec![end]))
 }
 
 struct RankJob<'a> {
@@ -252,7 +247,7 @@ impl RankJob<'_> {
         let rank = backend.rank;
         let broken = |error: GpuError| Failure::new(rank, None, FailureKind::Device, error.to_string());
         self.wait_for(machine, device_state.lay_out().map_err(broken)?)?;
-        let words = self.control.meet(rank, &self.hello.to_word());
+        let words = self.control.barrier(rank, &self.hello.to_word());
         let words = words.ok_or_else(|| backend.failure_report.ended(machine, None, &Ended::Aborted))?;
         compare(self.hello, rank, &words)?;
         device_state.begin().map_err(broken)?;

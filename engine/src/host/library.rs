@@ -44,7 +44,7 @@ struct Ongoing {
     sum: Option<Adding>,
 }
 
-/// What ranks do between two meetings.
+/// What ranks do between two barriers of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Round {
     /// Everybody gets what the others have.

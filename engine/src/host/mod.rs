@@ -25,7 +25,7 @@ use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{
     Deadlines, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd, RunFailure,
 };
-use zipwire_timeline::{Span, Timeline};
+use zipwire_timeline::Timeline;
 
 use self::backend::{HostBackend, capabilities};
 use self::overlap::Overlap;
@@ -35,7 +35,7 @@ use crate::failure_report::FailureReport;
 use crate::faulty::Faulty;
 use crate::handshake::Hello;
 use crate::memory::Memory;
-use crate::report::{RankReport, compare, conclude, empty_timeline, panicked};
+use crate::report::{RankReport, compare, conclude, empty_timeline, ended_before, panicked};
 use crate::run_program::{Backend, run_program};
 use crate::transport::Transport;
 use crate::transport::filter::Filtered;
@@ -155,17 +155,6 @@ struct RankJob<'a> {
     chunks: OnceCell<Chunks>,
 }
 
-/// A rank's iteration that went well.
-struct Ran {
-    begin_s: f64,
-    /// When the last op had ended; what has come is compared after that.
-    end_s: f64,
-    spans: Vec<Span>,
-    bytes_verified: u64,
-    codec_work: CodecWork,
-    unfired: Vec<usize>,
-}
-
 impl RankJob<'_> {
     /// A panic ends the run like any other failure: with a typed error on every rank.
     fn run_guarded(&self, transport: &mut dyn Transport, iteration: u32) -> RankReport {
@@ -177,18 +166,13 @@ impl RankJob<'_> {
             transport.abort(&end.failure);
             Err(Box::new(end))
         });
-        match ran {
-            Ok(Ran { begin_s, end_s, spans, bytes_verified, codec_work, unfired }) => {
-                RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, unfired, failed: None }
-            }
-            Err(end) => {
-                let end_s = transport.now_s() / dilation;
-                RankReport { begin_s: entered_s, ..RankReport::failed(rank, end_s, *end) }
-            }
-        }
+        ran.unwrap_or_else(|end| {
+            let end_s = transport.now_s() / dilation;
+            RankReport { begin_s: entered_s, ..RankReport::failed(rank, end_s, *end) }
+        })
     }
 
-    fn run(&self, transport: &mut dyn Transport, iteration: u32) -> Result<Ran, Box<RankEnd>> {
+    fn run(&self, transport: &mut dyn Transport, iteration: u32) -> Result<RankReport, Box<RankEnd>> {
         let Setup { plan, pace, payload, stuck_after, .. } = *self.setup;
         let rank = self.program.rank;
         let faults = FaultPlan::new(plan, self.setup.faults, iteration);
@@ -235,6 +219,7 @@ impl RankJob<'_> {
         }
         let mut spans = Vec::new();
         let driven = run_program(&mut machine, &mut backend, iteration, &mut spans);
+        // What has come is compared after that.
         let end_s = backend.now_s();
         let finished = driven.and_then(|()| {
             let HostBackend { worker, transport, .. } = backend.inner();
@@ -246,7 +231,8 @@ impl RankJob<'_> {
         })?;
         let HostBackend { worker, codec_work, .. } = backend.inner();
         let (bytes_verified, codec_work) = (worker.bytes_verified, std::mem::take(codec_work));
-        Ok(Ran { begin_s, end_s, spans, bytes_verified, codec_work, unfired: fired.missing() })
+        let unfired = fired.missing();
+        Ok(RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, unfired, failed: None })
     }
 
     /// Waits for all ranks and makes sure that they are about to run the same.
@@ -256,7 +242,7 @@ impl RankJob<'_> {
         failure_report: FailureReport<'_>,
         machine: &Machine,
     ) -> Result<(), Box<RankEnd>> {
-        let met = transport.meet(&self.hello.to_word());
+        let met = transport.barrier(&self.hello.to_word());
         let met = met.map_err(|ended| failure_report.ended(machine, None, &ended));
         let compared = met.and_then(|words| compare(self.hello, machine.program().rank, &words));
         let compared = compared.inspect_err(|failure| transport.abort(failure));
@@ -273,8 +259,6 @@ pub fn memory(plan: &Plan, rank: Rank) -> Result<Arc<Memory>, Box<RunFailure>> {
     Memory::of(program).map(Arc::new).map_err(|error| {
         let bytes: u64 = program.buffers.iter().map(|buffer| buffer.capacity).sum();
         let detail = format!("the system refuses {bytes} bytes for its buffers: {error}");
-        let failure = Failure::new(rank, None, FailureKind::Device, detail);
-        let end = RankEnd { failure: failure.clone(), status: None };
-        Box::new(RunFailure::new(plan, None, 0, 0.0, failure, vec![end]))
+        ended_before(plan, Failure::new(rank, None, FailureKind::Device, detail))
     })
 }

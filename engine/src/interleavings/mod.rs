@@ -1,5 +1,5 @@
 //! What threads share, under a checker that decides at every lock, wait, message and atomic which thread goes on: the very code of
-//! meetings, permits, memories and the transport of threads, and whole runs over it.
+//! barriers, permits, memories and the transport of threads, and whole runs over it.
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p zipwire-engine --lib interleavings`; `ZIPWIRE_INTERLEAVINGS` is the number of interleavings of
 //! each test. A test that fails prints its schedule, which `shuttle::replay` follows again; `SHUTTLE_RANDOM_SEED` repeats a run.
@@ -36,9 +36,9 @@ fn check(work: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::Runner::new(few, config()).run(work);
 }
 
-/// Whoever leaves a meeting has what all said at it, so none leaves before all are there, and all leave.
+/// Whoever leaves a barrier has what all said at it, so none leaves before all are there, and all leave.
 #[test]
-fn a_meeting_lets_nobody_through_early_and_everybody_in_the_end() {
+fn a_barrier_lets_nobody_through_early_and_everybody_in_the_end() {
     const RANKS: u32 = 3;
     const MEETINGS: u8 = 3;
     check(|| {
@@ -51,7 +51,8 @@ fn a_meeting_lets_nobody_through_early_and_everybody_in_the_end() {
                 scope.spawn(move || {
                     for number in 0..MEETINGS {
                         come.fetch_add(1, Ordering::SeqCst);
-                        let words = control.meet(Rank(rank), &[rank as u8, number]).expect("nobody aborts");
+                        let words =
+                            control.barrier(Rank(rank), &[rank as u8, number]).expect("nobody aborts");
                         assert!(come.load(Ordering::SeqCst) >= RANKS as usize * (usize::from(number) + 1));
                         let said: Vec<Vec<u8>> = (0..RANKS).map(|rank| vec![rank as u8, number]).collect();
                         assert_eq!(words, said);
@@ -62,16 +63,16 @@ fn a_meeting_lets_nobody_through_early_and_everybody_in_the_end() {
     });
 }
 
-/// A rank that aborts ends the meeting of those who wait, and of those who come later.
+/// A rank that aborts ends the barrier of those who wait, and of those who come later.
 #[test]
-fn an_abort_ends_every_meeting() {
+fn an_abort_ends_every_barrier() {
     check(|| {
         let cancel = AtomicBool::new(false);
         let (control, _inboxes) = Control::<()>::new(3, Instant::now(), &cancel);
         thread::scope(|scope| {
             for rank in 0..2 {
                 let control = &control;
-                scope.spawn(move || assert_eq!(control.meet(Rank(rank), &[]), None));
+                scope.spawn(move || assert_eq!(control.barrier(Rank(rank), &[]), None));
             }
             control.abort();
         });

@@ -84,10 +84,10 @@ fn news_before_the_state_is_set_is_found() {
     assert!(is_found(crowd(true, false)));
 }
 
-/// A meeting as in `Control::meet`, which a rank may leave once somebody has said something and all words are there, without counting
-/// meetings: the words of the next meeting are taken for those of this one.
+/// A barrier as in `Control::barrier`, which a rank may leave once somebody has said something and all words are there, without counting
+/// barriers: the words of the next barrier are taken for those of this one.
 #[test]
-fn a_meeting_without_a_number_is_found() {
+fn a_barrier_without_a_number_is_found() {
     assert!(is_found(|| {
         let state = Arc::new((Mutex::new(0usize), Condvar::new()));
         let threads: Vec<_> = (0..3)

@@ -21,12 +21,7 @@ use crate::transport::local::{Local, Process};
 /// Runs an All-to-All of three ranks; a rank that `fails` aborts instead of taking part. What has become of it, by rank.
 fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
     let bytes = ndarray::Array2::from_elem((3, 3), 256);
-    let work = Work::Call {
-        dtype: DType::Bf16,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllToAll { bytes, tokens: None },
-    };
+    let work = Work::of_call(DType::Bf16, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
     let segments = vec![Segment::new("call", work)];
     let plan = plan(&Job { name: "job", rank_count: 3, slots: vec!["in", "out"], segments }, choice);
     let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);

@@ -26,12 +26,7 @@ const TRANSFERS: u32 = 2;
 /// A plan with room for all transfers in the buffers of both ranks.
 fn roomy() -> Plan {
     let bytes = ndarray::Array2::from_elem((2, 2), BYTES * u64::from(TRANSFERS));
-    let work = Work::Call {
-        dtype: DType::F32,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllToAll { bytes, tokens: None },
-    };
+    let work = Work::of_call(DType::F32, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None });
     let segments = vec![Segment::new("call", work)];
     let job = Job { name: "job", rank_count: 2, slots: vec!["in", "out"], segments };
     plan(&job, &Choice::of(Protocol::Native, None))
@@ -49,7 +44,7 @@ fn fill(memory: &Memory, region: &Region, byte: u8) {
     memory.write(region.buffer)[range(region)].fill(byte);
 }
 
-/// Two ranks over a meeting, each on a thread.
+/// Two ranks over one [`Control`], each on a thread.
 fn two(work: impl Fn(&mut Local<'_>) + Sync) {
     let plan = roomy();
     let memories: Vec<Arc<Memory>> = (0..2).map(|rank| host::memory(&plan, Rank(rank)).unwrap()).collect();
@@ -110,7 +105,7 @@ fn transfers_bring_their_bytes_once() {
             let all: Vec<u32> = (0..TRANSFERS).collect();
             assert_eq!((sent, received), (all.clone(), all));
             // Nobody goes before all have arrived, and nothing is left.
-            assert_eq!(local.meet(&[]).unwrap().len(), 2);
+            assert_eq!(local.barrier(&[]).unwrap().len(), 2);
         });
     });
 }

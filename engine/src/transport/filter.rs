@@ -48,8 +48,8 @@ impl<F: Filter> Transport for Filtered<'_, F> {
         self.inner.now_s()
     }
 
-    fn meet(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
-        self.inner.meet(word)
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.inner.barrier(word)
     }
 
     fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {

@@ -152,8 +152,8 @@ impl Transport for Local<'_> {
         self.process.control.now_s()
     }
 
-    fn meet(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
-        self.process.control.meet(self.rank, word).ok_or(Ended::Aborted)
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.process.control.barrier(self.rank, word).ok_or(Ended::Aborted)
     }
 
     fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {

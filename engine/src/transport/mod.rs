@@ -204,7 +204,7 @@ pub trait Transport {
     ///
     /// # Errors
     /// If the run ends instead.
-    fn meet(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended>;
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended>;
 
     /// Puts the sender's end of a transfer on offer.
     ///

@@ -150,7 +150,7 @@ fn plans_without_kernels_are_refused() {
     let refused = |choice: &Choice| check(&zipwire_schedule::plan(&job(), choice)).unwrap_err();
     let said = |choice: &Choice, parts: &[&str]| {
         let text = refused(choice).to_string();
-        assert!(parts.iter().all(|part| text.contains(part)) && text.contains("\nhint: "), "{text}");
+        assert!(parts.iter().all(|part| text.contains(part)) && text.contains("\nhelp: "), "{text}");
     };
     let compact = Choice { layout: None, ..choice(Protocol::SizeFirst) };
     said(&compact, &["`size-first`", "`compact`", "`layout = \"split\"`"]);

@@ -112,9 +112,13 @@ impl<'a> Arms<'a> {
         Switcher::new(arms, self.models.clone(), self.experiment.job.segments.len())
     }
 
+    fn job(&self, exchanges: bool) -> &Job {
+        &self.jobs[usize::from(!exchanges)]
+    }
+
     /// The plan of an iteration in which each segment has its own arm.
     pub(crate) fn plan(&self, arms: &[usize], exchanges: bool) -> Plan {
-        let job = &self.jobs[usize::from(!exchanges)];
+        let job = self.job(exchanges);
         // The statistics are the same in all arms.
         let arms = arms.iter().copied().chain([0, 0]);
         let choices: Vec<&Choice> =
@@ -125,7 +129,8 @@ impl<'a> Arms<'a> {
     /// The same, checked.
     pub(super) fn valid_plan(&self, arms: &[usize], exchanges: bool) -> Result<Plan, ExecuteError> {
         let plan = self.plan(arms, exchanges);
-        plan.validate().map_err(|error| ExecuteError::Plan(self.variant.name.clone(), error))?;
+        let checked = plan.validate_for(self.job(exchanges));
+        checked.map_err(|error| ExecuteError::Plan(self.variant.name.clone(), error))?;
         Ok(plan)
     }
 
@@ -164,12 +169,8 @@ fn with_statistics(job: &Job, bytes: u64) -> Job {
         job.slots.push(name);
         Slot(u32::try_from(job.slots.len() - 1).expect("slots are counted in 32 bits"))
     });
-    let tell = Work::Call {
-        dtype: DType::Bf16,
-        input,
-        output,
-        kind: CallKind::AllGather { bytes: vec![bytes; job.rank_count as usize] },
-    };
+    let kind = CallKind::AllGather { bytes: vec![bytes; job.rank_count as usize] };
+    let tell = Work::of_call(DType::Bf16, [input, output], kind);
     let gather = if bytes > 0 {
         Work::Compute { phase: "own statistics", reads, writes: vec![input] }
     } else {

@@ -57,9 +57,9 @@ pub enum ExecuteError {
     },
     /// More memory than there is, known before anything is planned.
     #[error(
-        "the plans of all variants take at least {} of memory, checking the largest {}, and the longest timeline {}: {limit}\n\
+        "the plans of all variants take at least {} of memory, and {} more: {} together; {limit}\n\
          help: use fewer ranks, fewer iterations, or one variant at a time (`--variant`)",
-        memory::gigabytes(*.plans), memory::gigabytes(*.check), memory::gigabytes(*.timeline)
+        memory::gigabytes(*.plans), beside_plans(*.check, *.timeline), memory::gigabytes(*.plans + (*.check).max(*.timeline))
     )]
     TooLarge {
         /// Bytes.
@@ -156,5 +156,15 @@ impl ExecuteError {
     /// Whether a rank failed during the run.
     pub fn is_run_failure(&self) -> bool {
         matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Run(..))
+    }
+}
+
+/// What is held beside the plans, one after the other.
+fn beside_plans(check: u64, timeline: u64) -> String {
+    let gigabytes = |bytes| memory::gigabytes(bytes);
+    if check >= timeline {
+        format!("checking the largest {}", gigabytes(check))
+    } else {
+        format!("the longest timeline {}", gigabytes(timeline))
     }
 }

@@ -24,6 +24,12 @@ pub enum OutputError {
     /// A folder stands where a file of the result belongs.
     #[error("`{}` is a folder, and a result has a file there\nhelp: move it away, or choose another folder with `--out`", .0.display())]
     Occupied(PathBuf),
+    /// A file stands where one of the result belongs, and no run has left it so.
+    #[error(
+        "`{}` is not as a run has left it, and a result would replace it\nhelp: move it away, or choose another folder with `--out`",
+        .0.display()
+    )]
+    Foreign(PathBuf),
     /// A process was killed while it put its results into the folder, and what it noted about them cannot be read.
     #[error(
         "`{}` should say which files an interrupted run was about to put here, and cannot be read: {reason}\n\
@@ -62,7 +68,11 @@ impl OutputError {
     /// Whether the folder could not be used from the start, rather than failing later, on a full disk for instance.
     pub fn is_refused(&self) -> bool {
         match self {
-            Self::Refused { .. } | Self::Busy(_) | Self::Occupied(_) | Self::Unreadable { .. } => true,
+            Self::Refused { .. }
+            | Self::Busy(_)
+            | Self::Occupied(_)
+            | Self::Foreign(_)
+            | Self::Unreadable { .. } => true,
             Self::Write { .. } | Self::Replace { .. } => false,
         }
     }

@@ -8,7 +8,8 @@
 //! | files of the old result that the new one lacks are removed, new files are moved, `summary.json` last | none, until `summary.json` is there |
 //! | the decision becomes the manifest, `.zipwire.json` | the new result |
 //!
-//! A result is replaced as a whole: nothing of an earlier one stays beside it. What others put into the folder stays.
+//! A result is replaced as a whole: nothing of an earlier one stays beside it. What others put into the folder stays, also a file of a
+//! result that was changed since; where the new result has a file of that name, it is refused.
 
 mod error;
 mod manifest;
@@ -39,6 +40,10 @@ pub struct Output {
     /// `None` only while it is being made.
     workspace: Option<Workspace>,
     files: Vec<FileRecord>,
+    /// Whether they replace those of the same names, whoever wrote these, and nothing else.
+    is_beside: bool,
+    /// Whether there is a result that they replace.
+    has_old: bool,
 }
 
 impl Output {
@@ -46,12 +51,26 @@ impl Output {
     /// brought to its end first. The folder is locked until the output is dropped.
     ///
     /// # Errors
-    /// If it cannot be created or written, if another process is at it, or if a folder stands where `summary.json` belongs.
+    /// If it cannot be created or written, if another process is at it, or if something stands where `summary.json` belongs that is
+    /// no result.
     pub fn create(folder: &Path) -> Result<Self, OutputError> {
-        Self::create_in(Arc::new(System), folder)
+        Self::create_in(Arc::new(System), folder, false)
     }
 
-    pub(crate) fn create_in(storage: Arc<dyn Storage>, folder: &Path) -> Result<Self, OutputError> {
+    /// The same, for files that stand beside what is there: those of the same names are replaced, and nothing else. For pictures and the
+    /// like, of which several commands fill one folder.
+    ///
+    /// # Errors
+    /// If it cannot be created or written, or if another process is at it.
+    pub fn create_beside(folder: &Path) -> Result<Self, OutputError> {
+        Self::create_in(Arc::new(System), folder, true)
+    }
+
+    pub(crate) fn create_in(
+        storage: Arc<dyn Storage>,
+        folder: &Path,
+        is_beside: bool,
+    ) -> Result<Self, OutputError> {
         let refused = |source| OutputError::Refused { folder: folder.to_owned(), source };
         // Dropped on an error, it removes what it has made until then.
         let mut output = Self {
@@ -60,6 +79,8 @@ impl Output {
             created: Vec::new(),
             workspace: None,
             files: Vec::new(),
+            is_beside,
+            has_old: false,
         };
         output.create_folders().map_err(refused)?;
         let claimed = Workspace::claim(&output.storage, folder).map_err(refused)?;
@@ -68,10 +89,29 @@ impl Output {
             NotHealed::Io(source) => refused(source),
             NotHealed::Unreadable { path, reason } => OutputError::Unreadable { path, reason },
         })?;
-        if workspace.is_occupied(RESULT).map_err(refused)? {
-            return Err(OutputError::Occupied(folder.join(RESULT)));
+        let (storage, result) = (Arc::clone(&output.storage), folder.join(RESULT));
+        output.has_old = !is_beside && storage.entry(&result).map_err(refused)?.is_some();
+        if output.has_old {
+            output.check_place(RESULT, refused)?;
         }
         Ok(output)
+    }
+
+    /// Refuses what stands where a file belongs and is no such file of an older result.
+    fn check_place(&self, name: &str, failed: impl Fn(io::Error) -> OutputError) -> Result<(), OutputError> {
+        let workspace = self.workspace();
+        if workspace.is_occupied(name).map_err(&failed)? {
+            return Err(OutputError::Occupied(self.folder.join(name)));
+        }
+        if !self.is_beside && workspace.is_foreign(name).map_err(&failed)? {
+            return Err(OutputError::Foreign(self.folder.join(name)));
+        }
+        Ok(())
+    }
+
+    /// Whether a result was there that this one replaces.
+    pub fn replaces(&self) -> bool {
+        self.has_old
     }
 
     /// Creates the folder and those that it is in.
@@ -101,15 +141,10 @@ impl Output {
         Ok(())
     }
 
-    /// Where the files will be.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Writes one file. When this returns, it is on the device.
     ///
     /// # Errors
-    /// If it cannot be written in full, or if a folder stands where it belongs.
+    /// If it cannot be written in full, or if something stands where it belongs that is no file of an older result.
     ///
     /// # Panics
     /// If `name` is not a plain file name.
@@ -120,10 +155,8 @@ impl Output {
     ) -> Result<(), OutputError> {
         assert!(is_plain(name), "`{name}` is no name of a file");
         let failed = |source| OutputError::Write { folder: self.folder.clone(), source };
+        self.check_place(name, failed)?;
         let workspace = self.workspace();
-        if workspace.is_occupied(name).map_err(failed)? {
-            return Err(OutputError::Occupied(self.folder.join(name)));
-        }
         let mut file = Hashing::new(BufWriter::new(workspace.stage(name).map_err(failed)?));
         content(&mut file).and_then(|()| file.flush()).map_err(failed)?;
         let record = file.record(name);
@@ -138,23 +171,10 @@ impl Output {
     ///
     /// # Errors
     /// If the system fails. The result before is then still there, or none is, as the error says.
-    pub fn commit(self) -> Result<(), OutputError> {
-        self.put(false)
-    }
-
-    /// Moves all files into place, beside what is there: those of the same names are replaced, and nothing else. For pictures and
-    /// the like, of which several commands fill one folder.
-    ///
-    /// # Errors
-    /// As [`commit`](Self::commit).
-    pub fn commit_beside(self) -> Result<(), OutputError> {
-        self.put(true)
-    }
-
-    fn put(mut self, is_beside: bool) -> Result<(), OutputError> {
+    pub fn commit(mut self) -> Result<(), OutputError> {
         let files = std::mem::take(&mut self.files);
         let folder = || self.folder.clone();
-        self.workspace().commit(files, is_beside).map_err(|error| match error {
+        self.workspace().commit(files, self.is_beside).map_err(|error| match error {
             NotCommitted::OldIsKept(source) => OutputError::Write { folder: folder(), source },
             NotCommitted::NothingIsLeft(source) => OutputError::Replace { folder: folder(), source },
         })?;

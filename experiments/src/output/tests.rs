@@ -23,7 +23,7 @@ fn new() -> Result {
 
 /// What a run does with its files.
 fn run(storage: &Simulated, result: &Result) -> std::result::Result<(), OutputError> {
-    let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"))?;
+    let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"), false)?;
     for (name, content) in result {
         output.write(name, |out| out.write_all(content.as_bytes()))?;
     }
@@ -152,7 +152,7 @@ fn healing_can_be_interrupted_anywhere() {
         }
         for left in [storage.killed(), storage.without_power(at)] {
             every_failure(&left, Failure::End, SEEDS_OF_PAIRS, |storage| {
-                let _ = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"));
+                let _ = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"), false);
             })
             .unwrap();
         }
@@ -181,9 +181,9 @@ fn a_failed_run_leaves_no_staging() {
 #[test]
 fn files_beside_a_result_leave_it_alone() {
     let pictures = |storage: &Simulated| {
-        let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"))?;
+        let mut output = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"), true)?;
         output.write("a.svg", |out| out.write_all(b"picture"))?;
-        output.commit_beside()
+        output.commit()
     };
     for at in 1.. {
         let storage = before().copy(Failure::End(at));
@@ -238,7 +238,7 @@ fn these_tests_can_fail() {
 #[test]
 fn a_second_process_is_kept_out() {
     let storage = before();
-    let first = Output::create_in(Arc::new(storage.clone()), Path::new("out/run")).unwrap();
+    let first = Output::create_in(Arc::new(storage.clone()), Path::new("out/run"), false).unwrap();
     let error = run(&storage, &new()).unwrap_err();
     assert!(matches!(error, OutputError::Busy(_)) && error.is_refused(), "{error}");
     assert_eq!(seen(&storage), with_notes(&old()));
@@ -301,11 +301,32 @@ fn a_dropped_output_leaves_nothing() {
 fn a_dropped_output_keeps_older_files() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("older"), "2").unwrap();
-    let mut output = Output::create(root.path()).unwrap();
+    let mut output = Output::create_beside(root.path()).unwrap();
     output.write("older", text("1")).unwrap();
     drop(output);
     assert_eq!(fs::read_to_string(root.path().join("older")).unwrap(), "2");
     assert_eq!(names(root.path()), ["older"]);
+}
+
+/// Also one of an older result that somebody has changed since.
+#[test]
+fn a_foreign_file_where_one_of_the_result_belongs_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join(RESULT), "{}").unwrap();
+    let error = Output::create(root.path()).unwrap_err();
+    assert!(matches!(error, OutputError::Foreign(_)) && error.is_refused(), "{error}");
+    assert_eq!(names(root.path()), [RESULT]);
+    assert_eq!(fs::read_to_string(root.path().join(RESULT)).unwrap(), "{}");
+
+    for edited in ["a.json", RESULT] {
+        let storage = before();
+        storage.put(&format!("out/run/{edited}"), b"edited");
+        let error = run(&storage, &new()).unwrap_err();
+        assert!(matches!(&error, OutputError::Foreign(path) if path.ends_with(edited)), "{error}");
+        let mut expected = with_notes(&old());
+        expected.insert(edited.to_owned(), "edited".to_owned());
+        assert_eq!(seen(&storage), expected);
+    }
 }
 
 #[test]

@@ -120,6 +120,23 @@ impl Workspace {
         self.storage.create(&staged.join(name))
     }
 
+    /// Whether a file stands where one of the result belongs, and is not as an older result has left it.
+    pub(super) fn is_foreign(&self, name: &str) -> io::Result<bool> {
+        let path = self.folder.join(name);
+        if self.storage.entry(&path)?.is_none() {
+            return Ok(false);
+        }
+        let old = self.old()?;
+        let known = old.iter().find(|file| file.name == name);
+        known.map_or(Ok(true), |file| Ok(!file.matches(&*self.storage, &path)?))
+    }
+
+    /// The files of the result that is there. A manifest that cannot be read names none.
+    fn old(&self) -> io::Result<Vec<FileRecord>> {
+        let manifest = Manifest::read(&*self.storage, &self.folder.join(MANIFEST))?.and_then(Result::ok);
+        Ok(manifest.map_or_else(Vec::new, |manifest| manifest.files))
+    }
+
     /// Puts files that were staged into their place, instead of the result that is there, or beside it.
     pub(super) fn commit(&self, files: Vec<FileRecord>, is_beside: bool) -> Result<(), NotCommitted> {
         let manifest = self.decide(files, is_beside).map_err(|source| {
@@ -150,13 +167,7 @@ impl Workspace {
 
     /// Writes down what is about to happen. Before this nothing has happened; after it, all of it will.
     fn decide(&self, files: Vec<FileRecord>, is_beside: bool) -> io::Result<Manifest> {
-        let manifest = if is_beside {
-            Manifest::beside(files)
-        } else {
-            // One that cannot be read names nothing that could be removed.
-            let old = Manifest::read(&*self.storage, &self.folder.join(MANIFEST))?.and_then(Result::ok);
-            Manifest::new(files, old.map_or_else(Vec::new, |old| old.files))
-        };
+        let manifest = if is_beside { Manifest::beside(files) } else { Manifest::new(files, self.old()?) };
         if self.storage.entry(&self.staged())?.is_some() {
             self.storage.sync_folder(&self.staged())?;
         }

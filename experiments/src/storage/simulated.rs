@@ -168,11 +168,8 @@ impl Simulated {
 
     /// What the next process finds when this one was killed: all that it did.
     pub(crate) fn killed(&self) -> Self {
-        let state = self.state();
-        let next = Self::of(state.now.clone(), state.files.clone());
-        let mut own = next.state();
-        (own.synced, own.changes) = (state.synced.clone(), state.changes.clone());
-        drop(own);
+        let next = self.copy(Failure::Never);
+        next.state().is_honest = true;
         next
     }
 
@@ -234,9 +231,7 @@ impl Simulated {
     /// Puts a file there, synced, without counting.
     pub(crate) fn put(&self, path: &str, content: &[u8]) {
         let mut state = self.state();
-        let id = state.files.keys().last().map_or(0, |last| last + 1);
-        state.files.insert(id, Content { now: content.to_vec(), synced: content.to_vec() });
-        let node = Node::File(id);
+        let node = Node::File(state.add(Content { now: content.to_vec(), synced: content.to_vec() }));
         state.now.insert(path.into(), node);
         state.synced.insert(path.into(), node);
     }
@@ -291,13 +286,19 @@ impl State {
         self.changes.push(change);
     }
 
+    /// A file without a name.
+    fn add(&mut self, content: Content) -> u64 {
+        let id = self.files.keys().last().map_or(0, |last| last + 1);
+        self.files.insert(id, content);
+        id
+    }
+
     /// The file at a path, made if it is not there.
     fn make(&mut self, path: &Path) -> io::Result<u64> {
         self.parent_exists(path)?;
         match self.file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let id = self.files.keys().last().map_or(0, |last| last + 1);
-                self.files.insert(id, Content::default());
+                let id = self.add(Content::default());
                 self.record(Change::Link(path.to_owned(), Node::File(id)));
                 Ok(id)
             }

@@ -13,7 +13,7 @@ use crate::{ExecuteError, OutputError};
 pub enum SweepError {
     /// A point is not a valid scenario.
     #[error(transparent)]
-    Scenario(#[from] Box<ScenarioError>),
+    Scenario(#[from] ScenarioError),
     /// The first point cannot be run.
     #[error("{0}\nat the first point of the sweep")]
     First(ExecuteError),

@@ -42,6 +42,8 @@ pub(crate) struct Header {
     pub(crate) variants: Vec<String>,
     /// Whether the timelines of points are written.
     pub(crate) timelines: bool,
+    /// Whether rows say what explains them.
+    pub(crate) explains: bool,
 }
 
 /// Why there is no journal.
@@ -122,6 +124,7 @@ impl Header {
             executors: setup.executors.iter().map(|executor| executor.name().to_owned()).collect(),
             variants: setup.variants.to_vec(),
             timelines: setup.timelines,
+            explains: setup.explains,
         }
     }
 
@@ -142,6 +145,7 @@ impl Header {
             ("the list of executors", self.executors == other.executors),
             ("the list of variants", self.variants == other.variants),
             ("`--timelines`", self.timelines == other.timelines),
+            ("`--no-verdict`", self.explains == other.explains),
             ("the scenario, or a file that it names,", self == other),
         ];
         parts.into_iter().find(|(_, is_same)| !is_same).map(|(what, _)| what)

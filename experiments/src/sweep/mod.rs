@@ -47,6 +47,8 @@ pub struct Setup<'a> {
     pub folder: &'a Path,
     /// Whether to write the timelines of every point, to `points/<point>` in the output folder, from 1.
     pub timelines: bool,
+    /// Whether to say what simulated variants are bound by, and what of a speedup is compression.
+    pub explains: bool,
     /// Whether to start anew where an interrupted sweep could go on.
     pub fresh: bool,
     /// Bytes of memory that all points at the same time may take; by default what the system could give.
@@ -105,7 +107,7 @@ pub fn run(
         error => SweepError::First(error),
     })?;
 
-    let base = setup.sweep.base().map_err(Box::new)?;
+    let base = setup.sweep.base()?;
     let _hold = cancel.hold();
     let mut output = Output::create(setup.folder)?;
     let header = Header::of(setup, &base.name);
@@ -155,7 +157,7 @@ pub fn check(sweep: &Sweep, cancel: &Cancel) -> Result<(), SweepError> {
         if cancel.is_cancelled() {
             return Some(SweepError::Stopped { done: 0, of: sweep.point_count(), journal: PathBuf::new() });
         }
-        sweep.check(point).err().map(|error| SweepError::Scenario(Box::new(error)))
+        sweep.check(point).err().map(SweepError::Scenario)
     });
     wrong.map_or(Ok(()), Err)
 }

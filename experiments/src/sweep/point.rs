@@ -82,15 +82,16 @@ impl Points<'_> {
             &mut prepared,
             setup.executors,
             &first_variant,
+            setup.explains,
             cancel,
             |_, _| {},
             |ran| output.as_mut().map_or(Ok(()), |output| write_run(output, ran)).map_err(PointError::Output),
         )?;
         output.map_or(Ok(()), Output::commit).map_err(PointError::Output)?;
-        drop(prepared);
-        if setup.executors.iter().any(|executor| executor.name() == SIM.name()) {
-            add_splits(&mut compared.executors, &experiment, &self.shared, cancel)?;
+        if setup.explains && setup.executors.iter().any(|executor| executor.name() == SIM.name()) {
+            add_splits(&mut compared.executors, &mut prepared, cancel)?;
         }
+        drop(prepared);
         let failed = compared.failed.into_iter().map(|failed| FailedRun {
             executor: Some(failed.executor.name().to_owned()),
             variant: Some(failed.variant),

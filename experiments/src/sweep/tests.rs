@@ -49,6 +49,7 @@ impl Case {
             jobs: 1,
             folder: Path::new(""),
             timelines: false,
+            explains: true,
             fresh: false,
             memory: None,
             shown: 0,

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::{env, fmt::Write as _, fs, io, thread};
+use std::{env, fmt::Write as _, fs, io};
 
+use rayon::prelude::*;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::BuildError;
@@ -70,7 +70,8 @@ impl Compiler {
                 Ok(object)
             };
             let names: Vec<&str> = RUNTIME.iter().chain([&NVRTC]).map(|file| file.0).collect();
-            let objects = in_parallel(&names, compile)?;
+            let objects: Vec<Result<_, BuildError>> = names.par_iter().map(compile).collect();
+            let objects: Vec<PathBuf> = objects.into_iter().collect::<Result<_, _>>()?;
             let (nvrtc, cuda) = objects.split_last().expect("there are several sources");
             for (name, objects) in [("libcuda.so.1", cuda), ("libnvrtc.so.13", std::slice::from_ref(nvrtc))] {
                 let mut command = self.command(&["-shared", "-pthread"]);
@@ -203,30 +204,6 @@ fn run(file: &str, command: &mut Command) -> Result<String, BuildError> {
     } else {
         Err(BuildError::Compile { file: file.to_owned(), output: said })
     }
-}
-
-/// Applies `work` to all items on as many threads as there are cores. Results are in the order of the items.
-fn in_parallel<T: Sync, R: Send>(
-    items: &[T],
-    work: impl Fn(&T) -> Result<R, BuildError> + Sync,
-) -> Result<Vec<R>, BuildError> {
-    let results: Vec<Mutex<Option<Result<R, BuildError>>>> = items.iter().map(|_| Mutex::new(None)).collect();
-    let next = AtomicUsize::new(0);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..cores.min(items.len()) {
-            scope.spawn(|| {
-                while let Some(index) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < items.len())
-                {
-                    *results[index].lock().expect("no thread panics while it holds it") =
-                        Some(work(&items[index]));
-                }
-            });
-        }
-    });
-    let take = |result: Mutex<Option<_>>| result.into_inner().expect("no thread panics while it holds it");
-    results.into_iter().map(|result| take(result).expect("every item is worked on")).collect()
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, BuildError> {

@@ -14,7 +14,7 @@ use crate::scan;
 pub enum BuildError {
     /// The system has no C++ compiler. Callers report their tests as ignored.
     #[error(
-        "there is no C++ compiler `{compiler}`\nhint: install one, or name it in the environment variable `CXX`"
+        "there is no C++ compiler `{compiler}`\nhelp: install one, or name it in the environment variable `CXX`"
     )]
     NoCompiler {
         /// What was looked for.
@@ -33,7 +33,7 @@ pub enum BuildError {
     },
     /// A source has no `extern "C" __global__` function.
     #[error(
-        "source {index} has no kernel\nhint: kernels are written `extern \"C\" __global__ void name(...)`"
+        "source {index} has no kernel\nhelp: kernels are written `extern \"C\" __global__ void name(...)`"
     )]
     NoKernel {
         /// Its index among the sources.

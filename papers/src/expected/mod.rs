@@ -126,7 +126,8 @@ impl Published {
         least.is_infinite() || most.is_infinite()
     }
 
-    fn ends(self) -> (f64, f64) {
+    /// The least and the most.
+    pub(crate) fn ends(self) -> (f64, f64) {
         match self {
             Self::Value(value) => (value, value),
             Self::Range([least, most]) => (least, most),

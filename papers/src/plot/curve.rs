@@ -22,7 +22,7 @@ const COLOURS: [&str; 4] = ["#1f6fc0", "#d1701f", "#3a8f3a", "#8a4fb0"];
 
 /// The picture.
 pub(super) fn plot(curve: &Curve) -> String {
-    let mut svg = begin(WIDTH, HEIGHT, &curve.name);
+    let mut svg = begin(WIDTH, HEIGHT, curve.name);
     let values = curve.points.iter().flat_map(|point| point[1..].iter().copied());
     let axis = Axis::of(values, BOTTOM, TOP);
     for (value, text) in axis.marks() {
@@ -49,7 +49,7 @@ pub(super) fn plot(curve: &Curve) -> String {
         "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
         (LEFT + RIGHT) / 2.0,
         BOTTOM + 40.0,
-        escaped(&curve.columns[0])
+        escaped(curve.columns[0])
     );
     for (column, name) in curve.columns.iter().enumerate().skip(1) {
         let colour = COLOURS[(column - 1) % COLOURS.len()];

@@ -22,7 +22,7 @@ pub fn plots(report: &Report) -> Vec<(String, String)> {
     groups.retain(|group| group.len() > 1 && group.iter().any(|row| row.ours.is_some()));
     let numbers =
         groups.iter().map(|group| (file_name(&[paper, &group[0].figure]), numbers::plot(paper, group)));
-    let curves = report.curves.iter().map(|curve| (file_name(&[paper, &curve.name]), curve::plot(curve)));
+    let curves = report.curves.iter().map(|curve| (file_name(&[paper, curve.name]), curve::plot(curve)));
     numbers.chain(curves).collect()
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::axis::Axis;
 use super::{begin, escaped};
-use crate::{Published, Row, signed_percent};
+use crate::{Row, signed_percent};
 
 /// Pixels.
 const ROW: f64 = 26.0;
@@ -17,7 +17,7 @@ const FOOT: f64 = 34.0;
 /// The picture of rows with one unit, of which there is at least one.
 pub(super) fn plot(paper: &str, rows: &[&Row]) -> String {
     let values = rows.iter().flat_map(|row| {
-        let (least, most) = ends(row.paper);
+        let (least, most) = row.paper.ends();
         [least, most, row.ours.unwrap_or(least)]
     });
     let axis = Axis::of(values, LABELS, LABELS + AXIS);
@@ -45,17 +45,10 @@ pub(super) fn plot(paper: &str, rows: &[&Row]) -> String {
     svg
 }
 
-fn ends(paper: Published) -> (f64, f64) {
-    match paper {
-        Published::Value(value) => (value, value),
-        Published::Range([least, most]) => (least, most),
-    }
-}
-
 /// One row, of which `y` is the middle.
 fn draw(svg: &mut String, row: &Row, axis: Axis, y: f64) {
     let label = escaped(&format!("{} ({})", row.quantity, row.role.name()));
-    let (least, most) = ends(row.paper);
+    let (least, most) = row.paper.ends();
     let (from, to) = (axis.at(least) - 2.0, axis.at(most) + 2.0);
     let _ = writeln!(
         svg,

@@ -8,10 +8,10 @@ use zipwire_codec::DType;
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement { id: "encode", measure: |_| Ok(Ours::only(KERNELS)) },
-        Measurement { id: "decode", measure: |_| Ok(Ours::only(KERNELS)) },
-        Measurement { id: "fig5-k-layers", measure: |bench| sample(bench, |name| name.starts_with("L2.k")) },
-        Measurement { id: "fig5-v-layers", measure: |bench| sample(bench, |name| name.starts_with("L2.v")) },
+        Measurement::of("encode", |_| Ok(Ours::only(KERNELS))),
+        Measurement::of("decode", |_| Ok(Ours::only(KERNELS))),
+        Measurement::of("fig5-k-layers", |bench| sample(bench, |name| name.starts_with("L2.k"))),
+        Measurement::of("fig5-v-layers", |bench| sample(bench, |name| name.starts_with("L2.v"))),
     ],
     curves: &[],
 };

@@ -14,8 +14,8 @@ const SHARES: [f64; 8] = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0];
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement { id: "fig2-ttft", measure: |bench| implied(bench, TTFT) },
-        Measurement { id: "fig2-throughput", measure: |bench| implied(bench, THROUGHPUT) },
+        Measurement::of("fig2-ttft", |bench| implied(bench, TTFT)),
+        Measurement::of("fig2-throughput", |bench| implied(bench, THROUGHPUT)),
     ],
     curves: &[by_share],
 };
@@ -41,11 +41,10 @@ fn by_share(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
     let [pipelined, sequential] = speedups(bench, &[])?;
     let point = |share: f64| vec![100.0 * share, gain(share, pipelined), gain(share, sequential)];
     Ok(Curve {
-        name: "speedup by part of the transfer".to_owned(),
+        name: "speedup by part of the transfer",
         title: "time to first token, or requests per second, as a function of the part that the raw transfer has in it; a \
-                formula on top of the simulated transfer, not a prediction"
-            .to_owned(),
-        columns: ["transfer, %", "in chunks", "in one piece"].map(str::to_owned).to_vec(),
+                formula on top of the simulated transfer, not a prediction",
+        columns: &["transfer, %", "in chunks", "in one piece"],
         points: SHARES.into_iter().map(point).collect(),
     })
 }

@@ -10,13 +10,10 @@ const SCENARIO: &str = "splitzip-transfer.toml";
 const LINKS: [f64; 6] = [12.5, 25.0, 50.0, 100.0, 200.0, 400.0];
 
 pub(super) const FIGURE: Figure = Figure {
-    measurements: &[Measurement {
-        id: "fig3-transfer",
-        measure: |bench| {
-            let [pipelined, sequential] = speedups(bench, &[])?;
-            Ok(Ours::with(pipelined, format!("in chunks; {sequential:.3} in one piece")))
-        },
-    }],
+    measurements: &[Measurement::of("fig3-transfer", |bench| {
+        let [pipelined, sequential] = speedups(bench, &[])?;
+        Ok(Ours::with(pipelined, format!("in chunks; {sequential:.3} in one piece")))
+    })],
     curves: &[by_link],
 };
 
@@ -35,11 +32,9 @@ fn by_link(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         Ok(vec![link, pipelined, sequential])
     };
     Ok(Curve {
-        name: "speedup by link".to_owned(),
-        title:
-            "transfer, raw over SplitZip, simulated; as a function of the link, which the text does not name"
-                .to_owned(),
-        columns: ["GB/s", "in chunks", "in one piece"].map(str::to_owned).to_vec(),
+        name: "speedup by link",
+        title: "transfer, raw over SplitZip, simulated; as a function of the link, which the text does not name",
+        columns: &["GB/s", "in chunks", "in one piece"],
         points: LINKS.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }

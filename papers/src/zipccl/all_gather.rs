@@ -7,9 +7,9 @@ use super::training::{NATIVE_AND_ZIPPED_CALLS, NODES};
 /// Fig. 10, Llama 3 8B. The text says that its All-Gathers were measured on their own, with their coding (sec. 6.4).
 pub(super) const LAYERS: Figure = Figure {
     measurements: &[
-        Measurement { id: "fig10-llama3-16", measure: |bench| Ok(layer(bench, 2)?.into()) },
-        Measurement { id: "fig10-llama3-32", measure: |bench| Ok(layer(bench, 4)?.into()) },
-        Measurement { id: "fig10-llama3-64", measure: |bench| Ok(layer(bench, 8)?.into()) },
+        Measurement::of("fig10-llama3-16", |bench| Ok(layer(bench, 2)?.into())),
+        Measurement::of("fig10-llama3-32", |bench| Ok(layer(bench, 4)?.into())),
+        Measurement::of("fig10-llama3-64", |bench| Ok(layer(bench, 8)?.into())),
     ],
     curves: &[],
 };
@@ -17,14 +17,8 @@ pub(super) const LAYERS: Figure = Figure {
 /// Fig. 13, of which the text has one mean over sizes and GPU counts for each collective, and neither.
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement {
-            id: "fig13-all-to-all",
-            measure: |bench| conditional(bench, speedup_of_all_to_all, 1.36),
-        },
-        Measurement {
-            id: "fig13-all-gather",
-            measure: |bench| conditional(bench, speedup_of_all_gather, 1.31),
-        },
+        Measurement::of("fig13-all-to-all", |bench| conditional(bench, speedup_of_all_to_all, 1.36)),
+        Measurement::of("fig13-all-gather", |bench| conditional(bench, speedup_of_all_gather, 1.31)),
     ],
     curves: &[by_size, by_least_size],
 };
@@ -99,12 +93,9 @@ fn by_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         Ok(point)
     };
     Ok(Curve {
-        name: "Fig. 13 by size".to_owned(),
-        title: "Fig. 13: NCCL over ZipCCL, by the size of a rank's buffer; the text has means over sizes that it does not give"
-            .to_owned(),
-        columns: ["MiB", "All-to-All, 16", "All-to-All, 64", "All-Gather, 16", "All-Gather, 64"]
-            .map(str::to_owned)
-            .to_vec(),
+        name: "Fig. 13 by size",
+        title: "Fig. 13: NCCL over ZipCCL, by the size of a rank's buffer; the text has means over sizes that it does not give",
+        columns: &["MiB", "All-to-All, 16", "All-to-All, 64", "All-Gather, 16", "All-Gather, 64"],
         points: SIZES_MIB.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }
@@ -116,10 +107,9 @@ fn by_least_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         Ok(vec![f64::from(mebibytes), means[0], means[1]])
     };
     Ok(Curve {
-        name: "Fig. 13 by least size".to_owned(),
-        title: "Fig. 13: mean of 16, 32 and 64 GPUs and of all powers of two from this size to 1 GiB; published: 1.36 and 1.31"
-            .to_owned(),
-        columns: ["from MiB", "All-to-All", "All-Gather"].map(str::to_owned).to_vec(),
+        name: "Fig. 13 by least size",
+        title: "Fig. 13: mean of 16, 32 and 64 GPUs and of all powers of two from this size to 1 GiB; published: 1.36 and 1.31",
+        columns: &["from MiB", "All-to-All", "All-Gather"],
         points: SIZES_MIB.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }

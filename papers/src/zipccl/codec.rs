@@ -9,9 +9,9 @@ use super::super::{Bench, ReproduceError};
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement { id: "fig1a-ratio", measure: recorded },
-        Measurement { id: "saving", measure: |_| Ok((100.0 * (1.0 - bits(1.0) / 16.0)).into()) },
-        Measurement { id: "fixed-bits", measure: |_| Ok(fixed_bits()) },
+        Measurement::of("fig1a-ratio", recorded),
+        Measurement::of("saving", |_| Ok((100.0 * (1.0 - bits(1.0) / 16.0)).into())),
+        Measurement::of("fixed-bits", |_| Ok(fixed_bits())),
     ],
     curves: &[],
 };

@@ -5,26 +5,15 @@ use super::training::{NATIVE_AND_ZIPPED, Run, calls};
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement {
-            id: "fig10-deepseek-16",
-            measure: |bench| Ok(calls(bench, Run::DeepSeek(2), NATIVE_AND_ZIPPED)?.into()),
-        },
-        Measurement {
-            id: "fig10-deepseek-64",
-            measure: |bench| Ok(calls(bench, Run::DeepSeek(8), NATIVE_AND_ZIPPED)?.into()),
-        },
-        Measurement {
-            id: "fig10-qwen3-16",
-            measure: |bench| Ok(calls(bench, Run::Qwen3(2), NATIVE_AND_ZIPPED)?.into()),
-        },
-        Measurement {
-            id: "fig10-qwen3-32",
-            measure: |bench| Ok(calls(bench, Run::Qwen3(4), NATIVE_AND_ZIPPED)?.into()),
-        },
-        Measurement {
-            id: "fig10-qwen3-64",
-            measure: |bench| Ok(calls(bench, Run::Qwen3(8), NATIVE_AND_ZIPPED)?.into()),
-        },
+        Measurement::of("fig10-deepseek-16", |bench| {
+            Ok(calls(bench, Run::DeepSeek(2), NATIVE_AND_ZIPPED)?.into())
+        }),
+        Measurement::of("fig10-deepseek-64", |bench| {
+            Ok(calls(bench, Run::DeepSeek(8), NATIVE_AND_ZIPPED)?.into())
+        }),
+        Measurement::of("fig10-qwen3-16", |bench| Ok(calls(bench, Run::Qwen3(2), NATIVE_AND_ZIPPED)?.into())),
+        Measurement::of("fig10-qwen3-32", |bench| Ok(calls(bench, Run::Qwen3(4), NATIVE_AND_ZIPPED)?.into())),
+        Measurement::of("fig10-qwen3-64", |bench| Ok(calls(bench, Run::Qwen3(8), NATIVE_AND_ZIPPED)?.into())),
     ],
     curves: &[],
 };

@@ -6,26 +6,11 @@ use super::training::{DESIGNS, NODES, Run, calls, extreme, iteration};
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement {
-            id: "fig14-iteration-least",
-            measure: |bench| extreme(bench, iteration, |new, best| new < best),
-        },
-        Measurement {
-            id: "fig14-iteration-most",
-            measure: |bench| extreme(bench, iteration, |new, best| new > best),
-        },
-        Measurement {
-            id: "fig14-all-to-all-least",
-            measure: |bench| extreme(bench, calls, |new, best| new < best),
-        },
-        Measurement {
-            id: "fig14-all-to-all-most",
-            measure: |bench| extreme(bench, calls, |new, best| new > best),
-        },
-        Measurement {
-            id: "fig14-all-to-all-64",
-            measure: |bench| Ok(calls(bench, Run::Qwen3(8), DESIGNS)?.into()),
-        },
+        Measurement::of("fig14-iteration-least", |bench| extreme(bench, iteration, |new, best| new < best)),
+        Measurement::of("fig14-iteration-most", |bench| extreme(bench, iteration, |new, best| new > best)),
+        Measurement::of("fig14-all-to-all-least", |bench| extreme(bench, calls, |new, best| new < best)),
+        Measurement::of("fig14-all-to-all-most", |bench| extreme(bench, calls, |new, best| new > best)),
+        Measurement::of("fig14-all-to-all-64", |bench| Ok(calls(bench, Run::Qwen3(8), DESIGNS)?.into())),
     ],
     curves: &[by_gpus],
 };
@@ -37,9 +22,9 @@ fn by_gpus(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         Ok(vec![f64::from(8 * nodes), iteration(bench, run, DESIGNS)?, calls(bench, run, DESIGNS)?])
     };
     Ok(Curve {
-        name: "Fig. 14 by GPUs".to_owned(),
-        title: "Fig. 14, Qwen3-MoE: design 1 over design 2, simulated; the text has the range over all GPU counts".to_owned(),
-        columns: ["GPUs", "iteration", "All-to-All"].map(str::to_owned).to_vec(),
+        name: "Fig. 14 by GPUs",
+        title: "Fig. 14, Qwen3-MoE: design 1 over design 2, simulated; the text has the range over all GPU counts",
+        columns: &["GPUs", "iteration", "All-to-All"],
         points: NODES.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }

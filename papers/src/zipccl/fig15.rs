@@ -9,14 +9,14 @@ use super::all_gather::LAYER_BYTES;
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement { id: "fig15-1", measure: |bench| gain(bench, 0) },
-        Measurement { id: "fig15-2", measure: |bench| gain(bench, 1) },
-        Measurement { id: "fig15-3", measure: |bench| gain(bench, 2) },
-        Measurement { id: "fig15-4", measure: |bench| gain(bench, 3) },
-        Measurement { id: "fig15-5", measure: |bench| gain(bench, 4) },
-        Measurement { id: "fig15-6", measure: |bench| gain(bench, 5) },
-        Measurement { id: "fig15-7", measure: |bench| gain(bench, 6) },
-        Measurement { id: "fig15-mean", measure: mean },
+        Measurement::of("fig15-1", |bench| gain(bench, 0)),
+        Measurement::of("fig15-2", |bench| gain(bench, 1)),
+        Measurement::of("fig15-3", |bench| gain(bench, 2)),
+        Measurement::of("fig15-4", |bench| gain(bench, 3)),
+        Measurement::of("fig15-5", |bench| gain(bench, 4)),
+        Measurement::of("fig15-6", |bench| gain(bench, 5)),
+        Measurement::of("fig15-7", |bench| gain(bench, 6)),
+        Measurement::of("fig15-mean", mean),
     ],
     curves: &[by_configuration],
 };
@@ -112,11 +112,10 @@ fn by_configuration(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         Ok(vec![(index + 1) as f64, over_native, over_widened, over_zipped])
     };
     Ok(Curve {
-        name: "Fig. 15 by configuration".to_owned(),
+        name: "Fig. 15 by configuration",
         title: "Fig. 15: Reduce-Scatter without switcher over with it, if all are native without it (with and without the time of \
-                widening), and if all are zipped"
-            .to_owned(),
-        columns: ["configuration", "native", "and widening", "always zipped"].map(str::to_owned).to_vec(),
+                widening), and if all are zipped",
+        columns: &["configuration", "native", "and widening", "always zipped"],
         points: CONFIGURATIONS.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
     })
 }

@@ -12,8 +12,8 @@ const ALL_WAIT: &str = r#"workload.start=["4 s", "4 s", "4 s", "4 s"]"#;
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement { id: "fig8-early", measure: |bench| after(bench, &[]) },
-        Measurement { id: "fig8-waiting", measure: |bench| after(bench, &[ALL_WAIT.to_owned()]) },
+        Measurement::of("fig8-early", |bench| after(bench, &[])),
+        Measurement::of("fig8-waiting", |bench| after(bench, &[ALL_WAIT.to_owned()])),
     ],
     curves: &[],
 };

@@ -9,14 +9,14 @@ use super::super::figure::{Figure, Measurement, Ours};
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement { id: "table1-top1", measure: |_| Ok(percent(1)) },
-        Measurement { id: "table1-top2", measure: |_| Ok(percent(2)) },
-        Measurement { id: "table1-top3", measure: |_| Ok(percent(3)) },
-        Measurement { id: "table1-top4", measure: |_| Ok(percent(4)) },
-        Measurement { id: "table1-top5", measure: |_| Ok(percent(5)) },
-        Measurement { id: "table1-top6", measure: |_| Ok(percent(6)) },
-        Measurement { id: "table1-top7", measure: |_| Ok(percent(7)) },
-        Measurement { id: "coverage", measure: |_| Ok(percent(7)) },
+        Measurement::of("table1-top1", |_| Ok(percent(1))),
+        Measurement::of("table1-top2", |_| Ok(percent(2))),
+        Measurement::of("table1-top3", |_| Ok(percent(3))),
+        Measurement::of("table1-top4", |_| Ok(percent(4))),
+        Measurement::of("table1-top5", |_| Ok(percent(5))),
+        Measurement::of("table1-top6", |_| Ok(percent(6))),
+        Measurement::of("table1-top7", |_| Ok(percent(7))),
+        Measurement::of("coverage", |_| Ok(percent(7))),
     ],
     curves: &[],
 };

@@ -12,8 +12,8 @@ const OCTAVE: u32 = 8;
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement { id: "eq4-u", measure: |_| Ok(optimum_u().into()) },
-        Measurement { id: "eq5-offset", measure: |_| Ok(optimum().into()) },
+        Measurement::of("eq4-u", |_| Ok(optimum_u().into())),
+        Measurement::of("eq5-offset", |_| Ok(optimum().into())),
     ],
     curves: &[by_rule],
 };
@@ -28,10 +28,9 @@ fn by_rule(_: &Bench<'_>) -> Result<Curve, ReproduceError> {
         [&[sigma][..], &percent].concat()
     };
     Ok(Curve {
-        name: "coverage by rounding, percent".to_owned(),
-        title: "values in the window, %, if its start is formula 5 rounded to an integer in this way"
-            .to_owned(),
-        columns: ["sigma", "best", "nearest", "below", "above"].map(str::to_owned).to_vec(),
+        name: "coverage by rounding, percent",
+        title: "values in the window, %, if its start is formula 5 rounded to an integer in this way",
+        columns: &["sigma", "best", "nearest", "below", "above"],
         points: (0..OCTAVE).map(point).collect(),
     })
 }

@@ -68,12 +68,19 @@ impl Architecture {
 impl Attention {
     /// Parameters of the projections.
     pub(super) fn matrices(&self, hidden: u64) -> u64 {
-        match self.widened() {
-            Wide::Grouped { queries, keys } => hidden * (2 * queries + 2 * keys),
-            Wide::Latent { query_rank, kv_rank, queries, rotary, keys_and_values, values } => {
-                let queries = hidden * query_rank + query_rank * queries;
-                let keys_and_values = hidden * (kv_rank + rotary) + kv_rank * keys_and_values;
-                queries + keys_and_values + values * hidden
+        match *self {
+            Self::Grouped { heads, kv_heads, head_size, .. } => {
+                let [heads, kv_heads, head_size] = [heads, kv_heads, head_size].map(u64::from);
+                hidden * 2 * (heads + kv_heads) * head_size
+            }
+            Self::Latent { heads, query_rank, kv_rank, head_size, rotary_size, value_size } => {
+                let [heads, query_rank, kv_rank] = [heads, query_rank, kv_rank].map(u64::from);
+                let [head_size, rotary_size, value_size] =
+                    [head_size, rotary_size, value_size].map(u64::from);
+                let queries = hidden * query_rank + query_rank * heads * (head_size + rotary_size);
+                let keys_and_values =
+                    hidden * (kv_rank + rotary_size) + kv_rank * heads * (head_size + value_size);
+                queries + keys_and_values + heads * value_size * hidden
             }
         }
     }
@@ -84,33 +91,6 @@ impl Attention {
             Self::Latent { query_rank, kv_rank, .. } => u64::from(query_rank) + u64::from(kv_rank),
         }
     }
-
-    /// Values of all heads together.
-    fn widened(&self) -> Wide {
-        match *self {
-            Self::Grouped { heads, kv_heads, head_size, .. } => Wide::Grouped {
-                queries: u64::from(heads) * u64::from(head_size),
-                keys: u64::from(kv_heads) * u64::from(head_size),
-            },
-            Self::Latent { heads, query_rank, kv_rank, head_size, rotary_size, value_size } => {
-                let heads = u64::from(heads);
-                Wide::Latent {
-                    query_rank: query_rank.into(),
-                    kv_rank: kv_rank.into(),
-                    queries: heads * (u64::from(head_size) + u64::from(rotary_size)),
-                    rotary: rotary_size.into(),
-                    keys_and_values: heads * (u64::from(head_size) + u64::from(value_size)),
-                    values: heads * u64::from(value_size),
-                }
-            }
-        }
-    }
-}
-
-/// Widths of the projections of a token.
-enum Wide {
-    Grouped { queries: u64, keys: u64 },
-    Latent { query_rank: u64, kv_rank: u64, queries: u64, rotary: u64, keys_and_values: u64, values: u64 },
 }
 
 #[cfg(test)]

@@ -85,11 +85,8 @@ fn build(
 ) -> (Job, Durations) {
     let dispatch_bytes = copies * row.bytes();
     let combine_bytes = (copies * model.token_bytes()).t().as_standard_layout().into_owned();
-    let all_to_all = |dtype, bytes, tokens, input, output| Work::Call {
-        dtype,
-        input,
-        output,
-        kind: CallKind::AllToAll { bytes, tokens },
+    let all_to_all = |dtype, bytes, tokens, input, output| {
+        Work::of_call(dtype, [input, output], CallKind::AllToAll { bytes, tokens })
     };
     // Phases follow one another on each rank: a phase claims every buffer, so that no collective call overlaps it, also
     // where a rank sends or receives nothing.

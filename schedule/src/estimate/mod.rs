@@ -212,12 +212,9 @@ impl Call<'_> {
     /// Raw bytes of each part of a block, by slice and then by channel. Short blocks have fewer parts.
     fn parts(&self, block: u64, slices: u32) -> Vec<Vec<f64>> {
         let channels = self.rings().len() as u32;
-        let part = |slice: u32, channel: u32| match channels * slices {
-            1 => block as f64,
-            parts => {
-                let (begin, end) = range(block, channel * slices + slice, parts, PART_ALIGN);
-                (end - begin) as f64
-            }
+        let part = |slice: u32, channel: u32| {
+            let (begin, end) = range(block, channel * slices + slice, channels * slices, PART_ALIGN);
+            (end - begin) as f64
         };
         (0..slices).map(|slice| (0..channels).map(|channel| part(slice, channel)).collect()).collect()
     }

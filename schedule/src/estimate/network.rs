@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use zipwire_cluster::{Fabric, LinkId, Route, Topology};
 
 use crate::Rank;
+use crate::tokens::node;
 
 /// Bytes from one rank to another.
 #[derive(Clone, Copy, Debug)]
@@ -92,43 +93,27 @@ impl<'a> Network<'a> {
         if bytes <= 0.0 {
             return Load::default();
         }
-        let Load { latency_s, moving_s } = *self.pairs.get_or_init(|| self.load(self.all_pairs(1.0)));
+        let Load { latency_s, moving_s } =
+            *self.pairs.get_or_init(|| self.to_others(1.0, |_| 0..self.ranks()));
         Load { latency_s, moving_s: moving_s * bytes }
-    }
-
-    fn all_pairs(&self, bytes: f64) -> impl Iterator<Item = Flow> + use<> {
-        let ranks = self.topology.ranks();
-        self.typical().flat_map(move |src| {
-            let others = (0..ranks).map(Rank).filter(move |&dst| dst != src);
-            others.map(move |dst| Flow { src, dst, bytes })
-        })
     }
 
     /// So many bytes from every rank to those of equal place in other nodes.
     pub(super) fn between(&self, bytes: f64) -> Load {
-        self.load(self.all_between(bytes))
-    }
-
-    fn all_between(&self, bytes: f64) -> impl Iterator<Item = Flow> + use<> {
-        let (ranks, size) = (self.topology.ranks(), self.topology.gpus_per_node);
-        self.typical().flat_map(move |src| {
-            let others =
-                (src.0 % size..ranks).step_by(size as usize).map(Rank).filter(move |&dst| dst != src);
-            others.map(move |dst| Flow { src, dst, bytes })
-        })
+        let size = self.topology.gpus_per_node;
+        self.to_others(bytes, |src| (src.0 % size..self.ranks()).step_by(size as usize))
     }
 
     /// So many bytes from every rank to the others of its node.
     pub(super) fn within(&self, bytes: f64) -> Load {
-        self.load(self.all_within(bytes))
+        self.to_others(bytes, |src| node(src, self.topology.gpus_per_node))
     }
 
-    fn all_within(&self, bytes: f64) -> impl Iterator<Item = Flow> + use<> {
-        let size = self.topology.gpus_per_node;
-        self.typical().flat_map(move |src| {
-            let first = src.0 / size * size;
-            let others = (first..first + size).map(Rank).filter(move |&dst| dst != src);
+    /// So many bytes from every rank to the others of those that `peers` gives it.
+    fn to_others<I: Iterator<Item = u32>>(&self, bytes: f64, peers: impl Fn(Rank) -> I) -> Load {
+        self.load(self.typical().flat_map(|src| {
+            let others = peers(src).map(Rank).filter(move |&dst| dst != src);
             others.map(move |dst| Flow { src, dst, bytes })
-        })
+        }))
     }
 }

@@ -110,9 +110,10 @@ impl Machine {
         let open = &self.exchanges[index];
         let exchange = self.exchange(open.op);
         let transfers = list(exchange, direction);
-        let (progress, window) = match direction {
-            Direction::Send => (&open.sends, exchange.window.sends),
-            Direction::Receive => (&open.receives, exchange.window.receives),
+        let progress = open.side(direction);
+        let window = match direction {
+            Direction::Send => exchange.window.sends,
+            Direction::Receive => exchange.window.receives,
         };
         if self.open_together(exchange.channel, direction) >= window
             || progress.next as usize == transfers.len()

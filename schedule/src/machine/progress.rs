@@ -27,7 +27,7 @@ pub(super) struct OfPeer {
 }
 
 /// How far one direction of an exchange is.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The first transfer that was not offered yet.
     pub(super) next: u32,
@@ -47,15 +47,7 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(transfers: &[Transfer]) -> Self {
-        Self {
-            next: 0,
-            ahead: BTreeSet::new(),
-            awaited: BTreeSet::new(),
-            free: BTreeSet::new(),
-            of_peer: BTreeMap::new(),
-            open: 0,
-            ended: vec![false; transfers.len()],
-        }
+        Self { ended: vec![false; transfers.len()], ..Self::default() }
     }
 
     /// All at once, by a library.

@@ -107,10 +107,7 @@ impl Machine {
         let Some(open) = self.exchanges.iter().find(|open| open.op == op) else { return Vec::new() };
         let mut pending = Vec::new();
         for direction in [Direction::Send, Direction::Receive] {
-            let progress = match direction {
-                Direction::Send => &open.sends,
-                Direction::Receive => &open.receives,
-            };
+            let progress = open.side(direction);
             for (index, transfer) in (0..).zip(list(exchange, direction)) {
                 if !progress.has_ended(index) && self.transfer_bytes(transfer) > 0 {
                     let key = self.key(TransferId { op, direction, index });

@@ -44,15 +44,7 @@ pub enum Leg {
 impl Chunk {
     /// What one rank has for another in a collective.
     pub fn between(origin: Rank, destination: Rank) -> Self {
-        Self {
-            origin,
-            destination: Some(destination),
-            flow: 0,
-            part: 0,
-            offset: 0,
-            sum: None,
-            leg: Leg::Direct,
-        }
+        Self { destination: Some(destination), ..Self::for_all(origin) }
     }
 
     /// What one rank has for every other rank.
@@ -79,10 +71,7 @@ impl Chunk {
             Leg::FromGateway => self.destination == Some(rank),
         }
     }
-}
 
-/// Words of plans about a chunk.
-impl Chunk {
     /// Which part of what two ranks have for each other it is, if that is cut into parts.
     pub(crate) fn write_part(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.part == 0 { Ok(()) } else { write!(f, " part {} at {}", self.part, self.offset) }

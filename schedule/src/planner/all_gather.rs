@@ -9,7 +9,7 @@ use super::parts::{PART_ALIGN, range};
 use super::rings::Rings;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Algorithm, Channel, Order, Rank, Window};
+use crate::{Algorithm, Order, Rank, Window};
 
 /// # Panics
 /// If the algorithm is none of an All-Gather, or pads what is not coded.
@@ -20,12 +20,7 @@ pub(super) fn call(
     bytes: &[u64],
     Buffers { input, output }: Buffers,
 ) -> Call {
-    let algorithm = choice.algorithm.unwrap_or(Algorithm::OF_ALL_GATHER[0]);
-    assert!(
-        Algorithm::OF_ALL_GATHER.contains(&algorithm),
-        "an All-Gather does not travel as `{}`",
-        algorithm.name()
-    );
+    let algorithm = choice.algorithm_of("an All-Gather", Algorithm::OF_ALL_GATHER);
     let rank = builder.rank();
     let rank_count = u32::try_from(bytes.len()).expect("ranks are counted in 32 bits");
     let shard = |origin: Rank| bytes[origin.index()];
@@ -63,8 +58,7 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
     let channels = if is_ring { choice.channels } else { 1 };
     let rings = Rings::new(channels, choice.ranks_per_node, rank_count);
     let parts = rings.count() * slices;
-    let part_of =
-        |len: u64, part: u32| if parts == 1 { (0, len) } else { range(len, part, parts, PART_ALIGN) };
+    let part_of = |len: u64, part: u32| range(len, part, parts, PART_ALIGN);
 
     let shard = |origin: Rank| bytes[origin.index()];
     let order = if algorithm.takes_order() { choice.order } else { Order::Rotation };
@@ -122,7 +116,6 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
         };
         (1..rank_count).map(step).collect()
     };
-    let channel = Channel::Main;
     // Room for each part of every rank: of two parts, the sections of the longer frame need not be the longer ones.
     let part_lens = |&len: &u64| {
         (0..parts).map(move |part| {
@@ -132,8 +125,7 @@ pub(super) fn among(rank: Rank, choice: &Choice, algorithm: Algorithm, shards: &
     };
     let padded_to = padded.then(|| bytes.iter().flat_map(part_lens).collect());
     let library = is_library.then_some(rank_count);
-    let (sizes, part_align, goes_on) = (straight, PART_ALIGN, false);
-    Call { dtype, channel, pieces, steps, library, sizes, padded_to, part_align, goes_on }
+    Call { steps, library, padded_to, ..Call::at_once(dtype, pieces, straight) }
 }
 
 /// First between nodes, among the ranks of equal place in them, then within each node.

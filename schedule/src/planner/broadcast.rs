@@ -8,7 +8,7 @@ use super::parts::{PART_ALIGN, range};
 use super::rings::Rings;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Region};
-use crate::{Algorithm, Channel, Order, Rank, Window};
+use crate::{Algorithm, Order, Rank, Window};
 
 /// # Panics
 /// If the algorithm is none of a broadcast.
@@ -22,13 +22,7 @@ pub(super) fn call(
     Buffers { input, output }: Buffers,
 ) -> Call {
     let rank = builder.rank();
-    let algorithm = choice.algorithm.unwrap_or(Algorithm::OF_BROADCAST[0]);
-    assert!(
-        Algorithm::OF_BROADCAST.contains(&algorithm),
-        "a broadcast does not travel as `{}`",
-        algorithm.name()
-    );
-
+    let algorithm = choice.algorithm_of("a broadcast", Algorithm::OF_BROADCAST);
     let buffer = if rank == root { input } else { output };
     builder.reserve(buffer, bytes);
     let is_ring = algorithm == Algorithm::Ring;
@@ -37,7 +31,7 @@ pub(super) fn call(
     let parts = rings.count() * slices;
     let (mut pieces, mut piece_of) = (Vec::new(), Vec::new());
     for part in 0..parts {
-        let (begin, end) = if parts == 1 { (0, bytes) } else { range(bytes, part, parts, PART_ALIGN) };
+        let (begin, end) = range(bytes, part, parts, PART_ALIGN);
         piece_of.push((begin < end).then_some(pieces.len()));
         if begin < end {
             let chunk = Chunk { part, offset: begin, ..Chunk::for_all(root) };
@@ -70,18 +64,7 @@ pub(super) fn call(
             receive.into_iter().chain(sends).collect()
         }
     };
-    let channel = Channel::Main;
-    Call {
-        dtype,
-        channel,
-        pieces,
-        steps,
-        library: None,
-        sizes: straight,
-        padded_to: None,
-        part_align: PART_ALIGN,
-        goes_on: false,
-    }
+    Call { steps, ..Call::at_once(dtype, pieces, straight) }
 }
 
 /// A rank of a broadcast.

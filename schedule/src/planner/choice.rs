@@ -71,6 +71,17 @@ impl Choice {
         }
     }
 
+    /// The algorithm of a collective: the first of those that it has, if no other is chosen.
+    ///
+    /// # Panics
+    /// If it has not what is chosen.
+    pub(super) fn algorithm_of(&self, collective: &str, algorithms: &[Algorithm]) -> Algorithm {
+        let algorithm = self.algorithm.unwrap_or(algorithms[0]);
+        let name = algorithm.name();
+        assert!(algorithms.contains(&algorithm), "{collective} does not travel as `{name}`");
+        algorithm
+    }
+
     /// Layout of the frames; `None` without frames.
     pub fn layout(&self) -> Option<Layout> {
         self.protocol.layout().map(|of_protocol| self.layout.unwrap_or(of_protocol))

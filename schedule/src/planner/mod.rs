@@ -37,6 +37,7 @@ use self::dedup::Forward;
 use self::frames::{Frames, Shape};
 use self::reduction::Operands;
 use self::scratch::Scratch;
+use self::transfers::FlowsByRank;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Batch, Compute, Library, Local, OpKind, Plan, Reduce, Region};
 use crate::{BufferId, CallKind, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
@@ -58,10 +59,10 @@ pub fn plan(job: &Job, choice: &Choice) -> Plan {
 /// does not have ([`Work::algorithms`]; [`Algorithm::PaddedRing`](crate::Algorithm::PaddedRing) only with a coded protocol), or if tokens are not
 /// those that the bytes of a call count: resolve scenarios first.
 pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
-    let Parts { spec, codec } = check(job, choices);
+    let planner = Planner::new(job, choices);
     let program = |rank| {
         let mut builder = ProgramBuilder::new(Rank(rank));
-        build_program(&mut builder, job, choices, codec.as_deref());
+        planner.build_program(&mut builder);
         Arc::new(builder.finish())
     };
     let protocol =
@@ -69,38 +70,20 @@ pub fn plan_each(job: &Job, choices: &[&Choice]) -> Plan {
     Plan {
         job: job.name,
         protocols: job.segments.iter().zip(choices).map(protocol).collect(),
-        codec: spec.cloned(),
+        codec: planner.spec.cloned(),
         segments: job.segments.iter().map(|segment| Arc::clone(&segment.name)).collect(),
         programs: (0..job.rank_count).map(program).collect(),
     }
 }
 
-/// What all programs of a plan share.
-struct Parts<'a> {
+/// What all programs of a plan are made from.
+struct Planner<'a> {
+    job: &'a Job,
+    choices: &'a [&'a Choice],
     spec: Option<&'a Spec>,
     codec: Option<Box<dyn Codec>>,
-}
-
-/// Refuses choices that nothing can be planned from.
-fn check<'a>(job: &Job, choices: &[&'a Choice]) -> Parts<'a> {
-    assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
-    let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
-        let coded = segment.work.is_collective() && choice.protocol.is_coded();
-        coded.then(|| choice.codec.as_ref().expect("coded protocols have a codec"))
-    });
-    let spec = specs.next();
-    assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
-    let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
-        segment.work.is_collective()
-            && choice.protocol == Protocol::Speculative
-            && choice.speculative_capacity.is_none()
-    };
-    assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
-    assert!(
-        job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
-        "tokens have the bytes of chunks"
-    );
-    Parts { spec, codec: spec.map(Spec::codec) }
+    /// Of each segment, which explicit flows each rank sends and receives.
+    flows: Vec<FlowsByRank<'a>>,
 }
 
 /// Whether chunks have as many bytes as their tokens, where these are known.
@@ -128,64 +111,99 @@ enum Planned {
     Library(Library),
 }
 
-/// Pushes all ops of one rank.
-fn build_program(builder: &mut ProgramBuilder, job: &Job, choices: &[&Choice], codec: Option<&dyn Codec>) {
-    let rank = builder.rank();
-    let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(*name)).collect();
-    let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
-    // All memory is laid out before the first op, because compute phases claim whole buffers.
-    let calls: Vec<Option<Vec<Planned>>> = job
-        .segments
-        .iter()
-        .zip(choices)
-        .map(|(segment, choice)| {
-            let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
-            let phases = lay_out(builder, job, choice, segment, &slots, scratch)?;
-            let phase = |phase: Phase| match phase {
-                Phase::Reduce(reduce) => Planned::Reduce(reduce),
-                Phase::Library(library) => Planned::Library(Library { channel: segment.channel, ..library }),
-                Phase::Call(mut call, forwards) => {
-                    call.channel = segment.channel;
-                    let parts = choice.layout().zip(codec).map_or_else(Vec::new, |(layout, codec)| {
-                        call.select(rank, &choice.selection, codec.supports(call.dtype));
-                        let parts = call.cut(choice.parts);
-                        let shape = Shape {
-                            layout,
-                            slot: choice.speculative_capacity,
-                            sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
-                        };
-                        let buffers = scratch.frames(builder, choice.arenas);
-                        Frames::place_parts(builder, parts, codec, shape, buffers)
-                    });
-                    Planned::Call { call, parts, forwards }
-                }
-            };
-            Some(phases.into_iter().map(phase).collect())
-        })
-        .collect();
-    let exclusive = exclusive_slots(job);
-    for (((segment, choice), planned), id) in job.segments.iter().zip(choices).zip(calls).zip(0..) {
-        builder.begin(SegmentId(id));
-        if let Some(phases) = planned {
-            for phase in phases {
-                match phase {
-                    Planned::Call { call, parts, forwards } => {
-                        build(builder, choice, &call, parts, forwards);
+impl<'a> Planner<'a> {
+    /// # Panics
+    /// If nothing can be planned from the choices.
+    fn new(job: &'a Job, choices: &'a [&'a Choice]) -> Self {
+        assert_eq!(choices.len(), job.segments.len(), "every segment has a choice");
+        let mut specs = job.segments.iter().zip(choices).filter_map(|(segment, choice)| {
+            let coded = segment.work.is_collective() && choice.protocol.is_coded();
+            coded.then(|| choice.codec.as_ref().expect("coded protocols have a codec"))
+        });
+        let spec = specs.next();
+        assert!(specs.all(|other| Some(other) == spec), "all coded collectives of a plan have one codec");
+        let lacks_slots = |(segment, choice): (&Segment, &&Choice)| {
+            segment.work.is_collective()
+                && choice.protocol == Protocol::Speculative
+                && choice.speculative_capacity.is_none()
+        };
+        assert!(!job.segments.iter().zip(choices).any(lacks_slots), "speculative collectives have slots");
+        assert!(
+            job.segments.iter().all(|segment| has_its_tokens(&segment.work)),
+            "tokens have the bytes of chunks"
+        );
+        let flows = job.segments.iter().map(|segment| match &segment.work {
+            Work::Transfers { flows, .. } => FlowsByRank::new(flows, job.rank_count),
+            Work::Call { .. } | Work::Compute { .. } => FlowsByRank::default(),
+        });
+        Self { job, choices, spec, codec: spec.map(Spec::codec), flows: flows.collect() }
+    }
+
+    /// Pushes all ops of one rank.
+    fn build_program(&self, builder: &mut ProgramBuilder) {
+        let Self { job, choices, codec, .. } = self;
+        let rank = builder.rank();
+        let slots: Vec<BufferId> = job.slots.iter().map(|name| builder.buffer(*name)).collect();
+        let (mut main, mut background) = (Scratch::new(false), Scratch::new(true));
+        // All memory is laid out before the first op, because compute phases claim whole buffers.
+        let calls: Vec<Option<Vec<Planned>>> = job
+            .segments
+            .iter()
+            .zip(*choices)
+            .zip(&self.flows)
+            .map(|((segment, choice), flows)| {
+                let scratch = if segment.channel.is_background() { &mut background } else { &mut main };
+                let phases = lay_out(builder, job, choice, (segment, flows), &slots, scratch)?;
+                let phase = |phase: Phase| match phase {
+                    Phase::Reduce(reduce) => Planned::Reduce(reduce),
+                    Phase::Library(library) => {
+                        Planned::Library(Library { channel: segment.channel, ..library })
                     }
-                    Planned::Reduce(reduce) => builder.push(OpKind::Local(Local::Reduce(reduce))),
-                    Planned::Library(library) => builder.push(OpKind::Library(library)),
+                    Phase::Call(mut call, forwards) => {
+                        call.channel = segment.channel;
+                        let parts =
+                            choice.layout().zip(codec.as_deref()).map_or_else(Vec::new, |(layout, codec)| {
+                                call.select(rank, &choice.selection, codec.supports(call.dtype));
+                                let parts = call.cut(choice.parts);
+                                let shape = Shape {
+                                    layout,
+                                    slot: choice.speculative_capacity,
+                                    sends_sign_mantissa: choice.protocol.sends_sign_mantissa(),
+                                };
+                                let buffers = scratch.frames(builder, choice.arenas);
+                                Frames::place_parts(builder, parts, codec, shape, buffers)
+                            });
+                        Planned::Call { call, parts, forwards }
+                    }
+                };
+                Some(phases.into_iter().map(phase).collect())
+            })
+            .collect();
+        let exclusive = exclusive_slots(job);
+        let segments = job.segments.iter().zip(*choices).zip(&self.flows);
+        for ((((segment, choice), flows), planned), id) in segments.zip(calls).zip(0..) {
+            builder.begin(SegmentId(id));
+            if let Some(phases) = planned {
+                for phase in phases {
+                    match phase {
+                        Planned::Call { call, parts, forwards } => {
+                            build(builder, choice, &call, parts, forwards);
+                        }
+                        Planned::Reduce(reduce) => builder.push(OpKind::Local(Local::Reduce(reduce))),
+                        Planned::Library(library) => builder.push(OpKind::Library(library)),
+                    }
                 }
+                continue;
             }
-            continue;
-        }
-        match &segment.work {
-            Work::Compute { phase, reads, writes } => {
-                compute(builder, phase, &slots, (reads, writes), &exclusive, &main);
+            match &segment.work {
+                Work::Compute { phase, reads, writes } => {
+                    compute(builder, phase, &slots, (reads, writes), &exclusive, &main);
+                }
+                Work::Transfers { pace, input, output, .. } => {
+                    transfers::build(builder, flows, *pace, slots[input.index()], slots[output.index()]);
+                }
+                Work::Call { .. } => unreachable!("every collective is laid out"),
             }
-            Work::Transfers { flows, pace, input, output } => {
-                transfers::build(builder, flows, *pace, slots[input.index()], slots[output.index()]);
-            }
-            Work::Call { .. } => unreachable!("every collective is laid out"),
         }
     }
 }
@@ -243,7 +261,7 @@ fn lay_out(
     builder: &mut ProgramBuilder,
     job: &Job,
     choice: &Choice,
-    segment: &Segment,
+    (segment, flows): (&Segment, &FlowsByRank<'_>),
     slots: &[BufferId],
     scratch: &mut Scratch,
 ) -> Option<Vec<Phase>> {
@@ -252,9 +270,9 @@ fn lay_out(
     let work = &segment.work;
     let (dtype, ends, kind) = match work {
         Work::Compute { .. } => return None,
-        Work::Transfers { flows, input, output, .. } => {
+        Work::Transfers { input, output, .. } => {
             let Buffers { input, output } = ends(input, output);
-            let (sent, received) = transfers::capacities(flows, builder.rank());
+            let (sent, received) = flows.capacities(builder.rank());
             builder.reserve(input, sent);
             builder.reserve(output, received);
             return None;

@@ -1,6 +1,6 @@
 //! How large a plan is, of a plan that is there or of one that could be made.
 
-use super::{Choice, Parts, check};
+use super::{Choice, Planner};
 use crate::builder::ProgramBuilder;
 use crate::plan::{Block, Content, OpKind, Plan, Share, Transfer};
 use crate::{Job, Rank};
@@ -8,7 +8,7 @@ use crate::{Job, Rank};
 /// What the ops of a plan are made of, over all ranks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanSize {
-    /// Buffers of transfers: two of each.
+    /// Ends of transfers: two of each.
     pub ends: u64,
     /// Blocks that are coded, at all who code them.
     pub blocks: u64,
@@ -33,11 +33,11 @@ impl PlanSize {
     /// # Panics
     /// As [`plan_each`](crate::plan_each).
     pub fn count(job: &Job, choices: &[&Choice], mut goes_on: impl FnMut(&Self) -> bool) -> Self {
-        let Parts { codec, .. } = check(job, choices);
+        let planner = Planner::new(job, choices);
         let mut size = Self::default();
         for rank in (0..job.rank_count).map(Rank) {
             let mut builder = ProgramBuilder::counting(rank, size);
-            super::build_program(&mut builder, job, choices, codec.as_deref());
+            planner.build_program(&mut builder);
             size = builder.counted();
             if !goes_on(&size) {
                 break;

@@ -5,27 +5,47 @@ use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Exchange, OpKind, Region, Transfer};
 use crate::{BufferId, Channel, Flow, Order, Pace, Rank, Stage, Window};
 
-/// Bytes of the chunks that a rank sends and receives.
-pub(super) fn capacities(flows: &[Flow], rank: Rank) -> (u64, u64) {
-    let end = |chunks: Vec<Transfer>| chunks.last().and_then(|t| t.content.region()).map_or(0, |r| r.end());
-    let any = BufferId(0);
-    (
-        end(ends(flows, any, |flow| (flow.src == rank).then_some(flow.dst))),
-        end(ends(flows, any, |flow| (flow.dst == rank).then_some(flow.src))),
-    )
+/// The flows that each rank sends and receives, in the order of the list. Empty flows are left out.
+#[derive(Default)]
+pub(super) struct FlowsByRank<'a> {
+    sent: Vec<Vec<(u32, &'a Flow)>>,
+    received: Vec<Vec<(u32, &'a Flow)>>,
+    /// Flows of all ranks.
+    count: u32,
+}
+
+impl<'a> FlowsByRank<'a> {
+    pub(super) fn new(flows: &'a [Flow], rank_count: u32) -> Self {
+        let mut all = Self {
+            sent: vec![Vec::new(); rank_count as usize],
+            received: vec![Vec::new(); rank_count as usize],
+            count: u32::try_from(flows.len()).expect("flows are counted in 32 bits"),
+        };
+        for (number, flow) in (0..).zip(flows).filter(|(_, flow)| flow.bytes > 0) {
+            all.sent[flow.src.index()].push((number, flow));
+            all.received[flow.dst.index()].push((number, flow));
+        }
+        all
+    }
+
+    /// Bytes of the chunks that a rank sends and receives.
+    pub(super) fn capacities(&self, rank: Rank) -> (u64, u64) {
+        let end = |flows: &[(u32, &Flow)]| flows.iter().fold(0, |end, (_, flow)| align(end) + flow.bytes);
+        (end(&self.sent[rank.index()]), end(&self.received[rank.index()]))
+    }
 }
 
 pub(super) fn build(
     builder: &mut ProgramBuilder,
-    flows: &[Flow],
+    flows: &FlowsByRank<'_>,
     pace: Pace,
     input: BufferId,
     output: BufferId,
 ) {
     let rank = builder.rank();
-    let mut sends = ends(flows, input, |flow| (flow.src == rank).then_some(flow.dst));
-    let mut receives = ends(flows, output, |flow| (flow.dst == rank).then_some(flow.src));
-    let all = u32::try_from(flows.len()).expect("flows are counted in 32 bits").max(1);
+    let mut sends = ends(&flows.sent[rank.index()], input, |flow| flow.dst);
+    let mut receives = ends(&flows.received[rank.index()], output, |flow| flow.src);
+    let all = flows.count.max(1);
     let mut push = |window, sends, receives| {
         let (channel, stage, order) = (Channel::Main, Stage::Raw, Order::Rotation);
         let exchange =
@@ -57,19 +77,15 @@ pub(super) fn build(
     }
 }
 
-/// The transfers of one rank in one direction, in issue order; `peer` names the other end of those flows that
-/// concern it. Empty flows are left out.
-fn ends(flows: &[Flow], buffer: BufferId, peer: impl Fn(&Flow) -> Option<Rank>) -> Vec<Transfer> {
+/// The transfers of one rank in one direction, in issue order; `peer` names their other ends.
+fn ends(flows: &[(u32, &Flow)], buffer: BufferId, peer: impl Fn(&Flow) -> Rank) -> Vec<Transfer> {
     let mut end = 0;
-    let concerned = flows.iter().zip(0..).filter(|(flow, _)| flow.bytes > 0);
-    concerned
-        .filter_map(|(flow, number)| {
-            let region = Region { buffer, offset: align(end), len: flow.bytes };
-            let peer = peer(flow)?;
-            end = region.end();
-            let chunk = Chunk { flow: number, ..Chunk::between(flow.src, flow.dst) };
-            let transfer = Transfer::new(peer, chunk, Content::Values(region));
-            Some(Transfer { not_before_s: flow.not_before_s, ..transfer })
-        })
-        .collect()
+    let transfer = |&(number, flow): &(u32, &Flow)| {
+        let region = Region { buffer, offset: align(end), len: flow.bytes };
+        end = region.end();
+        let chunk = Chunk { flow: number, ..Chunk::between(flow.src, flow.dst) };
+        let transfer = Transfer::new(peer(flow), chunk, Content::Values(region));
+        Transfer { not_before_s: flow.not_before_s, ..transfer }
+    };
+    flows.iter().map(transfer).collect()
 }

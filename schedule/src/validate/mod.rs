@@ -1,6 +1,7 @@
 //! Checks of a plan before anything runs: each program for itself, the transfers of all, and that all ranks get
 //! to their ends.
 
+mod deliveries;
 mod library;
 mod program;
 mod progress;
@@ -10,7 +11,8 @@ pub(crate) use library::pair as pair_calls;
 pub(crate) use transfers::{Pair, pair as pair_transfers};
 
 use crate::plan::{CallKey, Plan, TransferKey};
-use crate::{OpId, Rank, SizeId};
+use crate::{Job, OpId, Rank, SizeId};
+use deliveries::Deliveries;
 
 /// Checks across ranks hold the whole plan; above this rank count only the checks of each program run.
 pub const WHOLE_PLAN_RANKS: u32 = 256;
@@ -109,6 +111,22 @@ pub enum PlanError {
         /// The rank that contributes the chunk.
         origin: Rank,
     },
+    /// A rank does not get what the job wants it to have.
+    #[error(
+        "rank {rank} waits for {expected} bytes that are of rank {of} in `{segment}`, and the plan brings it {found} of them"
+    )]
+    Undelivered {
+        /// The rank that waits.
+        rank: Rank,
+        /// Name of the segment.
+        segment: String,
+        /// Whose values they are, or, of a reduction, whose shard.
+        of: Rank,
+        /// Bytes that the job says, of values as ranks give them.
+        expected: u64,
+        /// Bytes that the plan brings.
+        found: u64,
+    },
     /// A rank sends to itself or to a rank that does not exist.
     #[error("op `{op}` of rank {rank} names peer {peer}, which is not another rank of the plan")]
     BadPeer {
@@ -192,7 +210,7 @@ pub enum PlanError {
     #[error(
         "rank {src} sends {count} messages to rank {dst} in one iteration, and this executor has the tags 0 to {largest} \
          to tell them apart\n\
-         hint: cut calls into fewer chunks, or plan fewer layers or flows per iteration"
+         help: cut calls into fewer chunks, or plan fewer layers or flows per iteration"
     )]
     TooManyTransfers {
         /// Sender.
@@ -263,20 +281,43 @@ impl Plan {
     /// # Errors
     /// The first thing that is wrong.
     pub fn validate(&self) -> Result<(), PlanError> {
-        self.validate_while(&|| true).map(|_| ())
+        self.check(None, &|| true).map(|_| ())
     }
 
-    /// As [`validate`](Self::validate), for as long as `proceed` says so. It is asked now and then; `false` ends the check
+    /// As [`validate`](Self::validate), and that every rank gets what a job says, no more and no less.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    ///
+    /// # Panics
+    /// If the job has another number of ranks.
+    pub fn validate_for(&self, job: &Job) -> Result<(), PlanError> {
+        self.validate_while(job, &|| true).map(|_| ())
+    }
+
+    /// As [`validate_for`](Self::validate_for), for as long as `proceed` says so. It is asked now and then; `false` ends the check
     /// with [`Checked::Stopped`], and nothing is known of the plan.
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn validate_while(&self, proceed: &dyn Fn() -> bool) -> Result<Checked, PlanError> {
+    ///
+    /// # Panics
+    /// If the job has another number of ranks.
+    pub fn validate_while(&self, job: &Job, proceed: &dyn Fn() -> bool) -> Result<Checked, PlanError> {
+        assert_eq!(job.rank_count, self.rank_count(), "the plan is one of the job");
+        self.check(Some(&Deliveries::new(job)), proceed)
+    }
+
+    fn check(
+        &self,
+        deliveries: Option<&Deliveries<'_>>,
+        proceed: &dyn Fn() -> bool,
+    ) -> Result<Checked, PlanError> {
         for (position, program) in self.programs.iter().enumerate() {
             if !proceed() {
                 return Ok(Checked::Stopped);
             }
-            program::check(position, program, self.rank_count())?;
+            program::check(position, program, self.rank_count(), deliveries)?;
         }
         if self.rank_count() <= WHOLE_PLAN_RANKS {
             let transfers = transfers::pair(self)?;

@@ -5,11 +5,17 @@ use std::collections::HashMap;
 use crate::builder::ProgramBuilder;
 use crate::plan::{Chunk, Content, Effects, Exchange, Local, Maximum, Op, OpKind, Program, Transfer};
 use crate::validate::PlanError;
+use crate::validate::deliveries::Deliveries;
 use crate::validate::library::is_collective;
 use crate::validate::transfers;
 use crate::{SegmentId, SizeId, Stage};
 
-pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Result<(), PlanError> {
+pub(super) fn check(
+    position: usize,
+    program: &Program,
+    rank_count: u32,
+    deliveries: Option<&Deliveries<'_>>,
+) -> Result<(), PlanError> {
     let rank = program.rank;
     let in_order = program.ops.iter().enumerate().all(|(index, op)| op.id.index() == index);
     if rank.index() != position || !in_order {
@@ -26,6 +32,9 @@ pub(super) fn check(position: usize, program: &Program, rank_count: u32) -> Resu
     }
     check_sizes(program, &effects)?;
     check_forwards(program)?;
+    if let Some(deliveries) = deliveries {
+        deliveries.check(program, &effects)?;
+    }
     check_dependencies(program, effects)?;
     transfers::check_numbers(program)
 }

@@ -21,6 +21,7 @@ const SLOTS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// A plan that can be carried out, and by whom.
 pub(crate) struct Case {
+    pub(crate) job: Job,
     pub(crate) plan: Plan,
     /// Protocols of its calls, each once, in the order of [`Protocol::ALL`].
     pub(crate) protocols: Vec<Protocol>,
@@ -90,7 +91,7 @@ impl Case {
         let calls = || job.segments.iter().zip(&choices).filter(|(segment, _)| is_call(segment));
         let is_used = |protocol: &Protocol| calls().any(|(_, choice)| choice.protocol == *protocol);
         let protocols = Protocol::ALL.into_iter().filter(is_used).collect();
-        Self { plan, protocols, fits_libraries, fits_devices }
+        Self { job, plan, protocols, fits_libraries, fits_devices }
     }
 }
 

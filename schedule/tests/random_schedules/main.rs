@@ -45,8 +45,8 @@ const HEALTHY: Conditions<'static> = Conditions {
 /// All schedules of the plan of a seed, in a world with a defect.
 fn of_plan(seed: u64, defect: Defect, counts: &mut Counts) -> Result<(), String> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let Case { plan, protocols, fits_libraries, fits_devices } = Case::draw(&mut random);
-    plan.validate().map_err(|error| format!("{error}: {}", plan.text(None)))?;
+    let Case { job, plan, protocols, fits_libraries, fits_devices } = Case::draw(&mut random);
+    plan.validate_for(&job).map_err(|error| format!("{error}: {}", plan.text(None)))?;
     let mut kinds = vec![ORDERED];
     kinds.extend(fits_libraries.then_some(BY_LIBRARY));
     kinds.extend(fits_devices.then_some(ON_DEVICES));

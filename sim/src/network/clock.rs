@@ -4,10 +4,11 @@
 //! moved. Rounding stays harmless: a link gives its flows at least capacity / users, so a clock never reads
 //! far more than the slowest of its flows could have moved in the same time, and an idle clock restarts at 0.
 
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::TIE;
+use crate::ordered::Ordered;
 
 /// The bottleneck of a flow that is not in the network.
 const NOWHERE: u32 = u32::MAX;
@@ -27,33 +28,9 @@ impl Ticket {
     const NONE: Ticket = Ticket { tag: 0.0, link: NOWHERE, bytes: 0.0 };
 }
 
-/// A finish tag in the queue of a link; stale once the flow has left the link or has another tag.
-#[derive(Clone, Copy)]
-struct Finish {
-    tag: f64,
-    flow: u32,
-}
-
-impl Ord for Finish {
-    /// Reversed, because a binary heap yields its greatest item first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.tag.total_cmp(&self.tag).then(other.flow.cmp(&self.flow))
-    }
-}
-
-impl PartialOrd for Finish {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Finish {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Finish {}
+/// A finish tag in the queue of a link, and its flow; stale once the flow has left the link or has another tag. Reversed, because
+/// a binary heap yields its greatest item first.
+type Finish = Reverse<(Ordered, u32)>;
 
 /// The clocks of all links, and the bottleneck and finish tag of every flow.
 pub(super) struct Clocks {
@@ -151,7 +128,7 @@ impl Clocks {
         if level == 0.0 || first - reading > TIE * self.most_bytes + rounding {
             return None;
         }
-        let Finish { flow, .. } = *self.queues[link].peek()?;
+        let &Reverse((_, flow)) = self.queues[link].peek()?;
         (first - reading <= TIE * f64::from(self.tickets[flow as usize].bytes) + rounding).then_some(flow)
     }
 
@@ -185,7 +162,7 @@ impl Clocks {
             let tickets = &self.tickets;
             queue.retain(|finish| is_live(tickets, finish, link));
         }
-        queue.push(Finish { tag, flow });
+        queue.push(Reverse((Ordered(tag), flow)));
     }
 
     /// Takes a flow off the clock of its bottleneck.
@@ -204,14 +181,15 @@ impl Clocks {
             while queue.peek().is_some_and(|finish| !is_live(tickets, finish, link)) {
                 queue.pop();
             }
-            self.first[l] = queue.peek().expect("a flow is left on this link").tag;
+            let Reverse((tag, _)) = queue.peek().expect("a flow is left on this link");
+            self.first[l] = tag.0;
         }
     }
 }
 
-fn is_live(tickets: &[Ticket], finish: &Finish, link: u32) -> bool {
-    let ticket = &tickets[finish.flow as usize];
-    ticket.link == link && ticket.tag == finish.tag
+fn is_live(tickets: &[Ticket], &Reverse((tag, flow)): &Finish, link: u32) -> bool {
+    let ticket = &tickets[flow as usize];
+    ticket.link == link && ticket.tag == tag.0
 }
 
 #[cfg(test)]

@@ -1,25 +1,27 @@
 //! `zipwire run`: a scenario, or all points of its sweep, on one or more executors.
 
+mod binds;
 mod ranks;
 mod single;
 mod sweep;
 mod table;
 mod verdict;
 
+use zipwire::Cancel;
 use zipwire::scenarios::{Source, load_sweep};
-use zipwire::{Cancel, Executor};
 
+use super::distinct;
 use crate::cli::RunArgs;
 use crate::error::CliError;
 
 pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let executors = distinct(&args.on);
+    let executors = distinct(args.on.iter().copied());
     let source = Source::read(&args.scenario.scenario)?;
     match load_sweep(&source, &args.scenario.set, args.scenario.seed)? {
         Some(_) if args.ranks => {
-            let hint = "`summary.json` has the waiting of each rank at every point";
+            let help = "`summary.json` has the waiting of each rank at every point";
             Err(CliError::Usage(format!(
-                "`--ranks` has no effect: the scenario has a `[sweep]`\nhelp: {hint}"
+                "`--ranks` has no effect: the scenario has a `[sweep]`\nhelp: {help}"
             )))
         }
         Some(sweep) => sweep::run(args, &sweep, &executors, cancel),
@@ -38,27 +40,5 @@ fn refuse_flags_of_sweeps(args: &RunArgs) -> Result<(), CliError> {
             Err(CliError::Usage(format!("`{flag}` has no effect: the scenario has no `[sweep]`")))
         }
         None => Ok(()),
-    }
-}
-
-fn distinct(executors: &[&'static dyn Executor]) -> Vec<&'static dyn Executor> {
-    let mut distinct: Vec<&'static dyn Executor> = Vec::new();
-    for &executor in executors {
-        if !distinct.contains(&executor) {
-            distinct.push(executor);
-        }
-    }
-    distinct
-}
-
-#[cfg(test)]
-mod tests {
-    use zipwire::executors::{SIM, THREADS};
-
-    use super::*;
-
-    #[test]
-    fn an_executor_named_twice_runs_once() {
-        assert_eq!(distinct(&[THREADS, SIM, THREADS]), [THREADS, SIM]);
     }
 }

@@ -4,14 +4,16 @@ use std::io::{Write, stdout};
 use std::path::Path;
 use std::sync::Arc;
 
+use zipwire::break_even::{break_evens, is_quick};
 use zipwire::executors::settle;
-use zipwire::traces::Summary;
+use zipwire::sensitivity::sensitivities;
+use zipwire::traces::{Summary, Verdict};
 use zipwire::{
     Cancel, ExecuteError, Executor, Output, Prepared, RunResult, Shared, Unfired, add_splits, compare,
     write_run,
 };
 
-use super::{ranks, table::text, verdict};
+use super::{binds, ranks, table::text, verdict};
 use crate::cli::RunArgs;
 use crate::commands::{load_scenario, say_warnings};
 use crate::error::CliError;
@@ -25,6 +27,7 @@ pub(super) fn run(
     let mut experiment = load_scenario(&args.scenario)?;
     let first_variant = experiment.variants[0].name.clone();
     experiment.select(&args.scenario.variant)?;
+    let lacks_first = experiment.variants.iter().all(|variant| variant.name != first_variant);
     let settled = settle(&mut experiment, executors);
     let shared = Arc::new(Shared::with_memory(args.memory));
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
@@ -35,16 +38,10 @@ pub(super) fn run(
     let mut output = Output::create(&folder)?;
 
     let progress = Progress::new(executors.len() * experiment.variants.len());
-    let mut steps = 0;
-    let begin = |executor: &dyn Executor, variant: &str| {
-        if steps > 0 {
-            progress.end();
-        }
-        steps += 1;
-        progress.begin(format!("{executor}: {variant}"));
-    };
+    let begin = |executor: &dyn Executor, variant: &str| progress.next(format!("{executor}: {variant}"));
     let keep = |ran: &RunResult<'_>| write_run(&mut output, ran).map_err(CliError::from);
-    let mut compared = compare(&mut prepared, executors, &first_variant, cancel, begin, keep)?;
+    let explains = !args.no_verdict;
+    let mut compared = compare(&mut prepared, executors, &first_variant, explains, cancel, begin, keep)?;
     drop(progress);
     if !compared.failed.is_empty() {
         let failed = compared.failed.into_iter().map(|failed| failed.error).collect();
@@ -53,14 +50,23 @@ pub(super) fn run(
     if let Some(said) = unfired_text(&compared.unfired) {
         eprintln!("{said}");
     }
+    let mut verdict = None;
+    if explains {
+        add_splits(&mut compared.executors, &mut prepared, cancel)?;
+        if args.break_even || is_quick(&prepared) {
+            let break_even = break_evens(&compared.executors, &mut prepared, cancel)?;
+            let sensitivity = sensitivities(&compared.executors, &mut prepared, cancel)?;
+            verdict = (!break_even.is_empty()).then_some(Verdict { break_even, sensitivity });
+        }
+    }
     drop(prepared);
-    let shared = Arc::new(Shared::with_memory(args.memory));
-    add_splits(&mut compared.executors, &experiment, &shared, cancel)?;
-    let summary = Summary::new(&experiment.name, experiment.seed, compared.executors);
+    let executors_run = compared.executors;
+    let summary = Summary { verdict, ..Summary::new(&experiment.name, experiment.seed, executors_run) };
     output.write("summary.json", |out| summary.write(out))?;
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
+    let replaces = output.replaces();
     output.commit()?;
     drop(hold);
 
@@ -69,17 +75,23 @@ pub(super) fn run(
         summary.write(&mut out)?;
     } else {
         write!(out, "{}", text(&experiment, &summary, executors))?;
-        write!(out, "{}", verdict::text(&experiment, &summary))?;
+        write!(out, "{}{}", binds::text(&summary), verdict::text(&experiment, &summary))?;
         if args.ranks {
             write!(out, "\n{}", ranks::text(&summary))?;
         }
     }
     out.flush()?;
-    say_warnings([&experiment]);
+    say_warnings(&experiment);
     if !args.json {
+        if lacks_first {
+            eprintln!(
+                "note: speedups are against the first variant: for them add `--variant {first_variant}`"
+            );
+        }
+        let instead = if replaces { ", in place of the result that was there" } else { "" };
+        let folder = folder.display();
         eprintln!(
-            "timelines and summary.json are in {}: open a timeline at https://ui.perfetto.dev",
-            folder.display()
+            "timelines and summary.json are in {folder}{instead}: open a timeline at https://ui.perfetto.dev"
         );
     }
     Ok(())

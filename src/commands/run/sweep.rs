@@ -11,7 +11,7 @@ use zipwire::sweep::{Event, Report, Row, Setup};
 use zipwire::{Cancel, Executor};
 
 use crate::cli::RunArgs;
-use crate::commands::say_warnings;
+use crate::commands::{distinct, say_warnings};
 use crate::error::CliError;
 use crate::progress::Progress;
 use crate::table;
@@ -42,6 +42,7 @@ pub(super) fn run(
         jobs: jobs(args.jobs, executors)?,
         folder: &folder,
         timelines: args.timelines,
+        explains: !args.no_verdict,
         fresh: args.fresh,
         memory: args.memory,
         shown: SHOWN,
@@ -75,7 +76,7 @@ pub(super) fn run(
         write!(out, "{}", text(&base, sweep, &report, executors, &folder))?;
     }
     out.flush()?;
-    say_warnings([&base]);
+    say_warnings(&base);
     if !args.json {
         eprintln!("all rows are in sweep.csv and summary.json in {}", folder.display());
     }
@@ -146,13 +147,7 @@ fn by_variant<'a>(
     row: &'a Row,
     executors: &[&'static dyn Executor],
 ) -> Vec<(String, Vec<Option<&'a Value>>)> {
-    let mut names: Vec<&str> = Vec::new();
-    for run in row.runs() {
-        let name = run.variant.unwrap_or("-");
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names = distinct(row.runs().iter().map(|run| run.variant.unwrap_or("-")));
     let result = |name: &str, executor: &&'static dyn Executor| row.executors.get(executor.name())?.get(name);
     let results = |name: &str| executors.iter().map(|executor| result(name, executor)).collect();
     names.into_iter().map(|name| (name.to_owned(), results(name))).collect()

@@ -2,7 +2,7 @@
 
 use zipwire::executors::SIM;
 use zipwire::scenarios::Experiment;
-use zipwire::traces::{Split, Summary};
+use zipwire::traces::{BreakEven, Sensitivity, Split, Summary};
 
 /// Of a speedup, what is more than this is called another algorithm.
 const BY_ALGORITHM: f64 = 1.02;
@@ -57,5 +57,56 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary) -> String {
             split.algorithm
         );
     }
-    text
+    text + &break_evens(experiment, summary)
+}
+
+/// From when on each coded variant pays: a line each.
+fn break_evens(experiment: &Experiment, summary: &Summary) -> String {
+    let Some(verdict) = &summary.verdict else {
+        return "where coded variants break even takes longer to find here: add `--break-even`\n".to_owned();
+    };
+    let found = verdict.break_even.iter();
+    let line = |(name, found): &(String, BreakEven)| {
+        let result = summary.executors.get(SIM.name(), name)?;
+        let gains = result.speedup? >= 1.0;
+        let now = result.metrics.ratio.map_or_else(String::new, |ratio| format!(" (now {ratio:.3})"));
+        let ratio = match found.ratio {
+            Some(ratio) => format!("breaks even at ratio {ratio:.3}{now}"),
+            None if gains => "gains at any ratio".to_owned(),
+            None => "does not break even at any ratio".to_owned(),
+        };
+        let variant = experiment.variants.iter().find(|variant| variant.name == *name)?;
+        let cost = experiment.codec_of(variant)?.cost;
+        let speed = match (found.encode_gbps, found.decode_gbps) {
+            (Some(encode), Some(decode)) => format!(
+                "or with a codec that encodes at {} and decodes at {} GB/s (now {} and {})",
+                digits(encode),
+                digits(decode),
+                digits(cost.encode_bytes_per_s / 1e9),
+                digits(cost.decode_bytes_per_s / 1e9)
+            ),
+            _ if gains => "and however slow the codec".to_owned(),
+            _ => "and at no speed of the codec".to_owned(),
+        };
+        Some(format!("`{name}` {ratio}, {speed}\n"))
+    };
+    found.filter_map(line).collect::<String>() + &sensitivity(&verdict.sensitivity)
+}
+
+/// What a speedup depends on most, in a line.
+fn sensitivity(all: &[Sensitivity]) -> String {
+    let Some(Sensitivity { variant, constant, speedup }) = all.first() else { return String::new() };
+    let first = format!("the speedup of `{variant}` would be {speedup:.3} with `{constant}` a tenth larger");
+    let with = |found: &Sensitivity| format!(", and {:.3} with `{}`", found.speedup, found.constant);
+    format!("{first}{}\n", all[1..].iter().map(with).collect::<String>())
+}
+
+/// Three digits, and all of a larger whole number.
+fn digits(value: f64) -> String {
+    let decimals = match value {
+        ..10.0 => 2,
+        ..100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
 }

@@ -195,15 +195,7 @@ impl<W: Write> Writer<W> {
         sampling: Option<&Sampling>,
     ) -> io::Result<()> {
         self.out.write_all(b"\n],\"otherData\":")?;
-        let mut other = json!({
-            "scenario": meta.scenario,
-            "variant": meta.variant,
-            "executor": meta.executor,
-            "seed": meta.seed,
-            "plan_digest": meta.plan_digest,
-            "clock": meta.clock,
-            "codec": meta.codec,
-        });
+        let mut other = json!(meta);
         if let Some(links) = links {
             other["links"] = json!({
                 "busy": links.busy,

@@ -56,9 +56,7 @@ impl LinkTracks {
             least_distance_s: drawn.least_distance_s(),
         }
     }
-}
 
-impl LinkTracks {
     /// Bytes of a trace that are enough for them.
     pub(super) fn most_bytes(&self) -> u64 {
         let events: usize = self.tracks.iter().map(|track| track.changes.len()).sum();

@@ -40,7 +40,7 @@ use selection::{Event, Selection};
 use zipwire_timeline::{Span, Timeline};
 
 /// What a timeline does not say about itself; it goes to the trace's `otherData`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TraceMeta {
     /// Name of the scenario.
     pub scenario: String,

@@ -1,9 +1,7 @@
 //! All ranks at once: how many of them compute, code and communicate, over time.
 
 use zipwire_schedule::Lane;
-use zipwire_timeline::Series;
-use zipwire_timeline::Span;
-use zipwire_timeline::Union;
+use zipwire_timeline::{Series, Span, Union};
 
 use super::by_rank::ByRank;
 use super::track::{Slice, nanoseconds};

@@ -1,6 +1,6 @@
 //! Links of a cluster: what a transport has brought is held back until they would have brought it.
 //!
-//! It takes a transport of threads, which says at both ends that a transfer has begun, and whose meeting the links share.
+//! It takes a transport of threads, which says at both ends that a transfer has begun, and whose `Control` the links share.
 //!
 //! The bytes come into the receiver's memory at once: what this machine takes to copy them does not come on top of the time
 //! that they are declared to take.
@@ -52,8 +52,9 @@ impl Filter for Paced {
             // Both ends hear of it, and the receiver tells the links.
             Event::Begun { key, .. } if key.dst != inner.rank() => Ok(Some(event)),
             Event::Begun { key, bytes, at_s } => {
-                let told = self.wire.send(Parcel { key, bytes, begin_s: at_s });
-                told.map_err(|_| Ended::Broken("the thread of the links has ended".to_owned()))?;
+                // The thread of the links ends before its ranks only when the run is over: somebody has failed, and this rank is
+                // about to hear of it.
+                self.wire.send(Parcel { key, bytes, begin_s: at_s }).map_err(|_| Ended::Aborted)?;
                 Ok(Some(event))
             }
             Event::Received(received) => Ok(self.hold(received.transfer.key, event)),
@@ -76,5 +77,33 @@ fn ended_at(event: Event, at_s: f64) -> Event {
         Event::Received(received) => Event::Received(super::Received { end_s: at_s, ..received }),
         Event::Sent { key, begin_s, .. } => Event::Sent { key, begin_s, end_s: at_s },
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    use zipwire_schedule::{Rank, SegmentId, Stage};
+
+    use super::*;
+    use crate::control::Control;
+    use crate::sync::mpsc::channel;
+    use crate::transport::local::{Local, Process};
+
+    /// The links end as soon as a rank has failed. Another one that has a transfer for them then has not failed itself.
+    #[test]
+    fn who_finds_the_links_gone_is_not_to_blame() {
+        let cancel = AtomicBool::new(false);
+        let (control, mut inboxes) = Control::new(1, Instant::now(), &cancel);
+        let process = Process { control: &control, memories: &[] };
+        let local = Local::new(process, Rank(0), inboxes.remove(0));
+        let (wire, links) = channel();
+        drop(links);
+        let key =
+            TransferKey { src: Rank(1), dst: Rank(0), number: 0, segment: SegmentId(0), stage: Stage::Raw };
+        let begun = Event::Begun { key, bytes: 1, at_s: 0.0 };
+        assert_eq!(Paced::new(wire).pass(begun, &local).unwrap_err(), Ended::Aborted);
     }
 }

@@ -29,12 +29,7 @@ pub(super) fn read(table: &Reader<'_>, dtype: DType, context: &Context<'_>) -> R
         }
         None => equal_chunks(&table.need_field(KEYS.bytes_per_rank)?, dtype, context.ranks)?,
     };
-    Ok(Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::AllToAll { bytes, tokens: None },
-    })
+    Ok(Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::AllToAll { bytes, tokens: None }))
 }
 
 /// Every rank's input in as many equal chunks as there are ranks, its own included; whole values.

@@ -16,10 +16,5 @@ pub(super) fn read(table: &Reader<'_>, dtype: DType, ranks: u32) -> Result<Work>
     let field = table.need_field(KEYS.bytes)?;
     let bytes = whole(&field, field.bytes(dtype.width() as u64)?, dtype)?;
     let root = table.field(KEYS.root).map_or(Ok(0), |field| field.integer_u32(0..=ranks - 1))?;
-    Ok(Work::Call {
-        dtype,
-        input: Slot(0),
-        output: Slot(1),
-        kind: CallKind::Broadcast { bytes, root: Rank(root) },
-    })
+    Ok(Work::of_call(dtype, [Slot(0), Slot(1)], CallKind::Broadcast { bytes, root: Rank(root) }))
 }

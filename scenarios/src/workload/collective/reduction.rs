@@ -34,13 +34,8 @@ pub(super) fn reduce_scatter(table: &Reader<'_>, dtype: DType, ranks: u32) -> Re
         // As an All-Reduce cuts it.
         None => {
             let field = table.need_field(REDUCE_SCATTER.bytes_per_rank)?;
-            Work::Call {
-                dtype,
-                input,
-                output,
-                kind: CallKind::AllReduce { bytes: contribution(&field, dtype)? },
-            }
-            .shards(ranks)
+            Work::of_call(dtype, [input, output], CallKind::AllReduce { bytes: contribution(&field, dtype)? })
+                .shards(ranks)
         }
     };
     Ok(Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes } })

@@ -173,12 +173,7 @@ impl<'a> Iteration<'a> {
         // Each call has a shard of its own to send, because payloads are drawn by call.
         let own = self.builder.slot("shard");
         let bytes = shards(values, self.ranks, DType::Bf16);
-        let work = Work::Call {
-            dtype: DType::Bf16,
-            input: own,
-            output: others,
-            kind: CallKind::AllGather { bytes },
-        };
+        let work = Work::of_call(DType::Bf16, [own, others], CallKind::AllGather { bytes });
         self.builder.call(name, work, Channel::Main, PARAMETERS);
         Gathered { own, others }
     }
@@ -227,12 +222,7 @@ impl<'a> Iteration<'a> {
     /// Sums gradients up; each rank gets the part that it has the parameters of.
     fn scatter(&mut self, name: &str, values: u64, input: Slot) {
         let bytes = shards(values, self.ranks, self.dtype);
-        let work = Work::Call {
-            dtype: self.dtype,
-            input,
-            output: self.sums,
-            kind: CallKind::ReduceScatter { bytes },
-        };
+        let work = Work::of_call(self.dtype, [input, self.sums], CallKind::ReduceScatter { bytes });
         self.builder.call(name, work, self.when.channel(), GRADIENTS);
     }
 

@@ -108,12 +108,7 @@ impl Sums {
 
     fn call(&self, builder: &mut Builder<'_>, Unit { name, values, slot }: Unit) {
         let bytes = values * self.dtype.width() as u64;
-        let work = Work::Call {
-            dtype: self.dtype,
-            input: slot,
-            output: self.output,
-            kind: CallKind::AllReduce { bytes },
-        };
+        let work = Work::of_call(self.dtype, [slot, self.output], CallKind::AllReduce { bytes });
         builder.call(name, work, self.when.channel(), self.tensor);
     }
 }

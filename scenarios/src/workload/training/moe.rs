@@ -284,12 +284,7 @@ impl<'a> Iteration<'a> {
     /// What went to the experts, back to where it came from. No two rows are equal: each is of an expert of its own.
     fn send_back(&mut self, name: String, dispatch: &Dispatch, [input, output]: [Slot; 2], tensor: usize) {
         let bytes = dispatch.copies.t().as_standard_layout().into_owned() * token_bytes(self.settings);
-        let work = Work::Call {
-            dtype: DType::Bf16,
-            input,
-            output,
-            kind: CallKind::AllToAll { bytes, tokens: None },
-        };
+        let work = Work::of_call(DType::Bf16, [input, output], CallKind::AllToAll { bytes, tokens: None });
         self.builder.call(name, work, Channel::Main, tensor);
     }
 

@@ -143,7 +143,7 @@ impl LocalKind {
             Self::Split => "split",
             Self::Encode => "encode",
             Self::Decode => "decode",
-            Self::GatherRows => "copy",
+            Self::GatherRows => "gather-rows",
             Self::Reduce => "reduce",
         }
     }

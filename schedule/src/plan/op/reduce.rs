@@ -68,6 +68,11 @@ impl Reduce {
 }
 
 impl Addition {
+    /// What the sum is as a term of others.
+    pub(crate) fn as_term(&self) -> Term {
+        Term { chunk: self.chunk, values: self.values }
+    }
+
     /// Whether the terms are what the sum says, for the same shard, and as many values each.
     pub(super) fn is_sum(&self) -> bool {
         let Self { terms, chunk, values } = self;

@@ -14,8 +14,7 @@ impl Scatter<'_> {
         let mut phases = Vec::new();
         if self.operands.dtype != self.operands.sums {
             let additions: Vec<Addition> = contributions.iter().map(|&term| self.widened(term)).collect();
-            contributions =
-                additions.iter().map(|sum| Term { chunk: sum.chunk, values: sum.values }).collect();
+            contributions = additions.iter().map(Addition::as_term).collect();
             phases.extend(reduce(additions));
             builder.reserve(self.operands.summands, self.end);
         }

@@ -112,12 +112,6 @@ impl Operands {
         len / self.dtype.width() as u64 * dtype.width() as u64
     }
 
-    /// Bytes of a part of a shard of `len` bytes, as contributions: the first, and the first one behind it.
-    fn part_of(&self, shard: Rank, part: u32, parts: u32) -> (u64, u64) {
-        let len = self.shards[shard.index()];
-        if parts == 1 { (0, len) } else { range(len, part, parts, PART_ALIGN) }
-    }
-
     /// What all ranks contribute to a shard, where the shard does not say in which order; in FP32.
     fn total(&self) -> Sum {
         let all = Sum::all(self.rank_count(), DType::F32);
@@ -205,7 +199,7 @@ impl<'a> Scatter<'a> {
     /// A part of that.
     fn contribution_part(&self, shard: Rank, part: u32, parts: u32) -> Term {
         let Term { chunk, values } = self.contribution(shard);
-        let (begin, end) = self.operands.part_of(shard, part, parts);
+        let (begin, end) = range(values.len, part, parts, PART_ALIGN);
         let values = Region { offset: values.offset + begin, len: end - begin, ..values };
         Term { chunk: Chunk { part, offset: begin, ..chunk }, values }
     }

@@ -24,7 +24,7 @@ impl Scatter<'_> {
         if self.operands.dtype != sums_in {
             // Partial sums are wider from the first step on: values are widened where they come from.
             let widened: Vec<Addition> = handed.iter().map(|&term| self.widened(term)).collect();
-            handed = widened.iter().map(|sum| Term { chunk: sum.chunk, values: sum.values }).collect();
+            handed = widened.iter().map(Addition::as_term).collect();
             phases.extend(reduce(widened));
         }
         // The first step in which the rank takes part launches the kernel.

@@ -43,10 +43,7 @@ impl Scatter<'_> {
                 Addition { terms, chunk, values: self.reserve(len) }
             })
             .collect();
-        let sums: Vec<Term> = additions
-            .iter()
-            .map(|Addition { chunk, values, .. }| Term { chunk: *chunk, values: *values })
-            .collect();
+        let sums: Vec<Term> = additions.iter().map(Addition::as_term).collect();
         phases.extend(reduce(additions));
 
         let mut terms = vec![sums[node as usize]; node_count as usize];
