@@ -3,7 +3,9 @@
 use serde::{Serialize, Serializer};
 
 use crate::figure::{Figure, Measurement, Ours};
-use crate::{Bench, Constant, Curve, Number, Paper, Published, ReproduceError, Role, Score, Sensitivity};
+use crate::{
+    Bench, Constant, Curve, NullModel, Number, Paper, Published, ReproduceError, Role, Score, Sensitivity,
+};
 
 /// Everything that `zipwire reproduce` says of a paper.
 #[derive(Clone, Debug, Serialize)]
@@ -21,6 +23,8 @@ pub struct Report {
     pub sensitivity: Option<Sensitivity>,
     /// Sums over the rows.
     pub score: Score,
+    /// What is to be beaten; of a paper with speedups to hold it against.
+    pub null_model: Option<NullModel>,
 }
 
 /// A published number and ours.
@@ -43,8 +47,14 @@ pub struct Row {
     pub ours: Option<f64>,
     /// Ours over the published value, less 1, in percent; of a range to its nearest end, 0 inside.
     pub error_pct: Option<f64>,
+    /// The same of the gain, a speedup less 1; `None` of what is no speedup, of bounds, and where the paper has no gain.
+    pub gain_error_pct: Option<f64>,
+    /// What the null model says of a speedup.
+    pub null: Option<f64>,
     /// What the number is to us.
     pub role: Role,
+    /// Whether a prediction follows from nothing that was fitted and from no other number; `None` of other roles.
+    pub independent: Option<bool>,
     /// Whether it is as near as `expected.toml` asks for.
     pub reached: Option<bool>,
     /// What is not there yet that it takes.
@@ -80,18 +90,28 @@ impl Report {
         let curves = figures.iter().flat_map(|figure| figure.curves).map(|curve| curve(bench));
         let curves = curves.collect::<Result<_, _>>()?;
         let score = Score::of(&rows);
-        Ok(Self { paper, rows, curves, constants, sensitivity: None, score })
+        let null_model = NullModel::fit(numbers);
+        for (row, number) in rows.iter_mut().zip(numbers) {
+            row.null = null_model.as_ref().and_then(|model| model.speedup(number, numbers));
+        }
+        Ok(Self { paper, rows, curves, constants, sensitivity: None, score, null_model })
     }
 }
 
 impl Row {
     fn new(number: &Number, ours: Ours) -> Self {
-        let Number { id, figure, place, quantity, paper, unit, role, reason, needs, pending, .. } =
-            number.clone();
+        let Number {
+            id, figure, place, quantity, paper, unit, role, reason, needs, follows, pending, ..
+        } = number.clone();
+        let independent = number.is_predicted().then_some(follows.is_none());
         let needs = needs.map(|needs| format!("depends on {needs}"));
-        let notes: Vec<String> = [ours.note, needs, reason].into_iter().flatten().collect();
+        let follows = follows.map(|follows| format!("not independent: {follows}"));
+        let notes: Vec<String> = [ours.note, needs, reason, follows].into_iter().flatten().collect();
         let is_held = !matches!(role, Role::Input | Role::Conditional);
-        let error = ours.value.filter(|_| is_held).and_then(|ours| paper.error(ours));
+        let held = ours.value.filter(|_| is_held);
+        let error = held.and_then(|ours| paper.error(ours));
+        let gain_error =
+            held.filter(|_| number.gain_tolerance.is_some()).and_then(|ours| paper.gain_error(ours));
         Self {
             id,
             figure,
@@ -101,7 +121,10 @@ impl Row {
             paper,
             ours: ours.value,
             error_pct: error.map(|error| 100.0 * error),
+            gain_error_pct: gain_error.map(|error| 100.0 * error),
+            null: None,
             role,
+            independent,
             reached: ours.value.and_then(|ours| number.is_reached(ours)),
             pending,
             note: (!notes.is_empty()).then(|| notes.join("; ")),

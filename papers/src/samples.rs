@@ -11,7 +11,7 @@ use crate::{Bench, ReproduceError};
 pub(super) const KV_BF16: &str = "train_late_kv.bf16.safetensors";
 pub(super) const KV_FP8: &str = "train_late_kv.fp8.safetensors";
 pub(super) const DISPATCH_AND_COMBINE: &str = "train_late_a2a_forward.bf16.safetensors";
-const PRETRAINED: &str = "pre_minilm.bf16.safetensors";
+pub(super) const PRETRAINED: &str = "pre_minilm.bf16.safetensors";
 
 /// Raw over coded bytes of the tensors of type `dtype` whose names `is_wanted` likes, as `compact` frames, a frame per tensor.
 pub(super) fn ratio(
@@ -31,26 +31,65 @@ pub(super) fn ratio(
     Ok(raw as f64 / coded as f64)
 }
 
-/// The exponents of all BF16 values of a file.
+/// A field of a BF16 value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bits {
+    Sign,
+    Exponent,
+    Mantissa,
+}
+
+impl Bits {
+    pub(super) fn of(self, value: u16) -> u32 {
+        u32::from(match self {
+            Self::Sign => value >> 15,
+            Self::Exponent => value >> 7 & 0xff,
+            Self::Mantissa => value & 0x7f,
+        })
+    }
+}
+
+/// One field of all BF16 values of a file.
 #[derive(Debug)]
-pub(super) struct Exponents {
+pub(super) struct Counts {
     histogram: Histogram,
 }
 
-impl Exponents {
-    /// Counts them in the tensors whose names `is_wanted` likes.
+impl Counts {
+    /// Counts it in the tensors whose names `is_wanted` likes.
     pub(super) fn of(
         bench: &Bench<'_>,
         file: &str,
+        bits: Bits,
         is_wanted: fn(&str) -> bool,
     ) -> Result<Self, ReproduceError> {
-        let mut histogram = Histogram::new(8);
+        let mut counts = Self { histogram: Histogram::new(8) };
         for (_, values) in tensors(bench, file, DType::Bf16, is_wanted)? {
-            for value in values.chunks_exact(2) {
-                histogram.add(u32::from(u16::from_le_bytes([value[0], value[1]]) >> 7 & 0xff));
-            }
+            counts.add(bits, &values);
         }
-        Ok(Self { histogram })
+        Ok(counts)
+    }
+
+    /// Counts it in each tensor of a file.
+    pub(super) fn by_tensor(bench: &Bench<'_>, file: &str, bits: Bits) -> Result<Vec<Self>, ReproduceError> {
+        let tensors = tensors(bench, file, DType::Bf16, |_| true)?;
+        let count = |(_, values): (TensorInfo, Vec<u8>)| {
+            let mut counts = Self { histogram: Histogram::new(8) };
+            counts.add(bits, &values);
+            counts
+        };
+        Ok(tensors.into_iter().map(count).collect())
+    }
+
+    fn add(&mut self, bits: Bits, values: &[u8]) {
+        for value in values.chunks_exact(2) {
+            self.histogram.add(bits.of(u16::from_le_bytes([value[0], value[1]])));
+        }
+    }
+
+    /// Values that were counted.
+    pub(super) fn total(&self) -> u64 {
+        self.histogram.total()
     }
 
     /// Order-0 entropy, in bits.
@@ -69,11 +108,15 @@ impl Exponents {
     }
 }
 
-/// A number of the exponents of pretrained weights, and where they come from.
-pub(super) fn pretrained(bench: &Bench<'_>, number: fn(&Exponents) -> f64) -> Result<Ours, ReproduceError> {
-    let exponents = Exponents::of(bench, PRETRAINED, |_| true)?;
-    let source = format!("{} values of `{PRETRAINED}`", exponents.histogram.total());
-    Ok(Ours::with(number(&exponents), source))
+/// A number of one field of pretrained weights, and where they come from.
+pub(super) fn pretrained(
+    bench: &Bench<'_>,
+    bits: Bits,
+    number: fn(&Counts) -> f64,
+) -> Result<Ours, ReproduceError> {
+    let counts = Counts::of(bench, PRETRAINED, bits, |_| true)?;
+    let source = format!("{} values of `{PRETRAINED}`", counts.total());
+    Ok(Ours::with(number(&counts), source))
 }
 
 /// Tensors and their bytes.

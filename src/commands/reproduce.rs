@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use zipwire::papers::{
-    Constant, Curve, Published, Report, Role, Row, Score, Sensitivity, count, plots, reproduce,
-    signed_percent,
+    Constant, Curve, Errors, NullModel, Origin, Published, Report, Role, Row, Score, Sensitivity, count,
+    plots, reproduce, signed_percent,
 };
 use zipwire::{Cancel, Output};
 
@@ -48,13 +48,16 @@ fn text(report: &Report) -> String {
     if let Some(sensitivity) = &report.sensitivity {
         text.push_str(&moved(sensitivity, &report.rows));
     }
-    let _ = write!(text, "\n{}\n", verdict(&report.score));
+    let _ = write!(text, "\n{}\n", verdict(report));
     text
 }
 
 fn numbers(rows: &[Row]) -> comfy_table::Table {
-    let header = ["number", "quantity", "unit", "paper", "ours", "error", "role", ""];
-    let mut numbers = table::new(&header, &[0, 1, 2, 6, 7]);
+    let has_gains = rows.iter().any(|row| row.null.is_some());
+    let gains: &[&str] = if has_gains { &["of the gain", "null model"] } else { &[] };
+    let header = [&["number", "unit", "paper", "ours", "error"], gains, &["role", "", "quantity"]].concat();
+    let words = 5 + gains.len();
+    let mut numbers = table::new(&header, &[0, 1, words, words + 1, words + 2]);
     for row in rows {
         let ours = row.ours.map_or_else(dash, short);
         let error = row.error_pct.map_or_else(dash, signed_percent);
@@ -66,16 +69,14 @@ fn numbers(rows: &[Row]) -> comfy_table::Table {
             None => "",
         };
         let unit = if row.unit == "none" { "" } else { &row.unit };
-        numbers.add_row(vec![
-            row.id.clone(),
-            row.quantity.clone(),
-            unit.to_owned(),
-            published(row.paper),
-            ours,
-            error,
-            row.role.name().to_owned(),
-            reached.to_owned(),
-        ]);
+        let mut cells = vec![row.id.clone(), unit.to_owned(), published(row.paper), ours, error];
+        if has_gains {
+            cells.push(row.gain_error_pct.map_or_else(dash, |percent| format!("{percent:+.0} %")));
+            cells.push(row.null.map_or_else(dash, short));
+        }
+        let dependent = if row.independent == Some(false) { " *" } else { "" };
+        cells.extend([format!("{}{dependent}", row.role.name()), reached.to_owned(), row.quantity.clone()]);
+        numbers.add_row(cells);
     }
     numbers
 }
@@ -147,18 +148,48 @@ fn moved_in(sensitivity: &Sensitivity, figure: &str, numbers: &[usize]) -> Strin
     format!("\n{figure}: {title}\n\n{}\n", table::text(&changes))
 }
 
-fn verdict(score: &Score) -> String {
-    let mut parts = Vec::new();
-    if let (Some(mean), Some(worst)) = (score.mean_error_pct, score.worst_error_pct) {
-        let count = score.predictions;
-        parts.push(format!("{count} predictions: mean absolute error {mean:.2} %, worst {worst:.2} %"));
+/// What the table comes to: of all predictions, of the independent ones beside the null model, and how free the model was.
+fn verdict(report: &Report) -> String {
+    let Score { predictions, independent, bounds, missed, pending } = &report.score;
+    let mut lines = Vec::new();
+    if let Some(errors) = errors(predictions) {
+        lines.push(format!("{} predictions, known misses among them: {errors}", predictions.rows));
     }
-    if score.bounds > 0 {
-        parts.push(format!("{} predictions of a bound", score.bounds));
+    if let Some(errors) = errors(independent).filter(|_| independent.rows < predictions.rows) {
+        lines.push(format!(
+            "{} of them independent (all others have * beside the role): {errors}",
+            independent.rows
+        ));
     }
-    parts.push(format!("{} beyond their tolerance", score.missed));
-    parts.push(format!("{} numbers pending", score.pending));
-    parts.join("; ")
+    if let Some(NullModel { part, independent, .. }) = &report.null_model
+        && let Some(errors) = errors(independent)
+    {
+        let part = 100.0 * part;
+        lines.push(format!(
+            "the null model, Amdahl's law with {part:.0} % of communication in every iteration, fitted to the independent ones: {errors}"
+        ));
+    }
+    let fitted = report.constants.iter().filter(|constant| constant.origin == Origin::Fitted).count();
+    let calibrations = report.rows.iter().filter(|row| row.role == Role::Calibration).count();
+    if fitted > 0 {
+        lines.push(format!(
+            "{fitted} constants were fitted by hand, and {calibrations} published numbers are known to be what they were fitted to: more freedom than data"
+        ));
+    }
+    lines.push(format!(
+        "{bounds} predictions of a bound; {missed} numbers beyond their tolerance; {pending} pending"
+    ));
+    lines.join("\n")
+}
+
+/// Mean and worst errors of some rows, if there are any.
+fn errors(errors: &Errors) -> Option<String> {
+    let mut text =
+        format!("mean error {:.2} %, worst {:.2} %", errors.mean_error_pct?, errors.worst_error_pct?);
+    if let (Some(mean), Some(worst)) = (errors.mean_gain_error_pct, errors.worst_gain_error_pct) {
+        let _ = write!(text, "; of the gain {mean:.0} %, worst {worst:.0} %");
+    }
+    Some(text)
 }
 
 /// Up to five significant digits, without zeros that say nothing.

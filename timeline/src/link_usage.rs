@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(shares(0.0, 1.0), [1.0, 0.0], "one state");
         assert_eq!(shares(0.5, 2.5), [(5.0 + 7.5) / 20.0, 15.0 / 20.0], "parts of two");
         assert_eq!(shares(0.0, 4.0), [20.0 / 40.0, 22.0 / 40.0], "all");
-        assert_eq!(shares(3.5, 8.0), [0.0, 1.0 / 45.0], "beyond the end");
+        assert_eq!(shares(3.0, 8.0), [0.0, 2.0 / 50.0], "beyond the end");
         assert_eq!(shares(2.0, 2.0), [0.0, 0.0]);
     }
 }

@@ -46,6 +46,15 @@ pub struct Number {
     /// Absolute error up to which it counts as reached, in place of `tolerance`.
     #[serde(default)]
     pub within: Option<f64>,
+    /// Relative error of the gain, a speedup less 1, up to which it counts as reached, in place of the other two; of every speedup.
+    #[serde(default)]
+    pub gain_tolerance: Option<f64>,
+    /// Which fit, or which other number, it follows from; of a prediction that is not independent.
+    #[serde(default)]
+    pub follows: Option<String>,
+    /// What the null model takes for it.
+    #[serde(default)]
+    pub null: Option<Anchor>,
     /// Why it is missed; of a known miss.
     #[serde(default)]
     pub reason: Option<String>,
@@ -70,6 +79,16 @@ pub enum Published {
     Range([f64; 2]),
 }
 
+/// The calibration whose published speedup the null model takes for a number.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Anchor {
+    /// As it is.
+    Collective(String),
+    /// For the part of an iteration that is communication.
+    Iteration(String),
+}
+
 /// What a published number is to us.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -86,6 +105,14 @@ pub enum Role {
     Input,
     /// It follows from something that the text does not say.
     Conditional,
+}
+
+impl Anchor {
+    /// The calibration's id.
+    pub fn id(&self) -> &str {
+        let (Self::Collective(id) | Self::Iteration(id)) = self;
+        id
+    }
 }
 
 impl Role {
@@ -109,15 +136,35 @@ impl Published {
         if ours < least { ours - least } else { (ours - most).max(0.0) }
     }
 
-    /// The same, relative to the end that is nearest; `None` if that is zero and missed.
+    /// The same, relative to the end that is nearest; `None` if what is missed is zero, or a range about zero.
     pub fn error(self, ours: f64) -> Option<f64> {
         let (distance, (least, most)) = (self.distance(ours), self.ends());
         let end = if ours < least { least } else { most };
         match distance {
             0.0 => Some(0.0),
+            _ if least <= 0.0 && most >= 0.0 && !self.is_bound() => None,
             _ if end == 0.0 => None,
             _ => Some(distance / end.abs()),
         }
+    }
+
+    /// The relative error of the gain: `ours` less 1 over it less 1, less 1; of a range to the end that is nearest, 0 inside. `None` of bounds,
+    /// and where the gain is none.
+    pub fn gain_error(self, ours: f64) -> Option<f64> {
+        let (distance, (least, most)) = (self.distance(ours), self.ends());
+        let gain = if ours < least { least - 1.0 } else { most - 1.0 };
+        match distance {
+            _ if self.is_bound() => None,
+            0.0 => Some(0.0),
+            _ if gain == 0.0 => None,
+            _ => Some(distance / gain.abs()),
+        }
+    }
+
+    /// The middle of a range.
+    pub(crate) fn middle(self) -> f64 {
+        let (least, most) = self.ends();
+        f64::midpoint(least, most)
     }
 
     /// Whether it says one end only.
@@ -140,13 +187,19 @@ impl Number {
     pub fn is_reached(&self, ours: f64) -> Option<bool> {
         // Tolerances are decimal fractions, and what they bound is rounded.
         const ROUNDING: f64 = 1e-9;
-        match (self.within, self.tolerance) {
-            (Some(within), _) => Some(self.paper.distance(ours).abs() <= within + ROUNDING),
-            (None, Some(tolerance)) => {
-                Some(self.paper.error(ours).is_some_and(|error| error.abs() <= tolerance + ROUNDING))
-            }
-            (None, None) => None,
+        let is_near =
+            |error: Option<f64>, allowed: f64| error.is_some_and(|error| error.abs() <= allowed + ROUNDING);
+        match (self.within, self.tolerance, self.gain_tolerance) {
+            (Some(within), ..) => Some(self.paper.distance(ours).abs() <= within + ROUNDING),
+            (_, Some(allowed), _) => Some(is_near(self.paper.error(ours), allowed)),
+            (.., Some(allowed)) => Some(is_near(self.paper.gain_error(ours), allowed)),
+            (None, None, None) => None,
         }
+    }
+
+    /// Whether it is a prediction, or one that is known to be off.
+    pub fn is_predicted(&self) -> bool {
+        matches!(self.role, Role::Prediction | Role::KnownMiss)
     }
 }
 
@@ -193,6 +246,15 @@ fn check(numbers: &BTreeMap<Paper, Vec<Number>>) -> Result<(), Fault> {
                 return Err(Fault::Twice(name()));
             }
             check_number(number).map_err(|rule| Fault::Rule { number: name(), rule })?;
+            let anchor = number.null.as_ref().map(Anchor::id);
+            let is_calibration =
+                |id: &str| numbers.iter().any(|number| number.id == id && number.role == Role::Calibration);
+            if anchor.is_some_and(|id| !is_calibration(id)) {
+                return Err(Fault::Rule {
+                    number: name(),
+                    rule: "`null` names a calibration of the same paper",
+                });
+            }
         }
     }
     let all = numbers.values().flatten();
@@ -202,21 +264,33 @@ fn check(numbers: &BTreeMap<Paper, Vec<Number>>) -> Result<(), Fault> {
 
 /// The rule that a number breaks.
 fn check_number(number: &Number) -> Result<(), &'static str> {
-    let Number { paper, tolerance, within, role, reason, needs, .. } = number;
+    let Number { paper, tolerance, within, gain_tolerance, role, reason, needs, .. } = number;
     let (least, most) = paper.ends();
     let is_value = matches!(paper, Published::Value(_));
-    let allowed = [tolerance, within].into_iter().flatten();
+    let allowed: Vec<&f64> = [tolerance, within, gain_tolerance].into_iter().flatten().collect();
     let rules = [
         (least <= most, "the least comes before the most"),
         (!is_value || least.is_finite(), "a value is finite"),
         (least.is_finite() || most.is_finite(), "one end of a range is finite"),
-        (tolerance.is_none() || within.is_none(), "`tolerance` and `within` exclude each other"),
+        (allowed.len() < 2, "`tolerance`, `within` and `gain_tolerance` exclude one another"),
         (
-            allowed.into_iter().all(|allowed| (0.0..f64::INFINITY).contains(allowed)),
+            allowed.iter().all(|allowed| (0.0..f64::INFINITY).contains(*allowed)),
             "tolerances are not negative",
         ),
         (
-            matches!(role, Role::Input | Role::Conditional) == (tolerance.is_none() && within.is_none()),
+            gain_tolerance.is_none() || number.unit == "x" && !paper.is_bound(),
+            "`gain_tolerance` is for speedups, of unit `x`, that are no bounds",
+        ),
+        (
+            number.follows.is_none() || number.is_predicted(),
+            "only predictions and known misses have `follows`",
+        ),
+        (
+            number.null.is_none() || number.is_predicted() && gain_tolerance.is_some(),
+            "only predictions and known misses with `gain_tolerance` have `null`",
+        ),
+        (
+            matches!(role, Role::Input | Role::Conditional) == allowed.is_empty(),
             "inputs and conditional numbers have no tolerance, all others have one",
         ),
         ((*role == Role::KnownMiss) == reason.is_some(), "a known miss, and nothing else, has a `reason`"),
@@ -278,10 +352,7 @@ mod tests {
             ("paper = inf\nrole = \"input\"\n", "a value is finite"),
             ("paper = [-inf, inf]\nrole = \"input\"\n", "one end of a range is finite"),
             ("paper = 1.0\nrole = \"prediction\"\n", "inputs and conditional numbers have no tolerance"),
-            (
-                "paper = 1.0\nrole = \"prediction\"\ntolerance = 0.1\nwithin = 0.1\n",
-                "`tolerance` and `within` exclude",
-            ),
+            ("paper = 1.0\nrole = \"prediction\"\ntolerance = 0.1\nwithin = 0.1\n", "exclude one another"),
             ("paper = 1.0\nrole = \"prediction\"\ntolerance = -0.1\n", "tolerances are not negative"),
             ("paper = 1.0\nrole = \"known-miss\"\ntolerance = 0.1\n", "has a `reason`"),
             ("paper = 1.0\nrole = \"conditional\"\n", "has `needs`"),
@@ -301,5 +372,17 @@ mod tests {
         let bound = Published::Range([f64::NEG_INFINITY, 0.6]);
         assert_eq!((bound.error(0.1), bound.distance(0.7) > 0.0), (Some(0.0), true));
         assert_eq!(Published::Value(0.0).error(1.0), None);
+        assert_eq!(Published::Range([-0.05, 0.05]).error(0.1), None);
+    }
+
+    #[test]
+    fn gains_are_speedups_less_one() {
+        let error = Published::Value(1.06).gain_error(1.0).unwrap();
+        assert!((error + 1.0).abs() < 1e-12, "no speedup misses all of the gain: {error}");
+        assert!((Published::Value(1.25).gain_error(1.30).unwrap() - 0.2).abs() < 1e-12);
+        let range = Published::Range([1.4, 1.5]);
+        assert!(range.gain_error(1.45) == Some(0.0) && (range.gain_error(1.6).unwrap() - 0.2).abs() < 1e-12);
+        assert_eq!(Published::Value(1.0).gain_error(1.1), None);
+        assert_eq!(Published::Range([1.02, f64::INFINITY]).gain_error(1.1), None);
     }
 }

@@ -2,7 +2,7 @@
 //! the exponents of Fig. 5.
 
 use super::super::figure::{Figure, Measurement, Ours};
-use super::super::samples::{Exponents, KV_BF16, ratio};
+use super::super::samples::{Bits, Counts, KV_BF16, ratio};
 use super::super::{Bench, ReproduceError};
 use zipwire_codec::DType;
 
@@ -21,6 +21,6 @@ const KERNELS: &str = "`zipwire bench gpu` measures ours";
 /// What our codec makes of a recorded cache.
 fn sample(bench: &Bench<'_>, is_wanted: fn(&str) -> bool) -> Result<Ours, ReproduceError> {
     let ratio = ratio(bench, KV_BF16, "codebook16", DType::Bf16, is_wanted)?;
-    let covered = 100.0 * Exponents::of(bench, KV_BF16, is_wanted)?.coverage(16);
+    let covered = 100.0 * Counts::of(bench, KV_BF16, Bits::Exponent, is_wanted)?.coverage(16);
     Ok(Ours::only(format!("ours, of a small model: ratio {ratio:.3}, {covered:.2} % covered")))
 }

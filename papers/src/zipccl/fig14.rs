@@ -2,15 +2,29 @@
 
 use super::super::figure::{Figure, Measurement};
 use super::super::{Bench, Curve, ReproduceError};
-use super::training::{DESIGNS, NODES, Run, calls, extreme, iteration};
+use super::training::{DESIGNS, NATIVE_AND_DESIGN_1, NODES, Run, calls, extreme, iteration};
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
-        Measurement::of("fig14-iteration-least", |bench| extreme(bench, iteration, |new, best| new < best)),
-        Measurement::of("fig14-iteration-most", |bench| extreme(bench, iteration, |new, best| new > best)),
-        Measurement::of("fig14-all-to-all-least", |bench| extreme(bench, calls, |new, best| new < best)),
-        Measurement::of("fig14-all-to-all-most", |bench| extreme(bench, calls, |new, best| new > best)),
+        Measurement::of("fig14-iteration-least", |bench| {
+            extreme(bench, iteration, DESIGNS, |new, best| new < best)
+        }),
+        Measurement::of("fig14-iteration-most", |bench| {
+            extreme(bench, iteration, DESIGNS, |new, best| new > best)
+        }),
+        Measurement::of("fig14-all-to-all-least", |bench| {
+            extreme(bench, calls, DESIGNS, |new, best| new < best)
+        }),
+        Measurement::of("fig14-all-to-all-most", |bench| {
+            extreme(bench, calls, DESIGNS, |new, best| new > best)
+        }),
         Measurement::of("fig14-all-to-all-64", |bench| Ok(calls(bench, Run::Qwen3(8), DESIGNS)?.into())),
+        Measurement::of("fig14-native-iteration", |bench| {
+            extreme(bench, iteration, NATIVE_AND_DESIGN_1, |new, best| new > best)
+        }),
+        Measurement::of("fig14-native-all-to-all", |bench| {
+            extreme(bench, calls, NATIVE_AND_DESIGN_1, |new, best| new > best)
+        }),
     ],
     curves: &[by_gpus],
 };

@@ -5,6 +5,7 @@ mod codec;
 mod fig10;
 mod fig14;
 mod fig15;
+mod fig16;
 mod fig8;
 mod fig9;
 mod table1;
@@ -29,4 +30,5 @@ pub(super) const FIGURES: &[Figure] = &[
     all_gather::FIGURE,
     fig14::FIGURE,
     fig15::FIGURE,
+    fig16::FIGURE,
 ];
