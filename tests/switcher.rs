@@ -14,6 +14,7 @@ use zipwire::traces::SwitcherSummary;
 use zipwire::{Cancel, Prepared};
 
 const ADAPTIVE: &str = "adaptive";
+const LIBRARY: &str = include_str!("../scenarios/switcher/library-2x2.toml");
 
 struct Scenario {
     about: String,
@@ -251,10 +252,36 @@ fn the_same_scenario_is_decided_alike() {
     assert!(first.classes.len() == 2, "dispatch and combine");
 }
 
+/// ZipCCL's choice, native calls of the library or zipped ones: each class of Reduce-Scatters has the one that is shorter for its length,
+/// so all together are faster than either.
+#[test]
+fn calls_of_a_library_are_arms() {
+    let scenario = Scenario { about: String::new(), text: LIBRARY.to_owned() };
+    let switcher = run(&scenario).switcher;
+    let last = |name: &str| {
+        let class = switcher.classes.iter().position(|class| class.name == name).unwrap();
+        let of_class = switcher.decisions.iter().filter(|decision| decision.class == class);
+        of_class.filter(|decision| decision.reason == "best").last().unwrap().arm.clone()
+    };
+    assert_eq!([last("L0 reduce-scatter"), last("root reduce-scatter")], ["native", "zipped"]);
+    let experiment = load(&Source::from_text("library.toml", LIBRARY, "."), &[], None).unwrap();
+    let cancel = Cancel::new();
+    let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
+    let last_s: Vec<f64> = (0..experiment.variants.len())
+        .map(|index| *lengths_s(&prepared.run(index, SIM, &cancel).unwrap().timeline).last().unwrap())
+        .collect();
+    assert!(last_s[2] < 0.95 * last_s[0].min(last_s[1]), "{last_s:?}");
+}
+
 /// On threads the switcher learns from real times, so it may choose anything; whatever that is arrives as it was sent.
 #[test]
 fn what_is_chosen_on_threads_is_verified() {
-    let text = include_str!("../scenarios/switcher/small-2x2.toml");
+    for text in [include_str!("../scenarios/switcher/small-2x2.toml"), LIBRARY] {
+        verified_on_threads(text);
+    }
+}
+
+fn verified_on_threads(text: &str) {
     let experiment = load(&Source::from_text("small.toml", text, "."), &[], None).unwrap();
     let index = experiment.variants.iter().position(|variant| variant.name == ADAPTIVE).unwrap();
     let cancel = Cancel::new();

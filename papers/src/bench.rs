@@ -125,6 +125,12 @@ impl Simulated {
         Ok(self.metrics(variant)?.comm_s)
     }
 
+    /// Bytes on the wire over those before compression.
+    pub(super) fn wire_fraction(&self, variant: &str) -> Result<f64, ReproduceError> {
+        let metrics = self.metrics(variant)?;
+        Ok(metrics.bytes_wire as f64 / metrics.bytes_raw as f64)
+    }
+
     fn metrics(&self, variant: &str) -> Result<&Metrics, ReproduceError> {
         let missing =
             || ReproduceError::NoVariant { scenario: self.scenario.clone(), variant: variant.to_owned() };

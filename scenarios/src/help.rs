@@ -115,7 +115,7 @@ impl Problem {
                 "add `{collective} = {example}` to `[cluster.library]`, or if it is there, `{gpus_per_node} = \"22 GB/s\"` to its \
                  `bandwidth`"
             )),
-            Self::LibraryArm { .. } => Some("leave it out, or give it another algorithm".to_owned()),
+            Self::LibraryArm { .. } => Some("leave it out, or give it another algorithm; uncompressed calls of a library can be an arm".to_owned()),
             Self::PaddedValues { .. } => Some(format!(
                 "set `algorithm = \"{}\"`, in which each block has its own length, or a protocol with frames: {}",
                 Algorithm::Ring.name(),

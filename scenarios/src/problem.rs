@@ -453,9 +453,9 @@ pub enum Problem {
         /// A cost, as TOML.
         example: &'static str,
     },
-    /// An arm that no model of links describes.
+    /// An arm whose calls of a library carry frames.
     #[error(
-        "variant `{name}` cannot be an arm: a switcher models what links take, and a call of a library uses none"
+        "variant `{name}` cannot be an arm: it is coded and calls a library, and a switcher has no model of that"
     )]
     LibraryArm {
         /// The arm.

@@ -218,7 +218,7 @@ fn resolve_arms(variants: &mut [ParsedVariant]) -> Result<()> {
             };
             let pins = &arm.algorithms;
             let all = [pins.all_gather, pins.broadcast, pins.reduce_scatter, pins.all_reduce];
-            if all.contains(&Some(Algorithm::Library)) {
+            if arm.protocol.is_coded() && all.contains(&Some(Algorithm::Library)) {
                 return Err(Problem::LibraryArm { name: name.clone() }.at(place.clone()));
             }
             if placed.variant.arms.iter().any(|other| other.name == arm.name) {

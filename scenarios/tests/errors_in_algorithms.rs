@@ -372,14 +372,15 @@ fn a_library_takes_no_order_adds_up_no_frames_and_is_no_arm() {
        = help: set `algorithm = "direct"`, which is the default of protocols with frames, or `protocol = "native"`
     "#);
     let arms = "[[variant]]\nname = \"b\"\n[[variant]]\nname = \"c\"\nprotocol = \"adaptive\"\narms = [\"a\", \"b\"]\n";
-    assert_snapshot!(refused_on(all, "all-gather", &(variant("") + arms)), @r#"
-    error: variant `a` cannot be an arm: a switcher models what links take, and a call of a library uses none
+    let coded = variant("protocol = \"size-first\"");
+    assert_snapshot!(refused_on(all, "all-gather", &(coded + arms)), @r#"
+    error: variant `a` cannot be an arm: it is coded and calls a library, and a switcher has no model of that
       --> test.toml:25:9
        |
     25 | arms = ["a", "b"]
        |         ^^^
        |
-       = help: leave it out, or give it another algorithm
+       = help: leave it out, or give it another algorithm; uncompressed calls of a library can be an arm
     "#);
 }
 

@@ -43,6 +43,11 @@ struct Load {
     codec_s: f64,
     /// Seconds that the busiest link takes.
     network_s: f64,
+    /// What calls of a library take, of the rank for which that is most: seconds that depend on no bytes, and all others.
+    calls_s: f64,
+    called_s: f64,
+    /// Bytes that they move, over all ranks.
+    called_bytes: u64,
 }
 
 impl<'a> Arms<'a> {
@@ -100,6 +105,10 @@ impl<'a> Arms<'a> {
         let stated = self.experiment.codec_of(self.variant).and_then(|choice| choice.ratio).unwrap_or(1.0);
         if arm.is_coded() {
             return model.coded(load.exchanges, 1.0 / stated);
+        }
+        if load.called_bytes > 0 {
+            let s_per_byte = load.called_s / load.called_bytes as f64;
+            return model.library(load.calls_s, s_per_byte, load.called_bytes as f64 / raw.raw_bytes as f64);
         }
         // Uncompressed reductions add up, too.
         Prior { codec_s_per_byte: model.gamma_s_per_byte, ..model.native(load.exchanges) }
@@ -208,8 +217,14 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
                         load.codec_s += costs.of(&op.kind).work_s;
                     }
                 }
-                // Arms call no library.
-                OpKind::Compute(_) | OpKind::Library(_) => {}
+                OpKind::Library(call) => {
+                    let bytes = call.ring_bytes(|_| unreachable!("arms that call a library are not coded"));
+                    let fixed_s = costs.call_s(call, 0);
+                    load.calls_s += fixed_s;
+                    load.called_s += costs.call_s(call, bytes) - fixed_s;
+                    load.called_bytes += bytes;
+                }
+                OpKind::Compute(_) => {}
             }
         }
         for (load, own) in loads.iter_mut().zip(own) {
@@ -217,6 +232,9 @@ fn loads(experiment: &Experiment, variant: &Variant, plan: &Plan) -> Vec<Load> {
             load.exchanges = load.exchanges.max(own.exchanges);
             load.codec_ops = load.codec_ops.max(own.codec_ops);
             load.codec_s = load.codec_s.max(own.codec_s);
+            load.calls_s = load.calls_s.max(own.calls_s);
+            load.called_s = load.called_s.max(own.called_s);
+            load.called_bytes += own.called_bytes;
         }
     }
     for (load, links) in loads.iter_mut().zip(links) {

@@ -24,13 +24,16 @@ pub(super) const FIGURE: Figure = Figure {
 
 const SCENARIO: &str = "zipccl-reduce-scatter.toml";
 
+/// The All-to-All that formula 7 is profiled with.
+const ALL_TO_ALL: &str = "zipccl-all-to-all.toml";
+
 /// What it is in iterations.
 const ITERATION: &str = "zipccl-llama3.toml";
 
 /// Nodes, and GPUs of each.
 const CONFIGURATIONS: [(u32, u32); 7] = [(1, 8), (2, 8), (4, 8), (8, 8), (8, 1), (8, 2), (8, 4)];
 
-/// Two lengths from which the switcher knows the lines of formulas 6 and 7.
+/// Bytes in BF16 of two lengths from which the switcher knows the lines of formulas 6 and 7.
 const PROFILED: [u64; 2] = [LAYER_BYTES / 16, LAYER_BYTES / 4];
 
 /// Seconds of a Reduce-Scatter in both ways.
@@ -67,20 +70,51 @@ fn times(bench: &Bench<'_>, (nodes, gpus): (u32, u32), bytes: u64) -> Result<Tim
     })
 }
 
-/// Whether `zipped` is expected to be shorter: both formulas are straight lines in the length, through what was profiled.
-fn choose_zipped(profile: [Times; 2]) -> bool {
-    let expected = |seconds: fn(&Times) -> f64| {
-        let [short, long] = [seconds(&profile[0]), seconds(&profile[1])];
-        let beta = (long - short) / (PROFILED[1] - PROFILED[0]) as f64;
-        long + beta * (LAYER_BYTES - PROFILED[1]) as f64
-    };
-    expected(|times| times.zipped) < expected(|times| times.native)
+/// A line of formulas 6 and 7 in bytes, through two profiled lengths: `a + b d`.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    alpha_s: f64,
+    beta_s_per_byte: f64,
+}
+
+impl Line {
+    fn through(points: [(f64, f64); 2]) -> Self {
+        let [(short, short_s), (long, long_s)] = points;
+        let beta_s_per_byte = (long_s - short_s) / (long - short);
+        Self { alpha_s: short_s - beta_s_per_byte * short, beta_s_per_byte }
+    }
+
+    fn seconds(self, bytes: f64) -> f64 {
+        self.alpha_s + self.beta_s_per_byte * bytes
+    }
+}
+
+/// Whether the switcher takes the zipped Reduce-Scatter, by formulas 6 and 7 as written: `d` is the size of the native one, in FP32; a
+/// zipped one has an uncompressed All-to-All's time for `e s d` bytes, with `e` as coded here and `s` a half, BF16 for FP32.
+fn choose_zipped(bench: &Bench<'_>, (nodes, gpus): (u32, u32)) -> Result<bool, ReproduceError> {
+    let (s, bf16_per_fp32) = (0.5, 2.0);
+    let [short, long] = PROFILED.map(|bytes| -> Result<_, ReproduceError> {
+        let sets = [
+            format!("cluster.nodes={nodes}"),
+            format!("cluster.gpus_per_node={gpus}"),
+            format!("workload.bytes_per_rank={bytes} B"),
+        ];
+        let all_to_all_s = bench.simulate(ALL_TO_ALL, &sets)?.iteration_s("native")?;
+        Ok((bytes as f64, times(bench, (nodes, gpus), bytes)?.native, all_to_all_s))
+    });
+    let (short, long) = (short?, long?);
+    let reduce_scatter =
+        Line::through([short, long].map(|(bytes, native_s, _)| (bf16_per_fp32 * bytes, native_s)));
+    let all_to_all = Line::through([short, long].map(|(bytes, _, all_to_all_s)| (bytes, all_to_all_s)));
+    let sets = [format!("cluster.nodes={nodes}"), format!("cluster.gpus_per_node={gpus}")];
+    let e = bench.simulate(SCENARIO, &sets)?.wire_fraction("zipped")?;
+    let d = bf16_per_fp32 * LAYER_BYTES as f64;
+    Ok(all_to_all.seconds(e * s * d) < reduce_scatter.seconds(d))
 }
 
 fn gains(bench: &Bench<'_>, configuration: (u32, u32)) -> Result<Gains, ReproduceError> {
-    let profile = [times(bench, configuration, PROFILED[0])?, times(bench, configuration, PROFILED[1])?];
     let Times { native, widened, zipped } = times(bench, configuration, LAYER_BYTES)?;
-    let is_zipped = choose_zipped(profile);
+    let is_zipped = choose_zipped(bench, configuration)?;
     let over = |before: f64, stays: f64| before / if is_zipped { zipped } else { stays };
     Ok(Gains {
         is_zipped,

@@ -19,14 +19,23 @@ pub struct Prior {
     pub fixed_s: f64,
     /// Seconds per raw byte that do not depend on the network.
     pub codec_s_per_byte: f64,
-    /// `e`: bytes on the wire per raw byte.
+    /// `e s`: bytes on the wire per raw byte, by the codec and by the width of what is sent.
     pub wire_fraction: f64,
+    /// `b` of a call of a library, which takes other ways than the links that all other arms share: seconds per byte on the wire.
+    pub library_s_per_byte: Option<f64>,
 }
 
 impl LinearModel {
     /// Formula (6): `T = a + b s d` for an uncompressed call of `s d` bytes in `exchanges` exchanges.
     pub fn native(&self, exchanges: u32) -> Prior {
-        Prior { fixed_s: self.alpha_s * f64::from(exchanges), codec_s_per_byte: 0.0, wire_fraction: 1.0 }
+        let fixed_s = self.alpha_s * f64::from(exchanges);
+        Prior { fixed_s, codec_s_per_byte: 0.0, wire_fraction: 1.0, library_s_per_byte: None }
+    }
+
+    /// Formula (6) of a call of a library: its own `a`, all calls together, its own `b`, and `s`, which is 2 where it adds up BF16 in FP32.
+    pub fn library(&self, calls_s: f64, s_per_byte: f64, wire_fraction: f64) -> Prior {
+        let codec_s_per_byte = self.gamma_s_per_byte;
+        Prior { fixed_s: calls_s, codec_s_per_byte, wire_fraction, library_s_per_byte: Some(s_per_byte) }
     }
 
     /// Formula (7), corrected: `T = a + b e s d + g s d`. The paper has no term `g`, which is up to 30 % of the time, and says
@@ -36,17 +45,24 @@ impl LinearModel {
             fixed_s: self.alpha_s * f64::from(exchanges) + self.coded_s,
             codec_s_per_byte: self.gamma_s_per_byte,
             wire_fraction,
+            library_s_per_byte: None,
         }
     }
 }
 
 impl Prior {
+    /// Whether it depends on how fast the network is.
+    pub fn uses_links(&self) -> bool {
+        self.library_s_per_byte.is_none()
+    }
+
     /// Seconds of a call of `raw_bytes` on a network that takes `beta_s_per_byte`.
     pub fn seconds(&self, raw_bytes: f64, beta_s_per_byte: f64) -> f64 {
+        let beta_s_per_byte = self.library_s_per_byte.unwrap_or(beta_s_per_byte);
         self.fixed_s + raw_bytes * (self.codec_s_per_byte + beta_s_per_byte * self.wire_fraction)
     }
 
-    /// What the network must take per byte if a call took `seconds`. No less than a twentieth of them is the network's: the rest
+    /// What the network must take per byte if a call that uses its links took `seconds`. No less than a twentieth of them is the network's: the rest
     /// may be overestimated.
     pub fn beta_s_per_byte(&self, raw_bytes: f64, seconds: f64) -> f64 {
         let network_s = seconds - self.fixed_s - raw_bytes * self.codec_s_per_byte;
@@ -68,6 +84,9 @@ mod tests {
         assert!((MODEL.native(1).seconds(bytes, BETA_S) - 0.01001).abs() < 1e-12);
         // 1e-5 x 3 + 2e-5 + 1e8 x (1e-11 + 0.75e-10)
         assert!((MODEL.coded(3, 0.75).seconds(bytes, BETA_S) - 0.00855).abs() < 1e-12);
+        // 1e-3 + 1e8 x (1e-11 + 2 x 3e-10), whatever the links take.
+        let library = MODEL.library(1e-3, 3e-10, 2.0);
+        assert!((library.seconds(bytes, BETA_S) - 0.062).abs() < 1e-12 && !library.uses_links());
     }
 
     #[test]

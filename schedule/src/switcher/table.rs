@@ -122,7 +122,9 @@ impl CostTable {
     /// What a first measurement says: how the arm compares with the model, once the first arm of all has said how fast the
     /// network is.
     pub(super) fn calibrate(&mut self, arm: usize, observed: &Observation) {
-        let is_first = self.entries.iter().all(|entry| entry.count == 0);
+        let says_how_fast = |entry: &Entry| entry.prior.uses_links();
+        let known = self.entries.iter().any(|entry| entry.count > 0 && says_how_fast(entry));
+        let is_first = says_how_fast(&self.entries[arm]) && !known;
         let raw_bytes = observed.raw_bytes as f64;
         self.entries[arm].prior.wire_fraction = fraction(observed);
         if is_first {
@@ -131,17 +133,22 @@ impl CostTable {
         self.correct(arm, observed.seconds / self.expected_s(arm, raw_bytes));
     }
 
-    /// What the arm in use took on average: it tells how fast the network is now, for all arms. Whether something has changed.
+    /// What the arm in use took on average: it tells how fast the network is now, for all arms; a call of a library tells it of itself.
+    /// Whether something has changed.
     pub(super) fn follow(&mut self, observed: &Observation) -> bool {
         let (arm, raw_bytes) = (self.used, observed.raw_bytes as f64);
         let ratio_changed = self.take_fraction(arm, observed);
         let error = observed.seconds / self.expected_s(arm, raw_bytes) - 1.0;
         let changed = error.abs() > CHANGE && error * error > 9.0 * self.noise;
         self.add_noise(error);
-        let entry = &self.entries[arm];
-        let now = entry.prior.beta_s_per_byte(raw_bytes, observed.seconds / entry.correction);
         let gain = if changed { 1.0 } else { GAIN };
-        self.beta_s_per_byte += gain * (now - self.beta_s_per_byte);
+        let entry = &mut self.entries[arm];
+        if entry.prior.uses_links() {
+            let now = entry.prior.beta_s_per_byte(raw_bytes, observed.seconds / entry.correction);
+            self.beta_s_per_byte += gain * (now - self.beta_s_per_byte);
+        } else {
+            entry.correction *= 1.0 + gain * error;
+        }
         if changed {
             // Whether the arms are still to each other as they were is not known.
             for entry in &mut self.entries {
