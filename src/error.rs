@@ -56,6 +56,10 @@ pub(crate) enum CliError {
     Simd(#[from] SimdError),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
+    #[error(
+        "cannot unpack the scenarios that the program carries: {0}\nhelp: `TMPDIR` names another folder for files that last as long as a command"
+    )]
+    Unpack(io::Error),
     #[error("cannot handle SIGXFSZ: {0}")]
     FileSizeSignal(io::Error),
     #[error("cannot write profile `{}`: {source}", path.display())]
@@ -143,6 +147,7 @@ impl CliError {
             | Self::Failed { .. }
             | Self::Signals(_)
             | Self::FileSizeSignal(_)
+            | Self::Unpack(_)
             | Self::Profile { .. }
             | Self::Stdout(_) => FAILED,
         }

@@ -294,6 +294,32 @@ fn scenarios_are_listed_and_checked() {
     assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
 }
 
+/// Scenarios and samples are in the program: it needs no repository around it.
+#[test]
+fn the_program_carries_its_scenarios() {
+    let folder = TempDir::new().unwrap();
+    let elsewhere = |args: &[&str]| {
+        let run = zipwire(args).current_dir(folder.path()).output().unwrap();
+        (run.status.code(), text_of(&run.stdout), text_of(&run.stderr))
+    };
+    let carried = elsewhere(&["scenario", "list", "--json"]).1;
+    assert_eq!(carried, text_of(&output(&["scenario", "list", "scenarios", "--json"]).stdout));
+    assert_eq!(
+        elsewhere(&["reproduce", "zipnn", "--json"]).1,
+        text_of(&output(&["reproduce", "zipnn", "--json"]).stdout)
+    );
+    let unpacked = elsewhere(&["scenario", "unpack", "mine"]);
+    assert_eq!(unpacked.0, Some(0), "{}", unpacked.2);
+    assert_eq!(
+        elsewhere(&["scenario", "check", "mine/scenarios/quickstart.toml"]).0,
+        Some(0),
+        "with its payload"
+    );
+    let again = elsewhere(&["scenario", "unpack", "mine"]);
+    assert_eq!(again.0, Some(2));
+    assert!(again.2.starts_with("error: folder `mine` is not empty\nhelp: "), "{}", again.2);
+}
+
 #[test]
 fn what_each_rank_does_is_told() {
     let folder = TempDir::new().unwrap();

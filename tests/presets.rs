@@ -110,13 +110,12 @@ fn the_beginning_of_a_preset_is_enough_for_a_suggestion() {
 }
 
 #[test]
-fn lists_cut_what_is_long() {
+fn lists_are_not_as_wide_as_what_they_list() {
     let folder = TempDir::new().unwrap();
     let variant = |index| format!("[[variant]]\nname = \"variant-{index}\"\n");
     let many: String = (0..40).map(variant).collect();
     let text = SCENARIO.split("[codec]").next().unwrap().to_owned() + &many;
     fs::write(folder.path().join("many.toml"), text).unwrap();
     let listed = text_of(&output(&["scenario", "list", folder.path().to_str().unwrap()]).stdout);
-    assert!(listed.contains("variant-0, variant-..iant-38, variant-39"), "{listed}");
-    assert!(!listed.contains("variant-20"), "{listed}");
+    assert!(listed.lines().count() == 2 && !listed.contains("variant-20"), "{listed}");
 }

@@ -7,6 +7,7 @@ pub(crate) mod bench_sim;
 pub(crate) mod calibrate;
 pub(crate) mod diff;
 pub(crate) mod inspect;
+mod list;
 pub(crate) mod plan;
 mod presets;
 pub(crate) mod reproduce;

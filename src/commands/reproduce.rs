@@ -12,15 +12,23 @@ use super::{print, print_json};
 use crate::cli::ReproduceArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
-use crate::table;
+use crate::{shipped, table};
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
     let _hold = cancel.hold();
     let output = args.out.as_deref().map(Output::create_beside).transpose()?;
-    let progress = Progress::new(count(args.paper, &args.scenarios, args.sensitivity)?);
+    let unpacked;
+    let folder = match &args.scenarios {
+        Some(folder) => folder.clone(),
+        None => {
+            unpacked = shipped::unpacked()?;
+            unpacked.path().join("scenarios/paper")
+        }
+    };
+    let progress = Progress::new(count(args.paper, &folder, args.sensitivity)?);
     // One more has begun, so one more has ended, up to those that run side by side.
     let begin = |number: &str| progress.next(number.to_owned());
-    let report = reproduce(args.paper, &args.scenarios, args.sensitivity, cancel, &begin)?;
+    let report = reproduce(args.paper, &folder, args.sensitivity, cancel, &begin)?;
     drop(progress);
     // The pictures of several papers share a folder.
     if let Some(mut output) = output {

@@ -1,7 +1,6 @@
-//! `zipwire scenario check|routes|schema|presets|list`: what a file says, or may say, before anything runs.
+//! `zipwire scenario check|routes|schema|presets|list|unpack`: what a file says, or may say, before anything runs.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -9,9 +8,9 @@ use serde::Serialize;
 use zipwire::scenarios::{Experiment, Source, Traffic, load_sweep};
 use zipwire::{Cancel, Prepared, Shared, sweep};
 
-use super::{presets, print, print_json};
+use super::{list, presets, print, print_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
-use crate::commands::{load_file, load_scenario, say_warnings};
+use crate::commands::{load_scenario, say_warnings};
 use crate::error::CliError;
 use crate::table;
 
@@ -21,7 +20,8 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
         ScenarioCommand::Routes(args) => super::routes::run(args),
         ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
         ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
-        ScenarioCommand::List { folder, json } => list(folder, *json),
+        ScenarioCommand::List { folder, json } => list::run(folder.as_deref(), *json),
+        ScenarioCommand::Unpack { folder } => list::unpack(folder),
     }
 }
 
@@ -188,77 +188,5 @@ fn traffic_report(traffic: &Traffic) -> TrafficReport {
             distinct_bytes: between.distinct,
             factor: between.factor(),
         }),
-    }
-}
-
-/// One line of the list; a file that does not resolve says why.
-#[derive(Default, Serialize)]
-struct Listed {
-    file: PathBuf,
-    scenario: Option<String>,
-    workload: Option<&'static str>,
-    ranks: Option<u32>,
-    variants: Vec<String>,
-    description: Option<String>,
-    error: Option<String>,
-}
-
-fn list(folder: &Path, json: bool) -> Result<(), CliError> {
-    let mut files = Vec::new();
-    collect(folder, &mut files)
-        .map_err(|error| CliError::Usage(format!("cannot list folder `{}`: {error}", folder.display())))?;
-    files.sort();
-    let listed: Vec<Listed> = files.into_iter().map(entry).collect();
-    if json {
-        return print_json(&listed);
-    }
-    let mut rows = table::new(&["file", "workload", "ranks", "variants", "what for"], &[0, 1, 3, 4]);
-    for item in listed {
-        let what_for = item.error.map_or(item.description, |error| Some(format!("error: {error}")));
-        rows.add_row(vec![
-            item.file.display().to_string(),
-            item.workload.unwrap_or("-").to_owned(),
-            item.ranks.map_or_else(|| "-".to_owned(), |ranks| ranks.to_string()),
-            table::shortened(&item.variants.join(", ")),
-            what_for.unwrap_or_default(),
-        ]);
-    }
-    print(table::text(&rows) + "\n")
-}
-
-/// Scenario files below a folder; build files, other TOML files and folders that start with a dot are none.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with('.') || name == "Cargo.toml" {
-            continue;
-        }
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") && is_scenario(&path) {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
-/// Files that cannot be read are listed, with the reason.
-fn is_scenario(path: &Path) -> bool {
-    !std::fs::read_to_string(path).is_ok_and(|text| !zipwire::scenarios::is_scenario_file(&text))
-}
-
-fn entry(file: PathBuf) -> Listed {
-    match load_file(&file, &[], None) {
-        Ok(experiment) => Listed {
-            file,
-            workload: Some(experiment.job.name),
-            ranks: Some(experiment.topology.ranks()),
-            variants: experiment.variants.iter().map(|variant| variant.name.clone()).collect(),
-            scenario: Some(experiment.name),
-            description: experiment.description,
-            error: None,
-        },
-        Err(error) => Listed { file, error: Some(error.to_string()), ..Listed::default() },
     }
 }
