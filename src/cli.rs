@@ -1,5 +1,6 @@
 //! The command line's grammar.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -211,6 +212,9 @@ pub(crate) struct ReproduceArgs {
     /// Write a picture of each figure to this folder, as SVG.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// Simulate with this many seeds, that of each scenario and those after it; numbers are those of the first, with what all lie between.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seeds: NonZeroU32,
     /// Move each fitted constant by 20 % up and down, too, which takes some minutes.
     #[arg(long)]
     pub(crate) sensitivity: bool,

@@ -10,7 +10,7 @@ use zipwire::codec::{DType, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 15] = [
+const ALLOWED: [(&str, &str); 16] = [
     ("codec", ""),
     ("cluster", ""),
     ("schedule", "codec cluster"),
@@ -24,7 +24,8 @@ const ALLOWED: [(&str, &str); 15] = [
     ("engine", "codec cluster schedule timeline payload kernels"),
     ("experiments", "codec cluster schedule timeline payload traces scenarios sim engine kernels"),
     ("bench", "codec cluster schedule timeline payload traces scenarios sim kernels experiments"),
-    ("papers", "codec timeline traces scenarios experiments bench"),
+    ("plots", ""),
+    ("papers", "codec timeline traces scenarios experiments bench plots"),
     // For tests only: a development dependency of others.
     ("emulation", ""),
 ];

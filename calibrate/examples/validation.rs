@@ -14,6 +14,7 @@ use std::path::Path;
 
 use zipwire_calibrate::{Given, LARGE_BYTES, Score, Series, calibrate, parse_log, score, site_of};
 use zipwire_cluster::library::LibraryModel;
+use zipwire_plots::{Scatter, ScatterSeries};
 
 struct Entry {
     series: Series,
@@ -181,52 +182,27 @@ fn summary(text: &mut String, entries: &[Entry], scores: &[(Score, Option<Score>
 
 /// Measured against predicted bus bandwidth of healthy logs, both logarithmic, from 0.1 to 1000 GB/s.
 fn picture(entries: &[Entry]) -> String {
-    const SIDE: f64 = 640.0;
-    const EDGE: f64 = 60.0;
-    let place = |gbps: f64| (libm::log10(gbps.clamp(0.1, 1000.0)) + 1.0) / 4.0 * SIDE;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {0}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{0}\" height=\"{0}\" fill=\"white\"/>\n<text x=\"12\" y=\"24\" font-size=\"15\">Bus bandwidth of healthy logs, \
-         by presets: large sizes dark, below 32 MiB light</text>\n",
-        SIDE + 2.0 * EDGE
-    );
-    for (exponent, label) in ["0.1", "1", "10", "100", "1000"].into_iter().enumerate() {
-        let at = exponent as f64 * SIDE / 4.0 + EDGE;
-        let (low, high, across) = (EDGE, EDGE + SIDE, SIDE + 2.0 * EDGE - at);
-        writeln!(
-            svg,
-            "<path d=\"M{at} {low}V{high}M{low} {across}H{high}\" stroke=\"#ddd\"/><text x=\"{at}\" y=\"{}\" text-anchor=\"middle\">{label}</text>\
-             <text x=\"{}\" y=\"{across}\" text-anchor=\"end\">{label}</text>",
-            high + 18.0,
-            low - 4.0
-        )
-        .unwrap();
-    }
-    writeln!(
-        svg,
-        "<path d=\"M{EDGE} {0}L{0} {EDGE}\" stroke=\"#999\"/><text x=\"{1}\" y=\"{2}\" text-anchor=\"middle\">measured, GB/s</text>\
-         <text x=\"{EDGE}\" y=\"{3}\">predicted, GB/s</text>",
-        EDGE + SIDE,
-        EDGE + SIDE / 2.0,
-        EDGE + SIDE + 40.0,
-        EDGE - 10.0
-    )
-    .unwrap();
-    for (is_large, colour) in [(false, "#9cf"), (true, "#036")] {
-        let mut path = String::new();
-        for entry in entries.iter().filter(|entry| is_healthy(entry)) {
-            let series = &entry.series;
-            let cost = entry.preset.cost(series.operation, series.ranks());
-            for point in series.points.iter().filter(|point| (point.bytes >= LARGE_BYTES) == is_large) {
-                let predicted = series.bus(point.bytes, cost.seconds(point.bytes as f64)) / 1e9;
-                let measured = series.bus(point.bytes, point.seconds) / 1e9;
-                let (x, y) = (EDGE + place(measured), EDGE + SIDE - place(predicted));
-                write!(path, "M{x:.1} {y:.1}h0").unwrap();
+    let points = |is_wanted: fn(u64) -> bool| -> Vec<[f64; 2]> {
+        let mut pairs = Vec::new();
+        for Entry { series, preset, .. } in entries.iter().filter(|entry| is_healthy(entry)) {
+            let cost = preset.cost(series.operation, series.ranks());
+            for point in series.points.iter().filter(|point| is_wanted(point.bytes)) {
+                let both = [point.seconds, cost.seconds(point.bytes as f64)];
+                pairs.push(both.map(|seconds| series.bus(point.bytes, seconds) / 1e9));
             }
         }
-        writeln!(svg, "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"4\" stroke-linecap=\"round\"/>")
-            .unwrap();
+        pairs
+    };
+    let series = [
+        ("messages below 32 MiB", points(|bytes| bytes < LARGE_BYTES)),
+        ("from 32 MiB on", points(|bytes| bytes >= LARGE_BYTES)),
+    ];
+    Scatter {
+        title: "Bus bandwidth of healthy public logs of nccl-tests, and what presets predict".to_owned(),
+        x_title: "measured bus bandwidth, GB/s".to_owned(),
+        y_title: "predicted bus bandwidth, GB/s".to_owned(),
+        decades: [-1, 3],
+        series: series.map(|(name, points)| ScatterSeries { name: name.to_owned(), points }).into(),
     }
-    svg.push_str("</svg>\n");
-    svg
+    .svg()
 }

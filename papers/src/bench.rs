@@ -28,6 +28,8 @@ pub struct Bench<'a> {
     used: RefCell<BTreeSet<String>>,
     /// Values that replace those of scenarios, behind what a measurement replaces itself.
     moved: Vec<Moved>,
+    /// What is added to the seeds of scenarios.
+    seeds_on: u64,
 }
 
 /// A value that replaces that of some scenarios; of all, where none are named.
@@ -47,7 +49,20 @@ pub(super) struct Simulated {
 impl<'a> Bench<'a> {
     /// Nothing simulated yet.
     pub(super) fn new(folder: &'a Path, cancel: &'a Cancel) -> Self {
-        Self { folder, cancel, simulated: RefCell::default(), used: RefCell::default(), moved: Vec::new() }
+        Self {
+            folder,
+            cancel,
+            simulated: RefCell::default(),
+            used: RefCell::default(),
+            moved: Vec::new(),
+            seeds_on: 0,
+        }
+    }
+
+    /// The same with this added to the seed of each scenario.
+    pub(super) fn with_seeds_on(mut self, seeds_on: u64) -> Self {
+        self.seeds_on = seeds_on;
+        self
     }
 
     /// The same, on which each scenario has one iteration, and what makes scenarios shorter is set: files and values.
@@ -87,7 +102,11 @@ impl<'a> Bench<'a> {
             return Ok(Rc::clone(known));
         }
         let sets = [sets, &self.moved_of(scenario)].concat();
-        let experiment = load(&Source::read(&self.folder.join(scenario))?, &sets, None)?;
+        let source = Source::read(&self.folder.join(scenario))?;
+        let mut experiment = load(&source, &sets, None)?;
+        if self.seeds_on > 0 {
+            experiment = load(&source, &sets, Some(experiment.seed.wrapping_add(self.seeds_on)))?;
+        }
         let mut prepared = Prepared::new(&experiment, self.cancel)?;
         let mut variants = BTreeMap::new();
         for (index, variant) in experiment.variants.iter().enumerate() {

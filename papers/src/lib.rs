@@ -13,7 +13,7 @@ mod expected;
 mod figure;
 mod null_model;
 mod paper;
-mod plot;
+mod pictures;
 mod report;
 mod samples;
 mod score;
@@ -24,19 +24,21 @@ mod zipnn;
 
 pub use bench::Bench;
 pub use constants::{Constant, ConstantsError, Origin};
-pub use curve::Curve;
+pub use curve::{Curve, PublishedLevel};
 pub use error::ReproduceError;
 pub use expected::{Anchor, CALIBRATIONS, Expected, ExpectedError, Fault, Number, Published, Role};
 pub use null_model::NullModel;
 pub use paper::Paper;
-pub use plot::plots;
+pub use pictures::pictures;
 pub use report::{Report, Row, signed_percent};
 pub use score::{Errors, Score};
 pub use sensitivity::{Moved, Sensitivity};
 
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use figure::{Figure, Measurement};
+use rayon::prelude::*;
 use sensitivity::Short;
 use zipwire_experiments::Cancel;
 
@@ -64,17 +66,27 @@ fn measurements(paper: Paper) -> impl Iterator<Item = &'static Measurement> {
     figures(paper).iter().flat_map(|figure| figure.measurements)
 }
 
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// How many seeds simulations have: that of their scenario and those after it; at least 1. Numbers are those of the first, and
+    /// lie between the least and the most of all.
+    pub seeds: NonZeroU32,
+    /// Whether fitted constants are moved.
+    pub has_sensitivity: bool,
+}
+
 /// How many steps [`reproduce`] announces: measurements, and constants that are moved.
 ///
 /// # Errors
 /// If the list of constants cannot be used.
-pub fn count(paper: Paper, folder: &Path, with_sensitivity: bool) -> Result<usize, ReproduceError> {
+pub fn count(paper: Paper, folder: &Path, extent: Extent) -> Result<usize, ReproduceError> {
     let moves =
-        if with_sensitivity { sensitivity::moves(&constants::read(folder, paper)?).count() } else { 0 };
-    Ok(measurements(paper).count() + moves)
+        if extent.has_sensitivity { sensitivity::moves(&constants::read(folder, paper)?).count() } else { 0 };
+    Ok(measurements(paper).count() * extent.seeds.get() as usize + moves)
 }
 
-/// Measures whatever a paper publishes and can be measured, and on request how it depends on fitted constants. `folder` holds the
+/// Measures whatever a paper publishes and can be measured, on request with several seeds, and how it depends on fitted constants. `folder` holds the
 /// papers' scenarios; `begin` is told which number, or which constant, is next, the latter from any thread.
 ///
 /// # Errors
@@ -82,17 +94,25 @@ pub fn count(paper: Paper, folder: &Path, with_sensitivity: bool) -> Result<usiz
 pub fn reproduce(
     paper: Paper,
     folder: &Path,
-    with_sensitivity: bool,
+    extent: Extent,
     cancel: &Cancel,
     begin: &(dyn Fn(&str) + Sync),
 ) -> Result<Report, ReproduceError> {
     let expected = Expected::read(folder)?;
     let constants = constants::read(folder, paper)?;
-    let report = || {
-        let bench = Bench::new(folder, cancel);
+    let with_seed = |seeds_on: u32| {
+        let bench = Bench::new(folder, cancel).with_seeds_on(seeds_on.into());
         Report::measure(paper, expected.of(paper), constants.clone(), figures(paper), &bench, begin)
     };
-    if !with_sensitivity {
+    let report = || {
+        let others = || (1..extent.seeds.get()).into_par_iter().map(with_seed).collect::<Vec<_>>();
+        let (report, others) = rayon::join(|| with_seed(0), others);
+        let mut report = report?;
+        // Of several errors the first one, whichever was found first.
+        others.into_iter().try_for_each(|other| Ok::<_, ReproduceError>(report.widen(&other?)))?;
+        Ok(report)
+    };
+    if !extent.has_sensitivity {
         return report();
     }
     let short = Short { folder, shorter: shorter(paper), cancel };

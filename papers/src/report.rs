@@ -45,6 +45,9 @@ pub struct Row {
     pub paper: Published,
     /// What comes out here, if anything.
     pub ours: Option<f64>,
+    /// The least and the most of it over several seeds; absent where there was one seed, or all gave the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ours_range: Option<[f64; 2]>,
     /// Ours over the published value, less 1, in percent; of a range to its nearest end, 0 inside.
     pub error_pct: Option<f64>,
     /// The same of the gain, a speedup less 1; `None` of what is no speedup, of bounds, and where the paper has no gain.
@@ -98,6 +101,20 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Takes in the numbers of the same paper with another seed, as ends of ranges.
+    pub(super) fn widen(&mut self, other: &Self) {
+        for (row, other) in self.rows.iter_mut().zip(&other.rows) {
+            let Some((ours, other)) = row.ours.zip(other.ours) else { continue };
+            let [least, most] = row.ours_range.unwrap_or([ours; 2]);
+            row.ours_range = Some([least.min(other), most.max(other)]).filter(|[least, most]| least < most);
+        }
+        for (curve, other) in self.curves.iter_mut().zip(&other.curves) {
+            curve.widen(other);
+        }
+    }
+}
+
 impl Row {
     fn new(number: &Number, ours: Ours) -> Self {
         let Number {
@@ -120,6 +137,7 @@ impl Row {
             unit,
             paper,
             ours: ours.value,
+            ours_range: None,
             error_pct: error.map(|error| 100.0 * error),
             gain_error_pct: gain_error.map(|error| 100.0 * error),
             null: None,

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use zipwire::papers::{
-    Constant, Curve, Errors, NullModel, Origin, Published, Report, Role, Row, Score, Sensitivity, count,
-    plots, reproduce, signed_percent,
+    Constant, Curve, Errors, Extent, NullModel, Origin, Published, Report, Role, Row, Score, Sensitivity,
+    count, pictures, reproduce, signed_percent,
 };
 use zipwire::{Cancel, Output};
 
@@ -25,14 +25,15 @@ pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError>
             unpacked.path().join("scenarios/paper")
         }
     };
-    let progress = Progress::new(count(args.paper, &folder, args.sensitivity)?);
+    let extent = Extent { seeds: args.seeds, has_sensitivity: args.sensitivity };
+    let progress = Progress::new(count(args.paper, &folder, extent)?);
     // One more has begun, so one more has ended, up to those that run side by side.
     let begin = |number: &str| progress.next(number.to_owned());
-    let report = reproduce(args.paper, &folder, args.sensitivity, cancel, &begin)?;
+    let report = reproduce(args.paper, &folder, extent, cancel, &begin)?;
     drop(progress);
     // The pictures of several papers share a folder.
     if let Some(mut output) = output {
-        for (name, svg) in plots(&report) {
+        for (name, svg) in pictures(&report) {
             output.write(&name, |out| out.write_all(svg.as_bytes()))?;
         }
         output.commit()?;
@@ -67,7 +68,10 @@ fn numbers(rows: &[Row]) -> comfy_table::Table {
     let words = 5 + gains.len();
     let mut numbers = table::new(&header, &[0, 1, words, words + 1, words + 2]);
     for row in rows {
-        let ours = row.ours.map_or_else(dash, short);
+        let ours = match row.ours_range {
+            Some([least, most]) => format!("{} to {}", short(least), short(most)),
+            None => row.ours.map_or_else(dash, short),
+        };
         let error = row.error_pct.map_or_else(dash, signed_percent);
         let reached = match row.reached {
             Some(true) => "ok",

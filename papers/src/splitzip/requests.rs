@@ -2,7 +2,7 @@
 //! of it; nothing here is a prediction.
 
 use super::super::figure::{Figure, Measurement, Ours};
-use super::super::{Bench, Curve, ReproduceError};
+use super::super::{Bench, Curve, PublishedLevel, ReproduceError};
 use super::transfer::speedups;
 
 /// Published speedups.
@@ -45,7 +45,16 @@ fn by_share(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         title: "time to first token, or requests per second, as a function of the part that the raw transfer has in it; a \
                 formula on top of the simulated transfer, not a prediction",
         columns: &["transfer, %", "in chunks", "in one piece"],
+        axes: ["part of the raw transfer, %", "raw over SplitZip, x"],
+        groups: &[],
+        published: const {
+            &[
+                PublishedLevel::of("fig2-ttft", "published: time to first token, at most", None),
+                PublishedLevel::of("fig2-throughput", "published: requests per second, at most", None),
+            ]
+        },
         points: SHARES.into_iter().map(point).collect(),
+        ranges: None,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Fig. 3: the transfer of a BF16 cache, simulated.
 
 use super::super::figure::{Figure, Measurement, Ours};
-use super::super::{Bench, Curve, ReproduceError};
+use super::super::{Bench, Curve, PublishedLevel, ReproduceError};
 
 /// The scenario.
 const SCENARIO: &str = "splitzip-transfer.toml";
@@ -35,6 +35,10 @@ fn by_link(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         name: "speedup by link",
         title: "transfer, raw over SplitZip, simulated; as a function of the link, which the text does not name",
         columns: &["GB/s", "in chunks", "in one piece"],
+        axes: ["bandwidth of the link, GB/s", "transfer, raw over SplitZip, x"],
+        groups: &[],
+        published: const { &[PublishedLevel::of("fig3-transfer", "published, at most", None)] },
         points: LINKS.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
+        ranges: None,
     })
 }

@@ -1,7 +1,7 @@
 //! All-Gathers and All-to-Alls alone: those of Llama 3 8B in Fig. 10, and Fig. 13.
 
 use super::super::figure::{Figure, Measurement, Ours};
-use super::super::{Bench, Curve, ReproduceError};
+use super::super::{Bench, Curve, PublishedLevel, ReproduceError};
 use super::training::{NATIVE_AND_ZIPPED_CALLS, NODES};
 
 /// Fig. 10, Llama 3 8B. The text says that its All-Gathers were measured on their own, with their coding (sec. 6.4).
@@ -102,10 +102,26 @@ fn by_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
     Ok(Curve {
         name: "Fig. 13 by size",
         title: "Fig. 13: NCCL over ZipCCL, by the size of a rank's buffer; the text has means over sizes that it does not give",
-        columns: &["MiB", "All-to-All, 16", "All-to-All, 64", "All-Gather, 16", "All-Gather, 64"],
+        columns: &[
+            "MiB",
+            "All-to-All, 16 GPUs",
+            "All-to-All, 64 GPUs",
+            "All-Gather, 16 GPUs",
+            "All-Gather, 64 GPUs",
+        ],
+        axes: ["buffer of a rank, MiB", "NCCL over ZipCCL, x"],
+        groups: &[],
+        published: MEANS,
         points: SIZES_MIB.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
+        ranges: None,
     })
 }
+
+/// Means over sizes that the text does not give.
+const MEANS: &[PublishedLevel] = &[
+    PublishedLevel::of("fig13-all-to-all", "published mean: All-to-All", None),
+    PublishedLevel::of("fig13-all-gather", "published mean: All-Gather", None),
+];
 
 fn by_least_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
     let point = |(from, mebibytes): (usize, u32)| {
@@ -115,8 +131,17 @@ fn by_least_size(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
     };
     Ok(Curve {
         name: "Fig. 13 by least size",
-        title: "Fig. 13: mean of 16, 32 and 64 GPUs and of all powers of two from this size to 1 GiB; published: 1.36 and 1.31",
+        title: "Fig. 13: mean of 16, 32 and 64 GPUs and of all powers of two from this size to 1 GiB",
         columns: &["from MiB", "All-to-All", "All-Gather"],
+        axes: ["least buffer of a rank in the mean, MiB", "NCCL over ZipCCL, x"],
+        groups: &[],
+        published: const {
+            &[
+                PublishedLevel::of("fig13-all-to-all", "published mean: All-to-All", Some(1)),
+                PublishedLevel::of("fig13-all-gather", "published mean: All-Gather", Some(2)),
+            ]
+        },
         points: SIZES_MIB.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
+        ranges: None,
     })
 }

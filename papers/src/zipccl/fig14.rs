@@ -1,7 +1,7 @@
 //! Fig. 14: design 1 over design 2 of the zipped All-to-All.
 
 use super::super::figure::{Figure, Measurement};
-use super::super::{Bench, Curve, ReproduceError};
+use super::super::{Bench, Curve, PublishedLevel, ReproduceError};
 use super::training::{DESIGNS, NATIVE_AND_DESIGN_1, NODES, Run, calls, extreme, iteration};
 
 pub(super) const FIGURE: Figure = Figure {
@@ -39,6 +39,17 @@ fn by_gpus(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         name: "Fig. 14 by GPUs",
         title: "Fig. 14, Qwen3-MoE: design 1 over design 2, simulated; the text has the range over all GPU counts",
         columns: &["GPUs", "iteration", "All-to-All"],
+        axes: ["GPUs", "design 1 over design 2, x"],
+        groups: &[],
+        published: const {
+            &[
+                PublishedLevel::of("fig14-iteration-least", "published: iteration, least", Some(1)),
+                PublishedLevel::of("fig14-iteration-most", "published: iteration, most", Some(1)),
+                PublishedLevel::of("fig14-all-to-all-least", "published: All-to-All, least", Some(2)),
+                PublishedLevel::of("fig14-all-to-all-most", "published: All-to-All, most", Some(2)),
+            ]
+        },
         points: NODES.into_iter().map(point).collect::<Result<_, ReproduceError>>()?,
+        ranges: None,
     })
 }

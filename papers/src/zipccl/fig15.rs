@@ -4,7 +4,7 @@
 //! is where the switcher stays native; the curve has the other reading, too, in which everything is zipped.
 
 use super::super::figure::{Figure, Measurement, Ours};
-use super::super::{Bench, Curve, ReproduceError};
+use super::super::{Bench, Curve, PublishedLevel, ReproduceError};
 use super::all_gather::LAYER_BYTES;
 
 pub(super) const FIGURE: Figure = Figure {
@@ -32,6 +32,9 @@ const ITERATION: &str = "zipccl-llama3.toml";
 
 /// Nodes, and GPUs of each.
 const CONFIGURATIONS: [(u32, u32); 7] = [(1, 8), (2, 8), (4, 8), (8, 8), (8, 1), (8, 2), (8, 4)];
+/// What the figure calls them.
+const GROUPS: [&str; 7] =
+    ["(1) 1 x 8", "(2) 2 x 8", "(3) 4 x 8", "(4) 8 x 8", "(5) 8 x 1", "(6) 8 x 2", "(7) 8 x 4"];
 
 /// Bytes in BF16 of two lengths from which the switcher knows the lines of formulas 6 and 7.
 const PROFILED: [u64; 2] = [LAYER_BYTES / 16, LAYER_BYTES / 4];
@@ -176,7 +179,11 @@ fn by_configuration(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
         name: "Fig. 15 by configuration",
         title: "Fig. 15: Reduce-Scatter without switcher over with it, if all are native without it (with and without the time of \
                 widening), and if all are zipped",
-        columns: &["configuration", "native", "and widening", "always zipped"],
+        columns: &["configuration", "native", "native, with widening", "always zipped"],
+        axes: ["cluster, nodes x GPUs of each", "Reduce-Scatter without over with switcher, x"],
+        groups: &GROUPS,
+        published: const { &[PublishedLevel::of("fig15-mean", "published mean", None)] },
         points: CONFIGURATIONS.into_iter().enumerate().map(point).collect::<Result<_, ReproduceError>>()?,
+        ranges: None,
     })
 }

@@ -5,7 +5,7 @@ use libm::exp2;
 use zipwire_codec::scale::gaussian::{Choice, coverage, optimum, optimum_u, start};
 
 use super::super::figure::{Figure, Measurement};
-use super::super::{Bench, Curve, ReproduceError};
+use super::super::{Bench, Curve, PublishedLevel, ReproduceError};
 
 /// Points of an octave, which is the period of coverage in sigma.
 const OCTAVE: u32 = 8;
@@ -31,6 +31,10 @@ fn by_rule(_: &Bench<'_>) -> Result<Curve, ReproduceError> {
         name: "coverage by rounding, percent",
         title: "values in the window, %, if its start is formula 5 rounded to an integer in this way",
         columns: &["sigma", "best", "nearest", "below", "above"],
+        axes: ["standard deviation of the values", "values in the window, %"],
+        groups: &[],
+        published: const { &[PublishedLevel::of("coverage", "published, at least", None)] },
         points: (0..OCTAVE).map(point).collect(),
+        ranges: None,
     })
 }

@@ -6,9 +6,9 @@ const MARKS: f64 = 6.0;
 const MARGIN: f64 = 0.08;
 const NARROW: f64 = 0.02;
 
-/// A scale from values to pixels.
+/// A linear scale from values to pixels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Scale {
     least: f64,
     most: f64,
     /// Pixels of both ends.
@@ -16,9 +16,9 @@ pub(super) struct Axis {
     to: f64,
 }
 
-impl Axis {
+impl Scale {
     /// An axis that holds all finite `values`, of which there is at least one, with room at both ends.
-    pub(super) fn of(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+    pub(crate) fn of(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let ends = |(least, most): (f64, f64), value: f64| (least.min(value), most.max(value));
         let finite = values.filter(|value| value.is_finite());
         let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
@@ -26,14 +26,19 @@ impl Axis {
         Self { least: least - room, most: most + room, from, to }
     }
 
+    /// An axis between two values.
+    pub(crate) fn between(least: f64, most: f64, from: f64, to: f64) -> Self {
+        Self { least, most, from, to }
+    }
+
     /// Pixels; what is beyond an end is at it.
-    pub(super) fn at(self, value: f64) -> f64 {
+    pub(crate) fn at(self, value: f64) -> f64 {
         let part = (value.clamp(self.least, self.most) - self.least) / (self.most - self.least);
         self.from + (self.to - self.from) * part
     }
 
     /// Round numbers on the axis, as texts that tell them apart.
-    pub(super) fn marks(self) -> Vec<(f64, String)> {
+    pub(crate) fn marks(self) -> Vec<(f64, String)> {
         let (step, decimals) = step((self.most - self.least) / MARKS);
         let first = (self.least / step).ceil() as i64;
         let values = (first..).map(|index| index as f64 * step).take_while(|value| *value <= self.most);
@@ -75,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_axis_holds_its_values_and_ends_hold_all_others() {
-        let axis = Axis::of([1.0, 2.0, f64::INFINITY].into_iter(), 100.0, 216.0);
+        let axis = Scale::of([1.0, 2.0, f64::INFINITY].into_iter(), 100.0, 216.0);
         assert_eq!([1.0, 2.0].map(|value| axis.at(value).round()), [108.0, 208.0]);
         assert_eq!([f64::NEG_INFINITY, f64::INFINITY].map(|value| axis.at(value)), [100.0, 216.0]);
         let texts: Vec<String> = axis.marks().into_iter().map(|(_, text)| text).collect();

@@ -1,0 +1,207 @@
+//! The text of an SVG file, shape by shape, in pixels from the upper left corner.
+
+use std::fmt::Write as _;
+
+/// Colours of series that most people tell apart, black among them kept for what is published.
+const COLOURS: [&str; 5] = ["#0072b2", "#d55e00", "#009e73", "#aa5599", "#8a6d00"];
+/// What is published.
+pub(crate) const PUBLISHED: &str = "#000000";
+/// Words beside the numbers.
+pub(crate) const QUIET: &str = "#505050";
+const GRID: &str = "#e0e0e0";
+/// Pixels of letters, and the mean width of one as a part of that.
+pub(crate) const LETTERS: f64 = 13.0;
+const TITLE: f64 = 15.0;
+const LETTER_WIDTH: f64 = 0.55;
+const BOLD_WIDTH: f64 = 0.63;
+/// From line to line of one text.
+pub(crate) const LINE: f64 = 17.0;
+
+/// The colour of a series.
+pub(crate) fn colour(series: usize) -> &'static str {
+    COLOURS[series % COLOURS.len()]
+}
+
+/// Where a text is, seen from its point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Anchor {
+    Right,
+    Middle,
+    Left,
+}
+
+/// A picture that grows.
+#[derive(Debug)]
+pub(crate) struct Svg {
+    body: String,
+    width: f64,
+}
+
+impl Svg {
+    /// A picture with a title in as many lines as it takes, and where the room below the title begins.
+    pub(crate) fn new(width: f64, title: &str) -> (Self, f64) {
+        let mut svg = Self { body: String::new(), width };
+        let mut y = 8.0;
+        for line in wrapped(title, (width - 24.0) * (LETTERS * LETTER_WIDTH) / (TITLE * BOLD_WIDTH)) {
+            y += TITLE + 4.0;
+            let _ = writeln!(
+                svg.body,
+                "<text x=\"12\" y=\"{y:.1}\" font-size=\"{TITLE}\" font-weight=\"bold\">{}</text>",
+                escaped(&line)
+            );
+        }
+        (svg, y + 16.0)
+    }
+
+    /// The file.
+    pub(crate) fn finish(self, height: f64) -> String {
+        let width = self.width;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" \
+             font-size=\"{LETTERS}\">\n<rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>\n{}</svg>\n",
+            self.body
+        )
+    }
+
+    pub(crate) fn text(&mut self, x: f64, y: f64, anchor: Anchor, colour: &str, text: &str) {
+        let anchor = match anchor {
+            Anchor::Right => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::Left => " text-anchor=\"end\"",
+        };
+        let text = escaped(text);
+        let _ =
+            writeln!(self.body, "<text x=\"{x:.1}\" y=\"{y:.1}\"{anchor} fill=\"{colour}\">{text}</text>");
+    }
+
+    /// A text that is read from below, around its middle.
+    pub(crate) fn upright(&mut self, x: f64, y: f64, text: &str) {
+        let text = escaped(text);
+        let _ = writeln!(
+            self.body,
+            "<text transform=\"translate({x:.1} {y:.1}) rotate(-90)\" text-anchor=\"middle\">{text}</text>"
+        );
+    }
+
+    pub(crate) fn line(&mut self, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2], colour: &str, is_dashed: bool) {
+        let dash = if is_dashed { " stroke-dasharray=\"6 4\"" } else { "" };
+        let _ = writeln!(
+            self.body,
+            "<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"{colour}\" stroke-width=\"1.5\"{dash}/>"
+        );
+    }
+
+    /// A line of the grid.
+    pub(crate) fn grid(&mut self, from: [f64; 2], to: [f64; 2]) {
+        let ([x1, y1], [x2, y2]) = (from, to);
+        let _ = writeln!(self.body, "<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}\" stroke=\"{GRID}\"/>");
+    }
+
+    /// A box between two corners, in any order.
+    pub(crate) fn bar(&mut self, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2], colour: &str, opacity: f64) {
+        let _ = writeln!(
+            self.body,
+            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{colour}\" fill-opacity=\"{opacity}\"/>",
+            x1.min(x2),
+            y1.min(y2),
+            (x2 - x1).abs(),
+            (y2 - y1).abs()
+        );
+    }
+
+    /// A number of a series: each series has a shape of its own.
+    pub(crate) fn mark(&mut self, x: f64, y: f64, series: usize) {
+        let fill = colour(series);
+        let shape = match series % 4 {
+            0 => return self.dot(x, y, fill),
+            1 => format!("M{:.1} {:.1}h8v8h-8z", x - 4.0, y - 4.0),
+            2 => format!("M{x:.1} {:.1}l5 9h-10z", y - 5.0),
+            _ => format!("M{x:.1} {:.1}v10M{:.1} {y:.1}h10", y - 5.0, x - 5.0),
+        };
+        let _ =
+            writeln!(self.body, "<path d=\"{shape}\" fill=\"{fill}\" stroke=\"{fill}\" stroke-width=\"2\"/>");
+    }
+
+    pub(crate) fn dot(&mut self, x: f64, y: f64, fill: &str) {
+        let _ = writeln!(
+            self.body,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" fill=\"{fill}\" stroke=\"white\"/>"
+        );
+    }
+
+    /// A published number.
+    pub(crate) fn diamond(&mut self, x: f64, y: f64) {
+        let _ = writeln!(
+            self.body,
+            "<path d=\"M{x:.1} {:.1}l8 8l-8 8l-8 -8z\" fill=\"{PUBLISHED}\" stroke=\"white\"/>",
+            y - 8.0
+        );
+    }
+
+    /// What a number lies between over several seeds: from one end to the other, with a stroke across each.
+    pub(crate) fn whisker(&mut self, [x1, y1]: [f64; 2], [x2, y2]: [f64; 2], colour: &str) {
+        let across = if (x2 - x1).abs() > (y2 - y1).abs() { "v8" } else { "h8" };
+        let start = |x: f64, y: f64| if across == "v8" { (x, y - 4.0) } else { (x - 4.0, y) };
+        let ((ax, ay), (bx, by)) = (start(x1, y1), start(x2, y2));
+        let _ = writeln!(
+            self.body,
+            "<path d=\"M{x1:.1} {y1:.1}L{x2:.1} {y2:.1}M{ax:.1} {ay:.1}{across}M{bx:.1} {by:.1}{across}\" stroke=\"{colour}\" \
+             stroke-width=\"1.5\"/>"
+        );
+    }
+
+    /// Lines through points, in their order.
+    pub(crate) fn path(&mut self, points: &[[f64; 2]], colour: &str) {
+        let points: Vec<String> = points.iter().map(|[x, y]| format!("{x:.1},{y:.1}")).collect();
+        let points = points.join(" ");
+        let _ = writeln!(
+            self.body,
+            "<polyline points=\"{points}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>"
+        );
+    }
+
+    /// Many small points, as one shape.
+    pub(crate) fn points(&mut self, points: &[[f64; 2]], colour: &str) {
+        let mut shape = String::new();
+        for [x, y] in points {
+            let _ = write!(shape, "M{x:.1} {y:.1}h0");
+        }
+        let _ = writeln!(
+            self.body,
+            "<path d=\"{shape}\" stroke=\"{colour}\" stroke-width=\"5\" stroke-linecap=\"round\" stroke-opacity=\"0.6\"/>"
+        );
+    }
+}
+
+/// A text in lines that take at most `width` pixels, broken between words.
+pub(crate) fn wrapped(text: &str, width: f64) -> Vec<String> {
+    let most = (width / (LETTERS * LETTER_WIDTH)).max(1.0) as usize;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_escaped_and_broken_between_words() {
+        assert_eq!(escaped("a < b & c"), "a &lt; b &amp; c");
+        assert_eq!(wrapped("one two three", 60.0), ["one two", "three"]);
+        assert_eq!(wrapped("unbreakable", 10.0), ["unbreakable"]);
+        assert!(wrapped("", 10.0).is_empty());
+    }
+}
