@@ -205,9 +205,9 @@ pub(crate) struct DiffArgs {
 pub(crate) struct ReproduceArgs {
     /// The paper: zipccl, splitzip, dfloat11, zipnn or lmc.
     pub(crate) paper: Paper,
-    /// Folder of the papers' scenarios and of what they publish.
-    #[arg(long, value_name = "DIR", default_value = "scenarios/paper")]
-    pub(crate) scenarios: PathBuf,
+    /// Folder of the papers' scenarios and of what they publish [default: those that come with zipwire].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scenarios: Option<PathBuf>,
     /// Write a picture of each figure to this folder, as SVG.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -440,11 +440,17 @@ pub(crate) enum ScenarioCommand {
     },
     /// List the scenario files below a folder.
     List {
-        /// The folder.
-        #[arg(default_value = "scenarios")]
-        folder: PathBuf,
+        /// The folder [default: the scenarios that come with zipwire].
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
         /// Print the list as JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Write the scenarios that come with zipwire, and the recordings that they read, to a folder: to run, and to begin from.
+    Unpack {
+        /// The folder, which must not be there yet.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
 }

@@ -60,6 +60,10 @@ pub(crate) enum CliError {
     FileSizeSignal(io::Error),
     #[error("cannot write profile `{}`: {source}", path.display())]
     Profile { path: PathBuf, source: io::Error },
+    #[error(
+        "cannot write the scenarios that come with zipwire to a temporary folder: {0}\nhelp: `TMPDIR` names another place"
+    )]
+    Temporary(io::Error),
     #[error("cannot write the result: {0}")]
     Stdout(#[from] io::Error),
 }
@@ -144,6 +148,7 @@ impl CliError {
             | Self::Signals(_)
             | Self::FileSizeSignal(_)
             | Self::Profile { .. }
+            | Self::Temporary(_)
             | Self::Stdout(_) => FAILED,
         }
     }

@@ -5,6 +5,7 @@ mod commands;
 mod error;
 mod profile;
 mod progress;
+mod shipped;
 mod staged;
 mod table;
 

@@ -1,4 +1,4 @@
-//! `zipwire scenario check|routes|schema|presets|list`: what a file says, or may say, before anything runs.
+//! `zipwire scenario check|routes|schema|presets|list|unpack`: what a file says, or may say, before anything runs.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,13 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use zipwire::scenarios::{Experiment, Source, Traffic, load_sweep};
-use zipwire::{Cancel, Prepared, Shared, sweep};
+use zipwire::{Cancel, ExecuteError, Prepared, Shared, sweep};
 
 use super::{presets, print, print_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
 use crate::commands::{load_file, load_scenario, say_warnings};
 use crate::error::CliError;
+use crate::shipped::{self, Shipped};
 use crate::table;
 
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
@@ -21,7 +22,9 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
         ScenarioCommand::Routes(args) => super::routes::run(args),
         ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
         ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
-        ScenarioCommand::List { folder, json } => list(folder, *json),
+        ScenarioCommand::List { folder: Some(folder), json } => list(folder, Path::new(""), *json, cancel),
+        ScenarioCommand::List { folder: None, json } => list_shipped(*json, cancel),
+        ScenarioCommand::Unpack { folder } => shipped::write_new(folder),
     }
 }
 
@@ -203,12 +206,27 @@ struct Listed {
     error: Option<String>,
 }
 
-fn list(folder: &Path, json: bool) -> Result<(), CliError> {
+/// The scenarios that come with the program, as `scenario unpack` would call them.
+fn list_shipped(json: bool, cancel: &Cancel) -> Result<(), CliError> {
+    let shipped = Shipped::unpack(cancel)?;
+    list(&shipped.scenarios(), shipped.root(), json, cancel)?;
+    eprintln!("these come with zipwire: `zipwire scenario unpack DIR` writes them to a folder");
+    Ok(())
+}
+
+/// The scenarios below a folder, whose names are shown without `root`.
+fn list(folder: &Path, root: &Path, json: bool, cancel: &Cancel) -> Result<(), CliError> {
     let mut files = Vec::new();
     collect(folder, &mut files)
         .map_err(|error| CliError::Usage(format!("cannot list folder `{}`: {error}", folder.display())))?;
     files.sort();
-    let listed: Vec<Listed> = files.into_iter().map(entry).collect();
+    let mut listed = Vec::new();
+    for file in files {
+        if cancel.is_cancelled() {
+            return Err(ExecuteError::Cancelled.into());
+        }
+        listed.push(entry(&file, root));
+    }
     if json {
         return print_json(&listed);
     }
@@ -248,8 +266,9 @@ fn is_scenario(path: &Path) -> bool {
     !std::fs::read_to_string(path).is_ok_and(|text| !zipwire::scenarios::is_scenario_file(&text))
 }
 
-fn entry(file: PathBuf) -> Listed {
-    match load_file(&file, &[], None) {
+fn entry(path: &Path, root: &Path) -> Listed {
+    let file = path.strip_prefix(root).unwrap_or(path).to_owned();
+    match load_file(path, &[], None) {
         Ok(experiment) => Listed {
             file,
             workload: Some(experiment.job.name),
