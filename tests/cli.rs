@@ -294,6 +294,32 @@ fn scenarios_are_listed_and_checked() {
     assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
 }
 
+/// Scenarios and samples are in the program: it needs no repository around it.
+#[test]
+fn the_program_carries_its_scenarios() {
+    let folder = TempDir::new().unwrap();
+    let elsewhere = |args: &[&str]| {
+        let run = zipwire(args).current_dir(folder.path()).output().unwrap();
+        (run.status.code(), text_of(&run.stdout), text_of(&run.stderr))
+    };
+    let carried = elsewhere(&["scenario", "list", "--json"]).1;
+    assert_eq!(carried, text_of(&output(&["scenario", "list", "scenarios", "--json"]).stdout));
+    assert_eq!(
+        elsewhere(&["reproduce", "zipnn", "--json"]).1,
+        text_of(&output(&["reproduce", "zipnn", "--json"]).stdout)
+    );
+    let unpacked = elsewhere(&["scenario", "unpack", "mine"]);
+    assert_eq!(unpacked.0, Some(0), "{}", unpacked.2);
+    assert_eq!(
+        elsewhere(&["scenario", "check", "mine/scenarios/quickstart.toml"]).0,
+        Some(0),
+        "with its payload"
+    );
+    let again = elsewhere(&["scenario", "unpack", "mine"]);
+    assert_eq!(again.0, Some(2));
+    assert!(again.2.starts_with("error: folder `mine` is not empty\nhelp: "), "{}", again.2);
+}
+
 #[test]
 fn what_each_rank_does_is_told() {
     let folder = TempDir::new().unwrap();
@@ -394,9 +420,12 @@ fn a_validation_reports_every_variant() {
         let [predicted, measured] = ["predicted_s", "measured_s"].map(|key| result[key].as_f64().unwrap());
         assert!(predicted > 0.0 && measured > 0.0);
         assert!((result["error"].as_f64().unwrap() - (measured / predicted - 1.0)).abs() < 1e-9);
+        assert!((0.0..=1.0).contains(&result["on_links"].as_f64().unwrap()), "{result}");
         let largest = &result["largest_deviation"];
         assert!(largest["rank"].as_u64().unwrap() < 4 && largest["lane"].is_string(), "{largest}");
     }
+    assert_eq!(variants["native"]["declared"], serde_json::json!(["compute", "skew"]), "delays at the start");
+    assert_eq!(variants["size-first"]["declared"], serde_json::json!(["compute", "skew", "codec", "host"]));
     assert!(report.get("real_set").is_none(), "the real run is that of the scenario");
     let timelines = names(&out).into_iter().filter(|name| name.ends_with(".trace.json"));
     assert_eq!(timelines.count(), 4, "two timelines of each variant");
@@ -417,6 +446,8 @@ fn a_validation_of_another_cluster_says_so() {
     assert_eq!(report["real_set"], serde_json::json!([change]));
     let text = text_of(&zipwire(&args).output().unwrap().stdout);
     assert!(text.contains(&format!("the real run differs from the scenario: `{change}`\n")), "{text}");
+    let said: Vec<&str> = text.lines().rev().take(3).map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(said, ["not tested", "declared, not measured", "compared"], "{text}");
     for (change, message) in [
         ("workload.payload.gaussian=1.0", "`--real-set`: variant `native` would have another payload"),
         ("cluster.links.\"gpu 9 up\"=1 GB/s", "the cluster has no link `gpu 9 up`"),

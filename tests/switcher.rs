@@ -260,8 +260,8 @@ fn calls_of_a_library_are_arms() {
     let switcher = run(&scenario).switcher;
     let last = |name: &str| {
         let class = switcher.classes.iter().position(|class| class.name == name).unwrap();
-        let of_class = switcher.decisions.iter().filter(|decision| decision.class == class);
-        of_class.filter(|decision| decision.reason == "best").next_back().unwrap().arm.clone()
+        let mut decisions = switcher.decisions.iter();
+        decisions.rfind(|decision| decision.class == class && decision.reason == "best").unwrap().arm.clone()
     };
     assert_eq!([last("L0 reduce-scatter"), last("root reduce-scatter")], ["native", "zipped"]);
     let experiment = load(&Source::from_text("library.toml", LIBRARY, "."), &[], None).unwrap();

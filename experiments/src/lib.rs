@@ -28,6 +28,7 @@ mod storage;
 pub mod sweep;
 mod timelines;
 mod validate;
+pub mod warnings;
 
 pub use cancel::{Cancel, Hold, STOPPED};
 pub use compare::{Comparison, Failed, RunResult, Unfired, compare};

@@ -2,12 +2,13 @@
 
 use zipwire_cluster::NetworkModel;
 use zipwire_engine::threads::{CodecWork, Coding, Pace};
-use zipwire_scenarios::Experiment;
-use zipwire_schedule::{CostModel, Lane, Plan, SegmentId};
-use zipwire_timeline::{Deviation, Metrics, Timeline};
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_schedule::{Algorithm, CostModel, Lane, Plan, SegmentId};
+use zipwire_timeline::{CriticalPath, Deviation, Metrics, Timeline};
 
 use crate::adaptive::Arms;
 use crate::choices::costs;
+use crate::critical_path::critical_path;
 use crate::execute::check_start;
 use crate::executors::{Real, SIM, THREADS, cores};
 use crate::fault_setup::FaultSetup;
@@ -56,6 +57,11 @@ pub struct VariantValidation {
     pub predicted_s: f64,
     /// Mean iteration time of the paced run, in seconds of the cluster.
     pub measured_s: f64,
+    /// What the predicted iteration is bound by: the real run paces links by a model of its own, and takes all else as the scenario declares
+    /// it. `None` if iterations have plans of their own.
+    pub critical_path: Option<CriticalPath>,
+    /// Whether calls of a library are among its ops: their times are declared, too.
+    pub calls_library: bool,
     /// The op or transfer whose duration was predicted worst; `None` if nothing ran, or if iterations have plans of their own.
     pub largest_deviation: Option<Deviation>,
     /// Share of this machine's cores that the codec took.
@@ -72,6 +78,14 @@ impl VariantValidation {
     /// Measured / predicted - 1.
     pub fn error(&self) -> f64 {
         self.measured_s / self.predicted_s - 1.0
+    }
+
+    /// The part of the predicted iteration, from 0 to 1, that goes to moving bytes and to latencies of links: what is modelled twice, and so
+    /// what an agreement is about. `None` if iterations have plans of their own.
+    pub fn on_links(&self) -> Option<f64> {
+        let path = &self.critical_path.as_ref()?.critical_path_s;
+        let seconds = |name| path.get(name).copied().unwrap_or_default();
+        Some((seconds("links") + seconds("latency")) / path.values().sum::<f64>())
     }
 }
 
@@ -167,6 +181,9 @@ pub fn validate(
             name: variant.name.clone(),
             predicted_s,
             measured_s,
+            critical_path: (!variant.is_adaptive())
+                .then(|| critical_path(experiment, variant, &prepared.planned(index).plan, &simulated)),
+            calls_library: calls_library(variant),
             largest_deviation: Deviation::largest(&simulated, &report.timeline)
                 .filter(|_| !variant.is_adaptive()),
             codec_share: work_s / (run_s * cores() as f64),
@@ -185,6 +202,12 @@ pub(crate) fn check_model(real: &Experiment) -> Result<(), ExecuteError> {
 
 fn mean_iteration_s(timeline: &Timeline, planned: &Planned) -> f64 {
     Metrics::of(timeline, planned.plan.bytes_raw()).iteration_s.mean
+}
+
+/// Whether some collective of a variant, or of one of its arms, is a call of a library.
+fn calls_library(variant: &Variant) -> bool {
+    let ways = std::iter::once(variant).chain(&variant.arms).flat_map(|variant| &variant.ways);
+    ways.flatten().any(|way| way.algorithm == Algorithm::Library)
 }
 
 /// Whether a variant has, or may have, ops that do real work of which a cost is declared: codecs and sums, those of a library

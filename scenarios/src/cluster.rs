@@ -52,6 +52,8 @@ keys! { static KEYS =
 
 /// A resolved `[cluster]`.
 pub(crate) struct Cluster {
+    /// The hardware that it names.
+    pub(crate) preset: Option<Preset>,
     /// At least 2 ranks.
     pub(crate) topology: Topology,
     pub(crate) host: HostCost,
@@ -63,7 +65,7 @@ pub(crate) struct Cluster {
 
 /// Reads the table.
 pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
-    let merged = preset::merge(field, KEYS.all, files)?;
+    let (merged, preset) = preset::merge(field, KEYS.all, files)?;
     let table = Field::at(&field.path, &merged).table(KEYS.all)?;
     let (nodes, gpus_per_node) = (table.need(KEYS.nodes)?, table.need(KEYS.gpus_per_node)?);
 
@@ -128,6 +130,7 @@ pub(crate) fn read(field: &Field<'_>, files: &Files) -> Result<Cluster> {
         topology.link_bandwidths = links::read(&field, &topology)?;
     }
     Ok(Cluster {
+        preset,
         topology,
         host,
         codec_speeds: table.get(KEYS.codec_speed)?.unwrap_or_default(),

@@ -10,7 +10,7 @@ use zipwire_payload::Payload;
 use zipwire_schedule::{CallKind, Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
 
 use crate::axes;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Preset};
 use crate::codec::{self, CodecChoice};
 use crate::document::{Document, Place};
 use crate::drift::{self, Conditions, Drift};
@@ -40,6 +40,8 @@ pub struct Experiment {
     pub seed: u64,
     /// Iterations, at least 1.
     pub iterations: u32,
+    /// The hardware that the cluster is named after, whatever of it the scenario replaces.
+    pub preset: Option<Preset>,
     /// The cluster's links.
     pub topology: Topology,
     /// How simulated transfers share the links.
@@ -165,7 +167,8 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
     let own_seed = table.get(KEYS.seed)?.unwrap_or(0);
     let seed = seed.unwrap_or(own_seed);
     let cluster_field = table.need_field(KEYS.cluster)?;
-    let Cluster { topology, host, codec_speeds, model, start } = cluster::read(&cluster_field, files)?;
+    let Cluster { preset, topology, host, codec_speeds, model, start } =
+        cluster::read(&cluster_field, files)?;
     let ranks = topology.ranks();
     let iterations = iterations(&table, ranks)?;
 
@@ -207,6 +210,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         description: source.description(),
         seed,
         iterations,
+        preset,
         topology,
         model,
         start,

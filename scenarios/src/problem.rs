@@ -323,7 +323,7 @@ pub enum Problem {
         second_s: f64,
     },
     /// A table in a file whose columns are others.
-    #[error("the columns must be `{expected}`, found `{found}`")]
+    #[error("the columns must be `{expected}`, found {}", if .found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") })]
     BadHeader {
         /// The header that is needed.
         expected: &'static str,

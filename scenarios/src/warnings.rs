@@ -1,24 +1,40 @@
-//! What a reader of an experiment's results should know about its inputs: assumptions that nobody made in the scenario, and
-//! quantities that no hardware has.
+//! What a reader of an experiment's results should know about its inputs: quantities that no hardware has, and codec speeds that
+//! nobody saw on the cluster's GPUs.
 
-use zipwire_cluster::Topology;
+use std::ops::RangeInclusive;
 
+use zipwire_cluster::{CodecCost, Fabric};
+
+use crate::cluster::{DeclaredSpeed, Preset, presets};
 use crate::codec::CodecChoice;
 use crate::experiment::Experiment;
 use crate::variant::Variant;
 
-/// Most bytes per second of one NIC, in each direction: two ports of 800 Gb/s are the most that is announced (NVIDIA ConnectX-9).
-const NIC_LIMIT: f64 = 200e9;
-/// Most bytes per second of a GPU's links, in each direction: NVLink of the sixth generation, 3.6 TB/s in both together.
-const GPU_LIMIT: f64 = 1.8e12;
+/// Bytes per second of one NIC, in each direction: from 10 Gb/s, the least that GPUs are clustered with, to two ports of 800 Gb/s, the
+/// most that is announced (NVIDIA ConnectX-9).
+const NICS: RangeInclusive<f64> = 1.25e9..=200e9;
+/// Bytes per second of a GPU's links, in each direction: from PCIe 3.0 with eight lanes, rounded down, to NVLink of the sixth generation,
+/// 3.6 TB/s in both together.
+const GPU_LINKS: RangeInclusive<f64> = 7.5e9..=1.8e12;
 /// Bits of a byte: what bandwidths are off by when their unit is mistaken.
 const BITS: f64 = 8.0;
+/// How near to eight times, or an eighth, of what a preset says a bandwidth looks mistaken, as a part of it.
+const NEAR: f64 = 0.1;
 
 impl Experiment {
-    /// Remarks on what the experiment takes for granted, each a sentence without a full stop; in a fixed order.
+    /// Remarks on what the experiment takes for granted, each a sentence without a full stop and with what to do; at most one of a kind, in
+    /// a fixed order.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = links(&self.topology);
-        let mut named: Vec<&CodecChoice> = Vec::new();
+        let used = self.used_codecs();
+        [self.mistaken_unit(&used), unmeasured(&used), self.borrowed_speed(&used)]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+
+    /// The codecs that variants use, each once.
+    fn used_codecs(&self) -> Vec<&CodecChoice> {
+        let mut used: Vec<&CodecChoice> = Vec::new();
         // An adaptive variant does what its arms do.
         let fixed = self.variants.iter().flat_map(|variant| match variant.arms.as_slice() {
             [] => std::slice::from_ref(variant),
@@ -26,46 +42,133 @@ impl Experiment {
         });
         let uses_codec = |variant: &&Variant| variant.is_coded() || variant.dedup.is_some();
         for choice in fixed.filter(uses_codec).filter_map(|variant| self.codec_of(variant)) {
-            if !named.iter().any(|other| other.spec == choice.spec && other.declared == choice.declared) {
-                warnings.extend(speed(choice));
-                named.push(choice);
+            if !used.contains(&choice) {
+                used.push(choice);
             }
         }
-        warnings
+        used
+    }
+
+    /// A bandwidth or speed that is off by what bits and bytes differ by.
+    fn mistaken_unit(&self, used: &[&CodecChoice]) -> Option<String> {
+        let topology = &self.topology;
+        let named = self.preset.and_then(|preset| Some((preset, preset.topology().ok()?)));
+        let named = named.as_ref().map(|(preset, topology)| (preset.name, topology));
+        let has_nics = topology.nodes > 1 && topology.fabric.has_nics();
+        let nics = has_nics.then(|| {
+            let (key, value) = ("cluster.nic_bandwidth", topology.nic_bandwidth);
+            off_limits(key, value, "NIC", &NICS).or_else(|| {
+                named.and_then(|(name, named)| off_by_bits(key, value, named.nic_bandwidth, name))
+            })
+        });
+        let gpus = || {
+            let (key, value) = ("cluster.gpu_bandwidth", topology.gpu_bandwidth);
+            off_limits(key, value, "GPU's link", &GPU_LINKS).or_else(|| {
+                named.and_then(|(name, named)| off_by_bits(key, value, named.gpu_bandwidth, name))
+            })
+        };
+        // Links of a graph have bandwidths of their own.
+        let gpus = (!matches!(topology.fabric, Fabric::Graph(_))).then(gpus);
+        let speeds = || used.iter().find_map(|choice| self.mistaken_speed(choice));
+        nics.flatten().or(gpus.flatten()).or_else(speeds)
+    }
+
+    /// A stated speed of a codec that is off by what bits and bytes differ by.
+    fn mistaken_speed(&self, choice: &CodecChoice) -> Option<String> {
+        let (preset, CodecCost { encode_bytes_per_s, decode_bytes_per_s, .. }) =
+            self.speed_of_preset(choice)?;
+        let off = |key, value, usual| off_by_bits(key, value, usual, preset.name);
+        off("codec.speed.encode", choice.cost.encode_bytes_per_s, encode_bytes_per_s)
+            .or_else(|| off("codec.speed.decode", choice.cost.decode_bytes_per_s, decode_bytes_per_s))
+    }
+
+    /// A stated speed that is known to be that of other GPUs than the cluster's.
+    fn borrowed_speed(&self, used: &[&CodecChoice]) -> Option<String> {
+        used.iter().find_map(|choice| {
+            let (preset, own) = self.speed_of_preset(choice)?;
+            let is_stated = |cost: &CodecCost| speeds(cost) == speeds(&choice.cost);
+            let others = presets().iter().filter(|other| **other != preset && !is_stated(&own));
+            let owner = others.into_iter().find(|other| declared(other, choice).is_some_and(|of| is_stated(&of.cost)))?;
+            Some(format!(
+                "`codec.speed` is that of `{}`, not of `{}` ({} and {} GB/s): leave it out, or measure it there with \
+                 `zipwire bench gpu`",
+                owner.name,
+                preset.name,
+                gb(own.encode_bytes_per_s),
+                gb(own.decode_bytes_per_s)
+            ))
+        })
+    }
+
+    /// What the cluster's preset says of a codec whose speed the scenario states.
+    fn speed_of_preset(&self, choice: &CodecChoice) -> Option<(Preset, CodecCost)> {
+        let preset = self.preset.filter(|_| choice.declared.is_none())?;
+        Some((preset, declared(&preset, choice)?.cost))
     }
 }
 
-/// Links that are faster than any.
-fn links(topology: &Topology) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut check = |key: &str, value: f64, limit: f64, what: &str| {
-        if value > limit {
-            warnings.push(format!(
-                "`cluster.{key}` is {} GB/s, and {what} has more than {} GB/s: if bits were meant, it is `{} Gb/s`, \
-                 {} GB/s",
-                value / 1e9,
-                limit / 1e9,
-                value / 1e9,
-                value / 1e9 / BITS
-            ));
-        }
+/// What a preset says of the speed of a codec.
+fn declared(preset: &Preset, choice: &CodecChoice) -> Option<DeclaredSpeed> {
+    preset.codec_speeds().ok()?.remove(choice.spec.codec().id())
+}
+
+/// Bytes per second of both directions.
+fn speeds(cost: &CodecCost) -> [f64; 2] {
+    [cost.encode_bytes_per_s, cost.decode_bytes_per_s]
+}
+
+/// A bandwidth that no hardware has.
+fn off_limits(key: &str, value: f64, what: &str, limits: &RangeInclusive<f64>) -> Option<String> {
+    if value > *limits.end() {
+        Some(mistaken(key, value, &format!("more than any {what} has"), true))
+    } else if value < *limits.start() {
+        Some(mistaken(key, value, &format!("less than any {what} has"), false))
+    } else {
+        None
+    }
+}
+
+/// A bandwidth that is about eight times, or an eighth of, the one that a preset has.
+fn off_by_bits(key: &str, value: f64, usual: f64, preset: &str) -> Option<String> {
+    let is_near = |factor: f64| (value / usual / factor - 1.0).abs() <= NEAR;
+    if is_near(BITS) {
+        Some(mistaken(key, value, &format!("8 times that of `{preset}`"), true))
+    } else if is_near(1.0 / BITS) {
+        Some(mistaken(key, value, &format!("an eighth of that of `{preset}`"), false))
+    } else {
+        None
+    }
+}
+
+/// What to write instead of a bandwidth that is too large, because bits were meant, or too small, because bytes were.
+fn mistaken(key: &str, value: f64, why: &str, is_large: bool) -> String {
+    let (bytes, bits) = (gb(value), gb(value * BITS));
+    let instead = if is_large {
+        format!("bits were meant, write `{bytes} Gb/s`")
+    } else {
+        format!("bytes were meant, write `{bits} GB/s`")
     };
-    if topology.nodes > 1 && topology.fabric.has_nics() {
-        check("nic_bandwidth", topology.nic_bandwidth, NIC_LIMIT, "no NIC");
-    }
-    check("gpu_bandwidth", topology.gpu_bandwidth, GPU_LIMIT, "no GPU's link");
-    warnings
+    format!("`{key}` is {bytes} GB/s ({bits} Gb/s), {why}: if {instead}")
 }
 
-/// A speed that the scenario does not state and that nobody saw.
-fn speed(choice: &CodecChoice) -> Option<String> {
-    let declared = choice.declared.as_ref().filter(|declared| declared.basis.is_assumption())?;
-    Some(format!(
-        "the speed of codec `{}`, {:.1} GB/s to encode and {:.1} GB/s to decode, is {}: {}; `[codec] speed` replaces it",
-        choice.spec,
-        declared.cost.encode_bytes_per_s / 1e9,
-        declared.cost.decode_bytes_per_s / 1e9,
-        declared.basis.name(),
-        declared.source
-    ))
+/// Speeds that the scenario does not state and that nobody saw.
+fn unmeasured(used: &[&CodecChoice]) -> Option<String> {
+    let mut named: Vec<String> = Vec::new();
+    for choice in used {
+        let assumed = choice.declared.as_ref().filter(|declared| declared.basis.is_assumption());
+        let name =
+            assumed.map(|assumed| format!("`{}` ({})", choice.spec.codec().id(), assumed.basis.name()));
+        named.extend(name.filter(|name| !named.contains(name)));
+    }
+    (!named.is_empty()).then(|| {
+        format!(
+            "nobody measured the speed of {} on these GPUs: `zipwire bench gpu` does, and `codec.speed` takes it",
+            named.join(", ")
+        )
+    })
+}
+
+/// Billions, without the noise of their last digits.
+fn gb(per_s: f64) -> f64 {
+    (per_s / 1e6).round() / 1e3
 }

@@ -179,7 +179,7 @@ fn flow_files() {
       |        ^^^^^^^
     "#);
     assert_snapshot!(error(""), @r#"
-    error: the columns must be `src,dst,bytes,start_us`, found ``
+    error: the columns must be `src,dst,bytes,start_us`, found nothing
      --> test.toml:9:8
       |
     9 | file = "f.csv"

@@ -144,7 +144,7 @@ fn the_cost_model_of_a_switcher_is_linear_and_complete() {
         fixed_s: (n - 1.0) * LATENCY_S,
         codec_s_per_byte: share * 2.0 / REDUCE,
         wire_fraction: share,
-        library_s_per_byte: 0.0,
+        library_s_per_byte: None,
     };
     let model = LinearModel {
         alpha_s: LATENCY_S,

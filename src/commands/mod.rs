@@ -7,6 +7,7 @@ pub(crate) mod bench_sim;
 pub(crate) mod calibrate;
 pub(crate) mod diff;
 pub(crate) mod inspect;
+mod list;
 pub(crate) mod plan;
 mod presets;
 pub(crate) mod reproduce;
@@ -50,7 +51,7 @@ fn say_without_sweep(experiment: &Experiment) {
 
 /// Says what the results of an experiment take for granted, each remark once.
 fn say_warnings(experiment: &Experiment) {
-    distinct(experiment.warnings()).iter().for_each(|warning| eprintln!("note: {warning}"));
+    distinct(experiment.warnings()).iter().for_each(|warning| eprintln!("warning: {warning}"));
 }
 
 /// The same without repetitions, in the order of their first appearance.

@@ -63,7 +63,7 @@ pub(crate) fn run(name: Option<&str>, json: bool) -> Result<(), CliError> {
             item.description.unwrap_or_default(),
         ]);
     }
-    print(table::text(&rows) + "\n")
+    print(table::text(&table::fitted(rows)) + "\n")
 }
 
 fn per_second(bytes: f64) -> String {

@@ -12,20 +12,19 @@ use super::{print, print_json};
 use crate::cli::ReproduceArgs;
 use crate::error::CliError;
 use crate::progress::Progress;
-use crate::shipped::Shipped;
-use crate::table;
+use crate::{shipped, table};
 
 pub(crate) fn run(args: &ReproduceArgs, cancel: &Cancel) -> Result<(), CliError> {
     let _hold = cancel.hold();
-    let shipped;
+    let output = args.out.as_deref().map(Output::create_beside).transpose()?;
+    let unpacked;
     let folder = match &args.scenarios {
         Some(folder) => folder.clone(),
         None => {
-            shipped = Shipped::unpack(cancel)?;
-            shipped.papers()
+            unpacked = shipped::unpacked()?;
+            unpacked.path().join("scenarios/paper")
         }
     };
-    let output = args.out.as_deref().map(Output::create_beside).transpose()?;
     let progress = Progress::new(count(args.paper, &folder, args.sensitivity)?);
     // One more has begun, so one more has ended, up to those that run side by side.
     let begin = |number: &str| progress.next(number.to_owned());

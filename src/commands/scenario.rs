@@ -1,19 +1,17 @@
 //! `zipwire scenario check|routes|schema|presets|list|unpack`: what a file says, or may say, before anything runs.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
 
 use zipwire::scenarios::{Experiment, Source, Traffic, load_sweep};
-use zipwire::{Cancel, ExecuteError, Prepared, Shared, sweep};
+use zipwire::{Cancel, Prepared, Shared, sweep};
 
-use super::{presets, print, print_json};
+use super::{list, presets, print, print_json};
 use crate::cli::{ScenarioArgs, ScenarioCommand};
-use crate::commands::{load_file, load_scenario, say_warnings};
+use crate::commands::{load_scenario, say_warnings};
 use crate::error::CliError;
-use crate::shipped::{self, Shipped};
 use crate::table;
 
 pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliError> {
@@ -22,9 +20,8 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
         ScenarioCommand::Routes(args) => super::routes::run(args),
         ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
         ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
-        ScenarioCommand::List { folder: Some(folder), json } => list(folder, Path::new(""), *json, cancel),
-        ScenarioCommand::List { folder: None, json } => list_shipped(*json, cancel),
-        ScenarioCommand::Unpack { folder } => shipped::write_new(folder),
+        ScenarioCommand::List { folder, json } => list::run(folder.as_deref(), *json),
+        ScenarioCommand::Unpack { folder } => list::unpack(folder),
     }
 }
 
@@ -191,93 +188,5 @@ fn traffic_report(traffic: &Traffic) -> TrafficReport {
             distinct_bytes: between.distinct,
             factor: between.factor(),
         }),
-    }
-}
-
-/// One line of the list; a file that does not resolve says why.
-#[derive(Default, Serialize)]
-struct Listed {
-    file: PathBuf,
-    scenario: Option<String>,
-    workload: Option<&'static str>,
-    ranks: Option<u32>,
-    variants: Vec<String>,
-    description: Option<String>,
-    error: Option<String>,
-}
-
-/// The scenarios that come with the program, as `scenario unpack` would call them.
-fn list_shipped(json: bool, cancel: &Cancel) -> Result<(), CliError> {
-    let shipped = Shipped::unpack(cancel)?;
-    list(&shipped.scenarios(), shipped.root(), json, cancel)?;
-    eprintln!("these come with zipwire: `zipwire scenario unpack DIR` writes them to a folder");
-    Ok(())
-}
-
-/// The scenarios below a folder, whose names are shown without `root`.
-fn list(folder: &Path, root: &Path, json: bool, cancel: &Cancel) -> Result<(), CliError> {
-    let mut files = Vec::new();
-    collect(folder, &mut files)
-        .map_err(|error| CliError::Usage(format!("cannot list folder `{}`: {error}", folder.display())))?;
-    files.sort();
-    let mut listed = Vec::new();
-    for file in files {
-        if cancel.is_cancelled() {
-            return Err(ExecuteError::Cancelled.into());
-        }
-        listed.push(entry(&file, root));
-    }
-    if json {
-        return print_json(&listed);
-    }
-    let mut rows = table::new(&["file", "workload", "ranks", "variants", "what for"], &[0, 1, 3, 4]);
-    for item in listed {
-        let what_for = item.error.map_or(item.description, |error| Some(format!("error: {error}")));
-        rows.add_row(vec![
-            item.file.display().to_string(),
-            item.workload.unwrap_or("-").to_owned(),
-            item.ranks.map_or_else(|| "-".to_owned(), |ranks| ranks.to_string()),
-            table::shortened(&item.variants.join(", ")),
-            what_for.unwrap_or_default(),
-        ]);
-    }
-    print(table::text(&rows) + "\n")
-}
-
-/// Scenario files below a folder; build files, other TOML files and folders that start with a dot are none.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        let path = entry?.path();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        if name.starts_with('.') || name == "Cargo.toml" {
-            continue;
-        }
-        if path.is_dir() {
-            collect(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "toml") && is_scenario(&path) {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
-/// Files that cannot be read are listed, with the reason.
-fn is_scenario(path: &Path) -> bool {
-    !std::fs::read_to_string(path).is_ok_and(|text| !zipwire::scenarios::is_scenario_file(&text))
-}
-
-fn entry(path: &Path, root: &Path) -> Listed {
-    let file = path.strip_prefix(root).unwrap_or(path).to_owned();
-    match load_file(path, &[], None) {
-        Ok(experiment) => Listed {
-            file,
-            workload: Some(experiment.job.name),
-            ranks: Some(experiment.topology.ranks()),
-            variants: experiment.variants.iter().map(|variant| variant.name.clone()).collect(),
-            scenario: Some(experiment.name),
-            description: experiment.description,
-            error: None,
-        },
-        Err(error) => Listed { file, error: Some(error.to_string()), ..Listed::default() },
     }
 }

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use zipwire::executors::{SIM, THREADS};
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::Stage;
-use zipwire::timeline::{Deviation, Timeline};
+use zipwire::timeline::{CriticalPath, Deviation, Timeline};
 use zipwire::{
-    Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup, validate,
-    write_trace,
+    Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup,
+    VariantValidation, validate, write_trace,
 };
 
 use super::{print, print_json};
@@ -26,6 +26,16 @@ const DILATIONS: RangeInclusive<f64> = 1.0..=1e9;
 
 /// Variants that are predicted to differ by less than this need not be ranked.
 const RANKING_TOLERANCE: f64 = 0.05;
+
+/// Shares of an iteration below this are not named.
+const NOTHING: f64 = 0.0005;
+
+/// What the two sides of a validation do not share.
+const COMPARED: &str = "two implementations of ideal links, one with real threads, bytes and frame sizes";
+
+/// What both sides know nothing of.
+const NOT_TESTED: &str =
+    "NICs and congestion as hardware has them, network stacks, and how fast a codec is on a GPU";
 
 pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut experiment = load_scenario(&args.scenario)?;
@@ -80,6 +90,10 @@ struct Report<'a> {
     dilation: f64,
     variants: Map<String, Value>,
     ranking_agrees: bool,
+    /// What agreement or not is about.
+    compared: &'static str,
+    /// What it says nothing of.
+    not_tested: &'static str,
 }
 
 fn report<'a>(args: &'a ValidateArgs, validation: &Validation) -> Report<'a> {
@@ -88,6 +102,8 @@ fn report<'a>(args: &'a ValidateArgs, validation: &Validation) -> Report<'a> {
             "predicted_s": variant.predicted_s,
             "measured_s": variant.measured_s,
             "error": variant.error(),
+            "on_links": variant.on_links(),
+            "declared": declared(variant),
             "codec_share": variant.codec_share,
             "core_wait_s": variant.core_wait_s,
             "largest_deviation": variant.largest_deviation.as_ref().map(deviation),
@@ -100,7 +116,27 @@ fn report<'a>(args: &'a ValidateArgs, validation: &Validation) -> Report<'a> {
         dilation: validation.dilation,
         variants: variants.collect(),
         ranking_agrees: validation.ranking_agrees(RANKING_TOLERANCE),
+        compared: COMPARED,
+        not_tested: NOT_TESTED,
     }
+}
+
+/// What of a predicted iteration the real run takes as declared, by the keys of `critical_path_s`: all but links. Calls of a library are
+/// among it wherever they are, as they are transfers that take the declared time.
+fn declared(variant: &VariantValidation) -> Vec<&'static str> {
+    let path = variant.critical_path.iter();
+    let on_path = |name: &str| {
+        path.clone().any(|path| {
+            let seconds = &path.critical_path_s;
+            seconds.get(name).is_some_and(|&s| s > NOTHING * seconds.values().sum::<f64>())
+        })
+    };
+    let is_declared = |name: &&str| match *name {
+        "links" | "latency" => false,
+        "library" => variant.calls_library,
+        other => on_path(other),
+    };
+    CriticalPath::NAMES.into_iter().filter(is_declared).collect()
 }
 
 fn deviation(largest: &Deviation) -> Value {
@@ -118,14 +154,17 @@ fn deviation(largest: &Deviation) -> Value {
 }
 
 fn text(args: &ValidateArgs, experiment: &Experiment, validation: &Validation) -> String {
-    let mut rows =
-        table::new(&["variant", "predicted", "measured", "error", "codec share", "wait for a core"], &[0]);
+    let mut rows = table::new(
+        &["variant", "predicted", "measured", "error", "on links", "codec share", "wait for a core"],
+        &[0],
+    );
     for variant in &validation.variants {
         rows.add_row(vec![
             variant.name.clone(),
             table::seconds(variant.predicted_s),
             table::seconds(variant.measured_s),
             format!("{:+.2} %", 100.0 * variant.error()),
+            variant.on_links().map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", 100.0 * part)),
             format!("{:.1} %", 100.0 * variant.codec_share),
             table::seconds(variant.core_wait_s),
         ]);
@@ -138,13 +177,35 @@ fn text(args: &ValidateArgs, experiment: &Experiment, validation: &Validation) -
     };
     format!(
         "{}: {} real ranks at 1/{} of the speed, every byte compared\n{differs}\n{}\n\n\
-         predicted worst, mean over iterations:\n\n{}\n\nranking {ranking}\n",
+         predicted worst, mean over iterations:\n\n{}\n\nranking {ranking}\n\n{}",
         experiment.name,
         experiment.topology.ranks(),
         validation.dilation,
         table::text(&rows),
         table::text(&deviations(validation)),
+        meaning(validation),
     )
+}
+
+/// What the errors are about, a line each: what is compared, what is declared on both sides, and what nobody looked at.
+fn meaning(validation: &Validation) -> String {
+    // Which variants call a library has a line of its own.
+    let all: Vec<&str> = validation.variants.iter().flat_map(declared).collect();
+    let named: Vec<&str> =
+        CriticalPath::NAMES.into_iter().filter(|&name| name != "library" && all.contains(&name)).collect();
+    let declared_line = if named.is_empty() {
+        String::new()
+    } else {
+        format!("declared, not measured: {}\n", named.join(", "))
+    };
+    let calling = validation.variants.iter().filter(|variant| variant.calls_library);
+    let calling: Vec<&str> = calling.map(|variant| variant.name.as_str()).collect();
+    let library_line = if calling.is_empty() {
+        String::new()
+    } else {
+        format!("calls of a library take their declared time on both sides: `{}`\n", calling.join("`, `"))
+    };
+    format!("compared: {COMPARED}\n{declared_line}{library_line}not tested: {NOT_TESTED}\n")
 }
 
 /// One row per variant: the op or transfer whose duration was predicted worst.

@@ -34,6 +34,19 @@ impl Union {
     /// Length in seconds of what is in `self` and not in `other`.
     pub fn length_without(&self, other: &Self) -> f64 {
         let mut length = 0.0;
+        self.each_without(other, |begin, end| length += end - begin);
+        length
+    }
+
+    /// What is in `self` and not in `other`.
+    pub fn without(&self, other: &Self) -> Self {
+        let mut parts = Vec::new();
+        self.each_without(other, |begin, end| parts.push((begin, end)));
+        Self { parts }
+    }
+
+    /// The intervals of what is in `self` and not in `other`, in order.
+    fn each_without(&self, other: &Self, mut each: impl FnMut(f64, f64)) {
         let mut holes = other.parts.iter().peekable();
         for &(mut begin, end) in &self.parts {
             // Holes that end here can touch no later part; one that reaches beyond may.
@@ -41,16 +54,19 @@ impl Union {
                 if hole_begin >= end {
                     break;
                 }
-                length += (hole_begin - begin).max(0.0);
+                if hole_begin > begin {
+                    each(begin, hole_begin);
+                }
                 begin = begin.max(hole_end);
                 if hole_end > end {
                     break;
                 }
                 holes.next();
             }
-            length += (end - begin).max(0.0);
+            if end > begin {
+                each(begin, end);
+            }
         }
-        length
     }
 }
 
@@ -75,6 +91,10 @@ mod tests {
     #[test]
     fn difference_by_hand() {
         let base = union(&[(0.0, 4.0), (6.0, 10.0)]);
+        assert_eq!(
+            base.without(&union(&[(1.0, 2.0), (3.0, 7.0)])).parts,
+            [(0.0, 1.0), (2.0, 3.0), (7.0, 10.0)]
+        );
         let without = |holes: &[(f64, f64)]| base.length_without(&union(holes));
         assert_eq!(without(&[]), 8.0);
         assert_eq!(without(&[(1.0, 2.0)]), 7.0, "inside");

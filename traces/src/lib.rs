@@ -19,6 +19,7 @@ mod summary;
 mod switcher;
 mod tensor;
 mod transfers;
+mod verdict;
 
 pub use by_collective::by_collective;
 pub use chrome::{Limit, Sampling, Trace, TraceMeta, TracedSpan, read_chrome, write_chrome};
@@ -28,7 +29,8 @@ pub use input::{open_bounded, open_input, read_input};
 pub use printable::{escaped, printable};
 pub use routing_matrix::{RoutingMatrix, read_routing_matrices};
 pub use routing_trace::{RoutingStep, read_routing_trace};
-pub use summary::{BreakEven, Executors, Sensitivity, Split, Summary, VariantSummary, Verdict};
+pub use summary::{Executors, Split, Summary, VariantSummary};
 pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary};
 pub use tensor::{TensorFile, TensorInfo, read_bf16};
 pub use transfers::{TransferRow, write_transfers};
+pub use verdict::{Binds, BreakEven, Sensitivity, Verdict};

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use serde::ser::{Serialize, Serializer};
 use zipwire_timeline::{Bandwidths, ByRank, CriticalPath, Metrics};
 
-use crate::SwitcherSummary;
+use crate::{SwitcherSummary, Verdict};
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -23,42 +23,6 @@ pub struct Summary {
     /// What follows from them; its key is absent where nothing was looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-}
-
-/// From when on coded variants pay, and what that depends on.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Verdict {
-    /// Coded variants by name, in the order of the scenario.
-    #[serde(serialize_with = "as_map")]
-    pub break_even: Vec<(String, BreakEven)>,
-    /// What the speedup of the best coded variant depends on most, the first most of all.
-    pub sensitivity: Vec<Sensitivity>,
-}
-
-/// What a speedup would be if a constant of the scenario were a tenth larger.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Sensitivity {
-    /// The variant whose speedup it is.
-    pub variant: String,
-    /// The constant, by its path in scenarios.
-    pub constant: &'static str,
-    /// The speedup with it a tenth larger.
-    pub speedup: f64,
-}
-
-/// What a coded variant needs to take as long as the first variant, each with all else as it is.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct BreakEven {
-    /// The ratio of all frames; `None` if none is low or high enough.
-    pub ratio: Option<f64>,
-    /// The codec's speed, in GB/s of raw values encoded, with the launch that is declared; `None` if no speed is slow or fast enough.
-    pub encode_gbps: Option<f64>,
-    /// Decoded, in the proportion that is declared.
-    pub decode_gbps: Option<f64>,
-}
-
-fn as_map<S: Serializer>(entries: &[(String, BreakEven)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
 }
 
 impl Summary {

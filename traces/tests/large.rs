@@ -118,7 +118,12 @@ fn what_fits_is_drawn_in_full() {
     assert_eq!(sampling, None);
     let (again, sampling) = written(&timeline, text.len() as u64 * 12 / 10, 8);
     assert_eq!(sampling, None, "{} bytes", text.len());
-    assert!(again == text);
+    // Counters of all ranks have a part of the limit.
+    let without = |text: Vec<u8>| -> Vec<String> {
+        let text = String::from_utf8(text).unwrap();
+        text.lines().filter(|line| !line.contains(r#""name":"ranks "#)).map(str::to_owned).collect()
+    };
+    assert!(without(again) == without(text));
 }
 
 #[test]
@@ -150,7 +155,7 @@ fn notable_ranks_and_whole_nodes_are_drawn() {
     );
     let text = String::from_utf8(text).unwrap();
     let visible = format!("drawn: {sampling}");
-    assert!(text.contains(&visible) && text.contains("ranks in communication"), "{visible}");
+    assert!(text.contains(&visible) && text.contains("ranks waiting"), "{visible}");
     let trace = read(text.as_bytes());
     assert_eq!((trace.rank_count, trace.sampling.as_ref()), (64, Some(&sampling)));
     assert_eq!(trace.spans.len(), sampling.ranks.len() * 3 * (3 + 2 * 63));

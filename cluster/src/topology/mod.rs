@@ -122,6 +122,18 @@ impl Topology {
         }
     }
 
+    /// The NIC that a link belongs to, counted over the whole cluster; `None` if it is no NIC's, and in a graph.
+    ///
+    /// # Panics
+    /// If it is no link of this cluster.
+    pub fn nic_of(&self, link: LinkId) -> Option<u32> {
+        if matches!(self.fabric, Fabric::Graph(_)) {
+            return None;
+        }
+        let (family, index) = self.family(link);
+        (family.name == "nic").then_some(index / 2)
+    }
+
     /// What has links up and down, by name, and how many there are of each: `("gpu", 16)`, `("nic", 2)`. Empty for a graph.
     pub fn kinds(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
         let families = self.families();

@@ -9,7 +9,7 @@ mod threads;
 
 use std::fmt;
 
-use zipwire_scenarios::Experiment;
+use zipwire_scenarios::{Experiment, nearest};
 
 pub(crate) use self::sim::check_ratio;
 pub(crate) use self::threads::{Real, cores};
@@ -122,10 +122,11 @@ impl Eq for dyn Executor + '_ {}
 /// # Errors
 /// The names that there are.
 pub fn named(name: &str) -> Result<&'static dyn Executor, String> {
-    ALL.iter()
-        .find(|executor| executor.name() == name)
-        .copied()
-        .ok_or_else(|| format!("unknown executor `{name}`; expected one of {}", names()))
+    ALL.iter().find(|executor| executor.name() == name).copied().ok_or_else(|| {
+        let meant = nearest(name, ALL.iter().map(|executor| executor.name()));
+        let meant = meant.map_or_else(String::new, |meant| format!("did you mean `{meant}`? "));
+        format!("unknown executor `{name}`: {meant}expected one of {}", names())
+    })
 }
 
 /// The names of all executors, separated by commas.

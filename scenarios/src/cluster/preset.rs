@@ -82,12 +82,13 @@ pub(super) fn rule() -> Rule {
     Condition::Has(KEYS.preset).refuses(&[KEYS.file], "`preset` names the hardware")
 }
 
-/// The table with what its preset or file says where the table itself says nothing; without `preset` and `file`. `keys` are those of
-/// hardware.
-pub(super) fn merge(field: &Field<'_>, keys: Keys<'_>, files: &Files) -> Result<Node> {
+/// The table with what its preset or file says where the table itself says nothing, without `preset` and `file`; and the preset. `keys`
+/// are those of hardware.
+pub(super) fn merge(field: &Field<'_>, keys: Keys<'_>, files: &Files) -> Result<(Node, Option<Preset>)> {
     let own = field.table(&[KEYS.all, keys].concat())?;
     own.check(&[rule()])?;
-    let hardware = match (own.get(KEYS.preset)?, own.field(KEYS.file)) {
+    let preset = own.get(KEYS.preset)?;
+    let hardware = match (preset, own.field(KEYS.file)) {
         (Some(preset), _) => Some(Document::file(preset.path(), preset.text.to_owned())),
         (None, Some(file)) => {
             let name = file.string()?;
@@ -111,7 +112,7 @@ pub(super) fn merge(field: &Field<'_>, keys: Keys<'_>, files: &Files) -> Result<
             own.entries.extend(left_out);
         }
     }
-    Ok(merged)
+    Ok((merged, preset))
 }
 
 /// Where only some GPUs of each node take part, only their NICs do: as many as NICs there are for them in whole nodes, rounded up.

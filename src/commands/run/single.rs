@@ -8,6 +8,7 @@ use zipwire::break_even::{break_evens, is_quick};
 use zipwire::executors::settle;
 use zipwire::sensitivity::sensitivities;
 use zipwire::traces::{Summary, Verdict};
+use zipwire::warnings::warnings;
 use zipwire::{
     Cancel, ExecuteError, Executor, Output, Prepared, RunResult, Shared, Unfired, add_splits, compare,
     write_run,
@@ -15,7 +16,7 @@ use zipwire::{
 
 use super::{binds, ranks, table::text, verdict};
 use crate::cli::RunArgs;
-use crate::commands::{load_scenario, say_warnings};
+use crate::commands::load_scenario;
 use crate::error::CliError;
 use crate::progress::Progress;
 
@@ -53,10 +54,12 @@ pub(super) fn run(
     let mut verdict = None;
     if explains {
         add_splits(&mut compared.executors, &mut prepared, cancel)?;
-        if args.break_even || is_quick(&prepared) {
-            let break_even = break_evens(&compared.executors, &mut prepared, cancel)?;
-            let sensitivity = sensitivities(&compared.executors, &mut prepared, cancel)?;
-            verdict = (!break_even.is_empty()).then_some(Verdict { break_even, sensitivity });
+        let is_searched = args.break_even || is_quick(&prepared);
+        let warnings = warnings(&compared.executors, &mut prepared, is_searched, cancel)?;
+        let found = verdict.insert(Verdict { warnings, ..Verdict::on(&compared.executors) });
+        if is_searched {
+            found.break_even = break_evens(&compared.executors, &mut prepared, cancel)?;
+            found.sensitivity = sensitivities(&compared.executors, &mut prepared, cancel)?;
         }
     }
     drop(prepared);
@@ -81,7 +84,6 @@ pub(super) fn run(
         }
     }
     out.flush()?;
-    say_warnings(&experiment);
     if !args.json {
         if lacks_first {
             eprintln!(

@@ -10,8 +10,14 @@ const BY_ALGORITHM: f64 = 1.02;
 /// A gain or loss below this is called none.
 const NOTHING: f64 = 0.005;
 
-/// Lines for below the table; none where no speedup is split.
+/// Lines for below the table: what the comparison comes to, where speedups are split, and what it rests on.
 pub(super) fn text(experiment: &Experiment, summary: &Summary) -> String {
+    let warnings = summary.verdict.iter().flat_map(|verdict| &verdict.warnings);
+    comparison(experiment, summary) + &warnings.map(|text| format!("warning: {text}\n")).collect::<String>()
+}
+
+/// What the comparison comes to; nothing where no speedup is split.
+fn comparison(experiment: &Experiment, summary: &Summary) -> String {
     let first = &experiment.variants[0].name;
     let coded: Vec<(&str, f64, Split)> = experiment
         .variants
@@ -62,7 +68,7 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary) -> String {
 
 /// From when on each coded variant pays: a line each.
 fn break_evens(experiment: &Experiment, summary: &Summary) -> String {
-    let Some(verdict) = &summary.verdict else {
+    let Some(verdict) = summary.verdict.as_ref().filter(|verdict| !verdict.break_even.is_empty()) else {
         return "where coded variants break even takes longer to find here: add `--break-even`\n".to_owned();
     };
     let found = verdict.break_even.iter();

@@ -87,13 +87,22 @@ impl<W: Write> Writer<W> {
         Ok(Self { out, first: true })
     }
 
+    /// Names a process that is shown above all others.
+    pub(super) fn first_process(&mut self, pid: u64, name: impl fmt::Display) -> io::Result<()> {
+        self.process_at(-1, pid, name)
+    }
+
     /// Names a process; processes are shown in the order of their ids.
     pub(super) fn process(&mut self, pid: u64, name: impl fmt::Display) -> io::Result<()> {
+        self.process_at(i128::from(pid), pid, name)
+    }
+
+    fn process_at(&mut self, place: i128, pid: u64, name: impl fmt::Display) -> io::Result<()> {
         self.line(format_args!(
             r#"{{"ph":"M","name":"process_name","pid":{pid},"args":{{"name":"{name}"}}}}"#
         ))?;
         self.line(format_args!(
-            r#"{{"ph":"M","name":"process_sort_index","pid":{pid},"args":{{"sort_index":{pid}}}}}"#
+            r#"{{"ph":"M","name":"process_sort_index","pid":{pid},"args":{{"sort_index":{place}}}}}"#
         ))
     }
 
@@ -174,17 +183,17 @@ impl<W: Write> Writer<W> {
 
     /// Iterations are asynchronous events, which belong to no thread: viewers show them above the ranks. The
     /// format wants a process for them nevertheless.
-    pub(super) fn iteration_begin(&mut self, ns: i64, iteration: u32) -> io::Result<()> {
+    pub(super) fn iteration_begin(&mut self, ns: i64, pid: u64, iteration: u32) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
-            r#"{{"ph":"b","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration","args":{{"iteration":{iteration}}}}}"#
+            r#"{{"ph":"b","id":0,"pid":{pid},"ts":{ts},"cat":"iteration","name":"iteration","args":{{"iteration":{iteration}}}}}"#
         ))
     }
 
-    pub(super) fn iteration_end(&mut self, ns: i64) -> io::Result<()> {
+    pub(super) fn iteration_end(&mut self, ns: i64, pid: u64) -> io::Result<()> {
         let ts = Micros(ns);
         self.line(format_args!(
-            r#"{{"ph":"e","id":0,"pid":0,"ts":{ts},"cat":"iteration","name":"iteration"}}"#
+            r#"{{"ph":"e","id":0,"pid":{pid},"ts":{ts},"cat":"iteration","name":"iteration"}}"#
         ))
     }
 

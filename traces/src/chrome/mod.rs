@@ -1,14 +1,13 @@
 //! A timeline as a Chrome trace: the JSON that Perfetto (`ui.perfetto.dev`) and `chrome://tracing` open.
 //!
-//! A process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-rows (`tx`, `tx 2`, ...),
+//! The first process has a counter of all ranks for each kind of work ([`rank_states`]). Any other process is a rank and a thread is a lane. Spans that overlap on a lane are dealt to sub-rows (`tx`, `tx 2`, ...),
 //! because viewers drop complete events that overlap on a thread. Above the lanes of a rank are its [`calls`]. An arrow
-//! leads from each send to its receive, a counter per rank shows the bytes of its open sends, and a track above the ranks
+//! leads from each send to its receive, a counter per rank shows the bytes of its open sends, and a track of the first process
 //! shows the iterations. Below the ranks, a process of its own has a counter per link of the cluster ([`links`]); another one
 //! has the notes, as instants.
 //!
 //! A file has a limit. What every event takes is known before anything is written ([`price`]); if all of them take more
-//! than the limit, some ranks and iterations are chosen ([`sampling`]) and drawn, and another process has counters of all
-//! ranks ([`rank_states`]).
+//! than the limit, some ranks and iterations are chosen ([`sampling`]) and drawn.
 //!
 //! Times are rounded to whole nanoseconds *before* anything is decided, so that what does not overlap here does not
 //! overlap in the viewer. The same timeline gives the same bytes.
@@ -85,6 +84,13 @@ pub fn write_chrome(
 ) -> io::Result<Option<Sampling>> {
     let selection = Selection::of(timeline, meta, limit);
     let mut writer = Writer::begin(BufWriter::new(out))?;
+    // Behind all ranks, and no ids of threads.
+    let links_pid = u64::from(timeline.rank_count) + selection.tracks.tracks.len() as u64;
+    let (gpu_links_pid, states_pid) = (links_pid + 1, links_pid + 2);
+    match &selection.sampling {
+        None => writer.first_process(states_pid, "all ranks")?,
+        Some(sampling) => writer.first_process(states_pid, format_args!("all ranks; drawn: {sampling}"))?,
+    }
     for &rank in &selection.ranks {
         let note = if selection.is_merged(rank) { " (spans merged)" } else { "" };
         writer.process(rank.into(), format_args!("rank {rank}{note}"))?;
@@ -92,9 +98,6 @@ pub fn write_chrome(
     for track in &selection.tracks.tracks {
         writer.thread(track)?;
     }
-    // Behind all ranks, and no ids of threads.
-    let links_pid = u64::from(timeline.rank_count) + selection.tracks.tracks.len() as u64;
-    let (gpu_links_pid, states_pid) = (links_pid + 1, links_pid + 2);
     let states_unit = format!("of {}", timeline.rank_count);
     let pid_of = |link: &LinkTrack| if link.is_of_gpu { gpu_links_pid } else { links_pid };
     for (pid, name) in [(links_pid, "links"), (gpu_links_pid, "links of GPUs")] {
@@ -106,13 +109,10 @@ pub fn write_chrome(
     if !selection.notes().is_empty() {
         writer.process(notes_pid, "switcher")?;
     }
-    if let Some(sampling) = &selection.sampling {
-        writer.process(states_pid, format_args!("drawn: {sampling}"))?;
-    }
     for (ns, event) in selection.events() {
         match event {
-            Event::IterationEnd { .. } => writer.iteration_end(ns)?,
-            Event::IterationBegin { iteration } => writer.iteration_begin(ns, iteration)?,
+            Event::IterationEnd { .. } => writer.iteration_end(ns, states_pid)?,
+            Event::IterationBegin { iteration } => writer.iteration_begin(ns, states_pid, iteration)?,
             Event::Call { call } => {
                 let Call { iteration, segment, slice, .. } = selection.tracks.calls[call];
                 let point = Point::on(&selection.tracks.tracks[slice.track], ns);

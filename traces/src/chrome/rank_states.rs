@@ -1,4 +1,4 @@
-//! All ranks at once: how many of them compute, code and communicate, over time.
+//! All ranks at once: how many of them compute, code, send, receive and wait, over time.
 
 use zipwire_schedule::Lane;
 use zipwire_timeline::{Series, Span, Union};
@@ -6,12 +6,21 @@ use zipwire_timeline::{Series, Span, Union};
 use super::by_rank::ByRank;
 use super::track::{Slice, nanoseconds};
 
-/// What ranks are counted in.
-pub(super) const STATES: [&str; 3] = ["ranks in compute", "ranks in codec", "ranks in communication"];
+/// What ranks are counted in, in the order in which viewers sort counters. A rank can be in several, but for the last one: it waits if it is
+/// in a call and does none of the others.
+pub(super) const STATES: [&str; 5] =
+    ["ranks in codec", "ranks in compute", "ranks receiving", "ranks sending", "ranks waiting"];
+/// The last of the [`STATES`].
+const WAITING: usize = STATES.len() - 1;
 
 /// At least as many bytes as a counter event takes.
 const EVENT_BYTES: u64 = 128;
 const MOST_ROWS: u64 = 4096;
+
+/// Bytes of a trace that are enough for so many changes.
+pub(super) fn most_bytes(changes: &[(i64, usize, u32)]) -> u64 {
+    changes.len() as u64 * EVENT_BYTES
+}
 
 /// How many ranks are in each of the [`STATES`]: (time in nanoseconds, state, ranks from then on), changes only, in at
 /// most `bytes` bytes of a trace.
@@ -44,23 +53,25 @@ pub(super) fn counters(by_rank: &ByRank<'_>, bytes: u64) -> Vec<(i64, usize, u32
 /// When a rank enters a state (+1) or leaves it (-1), by time.
 fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
     let state = |span: &Span| match span.lane {
-        Lane::Compute => Some(0),
-        Lane::Codec => Some(1),
-        Lane::Tx | Lane::Rx => Some(2),
-        Lane::Exchange | Lane::Control | Lane::Background | Lane::BackgroundControl => None,
+        Lane::Codec => 0,
+        Lane::Compute => 1,
+        Lane::Rx => 2,
+        Lane::Tx => 3,
+        Lane::Exchange | Lane::Control | Lane::Background | Lane::BackgroundControl => WAITING,
     };
     let mut edges = Vec::new();
     for rank in by_rank.ranks() {
         let mut busy: [Vec<(f64, f64)>; STATES.len()] = Default::default();
         for span in by_rank.spans(rank) {
-            if let Some(state) = state(span) {
-                // Exact: a run is shorter than 2^53 ns.
-                let slice = Slice::unplaced(span, by_rank.timeline());
-                busy[state].push((slice.begin_ns as f64, slice.end_ns as f64));
-            }
+            // Exact: a run is shorter than 2^53 ns.
+            let slice = Slice::unplaced(span, by_rank.timeline());
+            busy[state(span)].push((slice.begin_ns as f64, slice.end_ns as f64));
         }
-        for (state, busy) in busy.into_iter().enumerate() {
-            for &(begin_ns, end_ns) in Union::of(busy).parts() {
+        let mut busy = busy.map(Union::of);
+        let works = Union::of(busy[..WAITING].iter().flat_map(|state| state.parts().iter().copied()));
+        busy[WAITING] = busy[WAITING].without(&works);
+        for (state, busy) in busy.iter().enumerate() {
+            for &(begin_ns, end_ns) in busy.parts() {
                 edges.extend([(begin_ns as i64, state, 1), (end_ns as i64, state, -1)]);
             }
         }
@@ -72,7 +83,7 @@ fn edges(by_rank: &ByRank<'_>) -> Vec<(i64, usize, i32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chrome::tests::{both_ends, busy, compute, timeline};
+    use crate::chrome::tests::{both_ends, busy, compute, timeline, transfer};
     use zipwire_timeline::Timeline;
 
     fn counted(timeline: &Timeline, bytes: u64) -> Vec<(i64, usize, u32)> {
@@ -85,10 +96,34 @@ mod tests {
         spans.extend(both_ends(0, 1, 1e-6, 4e-6));
         spans.extend(both_ends(0, 2, 2e-6, 3e-6));
         spans.extend(both_ends(0, 2, 4e-6, 5e-6));
-        let expected = [(0, 0, 1), (1000, 2, 2), (2000, 0, 0), (2000, 2, 3), (3000, 2, 2), (5000, 2, 0)];
-        let mut found = counted(&timeline(spans), 1 << 20);
-        found.retain(|&(ns, ..)| ns != 4000);
-        assert_eq!(found, expected, "at 4 us rank 1 leaves and rank 2 comes back");
+        let [compute, receiving, sending] = [1, 2, 3];
+        let expected = [
+            (0, compute, 1),
+            (1000, receiving, 1),
+            (1000, sending, 1),
+            (2000, compute, 0),
+            (2000, receiving, 2),
+            (3000, receiving, 1),
+            (5000, receiving, 0),
+            (5000, sending, 0),
+        ];
+        assert_eq!(
+            counted(&timeline(spans), 1 << 20),
+            expected,
+            "at 4 us rank 1 stops receiving and rank 2 begins"
+        );
+    }
+
+    /// In an exchange from 1 to 8 us a rank sends from 2 to 3 us and decodes from 5 to 6: it waits for the rest.
+    #[test]
+    fn a_rank_waits_in_calls_in_which_it_does_nothing() {
+        let exchange = Span { lane: Lane::Exchange, peer: None, ..transfer(0, 1, 1e-6, 8e-6) };
+        let codec = Span { lane: Lane::Codec, ..compute(0, 5e-6, 6e-6) };
+        let spans = vec![exchange, transfer(0, 1, 2e-6, 3e-6), codec];
+        let mut waiting = counted(&timeline(spans), 1 << 20);
+        waiting.retain(|&(_, state, _)| state == WAITING);
+        let expected = [(1000, 1), (2000, 0), (3000, 1), (5000, 0), (6000, 1), (8000, 0)];
+        assert_eq!(waiting, expected.map(|(ns, ranks)| (ns, WAITING, ranks)));
     }
 
     #[test]

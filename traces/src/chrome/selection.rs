@@ -58,7 +58,10 @@ impl<'t> Selection<'t> {
         let link_bytes = LINK_BYTES.min(bytes / 8);
         let links = timeline.link_usage.as_ref().map(|usage| LinkTracks::of(usage, link_bytes));
         let links = links.filter(|links| !links.tracks.is_empty());
+        let by_rank = ByRank::of(timeline);
+        let rank_states = rank_states::counters(&by_rank, CROWD_BYTES.min(bytes / 16));
         let taken = FRAME_BYTES
+            + rank_states::most_bytes(&rank_states)
             + links.as_ref().map_or(0, LinkTracks::most_bytes)
             + notes_bytes(drawn_notes(timeline));
         // Placing spans takes longer than seeing that far too many of them are there.
@@ -66,26 +69,23 @@ impl<'t> Selection<'t> {
             let tracks = Tracks::assign(timeline);
             let estimates = SizeEstimates::of(timeline, tracks.tracks.len(), meta);
             if estimates.whole(&tracks) + taken <= bytes {
-                return Self::whole(timeline, tracks, links);
+                return Self { rank_states, links, ..Self::whole(timeline, tracks) };
             }
         }
         // A span is on a track and in a call, each at the most on one of its own.
         let estimates = SizeEstimates::of(timeline, 2 * timeline.spans.len(), meta);
-        let by_rank = ByRank::of(timeline);
-        let states_bytes = CROWD_BYTES.min(bytes / 16);
-        let choice = choose(&estimates, &by_rank, bytes - taken - states_bytes, limit.ranks_per_node);
-        let rank_states = rank_states::counters(&by_rank, states_bytes);
+        let choice = choose(&estimates, &by_rank, bytes - taken, limit.ranks_per_node);
         Self { rank_states, links, ..Self::reduced(&by_rank, &choice, &estimates) }
     }
 
-    fn whole(timeline: &'t Timeline, tracks: Tracks, links: Option<LinkTracks>) -> Self {
+    fn whole(timeline: &'t Timeline, tracks: Tracks) -> Self {
         Self {
             timeline,
             spans: Cow::Borrowed(&timeline.spans),
             counts: Vec::new(),
             tracks,
             ranks: (0..timeline.rank_count).collect(),
-            links,
+            links: None,
             rank_states: Vec::new(),
             sampling: None,
         }

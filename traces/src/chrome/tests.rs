@@ -222,7 +222,7 @@ fn same_timeline_same_bytes() {
 fn idle_ranks_are_shown() {
     let phases = by_phase(&written(&timeline(vec![])));
     let names: Vec<_> = phases["M"].iter().filter(|event| event["name"] == "process_name").collect();
-    assert_eq!(names.len(), RANKS as usize);
+    assert_eq!(names.len(), 1 + RANKS as usize, "and all of them together");
 }
 
 #[test]
@@ -254,6 +254,8 @@ fn golden() {
     };
     insta::assert_snapshot!(written(&timeline), @r#"
     {"displayTimeUnit":"ns","traceEvents":[
+    {"ph":"M","name":"process_name","pid":13,"args":{"name":"all ranks"}},
+    {"ph":"M","name":"process_sort_index","pid":13,"args":{"sort_index":-1}},
     {"ph":"M","name":"process_name","pid":0,"args":{"name":"rank 0"}},
     {"ph":"M","name":"process_sort_index","pid":0,"args":{"sort_index":0}},
     {"ph":"M","name":"process_name","pid":1,"args":{"name":"rank 1"}},
@@ -276,15 +278,19 @@ fn golden() {
     {"ph":"M","name":"thread_sort_index","pid":1,"tid":9,"args":{"sort_index":9}},
     {"ph":"M","name":"thread_name","pid":1,"tid":10,"args":{"name":"rx 2"}},
     {"ph":"M","name":"thread_sort_index","pid":1,"tid":10,"args":{"sort_index":10}},
-    {"ph":"b","id":0,"pid":0,"ts":0.000,"cat":"iteration","name":"iteration","args":{"iteration":0}},
+    {"ph":"b","id":0,"pid":13,"ts":0.000,"cat":"iteration","name":"iteration","args":{"iteration":0}},
     {"ph":"X","pid":0,"tid":2,"ts":0.000,"dur":5.000,"cat":"call","name":"dispatch","args":{"iteration":0}},
     {"ph":"X","pid":0,"tid":3,"ts":0.000,"dur":2.000,"cat":"codec","name":"encode","args":{"iteration":0,"segment":"dispatch","op":0,"bytes":3000,"bytes_coded":2000,"ratio":1.5,"codec":"window7"}},
+    {"ph":"C","pid":13,"ts":0.000,"name":"ranks in codec","args":{"of 2":1}},
     {"ph":"X","pid":1,"tid":7,"ts":2.000,"dur":3.000,"cat":"call","name":"dispatch","args":{"iteration":0}},
     {"ph":"X","pid":0,"tid":5,"ts":2.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"bytes":1000}},
     {"ph":"X","pid":1,"tid":9,"ts":2.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"bytes":1000}},
     {"ph":"X","pid":0,"tid":4,"ts":2.000,"dur":3.000,"cat":"exchange","name":"exchange static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","bytes":1000}},
     {"ph":"s","id":0,"pid":0,"tid":5,"ts":2.000,"cat":"transfer","name":"transfer"},
     {"ph":"C","pid":0,"ts":2.000,"name":"bytes in flight","args":{"tx":1000}},
+    {"ph":"C","pid":13,"ts":2.000,"name":"ranks in codec","args":{"of 2":0}},
+    {"ph":"C","pid":13,"ts":2.000,"name":"ranks receiving","args":{"of 2":1}},
+    {"ph":"C","pid":13,"ts":2.000,"name":"ranks sending","args":{"of 2":1}},
     {"ph":"X","pid":0,"tid":6,"ts":3.000,"dur":2.000,"cat":"tx","name":"send static","args":{"iteration":0,"segment":"dispatch","op":0,"stage":"static","peer":1,"tag":1,"bytes":1000}},
     {"ph":"X","pid":1,"tid":10,"ts":3.000,"dur":2.000,"cat":"rx","name":"receive static","args":{"iteration":0,"segment":"dispatch","op":1,"stage":"static","peer":0,"tag":1,"bytes":1000}},
     {"ph":"s","id":1,"pid":0,"tid":6,"ts":3.000,"cat":"transfer","name":"transfer"},
@@ -295,7 +301,11 @@ fn golden() {
     {"ph":"X","pid":1,"tid":7,"ts":5.000,"dur":1.250,"cat":"call","name":"expert","args":{"iteration":0}},
     {"ph":"X","pid":1,"tid":8,"ts":5.000,"dur":1.250,"cat":"compute","name":"expert","args":{"iteration":0,"segment":"expert","op":1}},
     {"ph":"C","pid":0,"ts":5.000,"name":"bytes in flight","args":{"tx":0}},
-    {"ph":"e","id":0,"pid":0,"ts":6.250,"cat":"iteration","name":"iteration"}
+    {"ph":"C","pid":13,"ts":5.000,"name":"ranks in compute","args":{"of 2":1}},
+    {"ph":"C","pid":13,"ts":5.000,"name":"ranks receiving","args":{"of 2":0}},
+    {"ph":"C","pid":13,"ts":5.000,"name":"ranks sending","args":{"of 2":0}},
+    {"ph":"e","id":0,"pid":13,"ts":6.250,"cat":"iteration","name":"iteration"},
+    {"ph":"C","pid":13,"ts":6.250,"name":"ranks in compute","args":{"of 2":0}}
     ],"otherData":{"scenario":"quick \"start\"","variant":"static-first","executor":"sim","seed":7,"plan_digest":"0123abcd","clock":"virtual","codec":"window7"}}
     "#);
 }
