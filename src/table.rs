@@ -24,14 +24,19 @@ pub(crate) fn text(table: &Table) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Least characters for words that go on in further lines.
-const WORDS_WIDTH: usize = 30;
+/// Characters of a line where there is no terminal.
+const LINE_WIDTH: u16 = 100;
 
-/// The table as wide as the terminal, if there is one that is wide enough: the last column, words, goes on in further lines.
+/// Least characters for words that go on in further lines.
+const WORDS_WIDTH: usize = 20;
+
+/// The table as wide as the terminal, or [`LINE_WIDTH`], if the words have room there: the last column, words, goes on in further lines.
 pub(crate) fn fitted(mut table: Table) -> Table {
     let widths = table.column_max_content_widths();
     let others: usize = widths.iter().rev().skip(1).map(|&width| usize::from(width) + 2).sum();
-    if table.width().is_some_and(|width| usize::from(width) >= others + WORDS_WIDTH) {
+    let width = table.width().unwrap_or(LINE_WIDTH);
+    if usize::from(width) >= others + WORDS_WIDTH {
+        table.set_width(width);
         for column in table.column_iter_mut().rev().skip(1) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }

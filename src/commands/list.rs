@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use zipwire::{Cancel, ExecuteError};
 
 use super::{print, print_json};
 use crate::commands::load_file;
@@ -24,12 +25,14 @@ struct Listed {
 }
 
 /// Lists the scenarios of a folder; without one, those that the program carries.
-pub(super) fn run(folder: Option<&Path>, json: bool) -> Result<(), CliError> {
+pub(super) fn run(folder: Option<&Path>, json: bool, cancel: &Cancel) -> Result<(), CliError> {
     let listed = match folder {
-        Some(folder) => entries(folder)?,
+        Some(folder) => entries(folder, cancel)?,
         None => {
+            // Until the files are removed.
+            let _hold = cancel.hold();
             let unpacked = shipped::unpacked()?;
-            entries(&unpacked.path().join("scenarios"))?
+            entries(&unpacked.path().join("scenarios"), cancel)?
                 .into_iter()
                 .map(|item| Listed {
                     file: item.file.strip_prefix(unpacked.path()).map(Path::to_owned).unwrap_or(item.file),
@@ -74,12 +77,14 @@ pub(super) fn unpack(folder: &Path) -> Result<(), CliError> {
     print(format!("{count} files are in {shown}: begin with `zipwire run {}`\n", first.display()))
 }
 
-fn entries(folder: &Path) -> Result<Vec<Listed>, CliError> {
+fn entries(folder: &Path, cancel: &Cancel) -> Result<Vec<Listed>, CliError> {
     let mut files = Vec::new();
     collect(folder, &mut files)
         .map_err(|error| CliError::Usage(format!("cannot list folder `{}`: {error}", folder.display())))?;
     files.sort();
-    Ok(files.into_iter().map(entry).collect())
+    let entry =
+        |file| if cancel.is_cancelled() { Err(ExecuteError::Cancelled.into()) } else { Ok(entry(file)) };
+    files.into_iter().map(entry).collect()
 }
 
 /// Scenario files below a folder; build files, other TOML files and folders that start with a dot are none.

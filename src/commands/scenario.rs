@@ -20,7 +20,7 @@ pub(crate) fn run(command: &ScenarioCommand, cancel: &Cancel) -> Result<(), CliE
         ScenarioCommand::Routes(args) => super::routes::run(args),
         ScenarioCommand::Schema => print_json(&zipwire::scenarios::schema()),
         ScenarioCommand::Presets { name, json } => presets::run(name.as_deref(), *json),
-        ScenarioCommand::List { folder, json } => list::run(folder.as_deref(), *json),
+        ScenarioCommand::List { folder, json } => list::run(folder.as_deref(), *json, cancel),
         ScenarioCommand::Unpack { folder } => list::unpack(folder),
     }
 }
