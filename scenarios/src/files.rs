@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zipwire_payload::Rows;
+use zipwire_schedule::DType;
 use zipwire_traces::{
-    RoutingMatrix, RoutingStep, TraceError, open_input, read_bf16, read_input, read_routing_matrices,
-    read_routing_trace,
+    RoutingMatrix, RoutingStep, TraceError, open_input, read_input, read_routing_matrices,
+    read_routing_trace, read_rows,
 };
 
 use crate::document::Document;
@@ -40,7 +41,7 @@ struct Cache {
 /// Where something comes from; files by the name that the scenario gives them.
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
-    Tensor { file: String, tensor: String },
+    Tensor { file: String, tensor: String, dtype: &'static str },
     Matrices(String),
     Trace(String),
     Text(String),
@@ -87,10 +88,10 @@ impl Files {
     }
 
     /// Rows of a recorded tensor.
-    pub(crate) fn tensor(&self, name: &str, tensor: &str) -> Result<Arc<Rows>, TraceError> {
-        let key = Key::Tensor { file: name.to_owned(), tensor: tensor.to_owned() };
+    pub(crate) fn tensor(&self, name: &str, tensor: &str, dtype: DType) -> Result<Arc<Rows>, TraceError> {
+        let key = Key::Tensor { file: name.to_owned(), tensor: tensor.to_owned(), dtype: dtype.name() };
         let content = self.get(key, || {
-            let rows = read_bf16(&self.path(name), tensor)?;
+            let rows = read_rows(&self.path(name), tensor, dtype)?;
             let digest = rows.digest();
             Ok((Content::Rows(Arc::new(rows)), Some((format!("{name}\n{tensor}"), digest))))
         })?;

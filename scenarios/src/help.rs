@@ -105,7 +105,9 @@ impl Problem {
             Self::PartialBlock { block, .. } => {
                 Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
             }
-            Self::PayloadType { .. } => Some("leave `payload` out, or send `dtype = \"BF16\"`".to_owned()),
+            Self::DrawnType { dtype } => Some(format!(
+                "name a recorded tensor of {dtype} by `file` and `tensor`, leave `payload` out, or send `dtype = \"BF16\"`"
+            )),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
             Self::FixedOrder { path, free, .. } => {

@@ -34,8 +34,8 @@ const STD_LIMITS: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 const TENSOR: &str = "name of the tensor whose rows the call carries";
 
 keys! { static KEYS =
-    file: String = text(), "a safetensors file of BF16 values";
-    gaussian: f64 = number(STD_LIMITS), "standard deviation of values that are drawn";
+    file: String = text(), "a safetensors file of values of the type that is sent, mostly BF16";
+    gaussian: f64 = number(STD_LIMITS), "standard deviation of values that are drawn, BF16";
 }
 
 keys! { pub(crate) static TENSORS =
@@ -56,12 +56,13 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Reads `payload`, if it is there, of a workload that carries the first `count` tensors. `dtypes` are those of the values that travel.
+    /// Reads `payload`, if it is there, of a workload that carries the first `count` tensors. Tensors have the type `dtype`, that of the
+    /// values that travel before anything is made of them.
     pub(crate) fn read(
         &self,
         field: Option<Field<'_>>,
         count: usize,
-        dtypes: &[DType],
+        dtype: DType,
         files: &Files,
     ) -> Result<Option<Rowset>> {
         let Some(field) = field else { return Ok(None) };
@@ -69,14 +70,14 @@ impl Carried {
             Some(_) => field.choice("payload", &[NOISE], |name| name).map(|_| None),
             None => field.table(&self.keys()).map(Some),
         }?;
-        if let Some(dtype) = dtypes.iter().find(|dtype| **dtype != DType::Bf16) {
-            return Err(field.error(Problem::PayloadType { dtype: dtype.name() }));
-        }
         let Some(table) = table else { return Ok(Some(Rowset::Noise)) };
         // Tensors that are missing are told one by one, as they are looked for in the file.
         let [source, _, drawn] = self.rules();
         table.check(&[source, drawn])?;
         if let Some(std) = table.get(KEYS.gaussian)? {
+            if dtype != DType::Bf16 {
+                return Err(field.error(Problem::DrawnType { dtype: dtype.name() }));
+            }
             return Ok(Some(Rowset::Gaussian { std }));
         }
         let (carried, others) = self.tensors.split_at(count);
@@ -85,7 +86,7 @@ impl Carried {
         let name = file.string()?;
         let read = |&key: &&'static dyn AnyKey| {
             let tensor = table.need_field(key)?;
-            files.tensor(name, tensor.string()?).map_err(|error| {
+            files.tensor(name, tensor.string()?, dtype).map_err(|error| {
                 // Point at the tensor where the tensor is to blame, else at the file.
                 let is_tensor = matches!(
                     error,

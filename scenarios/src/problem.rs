@@ -410,9 +410,9 @@ pub enum Problem {
         /// Values of a block.
         block: usize,
     },
-    /// A payload for values of another type.
-    #[error("a payload holds BF16 values, and the workload sends {dtype}")]
-    PayloadType {
+    /// Drawn values where another type is sent.
+    #[error("values are drawn as BF16, and the workload sends {dtype}")]
+    DrawnType {
         /// Type of the workload's values.
         dtype: &'static str,
     },

@@ -349,3 +349,27 @@ fn matrix_files() {
        |          ------- named here
     "#);
 }
+
+/// A recorded tensor is the payload of calls that send its type, and of no others.
+#[test]
+fn payloads_have_the_type_that_is_sent() {
+    let sample = "../traces/samples/train_late_kv.fp8.safetensors";
+    let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(sample);
+    let of = |dtype: &str| {
+        flat(&format!(
+            "kind = \"collective\"\ncollective = \"all-to-all\"\nbytes_per_rank = \"1 KiB\"\ndtype = \"{dtype}\"\n\
+             payload = {{ file = \"kv.safetensors\", tensor = \"L2.k.e5m2_raw[0:4]|rows0:1\" }}"
+        ))
+    };
+    let folder = || Folder::new().with("kv.safetensors", std::fs::read(&sample).unwrap());
+    let payload = folder().load(&of("F8_E5M2")).payload.unwrap();
+    assert_eq!(
+        payload.source(zipwire_schedule::SegmentId(0)).row_bytes(),
+        64,
+        "the last dimension, a byte a value"
+    );
+    for other in ["BF16", "F8_E4M3"] {
+        let error = folder().error(&of(other), &[]);
+        assert!(error.contains(&format!("holds `F8_E5M2` values where `{other}` is needed")), "{error}");
+    }
+}

@@ -137,13 +137,13 @@ fn collectives() {
     ");
     let coded = "bytes_per_rank = \"1 KiB\"\ndtype = \"F32\"\npayload = { gaussian = 1.0 }";
     assert_snapshot!(error(&collective(coded), &[]), @r#"
-    error: a payload holds BF16 values, and the workload sends F32
+    error: values are drawn as BF16, and the workload sends F32
       --> test.toml:12:11
        |
     12 | payload = { gaussian = 1.0 }
        |           ^^^^^^^^^^^^^^^^^^
        |
-       = help: leave `payload` out, or send `dtype = "BF16"`
+       = help: name a recorded tensor of F32 by `file` and `tensor`, leave `payload` out, or send `dtype = "BF16"`
     "#);
 }
 

@@ -228,9 +228,7 @@ fn a_codec_without_a_speed_has_that_of_the_cluster() {
     let experiment = Folder::new().load(&coded("preset = \"h100-8x\"", "window7:scale=std"));
     let choice = experiment.codec.as_ref().unwrap();
     assert_eq!((choice.cost.encode_bytes_per_s, choice.cost.launch_s), (900e9, 15e-6));
-    assert_snapshot!(experiment.warnings().join("\n"), @r"
-    nobody measured the speed of `window7` (scaled) on these GPUs: `zipwire bench gpu` does, and `codec.speed` takes it
-    ");
+    assert_snapshot!(experiment.warnings().join("\n"), @"nobody measured the speed of `window7` (scaled) on these GPUs: `zipwire bench gpu` does, and `codec.speed` takes it");
     // What is published is no assumption, nor is what the scenario says; native variants have no codec.
     let published = Folder::new().load(&coded("preset = \"h200-8x\"", "codebook16"));
     assert!(published.warnings().is_empty(), "{:?}", published.warnings());
@@ -294,26 +292,16 @@ fn a_codec_of_unknown_speed() {
 fn bandwidths_that_no_hardware_has() {
     let warnings = |cluster: &str| Folder::new().load(&on(cluster)).warnings().join("\n");
     assert_eq!(warnings("preset = \"h100-8x\"\nnodes = 4"), "");
-    assert_snapshot!(warnings("preset = \"h100-8x\"\nnodes = 4\nnic_bandwidth = \"400 GB/s\""), @r"
-    `cluster.nic_bandwidth` is 400 GB/s (3200 Gb/s), more than any NIC has: if bits were meant, write `400 Gb/s`
-    ");
+    assert_snapshot!(warnings("preset = \"h100-8x\"\nnodes = 4\nnic_bandwidth = \"400 GB/s\""), @"`cluster.nic_bandwidth` is 400 GB/s (3200 Gb/s), more than any NIC has: if bits were meant, write `400 Gb/s`");
     assert_eq!(warnings("preset = \"h100-8x\"\nnic_bandwidth = \"400 GB/s\""), "", "one node uses no NIC");
-    assert_snapshot!(warnings("preset = \"h100-8x\"\ngpu_bandwidth = \"3600 GB/s\""), @r"
-    `cluster.gpu_bandwidth` is 3600 GB/s (28800 Gb/s), more than any GPU's link has: if bits were meant, write `3600 Gb/s`
-    ");
-    assert_snapshot!(warnings("preset = \"h100-8x\"\ngpu_bandwidth = \"450 Gb/s\""), @r"
-    `cluster.gpu_bandwidth` is 56.25 GB/s (450 Gb/s), an eighth of that of `h100-8x`: if bytes were meant, write `450 GB/s`
-    ");
-    assert_snapshot!(warnings("preset = \"h100-8x\"\nnodes = 4\nnic_bandwidth = \"1 GB/s\""), @r"
-    `cluster.nic_bandwidth` is 1 GB/s (8 Gb/s), less than any NIC has: if bytes were meant, write `8 GB/s`
-    ");
+    assert_snapshot!(warnings("preset = \"h100-8x\"\ngpu_bandwidth = \"3600 GB/s\""), @"`cluster.gpu_bandwidth` is 3600 GB/s (28800 Gb/s), more than any GPU's link has: if bits were meant, write `3600 Gb/s`");
+    assert_snapshot!(warnings("preset = \"h100-8x\"\ngpu_bandwidth = \"450 Gb/s\""), @"`cluster.gpu_bandwidth` is 56.25 GB/s (450 Gb/s), an eighth of that of `h100-8x`: if bytes were meant, write `450 GB/s`");
+    assert_snapshot!(warnings("preset = \"h100-8x\"\nnodes = 4\nnic_bandwidth = \"1 GB/s\""), @"`cluster.nic_bandwidth` is 1 GB/s (8 Gb/s), less than any NIC has: if bytes were meant, write `8 GB/s`");
     // Half of what a preset has is another machine and no mistake.
     assert_eq!(warnings("preset = \"h100-8x\"\nnodes = 4\nnic_bandwidth = \"200 Gb/s\""), "");
     let own = "nodes = 1\ngpus_per_node = 2\ngpu_bandwidth = \"UNIT\"\nlatency_intra = \"5 us\"";
     assert_eq!(warnings(&own.replace("UNIT", "25 GB/s")), "");
-    assert_snapshot!(warnings(&own.replace("UNIT", "25 Gb/s")), @r"
-    `cluster.gpu_bandwidth` is 3.125 GB/s (25 Gb/s), less than any GPU's link has: if bytes were meant, write `25 GB/s`
-    ");
+    assert_snapshot!(warnings(&own.replace("UNIT", "25 Gb/s")), @"`cluster.gpu_bandwidth` is 3.125 GB/s (25 Gb/s), less than any GPU's link has: if bytes were meant, write `25 GB/s`");
 }
 
 /// The speeds of one GPU stated for another, and speeds eight times off; own figures are no mistake.
@@ -325,12 +313,8 @@ fn codec_speeds_of_other_gpus() {
         experiment.unwrap().warnings().join("\n")
     };
     assert_eq!(warnings("700 GB/s", "800 GB/s"), "");
-    assert_snapshot!(warnings("180 GB/s", "260 GB/s"), @r"
-    `codec.speed` is that of `a6000-8x8`, not of `h100-8x` (900 and 1300 GB/s): leave it out, or measure it there with `zipwire bench gpu`
-    ");
-    assert_snapshot!(warnings("900 Gb/s", "1000 GB/s"), @r"
-    `codec.speed.encode` is 112.5 GB/s (900 Gb/s), an eighth of that of `h100-8x`: if bytes were meant, write `900 GB/s`
-    ");
+    assert_snapshot!(warnings("180 GB/s", "260 GB/s"), @"`codec.speed` is that of `a6000-8x8`, not of `h100-8x` (900 and 1300 GB/s): leave it out, or measure it there with `zipwire bench gpu`");
+    assert_snapshot!(warnings("900 Gb/s", "1000 GB/s"), @"`codec.speed.encode` is 112.5 GB/s (900 Gb/s), an eighth of that of `h100-8x`: if bytes were meant, write `900 GB/s`");
 }
 
 /// A job on some GPUs of each node has the NICs of these GPUs.

@@ -4,7 +4,7 @@
 //! numbers of variants side by side. [`read_chrome`] reads a trace back; [`Diff::of`] holds two of them against each other,
 //! span by span.
 //!
-//! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_bf16`] what transfers carried.
+//! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_rows`] what transfers carried.
 
 mod by_collective;
 mod chrome;
@@ -31,6 +31,6 @@ pub use routing_matrix::{RoutingMatrix, read_routing_matrices};
 pub use routing_trace::{RoutingStep, read_routing_trace};
 pub use summary::{Executors, Split, Summary, VariantSummary};
 pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary};
-pub use tensor::{TensorFile, TensorInfo, read_bf16};
+pub use tensor::{TensorFile, TensorInfo, read_rows};
 pub use transfers::{TransferRow, write_transfers};
 pub use verdict::{Binds, BreakEven, Sensitivity, Verdict};

@@ -6,9 +6,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use safetensors::Dtype;
 use safetensors::tensor::Metadata;
 use zipwire_payload::Rows;
+use zipwire_schedule::DType;
 
 use crate::input::{buffer, open_input};
 use crate::{TraceError, duplicate_keys};
@@ -90,25 +90,25 @@ fn info(name: &str, info: &safetensors::tensor::TensorInfo) -> TensorInfo {
     }
 }
 
-/// The BF16 tensor `tensor` of the safetensors file at `path`. The last dimension is the row; the product of the
+/// The tensor `tensor`, of values of type `dtype`, of the safetensors file at `path`. The last dimension is the row; the product of the
 /// others is the row count, so that a vector is one row and a scalar is one row of one value.
 ///
 /// # Errors
 /// If the file cannot be read, is not a safetensors file, is truncated or too long, has no such tensor (the nearest
-/// names are listed), or if the tensor is empty or not BF16.
-pub fn read_bf16(path: &Path, tensor: &str) -> Result<Rows, TraceError> {
+/// names are listed), or if the tensor is empty or of another type.
+pub fn read_rows(path: &Path, tensor: &str, dtype: DType) -> Result<Rows, TraceError> {
     let mut file = TensorFile::open(path)?;
     let found = file.metadata.info(tensor).ok_or_else(|| TraceError::NoSuchTensor {
         path: path.to_owned(),
         tensor: tensor.to_owned(),
         nearest: nearest(tensor, file.metadata.offset_keys()),
     })?;
-    if found.dtype != Dtype::BF16 {
+    if found.dtype.to_string() != dtype.name() {
         return Err(TraceError::WrongDtype {
             path: path.to_owned(),
             tensor: tensor.to_owned(),
             found: found.dtype.to_string(),
-            needed: "BF16",
+            needed: dtype.name(),
         });
     }
     let info = info(tensor, found);
@@ -116,7 +116,7 @@ pub fn read_bf16(path: &Path, tensor: &str) -> Result<Rows, TraceError> {
         let shape = info.shape;
         return Err(TraceError::EmptyTensor { path: path.to_owned(), tensor: tensor.to_owned(), shape });
     }
-    Ok(Rows::new(file.read(&info)?, 2 * info.shape.last().copied().unwrap_or(1)))
+    Ok(Rows::new(file.read(&info)?, dtype.width() * info.shape.last().copied().unwrap_or(1)))
 }
 
 /// Where the header ends and what it says. The file is exactly as long as the header says.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use zipwire_payload::{ChunkId, Payload, Rows};
+use zipwire_schedule::DType;
 use zipwire_schedule::{Rank, SegmentId};
-use zipwire_traces::{TraceError, read_bf16, read_routing_matrices, read_routing_trace};
+use zipwire_traces::{TraceError, read_routing_matrices, read_routing_trace, read_rows};
 
 const FORWARD: &str = "train_late_a2a_forward.bf16.safetensors";
 const DISPATCH: &str = "L2.disp[0:1536]|rows0:256";
@@ -180,7 +181,7 @@ mod routing {
         let path = sample("nowhere/m.jsonl");
         assert!(matches!(read_routing_matrices(&path), Err(TraceError::Io { .. })));
         assert!(matches!(read_routing_trace(&path), Err(TraceError::Io { .. })));
-        assert!(matches!(read_bf16(&path, "x"), Err(TraceError::Io { .. })));
+        assert!(matches!(read_rows(&path, "x", DType::Bf16), Err(TraceError::Io { .. })));
     }
 }
 
@@ -194,12 +195,12 @@ mod tensors {
 
     #[test]
     fn rows_of_the_samples() {
-        let rows = read_bf16(&sample(FORWARD), DISPATCH).unwrap();
+        let rows = read_rows(&sample(FORWARD), DISPATCH, DType::Bf16).unwrap();
         assert_eq!((rows.row_count(), rows.row_bytes()), (256, 512));
         let distinct: std::collections::HashSet<_> = (0..256).map(|index| rows.row(index)).collect();
         assert!(distinct.len() > 250, "rows are recorded tokens, not one repeated: {}", distinct.len());
 
-        let norm = read_bf16(&sample("train_late_weights.bf16.safetensors"), "L2.n1.w").unwrap();
+        let norm = read_rows(&sample("train_late_weights.bf16.safetensors"), "L2.n1.w", DType::Bf16).unwrap();
         assert_eq!((norm.row_count(), norm.row_bytes()), (1, 512), "a vector is one row");
     }
 
@@ -208,8 +209,12 @@ mod tensors {
         let header = r#"{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"BF16","shape":[2,1,2],"data_offsets":[2,10]},"c":{"dtype":"BF16","shape":[],"data_offsets":[10,12]}}"#;
         let (_folder, path) =
             file("x.safetensors", safetensors(header, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]));
-        assert_eq!(read_bf16(&path, "b").unwrap(), Rows::new((2..10).collect(), 4));
-        assert_eq!(read_bf16(&path, "c").unwrap(), Rows::new(vec![10, 11], 2), "a scalar is one row");
+        assert_eq!(read_rows(&path, "b", DType::Bf16).unwrap(), Rows::new((2..10).collect(), 4));
+        assert_eq!(
+            read_rows(&path, "c", DType::Bf16).unwrap(),
+            Rows::new(vec![10, 11], 2),
+            "a scalar is one row"
+        );
     }
 
     #[test]
@@ -217,7 +222,7 @@ mod tensors {
         let whole = fs::read(sample(FORWARD)).unwrap();
         let of = |content: &[u8], tensor: &str| {
             let (_folder, path) = file("x.safetensors", content);
-            message(&path, read_bf16(&path, tensor))
+            message(&path, read_rows(&path, tensor, DType::Bf16))
         };
         let empty = r#"{"e":{"dtype":"BF16","shape":[0,4],"data_offsets":[0,0]}}"#;
         let messages = [
@@ -258,7 +263,7 @@ mod tensors {
 
 #[test]
 fn payload_of_recorded_tensors() {
-    let source = |name| Arc::new(read_bf16(&sample(FORWARD), name).unwrap());
+    let source = |name| Arc::new(read_rows(&sample(FORWARD), name, DType::Bf16).unwrap());
     let payload = Payload::new(7, vec![source(DISPATCH), source("L2.comb[0:1536]|rows0:256")]);
     let mut chunk = vec![0; 10_000];
     payload.fill(ChunkId::new(SegmentId(1), Rank(3), Rank(4)), &mut chunk);

@@ -78,7 +78,7 @@ keys! { static TYPE =
 
 keys! { static INPUT =
     start: Raw = raw(|| per_rank(schema::time())), "how late each rank enters the call; all at once by default";
-    payload: Raw = raw(|| CARRIED.schema()), "what is sent, BF16; reductions widen it";
+    payload: Raw = raw(|| CARRIED.schema()), "what is sent, of type `dtype`; of reductions BF16, which they widen";
 }
 
 static CARRIED: Carried = Carried { tensors: &[TENSORS.tensor], always: 1 };
@@ -105,8 +105,8 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         Collective::AllReduce => reduction::all_reduce(&table, dtype)?,
     };
     let start = table.field(INPUT.start).map(|field| start(&field, context.ranks)).transpose()?;
-    let of_rows = [collective.payload_dtype(dtype)];
-    let rows = CARRIED.read(table.field(INPUT.payload), 1, &of_rows, context.files)?;
+    let of_rows = collective.payload_dtype(dtype);
+    let rows = CARRIED.read(table.field(INPUT.payload), 1, of_rows, context.files)?;
 
     let mut segments = Vec::new();
     if start.is_some() {

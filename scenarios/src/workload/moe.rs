@@ -60,7 +60,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let experts = experts.map(|field| Experts::read(&field, model.experts, context.ranks)).transpose()?;
     let experts = experts.unwrap_or_default();
     let skew = table.get(KEYS.skew)?;
-    let rows = CARRIED.read(table.field(KEYS.payload), 2, &[DType::Bf16], context.files)?;
+    let rows = CARRIED.read(table.field(KEYS.payload), 2, DType::Bf16, context.files)?;
     let loads: Vec<u64> = routed.counts.columns().into_iter().map(|column| column.sum()).collect();
     let hosts = experts.place(&loads, context.ranks);
     let rows_of_tokens = Rows::read(&table, model.copies_per_rank().saturating_mul(context.ranks.into()))?;

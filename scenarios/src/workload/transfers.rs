@@ -63,7 +63,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         return Err(table.error(Problem::out_of_range("the number of flows", 0, "at least 1")));
     }
     starts.apply(&mut flows);
-    let rows = CARRIED.read(table.field(KEYS.payload), 1, &[DType::Bf16], context.files)?;
+    let rows = CARRIED.read(table.field(KEYS.payload), 1, DType::Bf16, context.files)?;
 
     let work = Work::Transfers { flows, pace, input: Slot(0), output: Slot(1) };
     let segments = vec![Segment::new("transfers", work)];

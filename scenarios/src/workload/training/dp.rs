@@ -52,7 +52,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let total = parts.last().map_or(0, |part| part.end);
     check("buckets of gradients", total.div_ceil(bucket / width), BUCKET_LIMIT, blamed)?;
     let dtypes = vec![dtype];
-    let rows = CARRIED.read(table.field(PAYLOAD.payload), 1, &[DType::Bf16], context.files)?;
+    let rows = CARRIED.read(table.field(PAYLOAD.payload), 1, DType::Bf16, context.files)?;
     if when == When::None {
         let unused: Keys<'_> = &[KEYS.bucket, gradients::KEYS.gradient_dtype, PAYLOAD.payload];
         table.refuse_all(unused, "no gradient travels")?;

@@ -52,7 +52,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let dtype = read_dtype(&table)?;
     let dtypes = vec![DType::Bf16, dtype];
     let tensors = if when == When::None { CARRIED.always } else { CARRIED.tensors.len() };
-    let rows = CARRIED.read(table.field(PAYLOAD.payload), tensors, &[DType::Bf16], context.files)?;
+    let rows = CARRIED.read(table.field(PAYLOAD.payload), tensors, DType::Bf16, context.files)?;
     let largest = (0..settings.model.layers).map(|layer| settings.model.layer_parameters(layer).total());
     let largest = largest.chain([root_values(&settings)]).max().unwrap_or(0);
     check_call(largest * dtype.width().max(DType::Bf16.width()) as u64, field)?;

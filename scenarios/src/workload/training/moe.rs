@@ -71,7 +71,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         When::None => (CARRIED.always, vec![DType::Bf16]),
         When::Overlapped | When::InOrder | When::Exposed => (CARRIED.tensors.len(), vec![DType::Bf16, dtype]),
     };
-    let rows = CARRIED.read(table.field(KEYS.payload), tensors, &[DType::Bf16], context.files)?;
+    let rows = CARRIED.read(table.field(KEYS.payload), tensors, DType::Bf16, context.files)?;
 
     let mut iteration = Iteration::new(&settings, row, (when, dtype), Builder::new(context, &settings));
     for (micro_batch, dispatches) in (0..).zip(&dispatches) {

@@ -35,7 +35,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let table = field.table(&Kind::Tp.keys(&keys()))?;
     let settings = Settings::read(&table, Kind::Tp, context)?;
     let dtypes = vec![DType::Bf16];
-    let rows = CARRIED.read(table.field(KEYS.payload), 2, &dtypes, context.files)?;
+    let rows = CARRIED.read(table.field(KEYS.payload), 2, DType::Bf16, context.files)?;
     check_call(activation_bytes(&settings), field)?;
 
     let mut builder = Builder::new(context, &settings);
