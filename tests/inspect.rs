@@ -158,5 +158,22 @@ fn what_is_no_safetensors_file_is_refused_with_its_name() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let output = Command::new(env!("CARGO_BIN_EXE_zipwire")).arg("inspect").arg(&manifest).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is not a safetensors file"));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains("is not a safetensors file") && error.contains("\nhelp: tensors are read"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_mistyped_codec_is_suggested() {
+    for (codec, meant) in [("windw7", "window7"), ("dedpu+raw", "dedup"), ("window7:scael=std", "scale")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_zipwire"))
+            .args(["inspect", "--codec", codec, "Cargo.toml"])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(&format!("\nhelp: did you mean `{meant}`?")), "{error}");
+    }
 }

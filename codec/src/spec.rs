@@ -70,6 +70,11 @@ impl Spec {
         CODECS.iter().map(|entry| entry.codec.id())
     }
 
+    /// Names of the options of the codec with this id; none if there is no such codec.
+    pub fn options(id: &str) -> impl Iterator<Item = &'static str> {
+        registry::by_id(id).into_iter().flat_map(|entry| entry.options).map(|option| option.key)
+    }
+
     /// Ids of what there can be in front of a codec and a `+`.
     pub fn prefixes() -> impl Iterator<Item = &'static str> {
         Prefix::IDS.into_iter()

@@ -3,9 +3,10 @@
 use std::io;
 
 use serde_json::Value;
-use zipwire_codec::{DType, Spec, sign_mantissa_len};
+use zipwire_codec::{DType, Spec, SpecError, sign_mantissa_len};
 use zipwire_schedule::{Algorithm, Protocol};
 
+use crate::example::example;
 use crate::nearest::nearest;
 use crate::problem::Problem;
 use crate::quantity::Dimension;
@@ -43,6 +44,14 @@ impl Problem {
                 Some(format!("add `{key} = {example}` before the first table"))
             }
             Self::MissingKey { key, table, example } => Some(format!("add `{key} = {example}` to `{table}`")),
+            Self::WrongType { path, expected, found } => match (*expected, *found) {
+                ("an integer" | "a number", "a string") => Some("write a number, without quotation marks".to_owned()),
+                _ => Some(format!("like `{}`", example(path, expected)?)),
+            },
+            Self::BadHeader { expected, example, .. } => Some(format!(
+                "write the names of the columns, `{expected}`, in the first line, and a line like `{example}` for each row"
+            )),
+            Self::NoRows { example, .. } => Some(format!("add a line like `{example}` for each row")),
             Self::MissingUnit { number, dimension, .. } => {
                 // A number of bytes without a unit is meant as bytes.
                 let unit = match dimension {
@@ -128,11 +137,22 @@ impl Problem {
                 Algorithm::Direct.name(),
                 Protocol::Native.name()
             )),
-            Self::Codec(error) => error.help(),
+            Self::Codec(error) => spec_help(error),
             Self::Recording(error) => error.help(),
             _ => None,
         }
     }
+}
+
+/// What would be right in the text of a codec, with what a mistyped name was probably meant to be.
+pub fn spec_help(error: &SpecError) -> Option<String> {
+    let near = match error {
+        SpecError::UnknownId { id, .. } => nearest(id, Spec::ids()),
+        SpecError::UnknownPrefix { id, .. } => nearest(id, Spec::prefixes()),
+        SpecError::UnknownOption { codec, key, .. } => nearest(key, Spec::options(codec)),
+        _ => None,
+    };
+    Some(meant(near) + &error.help()?)
 }
 
 /// How to come by a codec's speed. No figure: one of another GPU would be taken.

@@ -327,8 +327,18 @@ pub enum Problem {
     BadHeader {
         /// The header that is needed.
         expected: &'static str,
+        /// A row under it.
+        example: &'static str,
         /// The header that is there.
         found: String,
+    },
+    /// A table in a file that ends behind its header.
+    #[error("`{}` holds no rows", path.display())]
+    NoRows {
+        /// The file.
+        path: PathBuf,
+        /// A row.
+        example: &'static str,
     },
     /// A field of a table in a file that is no number.
     #[error("column `{column}` must be {expected}, found `{found}`")]

@@ -87,13 +87,15 @@ fn a_broadcast_needs_a_length_and_a_root() {
        |
        = help: it must be an integer from 0 to 3
     ");
-    assert_snapshot!(refused("broadcast", "bytes = [2, 2, 2, 2]", ""), @r"
+    assert_snapshot!(refused("broadcast", "bytes = [2, 2, 2, 2]", ""), @r#"
     error: `workload.bytes` must be a string with a number and a unit, found an array
       --> test.toml:10:9
        |
     10 | bytes = [2, 2, 2, 2]
        |         ^^^^^^^^^^^^
-    ");
+       |
+       = help: like `bytes = "16 MiB"`
+    "#);
 }
 
 /// The key of earlier versions names the one of this version, and what its values are called now.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Folder, VALID, error};
+use common::{Folder, VALID, error, flat};
 use insta::assert_snapshot;
 
 #[test]
@@ -46,6 +46,35 @@ fn paths_that_lead_nowhere() {
      |
      | --set cluster.nodes.count=2
      |                     ^^^^^
+    ");
+}
+
+#[test]
+fn values_of_another_type() {
+    let all_gather = flat("kind = \"collective\"\ncollective = \"all-gather\"");
+    assert_snapshot!(error(&all_gather, &["workload.bytes=7"]), @r#"
+    error: `workload.bytes` must be an array, found an integer
+     |
+     | --set workload.bytes=7
+     |                      ^
+     |
+     = help: like `bytes = ["16 MiB", "16 MiB"]`
+    "#);
+    assert_snapshot!(error(VALID, &["cluster.nodes=four"]), @r"
+    error: `cluster.nodes` must be an integer, found a string
+     |
+     | --set cluster.nodes=four
+     |                     ^^^^
+     |
+     = help: write a number, without quotation marks
+    ");
+    assert_snapshot!(error(VALID, &["codec.id=window7:scael=std"]), @r"
+    error: codec `window7` has no option `scael`
+     |
+     | --set codec.id=window7:scael=std
+     |                ^^^^^^^^^^^^^^^^^
+     |
+     = help: did you mean `scale`? its options are `scale`
     ");
 }
 

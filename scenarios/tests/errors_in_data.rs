@@ -139,12 +139,16 @@ fn payload_files() {
        |
     15 | payload = { file = "a.safetensors", dispatch = "x", combine = "x" }
        |                    ^^^^^^^^^^^^^^^
+       |
+       = help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
     "#);
     assert_snapshot!(folder.error(&text, &["workload.payload={ file = \"a.safetensors\", dispatch = \"x\" }"]), @r#"
     error: `a.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
      |
      | --set workload.payload={ file = "a.safetensors", dispatch = "x" }
      |                                 ^^^^^^^^^^^^^^^
+     |
+     = help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
     "#);
 }
 
@@ -164,6 +168,8 @@ fn a_byte_order_mark_is_none_of_a_file() {
       |
     9 | file = "f.csv"
       |        ------- named here
+      |
+      = help: write the names of the columns, `src,dst,bytes,start_us`, in the first line, and a line like `0,1,1048576,0` for each row
     "#);
 }
 
@@ -184,6 +190,17 @@ fn flow_files() {
       |
     9 | file = "f.csv"
       |        ^^^^^^^
+      |
+      = help: write the names of the columns, `src,dst,bytes,start_us`, in the first line, and a line like `0,1,1048576,0` for each row
+    "#);
+    assert_snapshot!(error("src,dst,bytes,start_us\n\n"), @r#"
+    error: `f.csv` holds no rows
+     --> test.toml:9:8
+      |
+    9 | file = "f.csv"
+      |        ^^^^^^^
+      |
+      = help: add a line like `0,1,1048576,0` for each row
     "#);
     assert_snapshot!(error("src,dst,size,start_us\n0,1,5,0\n"), @r#"
     error: the columns must be `src,dst,bytes,start_us`, found `src,dst,size,start_us`
@@ -196,6 +213,8 @@ fn flow_files() {
       |
     9 | file = "f.csv"
       |        ------- named here
+      |
+      = help: write the names of the columns, `src,dst,bytes,start_us`, in the first line, and a line like `0,1,1048576,0` for each row
     "#);
     assert_snapshot!(error("src,dst,bytes,start_us\n0,1,5,0\n\n0, 1.5 ,5,0\n"), @r#"
     error: column `dst` must be a whole number, found `1.5`

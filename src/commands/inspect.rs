@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use zipwire::bench::inspect::{TensorReport, Total, inspect, totals};
 use zipwire::codec::{Spec, SpecError};
+use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError, with_help};
 
@@ -25,7 +26,7 @@ impl FromStr for Specs {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let specs = specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, SpecError>>();
-        specs.map(Self).map_err(|error| with_help(&error, error.help()))
+        specs.map(Self).map_err(|error| with_help(&error, spec_help(&error)))
     }
 }
 

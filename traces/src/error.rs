@@ -140,6 +140,10 @@ impl TraceError {
         match self {
             Self::Truncated { .. } => Some(truncated.to_owned()),
             Self::WrongLength { found, needed, .. } if found < needed => Some(truncated.to_owned()),
+            Self::NotSafetensors { .. } => Some(
+                "tensors are read from safetensors files, as `safetensors.torch.save_file` writes them"
+                    .to_owned(),
+            ),
             Self::WrongLength { .. } => Some("something was appended to the file".to_owned()),
             Self::NoSuchTensor { nearest, .. } => {
                 let names: Vec<_> = nearest.iter().map(|name| format!("`{name}`")).collect();

@@ -239,7 +239,7 @@ mod tensors {
             of(&safetensors(empty, &[]), "e"),
             of(&safetensors("{}", &[]), "e"),
         ];
-        insta::assert_snapshot!(messages.join("\n"), @r#"
+        insta::assert_snapshot!(messages.join("\n"), @r"
         `x.safetensors` has no tensor `L2.disp`
         help: the nearest names are `L2.disp[0:1536]|rows0:256`, `L2.counts`, `L2.comb[0:1536]|rows0:256`
         tensor `L2.counts` of `x.safetensors` holds `I32` values where `BF16` is needed
@@ -248,16 +248,21 @@ mod tensors {
         `x.safetensors` has `100` bytes where its header describes `256`
         help: the file is truncated; copy or download it again
         `x.safetensors` is not a safetensors file: `7` bytes are too few for a header (in the header, bytes 0 to 7)
+        help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
         `x.safetensors` has `262465` bytes where its header describes `262464`
         help: something was appended to the file
         `x.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
+        help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
         `x.safetensors` is not a safetensors file: a header of `8390045714599856976` bytes is above the format's limit (in the header, bytes 0 to 34)
+        help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
         `x.safetensors` is not a safetensors file: EOF while parsing a value at line 1 column 5 (in the header, bytes 0 to 13)
+        help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
         `x.safetensors` is not a safetensors file: invalid shape, data type, or offset for tensor (in the header, bytes 0 to 65)
+        help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
         tensor `e` of `x.safetensors` is empty: its shape is `[0, 4]`
         `x.safetensors` has no tensor `e`
         help: the file holds no tensors
-        "#);
+        ");
     }
 }
 

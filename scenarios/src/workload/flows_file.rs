@@ -11,18 +11,24 @@ use crate::problem::Problem;
 
 const COLUMNS: [&str; 4] = ["src", "dst", "bytes", "start_us"];
 const HEADER: &str = "src,dst,bytes,start_us";
+/// A row, for messages: 1 MiB from rank 0 to rank 1, at once.
+const EXAMPLE: &str = "0,1,1048576,0";
 /// Latest start: as late as the longest time that a scenario can name.
 const START_LIMIT_US: f64 = 1e12;
 
 pub(super) fn read(field: &Field<'_>, files: &Files, ranks: u32, starts: &mut Starts) -> Result<Vec<Flow>> {
     let file = TableFile::read(field, files)?;
+    let bad_header = |found| Problem::BadHeader { expected: HEADER, example: EXAMPLE, found };
     let mut rows = file.rows();
     let Some(header) = rows.next() else {
-        return Err(field.error(Problem::BadHeader { expected: HEADER, found: String::new() }));
+        return Err(field.error(bad_header(String::new())));
     };
     let names: Vec<&str> = (0..header.len()).map(|index| header.cell(index).text).collect();
     if names != COLUMNS {
-        return Err(header.error(Problem::BadHeader { expected: HEADER, found: names.join(",") }));
+        return Err(header.error(bad_header(names.join(","))));
+    }
+    if rows.len() == 0 {
+        return Err(field.error(Problem::NoRows { path: files.path(field.string()?), example: EXAMPLE }));
     }
     let mut flows = Vec::with_capacity(rows.len());
     for row in rows {
