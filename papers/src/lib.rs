@@ -109,7 +109,9 @@ pub fn reproduce(
         let (report, others) = rayon::join(|| with_seed(0), others);
         let mut report = report?;
         // Of several errors the first one, whichever was found first.
-        others.into_iter().try_for_each(|other| Ok::<_, ReproduceError>(report.widen(&other?)))?;
+        for other in others {
+            report.widen(&other?);
+        }
         Ok(report)
     };
     if !extent.has_sensitivity {
