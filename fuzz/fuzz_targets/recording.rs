@@ -5,8 +5,9 @@
 use std::fmt::Display;
 
 use libfuzzer_sys::fuzz_target;
+use zipwire_codec::DType;
 use zipwire_fuzz::scratch_file;
-use zipwire_traces::{TensorFile, read_bf16, read_chrome, read_routing_matrices, read_routing_trace};
+use zipwire_traces::{TensorFile, read_chrome, read_routing_matrices, read_routing_trace, read_rows};
 
 fuzz_target!(|input: (u8, &[u8])| {
     let (kind, bytes) = input;
@@ -19,13 +20,14 @@ fuzz_target!(|input: (u8, &[u8])| {
                     let values = file.read(&tensor).expect("the length of the file has been compared");
                     assert_eq!(values.len() as u64, tensor.bytes());
                     total += values.len();
-                    if let Some(rows) = read(read_bf16(&path, &tensor.name)) {
+                    let dtype = DType::from_name(&tensor.dtype).unwrap_or(DType::Bf16);
+                    if let Some(rows) = read(read_rows(&path, &tensor.name, dtype)) {
                         assert_eq!(rows.as_bytes(), values);
                         assert_eq!(rows.row(rows.row_count() - 1).len(), rows.row_bytes());
                     }
                 }
                 assert!(total <= bytes.len());
-                read(read_bf16(&path, "absent"));
+                read(read_rows(&path, "absent", DType::Bf16));
             }
         }
         1 => {
