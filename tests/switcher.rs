@@ -267,6 +267,9 @@ fn calls_of_a_library_are_arms() {
     let experiment = load(&Source::from_text("library.toml", LIBRARY, "."), &[], None).unwrap();
     let cancel = Cancel::new();
     let mut prepared = Prepared::new(&experiment, &cancel).unwrap();
+    // What is sent is a mean of FP32 and BF16, as sums are native in some iterations and calls.
+    let raw = [0, 1].map(|arm| prepared.planned(arm).plan.bytes_raw());
+    assert!(switcher.bytes_raw < raw[0] && switcher.bytes_raw > raw[1], "{} of {raw:?}", switcher.bytes_raw);
     let last_s: Vec<f64> = (0..experiment.variants.len())
         .map(|index| *lengths_s(&prepared.run(index, SIM, &cancel).unwrap().timeline).last().unwrap())
         .collect();

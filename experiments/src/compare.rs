@@ -87,8 +87,10 @@ pub fn compare<E: From<ExecuteError>>(
                 Err(error) => return Err(error.into()),
             };
             let planned = prepared.planned(index);
+            let switched = outcome.switcher.as_ref().map(|switcher| switcher.bytes_raw);
+            let bytes_raw = switched.unwrap_or_else(|| planned.plan.bytes_raw());
             let (metrics, by_rank) = tracing::info_span!("metrics", variant = %variant.name)
-                .in_scope(|| Metrics::with_ranks(&outcome.timeline, planned.plan.bytes_raw()));
+                .in_scope(|| Metrics::with_ranks(&outcome.timeline, bytes_raw));
             let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
             compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
             if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
@@ -114,12 +116,16 @@ pub fn compare<E: From<ExecuteError>>(
     Ok(compared)
 }
 
-/// In which algorithms the calls of a variant travel, by collective; none of collectives that have only one.
+/// In which algorithms the calls of a variant, or of all its arms, travel, by collective; none of collectives that have only one.
 fn algorithms(experiment: &Experiment, variant: &Variant) -> Vec<(&'static str, &'static str)> {
+    let arms = if variant.is_adaptive() { variant.arms.as_slice() } else { std::slice::from_ref(variant) };
     let mut all = Vec::new();
-    for (segment, algorithm) in experiment.job.segments.iter().zip(variant.ways.iter()) {
-        let named = segment.work.collective_name().zip(algorithm.map(|way| way.algorithm.name()));
-        all.extend(named.filter(|named| !all.contains(named)));
+    for (index, segment) in experiment.job.segments.iter().enumerate() {
+        for arm in arms {
+            let algorithm = arm.ways[index].map(|way| way.algorithm.name());
+            let named = segment.work.collective_name().zip(algorithm);
+            all.extend(named.filter(|named| !all.contains(named)));
+        }
     }
     all
 }

@@ -3,6 +3,9 @@
 /// The results of a switcher.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SwitcherSummary {
+    /// Bytes before coding of an iteration, to the nearest byte of the mean: arms may send different types.
+    #[serde(skip)]
+    pub bytes_raw: u64,
     /// The ways between which it chose.
     pub arms: Vec<String>,
     /// The classes of calls for which it chose, and how many calls an iteration has of each.

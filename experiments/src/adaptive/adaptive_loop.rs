@@ -12,8 +12,8 @@ use crate::ExecuteError;
 
 /// What runs the iterations.
 pub(super) trait Iterations {
-    /// Runs an iteration, whole.
-    fn run(&mut self, iteration: u32, key: &Key) -> Result<Timeline, ExecuteError>;
+    /// Runs an iteration, whole; the bytes before coding are those of its plan.
+    fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError>;
 
     /// Hears of an iteration behind the warm-up, before the switcher learns from it.
     fn follow(&mut self, ran: &IterationResult<'_>) -> Result<(), ExecuteError>;
@@ -38,9 +38,11 @@ pub(super) fn adaptive_loop(
     let mut log = Log::default();
     let warm_up = switcher.warm_up().min(experiment.iterations);
     let (mut warm_up_s, mut elapsed_s, mut exchange_s) = (0.0, 0.0, 0.0);
+    let mut raw = 0_u128;
     for iteration in 0..experiment.iterations {
         let round = switcher.choose(iteration);
-        let mut ran = iterations.run(iteration, &(round.arms.clone(), round.exchanges))?;
+        let (mut ran, bytes_raw) = iterations.run(iteration, &(round.arms.clone(), round.exchanges))?;
+        raw += u128::from(bytes_raw);
         let report = statistics::report(&ran, &arms.raw_bytes);
         ran.notes = log.add(&switcher, &round, experiment);
         let length_s = ran.elapsed_s();
@@ -62,7 +64,9 @@ pub(super) fn adaptive_loop(
         }
     }
     let class = |class: &Class| SwitcherClass { name: class.name.clone(), calls: class.segments.len() };
+    let count = u128::from(experiment.iterations.max(1));
     let summary = SwitcherSummary {
+        bytes_raw: u64::try_from((raw + count / 2) / count).expect("a mean is no larger than its terms"),
         arms: switcher.arms().iter().map(|arm| arm.name.clone()).collect(),
         classes: switcher.classes().iter().map(class).collect(),
         warm_up_iterations: warm_up,

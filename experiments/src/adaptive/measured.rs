@@ -55,7 +55,7 @@ struct Measured<'a, 'e> {
 }
 
 impl Iterations for Measured<'_, '_> {
-    fn run(&mut self, iteration: u32, key: &Key) -> Result<Timeline, ExecuteError> {
+    fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError> {
         let plan = self.plans.get(key)?;
         let real = Real {
             plan: &plan,
@@ -67,7 +67,7 @@ impl Iterations for Measured<'_, '_> {
         let report = self.prepared.run_on_threads(self.index, &real, self.cancel)?;
         self.bytes_verified += report.bytes_verified;
         self.codec_work.merge(&report.codec_work);
-        Ok(report.timeline)
+        Ok((report.timeline, plan.bytes_raw()))
     }
 
     fn follow(&mut self, _: &IterationResult<'_>) -> Result<(), ExecuteError> {

@@ -38,8 +38,8 @@ impl<'a, 'e> Runs<'a, 'e> {
         }
     }
 
-    /// One iteration, whole.
-    pub(super) fn run(&mut self, iteration: u32, key: &Key) -> Result<Timeline, ExecuteError> {
+    /// One iteration, whole, and its bytes before coding.
+    pub(super) fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError> {
         let plan = self.plans.get(key)?;
         check_ratio(self.simulator.experiment, self.variant, &plan)?;
         let conditions = self.simulator.experiment.conditions(iteration);
@@ -52,7 +52,7 @@ impl<'a, 'e> Runs<'a, 'e> {
         )?;
         let found = self.found(iteration);
         self.lengths_s.insert((key.clone(), found.0, found.1), timeline.end_s());
-        Ok(timeline)
+        Ok((timeline, plan.bytes_raw()))
     }
 
     /// Seconds of an iteration. Iterations that find the same take the same time.
@@ -60,7 +60,7 @@ impl<'a, 'e> Runs<'a, 'e> {
         let found = self.found(iteration);
         match self.lengths_s.get(&(key.clone(), found.0, found.1)) {
             Some(&length_s) => Ok(length_s),
-            None => Ok(self.run(iteration, key)?.end_s()),
+            None => Ok(self.run(iteration, key)?.0.end_s()),
         }
     }
 

@@ -50,7 +50,7 @@ struct Simulated<'a, 'e> {
 }
 
 impl Iterations for Simulated<'_, '_> {
-    fn run(&mut self, iteration: u32, key: &Key) -> Result<Timeline, ExecuteError> {
+    fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError> {
         self.runs.run(iteration, key)
     }
 
