@@ -12,6 +12,8 @@ use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::{TraceError, printable};
 use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError, with_help};
 
+/// All went well, and somebody read as much of it as was wanted.
+const SUCCESS: u8 = 0;
 /// A result was wrong or a rank died.
 const FAILED: u8 = 1;
 /// Bad usage or scenario.
@@ -112,6 +114,7 @@ impl CliError {
     /// The exit code of the contract in `docs/`.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
+            Self::Stdout(_) if self.is_broken_pipe() => SUCCESS,
             Self::Scenario(_)
             | Self::Usage(_)
             | Self::Reproduce(_)

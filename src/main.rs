@@ -1,5 +1,15 @@
 //! The command line of zipwire. Results go to stdout; progress, hints and errors to stderr.
 
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
+/// Writes a line to stderr. Where nobody reads it any more, nothing happens; `eprintln!` would panic.
+macro_rules! say {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 mod cli;
 mod commands;
 mod error;
@@ -68,7 +78,7 @@ fn large_files_are_errors() -> Result<(), CliError> {
 /// Says why a command has failed; gives its exit code.
 fn report(error: &CliError) -> ExitCode {
     if !error.is_broken_pipe() {
-        eprintln!("{}", error.render());
+        say!("{}", error.render());
     }
     ExitCode::from(error.exit_code())
 }

@@ -43,7 +43,7 @@ impl Progress {
 
     /// A line beside the bar, also where there is none.
     pub(crate) fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| say!("{line}"));
     }
 
     /// The step has ended.

@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM: one flag that every long loop looks at, and the end of the process where nothing is to be cleaned up.
 
+use std::io::{Write as _, stderr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,7 +54,8 @@ impl Cancel {
             // Kept until the process has ended, so that nobody begins what would have to be cleaned up.
             let holds = lock(&handler.holds);
             if *holds == 0 && !is_second {
-                eprintln!("error: stopped");
+                // Whether anybody reads it does not matter.
+                let _ = writeln!(stderr(), "error: stopped");
             }
             if *holds == 0 || is_second {
                 std::process::exit(STOPPED.into());

@@ -1,6 +1,7 @@
 //! The files that hold what one variant did: its timeline, and the times of explicit flows.
 
 use std::collections::HashMap;
+use std::io::{Write as _, stderr};
 
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::{Flow, Lane, Plan, Rank, SegmentId, Work};
@@ -95,7 +96,11 @@ pub fn write_trace(
     })?;
     if let Some(sampling) = sampling {
         let megabytes = Limit::BYTES / 1_000_000;
-        eprintln!("{name}: {sampling} are drawn, to stay below {megabytes} MB; all results count everything");
+        // Whether anybody reads it does not matter.
+        let _ = writeln!(
+            stderr(),
+            "{name}: {sampling} are drawn, to stay below {megabytes} MB; all results count everything"
+        );
     }
     Ok(())
 }

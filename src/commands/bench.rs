@@ -55,10 +55,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     for load in &loads {
         for contender in contenders.iter().filter(|contender| !contender.supports(args.layout, load.dtype)) {
             let (dtype, layout) = (load.dtype, args.layout);
-            eprintln!(
-                "{}: codec `{contender}` does not code {dtype} in layout {layout}, left out",
-                load.file
-            );
+            say!("{}: codec `{contender}` does not code {dtype} in layout {layout}, left out", load.file);
         }
     }
     if !loads.iter().any(|load| contenders.iter().any(|codec| codec.supports(args.layout, load.dtype))) {
@@ -101,7 +98,7 @@ fn read(path: &Path) -> Result<Vec<Load>, CliError> {
         }
     }
     if loads.is_empty() {
-        eprintln!("{}: no floating-point tensor of 8 KiB or more", path.display());
+        say!("{}: no floating-point tensor of 8 KiB or more", path.display());
     }
     Ok(loads)
 }

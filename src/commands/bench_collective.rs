@@ -44,7 +44,7 @@ pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), Cli
         return print_json(&report);
     }
     print(text(&bench, &report))?;
-    report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    report.notes.iter().for_each(|note| say!("note: {note}"));
     Ok(())
 }
 

@@ -60,7 +60,7 @@ fn nccl_tests(args: &CalibrateNcclTestsArgs, cancel: &Cancel) -> Result<(), CliE
         return print_json(&Report::of(&calibration));
     }
     print(text(&calibration))?;
-    calibration.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    calibration.notes.iter().for_each(|note| say!("note: {note}"));
     Ok(())
 }
 

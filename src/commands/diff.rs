@@ -25,16 +25,17 @@ pub(crate) fn run(args: &DiffArgs, cancel: &Cancel) -> Result<(), CliError> {
     check(cancel)?;
     for (side, trace) in [("A", &a), ("B", &b)] {
         if let Some(sampling) = &trace.sampling {
-            eprintln!("warning: {side} holds {sampling} only: what it does not hold is not compared");
+            say!("warning: {side} holds {sampling} only: what it does not hold is not compared");
         }
     }
     a.keep_what_is_in(&b);
     b.keep_what_is_in(&a);
     if a.meta.plan_digest != b.meta.plan_digest {
         let digests = (&a.meta.plan_digest, &b.meta.plan_digest);
-        eprintln!(
+        say!(
             "warning: the plans differ, `{}` in A and `{}` in B: ops of one index may be different work",
-            digests.0, digests.1
+            digests.0,
+            digests.1
         );
     }
     let diff = tracing::info_span!("compare").in_scope(|| Diff::of(&a, &b));

@@ -56,7 +56,7 @@ pub(super) fn run(folder: Option<&Path>, json: bool, cancel: &Cancel) -> Result<
     }
     print(table::text(&table::fitted(rows)) + "\n")?;
     if folder.is_none() {
-        eprintln!(
+        say!(
             "the program carries these: `zipwire scenario unpack DIR` writes them to a folder, where `zipwire run` takes them"
         );
     }

@@ -45,13 +45,13 @@ fn load_file(path: &Path, sets: &[String], seed: Option<u64>) -> Result<Experime
 fn say_without_sweep(experiment: &Experiment) {
     if experiment.points_left_out > 0 {
         let (name, points) = (&experiment.name, experiment.points_left_out);
-        eprintln!("`{name}` is taken without its `[sweep]` of {points} points: `--set` chooses one");
+        say!("`{name}` is taken without its `[sweep]` of {points} points: `--set` chooses one");
     }
 }
 
 /// Says what the results of an experiment take for granted, each remark once.
 fn say_warnings(experiment: &Experiment) {
-    distinct(experiment.warnings()).iter().for_each(|warning| eprintln!("warning: {warning}"));
+    distinct(experiment.warnings()).iter().for_each(|warning| say!("warning: {warning}"));
 }
 
 /// The same without repetitions, in the order of their first appearance.

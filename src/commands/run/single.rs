@@ -33,7 +33,7 @@ pub(super) fn run(
     let shared = Arc::new(Shared::with_memory(args.memory));
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
-    settled.iter().for_each(|line| eprintln!("{line}"));
+    settled.iter().for_each(|line| say!("{line}"));
     let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
     let hold = cancel.hold();
     let mut output = Output::create(&folder)?;
@@ -49,7 +49,7 @@ pub(super) fn run(
         return Err(CliError::Failed { failed, of: executors.len() * experiment.variants.len() });
     }
     if let Some(said) = unfired_text(&compared.unfired) {
-        eprintln!("{said}");
+        say!("{said}");
     }
     let mut verdict = None;
     if explains {
@@ -86,13 +86,11 @@ pub(super) fn run(
     out.flush()?;
     if !args.json {
         if lacks_first {
-            eprintln!(
-                "note: speedups are against the first variant: for them add `--variant {first_variant}`"
-            );
+            say!("note: speedups are against the first variant: for them add `--variant {first_variant}`");
         }
         let instead = if replaces { ", in place of the result that was there" } else { "" };
         let folder = folder.display();
-        eprintln!(
+        say!(
             "timelines and summary.json are in {folder}{instead}: open a timeline at https://ui.perfetto.dev"
         );
     }

@@ -78,7 +78,7 @@ pub(super) fn run(
     out.flush()?;
     say_warnings(&base);
     if !args.json {
-        eprintln!("all rows are in sweep.csv and summary.json in {}", folder.display());
+        say!("all rows are in sweep.csv and summary.json in {}", folder.display());
     }
     if report.failed > 0 {
         let csv = folder.join("sweep.csv");
