@@ -277,23 +277,6 @@ fn a_profile_that_cannot_be_written_is_bad_usage() {
     }
 }
 
-#[test]
-fn scenarios_are_listed_and_checked() {
-    let listed = output(&["scenario", "list", "--json"]);
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-    let entries = listed.as_array().unwrap();
-    assert!(entries.iter().any(|entry| entry["scenario"] == "quickstart"));
-    for entry in entries {
-        assert!(entry["error"].is_null() && entry["description"].is_string(), "{entry}");
-    }
-    let check = output(&["scenario", "check", "scenarios/quickstart.toml", "--json"]);
-    let check: Value = serde_json::from_slice(&check.stdout).unwrap();
-    assert_eq!((&check["ranks"], &check["seed"]), (&Value::from(16), &Value::from(7)));
-    let buffers =
-        check["variants"].as_array().unwrap().iter().map(|v| v["buffer_bytes"].as_u64().unwrap()).max();
-    assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
-}
-
 /// Scenarios and samples are in the program: it needs no repository around it.
 #[test]
 fn the_program_carries_its_scenarios() {
@@ -302,12 +285,18 @@ fn the_program_carries_its_scenarios() {
         let run = zipwire(args).current_dir(folder.path()).output().unwrap();
         (run.status.code(), text_of(&run.stdout), text_of(&run.stderr))
     };
-    let carried = elsewhere(&["scenario", "list", "--json"]).1;
-    assert_eq!(carried, text_of(&output(&["scenario", "list", "scenarios", "--json"]).stdout));
-    assert_eq!(
-        elsewhere(&["reproduce", "zipnn", "--json"]).1,
-        text_of(&output(&["reproduce", "zipnn", "--json"]).stdout)
-    );
+    let listed: Value = serde_json::from_str(&elsewhere(&["scenario", "list", "--json"]).1).unwrap();
+    let entries = listed.as_array().unwrap();
+    assert!(entries.iter().any(|entry| entry["file"] == "scenarios/quickstart.toml"));
+    for entry in entries {
+        assert!(entry["error"].is_null() && entry["description"].is_string(), "{entry}");
+        assert!(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(entry["file"].as_str().unwrap()).exists(),
+            "{entry}"
+        );
+    }
+    let own = text_of(&output(&["reproduce", "zipnn", "--scenarios", "scenarios/paper", "--json"]).stdout);
+    assert_eq!(elsewhere(&["reproduce", "zipnn", "--json"]).1, own);
     let unpacked = elsewhere(&["scenario", "unpack", "mine"]);
     assert_eq!(unpacked.0, Some(0), "{}", unpacked.2);
     assert_eq!(
@@ -318,6 +307,16 @@ fn the_program_carries_its_scenarios() {
     let again = elsewhere(&["scenario", "unpack", "mine"]);
     assert_eq!(again.0, Some(2));
     assert!(again.2.starts_with("error: folder `mine` is not empty\nhelp: "), "{}", again.2);
+}
+
+#[test]
+fn scenarios_are_checked() {
+    let check = output(&["scenario", "check", "scenarios/quickstart.toml", "--json"]);
+    let check: Value = serde_json::from_slice(&check.stdout).unwrap();
+    assert_eq!((&check["ranks"], &check["seed"]), (&Value::from(16), &Value::from(7)));
+    let buffers =
+        check["variants"].as_array().unwrap().iter().map(|v| v["buffer_bytes"].as_u64().unwrap()).max();
+    assert!(buffers.unwrap() < 2 << 30, "a real run fits into 2 GiB");
 }
 
 #[test]
