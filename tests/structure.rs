@@ -10,7 +10,7 @@ use zipwire::codec::{DType, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 16] = [
+const ALLOWED: [(&str, &str); 17] = [
     ("codec", ""),
     ("cluster", ""),
     ("schedule", "codec cluster"),
@@ -21,7 +21,8 @@ const ALLOWED: [(&str, &str); 16] = [
     ("scenarios", "codec cluster schedule timeline payload traces"),
     ("kernels", "codec"),
     ("sim", "codec cluster schedule timeline payload"),
-    ("engine", "codec cluster schedule timeline payload kernels"),
+    ("mpi", ""),
+    ("engine", "codec cluster schedule timeline payload kernels mpi"),
     ("experiments", "codec cluster schedule timeline payload traces scenarios sim engine kernels"),
     ("bench", "codec cluster schedule timeline payload traces scenarios sim kernels experiments"),
     ("plots", ""),

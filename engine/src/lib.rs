@@ -26,6 +26,6 @@ pub mod transport;
 
 pub use error::EngineError;
 pub use handshake::Hello;
-pub use memory::{Memory, range};
+pub use memory::{Memory, Reading, Writing};
 pub use report::{RankReport, STUCK_AFTER, conclude};
 pub use run_program::{Action, Backend, Completion, Event, Outcome, run_program};

@@ -1,23 +1,83 @@
-//! Memory of one rank in the host's: a lock per buffer, so that a worker and a transport can hold different ones.
+//! Memory of one rank in the host's: a lock per buffer, so that a worker and a transport can hold different ones, and regions on loan
+//! to what reads or writes them behind everybody's back, as a library of messages does.
+#![allow(unsafe_code, reason = "regions of one buffer are lent, read and written apart")]
 
 use std::collections::TryReserveError;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
+use zipwire_mpi::Lent;
 use zipwire_schedule::plan::{Library, OpKind, Program, Region};
 use zipwire_schedule::{BufferId, Channel};
 
 use crate::chunks::POISON;
-use crate::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Buffers of one rank, by [`BufferId`]. Its worker writes them, and its transport where something arrives.
+///
+/// A region is read or written through a guard, which holds the lock of its buffer, or it is on loan ([`Memory::lend`]). Who asks for a
+/// guard of what is on loan, or for a loan of what is on loan already, has a defect: these panic.
 #[derive(Debug)]
 pub struct Memory {
-    buffers: Vec<RwLock<Box<[u8]>>>,
+    buffers: Vec<Buffer>,
     /// What a library adds up comes here first: a region for each channel, whose calls follow one another.
     spares: [Region; Channel::ALL.len()],
 }
 
-/// A buffer to read from and one to write to.
-pub(crate) type Locked<'a> = (RwLockReadGuard<'a, Box<[u8]>>, RwLockWriteGuard<'a, Box<[u8]>>);
+#[derive(Debug)]
+struct Buffer {
+    bytes: RwLock<Bytes>,
+    /// Regions on loan. Changed when a lock is held that keeps guards away, or when a loan ends.
+    loans: Mutex<Vec<Loan>>,
+}
+
+/// Bytes that nobody refers to as a whole: guards and loans are references and pointers to parts.
+#[derive(Debug)]
+struct Bytes {
+    first: NonNull<u8>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Loan {
+    region: Region,
+    is_written: bool,
+}
+
+// SAFETY: it owns what it points to, as a box does.
+unsafe impl Send for Bytes {}
+// SAFETY: what is shared of it is a pointer and a length; how they are used is up to `Memory`.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// So many bytes that nobody has written yet.
+    fn poisoned(bytes: u64) -> Result<Self, TryReserveError> {
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(index(bytes))?;
+        buffer.resize(index(bytes), POISON);
+        let bytes: Box<[u8]> = buffer.into_boxed_slice();
+        let len = bytes.len();
+        let first = NonNull::new(Box::into_raw(bytes).cast::<u8>()).expect("boxes are somewhere");
+        Ok(Self { first, len })
+    }
+
+    /// The first byte of a region.
+    fn at(&self, region: &Region) -> NonNull<u8> {
+        let range = range(region);
+        assert!(range.start <= range.end && range.end <= self.len, "regions lie in their buffers");
+        // SAFETY: it is within the allocation, or just behind it.
+        unsafe { self.first.add(range.start) }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        let whole = std::ptr::slice_from_raw_parts_mut(self.first.as_ptr(), self.len);
+        // SAFETY: this is what the box was taken apart to, once; loans keep the memory, so there are none.
+        drop(unsafe { Box::from_raw(whole) });
+    }
+}
 
 impl Memory {
     /// The buffers of a program, and for each channel one more for what is added up in calls of a library.
@@ -32,18 +92,84 @@ impl Memory {
         });
         let capacities = program.buffers.iter().map(|buffer| buffer.capacity);
         let capacities = capacities.chain(spares.map(|spare| spare.len));
-        let buffers = capacities.map(|bytes| poisoned(bytes).map(RwLock::new)).collect::<Result<_, _>>()?;
+        let buffer = |bytes| {
+            Bytes::poisoned(bytes)
+                .map(|bytes| Buffer { bytes: RwLock::new(bytes), loans: Mutex::new(Vec::new()) })
+        };
+        let buffers = capacities.map(buffer).collect::<Result<_, _>>()?;
         Ok(Self { buffers, spares })
     }
 
-    /// Locks a buffer for reading.
-    pub fn read(&self, buffer: BufferId) -> RwLockReadGuard<'_, Box<[u8]>> {
-        self.buffers[buffer.index()].read().unwrap_or_else(PoisonError::into_inner)
+    /// Locks a region for reading.
+    ///
+    /// # Panics
+    /// If something is received into it.
+    pub fn read(&self, region: &Region) -> Reading<'_> {
+        self.read_all([*region])
     }
 
-    /// Locks a buffer for writing.
-    pub fn write(&self, buffer: BufferId) -> RwLockWriteGuard<'_, Box<[u8]>> {
-        self.buffers[buffer.index()].write().unwrap_or_else(PoisonError::into_inner)
+    /// Locks a region for writing.
+    ///
+    /// # Panics
+    /// If it is on loan.
+    pub fn write(&self, region: &Region) -> Writing<'_> {
+        self.write_all([*region])
+    }
+
+    /// Locks regions of one buffer for reading.
+    pub(crate) fn read_all<const N: usize>(&self, regions: [Region; N]) -> Reading<'_, N> {
+        let buffer = self.buffer(&regions);
+        let guard = buffer.bytes.read().unwrap_or_else(PoisonError::into_inner);
+        regions.iter().for_each(|region| _ = guard.at(region));
+        let is_free = regions.iter().all(|region| buffer.is_free(region, false));
+        assert!(is_free, "nobody reads what is being received: {regions:?}");
+        Reading { guard, regions }
+    }
+
+    /// Locks regions of one buffer for writing, of which no two overlap.
+    pub(crate) fn write_all<const N: usize>(&self, regions: [Region; N]) -> Writing<'_, N> {
+        let buffer = self.buffer(&regions);
+        let guard = buffer.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        regions.iter().for_each(|region| _ = guard.at(region));
+        let pairs = regions.iter().enumerate().flat_map(|(i, a)| regions[..i].iter().map(move |b| (a, b)));
+        assert!(pairs.into_iter().all(|(a, b)| !a.overlaps(b)), "regions to write are apart: {regions:?}");
+        let is_free = regions.iter().all(|region| buffer.is_free(region, true));
+        assert!(is_free, "nobody writes what is being sent or received: {regions:?}");
+        Writing { guard, regions }
+    }
+
+    /// Locks regions of two buffers, those of the second one for writing.
+    ///
+    /// # Panics
+    /// If both are the same.
+    pub(crate) fn lock<const M: usize, const N: usize>(
+        &self,
+        from: [Region; M],
+        to: [Region; N],
+    ) -> (Reading<'_, M>, Writing<'_, N>) {
+        assert_ne!(from[0].buffer, to[0].buffer, "an op reads and writes different buffers");
+        // Always in the same order, as everywhere: otherwise two threads could each hold what the other one waits for.
+        if from[0].buffer < to[0].buffer {
+            let source = self.read_all(from);
+            (source, self.write_all(to))
+        } else {
+            let target = self.write_all(to);
+            (self.read_all(from), target)
+        }
+    }
+
+    /// Lends a region until the loan is dropped: to be read, or to be written by whoever has it alone.
+    ///
+    /// # Panics
+    /// If it is on loan already, unless both loans are for reading.
+    pub(crate) fn lend(self: &Arc<Self>, region: Region, is_written: bool) -> Loaned {
+        let buffer = &self.buffers[region.buffer.index()];
+        let bytes = buffer.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        let first = bytes.at(&region);
+        assert!(buffer.is_free(&region, is_written), "a region is lent once: {region:?}");
+        let loan = Loan { region, is_written };
+        buffer.loans().push(loan);
+        Loaned { memory: Arc::clone(self), loan, first }
     }
 
     /// Where contributions to a sum of so many bytes come before they are added, in a call on this channel.
@@ -55,41 +181,130 @@ impl Memory {
 
     /// Overwrites a region, so that stale bytes cannot pass for new ones.
     pub(crate) fn poison(&self, region: &Region) {
-        self.write(region.buffer)[range(region)].fill(POISON);
+        self.write(region).fill(POISON);
     }
 
-    /// Locks two buffers, the second one for writing.
-    ///
-    /// # Panics
-    /// If both are the same.
-    pub(crate) fn lock(&self, from: BufferId, to: BufferId) -> Locked<'_> {
-        assert_ne!(from, to, "an op reads and writes different buffers");
-        // Always in the same order, as everywhere: otherwise two threads could each hold what the other one waits for.
-        if from < to {
-            let source = self.read(from);
-            (source, self.write(to))
-        } else {
-            let target = self.write(to);
-            (self.read(from), target)
-        }
+    fn buffer(&self, regions: &[Region]) -> &Buffer {
+        let id = regions[0].buffer;
+        assert!(regions.iter().all(|region| region.buffer == id), "they are regions of one buffer");
+        &self.buffers[id.index()]
+    }
+}
+
+impl Buffer {
+    fn loans(&self) -> crate::sync::MutexGuard<'_, Vec<Loan>> {
+        // A list is never half-changed.
+        self.loans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether no loan is in the way of reading or writing a region.
+    fn is_free(&self, region: &Region, is_written: bool) -> bool {
+        let is_in_the_way =
+            |loan: &Loan| (is_written || loan.is_written) && loan.region.overlaps(region);
+        !self.loans().iter().any(is_in_the_way)
+    }
+}
+
+/// Regions of one buffer, to be read.
+#[derive(Debug)]
+pub struct Reading<'a, const N: usize = 1> {
+    guard: RwLockReadGuard<'a, Bytes>,
+    regions: [Region; N],
+}
+
+impl<const N: usize> Reading<'_, N> {
+    /// Their bytes.
+    pub(crate) fn slices(&self) -> [&[u8]; N] {
+        // SAFETY: the regions lie in the buffer, which was checked when this was made. Whoever writes holds the lock for writing, or has a
+        // loan for that, of which there is none that overlaps these, and none begins while this lock is held.
+        self.regions.each_ref().map(|region| unsafe {
+            std::slice::from_raw_parts(self.guard.at(region).as_ptr(), index(region.len))
+        })
+    }
+}
+
+impl Deref for Reading<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let [bytes] = self.slices();
+        bytes
+    }
+}
+
+/// Regions of one buffer, to be written.
+#[derive(Debug)]
+pub struct Writing<'a, const N: usize = 1> {
+    guard: RwLockWriteGuard<'a, Bytes>,
+    regions: [Region; N],
+}
+
+impl<const N: usize> Writing<'_, N> {
+    /// Their bytes.
+    pub(crate) fn slices(&mut self) -> [&mut [u8]; N] {
+        // SAFETY: the regions lie in the buffer and are apart, which was checked when this was made. It holds the lock for writing, and no
+        // loan overlaps them, nor begins while the lock is held.
+        self.regions.each_ref().map(|region| unsafe {
+            std::slice::from_raw_parts_mut(self.guard.at(region).as_ptr(), index(region.len))
+        })
+    }
+}
+
+impl Deref for Writing<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let [region] = &self.regions;
+        // SAFETY: as in `slices`; nobody writes while this is borrowed.
+        unsafe { std::slice::from_raw_parts(self.guard.at(region).as_ptr(), index(region.len)) }
+    }
+}
+
+impl DerefMut for Writing<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let [bytes] = self.slices();
+        bytes
+    }
+}
+
+/// A region on loan. It ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Loaned {
+    memory: Arc<Memory>,
+    loan: Loan,
+    first: NonNull<u8>,
+}
+
+// SAFETY: it has a part of the memory, which is shared between threads, and for which all others look at the list of loans.
+unsafe impl Send for Loaned {}
+
+// SAFETY: the pointer was made once, from the memory that this keeps. From then on nobody has a guard of the region but to read what is lent
+// for reading, nor another loan for writing: the list of loans, which guards look at, has it until this is dropped.
+unsafe impl Lent for Loaned {
+    fn pointer(&mut self) -> *mut u8 {
+        self.first.as_ptr()
+    }
+
+    fn len(&self) -> usize {
+        index(self.loan.region.len)
+    }
+}
+
+impl Drop for Loaned {
+    fn drop(&mut self) {
+        let mut loans = self.memory.buffers[self.loan.region.buffer.index()].loans();
+        let own = loans.iter().position(|loan| *loan == self.loan);
+        loans.swap_remove(own.expect("it was listed when it began"));
     }
 }
 
 /// Byte range of a region in its buffer.
-pub fn range(region: &Region) -> std::ops::Range<usize> {
+fn range(region: &Region) -> std::ops::Range<usize> {
     index(region.offset)..index(region.end())
 }
 
 fn index(bytes: u64) -> usize {
     usize::try_from(bytes).expect("planned regions fit into memory")
-}
-
-/// So many bytes that nobody has written yet.
-fn poisoned(bytes: u64) -> Result<Box<[u8]>, TryReserveError> {
-    let mut buffer = Vec::new();
-    buffer.try_reserve_exact(index(bytes))?;
-    buffer.resize(index(bytes), POISON);
-    Ok(buffer.into_boxed_slice())
 }
 
 /// The longest contribution to the shard of this rank in a call of a library on a channel.

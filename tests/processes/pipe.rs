@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use zipwire::engine::transport::{Ended, Event, Incoming, Message, Outgoing, Received, Shape, Transport};
-use zipwire::engine::{Memory, RankReport, range};
+use zipwire::engine::{Memory, RankReport};
 use zipwire::schedule::plan::TransferKey;
 use zipwire::schedule::{Failure, Rank};
 
@@ -110,7 +110,7 @@ impl Pipe {
                 };
                 let begin_s = self.now_s();
                 let bytes = region
-                    .map_or_else(Vec::new, |region| self.memory.read(region.buffer)[range(&region)].to_vec());
+                    .map_or_else(Vec::new, |region| self.memory.read(&region).to_vec());
                 self.post(Some(from), Packet::Bytes(key), bytes)?;
                 let end_s = self.now_s();
                 self.events.push_back(Event::Sent { key, begin_s, end_s });
@@ -120,7 +120,7 @@ impl Pipe {
                     return Err(Ended::Broken(format!("{key:?} comes without being asked for")));
                 };
                 if let Some(region) = transfer.bytes {
-                    self.memory.write(region.buffer)[range(&region)].copy_from_slice(&bytes);
+                    self.memory.write(&region).copy_from_slice(&bytes);
                 }
                 let end_s = self.now_s();
                 self.events.push_back(Event::Received(Received { transfer, word, checksum, begin_s, end_s }));

@@ -14,7 +14,6 @@ use super::backend::{Due, HostBackend};
 use super::cpu_time::cpu_s;
 use super::worker::zeros;
 use crate::codec_work::{CodecOp, Coding};
-use crate::memory::range;
 use crate::run_program::{Call, Completion, Outcome};
 use crate::transport::{CALLS, Incoming, Message, Outgoing, Received, is_of_call};
 
@@ -86,7 +85,7 @@ impl Adding {
             return Ok(None);
         };
         let (total, to) = own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
-        let sums = zeros(machine, op, range(&to).len() / total.dtype().width())?;
+        let sums = zeros(machine, op, to.len / total.dtype().width() as u64)?;
         let left = total.origins().collect();
         Ok(Some(Self { own: *own, sums, left, is_begun: false, work_s: 0.0, waiting_s: 0.0 }))
     }
@@ -307,7 +306,7 @@ impl HostBackend<'_> {
         let adding = adding.expect("contributions come while a sum is made");
         let dtype = adding.own.chunk.sum.expect("it is a sum").dtype();
         let combine = if adding.is_begun { sum::add } else { sum::begin };
-        combine(&mut adding.sums, dtype, &self.worker.memory.read(from.buffer)[range(&from)]);
+        combine(&mut adding.sums, dtype, &self.worker.memory.read(&from));
         adding.is_begun = true;
         adding.left.pop_front();
         adding.waiting_s += waited_s;
@@ -321,7 +320,7 @@ impl HostBackend<'_> {
         let Adding { own, sums, work_s, waiting_s, .. } = adding;
         let (total, to) = own.chunk.sum.zip(own.content.values()).expect("reductions move sums of values");
         let begin_cpu_s = cpu_s();
-        sum::store(sums, total.dtype(), &mut self.worker.memory.write(to.buffer)[range(&to)]);
+        sum::store(sums, total.dtype(), &mut self.worker.memory.write(&to));
         let (rank, segment, coding) = (self.rank, machine.op(op).segment, Coding::Library);
         let (bytes_raw, work_s) = (to.len * total.count() as u64, work_s + cpu_s() - begin_cpu_s);
         self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s: *waiting_s });

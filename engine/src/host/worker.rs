@@ -12,7 +12,7 @@ use zipwire_schedule::{Failure, FailureKind, OpId, SizeId, sum};
 
 use crate::chunks::{Chunk, Chunks};
 use crate::failure_report::FailureReport;
-use crate::memory::{Memory, range};
+use crate::memory::Memory;
 use crate::run_program::failure;
 
 /// Carries out the local ops of one rank.
@@ -71,15 +71,15 @@ impl Worker<'_> {
 
     /// Checksum of a region and of a word behind it, of those that there are.
     pub(super) fn checksum(&self, region: Option<Region>, word: Option<u64>) -> u64 {
-        let bytes = region.map_or(0, |region| xxh3_64(&self.memory.read(region.buffer)[range(&region)]));
+        let bytes = region.map_or(0, |region| xxh3_64(&self.memory.read(&region)));
         word.map_or(bytes, |word| xxh3_64_with_seed(&word.to_le_bytes(), bytes))
     }
 
     fn split(&self, batch: &Batch, progress: &mut dyn FnMut()) {
         let _span = tracing::info_span!("split", bytes = batch.bytes_raw()).entered();
         for Block { values, sign_mantissa, .. } in &batch.blocks {
-            let (source, mut target) = self.memory.lock(values.buffer, sign_mantissa.buffer);
-            zipwire_codec::write_sign_mantissa(&source[range(values)], &mut target[range(sign_mantissa)]);
+            let (source, mut target) = self.memory.lock([*values], [*sign_mantissa]);
+            zipwire_codec::write_sign_mantissa(&source, &mut target);
             progress();
         }
     }
@@ -94,16 +94,14 @@ impl Worker<'_> {
         let _span = tracing::info_span!("encode", bytes = batch.bytes_raw()).entered();
         let codec = self.codec.expect("coded plans name their codec");
         let encode = |block: &Block| {
-            let (values, mut frames) = self.memory.lock(block.values.buffer, block.static_section.buffer);
-            // Both sections lie in one buffer, the static one first.
-            let (head, tail) = frames.split_at_mut(range(&block.dynamic_section).start);
-            let fixed = &mut head[range(&block.static_section)];
-            let dynamic = &mut tail[..range(&block.dynamic_section).len()];
-            let values = &values[range(&block.values)];
+            // Both sections lie in one buffer.
+            let sections = [block.static_section, block.dynamic_section];
+            let (values, mut frames) = self.memory.lock([block.values], sections);
+            let [fixed, dynamic] = frames.slices();
             let len = if block.sign_mantissa.len == 0 {
-                codec.encode(batch.layout, batch.dtype, values, fixed, dynamic)
+                codec.encode(batch.layout, batch.dtype, &values, fixed, dynamic)
             } else {
-                zipwire_codec::encode_exponents(codec, batch.dtype, values, fixed, dynamic)
+                zipwire_codec::encode_exponents(codec, batch.dtype, &values, fixed, dynamic)
             };
             progress();
             len.map(|len| (block.size, len as u64)).map_err(|error| {
@@ -127,18 +125,18 @@ impl Worker<'_> {
         batch.blocks.iter().try_for_each(|block| {
             let size = machine.size(block.size).expect("sizes are known before frames are decoded");
             let live = Region { len: size, ..block.dynamic_section };
-            let (frames, mut values) = self.memory.lock(live.buffer, block.values.buffer);
-            let out = &mut values[range(&block.values)];
-            let (fixed, dynamic) = (&frames[range(&block.static_section)], &frames[range(&live)]);
+            let sections = [block.sign_mantissa, block.static_section, live];
+            let (frames, mut values) = self.memory.lock(sections, [block.values]);
+            let [sign_mantissa, fixed, dynamic] = frames.slices();
             let decoded = if block.sign_mantissa.len == 0 {
-                zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, out)
+                zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, &mut values)
             } else {
                 zipwire_codec::decode_exponents(
                     batch.dtype,
-                    &frames[range(&block.sign_mantissa)],
+                    sign_mantissa,
                     fixed,
                     dynamic,
-                    out,
+                    &mut values,
                 )
             };
             progress();
@@ -155,13 +153,12 @@ impl Worker<'_> {
         for Addition { terms, chunk, values } in &reduce.additions {
             let dtype =
                 |chunk: &plan::Chunk| chunk.sum.expect("sums and their terms say what they are").dtype();
-            let mut sums = zeros(machine, op, range(values).len() / dtype(chunk).width())?;
+            let mut sums = zeros(machine, op, values.len / dtype(chunk).width() as u64)?;
             for (index, term) in terms.iter().enumerate() {
                 let combine = if index == 0 { sum::begin } else { sum::add };
-                let buffer = self.memory.read(term.values.buffer);
-                combine(&mut sums, dtype(&term.chunk), &buffer[range(&term.values)]);
+                combine(&mut sums, dtype(&term.chunk), &self.memory.read(&term.values));
             }
-            sum::store(&sums, dtype(chunk), &mut self.memory.write(values.buffer)[range(values)]);
+            sum::store(&sums, dtype(chunk), &mut self.memory.write(values));
         }
         Ok(())
     }
@@ -169,8 +166,7 @@ impl Worker<'_> {
     fn gather_rows(&self, rows: &GatherRows, progress: &mut dyn FnMut()) {
         let _span = tracing::info_span!("gather rows", bytes = rows.bytes()).entered();
         for Gather { from, to, rows, row_bytes, .. } in &rows.gathers {
-            let (source, mut target) = self.memory.lock(from.buffer, to.buffer);
-            let (source, target) = (&source[range(from)], &mut target[range(to)]);
+            let (source, mut target) = self.memory.lock([*from], [*to]);
             let row_bytes = usize::try_from(*row_bytes).expect("rows fit into memory");
             for (row, out) in rows.iter().zip(target.chunks_exact_mut(row_bytes)) {
                 out.copy_from_slice(&source[*row as usize * row_bytes..][..row_bytes]);
@@ -180,13 +176,11 @@ impl Worker<'_> {
     }
 
     fn fill(&self, chunk: &Chunk) {
-        let mut buffer = self.memory.write(chunk.region.buffer);
-        self.payload.fill(chunk.id, &mut buffer[range(&chunk.region)]);
+        self.payload.fill(chunk.id, &mut self.memory.write(&chunk.region));
     }
 
     fn check(&mut self, machine: &Machine, op: Option<OpId>, chunk: &Chunk) -> Result<(), Failure> {
-        let buffer = self.memory.read(chunk.region.buffer);
-        match self.payload.mismatch(chunk.id, &buffer[range(&chunk.region)]) {
+        match self.payload.mismatch(chunk.id, &self.memory.read(&chunk.region)) {
             None => {
                 self.bytes_verified += chunk.region.len;
                 Ok(())
@@ -200,7 +194,8 @@ impl Worker<'_> {
 ///
 /// # Errors
 /// If the system refuses the memory.
-pub(super) fn zeros(machine: &Machine, op: OpId, count: usize) -> Result<Vec<f32>, Failure> {
+pub(super) fn zeros(machine: &Machine, op: OpId, count: u64) -> Result<Vec<f32>, Failure> {
+    let count = usize::try_from(count).expect("sums fit into memory");
     let mut sums = Vec::new();
     sums.try_reserve_exact(count).map_err(|error| {
         let detail = format!("no memory for {count} sums: {error}");

@@ -14,7 +14,7 @@ use zipwire_schedule::{
 use super::check;
 use crate::control::Control;
 use crate::host;
-use crate::memory::{Memory, range};
+use crate::memory::Memory;
 use crate::transport::local::{Local, Process};
 use crate::transport::{Ended, Event, Incoming, Outgoing, Transport};
 
@@ -41,7 +41,7 @@ fn region(buffer: u32, number: u32) -> Region {
 }
 
 fn fill(memory: &Memory, region: &Region, byte: u8) {
-    memory.write(region.buffer)[range(region)].fill(byte);
+    memory.write(region).fill(byte);
 }
 
 /// Two ranks over one [`Control`], each on a thread.
@@ -95,7 +95,7 @@ fn transfers_bring_their_bytes_once() {
                         assert_eq!(arrived.word, Some(u64::from(number)));
                         let region = region(1, number);
                         let expected = byte(Rank(1 - rank.0), number);
-                        assert!(memory.read(region.buffer)[range(&region)].iter().all(|&b| b == expected));
+                        assert!(memory.read(&region).iter().all(|&b| b == expected));
                     }
                     event => panic!("{event:?}"),
                 }

@@ -4,7 +4,6 @@ use zipwire_schedule::FaultPlan;
 
 use super::filter::Filter;
 use super::{Ended, Event, Incoming, Received, Transport};
-use crate::memory::range;
 
 /// Damages what a transport brings.
 pub(crate) struct Flips<'a>(pub(crate) &'a FaultPlan);
@@ -27,7 +26,7 @@ impl Flips<'_> {
         for place in flipped.iter().filter(|_| total > 0).map(|byte| byte % total) {
             if let Some(region) = region.filter(|_| place < len) {
                 let index = usize::try_from(place).expect("it is within the region");
-                inner.memory().write(region.buffer)[range(&region)][index] ^= 1;
+                inner.memory().write(&region)[index] ^= 1;
             } else {
                 received.word = received.word.map(|word| word ^ 1 << (8 * (place - len)));
             }

@@ -10,7 +10,7 @@ use zipwire_schedule::{Failure, Rank};
 
 use super::{Ended, Event, Incoming, Message, Outgoing, Received, Transport};
 use crate::control::{Control, Envelope};
-use crate::memory::{Memory, range};
+use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 
@@ -126,8 +126,8 @@ impl<'a> Local<'a> {
     fn copy(&self, src: Rank, from: Region, to: Region) {
         let _span = tracing::info_span!("copy", bytes = from.len).entered();
         let memories = self.process.memories;
-        let read = || memories[src.index()].read(from.buffer);
-        let write = || memories[self.rank.index()].write(to.buffer);
+        let read = || memories[src.index()].read(&from);
+        let write = || memories[self.rank.index()].write(&to);
         let (source, mut target) = if (src, from.buffer) < (self.rank, to.buffer) {
             let source = read();
             (source, write())
@@ -135,7 +135,7 @@ impl<'a> Local<'a> {
             let target = write();
             (read(), target)
         };
-        target[range(&to)].copy_from_slice(&source[range(&from)]);
+        target.copy_from_slice(&source);
     }
 }
 

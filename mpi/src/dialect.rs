@@ -1,0 +1,108 @@
+//! What differs between the two binary interfaces: values of constants and the layout of a status. In both, handles are pointers and
+//! counts are C integers.
+#![allow(unsafe_code, reason = "the constants of Open MPI are addresses in its library")]
+
+use std::ffi::{c_int, c_void};
+
+use libloading::Library as Shared;
+
+use crate::MpiError;
+
+/// A communicator, a data type, a request, an operation.
+pub(crate) type Handle = *mut c_void;
+
+/// A binary interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// That of the standard, from MPI 5.0 on: constants have values.
+    Standard,
+    /// That of Open MPI 3 to 5: constants are addresses.
+    OpenMpi,
+}
+
+/// The values of constants that are used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Constants {
+    pub(crate) world: Handle,
+    pub(crate) byte: Handle,
+    pub(crate) no_request: Handle,
+    pub(crate) errors_return: Handle,
+    pub(crate) any_source: c_int,
+    pub(crate) tag_ub: c_int,
+    /// `MPI_THREAD_SINGLE` and those after it.
+    pub(crate) thread_levels: [c_int; 4],
+    /// Bytes of a status, of which the first three integers are source, tag and error in both.
+    pub(crate) status_bytes: usize,
+}
+
+// SAFETY: handles are names that only MPI looks behind; these are constants.
+unsafe impl Send for Constants {}
+// SAFETY: as above.
+unsafe impl Sync for Constants {}
+
+/// `MPI_UNDEFINED`, in both.
+pub(crate) const UNDEFINED: c_int = -32_766;
+/// `MPI_MAX_ERROR_STRING`, the longer of the two.
+pub(crate) const LONGEST_ERROR: usize = 512;
+/// `MPI_MAX_PROCESSOR_NAME`, of both.
+pub(crate) const LONGEST_HOST: usize = 256;
+/// `MPI_MAX_LIBRARY_VERSION_STRING`, the longer of the two.
+pub(crate) const LONGEST_VERSION: usize = 8192;
+/// Names of the thread levels, in order.
+pub(crate) const THREAD_LEVELS: [&str; 4] =
+    ["MPI_THREAD_SINGLE", "MPI_THREAD_FUNNELED", "MPI_THREAD_SERIALIZED", "MPI_THREAD_MULTIPLE"];
+
+impl Dialect {
+    /// That of a library, by what only it has; `None` if it is neither.
+    pub(crate) fn of(shared: &Shared) -> Option<Self> {
+        // SAFETY: the symbols are looked at and not used.
+        let has = |name: &[u8]| unsafe { shared.get::<*const c_void>(name).is_ok() };
+        if has(b"ompi_mpi_comm_world\0") {
+            Some(Self::OpenMpi)
+        } else if has(b"MPI_Abi_get_version\0") {
+            Some(Self::Standard)
+        } else {
+            None
+        }
+    }
+
+    /// The values of constants in a library of this dialect.
+    pub(crate) fn constants(self, shared: &Shared, name: &str) -> Result<Constants, MpiError> {
+        match self {
+            Self::Standard => Ok(Constants {
+                world: value(0x101),
+                byte: value(0x247),
+                no_request: value(0x180),
+                errors_return: value(0x143),
+                any_source: -1,
+                tag_ub: 501,
+                thread_levels: [0, 1024, 2048, 4096],
+                status_bytes: 32,
+            }),
+            Self::OpenMpi => {
+                let address = |symbol: &'static str| {
+                    // SAFETY: only the address is taken; what lies there is Open MPI's own.
+                    let found = unsafe { shared.get::<*mut c_void>(symbol.as_bytes()) };
+                    let found = found.map_err(|_| MpiError::Symbol { library: name.to_owned(), symbol })?;
+                    // SAFETY: the library is never closed, so the address stays what it is.
+                    Ok(unsafe { found.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()))
+                };
+                Ok(Constants {
+                    world: address("ompi_mpi_comm_world")?,
+                    byte: address("ompi_mpi_byte")?,
+                    no_request: address("ompi_request_null")?,
+                    errors_return: address("ompi_mpi_errors_return")?,
+                    any_source: -1,
+                    tag_ub: 0,
+                    thread_levels: [0, 1, 2, 3],
+                    status_bytes: 24,
+                })
+            }
+        }
+    }
+}
+
+/// A handle that is a number and points to nothing.
+fn value(number: usize) -> Handle {
+    std::ptr::without_provenance_mut(number)
+}

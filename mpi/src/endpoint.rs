@@ -1,0 +1,392 @@
+//! A process's part in MPI: messages that are sent and received while it does other things.
+#![allow(unsafe_code, reason = "functions of a C library are called")]
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::dialect::{
+    Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED,
+};
+use crate::{Bytes, Library, MpiError};
+
+/// The longest message that MPI is given, in bytes: counts are C integers, so longer ones go in parts.
+const LONGEST: usize = 1 << 30;
+
+/// Which of the communicators a message goes through. Messages of one are not received on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Transfers of a plan.
+    Data,
+    /// Transfers of calls of a library.
+    Calls,
+    /// What ranks tell one another.
+    Control,
+}
+
+/// A message under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// A message that has been sent, or received.
+#[derive(Debug)]
+pub struct Done {
+    /// Which.
+    pub ticket: Ticket,
+    /// What it was sent from or received into.
+    pub bytes: Bytes,
+    /// Bytes that came; of a message that was sent, all.
+    pub len: usize,
+    /// From whom it came; of a message that was sent, to whom it went.
+    pub peer: u32,
+    /// Why it has not come, or not gone.
+    pub error: Option<MpiError>,
+}
+
+/// This process among all of its job. There is one in a process.
+///
+/// It may move to another thread, and every call takes it as `&mut`, so threads take turns, as `MPI_THREAD_SERIALIZED` wants it.
+#[derive(Debug)]
+pub struct Endpoint {
+    library: &'static Library,
+    /// By [`Channel`].
+    communicators: [Handle; 3],
+    rank: u32,
+    size: u32,
+    largest_tag: u32,
+    next: u64,
+    /// What MPI has under way, and which message each is part of.
+    requests: Vec<Handle>,
+    parts: Vec<Ticket>,
+    messages: HashMap<Ticket, Message>,
+    /// Scratch for what MPI says is done.
+    indices: Vec<c_int>,
+    statuses: Vec<u64>,
+}
+
+/// A message that is not done. It has its bytes until all of its parts are.
+#[derive(Debug)]
+struct Message {
+    bytes: Bytes,
+    left: usize,
+    len: usize,
+    peer: Option<u32>,
+    is_sent: bool,
+    error: Option<MpiError>,
+}
+
+// SAFETY: handles and requests are MPI's, which lets threads take turns: at least MPI_THREAD_SERIALIZED is made sure of at the start, and
+// no method takes `&self` and calls MPI. What is lent is `Send`.
+unsafe impl Send for Endpoint {}
+
+/// Whether this process has initialised MPI.
+static IS_BEGUN: AtomicBool = AtomicBool::new(false);
+
+impl Endpoint {
+    /// Initialises MPI. All processes of the job must do so. To be called on the main thread.
+    ///
+    /// # Errors
+    /// If MPI fails, was initialised before, or does not let threads take turns.
+    pub fn begin(library: &'static Library) -> Result<Self, MpiError> {
+        if IS_BEGUN.swap(true, Ordering::AcqRel) {
+            return Err(MpiError::Twice);
+        }
+        let (calls, constants) = (&library.calls, &library.constants);
+        let (mut is_initialised, mut provided) = (0, 0);
+        // SAFETY: MPI_Initialized may be called at any time.
+        check(library, "MPI_Initialized", unsafe { (calls.initialized)(&raw mut is_initialised) })?;
+        if is_initialised != 0 {
+            return Err(MpiError::Twice);
+        }
+        let [_, _, wanted, _] = constants.thread_levels;
+        // SAFETY: it is the first call of this process, and MPI takes null for the arguments of the program.
+        let code = unsafe {
+            (calls.init_thread)(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &raw mut provided)
+        };
+        check(library, "MPI_Init_thread", code)?;
+        if provided < wanted {
+            let level = constants.thread_levels.iter().position(|level| *level == provided).unwrap_or(0);
+            return Err(MpiError::ThreadLevel(THREAD_LEVELS[level]));
+        }
+        let mut communicators = [std::ptr::null_mut(); 3];
+        for own in &mut communicators {
+            // SAFETY: MPI is initialised, and the pointers are to live handles.
+            unsafe {
+                check(library, "MPI_Comm_dup", (calls.comm_dup)(constants.world, own))?;
+                let code = (calls.comm_set_errhandler)(*own, constants.errors_return);
+                check(library, "MPI_Comm_set_errhandler", code)?;
+            }
+        }
+        let (mut rank, mut size, mut found) = (0, 0, 0);
+        let mut largest: *mut c_int = std::ptr::null_mut();
+        // SAFETY: as above; the attribute is a pointer to an integer of MPI's own.
+        let largest_tag = unsafe {
+            check(library, "MPI_Comm_rank", (calls.comm_rank)(constants.world, &raw mut rank))?;
+            check(library, "MPI_Comm_size", (calls.comm_size)(constants.world, &raw mut size))?;
+            let code =
+                (calls.comm_get_attr)(constants.world, constants.tag_ub, &raw mut largest, &raw mut found);
+            check(library, "MPI_Comm_get_attr", code)?;
+            if found != 0 && !largest.is_null() { *largest } else { 32_767 }
+        };
+        let natural = |number: c_int| u32::try_from(number).unwrap_or(0);
+        Ok(Self {
+            library,
+            communicators,
+            rank: natural(rank),
+            size: natural(size),
+            largest_tag: natural(largest_tag),
+            next: 0,
+            requests: Vec::new(),
+            parts: Vec::new(),
+            messages: HashMap::new(),
+            indices: Vec::new(),
+            statuses: Vec::new(),
+        })
+    }
+
+    /// The number of this process.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// The number of processes.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The largest tag that a message can have.
+    pub fn largest_tag(&self) -> u32 {
+        self.largest_tag
+    }
+
+    /// Name and version of the library, in its own words, of which the first line.
+    ///
+    /// # Errors
+    /// If MPI fails.
+    pub fn version(&mut self) -> Result<String, MpiError> {
+        let text = self.text("MPI_Get_library_version", LONGEST_VERSION, self.library.calls.get_library_version)?;
+        Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+    }
+
+    /// Name of the host that this process runs on.
+    ///
+    /// # Errors
+    /// If MPI fails.
+    pub fn host(&mut self) -> Result<String, MpiError> {
+        self.text("MPI_Get_processor_name", LONGEST_HOST, self.library.calls.get_processor_name)
+    }
+
+    fn text(
+        &mut self,
+        function: &'static str,
+        longest: usize,
+        call: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int,
+    ) -> Result<String, MpiError> {
+        let (mut text, mut len) = (vec![0_u8; longest + 1], 0);
+        // SAFETY: the buffer is longer than what MPI writes at the most, and zeros are behind that.
+        check(self.library, function, unsafe { call(text.as_mut_ptr().cast(), &raw mut len) })?;
+        Ok(of_c(&text))
+    }
+
+    /// Begins to send a message. Messages between two processes with the same tag arrive in the order in which they were sent.
+    ///
+    /// # Errors
+    /// If MPI fails. Then nothing is sent.
+    pub fn send(&mut self, channel: Channel, bytes: Bytes, to: u32, tag: u32) -> Result<Ticket, MpiError> {
+        self.start(channel, bytes, Some(to), tag, true)
+    }
+
+    /// Begins to receive a message from a process, or from any.
+    ///
+    /// # Errors
+    /// If MPI fails. Then nothing is received.
+    pub fn receive(
+        &mut self,
+        channel: Channel,
+        bytes: Bytes,
+        from: Option<u32>,
+        tag: u32,
+    ) -> Result<Ticket, MpiError> {
+        self.start(channel, bytes, from, tag, false)
+    }
+
+    fn start(
+        &mut self,
+        channel: Channel,
+        mut bytes: Bytes,
+        peer: Option<u32>,
+        tag: u32,
+        is_sent: bool,
+    ) -> Result<Ticket, MpiError> {
+        let Library { calls, constants, .. } = self.library;
+        let (len, base) = (bytes.len(), bytes.pointer());
+        let communicator = self.communicators[channel as usize];
+        let c = |number: u32| c_int::try_from(number).expect("ranks and tags are those that MPI has named");
+        let (peer_c, tag_c) = (peer.map_or(constants.any_source, c), c(tag));
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        let mut left = 0;
+        let mut begin = 0;
+        let mut failed = None;
+        // A message of no bytes is one part.
+        while failed.is_none() && (begin < len || left == 0) {
+            let count = c_int::try_from((len - begin).min(LONGEST)).expect("parts are short");
+            let mut request = constants.no_request;
+            // SAFETY: the part lies within the bytes, which the message owns or has on loan, and which stay where they are until all of
+            // its parts are done: `messages` keeps them, and if they are never done they are never freed (see `Drop`).
+            let code = unsafe {
+                let pointer = base.add(begin);
+                if is_sent {
+                    let (byte, out) = (constants.byte, &raw mut request);
+                    (calls.isend)(pointer.cast_const().cast(), count, byte, peer_c, tag_c, communicator, out)
+                } else {
+                    let (byte, out) = (constants.byte, &raw mut request);
+                    (calls.irecv)(pointer.cast(), count, byte, peer_c, tag_c, communicator, out)
+                }
+            };
+            match check(self.library, if is_sent { "MPI_Isend" } else { "MPI_Irecv" }, code) {
+                Ok(()) => {
+                    self.requests.push(request);
+                    self.parts.push(ticket);
+                    left += 1;
+                    begin += count as usize;
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed {
+            // Parts that have begun keep the bytes.
+            Some(error) if left == 0 => Err(error),
+            error => {
+                self.messages.insert(ticket, Message { bytes, left, len: 0, peer, is_sent, error });
+                Ok(ticket)
+            }
+        }
+    }
+
+    /// Messages under way.
+    pub fn under_way(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Adds to `done` what has been sent and received since the last time. Lets MPI move what is under way.
+    ///
+    /// # Errors
+    /// If MPI fails as a whole; what is wrong with a message is said with it.
+    pub fn test(&mut self, done: &mut Vec<Done>) -> Result<(), MpiError> {
+        if self.requests.is_empty() {
+            return Ok(());
+        }
+        let Library { calls, constants, .. } = self.library;
+        let count = self.requests.len();
+        let words = constants.status_bytes / size_of::<u64>();
+        self.indices.resize(count, 0);
+        self.statuses.resize(count * words, 0);
+        let mut completed = 0;
+        let total = c_int::try_from(count).expect("what is under way is counted in a C integer");
+        // SAFETY: both arrays have room for all requests, statuses in the size of the dialect, aligned for what they hold.
+        let code = unsafe {
+            (calls.testsome)(
+                total,
+                self.requests.as_mut_ptr(),
+                &raw mut completed,
+                self.indices.as_mut_ptr(),
+                self.statuses.as_mut_ptr().cast(),
+            )
+        };
+        let failed = check(self.library, "MPI_Testsome", code).err();
+        if completed == UNDEFINED || completed == 0 {
+            return failed.map_or(Ok(()), Err);
+        }
+        let completed = usize::try_from(completed).unwrap_or(0);
+        for place in 0..completed {
+            let status = &self.statuses[place * words..][..words];
+            let index = usize::try_from(self.indices[place]).expect("MPI names requests that it was given");
+            let ticket = self.parts[index];
+            let message = self.messages.get_mut(&ticket).expect("parts belong to messages under way");
+            message.left -= 1;
+            let [source, error] = fields(status);
+            // The field is set only if the call says that some message has failed.
+            if failed.is_some() && error != 0 {
+                let function = if message.is_sent { "MPI_Isend" } else { "MPI_Irecv" };
+                message.error = check(self.library, function, error).err();
+            } else if !message.is_sent {
+                let mut bytes = 0;
+                // SAFETY: the status is one that MPI has just written.
+                let code =
+                    unsafe { (calls.get_count)(status.as_ptr().cast(), constants.byte, &raw mut bytes) };
+                check(self.library, "MPI_Get_count", code)?;
+                message.len += usize::try_from(bytes).unwrap_or(0);
+                message.peer = u32::try_from(source).ok();
+            }
+        }
+        let (requests, none) = (&self.requests, constants.no_request);
+        let is_left: Vec<bool> = requests.iter().map(|request| *request != none).collect();
+        let mut is_left_of = is_left.iter();
+        self.requests.retain(|_| *is_left_of.next().expect("one for each"));
+        let mut is_left_of = is_left.iter();
+        let mut ended = Vec::new();
+        let messages = &self.messages;
+        self.parts.retain(|ticket| {
+            let stays = *is_left_of.next().expect("one for each");
+            if !stays && messages[ticket].left == 0 {
+                ended.push(*ticket);
+            }
+            stays
+        });
+        ended.dedup();
+        for ticket in ended {
+            let Some(message) = self.messages.remove(&ticket) else { continue };
+            let Message { bytes, len, peer, is_sent, error, .. } = message;
+            let len = if is_sent { bytes.len() } else { len };
+            done.push(Done { ticket, bytes, len, peer: peer.unwrap_or(u32::MAX), error });
+        }
+        Ok(())
+    }
+
+    /// Ends MPI, when all processes do. What is under way must be done.
+    ///
+    /// # Errors
+    /// If MPI fails.
+    pub fn finish(self) -> Result<(), MpiError> {
+        // SAFETY: MPI was initialised by this value, which ends here.
+        check(self.library, "MPI_Finalize", unsafe { (self.library.calls.finalize)() })
+    }
+}
+
+impl Drop for Endpoint {
+    /// MPI still knows of messages that are not done: their bytes stay for good.
+    fn drop(&mut self) {
+        self.messages.drain().for_each(|(_, message)| std::mem::forget(message));
+    }
+}
+
+/// Source and error of a status: in both dialects the first and the third C integer.
+fn fields(status: &[u64]) -> [c_int; 2] {
+    let integer = |index: usize| {
+        let bytes = status[index / 2].to_ne_bytes();
+        let at = 4 * (index % 2);
+        c_int::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    };
+    [integer(0), integer(2)]
+}
+
+/// What a call of MPI has come to.
+fn check(library: &Library, function: &'static str, code: c_int) -> Result<(), MpiError> {
+    if code == 0 {
+        return Ok(());
+    }
+    let (mut class, mut text, mut len) = (code, vec![0_u8; LONGEST_ERROR + 1], 0);
+    // SAFETY: both may be called with any code that MPI has returned; the buffer is longer than what MPI writes at the most.
+    let is_told = unsafe {
+        (library.calls.error_class)(code, &raw mut class);
+        (library.calls.error_string)(code, text.as_mut_ptr().cast(), &raw mut len) == 0
+    };
+    let text = if is_told { of_c(&text) } else { format!("error {code}") };
+    Err(MpiError::Call { function, class, text })
+}
+
+/// A text of C's.
+fn of_c(bytes: &[u8]) -> String {
+    CStr::from_bytes_until_nul(bytes).map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
+}

@@ -1,0 +1,20 @@
+//! MPI, loaded at run time: nonblocking messages of bytes between the processes of a job.
+//!
+//! Nothing of MPI is needed to build. Two binary interfaces are spoken, which cover the libraries in use: that of the standard (MPI 5.0,
+//! chapter "Application Binary Interface"; `libmpi_abi.so.1` of MPICH and of what descends from it) and that of Open MPI 3 to 5
+//! (`libmpi.so.40`). [`Endpoint`] is all that a process does with MPI; [`environment`] says who started it and as what.
+//!
+//! This crate has the `unsafe` of calling a C library, and nothing above it has any of that.
+
+mod bytes;
+mod calls;
+mod dialect;
+mod endpoint;
+pub mod environment;
+mod error;
+mod library;
+
+pub use bytes::{Bytes, Lent};
+pub use endpoint::{Channel, Done, Endpoint, Ticket};
+pub use error::MpiError;
+pub use library::{LIBRARY_VARIABLE, Library, launcher, library};
