@@ -20,6 +20,7 @@ use crate::language::{
     AnyKey, Condition, Field, Raw, Reader, Schema, choice, custom, file_name, integer, keys, names, raw,
     table,
 };
+use crate::origin::{Arguments, Origin};
 use crate::payload::{self, Rowset};
 use crate::problem::Problem;
 use crate::source::Source;
@@ -71,6 +72,8 @@ pub struct Experiment {
     pub drifts: Vec<Drift>,
     /// Points of the scenario's `[sweep]`, which this experiment leaves out; 0 if it has none, or is one of them.
     pub points_left_out: usize,
+    /// What all of this came from.
+    pub origin: Origin,
 }
 
 keys! { static KEYS =
@@ -120,10 +123,14 @@ pub fn load_real(
     real_sets: &[String],
     seed: Option<u64>,
 ) -> Result<Experiment> {
-    let (mut root, _) = parse(source, sets, real_sets)?;
+    load_from(&Arguments::new(source, sets, real_sets, seed), &Files::new(&source.base))
+}
+
+/// As [`load_real`], with files from wherever they are.
+pub(crate) fn load_from(arguments: &Arc<Arguments>, files: &Files) -> Result<Experiment> {
+    let (mut root, _) = parse(arguments)?;
     let axes = axes::take(&mut root)?;
-    let files = Files::new(&source.base);
-    let mut experiment = resolve(&root, source, seed, &files)?.experiment(&files);
+    let mut experiment = resolve(&root, arguments, None, files)?.experiment(files);
     experiment.points_left_out = if axes.is_empty() { 0 } else { axes::count(&axes) };
     Ok(experiment)
 }
@@ -137,11 +144,8 @@ pub fn is_scenario_file(text: &str) -> bool {
 }
 
 /// The tree of a scenario after all arguments, and their paths.
-pub(crate) fn parse(
-    source: &Source,
-    sets: &[String],
-    real_sets: &[String],
-) -> Result<(Node, Vec<set::Path>)> {
+pub(crate) fn parse(arguments: &Arguments) -> Result<(Node, Vec<set::Path>)> {
+    let Arguments { source, sets, real_sets, .. } = arguments;
     let document = Document::file(source.name.clone(), source.text.clone());
     let mut root = tree::parse(&document)?;
     let sets = sets.iter().map(|argument| (set::SET, argument));
@@ -159,13 +163,19 @@ pub(crate) struct Resolved {
     fp8_values: Option<usize>,
 }
 
-/// Resolves a tree without a sweep.
-pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &Files) -> Result<Resolved> {
+/// Resolves a tree without a sweep, which is that of the arguments, or that of a point of its sweep. `files` are those of this
+/// experiment alone.
+pub(crate) fn resolve(
+    root: &Node,
+    arguments: &Arc<Arguments>,
+    point: Option<usize>,
+    files: &Files,
+) -> Result<Resolved> {
     let table = Field::root(root).table(&all_keys())?;
 
     let name = table.need(KEYS.name)?;
     let own_seed = table.get(KEYS.seed)?.unwrap_or(0);
-    let seed = seed.unwrap_or(own_seed);
+    let seed = arguments.seed.unwrap_or(own_seed);
     let cluster_field = table.need_field(KEYS.cluster)?;
     let Cluster { preset, topology, host, codec_speeds, model, start } =
         cluster::read(&cluster_field, files)?;
@@ -207,7 +217,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
 
     let mut experiment = Experiment {
         name,
-        description: source.description(),
+        description: arguments.source.description(),
         seed,
         iterations,
         preset,
@@ -225,6 +235,7 @@ pub(crate) fn resolve(root: &Node, source: &Source, seed: Option<u64>, files: &F
         slack,
         drifts,
         points_left_out: 0,
+        origin: Origin::loaded(arguments, point, files.used()),
     };
     experiment.choose_ways();
     let Workload { rows, tensors, fp8_values, .. } = workload;

@@ -9,11 +9,13 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use zipwire_payload::Rows;
 use zipwire_schedule::DType;
 use zipwire_traces::{
-    RoutingMatrix, RoutingStep, TraceError, open_input, read_input, read_routing_matrices,
-    read_routing_trace, read_rows,
+    RoutingMatrix, RoutingStep, TraceError, open_input, parse_routing_matrices, parse_routing_trace,
+    read_input, read_routing_matrices, read_routing_trace, read_rows,
 };
 
 use crate::document::Document;
+use crate::origin::{TensorName, Used};
+use crate::parcel::Carried;
 
 /// Most files and drawn sources that are kept; the oldest makes room.
 const KEPT: usize = 64;
@@ -24,24 +26,36 @@ const LONGEST_TEXT: u64 = 1 << 30;
 /// What spreadsheets put in front of UTF-8.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// What was read, relative to the folder of the scenario. Shared by the points of a sweep, on several threads.
+/// What one experiment reads, relative to the folder of the scenario. What was read is shared by the points of a sweep, on several
+/// threads.
 #[derive(Debug)]
 pub(crate) struct Files {
     base: PathBuf,
-    cache: Mutex<Cache>,
+    /// In whose place nothing of this host is read.
+    carried: Option<Arc<Carried>>,
+    cache: Arc<Mutex<Cache>>,
+    used: Mutex<Used>,
 }
 
 #[derive(Debug, Default)]
 struct Cache {
-    kept: Vec<(Key, Content)>,
+    kept: Vec<Kept>,
     /// Hashes of everything that was ever read, by name.
     digests: BTreeMap<String, u128>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    key: Key,
+    content: Content,
+    /// What is drawn has none.
+    digest: Option<u128>,
 }
 
 /// Where something comes from; files by the name that the scenario gives them.
 #[derive(Clone, Debug, PartialEq)]
 enum Key {
-    Tensor { file: String, tensor: String, dtype: &'static str },
+    Tensor(TensorName),
     Matrices(String),
     Trace(String),
     Text(String),
@@ -57,9 +71,23 @@ enum Content {
     Text(Arc<Document>),
 }
 
+impl Key {
+    /// How digests call the file, or the part of one; what is drawn has no name.
+    fn name(&self) -> Option<String> {
+        match self {
+            Self::Tensor(TensorName { file, tensor, .. }) => Some(format!("{file}\n{tensor}")),
+            Self::Matrices(name) | Self::Trace(name) | Self::Text(name) => Some(name.clone()),
+            Self::Gaussian { .. } | Self::Noise { .. } => None,
+        }
+    }
+}
+
 /// A text of at most [`LONGEST_TEXT`] bytes.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
-    let bytes = read_input(path, LONGEST_TEXT)?;
+    text_of(read_input(path, LONGEST_TEXT)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
 }
@@ -79,7 +107,18 @@ fn digest_of_file(path: &Path) -> io::Result<u128> {
 impl Files {
     /// Nothing read yet; relative names start from `base`.
     pub(crate) fn new(base: &Path) -> Self {
-        Self { base: base.to_owned(), cache: Mutex::default() }
+        Self { base: base.to_owned(), carried: None, cache: Arc::default(), used: Mutex::default() }
+    }
+
+    /// Those of a parcel, and no others; errors call them as if they lay in `base`.
+    pub(crate) fn carried(base: &Path, carried: Carried) -> Self {
+        Self { carried: Some(Arc::new(carried)), ..Self::new(base) }
+    }
+
+    /// The same for another experiment, which has used nothing yet.
+    pub(crate) fn for_another(&self) -> Self {
+        let (base, carried, cache) = (self.base.clone(), self.carried.clone(), Arc::clone(&self.cache));
+        Self { base, carried, cache, used: Mutex::default() }
     }
 
     /// Where a name leads.
@@ -89,11 +128,15 @@ impl Files {
 
     /// Rows of a recorded tensor.
     pub(crate) fn tensor(&self, name: &str, tensor: &str, dtype: DType) -> Result<Arc<Rows>, TraceError> {
-        let key = Key::Tensor { file: name.to_owned(), tensor: tensor.to_owned(), dtype: dtype.name() };
-        let content = self.get(key, || {
-            let rows = read_rows(&self.path(name), tensor, dtype)?;
+        let key = TensorName { file: name.to_owned(), tensor: tensor.to_owned(), dtype };
+        let content = self.get(Key::Tensor(key.clone()), || {
+            let path = self.path(name);
+            let rows = match &self.carried {
+                Some(carried) => carried.rows(&key).map_err(|source| TraceError::Io { path, source })?,
+                None => Arc::new(read_rows(&path, tensor, dtype)?),
+            };
             let digest = rows.digest();
-            Ok((Content::Rows(Arc::new(rows)), Some((format!("{name}\n{tensor}"), digest))))
+            Ok((Content::Rows(rows), Some(digest)))
         })?;
         let Content::Rows(rows) = content else { unreachable!("tensors are rows") };
         Ok(rows)
@@ -102,8 +145,9 @@ impl Files {
     /// Recorded source rank x expert matrices.
     pub(crate) fn matrices(&self, name: &str) -> Result<Arc<[RoutingMatrix]>, TraceError> {
         let content = self.get(Key::Matrices(name.to_owned()), || {
-            let records = read_routing_matrices(&self.path(name))?;
-            Ok((Content::Matrices(records.into()), Some(self.digest_of(name)?)))
+            let (records, digest) = self
+                .recording(name, read_routing_matrices, |bytes, path| parse_routing_matrices(bytes, path))?;
+            Ok((Content::Matrices(records.into()), Some(digest)))
         })?;
         let Content::Matrices(records) = content else { unreachable!("the key is of matrices") };
         Ok(records)
@@ -112,8 +156,9 @@ impl Files {
     /// Recorded tokens per expert.
     pub(crate) fn trace(&self, name: &str) -> Result<Arc<[RoutingStep]>, TraceError> {
         let content = self.get(Key::Trace(name.to_owned()), || {
-            let records = read_routing_trace(&self.path(name))?;
-            Ok((Content::Trace(records.into()), Some(self.digest_of(name)?)))
+            let (records, digest) =
+                self.recording(name, read_routing_trace, |bytes, path| parse_routing_trace(bytes, path))?;
+            Ok((Content::Trace(records.into()), Some(digest)))
         })?;
         let Content::Trace(records) = content else { unreachable!("the key is of a trace") };
         Ok(records)
@@ -123,12 +168,15 @@ impl Files {
     pub(crate) fn text(&self, name: &str) -> io::Result<Arc<Document>> {
         let content = self.get(Key::Text(name.to_owned()), || {
             let path = self.path(name);
-            let mut text = read_text(&path)?;
+            let mut text = match &self.carried {
+                Some(carried) => text_of(carried.file(name)?.to_vec())?,
+                None => read_text(&path)?,
+            };
+            let digest = xxh3_128(text.as_bytes());
             // The CSV reader skips it, and offsets would be those of other bytes.
             if text.starts_with(BYTE_ORDER_MARK) {
                 text.drain(..BYTE_ORDER_MARK.len_utf8());
             }
-            let digest = (name.to_owned(), xxh3_128(text.as_bytes()));
             io::Result::Ok((Content::Text(Document::file(path.display().to_string(), text)), Some(digest)))
         })?;
         let Content::Text(document) = content else { unreachable!("the key is of a text") };
@@ -145,9 +193,14 @@ impl Files {
         self.drawn(Key::Noise { seed }, || Rows::noise(seed))
     }
 
-    /// Name and hash of every file, or part of one, that was read.
+    /// Name and hash of every file, or part of one, that was read by this and all that share with it.
     pub(crate) fn digests(&self) -> BTreeMap<String, u128> {
         self.cache().digests.clone()
+    }
+
+    /// What this one has been asked for so far.
+    pub(crate) fn used(&self) -> Used {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn drawn(&self, key: Key, draw: impl FnOnce() -> Rows) -> Arc<Rows> {
@@ -157,29 +210,54 @@ impl Files {
         rows
     }
 
-    fn digest_of(&self, name: &str) -> Result<(String, u128), TraceError> {
+    /// Records of a file, and the hash of it: read by `read`, or parsed by `parse` where it came with a parcel.
+    fn recording<T>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&Path) -> Result<Vec<T>, TraceError>,
+        parse: impl FnOnce(&[u8], &Path) -> Result<Vec<T>, TraceError>,
+    ) -> Result<(Vec<T>, u128), TraceError> {
         let path = self.path(name);
-        let digest = digest_of_file(&path).map_err(|source| TraceError::Io { path, source })?;
-        Ok((name.to_owned(), digest))
+        let unreadable = |source| TraceError::Io { path: path.clone(), source };
+        if let Some(carried) = &self.carried {
+            let content = carried.file(name).map_err(unreadable)?;
+            return Ok((parse(content, &path)?, xxh3_128(content)));
+        }
+        let records = read(&path)?;
+        Ok((records, digest_of_file(&path).map_err(unreadable)?))
     }
 
     /// What is kept, or what `make` makes: without the lock, so that two threads may make the same at once.
     fn get<E>(
         &self,
         key: Key,
-        make: impl FnOnce() -> Result<(Content, Option<(String, u128)>), E>,
+        make: impl FnOnce() -> Result<(Content, Option<u128>), E>,
     ) -> Result<Content, E> {
-        if let Some((_, content)) = self.cache().kept.iter().find(|(other, _)| *other == key) {
+        if let Some(Kept { content, digest, .. }) = self.cache().kept.iter().find(|kept| kept.key == key) {
+            self.note(&key, *digest);
             return Ok(content.clone());
         }
         let (content, digest) = make()?;
+        self.note(&key, digest);
         let mut cache = self.cache();
-        cache.digests.extend(digest);
+        cache.digests.extend(key.name().zip(digest));
         if cache.kept.len() == KEPT {
             cache.kept.remove(0);
         }
-        cache.kept.push((key, content.clone()));
+        cache.kept.push(Kept { key, content: content.clone(), digest });
         Ok(content)
+    }
+
+    fn note(&self, key: &Key, digest: Option<u128>) {
+        let Some(digest) = digest else { return };
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        match key {
+            Key::Tensor(tensor) => used.tensors.insert(tensor.clone(), digest),
+            Key::Matrices(name) | Key::Trace(name) | Key::Text(name) => {
+                used.files.insert(name.clone(), digest)
+            }
+            Key::Gaussian { .. } | Key::Noise { .. } => unreachable!("what is drawn has no hash"),
+        };
     }
 
     fn cache(&self) -> MutexGuard<'_, Cache> {

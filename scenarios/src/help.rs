@@ -139,6 +139,7 @@ impl Problem {
             )),
             Self::Codec(error) => spec_help(error),
             Self::Recording(error) => error.help(),
+            Self::Parcel(problem) => Some(problem.help()),
             _ => None,
         }
     }

@@ -22,7 +22,8 @@
 //! `set` applies `--set` and `--real-set` to the tree; `language` reads values, tables and their keys, each by its one declaration; the
 //! modules named after tables (`cluster`, `compute`, `model`, `routing`, `workload`, `codec`, `variant`) declare their keys and resolve
 //! them, and [`load`] puts the result together. A scenario with a `[sweep]` is many: [`load_sweep`] gives its points. A [`ScenarioError`]
-//! points at the text that is wrong. [`schema()`] is all keys as a JSON Schema.
+//! points at the text that is wrong. [`schema()`] is all keys as a JSON Schema. A [`Parcel`] is what another host needs to resolve the same
+//! experiment.
 //!
 //! It runs nothing and plans nothing: protocols and orders are names here, whose meaning is in
 //! `zipwire-schedule`.
@@ -48,6 +49,8 @@ mod lognormal;
 mod model;
 mod nearest;
 mod noise;
+mod origin;
+mod parcel;
 mod payload;
 mod placement;
 mod problem;
@@ -74,7 +77,9 @@ pub use error::ScenarioError;
 pub use experiment::{Experiment, is_scenario_file, load, load_real, schema};
 pub use help::spec_help;
 pub use nearest::nearest;
-pub use problem::{GraphProblem, Problem};
+pub use origin::Origin;
+pub use parcel::Parcel;
+pub use problem::{GraphProblem, ParcelProblem, Problem};
 pub use quantity::Dimension;
 pub use source::Source;
 pub use sweep::{Sweep, load_sweep};

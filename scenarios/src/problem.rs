@@ -1,6 +1,7 @@
 //! Everything that can be wrong with a scenario, as data, and the words for it.
 
 mod graph;
+mod parcel;
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use thiserror::Error;
 use zipwire_codec::SpecError;
 use zipwire_traces::TraceError;
 
-pub use self::graph::GraphProblem;
+pub use self::{graph::GraphProblem, parcel::ParcelProblem};
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
 
@@ -492,4 +493,7 @@ pub enum Problem {
     /// A recording that cannot be read.
     #[error("{0}")]
     Recording(#[source] TraceError),
+    /// What was sent from one host to others.
+    #[error(transparent)]
+    Parcel(ParcelProblem),
 }

@@ -3,6 +3,8 @@
 //!
 //! It runs nothing, and keeps no point: each is resolved when it is asked for.
 
+use std::sync::Arc;
+
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::axes::{Axis, count, take};
@@ -10,6 +12,7 @@ use crate::document::{Document, Place};
 use crate::error::{Result, ScenarioError};
 use crate::experiment::{self, Experiment};
 use crate::files::Files;
+use crate::origin::Arguments;
 use crate::problem::Problem;
 use crate::set::Path;
 use crate::source::Source;
@@ -21,10 +24,9 @@ const SHOWN: usize = 40;
 /// A scenario with a sweep. Cheap to share between threads; files are read once.
 #[derive(Debug)]
 pub struct Sweep {
-    source: Source,
+    arguments: Arc<Arguments>,
     /// The scenario without the sweep.
     root: Node,
-    seed: Option<u64>,
     axes: Vec<Axis>,
     files: Files,
 }
@@ -36,16 +38,20 @@ pub struct Sweep {
 /// # Errors
 /// What is wrong with the table, or with the scenario without it, with the place in the file or the argument.
 pub fn load_sweep(source: &Source, sets: &[String], seed: Option<u64>) -> Result<Option<Sweep>> {
-    let (mut root, paths) = experiment::parse(source, sets, &[])?;
+    let sweep = load_unchecked(&Arguments::new(source, sets, &[], seed), Files::new(&source.base))?;
+    sweep.as_ref().map(Sweep::base).transpose()?;
+    Ok(sweep)
+}
+
+/// As [`load_sweep`], with files from wherever they are, and without reading those that only the scenario without the sweep needs.
+pub(crate) fn load_unchecked(arguments: &Arc<Arguments>, files: Files) -> Result<Option<Sweep>> {
+    let (mut root, paths) = experiment::parse(arguments)?;
     let axes = take(&mut root)?;
     if axes.is_empty() {
         return Ok(None);
     }
-    check_paths(&root, &axes, &paths, seed)?;
-    let files = Files::new(&source.base);
-    let sweep = Sweep { source: source.clone(), root, seed, axes, files };
-    sweep.base()?;
-    Ok(Some(sweep))
+    check_paths(&root, &axes, &paths, arguments.seed)?;
+    Ok(Some(Sweep { arguments: Arc::clone(arguments), root, axes, files }))
 }
 
 /// Nothing may be set that the sweep sets again at every point, by an argument or by the sweep itself.
@@ -96,8 +102,9 @@ impl Sweep {
     /// # Errors
     /// The first thing that is wrong with it.
     pub fn base(&self) -> Result<Experiment> {
-        experiment::resolve(&self.root, &self.source, self.seed, &self.files)
-            .map(|resolved| resolved.experiment(&self.files))
+        let files = self.files.for_another();
+        experiment::resolve(&self.root, &self.arguments, None, &files)
+            .map(|resolved| resolved.experiment(&files))
     }
 
     /// Whether a point is valid, without drawing its payload.
@@ -132,7 +139,7 @@ impl Sweep {
         let axes: Vec<(String, serde_json::Value)> = axes.collect();
         let files = self.files.digests().into_iter().map(|(name, hash)| (name, format!("{hash:032x}")));
         let files: Vec<(String, String)> = files.collect();
-        let text = serde_json::json!([self.root.to_json(), axes, self.seed, files]).to_string();
+        let text = serde_json::json!([self.root.to_json(), axes, self.arguments.seed, files]).to_string();
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
 
@@ -147,7 +154,7 @@ impl Sweep {
         for (_, (axis, value)) in axes.filter(|(index, _)| Some(*index) != left_out) {
             axis.path.put(&mut root, value.clone())?;
         }
-        experiment::resolve(&root, &self.source, self.seed, &self.files)
+        experiment::resolve(&root, &self.arguments, Some(point), &self.files.for_another())
     }
 
     /// Says at which point something is wrong, and points at a value of the sweep: the one that is wrong itself, or the first

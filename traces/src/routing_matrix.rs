@@ -55,7 +55,15 @@ const LONGEST_LINE: u64 = 64 << 20;
 /// has another number of rows than `ranks` says.
 pub fn read_routing_matrices(path: &Path) -> Result<Vec<RoutingMatrix>, TraceError> {
     let file = open_bounded(path, LONGEST).map_err(TraceError::io(path))?;
-    let mut text = BufReader::new(file);
+    parse_routing_matrices(file, path)
+}
+
+/// As [`read_routing_matrices`], of content that somebody else has opened, or has in memory; errors call it `path`.
+///
+/// # Errors
+/// As [`read_routing_matrices`].
+pub fn parse_routing_matrices(content: impl Read, path: &Path) -> Result<Vec<RoutingMatrix>, TraceError> {
+    let mut text = BufReader::new(content);
     let (mut matrices, mut line) = (Vec::new(), Vec::new());
     for number in 1.. {
         line.clear();

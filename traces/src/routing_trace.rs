@@ -1,5 +1,6 @@
 //! Recorded routing in: tokens per expert over the steps of a training run (CSV).
 
+use std::io::Read;
 use std::path::Path;
 
 use csv::{ErrorKind, Position, ReaderBuilder, StringRecord, Trim};
@@ -30,11 +31,19 @@ pub struct RoutingStep {
 /// If the file cannot be read, has other columns or no rows, or if a row is ragged or holds anything but
 /// non-negative integers; with line and column.
 pub fn read_routing_trace(path: &Path) -> Result<Vec<RoutingStep>, TraceError> {
+    let file = open_bounded(path, LONGEST).map_err(TraceError::io(path))?;
+    parse_routing_trace(file, path)
+}
+
+/// As [`read_routing_trace`], of content that somebody else has opened, or has in memory; errors call it `path`.
+///
+/// # Errors
+/// As [`read_routing_trace`].
+pub fn parse_routing_trace(content: impl Read, path: &Path) -> Result<Vec<RoutingStep>, TraceError> {
     let bad = |(line, column, reason)| TraceError::BadCsv { path: path.to_owned(), line, column, reason };
     let from_csv = |error: csv::Error| from_csv(path, error);
 
-    let file = open_bounded(path, LONGEST).map_err(TraceError::io(path))?;
-    let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(file);
+    let mut reader = ReaderBuilder::new().trim(Trim::All).from_reader(content);
     check_header(reader.headers().map_err(from_csv)?).map_err(bad)?;
 
     let steps = reader.records().map(|row| parse(&row.map_err(from_csv)?).map_err(bad));
