@@ -1,7 +1,8 @@
 //! The command line's grammar.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use zipwire::bench::Level;
@@ -74,6 +75,7 @@ fn environment() -> String {
     let levels = SimdLevel::ALL.map(SimdLevel::name).join(", ");
     format!(
         "Environment:\n  {SIMD_VARIABLE}          SIMD level of the codecs: {levels} [default: the best one here]\n  \
+         ZIPWIRE_MPI_LIB       file or folder of the MPI library [default: beside `mpirun`, then where the linker looks]\n  \
          ZIPWIRE_NVRTC         folder with NVRTC, which compiles the kernels for a GPU [default: where the linker looks, then \
          /usr/local/cuda/lib64]\n  \
          ZIPWIRE_KERNEL_CACHE  folder for compiled kernels, empty for none [default: zipwire/kernels in the user's cache folder]"
@@ -122,6 +124,8 @@ pub(crate) struct RunArgs {
     /// system could give].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) memory: Option<u64>,
+    #[command(flatten)]
+    pub(crate) mpi: MpiArgs,
     /// Of a sweep: simulate N points at the same time [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
@@ -153,6 +157,30 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| {
         format!("expected a size with its unit, for instance `{}`", Dimension::Bytes.example())
     })
+}
+
+impl RunArgs {
+    /// The output folder of a scenario.
+    pub(crate) fn folder(&self, scenario: &str) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| Path::new("out").join(scenario))
+    }
+}
+
+/// What commands take whose ranks may be processes.
+#[derive(Debug, Args)]
+pub(crate) struct MpiArgs {
+    /// On `mpi`: what starts ranks, with `{ranks}` for their number [default: `mpirun` of the MPI library that is found].
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) launcher: Option<String>,
+    /// On `mpi`: how long nothing may happen before ranks give up, for instance `5 s` [default: 30 s].
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub(crate) stall: Option<Duration>,
+}
+
+/// A time with its unit, of a tenth of a second at the least.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = Dimension::Time.parse(text).filter(|seconds| (0.1..=1e6).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time of at least 100 ms with its unit, for instance `5 s`".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, SimBenchError};
 use zipwire::kernels::GpuError;
+use zipwire::mpi_job::JobError;
 use zipwire::papers::ReproduceError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
@@ -30,6 +31,17 @@ pub(crate) enum CliError {
     Execute(#[from] ExecuteError),
     #[error("{}\n{} of {of} runs failed; nothing was written", lines(.failed), .failed.len())]
     Failed { failed: Vec<ExecuteError>, of: usize },
+    /// Processes of a job do not come together.
+    #[error(transparent)]
+    Job(#[from] JobError),
+    /// A rank of a job has ended badly, and how.
+    #[error("{0}")]
+    RanksEnded(String),
+    #[error("cannot start ranks: {0}")]
+    Launch(io::Error),
+    /// Why this process ends with a code was said already.
+    #[error("exit code {0}")]
+    Said(u8),
     #[error(transparent)]
     Sweep(SweepError),
     #[error("{failed} of {of} points failed: the column `error` of {} says how", csv.display())]
@@ -115,6 +127,8 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Stdout(_) if self.is_broken_pipe() => SUCCESS,
+            Self::Said(code) => *code,
+            Self::Job(error) if error.is_absence() => UNAVAILABLE,
             Self::Scenario(_)
             | Self::Usage(_)
             | Self::Reproduce(_)
@@ -143,6 +157,9 @@ impl CliError {
             }
             Self::Sweep(_)
             | Self::PointsFailed { .. }
+            | Self::Job(_)
+            | Self::RanksEnded(_)
+            | Self::Launch(_)
             | Self::Bench(_)
             | Self::GpuBench(_)
             | Self::SimBench(_)
@@ -159,6 +176,13 @@ impl CliError {
     /// Whether the reader of stdout has gone, which is its right.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Says on stderr why a command has failed, unless that is said already, or nobody reads.
+    pub(crate) fn say(&self) {
+        if !(self.is_broken_pipe() || matches!(self, Self::Said(_) | Self::Job(JobError::Failed))) {
+            say!("{}", self.render());
+        }
     }
 
     /// The message for stderr.
@@ -188,14 +212,24 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::OtherWork { .. }
         | ExecuteError::Model(_)
         | ExecuteError::Start(_)
+        | ExecuteError::Processes { .. }
         | ExecuteError::NoTime(_)
         | ExecuteError::Dilation { .. } => USAGE,
         _ => FAILED,
     }
 }
 
+/// A line for each; of runs that were not begun after others had failed, one for all.
 fn lines(errors: &[ExecuteError]) -> String {
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    let (not_run, failed): (Vec<_>, Vec<_>) =
+        errors.iter().partition(|error| matches!(error, ExecuteError::NotRun(..)));
+    let mut lines: Vec<String> = failed.iter().map(ToString::to_string).collect();
+    match not_run.as_slice() {
+        [] => {}
+        [one] => lines.push(one.to_string()),
+        more => lines.push(format!("{} more were not run: their ranks had failed before", more.len())),
+    }
+    lines.join("\n")
 }
 
 /// Colour is for terminals, unless `NO_COLOR` is set to anything (no-color.org).

@@ -15,6 +15,7 @@ pub use zipwire_codec as codec;
 pub use zipwire_engine as engine;
 pub use zipwire_experiments as experiments;
 pub use zipwire_kernels as kernels;
+pub use zipwire_mpi as mpi;
 pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;
 pub use zipwire_scenarios as scenarios;

@@ -77,8 +77,6 @@ fn large_files_are_errors() -> Result<(), CliError> {
 
 /// Says why a command has failed; gives its exit code.
 fn report(error: &CliError) -> ExitCode {
-    if !error.is_broken_pipe() {
-        say!("{}", error.render());
-    }
+    error.say();
     ExitCode::from(error.exit_code())
 }

@@ -21,6 +21,7 @@ mod report;
 mod run_program;
 mod spawn;
 mod sync;
+pub mod mpi;
 pub mod threads;
 pub mod transport;
 

@@ -55,6 +55,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
         stuck_after: STUCK_AFTER,
         cores: 2,
         pace: Some(&pace),
+        phases: None,
         faults: &[],
         deadlines: None,
     };

@@ -129,6 +129,7 @@ fn cancelling_ends_all() {
         stuck_after: STUCK_AFTER,
         cores: 2,
         pace: None,
+        phases: None,
         faults: &[],
         deadlines: None,
     };

@@ -81,6 +81,11 @@ impl Cancel {
         self.flag.load(Ordering::Relaxed)
     }
 
+    /// The flag itself, for whoever outlives this.
+    pub(crate) fn shared_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
     /// The flag itself, for executors.
     pub fn flag(&self) -> &AtomicBool {
         &self.flag

@@ -317,7 +317,8 @@ pub(crate) fn check_start(experiment: &Experiment, executor: &dyn Executor) -> R
     }
 }
 
-fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
+/// The plan of a variant, not yet checked; of an adaptive one that of its first iteration.
+pub(crate) fn plan(experiment: &Experiment, variant: &Variant) -> Plan {
     if variant.is_adaptive() {
         return Arms::new(experiment, variant).first_plan();
     }

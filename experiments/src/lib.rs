@@ -18,6 +18,7 @@ mod fault_setup;
 mod faults;
 mod footprint;
 mod memory;
+pub mod mpi_job;
 mod output;
 mod real_run;
 pub mod sensitivity;
@@ -30,6 +31,7 @@ mod timelines;
 mod validate;
 pub mod warnings;
 
+pub use zipwire_engine::mpi::STATUS_VARIABLE;
 pub use cancel::{Cancel, Hold, STOPPED};
 pub use compare::{Comparison, Failed, RunResult, Unfired, compare};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};

@@ -167,7 +167,7 @@ pub fn validate(
         let deadlines = deadlines.as_ref().filter(|_| !real.faults.is_empty());
         let trouble = FaultSetup { faults: &real.faults, deadlines, fired: None };
         let report = if variant.is_adaptive() {
-            prepared.measure_adaptive(index, Some(&pace), cancel)?.0
+            prepared.measure_adaptive(index, THREADS, Some(&pace), cancel)?.0
         } else {
             prepared.measure(index, experiment.iterations, Some(&pace), trouble, cancel)?
         };

@@ -24,6 +24,8 @@ pub(crate) enum Dialect {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constants {
     pub(crate) world: Handle,
+    /// The communicator of a process with itself.
+    pub(crate) own: Handle,
     pub(crate) byte: Handle,
     pub(crate) no_request: Handle,
     pub(crate) errors_return: Handle,
@@ -71,6 +73,7 @@ impl Dialect {
         match self {
             Self::Standard => Ok(Constants {
                 world: value(0x101),
+                own: value(0x102),
                 byte: value(0x247),
                 no_request: value(0x180),
                 errors_return: value(0x143),
@@ -89,6 +92,7 @@ impl Dialect {
                 };
                 Ok(Constants {
                     world: address("ompi_mpi_comm_world")?,
+                    own: address("ompi_mpi_comm_self")?,
                     byte: address("ompi_mpi_byte")?,
                     no_request: address("ompi_request_null")?,
                     errors_return: address("ompi_mpi_errors_return")?,

@@ -109,13 +109,16 @@ impl Endpoint {
             return Err(MpiError::ThreadLevel(THREAD_LEVELS[level]));
         }
         let mut communicators = [std::ptr::null_mut(); 3];
+        // Errors of calls that concern no communicator, or several, are those of the world or of this process alone. The communicators that
+        // are made from the world take after it.
+        for own in [constants.world, constants.own] {
+            // SAFETY: MPI is initialised, and these are its own handles.
+            let code = unsafe { (calls.comm_set_errhandler)(own, constants.errors_return) };
+            check(library, "MPI_Comm_set_errhandler", code)?;
+        }
         for own in &mut communicators {
-            // SAFETY: MPI is initialised, and the pointers are to live handles.
-            unsafe {
-                check(library, "MPI_Comm_dup", (calls.comm_dup)(constants.world, own))?;
-                let code = (calls.comm_set_errhandler)(*own, constants.errors_return);
-                check(library, "MPI_Comm_set_errhandler", code)?;
-            }
+            // SAFETY: as above, and the pointer is to a live handle.
+            check(library, "MPI_Comm_dup", unsafe { (calls.comm_dup)(constants.world, own) })?;
         }
         let (mut rank, mut size, mut found) = (0, 0, 0);
         let mut largest: *mut c_int = std::ptr::null_mut();

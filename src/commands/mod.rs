@@ -8,6 +8,7 @@ pub(crate) mod calibrate;
 pub(crate) mod diff;
 pub(crate) mod inspect;
 mod list;
+pub(crate) mod mpi;
 pub(crate) mod plan;
 mod presets;
 pub(crate) mod reproduce;

@@ -75,6 +75,7 @@ pub(crate) fn setup<'a>(experiment: &'a Experiment, plan: &'a Plan) -> Setup<'a>
         stuck_after: STUCK_AFTER,
         cores: 2,
         pace: None,
+        phases: None,
         faults: &[],
         deadlines: None,
     }

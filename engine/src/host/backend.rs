@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use zipwire_schedule::machine::{Capabilities, Machine, Readiness, TransferId, TransferOrder};
 use zipwire_schedule::plan::{CallKey, OpKind, TransferKey};
-use zipwire_schedule::{Failure, Lane, OpId, Rank};
+use zipwire_schedule::{Durations, Failure, Lane, OpId, Rank};
 
 use super::cpu_time::cpu_s;
 use super::library::Calls;
@@ -45,6 +45,8 @@ pub(super) struct HostBackend<'a> {
     pub(super) permits: &'a Permits,
     /// The cluster that the run stands for; `None` where links are as fast as memory.
     pub(super) pace: Option<&'a Pace>,
+    /// What compute phases take where that is `None`.
+    pub(super) phases: Option<&'a Durations>,
     pub(super) iteration: u32,
     /// When each open exchange was opened.
     pub(super) opened_s: HashMap<OpId, f64>,
@@ -86,6 +88,10 @@ impl Backend for HostBackend<'_> {
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
         let until_s = until_s.map(|until_s| until_s * self.dilation());
         let mut standstill = Standstill::new(self.transport.progress());
+        if self.transport.keeps_notes() {
+            let doing = machine.status().describe(self.failure_report.segments);
+            self.transport.note(&format!("{doing}, iteration {},", self.iteration));
+        }
         loop {
             // What has begun while this thread was coding, and slows compute, comes before compute is found to have ended.
             while !self.overlap.is_none() && self.poll(machine, Duration::ZERO)? {}
@@ -126,6 +132,11 @@ impl HostBackend<'_> {
     fn issue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let begin_s = self.transport.now_s();
         let kind = &machine.op(op).kind;
+        if self.transport.keeps_notes() && kind.exchange().is_none() {
+            let segment = self.failure_report.segments.get(machine.op(op).segment.index());
+            let of = segment.map_or_else(String::new, |segment| format!(" of {segment}"));
+            self.transport.note(&format!("is in op `{op}` ({}{of}), iteration {},", kind.name(), self.iteration));
+        }
         // Whatever works on bytes has a core for itself: then the time that the codec takes is its own.
         let permit = tracing::info_span!("wait for a core").in_scope(|| self.permits.take());
         let waiting_s = self.transport.now_s() - begin_s;
@@ -153,7 +164,10 @@ impl HostBackend<'_> {
             let (rank, segment, work_s) = (self.rank, machine.op(op).segment, cpu_s() - begin_cpu_s);
             self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
         }
-        let seconds = self.declared_s(|pace| pace.op_s(machine.op(op), self.rank, self.iteration));
+        let phase_s = self.phases.filter(|_| matches!(kind, OpKind::Compute(_))).map_or(0.0, |phases| {
+            phases.get(self.iteration, machine.op(op).segment.index(), self.rank)
+        });
+        let seconds = phase_s + self.declared_s(|pace| pace.op_s(machine.op(op), self.rank, self.iteration));
         if matches!(kind, OpKind::Compute(_)) && !self.overlap.is_none() {
             let work_s = begin_s + self.declared_s(|pace| pace.costs.host.launch_s);
             self.overlap.begin(op, begin_s, work_s, begin_s + seconds - work_s);

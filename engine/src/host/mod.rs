@@ -23,7 +23,7 @@ use zipwire_codec::Codec;
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{
-    Deadlines, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd, RunFailure,
+    Deadlines, Durations, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd, RunFailure,
 };
 use zipwire_timeline::Timeline;
 
@@ -60,7 +60,10 @@ pub struct Setup<'a> {
     pub cores: usize,
     /// The cluster that the run stands for; without one, links are as fast as memory and times mean nothing.
     pub pace: Option<&'a Pace>,
-    /// What goes wrong. Times of faults mean something in paced runs only.
+    /// Seconds for which compute phases wait in a run that is not paced: where ranks are on the cluster that the times are about. By
+    /// default they take what it takes to write what the model would have computed.
+    pub phases: Option<&'a Durations>,
+    /// What goes wrong. Times of faults mean something in paced runs, and where phases have their durations.
     pub faults: &'a [Fault],
     /// When ops must have ended, in seconds of the cluster: for paced runs.
     pub deadlines: Option<&'a Deadlines>,
@@ -200,6 +203,7 @@ impl RankJob<'_> {
             stuck_after,
             permits: self.permits,
             pace,
+            phases: self.setup.phases,
             iteration,
             opened_s: HashMap::new(),
             offered: HashMap::new(),

@@ -32,6 +32,7 @@ fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
         stuck_after: STUCK_AFTER,
         cores: 1,
         pace: None,
+        phases: None,
         faults: &[],
         deadlines: None,
     };

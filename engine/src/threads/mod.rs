@@ -96,6 +96,7 @@ mod tests {
             stuck_after: STUCK_AFTER,
             cores: 1,
             pace: None,
+            phases: None,
             faults: &[],
             deadlines: None,
         };

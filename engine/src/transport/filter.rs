@@ -64,6 +64,14 @@ impl<F: Filter> Transport for Filtered<'_, F> {
         self.inner.tell(to, message)
     }
 
+    fn keeps_notes(&self) -> bool {
+        self.inner.keeps_notes()
+    }
+
+    fn note(&mut self, doing: &str) {
+        self.inner.note(doing);
+    }
+
     fn count_progress(&mut self) {
         self.inner.count_progress();
     }

@@ -230,6 +230,14 @@ pub trait Transport {
     /// If the run has ended.
     fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended>;
 
+    /// Whether what this rank is doing is kept for those who look when it is gone.
+    fn keeps_notes(&self) -> bool {
+        false
+    }
+
+    /// Keeps what this rank is doing, in words that follow its name.
+    fn note(&mut self, _doing: &str) {}
+
     /// Something has ended on this rank.
     fn count_progress(&mut self);
 

@@ -66,6 +66,7 @@ pub(crate) fn on_threads<'a>(plan: &'a Plan, payload: &'a Payload) -> Setup<'a> 
         stuck_after: STUCK_AFTER,
         cores: 2,
         pace: None,
+        phases: None,
         faults: &[],
         deadlines: None,
     }

@@ -1,35 +1,39 @@
-//! An adaptive variant on threads: the switcher acts on what was measured.
+//! An adaptive variant on real ranks: the switcher acts on what was measured.
 //!
 //! Each plan that it chooses, with any mixture of arms, moves real bytes, of which every received one is compared. It sees the times of
 //! all ranks, as it would from the statistics that they exchange.
 
 use zipwire_engine::threads::{CodecWork, Pace, Report};
 use zipwire_payload::Payload;
+use zipwire_schedule::Plan;
 use zipwire_timeline::Timeline;
 use zipwire_traces::SwitcherSummary;
 
 use super::Arms;
 use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop};
 use super::plans::{Key, Plans};
-use crate::executors::{Real, THREADS};
+use crate::executors::{MPI, Real};
 use crate::fault_setup::FaultSetup;
-use crate::{Cancel, ExecuteError, Prepared};
+use crate::mpi_job::Task;
+use crate::{Cancel, ExecuteError, Executor, Prepared};
 
 impl Prepared<'_> {
-    /// Runs the adaptive variant at `index` on threads, paced or as fast as memory.
+    /// Runs the adaptive variant at `index` for real: on threads paced or as fast as memory, elsewhere as fast as the hosts are.
     pub(crate) fn measure_adaptive(
         &self,
         index: usize,
+        executor: &dyn Executor,
         pace: Option<&Pace>,
         cancel: &Cancel,
     ) -> Result<(Report, SwitcherSummary), ExecuteError> {
         let arms = Arms::new(self.experiment, &self.experiment.variants[index]);
-        let payload = arms.payload(THREADS)?;
+        let payload = arms.payload(executor)?;
         let mut measured = Measured {
             prepared: self,
             index,
             plans: Plans::new(&arms),
             payload,
+            executor,
             pace,
             cancel,
             bytes_verified: 0,
@@ -48,15 +52,31 @@ struct Measured<'a, 'e> {
     index: usize,
     plans: Plans<'a, 'e>,
     payload: Payload,
+    executor: &'a dyn Executor,
     pace: Option<&'a Pace>,
     cancel: &'a Cancel,
     bytes_verified: u64,
     codec_work: CodecWork,
 }
 
+impl Measured<'_, '_> {
+    fn take(&mut self, report: Report, plan: &Plan) -> (Timeline, u64) {
+        self.bytes_verified += report.bytes_verified;
+        self.codec_work.merge(&report.codec_work);
+        (report.timeline, plan.bytes_raw())
+    }
+}
+
 impl Iterations for Measured<'_, '_> {
     fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError> {
         let plan = self.plans.get(key)?;
+        if self.executor == MPI {
+            let variant = self.prepared.experiment.variants[self.index].name.clone();
+            let task = Task::Adapt { variant, iteration, key: key.clone() };
+            let (index, iterations) = (self.index, iteration..iteration + 1);
+            let report = self.prepared.run_over_mpi(index, &plan, &self.payload, iterations, &task)?;
+            return Ok(self.take(report, &plan));
+        }
         let real = Real {
             plan: &plan,
             payload: &self.payload,
@@ -65,9 +85,7 @@ impl Iterations for Measured<'_, '_> {
             trouble: FaultSetup::NONE,
         };
         let report = self.prepared.run_on_threads(self.index, &real, self.cancel)?;
-        self.bytes_verified += report.bytes_verified;
-        self.codec_work.merge(&report.codec_work);
-        Ok((report.timeline, plan.bytes_raw()))
+        Ok(self.take(report, &plan))
     }
 
     fn follow(&mut self, _: &IterationResult<'_>) -> Result<(), ExecuteError> {

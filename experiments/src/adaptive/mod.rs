@@ -13,3 +13,4 @@ mod simulated;
 mod statistics;
 
 pub(crate) use arms::Arms;
+pub(crate) use plans::{Key, Plans};

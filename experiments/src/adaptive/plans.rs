@@ -11,22 +11,22 @@ use crate::ExecuteError;
 const PLANS: usize = 32;
 
 /// An arm for each segment, and whether statistics are exchanged.
-pub(super) type Key = (Vec<usize>, bool);
+pub(crate) type Key = (Vec<usize>, bool);
 
 /// See the module.
-pub(super) struct Plans<'a, 'e> {
+pub(crate) struct Plans<'a, 'e> {
     pub(super) arms: &'a Arms<'e>,
     /// The one used last is the last.
     kept: Vec<(Key, Rc<Plan>)>,
 }
 
 impl<'a, 'e> Plans<'a, 'e> {
-    pub(super) fn new(arms: &'a Arms<'e>) -> Self {
+    pub(crate) fn new(arms: &'a Arms<'e>) -> Self {
         Self { arms, kept: Vec::new() }
     }
 
     /// The plan of a choice, valid.
-    pub(super) fn get(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
+    pub(crate) fn get(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
         let found = self.kept.iter().position(|(other, _)| other == key);
         let entry = match found {
             Some(index) => self.kept.remove(index),

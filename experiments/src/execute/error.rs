@@ -2,6 +2,8 @@
 
 use zipwire_cluster::NetworkModel;
 use zipwire_engine::EngineError;
+use zipwire_engine::mpi::WorldError;
+use zipwire_scenarios::ScenarioError;
 use zipwire_schedule::{PlanError, RunFailure};
 use zipwire_sim::{SimError, SizeError};
 
@@ -129,6 +131,26 @@ pub enum ExecuteError {
     /// The real run failed.
     #[error("variant `{0}` on `{1}` failed in {2}")]
     Run(String, &'static str, Box<RunFailure>),
+    /// Another number of processes than the scenario has ranks.
+    #[error(
+        "the scenario has {ranks} ranks, and {processes} processes were started\n\
+         help: start {ranks} of them, for instance by `mpirun -n {ranks}`"
+    )]
+    Processes {
+        /// Of the scenario.
+        ranks: u32,
+        /// Of the job.
+        processes: u32,
+    },
+    /// What other hosts need to resolve the scenario cannot be read again.
+    #[error("the scenario cannot be sent to the other ranks: {}", .0.render(false))]
+    Parcel(Box<ScenarioError>),
+    /// The ranks have failed in an earlier run, and do not meet again.
+    #[error("variant `{0}` on `{1}` was not run: its ranks had failed before")]
+    NotRun(String, &'static str),
+    /// The processes of a job cannot run anything together.
+    #[error(transparent)]
+    World(#[from] WorldError),
     /// A cluster that changes and is not simulated.
     #[error(
         "`{0}` cannot let the cluster or the codec change in the course of a run, as `drift` says\n\
@@ -155,7 +177,7 @@ pub enum ExecuteError {
 impl ExecuteError {
     /// Whether a rank failed during the run.
     pub fn is_run_failure(&self) -> bool {
-        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Run(..))
+        matches!(self, Self::Sim(_, SimError::Failed(_)) | Self::Run(..) | Self::NotRun(..))
     }
 }
 

@@ -4,6 +4,7 @@
 //! outputs and the sweeps take whatever [`ALL`] holds, or an executor of a caller's own.
 
 mod cuda;
+mod mpi;
 mod sim;
 mod threads;
 
@@ -23,8 +24,11 @@ pub const THREADS: &dyn Executor = &threads::Threads;
 /// Ranks on CUDA streams.
 pub const CUDA: &dyn Executor = &cuda::Cuda;
 
+/// Ranks as processes over MPI.
+pub const MPI: &dyn Executor = &mpi::Mpi;
+
 /// All executors of this version, in the order in which they are listed.
-pub const ALL: &[&dyn Executor] = &[SIM, THREADS, CUDA];
+pub const ALL: &[&dyn Executor] = &[SIM, THREADS, MPI, CUDA];
 
 /// Something that carries out plans.
 ///

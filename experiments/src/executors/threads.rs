@@ -59,7 +59,7 @@ impl Executor for Threads {
         let (experiment, has_faults) = (prepared.experiment, !prepared.experiment.faults.is_empty());
         let mut switcher = None;
         let report = if experiment.variants[index].is_adaptive() {
-            let (report, summary) = prepared.measure_adaptive(index, None, cancel)?;
+            let (report, summary) = prepared.measure_adaptive(index, self, None, cancel)?;
             switcher = Some(summary);
             report
         } else if has_faults {
@@ -113,6 +113,7 @@ impl Prepared<'_> {
             stuck_after: threads::STUCK_AFTER,
             cores: cores(),
             pace: real.pace,
+            phases: None,
             faults: real.trouble.faults,
             deadlines: real.trouble.deadlines,
         };

@@ -8,13 +8,26 @@ mod table;
 mod verdict;
 
 use zipwire::Cancel;
+use zipwire::executors::MPI;
 use zipwire::scenarios::{Source, load_sweep};
 
-use super::distinct;
+use super::mpi::{Job, with_ranks};
+use super::{distinct, load_scenario};
 use crate::cli::RunArgs;
 use crate::error::CliError;
 
 pub(crate) fn run(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
+    if !args.on.contains(&MPI) {
+        return run_here(args, cancel);
+    }
+    let job = || {
+        let experiment = load_scenario(&args.scenario)?;
+        Ok(Job { ranks: experiment.topology.ranks(), folder: Some(args.folder(&experiment.name)) })
+    };
+    with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
+}
+
+fn run_here(args: &RunArgs, cancel: &Cancel) -> Result<(), CliError> {
     let executors = distinct(args.on.iter().copied());
     let source = Source::read(&args.scenario.scenario)?;
     match load_sweep(&source, &args.scenario.set, args.scenario.seed)? {

@@ -1,7 +1,6 @@
 //! `zipwire run` of one scenario: its table, timelines and summary.
 
 use std::io::{Write, stdout};
-use std::path::Path;
 use std::sync::Arc;
 
 use zipwire::break_even::{break_evens, is_quick};
@@ -34,7 +33,7 @@ pub(super) fn run(
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     settled.iter().for_each(|line| say!("{line}"));
-    let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&experiment.name));
+    let folder = args.folder(&experiment.name);
     let hold = cancel.hold();
     let mut output = Output::create(&folder)?;
 

@@ -34,7 +34,7 @@ pub(super) fn run(
     {
         return Err(zipwire::ExecuteError::Unavailable(executor, missing).into());
     }
-    let folder = args.out.clone().unwrap_or_else(|| Path::new("out").join(&base.name));
+    let folder = args.folder(&base.name);
     let setup = Setup {
         sweep,
         executors,

@@ -1,0 +1,180 @@
+//! The transport of a rank that is a process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use zipwire_schedule::{Failure, Rank};
+
+use super::link::Link;
+use super::packet::Packet;
+use super::world::Shared;
+use crate::memory::Memory;
+use crate::report::RankReport;
+use crate::transport::{Ended, Event, Incoming, Message, Outgoing, Transport};
+
+/// How often somebody who waits looks whether others are still there.
+const LOOK: Duration = Duration::from_millis(200);
+/// The same, when the user, or a launcher, wants all to end.
+const REPORTS_WHEN_STOPPED: Duration = Duration::from_millis(300);
+/// How long those who have not reported a failed iteration may take to do so.
+const REPORTS_AFTER_FAILURE: Duration = Duration::from_secs(10);
+
+/// A rank's connection with the others in one run.
+pub(super) struct MpiRank {
+    shared: Arc<Shared>,
+    /// What the run is called.
+    name: String,
+    rank: Rank,
+    memory: Arc<Memory>,
+    stuck_after: Duration,
+}
+
+impl MpiRank {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        name: &str,
+        rank: Rank,
+        memory: Arc<Memory>,
+        stuck_after: Duration,
+    ) -> Self {
+        Self { shared, name: name.to_owned(), rank, memory, stuck_after }
+    }
+
+    /// Waits for something that depends on others: for as long as they are there.
+    fn wait_for<R>(&self, mut found: impl FnMut(&mut Link) -> Option<R>) -> Result<R, Ended> {
+        loop {
+            let step = self.shared.wait(LOOK, |link| match found(link) {
+                Some(result) => Some(Ok(result)),
+                None => link.ended.clone().map(Err),
+            });
+            if let Some(step) = step {
+                return step;
+            }
+            if let Some(silent) = self.shared.with(|link| link.silent(self.stuck_after)) {
+                return Err(Ended::Lost(silent));
+            }
+        }
+    }
+
+    fn link<R>(&self, what: impl FnOnce(&mut Link) -> Result<R, Ended>) -> Result<R, Ended> {
+        self.shared.with(|link| match &link.ended {
+            Some(ended) => Err(ended.clone()),
+            None => what(link),
+        })
+    }
+}
+
+impl Transport for MpiRank {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    fn now_s(&self) -> f64 {
+        self.shared.with(|link| link.clock.now_s())
+    }
+
+    fn keeps_notes(&self) -> bool {
+        self.shared.keeps_notes()
+    }
+
+    fn note(&mut self, doing: &str) {
+        self.shared.note(|| format!("{doing} in `{}`", self.name));
+    }
+
+    fn barrier(&mut self, word: &[u8]) -> Result<Vec<Vec<u8>>, Ended> {
+        self.note("waits for all to begin an iteration");
+        if self.rank != Rank(0) {
+            self.link(|link| link.tell(Rank(0), &Packet::Word(word.to_vec())))?;
+            return self.wait_for(|link| link.met.take());
+        }
+        self.link(|link| {
+            link.words[0] = Some(word.to_vec());
+            Ok(())
+        })?;
+        self.wait_for(|link| link.words.iter().all(Option::is_some).then_some(()))?;
+        self.link(|link| {
+            let words: Vec<Vec<u8>> = link.words.iter_mut().filter_map(Option::take).collect();
+            let packet = Packet::Words(words);
+            link.tell_all(&packet)?;
+            let Packet::Words(words) = packet else { unreachable!("it was made of words") };
+            Ok(words)
+        })
+    }
+
+    fn send(&mut self, transfer: Outgoing) -> Result<(), Ended> {
+        self.link(|link| link.send(transfer))
+    }
+
+    fn receive(&mut self, transfer: Incoming) -> Result<(), Ended> {
+        self.link(|link| link.receive(transfer))
+    }
+
+    fn tell(&mut self, to: Rank, message: Message) -> Result<(), Ended> {
+        self.link(|link| link.tell(to, &Packet::Told(message)))
+    }
+
+    fn poll(&mut self, timeout: Duration) -> Result<Option<Event>, Ended> {
+        if self.is_stopped() {
+            return Err(Ended::Stopped);
+        }
+        let found = self.shared.wait(timeout, |link| match link.events.pop_front() {
+            Some(event) => Some(Ok(event)),
+            None => link.ended.clone().map(Err),
+        });
+        found.transpose()
+    }
+
+    fn count_progress(&mut self) {
+        self.shared.with(Link::count_progress);
+    }
+
+    fn progress(&self) -> u64 {
+        self.shared.with(|link| link.progress())
+    }
+
+    fn abort(&mut self, _: &Failure) {
+        self.shared.with(|link| {
+            if link.ended != Some(Ended::Aborted) {
+                // Whoever cannot be told finds out by itself.
+                let _ = link.tell_all(&Packet::Abort);
+            }
+            link.ended = Some(Ended::Aborted);
+        });
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.is_cancelled()
+    }
+
+    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
+        if self.rank != Rank(0) {
+            // If it cannot be sent, this rank is gone as far as rank 0 can see.
+            let _ = self.shared.with(|link| link.tell(Rank(0), &Packet::Report(Box::new(report))));
+            return None;
+        }
+        self.shared.with(|link| link.reports[0] = Some(report));
+        let mut failed_since = None;
+        loop {
+            let all = self.shared.wait(LOOK, |link| link.reports.iter().all(Option::is_some).then_some(()));
+            let has_failed = self.shared.with(|link| {
+                let failed = link.reports.iter().flatten().any(|report| report.failed.is_some());
+                failed || link.ended.is_some() || link.silent(self.stuck_after).is_some()
+            });
+            if all.is_none() && has_failed {
+                let since = *failed_since.get_or_insert_with(std::time::Instant::now);
+                // Who was told to end soon is ended.
+                let limit = if self.is_stopped() { REPORTS_WHEN_STOPPED } else { REPORTS_AFTER_FAILURE };
+                if since.elapsed() < limit {
+                    continue;
+                }
+            } else if all.is_none() {
+                continue;
+            }
+            return Some(self.shared.with(|link| link.reports.iter_mut().filter_map(Option::take).collect()));
+        }
+    }
+}

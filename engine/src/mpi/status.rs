@@ -1,0 +1,132 @@
+//! What a process is doing, in a file: for those who look when it is gone.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Names the folder in which processes say what they are doing.
+pub const STATUS_VARIABLE: &str = "ZIPWIRE_STATUS";
+
+/// Bytes of each of the two lines of a file, with the line break: where the second one is never depends on the first.
+const LINE: usize = 256;
+
+/// A file with two lines: who the process is, and what it is doing.
+#[derive(Debug)]
+pub(super) struct StatusFile {
+    file: File,
+    doing: String,
+}
+
+/// What a file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The rank.
+    pub rank: u32,
+    /// Number of its process, on its host.
+    pub process: u32,
+    /// The host.
+    pub host: String,
+    /// What it was doing, in words that follow its name.
+    pub doing: String,
+}
+
+impl StatusFile {
+    /// The file of a rank, in the folder that the environment names; `None` if it names none, or the folder is not there, as on other
+    /// hosts than the one where the job was started.
+    pub(super) fn from_environment(rank: u32, host: &str) -> Option<Self> {
+        let folder = PathBuf::from(std::env::var_os(STATUS_VARIABLE)?);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(folder.join(format!("rank-{rank}.status")))
+            .ok()?;
+        file.write_all(&line(&format!("{} {host}", std::process::id()))).ok()?;
+        let mut status = Self { file, doing: String::new() };
+        status.write("has begun");
+        Some(status)
+    }
+
+    /// The process has done and said all; `code` is rank 0's exit code.
+    pub(super) fn end(&mut self, code: Option<u8>) {
+        self.write(&code.map_or_else(|| ENDED.to_owned(), ended_with));
+    }
+
+    /// What the process does from now on. What cannot be written is lost: it is for those who look later.
+    pub(super) fn write(&mut self, doing: &str) {
+        if self.doing != doing {
+            self.doing.clear();
+            self.doing.push_str(doing);
+            let _ = write_at(&mut self.file, &line(doing), LINE as u64);
+        }
+    }
+}
+
+/// What a process writes at last, when it has done or said all that there was.
+const ENDED: &str = "is done";
+
+/// How it begins what a process writes of which a run has failed.
+pub(super) const FAILED: &str = "has failed";
+
+/// Whether a process has itself said that a run has failed: so it was there after whatever made it fail.
+pub fn has_failed(doing: &str) -> bool {
+    doing.starts_with(FAILED)
+}
+
+/// What rank 0 writes at last: with which exit code it ends, of which it has said why.
+fn ended_with(code: u8) -> String {
+    format!("{ENDED} with {code}")
+}
+
+/// Whether what a process was doing last is that it has ended.
+pub fn is_done(doing: &str) -> bool {
+    doing.starts_with(ENDED)
+}
+
+/// The exit code that rank 0 has ended with, of which it has said why, if that is what it wrote last.
+pub fn reported(doing: &str) -> Option<u8> {
+    doing.strip_prefix(ENDED)?.strip_prefix(" with ")?.parse().ok()
+}
+
+/// What the files in a folder say, by rank.
+///
+/// # Errors
+/// If the folder cannot be read. Files that a process was just making are left out.
+pub fn read_statuses(folder: &Path) -> io::Result<Vec<Status>> {
+    let mut statuses: Vec<Status> =
+        std::fs::read_dir(folder)?.filter_map(|entry| read(&entry.ok()?.path())).collect();
+    statuses.sort_by_key(|status| status.rank);
+    Ok(statuses)
+}
+
+fn read(path: &Path) -> Option<Status> {
+    let rank = path.file_name()?.to_str()?.strip_prefix("rank-")?.strip_suffix(".status")?.parse().ok()?;
+    let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
+    let (who, doing) = text.split_once('\n')?;
+    let (process, host) = who.trim_end().split_once(' ')?;
+    Some(Status { rank, process: process.parse().ok()?, host: host.to_owned(), doing: doing.trim_end().to_owned() })
+}
+
+/// A text of one line, cut or filled up to the length that all have.
+fn line(text: &str) -> Vec<u8> {
+    let mut end = text.len().min(LINE - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut line = text[..end].replace('\n', " ").into_bytes();
+    line.resize(LINE - 1, b' ');
+    line.push(b'\n');
+    line
+}
+
+#[cfg(unix)]
+fn write_at(file: &mut File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(not(unix))]
+fn write_at(file: &mut File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    use std::io::{Seek, SeekFrom};
+    file.seek(SeekFrom::Start(offset))?;
+    file.write_all(bytes)
+}

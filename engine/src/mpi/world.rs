@@ -1,0 +1,481 @@
+//! All processes of a job, as one of them sees it: what they do together, and the thread that keeps messages moving.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use zipwire_codec::simd_level;
+use zipwire_mpi::{Endpoint, Library, MpiError};
+use zipwire_schedule::plan::Plan;
+use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
+use zipwire_timeline::{Span, Timeline};
+
+use super::link::{Link, call_tags};
+use super::packet::Packet;
+use super::rank::MpiRank;
+use super::status::{FAILED, StatusFile};
+use crate::host::{self, Permits, RunResult, Setup, run_rank};
+use crate::report::RankReport;
+use crate::transport::Ended;
+
+/// How long whoever waits looks without a pause after something has come, in seconds of its own core.
+const EAGER: Duration = Duration::from_micros(50);
+/// The longest pause between two looks.
+const LONGEST_PAUSE: Duration = Duration::from_micros(500);
+/// How long rank 0 waits until all processes have begun.
+const MEET_WITHIN: Duration = Duration::from_secs(120);
+/// How long processes that have failed wait for rank 0 to say what it knows.
+const LAST_WORDS: Duration = Duration::from_secs(20);
+/// How long what is told at the end may be under way.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// This process among all of its job.
+#[derive(Debug)]
+pub struct World {
+    shared: Arc<Shared>,
+    helper: Option<JoinHandle<()>>,
+    rank: Rank,
+    size: u32,
+    library: String,
+    /// Who all are; at rank 0, elsewhere only this one.
+    members: Vec<Member>,
+    /// A run has failed: what was under way then still is.
+    has_failed: bool,
+    patience: Duration,
+}
+
+/// Who a process is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Version of this program.
+    pub version: String,
+    /// The host that it runs on.
+    pub host: String,
+    /// Its number there.
+    pub process: u32,
+    /// SIMD level of its codecs.
+    pub simd: String,
+    /// Cores that the system gives it.
+    pub cores: usize,
+}
+
+/// Why processes cannot do something together.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// MPI cannot be had, or has failed.
+    #[error(transparent)]
+    Mpi(#[from] MpiError),
+    /// The others are gone, or have failed.
+    #[error("the processes of the job have lost one another: {0}")]
+    Ended(#[from] Ended),
+    /// The plan needs more tags than the library has.
+    #[error("the plan's transfers need tags up to {needed}, and those of the MPI library end at {largest}")]
+    Tags {
+        /// The largest that is needed.
+        needed: u64,
+        /// The largest that there is.
+        largest: u32,
+    },
+    /// Another number of ranks.
+    #[error("the plan has {ranks} ranks, and the job has {processes} processes")]
+    Ranks {
+        /// Those of the plan.
+        ranks: u32,
+        /// Those of the job.
+        processes: u32,
+    },
+    /// Another version of this program.
+    #[error("rank {rank} on host `{host}` is version {theirs} of zipwire, and rank 0 is {own}\nhelp: install one version on all hosts")]
+    Version {
+        /// The rank.
+        rank: Rank,
+        /// Its host.
+        host: String,
+        /// Its version.
+        theirs: String,
+        /// The version of rank 0.
+        own: String,
+    },
+    /// A process does not answer.
+    #[error(
+        "rank {rank} (process {} on `{}`) has said nothing for {} s, and all wait for it to begin",
+        member.process, member.host, patience.as_secs_f64()
+    )]
+    Silent {
+        /// The rank.
+        rank: Rank,
+        /// Who that is.
+        member: Member,
+        /// For how long.
+        patience: Duration,
+    },
+}
+
+/// What the rank's thread and the helper share.
+pub(super) struct Shared {
+    link: Mutex<Option<Link>>,
+    /// Whether the rank's thread drives the link itself.
+    is_waiting: AtomicBool,
+    is_over: AtomicBool,
+    /// Set when the user wants all to end.
+    cancel: Arc<AtomicBool>,
+    status: Mutex<Option<StatusFile>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Option<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says what this process is doing, if anybody might look for that; `doing` is asked for only then.
+    pub(super) fn note(&self, doing: impl FnOnce() -> String) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(status) = status.as_mut() {
+            status.write(&doing());
+        }
+    }
+
+    pub(super) fn keeps_notes(&self) -> bool {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Does something with the link.
+    pub(super) fn with<R>(&self, what: impl FnOnce(&mut Link) -> R) -> R {
+        what(self.lock().as_mut().expect("the link is there until the world ends"))
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Relaxed)
+    }
+
+    /// Drives the link until `found` finds something, or the time is over. `found` sees the link each time something may have come.
+    pub(super) fn wait<R>(
+        &self,
+        limit: Duration,
+        mut found: impl FnMut(&mut Link) -> Option<R>,
+    ) -> Option<R> {
+        self.is_waiting.store(true, Ordering::Relaxed);
+        let begin = Instant::now();
+        let mut quiet_since = begin;
+        let result = loop {
+            let (result, has_come) = self.with(|link| {
+                // What has ended is said by what `found` looks at.
+                let has_come = link.advance().unwrap_or(false);
+                (found(link), has_come)
+            });
+            let now = Instant::now();
+            if result.is_some() || now - begin >= limit {
+                break result;
+            }
+            if has_come {
+                quiet_since = now;
+            }
+            let quiet = now - quiet_since;
+            if quiet < EAGER {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep((quiet / 8).min(LONGEST_PAUSE).min(limit - (now - begin)));
+            }
+        };
+        self.is_waiting.store(false, Ordering::Relaxed);
+        result
+    }
+
+    /// Keeps messages moving while the rank's thread does something else.
+    fn help(&self) {
+        while !self.is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(LONGEST_PAUSE);
+            if self.is_waiting.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Ok(mut link) = self.link.try_lock()
+                && let Some(link) = link.as_mut()
+            {
+                // Whoever looks at the link next finds why.
+                let _ = link.advance();
+            }
+        }
+    }
+}
+
+impl World {
+    /// Initialises MPI, together with all processes of the job. Setting `cancel` ends what is run; so does a process of which nothing is
+    /// heard for as long as `patience`, usually [`STUCK_AFTER`](crate::STUCK_AFTER).
+    ///
+    /// # Errors
+    /// If MPI fails, or the others do not answer.
+    pub fn begin(
+        library: &'static Library,
+        patience: Duration,
+        cancel: Arc<AtomicBool>,
+    ) -> Result<Self, WorldError> {
+        let mut link = Link::new(Endpoint::begin(library)?, patience)?;
+        let (rank, size) = (link.rank, link.size);
+        let (version, host) = link.names()?;
+        let own = Member {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host,
+            process: std::process::id(),
+            simd: simd_level().name().to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        };
+        let shared = Arc::new(Shared {
+            link: Mutex::new(Some(link)),
+            is_waiting: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            cancel,
+            status: Mutex::new(StatusFile::from_environment(rank.0, &own.host)),
+        });
+        let helped = Arc::clone(&shared);
+        let helper = std::thread::Builder::new().name("messages".to_owned()).spawn(move || helped.help());
+        // Without it messages move while the rank waits, and not while it codes.
+        let helper = helper.ok();
+        let members = Self::meet(&shared, rank, own)?;
+        Ok(Self { shared, helper, rank, size, library: version, members, has_failed: false, patience })
+    }
+
+    /// Tells rank 0 who this is; there, hears who all are.
+    fn meet(shared: &Shared, rank: Rank, own: Member) -> Result<Vec<Member>, WorldError> {
+        if rank != Rank(0) {
+            shared.with(|link| link.tell(Rank(0), &Packet::Present(own.clone())))?;
+            return Ok(vec![own]);
+        }
+        shared.with(|link| link.members[0] = Some(own.clone()));
+        // Hosts start processes one after the other, and some are slow.
+        let met = shared.wait(MEET_WITHIN, |link| {
+            let ended = link.ended.clone().map(Err);
+            let members: Option<Vec<Member>> = link.members.iter().cloned().collect();
+            members.map(Ok).or(ended)
+        });
+        let missing = || shared.with(|link| link.members.iter().position(Option::is_none)).unwrap_or(0);
+        let members = met.unwrap_or_else(|| Err(Ended::Lost(Rank(missing() as u32))))?;
+        match (0..).map(Rank).zip(&members).find(|(_, member)| member.version != own.version) {
+            Some((rank, Member { version: theirs, host, .. })) => {
+                let (host, theirs) = (host.clone(), theirs.clone());
+                Err(WorldError::Version { rank, host, theirs, own: own.version })
+            }
+            None => Ok(members),
+        }
+    }
+
+    /// The rank of this process.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// The number of processes.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// How long nothing may be heard of a process, and nothing may end anywhere.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// Name and version of the library.
+    pub fn library(&self) -> &str {
+        &self.library
+    }
+
+    /// Who all processes are, by rank; elsewhere than at rank 0 only this one.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// At all but rank 0: says that this process cannot do what it is to do, which ends the run.
+    pub fn refuse(&mut self, why: &str) {
+        self.has_failed = true;
+        let failure = Failure::new(self.rank, None, FailureKind::Device, why);
+        let end = RankEnd { failure, status: None };
+        self.shared.with(|link| {
+            let report = RankReport::failed(link.rank, link.clock.now_s(), end);
+            // If rank 0 cannot be told, it notices that this rank is gone.
+            let _ = link.tell(Rank(0), &Packet::Report(Box::new(report)));
+            let _ = link.tell_all(&Packet::Abort);
+            link.ended.get_or_insert(Ended::Aborted);
+        });
+    }
+
+    /// At rank 0: says to all others what to do next.
+    ///
+    /// # Errors
+    /// If they cannot be told.
+    pub fn tell(&self, task: &[u8]) -> Result<(), WorldError> {
+        Ok(self.shared.with(|link| link.tell_all(&Packet::Task(task.to_vec())))?)
+    }
+
+    /// At all others: what to do next; `None` when all is done.
+    ///
+    /// # Errors
+    /// If rank 0 is gone.
+    pub fn next(&self) -> Result<Option<Vec<u8>>, WorldError> {
+        loop {
+            let found = self.shared.wait(Duration::from_secs(1), |link| {
+                if let Some(task) = link.tasks.pop_front() {
+                    return Some(Ok(Some(task)));
+                }
+                if link.is_over {
+                    return Some(Ok(None));
+                }
+                let lost = link.silent(self.patience).map(Ended::Lost);
+                link.ended.clone().or(lost).map(|ended| Err(ended.into()))
+            });
+            if let Some(found) = found {
+                return found;
+            }
+        }
+    }
+
+    /// At rank 0: aligns the clocks of all processes, one after the other, which wait for what to do next meanwhile; within how many seconds
+    /// the worst of them is.
+    ///
+    /// # Errors
+    /// If a process does not answer.
+    pub fn align(&mut self) -> Result<f64, WorldError> {
+        let aligned = self.align_all();
+        if aligned.is_err() {
+            self.has_failed = true;
+            // Whoever cannot be told finds out by itself.
+            let _ = self.shared.with(|link| link.tell_all(&Packet::Abort));
+        }
+        aligned
+    }
+
+    fn align_all(&self) -> Result<f64, WorldError> {
+        let (mut worst_s, patience) = (0.0_f64, self.patience);
+        for rank in (1..self.size).map(Rank) {
+            self.shared.with(|link| {
+                link.aligned[rank.index()] = None;
+                link.tell(rank, &Packet::Align)
+            })?;
+            let aligned = self.shared.wait(patience, |link| {
+                let ended = link.ended.clone().map(Err);
+                link.aligned[rank.index()].map(Ok).or(ended)
+            });
+            let silent = || WorldError::Silent { rank, member: self.members[rank.index()].clone(), patience };
+            worst_s = worst_s.max(aligned.ok_or_else(silent)??);
+        }
+        Ok(worst_s)
+    }
+
+    /// Runs this process's rank of a plan, as all others run theirs; `name` is what the run is called. Rank 0 has the report of all, the others have none.
+    ///
+    /// # Errors
+    /// If the plan does not fit the job: then nothing is run. All processes find that.
+    pub fn run(&mut self, name: &str, setup: &Setup<'_>) -> Result<RunResult, WorldError> {
+        self.check(setup.plan)?;
+        let result = self.run_checked(name, setup);
+        match &result {
+            Ok(_) => self.shared.note(|| format!("has ended its part of `{name}`")),
+            // What it was doing when it was told to end says more.
+            Err(_) if self.shared.is_cancelled() => {}
+            Err(failure) => self.shared.note(|| format!("{FAILED} in `{name}`: {}", failure.first)),
+        }
+        self.has_failed |= result.is_err();
+        Ok(result.map(|report| {
+            report.map(|mut report| {
+                begin_sends_when_received(&mut report.timeline);
+                report
+            })
+        }))
+    }
+
+    fn run_checked(&self, name: &str, setup: &Setup<'_>) -> Result<Option<host::Report>, Box<RunFailure>> {
+        let plan = setup.plan;
+        let memory = host::memory(plan, self.rank)?;
+        let segments = u32::try_from(plan.segments.len()).expect("segments are counted in 32 bits");
+        self.shared.with(|link| link.begin_run(Arc::clone(&memory), segments));
+        let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, setup.stuck_after);
+        // A process has its rank's share of the machine: one core codes, another one may keep messages moving.
+        run_rank(setup, &Permits::new(1), &mut rank)
+    }
+
+    /// Whether a run has failed: then the processes do not meet again, as messages may be under way for ever.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// Whether a plan fits the job.
+    ///
+    /// # Errors
+    /// If it has another number of ranks, or more transfers than MPI has tags.
+    pub fn check(&self, plan: &Plan) -> Result<(), WorldError> {
+        let (ranks, processes) = (plan.rank_count(), self.size);
+        if ranks != processes {
+            return Err(WorldError::Ranks { ranks, processes });
+        }
+        let largest = self.shared.with(|link| link.largest_tag());
+        let ops = plan.programs.iter().flat_map(|program| &program.ops);
+        let parts = ops.filter_map(|op| Some(op.kind.library()?.part + 1)).max().unwrap_or(0);
+        let segments = u32::try_from(plan.segments.len()).expect("segments are counted in 32 bits");
+        let needed = u64::from(plan.transfer_numbers()).max(call_tags(segments, parts)).saturating_sub(1);
+        if needed > u64::from(largest) { Err(WorldError::Tags { needed, largest }) } else { Ok(()) }
+    }
+
+    /// Says that this process has said all that it has to say, and at rank 0 with which exit code it ends: whoever started the job need
+    /// not look for more.
+    pub fn has_said_all(&self, code: Option<u8>) {
+        let mut status = self.shared.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(status) = status.as_mut() {
+            status.end(code);
+        }
+    }
+
+    /// Ends the job: at rank 0 tells all others that nothing is left to do, elsewhere waits until rank 0 says so. After a run that has
+    /// failed, messages may be under way for ever: then MPI is not ended, and this process must end without it.
+    ///
+    /// # Errors
+    /// If MPI fails.
+    pub fn finish(mut self) -> Result<(), WorldError> {
+        if self.rank == Rank(0) {
+            let told = self.shared.with(|link| {
+                let told = link.tell_all(&Packet::End);
+                link.is_over = true;
+                told
+            });
+            self.shared.wait(GOODBYE, |link| link.has_told().then_some(()));
+            told?;
+        } else if self.has_failed {
+            // A rank 0 that is gone has no last words.
+            let patience = self.patience;
+            let is_over = |link: &mut Link| link.is_over || link.silent(patience).is_some();
+            self.shared.wait(LAST_WORDS, |link| is_over(link).then_some(()));
+        }
+        let has_ended = self.shared.with(|link| link.ended.is_some());
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        if let Some(helper) = self.helper.take() {
+            // It ends at its next look.
+            let _ = helper.join();
+        }
+        let link = self.shared.lock().take();
+        match link {
+            Some(link) if !self.has_failed && !has_ended => Ok(link.finish()?),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A sender does not hear when its receiver was there, so its end of a transfer begins when it has offered it. The receiver knows of both.
+fn begin_sends_when_received(timeline: &mut Timeline) {
+    let key = |span: &Span, src, dst| (span.iteration, span.segment, span.stage, src, dst, span.tag);
+    let received = timeline.spans.iter().filter(|span| span.lane == Lane::Rx);
+    let begins: std::collections::HashMap<_, f64> = received
+        .filter_map(|span| Some((key(span, span.peer?, span.rank), span.begin_s)))
+        .collect();
+    for span in timeline.spans.iter_mut().filter(|span| span.lane == Lane::Tx) {
+        let Some(peer) = span.peer else { continue };
+        if let Some(begin_s) = begins.get(&key(span, span.rank, peer)) {
+            span.begin_s = span.begin_s.max(*begin_s).min(span.end_s);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What processes other than rank 0 do: what they are told.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use zipwire_engine::host::Setup;
+use zipwire_engine::mpi::World;
+use zipwire_payload::Payload;
+use zipwire_scenarios::{Experiment, Variant};
+use zipwire_schedule::Plan;
+
+use super::{JobError, Task};
+use crate::adaptive::{Arms, Plans};
+use crate::execute::plan;
+
+/// Runs whatever rank 0 says, until it says that nothing is left.
+pub(super) fn follow(mut world: World) -> Result<(), JobError> {
+    let followed = tasks(&mut world);
+    if followed.is_ok() {
+        world.has_said_all(None);
+    }
+    // Rank 0 says what has gone wrong, to which each has reported.
+    let finished = world.finish();
+    followed.and(finished.map_err(JobError::from))
+}
+
+fn tasks(world: &mut World) -> Result<(), JobError> {
+    let mut next = read(world)?;
+    while let Some(task) = next {
+        let Task::Load(parcel) = task else {
+            return Err(JobError::Task("a run before there is an experiment".to_owned()));
+        };
+        let experiment = match parcel.unpack() {
+            Ok(experiment) => experiment,
+            Err(source) => {
+                let host = world.members()[0].host.clone();
+                world.refuse(&format!("host `{host}`: {}", source.render(false)));
+                return Err(JobError::Scenario { rank: world.rank(), host, source: Box::new(source) });
+            }
+        };
+        next = in_experiment(world, &experiment)?;
+    }
+    Ok(())
+}
+
+/// Runs what is said of one experiment; what comes after that.
+fn in_experiment(
+    world: &mut World,
+    experiment: &Experiment,
+) -> Result<Option<Task>, JobError> {
+    let mut next = read(world)?;
+    loop {
+        next = match next {
+            Some(Task::Run { variant }) => {
+                let plan = plan(experiment, of(experiment, &variant)?);
+                let payload = experiment.payload.as_ref();
+                let payload = payload.ok_or_else(|| JobError::Task("a run without a payload".to_owned()))?;
+                let iterations = 0..experiment.iterations;
+                let setup = setup(experiment, &plan, payload, iterations, world.patience());
+                run(world, &variant, &setup)?;
+                read(world)?
+            }
+            Some(Task::Adapt { ref variant, .. }) => {
+                let variant = of(experiment, variant)?;
+                adaptive(world, experiment, variant, next)?
+            }
+            other => return Ok(other),
+        };
+    }
+}
+
+/// Runs iterations of one adaptive variant; what comes after that.
+fn adaptive(
+    world: &mut World,
+    experiment: &Experiment,
+    own: &Variant,
+    mut next: Option<Task>,
+) -> Result<Option<Task>, JobError> {
+    let arms = Arms::new(experiment, own);
+    let refused = |error: crate::ExecuteError| JobError::Task(error.to_string());
+    let payload = arms.payload(crate::executors::MPI).map_err(refused)?;
+    let mut plans = Plans::new(&arms);
+    loop {
+        match next {
+            Some(Task::Adapt { variant, iteration, key }) if variant == own.name => {
+                let plan = plans.get(&key).map_err(refused)?;
+                let iterations = iteration..iteration + 1;
+                let setup = setup(experiment, &plan, &payload, iterations, world.patience());
+                run(world, &own.name, &setup)?;
+            }
+            other => return Ok(other),
+        }
+        next = read(world)?;
+    }
+}
+
+fn run(world: &mut World, name: &str, setup: &Setup<'_>) -> Result<(), JobError> {
+    match world.run(name, setup)? {
+        Ok(_) => Ok(()),
+        // Rank 0 has the reports of all, and says which failure came first.
+        Err(_) => Err(JobError::Failed),
+    }
+}
+
+/// How all processes run a plan.
+pub(crate) fn setup<'a>(
+    experiment: &'a Experiment,
+    plan: &'a Plan,
+    payload: &'a Payload,
+    iterations: Range<u32>,
+    stuck_after: Duration,
+) -> Setup<'a> {
+    Setup {
+        plan,
+        payload,
+        iterations,
+        stuck_after,
+        cores: 1,
+        pace: None,
+        phases: Some(&experiment.durations),
+        faults: &experiment.faults,
+        deadlines: None,
+    }
+}
+
+fn read(world: &World) -> Result<Option<Task>, JobError> {
+    world.next()?.map(|bytes| Task::of_bytes(&bytes)).transpose()
+}
+
+fn of<'e>(experiment: &'e Experiment, name: &str) -> Result<&'e Variant, JobError> {
+    let variant = experiment.variants.iter().find(|variant| variant.name == name);
+    variant.ok_or_else(|| JobError::Task(format!("there is no variant `{name}`")))
+}

@@ -1,0 +1,168 @@
+//! A job of MPI processes, each of which is a rank of whatever is run: rank 0 does what a single process would do, and says to the others
+//! what to run with it; these follow.
+//!
+//! There is one job in a process, as there is one MPI.
+
+mod follow;
+mod task;
+
+use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use zipwire_engine::mpi::{Member, World, WorldError};
+use zipwire_mpi::{MpiError, environment, library};
+use zipwire_scenarios::{Experiment, ScenarioError};
+use zipwire_schedule::Rank;
+
+pub(crate) use self::follow::setup;
+pub(crate) use self::task::Task;
+use crate::{Cancel, ExecuteError};
+
+/// What a process of a job is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// What a single process would do: it is rank 0.
+    First,
+    /// What rank 0 says: [`follow`].
+    Other,
+}
+
+/// Why a process cannot take part in a job.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// A launcher whose processes MPI does not know of.
+    #[error(
+        "this process was started by {by} as number {rank}, and that starts no MPI\n\
+         help: start it by `mpirun -n N`, or by `srun --mpi=pmix`"
+    )]
+    Launcher {
+        /// The launcher.
+        by: &'static str,
+        /// The number that it gives this process.
+        rank: u32,
+    },
+    /// MPI knows of other processes than the launcher.
+    #[error(
+        "{by} has started {launched} processes, and the MPI library `{library}` knows of {found}\n\
+         help: launcher and library must belong together: `ZIPWIRE_MPI_LIB` names the library"
+    )]
+    Strangers {
+        /// The launcher.
+        by: &'static str,
+        /// Processes.
+        launched: u32,
+        /// Where the library is.
+        library: String,
+        /// Processes that it knows of.
+        found: u32,
+    },
+    /// MPI, or the others.
+    #[error(transparent)]
+    World(#[from] WorldError),
+    /// A scenario cannot be resolved as rank 0 has.
+    #[error("rank {rank} on host `{host}` cannot run the scenario: {source}")]
+    Scenario {
+        /// The rank.
+        rank: Rank,
+        /// Its host.
+        host: String,
+        /// Why.
+        source: Box<ScenarioError>,
+    },
+    /// The run has failed, which rank 0 reports.
+    #[error("the run has failed: rank 0 says how")]
+    Failed,
+    /// What rank 0 says is nothing that this version knows.
+    #[error("rank 0 has said what this process does not understand: {0}")]
+    Task(String),
+}
+
+impl From<MpiError> for JobError {
+    fn from(error: MpiError) -> Self {
+        Self::World(error.into())
+    }
+}
+
+impl JobError {
+    /// Whether MPI cannot be had here.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Self::Launcher { .. }) || matches!(self, Self::World(WorldError::Mpi(error)) if error.is_absence())
+    }
+}
+
+/// The job of this process, at rank 0 of it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) world: World,
+    /// The experiment that all have, as it was sent.
+    loaded: Option<Vec<u8>>,
+}
+
+static JOB: Mutex<Option<Job>> = Mutex::new(None);
+
+/// The job, if this process is rank 0 of one.
+pub(crate) fn job() -> MutexGuard<'static, Option<Job>> {
+    JOB.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who the processes of the job are, by rank, and the MPI library; `None` if this process is not rank 0 of a job.
+pub fn members() -> Option<(Vec<Member>, String)> {
+    job().as_ref().map(|job| (job.world.members().to_vec(), job.world.library().to_owned()))
+}
+
+/// Whether a launcher has started this process as one of a job.
+pub fn is_launched() -> bool {
+    environment::launched().is_some()
+}
+
+/// Takes part in the job that this process was started for, in which nothing may stand still for longer than `patience`. To be called
+/// once, on the main thread. Processes other than rank 0 come back
+/// when all is done.
+///
+/// # Errors
+/// If there is no MPI, launcher and library do not fit, or, elsewhere than at rank 0, this process has failed.
+pub fn join(patience: Duration, cancel: &Cancel) -> Result<Role, JobError> {
+    let library = library()?;
+    let launched = environment::launched();
+    if let Some(launched) = launched.as_ref().filter(|launched| !launched.has_mpi) {
+        return Err(JobError::Launcher { by: launched.by, rank: launched.rank });
+    }
+    let world = World::begin(library, patience, cancel.shared_flag())?;
+    if let Some((by, size)) = launched.and_then(|launched| Some((launched.by, launched.size?)))
+        && size != world.size()
+    {
+        let (library, found) = (library.path.display().to_string(), world.size());
+        return Err(JobError::Strangers { by, launched: size, library, found });
+    }
+    if world.rank() == Rank(0) {
+        *job() = Some(Job { world, loaded: None });
+        return Ok(Role::First);
+    }
+    follow::follow(world).map(|()| Role::Other)
+}
+
+/// Ends the job, at rank 0, which ends with an exit code and has said why: the others end.
+///
+/// # Errors
+/// If MPI fails.
+pub fn finish(code: u8) -> Result<(), JobError> {
+    let ended = job().take();
+    ended.map_or(Ok(()), |job| {
+        job.world.has_said_all(Some(code));
+        Ok(job.world.finish()?)
+    })
+}
+
+impl Job {
+    /// Says to all others what comes next, in an experiment that they get first unless they have it.
+    pub(crate) fn tell(&mut self, experiment: &Experiment, task: &Task) -> Result<(), ExecuteError> {
+        let parcel = experiment.parcel().map_err(|error| ExecuteError::Parcel(Box::new(error)))?;
+        let load = Task::Load(parcel).to_bytes();
+        if self.loaded.as_ref() != Some(&load) {
+            self.world.tell(&load)?;
+            self.loaded = Some(load);
+        }
+        Ok(self.world.tell(&task.to_bytes())?)
+    }
+}

@@ -1,0 +1,37 @@
+//! What rank 0 says to the others.
+
+use serde::{Deserialize, Serialize};
+use zipwire_scenarios::Parcel;
+
+use super::JobError;
+use crate::adaptive::Key;
+
+/// Something to do together.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Task {
+    /// Take up an experiment, which all that follows is about.
+    Load(Parcel),
+    /// Run a variant, all iterations.
+    Run {
+        /// Its name.
+        variant: String,
+    },
+    /// Run one iteration of an adaptive variant.
+    Adapt {
+        /// Its name.
+        variant: String,
+        iteration: u32,
+        /// What was chosen for it.
+        key: Key,
+    },
+}
+
+impl Task {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("tasks are plain data")
+    }
+
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Self, JobError> {
+        postcard::from_bytes(bytes).map_err(|error| JobError::Task(error.to_string()))
+    }
+}

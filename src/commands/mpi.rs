@@ -1,0 +1,56 @@
+//! Commands whose ranks are processes: as one of them where a launcher has started this process, else by starting them.
+
+mod blocks;
+mod launch;
+mod obituary;
+mod watch;
+
+use std::path::PathBuf;
+
+use zipwire::Cancel;
+use zipwire::engine::STUCK_AFTER;
+use zipwire::mpi_job::{self, Role};
+
+use crate::cli::MpiArgs;
+use crate::error::CliError;
+
+/// What is to be started.
+pub(crate) struct Job {
+    /// Processes.
+    pub(crate) ranks: u32,
+    /// The folder that rank 0 fills, if it does.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// Runs a command with as many processes as `job` says. `command` runs in this process if that is rank 0 of a job; processes that are other
+/// ranks follow it, and a process that is none starts them all, and reports how they ended.
+pub(crate) fn with_ranks(
+    arguments: &MpiArgs,
+    job: impl FnOnce() -> Result<Job, CliError>,
+    cancel: &Cancel,
+    command: impl FnOnce() -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    if !mpi_job::is_launched() {
+        return launch::launch(arguments.launcher.as_deref(), &job()?, cancel);
+    }
+    if arguments.launcher.is_some() {
+        let why = "this process was started by a launcher already";
+        return Err(CliError::Usage(format!("`--launcher` has no effect: {why}")));
+    }
+    // What has failed is to be said by rank 0, which must not be stopped before.
+    let _hold = cancel.hold();
+    match mpi_job::join(arguments.stall.unwrap_or(STUCK_AFTER), cancel)? {
+        Role::Other => Ok(()),
+        Role::First => {
+            let result = command();
+            if let Err(error) = &result {
+                // Others end when this process says so, and what starts them may end this process then.
+                error.say();
+            }
+            let code = result.as_ref().map_or_else(CliError::exit_code, |()| 0);
+            let finished = mpi_job::finish(code);
+            result.map_err(|error| CliError::Said(error.exit_code()))?;
+            Ok(finished?)
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! How the processes of a job have ended: which was the first to end badly, and what all were doing.
+
+use std::path::Path;
+use std::process::ExitStatus;
+
+use zipwire::engine::mpi::{Status, has_failed, is_done, read_statuses, reported};
+use zipwire::{ExecuteError, STOPPED};
+
+use crate::error::CliError;
+
+/// Ranks whose last words are shown, beside those of the first to end.
+const SHOWN: usize = 8;
+
+/// What is known when the launcher has ended.
+#[derive(Debug)]
+pub(super) struct Obituary {
+    statuses: Vec<Status>,
+    /// Ranks of this host in the order in which they were seen to end.
+    ended: Vec<u32>,
+    exit: Option<ExitStatus>,
+    notices: String,
+    was_stopped: bool,
+}
+
+/// The first process that has ended badly.
+#[derive(Debug, PartialEq, Eq)]
+struct Culprit {
+    rank: Option<u32>,
+    process: Option<u32>,
+    /// In words that follow its name.
+    how: String,
+}
+
+impl Obituary {
+    /// Whose files are in the folder; `ended` are those that were seen to end, by their ranks.
+    pub(super) fn new(folder: &Path, ended: Vec<u32>) -> Self {
+        // Without the folder nothing is known of the ranks.
+        let statuses = read_statuses(folder).unwrap_or_default();
+        Self { statuses, ended, exit: None, notices: String::new(), was_stopped: false }
+    }
+
+    /// What the launcher has come to, and what it wrote.
+    pub(super) fn heard(&mut self, exit: Option<ExitStatus>, notices: &str, was_stopped: bool) {
+        (self.exit, self.notices, self.was_stopped) = (exit, notices.trim().to_owned(), was_stopped);
+    }
+
+    /// What this process ends with.
+    pub(super) fn verdict(&self, ranks: u32) -> Result<(), CliError> {
+        let code = self.exit.and_then(|exit| exit.code());
+        if self.was_stopped || code == Some(STOPPED.into()) {
+            return Err(ExecuteError::Cancelled.into());
+        }
+        let first = self.statuses.iter().find(|status| status.rank == 0);
+        if let Some(code) = first.and_then(|first| reported(&first.doing)) {
+            return if code == 0 { Ok(()) } else { Err(CliError::Said(code)) };
+        }
+        if self.statuses.is_empty() && code == Some(0) {
+            // On other hosts, or with a program that is no rank of this one.
+            return Ok(());
+        }
+        Err(CliError::RanksEnded(self.text(ranks)))
+    }
+
+    fn text(&self, ranks: u32) -> String {
+        if self.statuses.is_empty() {
+            let notices = if self.notices.is_empty() { "it has said nothing" } else { &self.notices };
+            return format!("no rank has begun: the launcher has ended ({}): {notices}", self.exit_text());
+        }
+        let culprit = self.culprit();
+        let place = |status: &Status| format!("process {} on `{}`", status.process, status.host);
+        let of = |rank: u32| self.statuses.iter().find(|status| status.rank == rank);
+        let mut lines = Vec::new();
+        match culprit.rank.map(|rank| (rank, of(rank))) {
+            Some((rank, Some(status))) => lines.push(format!(
+                "rank {rank} ({}) {}; at that time it {}",
+                place(status),
+                culprit.how,
+                status.doing
+            )),
+            Some((rank, None)) => lines.push(format!("rank {rank} {}", culprit.how)),
+            None => lines.push(format!("a rank {}, and the launcher does not say which one", culprit.how)),
+        }
+        let others = || {
+            self.statuses.iter().filter(|status| Some(status.rank) != culprit.rank && !is_done(&status.doing))
+        };
+        lines.extend(others().take(SHOWN).map(|status| format!("  rank {} {}", status.rank, status.doing)));
+        if others().count() > SHOWN {
+            lines.push(format!("  and {} more", others().count() - SHOWN));
+        }
+        let begun = self.statuses.len();
+        if begun < ranks as usize {
+            lines.push(format!("{begun} of {ranks} ranks have begun on hosts that can be seen from here"));
+        }
+        lines.push("all ranks have ended; nothing was written".to_owned());
+        lines.join("\n")
+    }
+
+    /// The first to end badly. Those that say themselves that a run has failed were there after that. Whom Open MPI names is the first that
+    /// it has seen; MPICH names whichever process it has collected first, so who was seen to end first counts.
+    fn culprit(&self) -> Culprit {
+        let is_witness = |rank: u32| {
+            let doing = self.statuses.iter().find(|status| status.rank == rank).map(|status| &status.doing);
+            doing.is_some_and(|doing| is_done(doing) || has_failed(doing))
+        };
+        let rank_of = |process: u32| self.statuses.iter().find(|status| status.process == process);
+        let named = named(&self.notices);
+        let named_rank = named.as_ref().and_then(|named| {
+            named.rank.or_else(|| Some(rank_of(named.process?)?.rank)).filter(|rank| !is_witness(*rank))
+        });
+        let is_sure = named.as_ref().is_some_and(|named| named.rank.is_some());
+        let mut seen = self.ended.iter().copied().filter(|rank| !is_witness(*rank));
+        let mut left = self.statuses.iter().map(|status| status.rank).filter(|rank| !is_witness(*rank));
+        let rank = named_rank.filter(|_| is_sure).or_else(|| seen.next()).or(named_rank).or_else(|| left.next());
+        let how = match named {
+            Some(named) if rank.is_some() && rank == named_rank => named.how,
+            // Others have ended the job, for lack of this one.
+            _ if self.statuses.iter().any(|status| has_failed(&status.doing)) => {
+                "was silent when others gave up".to_owned()
+            }
+            Some(_) if rank.is_some() => "was the first to end".to_owned(),
+            Some(named) => named.how,
+            None => format!("has ended ({})", self.exit_text()),
+        };
+        Culprit { rank, process: None, how }
+    }
+
+    fn exit_text(&self) -> String {
+        self.exit.map_or_else(|| "it cannot be asked how".to_owned(), |exit| exit.to_string())
+    }
+}
+
+/// Whom a launcher's notices name: Open MPI a rank and its process, MPICH a process.
+fn named(notices: &str) -> Option<Culprit> {
+    let number = |text: &str| {
+        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    };
+    let after = |begin: &str| notices.split_once(begin).map(|(_, rest)| rest);
+    let killed = |signal: u32| format!("was killed by signal {signal}");
+    if let Some(rest) = after("noticed that process rank ") {
+        let process = after("with PID ").and_then(number);
+        let how = match after("exited on signal ").and_then(number) {
+            Some(signal) => killed(signal),
+            None => "has ended without a word".to_owned(),
+        };
+        return Some(Culprit { rank: number(rest), process, how });
+    }
+    if let Some(rest) = after("Process name: [") {
+        let name = rest.split(']').find(|part| part.contains(',')).unwrap_or(rest);
+        let rank = name.rsplit(',').next().and_then(|text| number(text.trim()));
+        let how = match after("Exit code:").and_then(|text| number(text.trim_start())) {
+            Some(code) => format!("has ended with exit code {code}"),
+            None => "has ended without a word".to_owned(),
+        };
+        return Some(Culprit { rank, process: None, how });
+    }
+    if let Some(rest) = after("PID ") {
+        let signal = after("(signal ").and_then(number);
+        let code = after("EXIT CODE: ").and_then(number);
+        let how = match (signal, code) {
+            (Some(signal), _) => killed(signal),
+            (None, Some(code)) => format!("has ended with exit code {code}"),
+            (None, None) => "has ended badly".to_owned(),
+        };
+        return Some(Culprit { rank: None, process: number(rest), how });
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launchers_name_who_ended_first() {
+        let open_mpi = "prterun noticed that process rank 2 with PID 26362 on node vm exited on signal 9 (Killed).";
+        let how = "was killed by signal 9".to_owned();
+        assert_eq!(named(open_mpi), Some(Culprit { rank: Some(2), process: Some(26_362), how: how.clone() }));
+        let exit = "prterun detected that one or more processes exited with non-zero status. The first process to do so was: \
+            Process name: [prterun-vm-26421@1,2] Exit code: 3";
+        let exited = "has ended with exit code 3".to_owned();
+        assert_eq!(named(exit), Some(Culprit { rank: Some(2), process: None, how: exited }));
+        let old = "Process name: [[57019,1],5] Exit code: 3";
+        assert_eq!(named(old).unwrap().rank, Some(5));
+        let mpich = "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES PID 13409 RUNNING AT vm EXIT CODE: 9 \
+            CLEANING UP REMAINING PROCESSES YOU CAN IGNORE THE BELOW CLEANUP MESSAGES \
+            YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)";
+        assert_eq!(named(mpich), Some(Culprit { rank: None, process: Some(13_409), how }));
+        assert_eq!(named(""), None);
+    }
+}
