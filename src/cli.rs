@@ -180,7 +180,9 @@ pub(crate) struct MpiArgs {
 /// A time with its unit, of a tenth of a second at the least.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = Dimension::Time.parse(text).filter(|seconds| (0.1..=1e6).contains(seconds));
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time of at least 100 ms with its unit, for instance `5 s`".to_owned())
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "expected a time of at least 100 ms with its unit, for instance `5 s`".to_owned())
 }
 
 #[derive(Debug, Args)]

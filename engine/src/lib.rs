@@ -16,12 +16,12 @@ pub mod host;
 #[cfg(all(test, shuttle))]
 mod interleavings;
 mod memory;
+pub mod mpi;
 mod pace;
 mod report;
 mod run_program;
 mod spawn;
 mod sync;
-pub mod mpi;
 pub mod threads;
 pub mod transport;
 

@@ -199,8 +199,7 @@ impl Buffer {
 
     /// Whether no loan is in the way of reading or writing a region.
     fn is_free(&self, region: &Region, is_written: bool) -> bool {
-        let is_in_the_way =
-            |loan: &Loan| (is_written || loan.is_written) && loan.region.overlaps(region);
+        let is_in_the_way = |loan: &Loan| (is_written || loan.is_written) && loan.region.overlaps(region);
         !self.loans().iter().any(is_in_the_way)
     }
 }

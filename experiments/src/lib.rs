@@ -31,7 +31,6 @@ mod timelines;
 mod validate;
 pub mod warnings;
 
-pub use zipwire_engine::mpi::STATUS_VARIABLE;
 pub use cancel::{Cancel, Hold, STOPPED};
 pub use compare::{Comparison, Failed, RunResult, Unfired, compare};
 pub use execute::{ExecuteError, Outcome, Planned, Prepared, SIMULATED, Shared};
@@ -40,3 +39,4 @@ pub use output::{Output, OutputError};
 pub use split::add_splits;
 pub use timelines::{write_run, write_trace};
 pub use validate::{Validation, ValidationSetup, VariantValidation, validate};
+pub use zipwire_engine::mpi::STATUS_VARIABLE;

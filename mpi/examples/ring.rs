@@ -17,7 +17,12 @@ fn main() -> Result<(), MpiError> {
     for message in done {
         let Bytes::Owned(bytes) = &message.bytes else { unreachable!("it owns its bytes") };
         let is_right = bytes.iter().all(|byte| u32::from(*byte) == message.peer || message.peer == after);
-        println!("{rank} of {size} on {}: {} bytes with {}: {is_right}", endpoint.host()?, message.len, message.peer);
+        println!(
+            "{rank} of {size} on {}: {} bytes with {}: {is_right}",
+            endpoint.host()?,
+            message.len,
+            message.peer
+        );
     }
     if rank == 0 {
         println!("{}, tags up to {}", endpoint.version()?, endpoint.largest_tag());

@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::dialect::{
-    Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED,
-};
+use crate::dialect::{Handle, LONGEST_ERROR, LONGEST_HOST, LONGEST_VERSION, THREAD_LEVELS, UNDEFINED};
 use crate::{Bytes, Library, MpiError};
 
 /// The longest message that MPI is given, in bytes: counts are C integers, so longer ones go in parts.
@@ -167,7 +165,8 @@ impl Endpoint {
     /// # Errors
     /// If MPI fails.
     pub fn version(&mut self) -> Result<String, MpiError> {
-        let text = self.text("MPI_Get_library_version", LONGEST_VERSION, self.library.calls.get_library_version)?;
+        let text =
+            self.text("MPI_Get_library_version", LONGEST_VERSION, self.library.calls.get_library_version)?;
         Ok(text.lines().next().unwrap_or_default().trim().to_owned())
     }
 
@@ -391,5 +390,6 @@ fn check(library: &Library, function: &'static str, code: c_int) -> Result<(), M
 
 /// A text of C's.
 fn of_c(bytes: &[u8]) -> String {
-    CStr::from_bytes_until_nul(bytes).map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
+    CStr::from_bytes_until_nul(bytes)
+        .map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned())
 }

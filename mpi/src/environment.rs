@@ -26,19 +26,9 @@ struct Kind {
 /// In the order in which they count: launchers of MPI first, as they are often started by others. SLURM's own variables are also in
 /// scripts that start nothing yet, so they count only in a step, and torchrun's say nothing of MPI.
 const KINDS: [Kind; 5] = [
-    Kind {
-        by: "Open MPI",
-        rank: "OMPI_COMM_WORLD_RANK",
-        sizes: &["OMPI_COMM_WORLD_SIZE"],
-        has_mpi: true,
-    },
+    Kind { by: "Open MPI", rank: "OMPI_COMM_WORLD_RANK", sizes: &["OMPI_COMM_WORLD_SIZE"], has_mpi: true },
     Kind { by: "PMI", rank: "PMI_RANK", sizes: &["PMI_SIZE"], has_mpi: true },
-    Kind {
-        by: "PMIx",
-        rank: "PMIX_RANK",
-        sizes: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
-        has_mpi: true,
-    },
+    Kind { by: "PMIx", rank: "PMIX_RANK", sizes: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"], has_mpi: true },
     Kind { by: "SLURM", rank: "SLURM_PROCID", sizes: &["SLURM_STEP_NUM_TASKS"], has_mpi: false },
     Kind { by: "torchrun", rank: "RANK", sizes: &["WORLD_SIZE"], has_mpi: false },
 ];
@@ -71,9 +61,8 @@ mod tests {
     use super::*;
 
     fn of(variables: &[(&str, &str)]) -> Option<(&'static str, u32, Option<u32>, bool)> {
-        let value = |name: &str| {
-            variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned())
-        };
+        let value =
+            |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned());
         launched_by(value).map(|launched| (launched.by, launched.rank, launched.size, launched.has_mpi))
     }
 

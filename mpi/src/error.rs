@@ -63,9 +63,6 @@ impl MpiError {
 
     /// Whether MPI cannot be had here, which says nothing about a run.
     pub fn is_absence(&self) -> bool {
-        matches!(
-            self,
-            Self::Absent(_) | Self::NotLibrary { .. } | Self::Symbol { .. } | Self::ThreadLevel(_)
-        )
+        matches!(self, Self::Absent(_) | Self::NotLibrary { .. } | Self::Symbol { .. } | Self::ThreadLevel(_))
     }
 }

@@ -91,7 +91,8 @@ fn load() -> Result<Library, MpiError> {
 
 fn load_named(named: &Path) -> Result<Library, MpiError> {
     let inside = |name: &str| Some(named.join(name)).filter(|path| path.is_file());
-    let path = if named.is_dir() { inside(STANDARD).or_else(|| inside(OPEN_MPI)) } else { Some(named.into()) };
+    let path =
+        if named.is_dir() { inside(STANDARD).or_else(|| inside(OPEN_MPI)) } else { Some(named.into()) };
     let refused = |why: String| MpiError::NotLibrary { path: named.to_owned(), why };
     let path = path.ok_or_else(|| refused(format!("has neither `{STANDARD}` nor `{OPEN_MPI}` in it")))?;
     let shared = open(&path).map_err(|error| refused(format!("cannot be loaded: {error}")))?;

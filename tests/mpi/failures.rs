@@ -75,7 +75,11 @@ pub(crate) fn quickstart(installed: &Installed, _: u32) -> Result<(), Failed> {
     let verified = text.lines().filter(|line| line.trim_end().ends_with(" yes")).count();
     let files: Vec<String> = names(folder.path())?;
     let timelines = |executor: &str| files.iter().filter(|name| name.starts_with(executor)).count();
-    if output.status.success() && verified >= 2 && timelines("mpi") == verified && timelines("sim") == verified {
+    if output.status.success()
+        && verified >= 2
+        && timelines("mpi") == verified
+        && timelines("sim") == verified
+    {
         return Ok(());
     }
     Err(format!("{files:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr)).into())
@@ -126,11 +130,7 @@ fn strike(installed: &Installed, victim: u32, blow: Blow, pause: Duration, mark:
         let launcher = super::jobs::words(installed, "{ranks}")?.join(" ");
         started.args(["--launcher", &format!("{launcher} sh tests/mpi/ends.sh")]);
     }
-    let mut child = started
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
+    let mut child = started.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let struck = rank_of(mark, victim).and_then(|process| {
         std::thread::sleep(pause);
         let target = if matches!(blow, Blow::Ended) { parent(process)? } else { process };
@@ -206,30 +206,22 @@ fn nothing_left(mark: &str, folder: &Path) -> Result<(), Failed> {
     if files.is_empty() { Ok(()) } else { Err(format!("files are left: {files:?}").into()) }
 }
 
-/// The process of a rank, once it runs something.
+/// The process of a rank, once it runs something: what it is doing is in a file.
 fn rank_of(mark: &str, rank: u32) -> Result<u32, Failed> {
     let begin = Instant::now();
     while begin.elapsed() < DEADLINE {
-        let is_rank = |(_, variables): &&(u32, Vec<String>)| {
-            let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"];
-            names.iter().any(|name| variables.contains(&format!("{name}={rank}")))
-        };
-        let found = processes(mark);
-        if let Some((process, variables)) = found.iter().find(is_rank)
-            && says_that_it_runs(variables, rank)
-        {
-            return Ok(*process);
+        let all = processes(mark);
+        let variables = all.iter().flat_map(|(_, variables)| variables);
+        let folder = variables.filter_map(|variable| variable.strip_prefix("ZIPWIRE_STATUS=")).next();
+        let file = folder.map(|folder| PathBuf::from(folder).join(format!("rank-{rank}.status")));
+        let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+        let process = text.split(' ').next().and_then(|process| process.parse().ok());
+        if let Some(process) = process.filter(|_| text.contains("iteration")) {
+            return Ok(process);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     Err("the rank does not begin".into())
-}
-
-/// Whether a rank is in its run: what it is doing is in a file.
-fn says_that_it_runs(variables: &[String], rank: u32) -> bool {
-    let folder = variables.iter().find_map(|variable| variable.strip_prefix("ZIPWIRE_STATUS="));
-    let file = folder.map(|folder| PathBuf::from(folder).join(format!("rank-{rank}.status")));
-    file.and_then(|file| fs::read_to_string(file).ok()).is_some_and(|text| text.contains("iteration"))
 }
 
 /// Processes with this mark in their environments, with what is in these; only programs, as what is a moment old is its parent's copy.

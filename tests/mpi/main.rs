@@ -3,11 +3,11 @@
 //!
 //! This program is also the rank: it starts itself by `mpirun`.
 
-mod failures;
-mod jobs;
 #[allow(dead_code)] // What GPUs need of it.
 #[path = "../common/conformance.rs"]
 mod conformance;
+mod failures;
+mod jobs;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,12 +67,13 @@ fn main() -> ExitCode {
 
 fn trials(installed: &Installed, is_missing: bool) -> Vec<Trial> {
     let name = installed.name();
-    let trial = |what: String, test: fn(&Installed, u32) -> Result<(), libtest_mimic::Failed>, number: u32| {
-        let installed = installed.clone();
-        Trial::test(format!("{name}::{what}"), move || test(&installed, number))
-            .with_kind("mpi")
-            .with_ignored_flag(is_missing)
-    };
+    let trial =
+        |what: String, test: fn(&Installed, u32) -> Result<(), libtest_mimic::Failed>, number: u32| {
+            let installed = installed.clone();
+            Trial::test(format!("{name}::{what}"), move || test(&installed, number))
+                .with_kind("mpi")
+                .with_ignored_flag(is_missing)
+        };
     let conformance =
         PROCESSES.map(|count| trial(format!("conformance_of_{count}_processes"), jobs::conforms, count));
     let failures = [

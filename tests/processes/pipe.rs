@@ -109,8 +109,7 @@ impl Pipe {
                     return Err(Ended::Broken(format!("{key:?} is asked for and not on offer")));
                 };
                 let begin_s = self.now_s();
-                let bytes = region
-                    .map_or_else(Vec::new, |region| self.memory.read(&region).to_vec());
+                let bytes = region.map_or_else(Vec::new, |region| self.memory.read(&region).to_vec());
                 self.post(Some(from), Packet::Bytes(key), bytes)?;
                 let end_s = self.now_s();
                 self.events.push_back(Event::Sent { key, begin_s, end_s });

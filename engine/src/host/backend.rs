@@ -135,7 +135,11 @@ impl HostBackend<'_> {
         if self.transport.keeps_notes() && kind.exchange().is_none() {
             let segment = self.failure_report.segments.get(machine.op(op).segment.index());
             let of = segment.map_or_else(String::new, |segment| format!(" of {segment}"));
-            self.transport.note(&format!("is in op `{op}` ({}{of}), iteration {},", kind.name(), self.iteration));
+            self.transport.note(&format!(
+                "is in op `{op}` ({}{of}), iteration {},",
+                kind.name(),
+                self.iteration
+            ));
         }
         // Whatever works on bytes has a core for itself: then the time that the codec takes is its own.
         let permit = tracing::info_span!("wait for a core").in_scope(|| self.permits.take());
@@ -164,9 +168,10 @@ impl HostBackend<'_> {
             let (rank, segment, work_s) = (self.rank, machine.op(op).segment, cpu_s() - begin_cpu_s);
             self.codec_work.add(&CodecOp { rank, segment, coding, bytes_raw, work_s, waiting_s });
         }
-        let phase_s = self.phases.filter(|_| matches!(kind, OpKind::Compute(_))).map_or(0.0, |phases| {
-            phases.get(self.iteration, machine.op(op).segment.index(), self.rank)
-        });
+        let phase_s = self
+            .phases
+            .filter(|_| matches!(kind, OpKind::Compute(_)))
+            .map_or(0.0, |phases| phases.get(self.iteration, machine.op(op).segment.index(), self.rank));
         let seconds = phase_s + self.declared_s(|pace| pace.op_s(machine.op(op), self.rank, self.iteration));
         if matches!(kind, OpKind::Compute(_)) && !self.overlap.is_none() {
             let work_s = begin_s + self.declared_s(|pace| pace.costs.host.launch_s);

@@ -23,7 +23,8 @@ use zipwire_codec::Codec;
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{
-    Deadlines, Durations, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd, RunFailure,
+    Deadlines, Durations, Failure, FailureKind, Fault, FaultPlan, FiredFaults, Machine, Rank, RankEnd,
+    RunFailure,
 };
 use zipwire_timeline::Timeline;
 

@@ -131,13 +131,7 @@ impl Worker<'_> {
             let decoded = if block.sign_mantissa.len == 0 {
                 zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, &mut values)
             } else {
-                zipwire_codec::decode_exponents(
-                    batch.dtype,
-                    sign_mantissa,
-                    fixed,
-                    dynamic,
-                    &mut values,
-                )
+                zipwire_codec::decode_exponents(batch.dtype, sign_mantissa, fixed, dynamic, &mut values)
             };
             progress();
             decoded.map_err(|error| {

@@ -84,8 +84,7 @@ mod tests {
             for question in 0..QUESTIONS {
                 let asked_s = begin_s + f64::from(question) * 1e-3;
                 let (there_s, back_s) = if question == 17 { (2e-6, 2e-6) } else { (90e-6, 5e-6) };
-                let residual =
-                    clock.learn(asked_s, theirs_s(asked_s + there_s), asked_s + there_s + back_s);
+                let residual = clock.learn(asked_s, theirs_s(asked_s + there_s), asked_s + there_s + back_s);
                 assert_eq!(residual.is_some(), question == QUESTIONS - 1);
                 if let Some(residual_s) = residual {
                     assert!((residual_s - 2e-6).abs() < 1e-9, "{residual_s}");

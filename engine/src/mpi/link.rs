@@ -9,8 +9,8 @@ use zipwire_schedule::Rank;
 use zipwire_schedule::plan::{Region, TransferKey};
 
 use super::clock::Clock;
-use super::world::Member;
 use super::packet::{FRAME, Header, Packet, Partial, frames};
+use super::world::Member;
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::transport::{CALLS, Ended, Event, Incoming, Outgoing, Received, is_of_call};

@@ -14,5 +14,5 @@ mod rank;
 mod status;
 mod world;
 
-pub use self::status::{STATUS_VARIABLE, Status, has_failed, is_done, read_statuses, reported};
+pub use self::status::{STATUS_VARIABLE, Status, alive_file, has_failed, is_done, read_statuses, reported};
 pub use self::world::{Member, World, WorldError};

@@ -85,7 +85,9 @@ impl Partial {
             std::cmp::Ordering::Less => Err("a frame that is longer than its packet".to_owned()),
             std::cmp::Ordering::Equal => {
                 let bytes = std::mem::take(&mut self.0);
-                postcard::from_bytes(&bytes).map(Some).map_err(|error| format!("a packet that is none: {error}"))
+                postcard::from_bytes(&bytes)
+                    .map(Some)
+                    .map_err(|error| format!("a packet that is none: {error}"))
             }
         }
     }

@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 /// Names the folder in which processes say what they are doing.
 pub const STATUS_VARIABLE: &str = "ZIPWIRE_STATUS";
 
+/// The name of the pipe that a rank holds open while it is there, in that folder, if whoever has started it watches.
+pub fn alive_file(rank: u32) -> String {
+    format!("rank-{rank}.alive")
+}
+
 /// Bytes of each of the two lines of a file, with the line break: where the second one is never depends on the first.
 const LINE: usize = 256;
 
@@ -15,6 +20,8 @@ const LINE: usize = 256;
 pub(super) struct StatusFile {
     file: File,
     doing: String,
+    /// Held open for as long as the process is there, for whoever watches.
+    _alive: Option<File>,
 }
 
 /// What a file says.
@@ -42,7 +49,8 @@ impl StatusFile {
             .open(folder.join(format!("rank-{rank}.status")))
             .ok()?;
         file.write_all(&line(&format!("{} {host}", std::process::id()))).ok()?;
-        let mut status = Self { file, doing: String::new() };
+        let alive = OpenOptions::new().write(true).open(folder.join(alive_file(rank))).ok();
+        let mut status = Self { file, doing: String::new(), _alive: alive };
         status.write("has begun");
         Some(status)
     }
@@ -104,7 +112,12 @@ fn read(path: &Path) -> Option<Status> {
     let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
     let (who, doing) = text.split_once('\n')?;
     let (process, host) = who.trim_end().split_once(' ')?;
-    Some(Status { rank, process: process.parse().ok()?, host: host.to_owned(), doing: doing.trim_end().to_owned() })
+    Some(Status {
+        rank,
+        process: process.parse().ok()?,
+        host: host.to_owned(),
+        doing: doing.trim_end().to_owned(),
+    })
 }
 
 /// A text of one line, cut or filled up to the length that all have.

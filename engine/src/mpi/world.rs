@@ -88,7 +88,9 @@ pub enum WorldError {
         processes: u32,
     },
     /// Another version of this program.
-    #[error("rank {rank} on host `{host}` is version {theirs} of zipwire, and rank 0 is {own}\nhelp: install one version on all hosts")]
+    #[error(
+        "rank {rank} on host `{host}` is version {theirs} of zipwire, and rank 0 is {own}\nhelp: install one version on all hosts"
+    )]
     Version {
         /// The rank.
         rank: Rank,
@@ -469,9 +471,8 @@ impl World {
 fn begin_sends_when_received(timeline: &mut Timeline) {
     let key = |span: &Span, src, dst| (span.iteration, span.segment, span.stage, src, dst, span.tag);
     let received = timeline.spans.iter().filter(|span| span.lane == Lane::Rx);
-    let begins: std::collections::HashMap<_, f64> = received
-        .filter_map(|span| Some((key(span, span.peer?, span.rank), span.begin_s)))
-        .collect();
+    let begins: std::collections::HashMap<_, f64> =
+        received.filter_map(|span| Some((key(span, span.peer?, span.rank), span.begin_s))).collect();
     for span in timeline.spans.iter_mut().filter(|span| span.lane == Lane::Tx) {
         let Some(peer) = span.peer else { continue };
         if let Some(begin_s) = begins.get(&key(span, span.rank, peer)) {

@@ -43,9 +43,9 @@ impl Executor for Mpi {
             return None;
         }
         let absent = library().err().map(|error| error.to_string());
-        Some(absent.unwrap_or_else(|| {
-            "this process is not one of a job that `mpirun` has started".to_owned()
-        }))
+        Some(
+            absent.unwrap_or_else(|| "this process is not one of a job that `mpirun` has started".to_owned()),
+        )
     }
 
     fn refuses_validation(&self) -> Option<&'static str> {
@@ -111,7 +111,8 @@ impl Prepared<'_> {
         job.world.align()?;
         let count = u64::from(iterations.end - iterations.start);
         let (name, patience) = (&self.experiment.variants[index].name, job.world.patience());
-        let ran: RunResult = job.world.run(name, &setup(self.experiment, plan, payload, iterations, patience))?;
+        let ran: RunResult =
+            job.world.run(name, &setup(self.experiment, plan, payload, iterations, patience))?;
         let report = ran.map_err(|failure| self.failed(index, MPI, failure))?;
         let report = report.expect("rank 0 has the report of all");
         self.check_verified(index, plan, count, report.bytes_verified)?;

@@ -44,10 +44,7 @@ fn tasks(world: &mut World) -> Result<(), JobError> {
 }
 
 /// Runs what is said of one experiment; what comes after that.
-fn in_experiment(
-    world: &mut World,
-    experiment: &Experiment,
-) -> Result<Option<Task>, JobError> {
+fn in_experiment(world: &mut World, experiment: &Experiment) -> Result<Option<Task>, JobError> {
     let mut next = read(world)?;
     loop {
         next = match next {

@@ -6,8 +6,8 @@
 mod follow;
 mod task;
 
-use std::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use zipwire_engine::mpi::{Member, World, WorldError};
 use zipwire_mpi::{MpiError, environment, library};
@@ -87,7 +87,8 @@ impl From<MpiError> for JobError {
 impl JobError {
     /// Whether MPI cannot be had here.
     pub fn is_absence(&self) -> bool {
-        matches!(self, Self::Launcher { .. }) || matches!(self, Self::World(WorldError::Mpi(error)) if error.is_absence())
+        matches!(self, Self::Launcher { .. })
+            || matches!(self, Self::World(WorldError::Mpi(error)) if error.is_absence())
     }
 }
 

@@ -57,6 +57,9 @@ mod tests {
         let shown: Vec<&str> = said.lines().filter(|line| blocks.take(line)).collect();
         assert_eq!(shown, ["table of rank 0", "error: rank 1 says"]);
         let text = blocks.text();
-        assert_eq!(text, "prterun noticed that process rank 2 with PID 26362 on node vm exited on signal 9 (Killed).");
+        assert_eq!(
+            text,
+            "prterun noticed that process rank 2 with PID 26362 on node vm exited on signal 9 (Killed)."
+        );
     }
 }

@@ -28,6 +28,7 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
     let library = library().map_err(|error| CliError::Job(error.into()))?;
     let words = words(template, library, ranks)?;
     let folder = tempfile::tempdir().map_err(CliError::Launch)?;
+    let watch = Watch::new(folder.path(), ranks).map_err(CliError::Launch)?;
     let hold = cancel.hold();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).arg(env::current_exe().map_err(CliError::Launch)?);
@@ -42,7 +43,7 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
         ))
     });
     let place = job.folder.as_deref().map(Place::look);
-    let obituary = wait(started?, folder.path(), cancel);
+    let obituary = wait(started?, watch, folder.path(), cancel);
     let verdict = obituary.verdict(ranks);
     if let (Some(place), Err(_)) = (place, &verdict) {
         place.tidy();
@@ -133,12 +134,11 @@ fn is_root() -> bool {
 
 /// Waits for the launcher and passes on what it and the ranks write. When the user wants to stop, asks it to end; when it does not, or
 /// leaves processes behind, kills.
-fn wait(mut child: Child, folder: &Path, cancel: &Cancel) -> Obituary {
+fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> Obituary {
     let stderr = relay(child.stderr.take(), std::io::stderr);
     // MPICH has its notices here.
     let stdout = relay(child.stdout.take(), std::io::stdout);
     let mut asked: Option<Instant> = None;
-    let mut watch = Watch::default();
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Some(status),

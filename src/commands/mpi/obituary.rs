@@ -110,7 +110,8 @@ impl Obituary {
         let is_sure = named.as_ref().is_some_and(|named| named.rank.is_some());
         let mut seen = self.ended.iter().copied().filter(|rank| !is_witness(*rank));
         let mut left = self.statuses.iter().map(|status| status.rank).filter(|rank| !is_witness(*rank));
-        let rank = named_rank.filter(|_| is_sure).or_else(|| seen.next()).or(named_rank).or_else(|| left.next());
+        let rank =
+            named_rank.filter(|_| is_sure).or_else(|| seen.next()).or(named_rank).or_else(|| left.next());
         let how = match named {
             Some(named) if rank.is_some() && rank == named_rank => named.how,
             // Others have ended the job, for lack of this one.
@@ -173,7 +174,8 @@ mod tests {
 
     #[test]
     fn launchers_name_who_ended_first() {
-        let open_mpi = "prterun noticed that process rank 2 with PID 26362 on node vm exited on signal 9 (Killed).";
+        let open_mpi =
+            "prterun noticed that process rank 2 with PID 26362 on node vm exited on signal 9 (Killed).";
         let how = "was killed by signal 9".to_owned();
         assert_eq!(named(open_mpi), Some(Culprit { rank: Some(2), process: Some(26_362), how: how.clone() }));
         let exit = "prterun detected that one or more processes exited with non-zero status. The first process to do so was: \

@@ -14,13 +14,15 @@ pub(super) use other::Watch;
 #[cfg(target_os = "linux")]
 mod linux {
     use std::collections::BTreeMap;
+    use std::io;
     use std::mem::MaybeUninit;
     use std::os::fd::OwnedFd;
     use std::time::Instant;
 
     use rustix::event::{Timespec, epoll};
+    use rustix::fs::{CWD, FileType, Mode, OFlags};
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-    use zipwire::engine::mpi::read_statuses;
+    use zipwire::engine::mpi::{alive_file, read_statuses};
 
     use super::{Duration, LOOK, Path};
 
@@ -30,11 +32,13 @@ mod linux {
     const TAKEN: usize = 64;
 
     /// See the module.
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     pub(crate) struct Watch {
-        /// Handles of processes, which no other process can take over. It says in which order they end: a launcher ends all others as soon as
-        /// it has noticed the first. `None` until there is a rank, or if the system has none of these.
-        queue: Option<OwnedFd>,
+        /// A pipe that each rank holds open while it is there. The system closes the files of a process before it says that this has ended, and
+        /// a launcher that sees its own connections close ends all others then: so the order in which pipes close says who was first.
+        queue: OwnedFd,
+        pipes: BTreeMap<u32, OwnedFd>,
+        /// Handles of processes, which no other process can take over.
         running: BTreeMap<u32, OwnedFd>,
         known: Vec<u32>,
         /// Ranks that have ended, the first one first.
@@ -42,47 +46,51 @@ mod linux {
     }
 
     impl Watch {
+        /// For so many ranks, which say what they are doing in this folder.
+        ///
+        /// # Errors
+        /// If the system has no pipes left.
+        pub(crate) fn new(folder: &Path, ranks: u32) -> io::Result<Self> {
+            let queue = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            let mut pipes = BTreeMap::new();
+            for rank in 0..ranks {
+                let path = folder.join(alive_file(rank));
+                rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+                let pipe = rustix::fs::open(&path, flags, Mode::empty())?;
+                // Nothing is ever written, so all that can happen is that the rank's end is closed.
+                let data = epoll::EventData::new_u64(rank.into());
+                epoll::add(&queue, &pipe, data, epoll::EventFlags::HUP)?;
+                pipes.insert(rank, pipe);
+            }
+            Ok(Self { queue, pipes, running: BTreeMap::new(), known: Vec::new(), ended: Vec::new() })
+        }
+
         /// Waits a moment, or until a rank ends, and takes up ranks that have begun.
         pub(crate) fn look(&mut self, folder: &Path) {
             // Files that are being made are complete at the next look.
             for status in read_statuses(folder).unwrap_or_default() {
                 if !self.known.contains(&status.rank) && is_here(&status.host) {
                     self.known.push(status.rank);
-                    if self.hold(status.rank, status.process).is_none() {
-                        // It has ended before anybody looked.
-                        self.ended.push(status.rank);
-                    }
+                    let process = i32::try_from(status.process).ok().and_then(Pid::from_raw);
+                    let handle = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
+                    // Without a handle it has ended already.
+                    self.running.extend(handle.map(|handle| (status.rank, handle)));
                 }
             }
             self.wait();
         }
 
-        fn hold(&mut self, rank: u32, process: u32) -> Option<()> {
-            if self.queue.is_none() {
-                self.queue = epoll::create(epoll::CreateFlags::CLOEXEC).ok();
-            }
-            let process = i32::try_from(process).ok().and_then(Pid::from_raw)?;
-            let handle = pidfd_open(process, PidfdFlags::empty()).ok()?;
-            let data = epoll::EventData::new_u64(rank.into());
-            epoll::add(self.queue.as_ref()?, &handle, data, epoll::EventFlags::IN).ok()?;
-            self.running.insert(rank, handle);
-            Some(())
-        }
-
         /// Waits until a rank ends, or the time is over.
         fn wait(&mut self) {
-            let Some(queue) = self.queue.as_ref().filter(|_| !self.running.is_empty()) else {
-                std::thread::sleep(LOOK);
-                return;
-            };
             let mut events = [MaybeUninit::uninit(); TAKEN];
             let limit = Timespec::try_from(LOOK).ok();
             // A signal ends the waiting, too, and who looks next finds it.
-            let Ok((events, _)) = epoll::wait(queue, &mut events, limit.as_ref()) else { return };
+            let Ok((events, _)) = epoll::wait(&self.queue, &mut events, limit.as_ref()) else { return };
             for event in events {
                 let rank = u32::try_from(event.data.u64()).expect("it is a rank");
                 // Dropped, it is out of the queue.
-                if self.running.remove(&rank).is_some() {
+                if self.pipes.remove(&rank).is_some() {
                     self.ended.push(rank);
                 }
             }
@@ -91,11 +99,12 @@ mod linux {
         /// Sees to it that no rank runs on when the launcher has ended; all, in the order in which they ended.
         pub(crate) fn end_all(mut self) -> Vec<u32> {
             let begin = Instant::now();
-            while !self.running.is_empty() && begin.elapsed() < PATIENCE {
+            let is_left = |watch: &Self| watch.running.keys().any(|rank| watch.pipes.contains_key(rank));
+            while is_left(&self) && begin.elapsed() < PATIENCE {
                 self.wait();
             }
             for handle in self.running.values() {
-                // If it has just ended, that is what was wanted.
+                // If it has ended, that is what was wanted.
                 let _ = pidfd_send_signal(handle, Signal::KILL);
             }
             self.ended
@@ -114,10 +123,14 @@ mod other {
     use super::{LOOK, Path};
 
     /// Where processes cannot be held on to, it is left to the launcher to end them.
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     pub(crate) struct Watch;
 
     impl Watch {
+        pub(crate) fn new(_: &Path, _: u32) -> std::io::Result<Self> {
+            Ok(Self)
+        }
+
         pub(crate) fn look(&mut self, _: &Path) {
             std::thread::sleep(LOOK);
         }
