@@ -124,6 +124,9 @@ pub(crate) struct RunArgs {
     /// system could give].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) memory: Option<u64>,
+    /// On `threads` and `mpi`: leave out checksums and the comparison of what is received with what was sent, for times without them.
+    #[arg(long)]
+    pub(crate) no_verify: bool,
     #[command(flatten)]
     pub(crate) mpi: MpiArgs,
     /// Of a sweep: simulate N points at the same time [default: one per core].
@@ -365,6 +368,11 @@ pub(crate) struct BenchCollectiveArgs {
     #[arg(long, value_name = "EXECUTOR", default_value = executors::SIM.name(),
           value_parser = executors::named, help = on_any("The executor that carries plans out"))]
     pub(crate) on: &'static dyn Executor,
+    /// On `threads` and `mpi`: leave out checksums and the comparison of what is received with what was sent.
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+    #[command(flatten)]
+    pub(crate) mpi: MpiArgs,
     /// Memory that a run may take, for instance `4 GiB`; a larger one is refused before it starts [default: what the system could
     /// give].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]

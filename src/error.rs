@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, SimBenchError};
+use zipwire::executors::MPI;
 use zipwire::kernels::GpuError;
 use zipwire::mpi_job::JobError;
 use zipwire::papers::ReproduceError;
@@ -33,7 +34,7 @@ pub(crate) enum CliError {
     Failed { failed: Vec<ExecuteError>, of: usize },
     /// Processes of a job do not come together.
     #[error(transparent)]
-    Job(#[from] JobError),
+    Job(JobError),
     /// A rank of a job has ended badly, and how.
     #[error("{0}")]
     RanksEnded(String),
@@ -82,6 +83,15 @@ pub(crate) enum CliError {
     Stdout(#[from] io::Error),
 }
 
+impl From<JobError> for CliError {
+    fn from(error: JobError) -> Self {
+        if error.is_absence() {
+            return Self::Execute(ExecuteError::Unavailable(MPI.name(), error.to_string()));
+        }
+        Self::Job(error)
+    }
+}
+
 impl From<CollectiveBenchError> for CliError {
     fn from(error: CollectiveBenchError) -> Self {
         match error {
@@ -128,7 +138,6 @@ impl CliError {
         match self {
             Self::Stdout(_) if self.is_broken_pipe() => SUCCESS,
             Self::Said(code) => *code,
-            Self::Job(error) if error.is_absence() => UNAVAILABLE,
             Self::Scenario(_)
             | Self::Usage(_)
             | Self::Reproduce(_)
@@ -213,6 +222,7 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::Model(_)
         | ExecuteError::Start(_)
         | ExecuteError::Processes { .. }
+        | ExecuteError::NoJob
         | ExecuteError::NoTime(_)
         | ExecuteError::Dilation { .. } => USAGE,
         _ => FAILED,

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use common::conformance::{cases, conforms};
 use common::gpus;
 use libtest_mimic::{Arguments, Trial};
-use zipwire::executors::CUDA;
+use zipwire::executors::{CUDA, MPI};
 use zipwire::{executors, simd_from_environment};
 
 fn main() -> ExitCode {
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
     simd_from_environment().unwrap_or_else(|error| panic!("{error}"));
     // A sixteenth of the quickstart's bytes.
     let cases = cases(256);
-    let real = executors::ALL.iter().copied().filter(|executor| executor.is_real());
+    // Ranks of `mpi` are processes: `tests/mpi` starts them.
+    let real = executors::ALL.iter().copied().filter(|executor| executor.is_real() && *executor != MPI);
     let trials = real.flat_map(|executor| {
         let is_missing = executor.missing().is_some();
         if executor == CUDA && !is_missing {

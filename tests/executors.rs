@@ -167,13 +167,14 @@ fn every_executor_is_in_the_help_and_in_the_docs() {
 /// They may come, but a name that nothing stands behind is a wrong argument and not a machine that lacks something.
 #[test]
 fn what_does_not_exist_is_not_listed() {
-    for name in ["mpi", "nccl", "Sim", ""] {
+    for name in ["slurm", "nccl", "Sim", ""] {
         for command in ["run", "validate"] {
             let ended = output(&[command, "scenarios/quickstart.toml", "--on", name]);
             assert_eq!(ended.status.code(), Some(2), "{command} {name}");
             let error = text_of(&ended.stderr);
             let expected = format!("unknown executor `{name}`: ");
-            let lists = error.contains(&expected) && error.contains("expected one of sim, threads, cuda");
+            let lists =
+                error.contains(&expected) && error.contains("expected one of sim, threads, mpi, cuda");
             assert!(name.is_empty() || lists, "{error}");
         }
     }

@@ -105,6 +105,7 @@ impl Case {
             explains: true,
             fresh: false,
             memory: None,
+            verifies: true,
             shown: 0,
         };
         let (ended, begun) = (AtomicUsize::new(0), Mutex::new(None));
@@ -313,6 +314,7 @@ fn a_sweep_that_stops_before_its_first_point_leaves_nothing() {
         explains: true,
         fresh: false,
         memory: None,
+        verifies: true,
         shown: 0,
     };
     let stopped = zipwire::sweep::run(&setup, &cancel, &|_| {}).unwrap_err();

@@ -10,7 +10,7 @@ mod sim;
 pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec, pages};
 pub use collective::{
     By, ClusterSource, CollectiveBench, CollectiveBenchError, CollectiveCluster, CollectiveCodec,
-    CollectiveReport, CollectiveRow, OPERATIONS, TYPE_NAME, bench_collective, count, redop,
+    CollectiveReport, CollectiveRow, OPERATIONS, TYPE_NAME, bench_collective, count, ranks, redop,
 };
 pub use contender::Contender;
 pub use gpu::{GpuBenchError, GpuReport, GpuRow, GpuSettings, bench_gpu};

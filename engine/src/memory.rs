@@ -100,6 +100,12 @@ impl Memory {
         Ok(Self { buffers, spares })
     }
 
+    /// No buffers.
+    pub(crate) fn empty() -> Self {
+        let none = Region { buffer: BufferId(0), offset: 0, len: 0 };
+        Self { buffers: Vec::new(), spares: [none; Channel::ALL.len()] }
+    }
+
     /// Locks a region for reading.
     ///
     /// # Panics

@@ -35,8 +35,8 @@ pub struct RankReport {
 }
 
 impl RankReport {
-    /// A rank that did nothing but fail.
-    pub fn failed(rank: Rank, at_s: f64, end: RankEnd) -> Self {
+    /// A rank that did nothing.
+    pub fn idle(rank: Rank, at_s: f64) -> Self {
         Self {
             rank,
             begin_s: at_s,
@@ -45,8 +45,13 @@ impl RankReport {
             bytes_verified: 0,
             codec_work: CodecWork::default(),
             unfired: Vec::new(),
-            failed: Some(end),
+            failed: None,
         }
+    }
+
+    /// A rank that did nothing but fail.
+    pub fn failed(rank: Rank, at_s: f64, end: RankEnd) -> Self {
+        Self { failed: Some(end), ..Self::idle(rank, at_s) }
     }
 
     /// Whether it failed, and not because another rank did.

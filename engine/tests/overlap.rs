@@ -56,6 +56,7 @@ fn run_beside(protocol: Protocol, compute_slowdown: Slowdown) -> Timeline {
         cores: 2,
         pace: Some(&pace),
         phases: None,
+        verifies: true,
         faults: &[],
         deadlines: None,
     };

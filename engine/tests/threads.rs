@@ -130,6 +130,7 @@ fn cancelling_ends_all() {
         cores: 2,
         pace: None,
         phases: None,
+        verifies: true,
         faults: &[],
         deadlines: None,
     };

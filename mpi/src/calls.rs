@@ -50,6 +50,11 @@ functions! {
     irecv = "MPI_Irecv": fn(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
     testsome = "MPI_Testsome": fn(c_int, *mut Handle, *mut c_int, *mut c_int, *mut c_void);
     get_count = "MPI_Get_count": fn(*const c_void, Handle, *mut c_int);
+    alltoall = "MPI_Alltoall": fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
+    allgather = "MPI_Allgather": fn(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
+    bcast = "MPI_Bcast": fn(*mut c_void, c_int, Handle, c_int, Handle);
+    allreduce = "MPI_Allreduce": fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle);
+    reduce_scatter_block = "MPI_Reduce_scatter_block": fn(*const c_void, *mut c_void, c_int, Handle, Handle, Handle);
     error_class = "MPI_Error_class": fn(c_int, *mut c_int);
     error_string = "MPI_Error_string": fn(c_int, *mut c_char, *mut c_int);
 }

@@ -46,9 +46,9 @@ pub struct Done {
 /// It may move to another thread, and every call takes it as `&mut`, so threads take turns, as `MPI_THREAD_SERIALIZED` wants it.
 #[derive(Debug)]
 pub struct Endpoint {
-    library: &'static Library,
+    pub(crate) library: &'static Library,
     /// By [`Channel`].
-    communicators: [Handle; 3],
+    pub(crate) communicators: [Handle; 3],
     rank: u32,
     size: u32,
     largest_tag: u32,
@@ -374,7 +374,7 @@ fn fields(status: &[u64]) -> [c_int; 2] {
 }
 
 /// What a call of MPI has come to.
-fn check(library: &Library, function: &'static str, code: c_int) -> Result<(), MpiError> {
+pub(crate) fn check(library: &Library, function: &'static str, code: c_int) -> Result<(), MpiError> {
     if code == 0 {
         return Ok(());
     }

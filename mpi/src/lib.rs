@@ -8,6 +8,7 @@
 
 mod bytes;
 mod calls;
+mod collective;
 mod dialect;
 mod endpoint;
 pub mod environment;
@@ -15,6 +16,7 @@ mod error;
 mod library;
 
 pub use bytes::{Bytes, Lent};
+pub use collective::{Collective, CollectiveBuffers};
 pub use endpoint::{Channel, Done, Endpoint, Ticket};
 pub use error::MpiError;
 pub use library::{LIBRARY_VARIABLE, Library, launcher, library};

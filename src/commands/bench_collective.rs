@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use zipwire::Cancel;
 use zipwire::bench::{
     By, ClusterSource, CollectiveBench, CollectiveCluster, CollectiveCodec, CollectiveReport, CollectiveRow,
-    OPERATIONS, TYPE_NAME, bench_collective, count, redop,
+    OPERATIONS, TYPE_NAME, bench_collective, count, ranks, redop,
 };
 use zipwire::cluster::CodecCost;
 use zipwire::cluster::library::Operation;
+use zipwire::executors::MPI;
 use zipwire::scenarios::{Dimension, nearest, presets};
 use zipwire::schedule::Protocol;
 
+use super::mpi::{Job, with_ranks};
 use super::{distinct, print, print_json};
 use crate::cli::BenchCollectiveArgs;
 use crate::error::CliError;
@@ -22,8 +24,23 @@ use crate::table;
 const SIZES: usize = 64;
 
 pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), CliError> {
+    if args.on != MPI {
+        return run_here(args, cancel);
+    }
+    if args.op.contains(&Operation::SendRecv) {
+        let name = Operation::SendRecv.name();
+        return Err(CliError::Usage(format!(
+            "`--op {name}` does not run on `{MPI}` yet\nhelp: `zipwire run` takes scenarios of transfers there"
+        )));
+    }
+    let job = || Ok(Job { ranks: ranks(&bench(args)?)?, folder: None });
+    with_ranks(&args.mpi, job, cancel, || run_here(args, cancel))
+}
+
+/// What the arguments ask for.
+fn bench(args: &BenchCollectiveArgs) -> Result<CollectiveBench, CliError> {
     let sizes = sizes(args)?;
-    let bench = CollectiveBench {
+    Ok(CollectiveBench {
         cluster: CollectiveCluster {
             source: cluster(args.cluster.as_deref())?,
             nodes: args.nodes,
@@ -34,8 +51,13 @@ pub(crate) fn run(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), Cli
         sizes,
         protocols: distinct(args.variants.iter().copied()),
         executor: args.on,
+        verifies: !args.no_verify,
         memory: args.memory,
-    };
+    })
+}
+
+fn run_here(args: &BenchCollectiveArgs, cancel: &Cancel) -> Result<(), CliError> {
+    let bench = bench(args)?;
     let progress = Progress::new(bench.operations.len() * bench.sizes.len() * bench.protocols.len());
     let report = bench_collective(&bench, cancel, |step| progress.next(step));
     drop(progress);
@@ -234,5 +256,6 @@ fn by(by: By) -> &'static str {
         By::ClosedForm => "closed form",
         By::Library => "library",
         By::Execution => "execution",
+        By::Mpi => "MPI",
     }
 }

@@ -37,8 +37,9 @@ pub(crate) fn with_ranks(
         let why = "this process was started by a launcher already";
         return Err(CliError::Usage(format!("`--launcher` has no effect: {why}")));
     }
-    // What has failed is to be said by rank 0, which must not be stopped before.
-    let _hold = cancel.hold();
+    // What has failed is to be said by rank 0, and others wait for that: no signal of a launcher ends a rank at once. For good, as a process is
+    // a rank until it ends.
+    std::mem::forget(cancel.hold());
     match mpi_job::join(arguments.stall.unwrap_or(STUCK_AFTER), cancel)? {
         Role::Other => Ok(()),
         Role::First => {

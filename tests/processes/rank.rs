@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use libtest_mimic::Failed;
 use zipwire::engine::host::{self, Permits, Report, Setup, run_rank};
-use zipwire::engine::{STUCK_AFTER, threads};
+use zipwire::engine::threads;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::Rank;
 use zipwire::schedule::plan::Plan;
@@ -68,17 +68,8 @@ pub(crate) fn as_threads(file: &str, sets: &[String]) -> Result<Vec<(String, Rep
 }
 
 pub(crate) fn setup<'a>(experiment: &'a Experiment, plan: &'a Plan) -> Setup<'a> {
-    Setup {
-        plan,
-        payload: experiment.payload.as_ref().expect("scenarios of the tests have bytes"),
-        iterations: 0..experiment.iterations,
-        stuck_after: STUCK_AFTER,
-        cores: 2,
-        pace: None,
-        phases: None,
-        faults: &[],
-        deadlines: None,
-    }
+    let payload = experiment.payload.as_ref().expect("scenarios of the tests have bytes");
+    Setup::new(plan, payload, 0..experiment.iterations)
 }
 
 pub(crate) fn resolve(file: &str, sets: &[String]) -> Experiment {

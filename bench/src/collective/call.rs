@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zipwire_cluster::HostCost;
 use zipwire_cluster::library::Operation;
 use zipwire_experiments::executors::SIM;
+use zipwire_experiments::mpi_job::{self, MpiCollective};
 use zipwire_experiments::{Cancel, ExecuteError, Prepared, Shared, executors, split};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::estimate::Way;
@@ -51,12 +52,15 @@ impl Call<'_> {
         cancel: &Cancel,
         notes: &mut Vec<String>,
     ) -> Result<CollectiveRow, CollectiveBenchError> {
-        let Outcome { algorithm, time_s, ratio, codec_s, uncompressed_s, by } =
-            self.outcome(cancel, notes)?;
+        Ok(self.row_of(self.outcome(cancel, notes)?))
+    }
+
+    fn row_of(&self, outcome: Outcome) -> CollectiveRow {
+        let Outcome { algorithm, time_s, ratio, codec_s, uncompressed_s, by } = outcome;
         let topology = &self.cluster.topology;
         let algbw = self.bytes as f64 / time_s / 1e9;
         let effective_busbw = algbw * self.operation.bus_factor(topology.ranks());
-        Ok(CollectiveRow {
+        CollectiveRow {
             op: self.operation.name(),
             variant: self.protocol.name(),
             algorithm,
@@ -73,7 +77,31 @@ impl Call<'_> {
             speedup: None,
             split: None,
             by,
-        })
+        }
+    }
+
+    /// What the MPI library itself takes, which connects real ranks; `None` of what is not a collective there.
+    pub(super) fn of_mpi(&self) -> Result<Option<CollectiveRow>, CollectiveBenchError> {
+        let collective = match self.operation {
+            Operation::AllToAll => Some(MpiCollective::AllToAll),
+            Operation::AllGather => Some(MpiCollective::AllGather),
+            Operation::Broadcast => Some(MpiCollective::Broadcast),
+            Operation::AllReduce => Some(MpiCollective::AllReduce),
+            Operation::ReduceScatter => Some(MpiCollective::ReduceScatter),
+            _ => None,
+        };
+        let Some(collective) = collective else { return Ok(None) };
+        let timed = mpi_job::time_collective(collective, self.bytes, REAL_ITERATIONS);
+        let time_s = timed.map_err(|error| self.failed(error))?;
+        let outcome = Outcome {
+            algorithm: collective.function().to_owned(),
+            time_s,
+            ratio: 1.0,
+            codec_s: 0.0,
+            uncompressed_s: None,
+            by: By::Mpi,
+        };
+        Ok(Some(CollectiveRow { variant: "mpi", ..self.row_of(outcome) }))
     }
 
     fn outcome(&self, cancel: &Cancel, notes: &mut Vec<String>) -> Result<Outcome, CollectiveBenchError> {
@@ -175,7 +203,7 @@ impl Call<'_> {
         cancel: &Cancel,
     ) -> Result<Prepared<'e>, CollectiveBenchError> {
         executors::settle(experiment, &[self.bench.executor]);
-        let shared = Arc::new(Shared::with_memory(self.bench.memory));
+        let shared = Arc::new(Shared::with_memory(self.bench.memory).verifying(self.bench.verifies));
         Prepared::with(experiment, shared, cancel).map_err(|error| self.failed(error))
     }
 

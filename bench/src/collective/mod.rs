@@ -14,6 +14,7 @@ mod size;
 mod tests;
 
 use zipwire_cluster::library::Operation;
+use zipwire_experiments::executors::MPI;
 use zipwire_experiments::{Cancel, Executor};
 use zipwire_scenarios::Experiment;
 use zipwire_schedule::Protocol;
@@ -41,6 +42,8 @@ pub struct CollectiveBench {
     pub protocols: Vec<Protocol>,
     /// Runs plans: the simulator or one that moves bytes.
     pub executor: &'static dyn Executor,
+    /// Whether real runs compare what they receive with what was sent.
+    pub verifies: bool,
     /// Bytes of memory that a run may take; what the system could give by default.
     pub memory: Option<u64>,
 }
@@ -78,11 +81,22 @@ pub fn bench_collective(
     }
     for call in calls {
         begin(format!("{} {} B {}", call.operation.name(), call.bytes, call.protocol.name()));
+        if bench.executor == MPI && Some(&call.protocol) == bench.protocols.first() {
+            report.rows.extend(call.of_mpi()?);
+        }
         report.rows.push(call.row(cancel, &mut report.notes)?);
     }
     row::compare(&mut report.rows);
-    report.notes.extend(notes(&cluster, &report.rows));
+    report.notes.extend(notes(bench, &cluster, &report.rows));
     Ok(report)
+}
+
+/// How many ranks the cluster has.
+///
+/// # Errors
+/// If the cluster is not right.
+pub fn ranks(bench: &CollectiveBench) -> Result<u32, CollectiveBenchError> {
+    Ok(cluster(bench)?.topology.ranks())
 }
 
 /// The cluster, from the scenario of the smallest operation that any can do.
@@ -127,7 +141,7 @@ fn sizes(
 }
 
 /// What readers should know besides.
-fn notes(cluster: &Experiment, rows: &[CollectiveRow]) -> Vec<String> {
+fn notes(bench: &CollectiveBench, cluster: &Experiment, rows: &[CollectiveRow]) -> Vec<String> {
     let mut notes = Vec::new();
     let has = |by: By| rows.iter().any(|row| row.by == by);
     if has(By::ClosedForm) {
@@ -136,8 +150,10 @@ fn notes(cluster: &Experiment, rows: &[CollectiveRow]) -> Vec<String> {
         ));
     }
     if has(By::Execution) {
+        let compared =
+            if bench.verifies { "in which every byte was compared" } else { "in which nothing was compared" };
         notes.push(format!(
-            "times are this machine's, means of {REAL_ITERATIONS} runs in which every byte was compared, and not the cluster's"
+            "times are this machine's, means of {REAL_ITERATIONS} runs {compared}, and not the cluster's"
         ));
     }
     let Some(model) = cluster.host.library.model.filter(|_| has(By::Simulation) || has(By::ClosedForm))

@@ -14,8 +14,10 @@ pub enum By {
     ClosedForm,
     /// What the cluster says of its library's own calls.
     Library,
-    /// Real ranks carried its plan out, and every byte was compared: this machine's time, not the cluster's.
+    /// Real ranks carried its plan out, and every byte was compared unless that was left out: this machine's time, not the cluster's.
     Execution,
+    /// The collective of the MPI library that connects real ranks.
+    Mpi,
 }
 
 /// One operation of one size in one protocol.
@@ -59,7 +61,7 @@ pub struct CollectiveRow {
 pub(super) fn compare(rows: &mut [CollectiveRow]) {
     let native: Vec<CollectiveRow> =
         rows.iter().filter(|row| row.variant == Protocol::Native.name()).cloned().collect();
-    for row in rows.iter_mut().filter(|row| row.by != By::Execution) {
+    for row in rows.iter_mut().filter(|row| !matches!(row.by, By::Execution | By::Mpi)) {
         let is_same = |other: &&CollectiveRow| (other.op, other.bytes) == (row.op, row.bytes);
         let Some(first) = native.iter().find(is_same) else { continue };
         row.speedup = Some(first.time_s / row.time_s);

@@ -36,7 +36,7 @@ use crate::failure_report::FailureReport;
 use crate::faulty::Faulty;
 use crate::handshake::Hello;
 use crate::memory::Memory;
-use crate::report::{RankReport, compare, conclude, empty_timeline, ended_before, panicked};
+use crate::report::{RankReport, STUCK_AFTER, compare, conclude, empty_timeline, ended_before, panicked};
 use crate::run_program::{Backend, run_program};
 use crate::transport::Transport;
 use crate::transport::filter::Filtered;
@@ -64,10 +64,31 @@ pub struct Setup<'a> {
     /// Seconds for which compute phases wait in a run that is not paced: where ranks are on the cluster that the times are about. By
     /// default they take what it takes to write what the model would have computed.
     pub phases: Option<&'a Durations>,
+    /// Whether what comes is held against its sender's checksum, and against what the origin had. Without it times are those of a run that
+    /// trusts its links.
+    pub verifies: bool,
     /// What goes wrong. Times of faults mean something in paced runs, and where phases have their durations.
     pub faults: &'a [Fault],
     /// When ops must have ended, in seconds of the cluster: for paced runs.
     pub deadlines: Option<&'a Deadlines>,
+}
+
+impl<'a> Setup<'a> {
+    /// Runs a plan as fast as it goes, on two cores at the most, compares all that is received, and gives up after the usual standstill.
+    pub fn new(plan: &'a Plan, payload: &'a Payload, iterations: Range<u32>) -> Self {
+        Self {
+            plan,
+            payload,
+            iterations,
+            stuck_after: STUCK_AFTER,
+            cores: 2,
+            pace: None,
+            phases: None,
+            verifies: true,
+            faults: &[],
+            deadlines: None,
+        }
+    }
 }
 
 /// A run in which all went well.
@@ -189,6 +210,7 @@ impl RankJob<'_> {
             payload,
             chunks: self.chunks.get_or_init(|| Chunks::of(self.program)),
             failure_report,
+            verifies: self.setup.verifies,
             bytes_verified: 0,
         };
         worker.prepare();

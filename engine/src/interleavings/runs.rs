@@ -33,6 +33,7 @@ fn run(choice: &Choice, fails: Option<Rank>) -> Vec<RunResult> {
         cores: 1,
         pace: None,
         phases: None,
+        verifies: true,
         faults: &[],
         deadlines: None,
     };

@@ -47,6 +47,8 @@ pub(super) struct Link {
     pub(super) met: Option<Vec<Vec<u8>>>,
     pub(super) reports: Vec<Option<RankReport>>,
     pub(super) tasks: VecDeque<Vec<u8>>,
+    /// Processes on this host, this one among them; all, until rank 0 says so.
+    pub(super) neighbours: u32,
     /// Who all are; at rank 0.
     pub(super) members: Vec<Option<Member>>,
     /// Seconds within which each rank's clock is aligned; of this process only at rank 0.
@@ -95,6 +97,7 @@ impl Link {
             met: None,
             reports: (0..count).map(|_| None).collect(),
             tasks: VecDeque::new(),
+            neighbours: size,
             members: vec![None; count],
             aligned: vec![None; count],
             progress: vec![0; count],
@@ -137,6 +140,11 @@ impl Link {
             self.endpoint.test(&mut self.done)?;
         }
         self.endpoint.finish()
+    }
+
+    /// The endpoint itself, for calls that wait.
+    pub(super) fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
     }
 
     fn listen(&mut self) -> Result<(), MpiError> {
@@ -327,6 +335,7 @@ impl Link {
     fn open(&mut self, from: Rank, packet: Packet) -> Result<(), Ended> {
         match packet {
             Packet::Present(member) => self.members[from.index()] = Some(member),
+            Packet::Neighbours(count) => self.neighbours = count,
             Packet::Header(header) => {
                 let key = header.key;
                 if let Some(mut awaited) = self.awaited.remove(&key) {

@@ -17,6 +17,8 @@ const HEAD: usize = 8;
 pub(super) enum Packet {
     /// To rank 0, first of all: who this is.
     Present(Member),
+    /// From rank 0: so many processes are on the host of this one.
+    Neighbours(u32),
     /// The sender's end of a transfer is on offer, and its bytes follow by themselves.
     Header(Header),
     /// Said by the rank above the transport.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use zipwire_codec::simd_level;
-use zipwire_mpi::{Endpoint, Library, MpiError};
+use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library, MpiError};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{Span, Timeline};
@@ -17,11 +17,14 @@ use super::packet::Packet;
 use super::rank::MpiRank;
 use super::status::{FAILED, StatusFile};
 use crate::host::{self, Permits, RunResult, Setup, run_rank};
+use crate::memory::Memory;
 use crate::report::RankReport;
-use crate::transport::Ended;
+use crate::transport::{Ended, Transport};
 
-/// How long whoever waits looks without a pause after something has come, in seconds of its own core.
-const EAGER: Duration = Duration::from_micros(50);
+/// How long whoever waits looks without a pause after something has come, where each process of the host has a core, and where they share
+/// cores, of which those need them that work.
+const EAGER: Duration = Duration::from_millis(2);
+const EAGER_ON_SHARED_CORES: Duration = Duration::from_micros(50);
 /// The longest pause between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 /// How long rank 0 waits until all processes have begun.
@@ -101,6 +104,14 @@ pub enum WorldError {
         /// The version of rank 0.
         own: String,
     },
+    /// A collective of MPI that this program does not carry out.
+    #[error("{bytes} B are not equal parts of whole values for {processes} processes, or too many")]
+    Parts {
+        /// Bytes.
+        bytes: u64,
+        /// Processes.
+        processes: u32,
+    },
     /// A process does not answer.
     #[error(
         "rank {rank} (process {} on `{}`) has said nothing for {} s, and all wait for it to begin",
@@ -125,6 +136,7 @@ pub(super) struct Shared {
     /// Set when the user wants all to end.
     cancel: Arc<AtomicBool>,
     status: Mutex<Option<StatusFile>>,
+    cores: usize,
 }
 
 impl std::fmt::Debug for Shared {
@@ -169,10 +181,10 @@ impl Shared {
         let begin = Instant::now();
         let mut quiet_since = begin;
         let result = loop {
-            let (result, has_come) = self.with(|link| {
+            let (result, has_come, neighbours) = self.with(|link| {
                 // What has ended is said by what `found` looks at.
                 let has_come = link.advance().unwrap_or(false);
-                (found(link), has_come)
+                (found(link), has_come, link.neighbours)
             });
             let now = Instant::now();
             if result.is_some() || now - begin >= limit {
@@ -182,7 +194,8 @@ impl Shared {
                 quiet_since = now;
             }
             let quiet = now - quiet_since;
-            if quiet < EAGER {
+            let eager = if neighbours as usize <= self.cores { EAGER } else { EAGER_ON_SHARED_CORES };
+            if quiet < eager {
                 std::thread::yield_now();
             } else {
                 std::thread::sleep((quiet / 8).min(LONGEST_PAUSE).min(limit - (now - begin)));
@@ -236,6 +249,7 @@ impl World {
             is_over: AtomicBool::new(false),
             cancel,
             status: Mutex::new(StatusFile::from_environment(rank.0, &own.host)),
+            cores: own.cores,
         });
         let helped = Arc::clone(&shared);
         let helper = std::thread::Builder::new().name("messages".to_owned()).spawn(move || helped.help());
@@ -260,6 +274,17 @@ impl World {
         });
         let missing = || shared.with(|link| link.members.iter().position(Option::is_none)).unwrap_or(0);
         let members = met.unwrap_or_else(|| Err(Ended::Lost(Rank(missing() as u32))))?;
+        for (rank, member) in (0..).map(Rank).zip(&members) {
+            let count = members.iter().filter(|other| other.host == member.host).count();
+            let count = u32::try_from(count).expect("processes are counted in 32 bits");
+            shared.with(|link| {
+                if rank == link.rank {
+                    link.neighbours = count;
+                    return Ok(());
+                }
+                link.tell(rank, &Packet::Neighbours(count))
+            })?;
+        }
         match (0..).map(Rank).zip(&members).find(|(_, member)| member.version != own.version) {
             Some((rank, Member { version: theirs, host, .. })) => {
                 let (host, theirs) = (host.clone(), theirs.clone());
@@ -319,8 +344,18 @@ impl World {
     /// At all others: what to do next; `None` when all is done.
     ///
     /// # Errors
-    /// If rank 0 is gone.
-    pub fn next(&self) -> Result<Option<Vec<u8>>, WorldError> {
+    /// If rank 0 is gone, or another process has failed.
+    pub fn next(&mut self) -> Result<Option<Vec<u8>>, WorldError> {
+        let next = self.wait_for_next();
+        if let Err(error) = &next {
+            // It has done its part, and others have not.
+            self.has_failed = true;
+            self.shared.note(|| format!("{FAILED}: {error}"));
+        }
+        next
+    }
+
+    fn wait_for_next(&self) -> Result<Option<Vec<u8>>, WorldError> {
         loop {
             let found = self.shared.wait(Duration::from_secs(1), |link| {
                 if let Some(task) = link.tasks.pop_front() {
@@ -422,6 +457,39 @@ impl World {
         let segments = u32::try_from(plan.segments.len()).expect("segments are counted in 32 bits");
         let needed = u64::from(plan.transfer_numbers()).max(call_tags(segments, parts)).saturating_sub(1);
         if needed > u64::from(largest) { Err(WorldError::Tags { needed, largest }) } else { Ok(()) }
+    }
+
+    /// Carries out a collective of MPI itself, as all others do; seconds of each of so many rounds, from when the first process has begun until
+    /// the last one has what it gets, at rank 0. Elsewhere none. The first rounds are often slow.
+    ///
+    /// # Errors
+    /// If it cannot be cut into equal parts of whole values, or MPI fails.
+    pub fn time_collective(
+        &mut self,
+        collective: Collective,
+        bytes: u64,
+        rounds: u32,
+    ) -> Result<Vec<f64>, WorldError> {
+        let memory = Arc::new(Memory::empty());
+        let name = "a collective of MPI";
+        let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, self.patience);
+        let values = usize::try_from(bytes / size_of::<f32>() as u64).unwrap_or(usize::MAX);
+        let buffers = self.shared.with(|link| CollectiveBuffers::new(link.endpoint(), collective, values));
+        let mut buffers = buffers.ok_or(WorldError::Parts { bytes, processes: self.size })?;
+        let mut seconds = Vec::new();
+        for _ in 0..rounds {
+            rank.barrier(&[])?;
+            let begin_s = rank.now_s();
+            self.shared.with(|link| link.endpoint().collective(&mut buffers))?;
+            let end_s = rank.now_s();
+            let report = RankReport { begin_s, ..RankReport::idle(self.rank, end_s) };
+            if let Some(reports) = rank.gather(report) {
+                let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
+                let end_s = reports.iter().map(|report| report.end_s).fold(begin_s, f64::max);
+                seconds.push(end_s - begin_s);
+            }
+        }
+        Ok(seconds)
     }
 
     /// Says that this process has said all that it has to say, and at rank 0 with which exit code it ends: whoever started the job need

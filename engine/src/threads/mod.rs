@@ -97,6 +97,7 @@ mod tests {
             cores: 1,
             pace: None,
             phases: None,
+            verifies: true,
             faults: &[],
             deadlines: None,
         };

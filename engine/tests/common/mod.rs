@@ -67,6 +67,7 @@ pub(crate) fn on_threads<'a>(plan: &'a Plan, payload: &'a Payload) -> Setup<'a> 
         cores: 2,
         pace: None,
         phases: None,
+        verifies: true,
         faults: &[],
         deadlines: None,
     }

@@ -72,7 +72,8 @@ impl Iterations for Measured<'_, '_> {
         let plan = self.plans.get(key)?;
         if self.executor == MPI {
             let variant = self.prepared.experiment.variants[self.index].name.clone();
-            let task = Task::Adapt { variant, iteration, key: key.clone() };
+            let verifies = self.prepared.verifies();
+            let task = Task::Adapt { variant, iteration, key: key.clone(), verifies };
             let (index, iterations) = (self.index, iteration..iteration + 1);
             let report = self.prepared.run_over_mpi(index, &plan, &self.payload, iterations, &task)?;
             return Ok(self.take(report, &plan));

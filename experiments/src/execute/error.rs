@@ -131,6 +131,9 @@ pub enum ExecuteError {
     /// The real run failed.
     #[error("variant `{0}` on `{1}` failed in {2}")]
     Run(String, &'static str, Box<RunFailure>),
+    /// Processes of which this is not the first.
+    #[error("this process is not rank 0 of a job of MPI processes\nhelp: start it by `mpirun`")]
+    NoJob,
     /// Another number of processes than the scenario has ranks.
     #[error(
         "the scenario has {ranks} ranks, and {processes} processes were started\n\

@@ -39,13 +39,7 @@ impl Executor for Mpi {
     }
 
     fn missing(&self) -> Option<String> {
-        if job().is_some() {
-            return None;
-        }
-        let absent = library().err().map(|error| error.to_string());
-        Some(
-            absent.unwrap_or_else(|| "this process is not one of a job that `mpirun` has started".to_owned()),
-        )
+        library().err().map(|error| error.to_string())
     }
 
     fn refuses_validation(&self) -> Option<&'static str> {
@@ -61,7 +55,7 @@ impl Executor for Mpi {
 
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {
         let guard = job();
-        let job = guard.as_ref().expect("it was asked whether it is there");
+        let job = guard.as_ref().ok_or(ExecuteError::NoJob)?;
         match job.world.check(&prepared.planned(index).plan) {
             Err(WorldError::Ranks { ranks, processes }) => Err(ExecuteError::Processes { ranks, processes }),
             checked => Ok(checked?),
@@ -84,10 +78,16 @@ impl Executor for Mpi {
             let payload = prepared.payload(index, self)?;
             let iterations = 0..prepared.experiment.iterations;
             let plan = &prepared.planned(index).plan;
-            prepared.run_over_mpi(index, plan, payload, iterations, &Task::Run { variant })?
+            prepared.run_over_mpi(
+                index,
+                plan,
+                payload,
+                iterations,
+                &Task::Run { variant, verifies: prepared.verifies() },
+            )?
         };
         let Report { timeline, unfired, .. } = report;
-        Ok(Outcome { timeline, verified: Some(true), is_timed: true, switcher, unfired })
+        Ok(Outcome { timeline, verified: Some(prepared.verifies()), is_timed: true, switcher, unfired })
     }
 }
 
@@ -103,7 +103,7 @@ impl Prepared<'_> {
         task: &Task,
     ) -> Result<Report, ExecuteError> {
         let mut guard = job();
-        let job = guard.as_mut().expect("it was asked whether it is there");
+        let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
         if job.world.has_failed() {
             return Err(ExecuteError::NotRun(self.experiment.variants[index].name.clone(), MPI.name()));
         }
@@ -111,8 +111,9 @@ impl Prepared<'_> {
         job.world.align()?;
         let count = u64::from(iterations.end - iterations.start);
         let (name, patience) = (&self.experiment.variants[index].name, job.world.patience());
-        let ran: RunResult =
-            job.world.run(name, &setup(self.experiment, plan, payload, iterations, patience))?;
+        let ran: RunResult = job
+            .world
+            .run(name, &setup(self.experiment, plan, payload, iterations, patience, self.verifies()))?;
         let report = ran.map_err(|failure| self.failed(index, MPI, failure))?;
         let report = report.expect("rank 0 has the report of all");
         self.check_verified(index, plan, count, report.bytes_verified)?;

@@ -69,7 +69,7 @@ impl Executor for Threads {
         };
         // Faults are in the cluster's time, so links are paced then.
         let threads::Report { timeline, unfired, .. } = report;
-        Ok(Outcome { timeline, verified: Some(true), is_timed: has_faults, switcher, unfired })
+        Ok(Outcome { timeline, verified: Some(prepared.verifies()), is_timed: has_faults, switcher, unfired })
     }
 }
 
@@ -114,6 +114,7 @@ impl Prepared<'_> {
             cores: cores(),
             pace: real.pace,
             phases: None,
+            verifies: self.verifies(),
             faults: real.trouble.faults,
             deadlines: real.trouble.deadlines,
         };

@@ -4,12 +4,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use zipwire_engine::host::Setup;
-use zipwire_engine::mpi::World;
+use zipwire_engine::mpi::{World, WorldError};
+use zipwire_engine::transport::Ended;
 use zipwire_payload::Payload;
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::Plan;
 
-use super::{JobError, Task};
+use super::{JobError, MpiCollective, Task};
 use crate::adaptive::{Arms, Plans};
 use crate::execute::plan;
 
@@ -48,12 +49,12 @@ fn in_experiment(world: &mut World, experiment: &Experiment) -> Result<Option<Ta
     let mut next = read(world)?;
     loop {
         next = match next {
-            Some(Task::Run { variant }) => {
+            Some(Task::Run { variant, verifies }) => {
                 let plan = plan(experiment, of(experiment, &variant)?);
                 let payload = experiment.payload.as_ref();
                 let payload = payload.ok_or_else(|| JobError::Task("a run without a payload".to_owned()))?;
                 let iterations = 0..experiment.iterations;
-                let setup = setup(experiment, &plan, payload, iterations, world.patience());
+                let setup = setup(experiment, &plan, payload, iterations, world.patience(), verifies);
                 run(world, &variant, &setup)?;
                 read(world)?
             }
@@ -79,10 +80,10 @@ fn adaptive(
     let mut plans = Plans::new(&arms);
     loop {
         match next {
-            Some(Task::Adapt { variant, iteration, key }) if variant == own.name => {
+            Some(Task::Adapt { variant, iteration, key, verifies }) if variant == own.name => {
                 let plan = plans.get(&key).map_err(refused)?;
                 let iterations = iteration..iteration + 1;
-                let setup = setup(experiment, &plan, &payload, iterations, world.patience());
+                let setup = setup(experiment, &plan, &payload, iterations, world.patience(), verifies);
                 run(world, &own.name, &setup)?;
             }
             other => return Ok(other),
@@ -106,22 +107,36 @@ pub(crate) fn setup<'a>(
     payload: &'a Payload,
     iterations: Range<u32>,
     stuck_after: Duration,
+    verifies: bool,
 ) -> Setup<'a> {
     Setup {
-        plan,
-        payload,
-        iterations,
         stuck_after,
         cores: 1,
-        pace: None,
         phases: Some(&experiment.durations),
+        verifies,
         faults: &experiment.faults,
-        deadlines: None,
+        ..Setup::new(plan, payload, iterations)
     }
 }
 
-fn read(world: &World) -> Result<Option<Task>, JobError> {
-    world.next()?.map(|bytes| Task::of_bytes(&bytes)).transpose()
+/// The next thing to do, behind what concerns no experiment, which is done.
+fn read(world: &mut World) -> Result<Option<Task>, JobError> {
+    loop {
+        let next = world.next().map_err(|error| match error {
+            // This process has done its part; rank 0 says what has failed.
+            WorldError::Ended(Ended::Aborted) => JobError::Failed,
+            error => error.into(),
+        });
+        let Some(bytes) = next? else { return Ok(None) };
+        match Task::of_bytes(&bytes)? {
+            Task::Collective { collective, bytes, rounds } => {
+                let known = MpiCollective::ALL.into_iter().find(|known| known.function() == collective);
+                let known = known.ok_or(JobError::Task(collective))?;
+                world.time_collective(known, bytes, rounds + 1)?;
+            }
+            task => return Ok(Some(task)),
+        }
+    }
 }
 
 fn of<'e>(experiment: &'e Experiment, name: &str) -> Result<&'e Variant, JobError> {

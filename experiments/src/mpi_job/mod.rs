@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use zipwire_engine::mpi::{Member, World, WorldError};
+pub use zipwire_mpi::Collective as MpiCollective;
 use zipwire_mpi::{MpiError, environment, library};
 use zipwire_scenarios::{Experiment, ScenarioError};
 use zipwire_schedule::Rank;
@@ -110,6 +111,20 @@ pub(crate) fn job() -> MutexGuard<'static, Option<Job>> {
 /// Who the processes of the job are, by rank, and the MPI library; `None` if this process is not rank 0 of a job.
 pub fn members() -> Option<(Vec<Member>, String)> {
     job().as_ref().map(|job| (job.world.members().to_vec(), job.world.library().to_owned()))
+}
+
+/// Seconds that a collective of MPI itself takes, the mean of so many rounds behind a first one; `bytes` are those that a process has where it
+/// sends parts or contributes, and those that it gets where it gathers. At rank 0 of a job.
+///
+/// # Errors
+/// If there is no job, the bytes are not equal parts, or MPI fails.
+pub fn time_collective(collective: MpiCollective, bytes: u64, rounds: u32) -> Result<f64, ExecuteError> {
+    let mut guard = job();
+    let job = guard.as_mut().ok_or(ExecuteError::NoJob)?;
+    job.world
+        .tell(&Task::Collective { collective: collective.function().to_owned(), bytes, rounds }.to_bytes())?;
+    let seconds = job.world.time_collective(collective, bytes, rounds + 1)?;
+    Ok(seconds.iter().skip(1).sum::<f64>() / f64::from(rounds.max(1)))
 }
 
 /// Whether a launcher has started this process as one of a job.

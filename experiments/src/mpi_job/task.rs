@@ -15,6 +15,15 @@ pub(crate) enum Task {
     Run {
         /// Its name.
         variant: String,
+        /// Whether what is received is compared.
+        verifies: bool,
+    },
+    /// Carry out a collective of MPI itself.
+    Collective {
+        /// The function, as MPI calls it.
+        collective: String,
+        bytes: u64,
+        rounds: u32,
     },
     /// Run one iteration of an adaptive variant.
     Adapt {
@@ -23,6 +32,8 @@ pub(crate) enum Task {
         iteration: u32,
         /// What was chosen for it.
         key: Key,
+        /// Whether what is received is compared.
+        verifies: bool,
     },
 }
 

@@ -53,6 +53,8 @@ pub struct Setup<'a> {
     pub fresh: bool,
     /// Bytes of memory that all points at the same time may take; by default what the system could give.
     pub memory: Option<u64>,
+    /// Whether executors that move bytes compare what they receive with what was sent.
+    pub verifies: bool,
     /// How many rows the report has.
     pub shown: usize,
 }
@@ -99,7 +101,7 @@ pub fn run(
     let count = setup.sweep.point_count();
     let stopped = |done| SweepError::Stopped { done, of: count, journal: path.clone() };
     check(setup.sweep, cancel)?;
-    let shared = Arc::new(Shared::with_memory(setup.memory).among(setup.jobs));
+    let shared = Arc::new(Shared::with_memory(setup.memory).verifying(setup.verifies).among(setup.jobs));
     let admission = Admission::new(shared.memory.bytes());
     let points = Points { setup, shared, admission };
     points.check_first(cancel).map_err(|error| match error {

@@ -52,6 +52,7 @@ impl Case {
             explains: true,
             fresh: false,
             memory: None,
+            verifies: true,
             shown: 0,
         };
         let header = Header::of(&setup, "swept");

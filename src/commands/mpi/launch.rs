@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use zipwire::mpi::{Library, launcher, library};
+use zipwire::mpi_job::JobError;
 use zipwire::{Cancel, Output, STATUS_VARIABLE};
 
 use super::Job;
@@ -25,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Starts this command again as so many processes of one job, and waits until all have ended.
 pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Result<(), CliError> {
     let ranks = job.ranks;
-    let library = library().map_err(|error| CliError::Job(error.into()))?;
+    let library = library().map_err(JobError::from)?;
     let words = words(template, library, ranks)?;
     let folder = tempfile::tempdir().map_err(CliError::Launch)?;
     let watch = Watch::new(folder.path(), ranks).map_err(CliError::Launch)?;

@@ -147,8 +147,9 @@ fn named(notices: &str) -> Option<Culprit> {
         return Some(Culprit { rank: number(rest), process, how });
     }
     if let Some(rest) = after("Process name: [") {
-        let name = rest.split(']').find(|part| part.contains(',')).unwrap_or(rest);
-        let rank = name.rsplit(',').next().and_then(|text| number(text.trim()));
+        // Behind the last comma, with any number of brackets around it.
+        let name = rest.split_whitespace().next().unwrap_or_default().trim_end_matches(']');
+        let rank = name.rsplit(',').next().and_then(number);
         let how = match after("Exit code:").and_then(|text| number(text.trim_start())) {
             Some(code) => format!("has ended with exit code {code}"),
             None => "has ended without a word".to_owned(),

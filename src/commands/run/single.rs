@@ -29,7 +29,7 @@ pub(super) fn run(
     experiment.select(&args.scenario.variant)?;
     let lacks_first = experiment.variants.iter().all(|variant| variant.name != first_variant);
     let settled = settle(&mut experiment, executors);
-    let shared = Arc::new(Shared::with_memory(args.memory));
+    let shared = Arc::new(Shared::with_memory(args.memory).verifying(!args.no_verify));
     let mut prepared = Prepared::with(&experiment, shared, cancel)?;
     executors.iter().try_for_each(|&executor| prepared.check(executor))?;
     settled.iter().for_each(|line| say!("{line}"));

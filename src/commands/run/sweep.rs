@@ -45,6 +45,7 @@ pub(super) fn run(
         explains: !args.no_verdict,
         fresh: args.fresh,
         memory: args.memory,
+        verifies: !args.no_verify,
         shown: SHOWN,
     };
     let count = sweep.point_count();

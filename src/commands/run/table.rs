@@ -55,8 +55,14 @@ pub(super) fn text(experiment: &Experiment, summary: &Summary, executors: &[&dyn
                 .expect("every variant ran on every executor")
         };
         let factor = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
-        let verified =
-            |executor| if result(executor).verified == Some(true) { "yes" } else { "-" }.to_owned();
+        let verified = |executor| {
+            match result(executor).verified {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "-",
+            }
+            .to_owned()
+        };
         let (metrics, speedup) = (&result(first).metrics, result(first).speedup);
         let mut times = vec![metrics.comm_s, metrics.wait_s, metrics.codec_s - metrics.reduce_s];
         times.extend(has_sums.then_some(metrics.reduce_s));
