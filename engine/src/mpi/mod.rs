@@ -8,11 +8,14 @@
 //! thread while the rank codes, as most libraries move nothing unless somebody calls them.
 
 mod clock;
+mod error;
 mod link;
 mod packet;
 mod rank;
+mod shared;
 mod status;
 mod world;
 
+pub use self::error::WorldError;
 pub use self::status::{STATUS_VARIABLE, Status, alive_file, has_failed, is_done, read_statuses, reported};
-pub use self::world::{Member, World, WorldError};
+pub use self::world::{Member, World};

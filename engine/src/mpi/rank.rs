@@ -7,7 +7,7 @@ use zipwire_schedule::{Failure, Rank};
 
 use super::link::Link;
 use super::packet::Packet;
-use super::world::Shared;
+use super::shared::Shared;
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::transport::{Ended, Event, Incoming, Message, Outgoing, Transport};

@@ -1,32 +1,28 @@
 //! All processes of a job, as one of them sees it: what they do together, and the thread that keeps messages moving.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zipwire_codec::simd_level;
-use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library, MpiError};
+use zipwire_mpi::{Collective, CollectiveBuffers, Endpoint, Library};
 use zipwire_schedule::plan::Plan;
 use zipwire_schedule::{Failure, FailureKind, Lane, Rank, RankEnd, RunFailure};
 use zipwire_timeline::{Span, Timeline};
 
+use super::error::WorldError;
 use super::link::{Link, call_tags};
 use super::packet::Packet;
 use super::rank::MpiRank;
+use super::shared::Shared;
 use super::status::{FAILED, StatusFile};
 use crate::host::{self, Permits, RunResult, Setup, run_rank};
 use crate::memory::Memory;
 use crate::report::RankReport;
 use crate::transport::{Ended, Transport};
 
-/// How long whoever waits looks without a pause after something has come, where each process of the host has a core, and where they share
-/// cores, of which those need them that work.
-const EAGER: Duration = Duration::from_millis(2);
-const EAGER_ON_SHARED_CORES: Duration = Duration::from_micros(50);
-/// The longest pause between two looks.
-const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 /// How long rank 0 waits until all processes have begun.
 const MEET_WITHIN: Duration = Duration::from_secs(120);
 /// How long processes that have failed wait for rank 0 to say what it knows.
@@ -62,164 +58,6 @@ pub struct Member {
     pub simd: String,
     /// Cores that the system gives it.
     pub cores: usize,
-}
-
-/// Why processes cannot do something together.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum WorldError {
-    /// MPI cannot be had, or has failed.
-    #[error(transparent)]
-    Mpi(#[from] MpiError),
-    /// The others are gone, or have failed.
-    #[error("the processes of the job have lost one another: {0}")]
-    Ended(#[from] Ended),
-    /// The plan needs more tags than the library has.
-    #[error("the plan's transfers need tags up to {needed}, and those of the MPI library end at {largest}")]
-    Tags {
-        /// The largest that is needed.
-        needed: u64,
-        /// The largest that there is.
-        largest: u32,
-    },
-    /// Another number of ranks.
-    #[error("the plan has {ranks} ranks, and the job has {processes} processes")]
-    Ranks {
-        /// Those of the plan.
-        ranks: u32,
-        /// Those of the job.
-        processes: u32,
-    },
-    /// Another version of this program.
-    #[error(
-        "rank {rank} on host `{host}` is version {theirs} of zipwire, and rank 0 is {own}\nhelp: install one version on all hosts"
-    )]
-    Version {
-        /// The rank.
-        rank: Rank,
-        /// Its host.
-        host: String,
-        /// Its version.
-        theirs: String,
-        /// The version of rank 0.
-        own: String,
-    },
-    /// A collective of MPI that this program does not carry out.
-    #[error("{bytes} B are not equal parts of whole values for {processes} processes, or too many")]
-    Parts {
-        /// Bytes.
-        bytes: u64,
-        /// Processes.
-        processes: u32,
-    },
-    /// A process does not answer.
-    #[error(
-        "rank {rank} (process {} on `{}`) has said nothing for {} s, and all wait for it to begin",
-        member.process, member.host, patience.as_secs_f64()
-    )]
-    Silent {
-        /// The rank.
-        rank: Rank,
-        /// Who that is.
-        member: Member,
-        /// For how long.
-        patience: Duration,
-    },
-}
-
-/// What the rank's thread and the helper share.
-pub(super) struct Shared {
-    link: Mutex<Option<Link>>,
-    /// Whether the rank's thread drives the link itself.
-    is_waiting: AtomicBool,
-    is_over: AtomicBool,
-    /// Set when the user wants all to end.
-    cancel: Arc<AtomicBool>,
-    status: Mutex<Option<StatusFile>>,
-    cores: usize,
-}
-
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Option<Link>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Says what this process is doing, if anybody might look for that; `doing` is asked for only then.
-    pub(super) fn note(&self, doing: impl FnOnce() -> String) {
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(status) = status.as_mut() {
-            status.write(&doing());
-        }
-    }
-
-    pub(super) fn keeps_notes(&self) -> bool {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    /// Does something with the link.
-    pub(super) fn with<R>(&self, what: impl FnOnce(&mut Link) -> R) -> R {
-        what(self.lock().as_mut().expect("the link is there until the world ends"))
-    }
-
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancel.load(Ordering::Relaxed)
-    }
-
-    /// Drives the link until `found` finds something, or the time is over. `found` sees the link each time something may have come.
-    pub(super) fn wait<R>(
-        &self,
-        limit: Duration,
-        mut found: impl FnMut(&mut Link) -> Option<R>,
-    ) -> Option<R> {
-        self.is_waiting.store(true, Ordering::Relaxed);
-        let begin = Instant::now();
-        let mut quiet_since = begin;
-        let result = loop {
-            let (result, has_come, neighbours) = self.with(|link| {
-                // What has ended is said by what `found` looks at.
-                let has_come = link.advance().unwrap_or(false);
-                (found(link), has_come, link.neighbours)
-            });
-            let now = Instant::now();
-            if result.is_some() || now - begin >= limit {
-                break result;
-            }
-            if has_come {
-                quiet_since = now;
-            }
-            let quiet = now - quiet_since;
-            let eager = if neighbours as usize <= self.cores { EAGER } else { EAGER_ON_SHARED_CORES };
-            if quiet < eager {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep((quiet / 8).min(LONGEST_PAUSE).min(limit - (now - begin)));
-            }
-        };
-        self.is_waiting.store(false, Ordering::Relaxed);
-        result
-    }
-
-    /// Keeps messages moving while the rank's thread does something else.
-    fn help(&self) {
-        while !self.is_over.load(Ordering::Relaxed) {
-            std::thread::sleep(LONGEST_PAUSE);
-            if self.is_waiting.load(Ordering::Relaxed) {
-                continue;
-            }
-            if let Ok(mut link) = self.link.try_lock()
-                && let Some(link) = link.as_mut()
-            {
-                // Whoever looks at the link next finds why.
-                let _ = link.advance();
-            }
-        }
-    }
 }
 
 impl World {
