@@ -183,7 +183,7 @@ impl World {
     ///
     /// # Errors
     /// If rank 0 is gone, or another process has failed.
-    pub fn next(&mut self) -> Result<Option<Vec<u8>>, WorldError> {
+    pub fn next_task(&mut self) -> Result<Option<Vec<u8>>, WorldError> {
         let next = self.wait_for_next();
         if let Err(error) = &next {
             // It has done its part, and others have not.

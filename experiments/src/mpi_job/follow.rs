@@ -122,7 +122,7 @@ pub(crate) fn setup<'a>(
 /// The next thing to do, behind what concerns no experiment, which is done.
 fn read(world: &mut World) -> Result<Option<Task>, JobError> {
     loop {
-        let next = world.next().map_err(|error| match error {
+        let next = world.next_task().map_err(|error| match error {
             // This process has done its part; rank 0 says what has failed.
             WorldError::Ended(Ended::Aborted) => JobError::Failed,
             error => error.into(),

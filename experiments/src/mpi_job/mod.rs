@@ -24,7 +24,7 @@ use crate::{Cancel, ExecuteError};
 pub enum Role {
     /// What a single process would do: it is rank 0.
     First,
-    /// What rank 0 says: [`follow`].
+    /// What rank 0 says, which it has done when [`join`] returns.
     Other,
 }
 
