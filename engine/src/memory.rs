@@ -16,7 +16,7 @@ use crate::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard}
 
 /// Buffers of one rank, by [`BufferId`]. Its worker writes them, and its transport where something arrives.
 ///
-/// A region is read or written through a guard, which holds the lock of its buffer, or it is on loan ([`Memory::lend`]). Who asks for a
+/// A region is read or written through a guard, which holds the lock of its buffer, or it is on loan to a transport. Who asks for a
 /// guard of what is on loan, or for a loan of what is on loan already, has a defect: these panic.
 #[derive(Debug)]
 pub struct Memory {

@@ -55,7 +55,7 @@ pub struct Setup<'a> {
     pub payload: &'a Payload,
     /// Iterations, with a barrier before each. Durations and faults are those of their numbers.
     pub iterations: Range<u32>,
-    /// The longest standstill, usually [`STUCK_AFTER`](crate::STUCK_AFTER).
+    /// The longest standstill, usually [`STUCK_AFTER`].
     pub stuck_after: Duration,
     /// Codec ops that work at a time on this machine.
     pub cores: usize,
