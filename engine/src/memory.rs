@@ -322,3 +322,71 @@ fn spare_bytes(program: &Program, channel: Channel) -> u64 {
     };
     program.ops.iter().filter_map(|op| own(&op.kind)).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// Two buffers of eight bytes.
+    fn memory() -> Arc<Memory> {
+        let buffers = [8, 8].map(|len| Buffer {
+            bytes: RwLock::new(Bytes::poisoned(len).unwrap()),
+            loans: Mutex::new(Vec::new()),
+        });
+        Arc::new(Memory { buffers: buffers.into(), ..Memory::empty() })
+    }
+
+    fn region(buffer: u32, offset: u64, len: u64) -> Region {
+        Region { buffer: BufferId(buffer), offset, len }
+    }
+
+    fn panics<R>(what: impl FnOnce() -> R) -> bool {
+        catch_unwind(AssertUnwindSafe(what)).is_err()
+    }
+
+    #[test]
+    fn regions_of_one_buffer_are_written_apart() {
+        let memory = memory();
+        let (from, mut to) = memory.lock([region(0, 0, 2)], [region(1, 4, 2), region(1, 0, 2)]);
+        let [a, b] = to.slices();
+        a.copy_from_slice(&from);
+        b.fill(7);
+        drop((from, to));
+        assert_eq!(&memory.read(&region(1, 0, 6))[..], [7, 7, POISON, POISON, POISON, POISON]);
+        assert!(panics(|| memory.write_all([region(0, 0, 4), region(0, 3, 2)])), "they overlap");
+        assert!(panics(|| memory.read(&region(0, 6, 3))), "it ends behind the buffer");
+    }
+
+    #[test]
+    fn what_is_on_loan_is_left_alone_and_all_else_is_not() {
+        let memory = memory();
+        let mut loan = memory.lend(region(0, 2, 4), true);
+        assert!(panics(|| memory.read(&region(0, 5, 2))) && panics(|| memory.write(&region(0, 0, 3))));
+        assert!(panics(|| memory.lend(region(0, 3, 1), false)));
+        // While a guard of another part is held, whoever has the loan writes.
+        let mut guard = memory.write(&region(0, 6, 2));
+        // SAFETY: the loan is for writing four bytes.
+        unsafe { std::slice::from_raw_parts_mut(loan.pointer(), loan.len()) }.fill(9);
+        guard.fill(1);
+        drop(guard);
+        drop(loan);
+        assert_eq!(&memory.read(&region(0, 0, 8))[..], [POISON, POISON, 9, 9, 9, 9, 1, 1]);
+    }
+
+    #[test]
+    fn what_is_lent_for_reading_is_read_by_many() {
+        let memory = memory();
+        memory.write(&region(0, 0, 8)).fill(3);
+        let mut loans = [memory.lend(region(0, 0, 8), false), memory.lend(region(0, 0, 8), false)];
+        let guard = memory.read(&region(0, 0, 8));
+        // SAFETY: the loan is for reading eight bytes.
+        let lent = unsafe { std::slice::from_raw_parts(loans[0].pointer().cast_const(), 8) };
+        assert_eq!(lent, &guard[..]);
+        drop(guard);
+        assert!(panics(|| memory.write(&region(0, 7, 1))));
+        drop(loans);
+        memory.write(&region(0, 7, 1)).fill(4);
+    }
+}
