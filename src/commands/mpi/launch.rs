@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use zipwire::mpi::{Library, launcher, library};
+use zipwire::mpi::{launcher, library};
 use zipwire::mpi_job::JobError;
 use zipwire::{Cancel, Output, STATUS_VARIABLE};
 
@@ -26,8 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Starts this command again as so many processes of one job, and waits until all have ended.
 pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Result<(), CliError> {
     let ranks = job.ranks;
-    let library = library().map_err(JobError::from)?;
-    let words = words(template, library, ranks)?;
+    let words = match template {
+        Some(template) => words_of(template, ranks)?,
+        None => default_words(ranks)?,
+    };
     let folder = tempfile::tempdir().map_err(CliError::Launch)?;
     let watch = Watch::new(folder.path(), ranks).map_err(CliError::Launch)?;
     let hold = cancel.hold();
@@ -37,13 +39,13 @@ pub(super) fn launch(template: Option<&str>, job: &Job, cancel: &Cancel) -> Resu
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let place = job.folder.as_deref().map(Place::look);
     let started = command.spawn().map_err(|error| {
         let program = words[0].to_string_lossy();
         CliError::Usage(format!(
             "cannot start `{program}`: {error}\nhelp: `--launcher \"mpirun -n {RANKS}\"` says how ranks are started"
         ))
     });
-    let place = job.folder.as_deref().map(Place::look);
     let obituary = wait(started?, watch, folder.path(), cancel);
     let verdict = obituary.verdict(ranks);
     if let (Some(place), Err(_)) = (place, &verdict) {
@@ -79,25 +81,24 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The launcher and its options.
-fn words(template: Option<&str>, library: &Library, ranks: u32) -> Result<Vec<OsString>, CliError> {
+/// A launcher and its options as the user says them, which need no library here: ranks may all be on other hosts.
+fn words_of(template: &str, ranks: u32) -> Result<Vec<OsString>, CliError> {
     let count = ranks.to_string();
-    if let Some(template) = template {
-        let words: Vec<OsString> =
-            template.split_whitespace().map(|word| word.replace(RANKS, &count).into()).collect();
-        return if words.is_empty() {
-            Err(CliError::Usage("`--launcher` is empty".to_owned()))
-        } else {
-            Ok(words)
-        };
-    }
+    let words: Vec<OsString> =
+        template.split_whitespace().map(|word| word.replace(RANKS, &count).into()).collect();
+    if words.is_empty() { Err(CliError::Usage("`--launcher` is empty".to_owned())) } else { Ok(words) }
+}
+
+/// The launcher of the library that is found, and its options.
+fn default_words(ranks: u32) -> Result<Vec<OsString>, CliError> {
+    let library = library().map_err(JobError::from)?;
     let program = launcher(library).ok_or_else(|| {
         let path = library.path.display();
         CliError::Usage(format!(
             "there is no `mpirun` beside `{path}`, nor in PATH\nhelp: `--launcher \"srun -n {RANKS}\"` names another one"
         ))
     })?;
-    let mut words = vec![program.into_os_string(), "-n".into(), count.into()];
+    let mut words = vec![program.into_os_string(), "-n".into(), ranks.to_string().into()];
     if library.is_open_mpi() {
         // A rank and the thread that keeps its messages moving are two; where ranks share cores, more than one on each is what is wanted.
         words.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));

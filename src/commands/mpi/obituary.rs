@@ -22,9 +22,9 @@ pub(super) struct Obituary {
     was_stopped: bool,
 }
 
-/// The first process that has ended badly.
+/// A process that has ended badly, as a launcher names it.
 #[derive(Debug, PartialEq, Eq)]
-struct Culprit {
+struct Named {
     rank: Option<u32>,
     process: Option<u32>,
     /// In words that follow its name.
@@ -66,23 +66,22 @@ impl Obituary {
             let notices = if self.notices.is_empty() { "it has said nothing" } else { &self.notices };
             return format!("no rank has begun: the launcher has ended ({}): {notices}", self.exit_text());
         }
-        let culprit = self.culprit();
+        let (culprit, how) = self.culprit();
         let place = |status: &Status| format!("process {} on `{}`", status.process, status.host);
         let of = |rank: u32| self.statuses.iter().find(|status| status.rank == rank);
         let mut lines = Vec::new();
-        match culprit.rank.map(|rank| (rank, of(rank))) {
+        match culprit.map(|rank| (rank, of(rank))) {
             Some((rank, Some(status))) => lines.push(format!(
                 "rank {rank} ({}) {}; at that time it {}",
                 place(status),
-                culprit.how,
+                how,
                 status.doing
             )),
-            Some((rank, None)) => lines.push(format!("rank {rank} {}", culprit.how)),
-            None => lines.push(format!("a rank {}, and the launcher does not say which one", culprit.how)),
+            Some((rank, None)) => lines.push(format!("rank {rank} {how}")),
+            None => lines.push(format!("a rank {how}, and the launcher does not say which one")),
         }
-        let others = || {
-            self.statuses.iter().filter(|status| Some(status.rank) != culprit.rank && !is_done(&status.doing))
-        };
+        let others =
+            || self.statuses.iter().filter(|status| Some(status.rank) != culprit && !is_done(&status.doing));
         lines.extend(others().take(SHOWN).map(|status| format!("  rank {} {}", status.rank, status.doing)));
         if others().count() > SHOWN {
             lines.push(format!("  and {} more", others().count() - SHOWN));
@@ -95,9 +94,9 @@ impl Obituary {
         lines.join("\n")
     }
 
-    /// The first to end badly. Those that say themselves that a run has failed were there after that. Whom Open MPI names is the first that
+    /// The first rank to end badly, and how, in words that follow its name. Those that say themselves that a run has failed were there after that. Whom Open MPI names is the first that
     /// it has seen; MPICH names whichever process it has collected first, so who was seen to end first counts.
-    fn culprit(&self) -> Culprit {
+    fn culprit(&self) -> (Option<u32>, String) {
         let is_witness = |rank: u32| {
             let doing = self.statuses.iter().find(|status| status.rank == rank).map(|status| &status.doing);
             doing.is_some_and(|doing| is_done(doing) || has_failed(doing))
@@ -122,7 +121,7 @@ impl Obituary {
             Some(named) => named.how,
             None => format!("has ended ({})", self.exit_text()),
         };
-        Culprit { rank, process: None, how }
+        (rank, how)
     }
 
     fn exit_text(&self) -> String {
@@ -131,7 +130,7 @@ impl Obituary {
 }
 
 /// Whom a launcher's notices name: Open MPI a rank and its process, MPICH a process.
-fn named(notices: &str) -> Option<Culprit> {
+fn named(notices: &str) -> Option<Named> {
     let number = |text: &str| {
         let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
         digits.parse::<u32>().ok()
@@ -144,7 +143,7 @@ fn named(notices: &str) -> Option<Culprit> {
             Some(signal) => killed(signal),
             None => "has ended without a word".to_owned(),
         };
-        return Some(Culprit { rank: number(rest), process, how });
+        return Some(Named { rank: number(rest), process, how });
     }
     if let Some(rest) = after("Process name: [") {
         // Behind the last comma, with any number of brackets around it.
@@ -154,7 +153,7 @@ fn named(notices: &str) -> Option<Culprit> {
             Some(code) => format!("has ended with exit code {code}"),
             None => "has ended without a word".to_owned(),
         };
-        return Some(Culprit { rank, process: None, how });
+        return Some(Named { rank, process: None, how });
     }
     if let Some(rest) = after("PID ") {
         let signal = after("(signal ").and_then(number);
@@ -164,7 +163,7 @@ fn named(notices: &str) -> Option<Culprit> {
             (None, Some(code)) => format!("has ended with exit code {code}"),
             (None, None) => "has ended badly".to_owned(),
         };
-        return Some(Culprit { rank: None, process: number(rest), how });
+        return Some(Named { rank: None, process: number(rest), how });
     }
     None
 }
@@ -178,17 +177,17 @@ mod tests {
         let open_mpi =
             "prterun noticed that process rank 2 with PID 26362 on node vm exited on signal 9 (Killed).";
         let how = "was killed by signal 9".to_owned();
-        assert_eq!(named(open_mpi), Some(Culprit { rank: Some(2), process: Some(26_362), how: how.clone() }));
+        assert_eq!(named(open_mpi), Some(Named { rank: Some(2), process: Some(26_362), how: how.clone() }));
         let exit = "prterun detected that one or more processes exited with non-zero status. The first process to do so was: \
             Process name: [prterun-vm-26421@1,2] Exit code: 3";
         let exited = "has ended with exit code 3".to_owned();
-        assert_eq!(named(exit), Some(Culprit { rank: Some(2), process: None, how: exited }));
+        assert_eq!(named(exit), Some(Named { rank: Some(2), process: None, how: exited }));
         let old = "Process name: [[57019,1],5] Exit code: 3";
         assert_eq!(named(old).unwrap().rank, Some(5));
         let mpich = "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES PID 13409 RUNNING AT vm EXIT CODE: 9 \
             CLEANING UP REMAINING PROCESSES YOU CAN IGNORE THE BELOW CLEANUP MESSAGES \
             YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)";
-        assert_eq!(named(mpich), Some(Culprit { rank: None, process: Some(13_409), how }));
+        assert_eq!(named(mpich), Some(Named { rank: None, process: Some(13_409), how }));
         assert_eq!(named(""), None);
     }
 }
