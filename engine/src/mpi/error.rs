@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zipwire_mpi::MpiError;
-use zipwire_schedule::Rank;
+use zipwire_schedule::{Failure, Rank};
 
 use super::Member;
 use crate::transport::Ended;
@@ -48,6 +48,9 @@ pub enum WorldError {
         /// The version of rank 0.
         own: String,
     },
+    /// A process cannot do what all are to do, and has said why.
+    #[error("rank {} cannot take part: {}", .0.rank, .0.detail)]
+    Refused(Failure),
     /// A collective of MPI that this program does not carry out.
     #[error("{bytes} B are not equal parts of whole values for {processes} processes, or too many")]
     Parts {

@@ -50,6 +50,9 @@ impl MpiRank {
             if let Some(step) = step {
                 return step;
             }
+            if self.is_stopped() {
+                return Err(Ended::Stopped);
+            }
             if let Some(silent) = self.shared.with(|link| link.silent(self.stuck_after)) {
                 return Err(Ended::Lost(silent));
             }

@@ -223,7 +223,12 @@ impl World {
             // Whoever cannot be told finds out by itself.
             let _ = self.shared.with(|link| link.tell_all(&Packet::Abort));
         }
-        aligned
+        // Who has refused has said so before it let all end.
+        let refused = |link: &mut Link| {
+            let failed = link.reports.iter().flatten().find_map(|report| report.failed.as_ref());
+            failed.map(|end| WorldError::Refused(end.failure.clone()))
+        };
+        aligned.map_err(|error| self.shared.with(refused).unwrap_or(error))
     }
 
     fn align_all(&self) -> Result<f64, WorldError> {

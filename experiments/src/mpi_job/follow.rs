@@ -35,8 +35,8 @@ fn tasks(world: &mut World) -> Result<(), JobError> {
             Ok(experiment) => experiment,
             Err(source) => {
                 let host = world.members()[0].host.clone();
-                world.refuse(&format!("host `{host}`: {}", source.render(false)));
-                return Err(JobError::Scenario { rank: world.rank(), host, source: Box::new(source) });
+                world.refuse(&format!("on host `{host}` {}", source.render(false)));
+                return Err(JobError::Failed);
             }
         };
         next = in_experiment(world, &experiment)?;

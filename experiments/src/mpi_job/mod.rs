@@ -12,7 +12,7 @@ use std::time::Duration;
 use zipwire_engine::mpi::{Member, World, WorldError};
 pub use zipwire_mpi::Collective as MpiCollective;
 use zipwire_mpi::{MpiError, environment, library};
-use zipwire_scenarios::{Experiment, ScenarioError};
+use zipwire_scenarios::Experiment;
 use zipwire_schedule::Rank;
 
 pub(crate) use self::follow::setup;
@@ -61,16 +61,6 @@ pub enum JobError {
     /// MPI, or the others.
     #[error(transparent)]
     World(#[from] WorldError),
-    /// A scenario cannot be resolved as rank 0 has.
-    #[error("rank {rank} on host `{host}` cannot run the scenario: {source}")]
-    Scenario {
-        /// The rank.
-        rank: Rank,
-        /// Its host.
-        host: String,
-        /// Why.
-        source: Box<ScenarioError>,
-    },
     /// The run has failed, which rank 0 reports.
     #[error("the run has failed: rank 0 says how")]
     Failed,
