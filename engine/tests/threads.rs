@@ -122,18 +122,7 @@ fn a_panic_on_one_rank_ends_all() {
 #[test]
 fn cancelling_ends_all() {
     let (plan, payload) = (layer(Protocol::Native), payload());
-    let setup = Setup {
-        plan: &plan,
-        payload: &payload,
-        iterations: 0..u32::MAX,
-        stuck_after: STUCK_AFTER,
-        cores: 2,
-        pace: None,
-        phases: None,
-        verifies: true,
-        faults: &[],
-        deadlines: None,
-    };
+    let setup = Setup::new(&plan, &payload, 0..u32::MAX);
     let cancel = AtomicBool::new(false);
     let error = std::thread::scope(|scope| {
         let run = scope.spawn(|| run(&setup, &cancel));

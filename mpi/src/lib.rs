@@ -4,7 +4,8 @@
 //! chapter "Application Binary Interface"; `libmpi_abi.so.1` of MPICH and of what descends from it) and that of Open MPI 3 to 5
 //! (`libmpi.so.40`). [`Endpoint`] is all that a process does with MPI; [`environment`] says who started it and as what.
 //!
-//! This crate has the `unsafe` of calling a C library, and nothing above it has any of that.
+//! This crate has the `unsafe` of calling a C library. What is above it need only show that the bytes which it lends ([`Lent`]) stay where
+//! they are, and that nobody else touches them meanwhile.
 
 mod bytes;
 mod calls;

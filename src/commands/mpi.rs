@@ -5,14 +5,16 @@ mod launch;
 mod obituary;
 mod watch;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use zipwire::Cancel;
 use zipwire::engine::STUCK_AFTER;
-use zipwire::mpi_job::{self, Role};
+use zipwire::mpi_job::{self, Attendance, Role};
 
 use crate::cli::MpiArgs;
 use crate::error::CliError;
+use crate::table;
 
 /// What is to be started.
 pub(crate) struct Job {
@@ -48,10 +50,38 @@ pub(crate) fn with_ranks(
                 // Others end when this process says so, and what starts them may end this process then.
                 error.say();
             }
+            if let Some(attendance) = mpi_job::attendance().filter(|_| result.is_ok()) {
+                say!("{}", line(&attendance));
+            }
             let code = result.as_ref().map_or_else(CliError::exit_code, |()| 0);
             let finished = mpi_job::finish(code);
             result.map_err(|error| CliError::Said(error.exit_code()))?;
             Ok(finished?)
         }
     }
+}
+
+/// Who took part, and how well their clocks agree.
+fn line(attendance: &Attendance) -> String {
+    let Attendance { members, library, aligned_s } = attendance;
+    let hosts = members.iter().map(|member| &member.host).collect::<BTreeSet<_>>().len();
+    let levels: BTreeSet<&str> = members.iter().map(|member| member.simd.as_str()).collect();
+    let mut line = format!(
+        "{} processes on {hosts} host{}, over {}",
+        members.len(),
+        if hosts == 1 { "" } else { "s" },
+        library.lines().next().unwrap_or_default().split(", package").next().unwrap_or_default().trim()
+    );
+    if let Some(aligned_s) = aligned_s {
+        line.push_str(&format!("; clocks aligned within {}", table::seconds(*aligned_s)));
+    }
+    if levels.len() > 1 {
+        let of = |level: &&str| {
+            let count = members.iter().filter(|member| member.simd == *level).count();
+            format!("{level} in {count}")
+        };
+        let counts: Vec<String> = levels.iter().map(of).collect();
+        line.push_str(&format!("; codecs use {}", counts.join(", ")));
+    }
+    line
 }

@@ -34,6 +34,12 @@ impl Case {
         Self { layout: Some(Layout::Split), ..self.clone() }
     }
 
+    /// With so many nodes of one GPU.
+    pub(crate) fn on_nodes(self, nodes: u32) -> Self {
+        let counts = [format!("cluster.nodes={nodes}"), "cluster.gpus_per_node=1".to_owned()];
+        Self { sets: self.sets.into_iter().chain(counts).collect(), ..self }
+    }
+
     fn with_codec(self, spec: &str) -> Self {
         let sets = self.sets.into_iter().chain([format!("codec.id={spec}")]).collect();
         Self { name: format!("{}::{spec}", self.name), sets, ..self }

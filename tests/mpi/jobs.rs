@@ -9,7 +9,7 @@ use zipwire::executors::MPI;
 use zipwire::mpi_job::{self, Role};
 
 use super::Installed;
-use super::conformance;
+use super::conformance::{self, Case};
 
 /// Says that this process is a rank, of a job that compares the scenarios with so many ranks.
 const VARIABLE: &str = "ZIPWIRE_TEST_RANKS";
@@ -29,11 +29,7 @@ pub(crate) fn rank(ranks: &u32) -> ExitCode {
     match role.unwrap_or_else(|error| panic!("{error}")) {
         Role::Other => ExitCode::SUCCESS,
         Role::First => {
-            for case in conformance::cases(HIDDEN) {
-                let experiment = conformance::resolve(&case).unwrap_or_else(|error| panic!("{error:?}"));
-                if experiment.topology.ranks() != *ranks {
-                    continue;
-                }
+            for case in cases(*ranks) {
                 let compared = conformance::conforms(MPI, &case, None);
                 let said = compared.map_or_else(
                     |error| format!("failed: {}", error.message().unwrap_or("no message").replace('\n', " ")),
@@ -47,13 +43,24 @@ pub(crate) fn rank(ranks: &u32) -> ExitCode {
     }
 }
 
-/// Every scenario with so many ranks.
+/// Every scenario with so many ranks; where none has so many, those that can be had on so many nodes of one.
+fn cases(ranks: u32) -> Vec<Case> {
+    let has =
+        |case: &Case| conformance::resolve(case).is_ok_and(|experiment| experiment.topology.ranks() == ranks);
+    let all = conformance::cases(HIDDEN);
+    let own: Vec<Case> = all.iter().filter(|case| has(case)).cloned().collect();
+    if !own.is_empty() {
+        return own;
+    }
+    all.into_iter().map(|case| case.on_nodes(ranks)).filter(has).collect()
+}
+
+/// Compares every scenario with so many ranks.
 pub(crate) fn conforms(installed: &Installed, ranks: u32) -> Result<(), Failed> {
-    let cases = conformance::cases(HIDDEN);
-    let count = |case: &&conformance::Case| {
-        conformance::resolve(case).is_ok_and(|experiment| experiment.topology.ranks() == ranks)
-    };
-    let expected = cases.iter().filter(count).count();
+    let expected = cases(ranks).len();
+    if expected == 0 {
+        return Err(format!("no scenario can be had with {ranks} ranks").into());
+    }
     let mut command = launcher(installed, ranks)?;
     command.arg(std::env::current_exe()?).env(VARIABLE, ranks.to_string());
     let output = command.output()?;

@@ -20,6 +20,8 @@ use crate::transport::{self, Message, Transport, is_of_call};
 
 /// Longest sleep between two looks at whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a rank waits before it notes for what: a description takes longer than a short wait.
+const NOTE_AFTER_S: f64 = 5e-3;
 
 /// A moment at which something happens on this rank.
 #[derive(Debug)]
@@ -88,10 +90,7 @@ impl Backend for HostBackend<'_> {
     fn wait(&mut self, machine: &Machine, until_s: Option<f64>) -> Result<Option<Event>, Failure> {
         let until_s = until_s.map(|until_s| until_s * self.dilation());
         let mut standstill = Standstill::new(self.transport.progress());
-        if self.transport.keeps_notes() {
-            let doing = machine.status().describe(self.failure_report.segments);
-            self.transport.note(&format!("{doing}, iteration {},", self.iteration));
-        }
+        let mut note_s = self.transport.keeps_notes().then(|| self.transport.now_s() + NOTE_AFTER_S);
         loop {
             // What has begun while this thread was coding, and slows compute, comes before compute is found to have ended.
             while !self.overlap.is_none() && self.poll(machine, Duration::ZERO)? {}
@@ -103,8 +102,13 @@ impl Backend for HostBackend<'_> {
             if until_s.is_some_and(|until_s| now_s >= until_s) {
                 return Ok(None);
             }
+            if note_s.is_some_and(|note_s| now_s >= note_s) {
+                note_s = None;
+                let doing = machine.status().describe(self.failure_report.segments);
+                self.transport.note(&format!("{doing}, iteration {},", self.iteration));
+            }
             let due_s = self.due.iter().map(|(time_s, _)| *time_s).chain(self.overlap.end_s());
-            let next_s = due_s.chain(until_s).fold(f64::INFINITY, f64::min);
+            let next_s = due_s.chain(until_s).chain(note_s).fold(f64::INFINITY, f64::min);
             let sleep = Duration::try_from_secs_f64((next_s - now_s).max(0.0)).unwrap_or(LOOK).min(LOOK);
             self.poll(machine, sleep)?;
             if until_s.is_some() || !self.due.is_empty() || self.overlap.end_s().is_some() {
@@ -132,7 +136,7 @@ impl HostBackend<'_> {
     fn issue(&mut self, machine: &Machine, op: OpId) -> Result<(), Failure> {
         let begin_s = self.transport.now_s();
         let kind = &machine.op(op).kind;
-        if self.transport.keeps_notes() && kind.exchange().is_none() {
+        if self.transport.keeps_notes() {
             let segment = self.failure_report.segments.get(machine.op(op).segment.index());
             let of = segment.map_or_else(String::new, |segment| format!(" of {segment}"));
             self.transport.note(&format!(

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 /// Questions after which a clock is aligned: the quickest answer counts, as it says most.
-pub(super) const QUESTIONS: u32 = 40;
+const QUESTIONS: u32 = 40;
 
 /// Seconds between two alignments from which on the difference between their offsets is taken for drift: over less, the errors of both
 /// would be.

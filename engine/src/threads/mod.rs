@@ -89,18 +89,7 @@ mod tests {
         let job = Job { name: "collective", rank_count: 3, slots: vec!["in", "out"], segments };
         let plan = plan(&job, &Choice::of(Protocol::Native, None));
         let payload = Payload::new(1, vec![Arc::new(Rows::gaussian(1.0, 1))]);
-        let setup = Setup {
-            plan: &plan,
-            payload: &payload,
-            iterations: 0..1,
-            stuck_after: STUCK_AFTER,
-            cores: 1,
-            pace: None,
-            phases: None,
-            verifies: true,
-            faults: &[],
-            deadlines: None,
-        };
+        let setup = Setup { cores: 1, ..Setup::new(&plan, &payload, 0..1) };
         let own = Hello::new(&plan);
         let other = Hello { plan: "another".to_owned(), ..own.clone() };
         let failure = run_as(&setup, &[own.clone(), own, other], &AtomicBool::new(false)).unwrap_err();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ndarray::Array2;
 use zipwire_codec::DType;
-use zipwire_engine::threads::{Report, STUCK_AFTER, Setup, run};
+use zipwire_engine::threads::{Report, Setup, run};
 use zipwire_payload::{Payload, Rows};
 use zipwire_schedule::plan::{Exchange, OpKind, Plan};
 use zipwire_schedule::{CallKind, Choice, Job, RunFailure, Segment, Slot, Work, plan};
@@ -59,18 +59,7 @@ pub(crate) fn run_plan(plan: &Plan, payload: &Payload) -> Result<Report, Box<Run
 
 /// Two unpaced iterations on threads, without faults.
 pub(crate) fn on_threads<'a>(plan: &'a Plan, payload: &'a Payload) -> Setup<'a> {
-    Setup {
-        plan,
-        payload,
-        iterations: 0..2,
-        stuck_after: STUCK_AFTER,
-        cores: 2,
-        pace: None,
-        phases: None,
-        verifies: true,
-        faults: &[],
-        deadlines: None,
-    }
+    Setup::new(plan, payload, 0..2)
 }
 
 /// The same rows for the first `segments` segments.

@@ -108,7 +108,7 @@ impl Prepared<'_> {
             return Err(ExecuteError::NotRun(self.experiment.variants[index].name.clone(), MPI.name()));
         }
         job.tell(self.experiment, task)?;
-        job.world.align()?;
+        job.align()?;
         let count = u64::from(iterations.end - iterations.start);
         let (name, patience) = (&self.experiment.variants[index].name, job.world.patience());
         let ran: RunResult = job

@@ -9,7 +9,8 @@ mod task;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use zipwire_engine::mpi::{Member, World, WorldError};
+pub use zipwire_engine::mpi::Member;
+use zipwire_engine::mpi::{World, WorldError};
 pub use zipwire_mpi::Collective as MpiCollective;
 use zipwire_mpi::{MpiError, environment, library};
 use zipwire_scenarios::Experiment;
@@ -89,6 +90,8 @@ pub(crate) struct Job {
     pub(crate) world: World,
     /// The experiment that all have, as it was sent.
     loaded: Option<Vec<u8>>,
+    /// Seconds within which the clocks were aligned when it was worst.
+    aligned_s: Option<f64>,
 }
 
 static JOB: Mutex<Option<Job>> = Mutex::new(None);
@@ -98,9 +101,23 @@ pub(crate) fn job() -> MutexGuard<'static, Option<Job>> {
     JOB.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Who the processes of the job are, by rank, and the MPI library; `None` if this process is not rank 0 of a job.
-pub fn members() -> Option<(Vec<Member>, String)> {
-    job().as_ref().map(|job| (job.world.members().to_vec(), job.world.library().to_owned()))
+/// Who took part in a job, and how well their clocks agree.
+#[derive(Clone, Debug)]
+pub struct Attendance {
+    /// Who the processes are, by rank.
+    pub members: Vec<Member>,
+    /// Name and version of the MPI library.
+    pub library: String,
+    /// Seconds within which the clocks were aligned with rank 0's when it was worst; `None` if nothing was run.
+    pub aligned_s: Option<f64>,
+}
+
+/// Who takes part in the job; `None` if this process is not rank 0 of one.
+pub fn attendance() -> Option<Attendance> {
+    let guard = job();
+    let Job { world, aligned_s, .. } = guard.as_ref()?;
+    let (members, library) = (world.members().to_vec(), world.library().to_owned());
+    Some(Attendance { members, library, aligned_s: *aligned_s })
 }
 
 /// Seconds that a collective of MPI itself takes, the mean of so many rounds behind a first one; `bytes` are those that a process has where it
@@ -142,7 +159,7 @@ pub fn join(patience: Duration, cancel: &Cancel) -> Result<Role, JobError> {
         return Err(JobError::Strangers { by, launched: size, library, found });
     }
     if world.rank() == Rank(0) {
-        *job() = Some(Job { world, loaded: None });
+        *job() = Some(Job { world, loaded: None, aligned_s: None });
         return Ok(Role::First);
     }
     follow::follow(world).map(|()| Role::Other)
@@ -161,6 +178,13 @@ pub fn finish(code: u8) -> Result<(), JobError> {
 }
 
 impl Job {
+    /// Aligns the clocks of all processes.
+    pub(crate) fn align(&mut self) -> Result<(), ExecuteError> {
+        let aligned_s = self.world.align()?;
+        self.aligned_s = Some(self.aligned_s.map_or(aligned_s, |worst_s| worst_s.max(aligned_s)));
+        Ok(())
+    }
+
     /// Says to all others what comes next, in an experiment that they get first unless they have it.
     pub(crate) fn tell(&mut self, experiment: &Experiment, task: &Task) -> Result<(), ExecuteError> {
         let parcel = experiment.parcel().map_err(|error| ExecuteError::Parcel(Box::new(error)))?;
