@@ -1,5 +1,7 @@
 //! The command line's grammar.
 
+mod calibrate;
+
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use zipwire::papers::Paper;
 use zipwire::scenarios::Dimension;
 use zipwire::schedule::Protocol;
 use zipwire::{Executor, SIMD_VARIABLE, executors};
+
+pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, ProbeArgs};
 
 use crate::commands::bench::Contenders;
 use crate::commands::inspect::Specs;
@@ -267,34 +271,6 @@ pub(crate) struct InspectArgs {
     /// Print the report as JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum CalibrateCommand {
-    /// What NCCL's collectives take, from logs of nccl-tests: as text, as JSON of `-J`, or tables of them. All of one cluster.
-    NcclTests(CalibrateNcclTestsArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CalibrateNcclTestsArgs {
-    /// Logs of one cluster.
-    #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// Write the cluster to this file, for `[cluster] file = "..."` of scenarios, with any number of nodes.
-    #[arg(short = 'o', long, value_name = "CLUSTER.toml")]
-    pub(crate) out: Option<PathBuf>,
-    /// Print the result as JSON instead of tables.
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Nodes of the logs, where they do not say or say wrong.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
-    pub(crate) nodes: Option<u32>,
-    /// GPUs of each node that took part, where the logs do not say or say wrong.
-    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub(crate) gpus_per_node: Option<u32>,
-    /// What the logs measured, where they do not say or say wrong.
-    #[arg(long, value_name = "OP", value_parser = crate::commands::calibrate::operation)]
-    pub(crate) op: Option<Operation>,
 }
 
 #[derive(Debug, Subcommand)]

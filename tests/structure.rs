@@ -23,7 +23,10 @@ const ALLOWED: [(&str, &str); 17] = [
     ("sim", "codec cluster schedule timeline payload"),
     ("mpi", ""),
     ("engine", "codec cluster schedule timeline payload kernels mpi"),
-    ("experiments", "codec cluster schedule timeline payload traces scenarios sim engine kernels mpi"),
+    (
+        "experiments",
+        "calibrate codec cluster schedule timeline payload traces scenarios sim engine kernels mpi",
+    ),
     ("bench", "codec cluster schedule timeline payload traces scenarios sim kernels experiments"),
     ("plots", ""),
     ("papers", "codec timeline traces scenarios experiments bench plots"),

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 use zipwire_cluster::library::Operation;
 
+use crate::line::Line;
 use crate::series::{LEAST_SIZES, Point, Series};
 
 /// What one more range costs, as a sum of squares of relative errors: four sizes that are 2 % off each.
@@ -46,7 +47,7 @@ pub(crate) fn affine(series: &Series) -> Vec<AffineFit> {
     for end in LEAST_SIZES..=count {
         for begin in 0..=end - LEAST_SIZES {
             if let Some((before, _)) = best[begin] {
-                let sum = before + RANGE + line(&points[begin..end]).squares;
+                let sum = before + RANGE + squares(&points[begin..end]);
                 if best[end].is_none_or(|(least, _)| sum < least) {
                     best[end] = Some((sum, begin));
                 }
@@ -63,53 +64,27 @@ pub(crate) fn affine(series: &Series) -> Vec<AffineFit> {
     fits
 }
 
+/// Sum of the squares of the relative errors of a line through points.
+fn squares(points: &[Point]) -> f64 {
+    let samples: Vec<(u64, f64)> = points.iter().map(|point| (point.bytes, point.seconds)).collect();
+    let residual = Line::through(&samples).residual_pct / 100.0;
+    residual * residual * points.len() as f64
+}
+
 fn of_range(series: &Series, points: &[Point]) -> AffineFit {
-    let line = line(points);
-    let weights: f64 = points.iter().map(|point| 1.0 / (point.seconds * point.seconds)).sum();
-    let mean = points.iter().map(|point| 1.0 / point.seconds).sum::<f64>() / weights;
-    let variance: f64 = points.iter().map(|point| ((point.seconds - mean) / point.seconds).powi(2)).sum();
+    let samples: Vec<(u64, f64)> = points.iter().map(|point| (point.bytes, point.seconds)).collect();
+    let Line { alpha_s, bytes_per_s, r2, residual_pct } = Line::through(&samples);
     AffineFit {
         operation: series.operation,
         nodes: series.nodes,
         gpus_per_node: series.gpus_per_node,
         from_bytes: points[0].bytes,
         to_bytes: points[points.len() - 1].bytes,
-        alpha_s: line.alpha_s,
-        bytes_per_s: 1.0 / line.s_per_byte,
-        r2: if variance > 0.0 { 1.0 - line.squares / variance } else { 1.0 },
-        residual_pct: 100.0 * (line.squares / points.len() as f64).sqrt(),
+        alpha_s,
+        bytes_per_s,
+        r2,
+        residual_pct,
     }
-}
-
-struct Line {
-    alpha_s: f64,
-    s_per_byte: f64,
-    /// Of relative errors.
-    squares: f64,
-}
-
-/// The line that meets relative times best, of those that do not begin below 0 nor fall.
-fn line(points: &[Point]) -> Line {
-    let mut sums = [0.0; 5];
-    for point in points {
-        let (a, b) = (1.0 / point.seconds, point.bytes as f64 / point.seconds);
-        for (sum, term) in sums.iter_mut().zip([a * a, a * b, b * b, a, b]) {
-            *sum += term;
-        }
-    }
-    let [aa, ab, bb, a, b] = sums;
-    let determinant = aa * bb - ab * ab;
-    let (alpha_s, s_per_byte) = ((a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant);
-    let (alpha_s, s_per_byte) = if !alpha_s.is_finite() || alpha_s < 0.0 {
-        (0.0, b / bb)
-    } else if s_per_byte <= 0.0 {
-        // Times that do not grow: a bandwidth of which nothing is seen.
-        (a / aa, f64::EPSILON * (a / aa) / points[points.len() - 1].bytes as f64)
-    } else {
-        (alpha_s, s_per_byte)
-    };
-    let error = |point: &Point| (alpha_s + point.bytes as f64 * s_per_byte) / point.seconds - 1.0;
-    Line { alpha_s, s_per_byte, squares: points.iter().map(|point| error(point).powi(2)).sum() }
 }
 
 #[cfg(test)]

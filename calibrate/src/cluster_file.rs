@@ -109,7 +109,7 @@ fn rescaled(constants: &Constants) -> Constants {
 }
 
 /// Five digits that say something, without an exponent.
-fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

@@ -2,8 +2,8 @@
 //! ([`LibraryModel`](zipwire_cluster::library::LibraryModel)).
 //!
 //! [`parse_log`] reads one log, as text or as JSON, to [`Series`]: one operation on one shape of cluster, over sizes. [`calibrate()`]
-//! fits constants to many series of one cluster, says how well they are met, and says what looks wrong with them. Nothing here reads
-//! files or clocks: texts go in.
+//! fits constants to many series of one cluster, says how well they are met, and says what looks wrong with them. [`HostConstants`] are those
+//! of hosts, as probes measure them. Nothing here reads files or clocks: texts and numbers go in.
 
 mod affine;
 mod calibrate;
@@ -14,7 +14,9 @@ mod fit;
 mod gpu;
 mod header;
 mod health;
+mod hosts;
 mod json;
+mod line;
 mod linear;
 mod log;
 mod median;
@@ -32,6 +34,8 @@ pub use error::{CalibrateError, LogError};
 pub use fit::{Fit, fit};
 pub use gpu::Gpu;
 pub use health::check as check_health;
+pub use hosts::{Codec, HOSTS_FILE_MARK, HostConstants, Pair, Port, Sharing};
+pub use line::Line;
 pub use log::{Given, Log, parse_log};
 pub use prior::prior;
 pub use score::{LARGE_BYTES, Score, score};

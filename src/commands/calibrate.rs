@@ -1,4 +1,6 @@
-//! `zipwire calibrate nccl-tests`: constants of a cluster, from what nccl-tests measured on it.
+//! `zipwire calibrate`: constants of a cluster, from what nccl-tests measured on it, or from probes.
+
+mod probe;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,7 +8,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use zipwire::calibrate::{
-    AffineFit, CLUSTER_FILE_MARK, Calibration, Given, Series, calibrate, cluster_file, parse_log,
+    AffineFit, CLUSTER_FILE_MARK, Calibration, Given, HOSTS_FILE_MARK, Series, calibrate, cluster_file,
+    parse_log,
 };
 use zipwire::cluster::library::{Constant, Operation};
 use zipwire::traces::open_bounded;
@@ -24,6 +27,7 @@ const LONGEST: u64 = 256 << 20;
 pub(crate) fn run(command: &CalibrateCommand, cancel: &Cancel) -> Result<(), CliError> {
     match command {
         CalibrateCommand::NcclTests(args) => nccl_tests(args, cancel),
+        CalibrateCommand::Probe(args) => probe::run(args, cancel),
     }
 }
 
@@ -104,7 +108,7 @@ fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
 fn is_cluster_file(path: &Path) -> bool {
     let mut first = String::new();
     let read = open_bounded(path, LONGEST).and_then(|file| BufReader::new(file).read_line(&mut first));
-    read.is_ok() && first.contains(CLUSTER_FILE_MARK)
+    read.is_ok() && [CLUSTER_FILE_MARK, HOSTS_FILE_MARK].iter().any(|mark| first.contains(mark))
 }
 
 /// The JSON. Times in seconds, bandwidths in bytes per second.

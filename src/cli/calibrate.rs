@@ -1,0 +1,79 @@
+//! The arguments of `zipwire calibrate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use zipwire::cluster::library::Operation;
+use zipwire::{Executor, executors};
+
+use super::MpiArgs;
+use crate::commands::inspect::Specs;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CalibrateCommand {
+    /// What NCCL's collectives take, from logs of nccl-tests: as text, as JSON of `-J`, or tables of them. All of one cluster.
+    NcclTests(CalibrateNcclTestsArgs),
+    /// What links, codecs and memory of hosts take, by running small scenarios on them.
+    Probe(ProbeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateNcclTestsArgs {
+    /// Logs of one cluster.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Write the cluster to this file, for `[cluster] file = "..."` of scenarios, with any number of nodes.
+    #[arg(short = 'o', long, value_name = "CLUSTER.toml")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the result as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Nodes of the logs, where they do not say or say wrong.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub(crate) nodes: Option<u32>,
+    /// GPUs of each node that took part, where the logs do not say or say wrong.
+    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) gpus_per_node: Option<u32>,
+    /// What the logs measured, where they do not say or say wrong.
+    #[arg(long, value_name = "OP", value_parser = crate::commands::calibrate::operation)]
+    pub(crate) op: Option<Operation>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    #[arg(long, value_name = "EXECUTOR", default_value = executors::MPI.name(), value_parser = probing,
+          help = "The executor that carries probes out: mpi")]
+    pub(crate) on: &'static dyn Executor,
+    /// Nodes: ranks are counted through node by node.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nodes: u32,
+    /// Ranks of each node.
+    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) gpus_per_node: u32,
+    /// NICs that the ranks of a node share.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nics_per_node: u32,
+    /// Nodes below each leaf switch, for what leaves have together [default: switches limit nothing].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) nodes_per_leaf: Option<u32>,
+    /// Codecs to measure, separated by commas [default: all].
+    #[arg(long, value_name = "SPEC,...")]
+    pub(crate) codec: Option<Specs>,
+    /// Write the cluster to this file, for `[cluster] file = "..."` of scenarios.
+    #[arg(short = 'o', long, value_name = "CLUSTER.toml")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) mpi: MpiArgs,
+    /// Print the result as JSON instead of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// An executor whose times are those of hosts.
+fn probing(name: &str) -> Result<&'static dyn Executor, String> {
+    let executor = executors::named(name)?;
+    if executor == executors::MPI {
+        return Ok(executor);
+    }
+    Err("only `mpi` has links to be measured: others are simulated, or are memory of this process".to_owned())
+}
