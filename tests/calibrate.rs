@@ -1,4 +1,4 @@
-//! `zipwire calibrate nccl-tests`: tables, JSON, a cluster file that scenarios take, and errors that say where and what to do.
+//! `zipwire calibrate`: tables, JSON, a cluster file that scenarios take, and errors that say where and what to do.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
@@ -162,5 +162,27 @@ fn the_cluster_file_replaces_nothing_but_its_like() {
             fs::metadata(&mine).unwrap().mode(),
             "as other files"
         );
+    }
+}
+
+#[test]
+fn probes_that_cannot_be_are_refused_before_anything_starts() {
+    for (args, says) in [
+        (vec!["--gpus-per-node", "1"], "one rank has nobody to send to"),
+        (
+            vec!["--gpus-per-node", "2", "--nics-per-node", "3"],
+            "`--nics-per-node 3` is above `--gpus-per-node 2`",
+        ),
+        (vec!["--gpus-per-node", "2", "--on", "threads"], "only `mpi` has links to be measured"),
+        (
+            vec!["--gpus-per-node", "2", "--codec", "dedup:row=512+window7"],
+            "speeds are those of a codec without options",
+        ),
+    ] {
+        let all: Vec<&str> = ["calibrate", "probe"].into_iter().chain(args).collect();
+        let output = zipwire(&all);
+        assert_eq!(output.status.code(), Some(2), "{all:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(says), "{said}");
     }
 }

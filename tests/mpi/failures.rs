@@ -85,6 +85,37 @@ pub(crate) fn quickstart(installed: &Installed, _: u32) -> Result<(), Failed> {
     Err(format!("{files:?}\n{text}\n{}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
+/// Probes measure plausible constants, and a scenario takes the file that they write.
+pub(crate) fn probes(installed: &Installed, ranks: u32) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("hosts.toml");
+    let mut probe = super::jobs::launcher(installed, ranks)?;
+    probe.arg(env!("CARGO_BIN_EXE_zipwire")).args(["calibrate", "probe", "--json", "--codec", "window7"]);
+    probe.args(["--gpus-per-node", &ranks.to_string(), "-o"]).arg(&file);
+    let output = probe.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let measured: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|_| errors.clone())?;
+    let number = |path: &str| measured.pointer(path).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    // Any machine of these years copies more than 100 MB and less than 10 TB in a second.
+    let rates = [
+        "/intra/line/bytes_per_s",
+        "/codecs/0/encode/bytes_per_s",
+        "/codecs/0/decode/bytes_per_s",
+        "/reduce_bytes_per_s",
+    ];
+    if let Some(rate) = rates.iter().find(|rate| !(1e8..1e13).contains(&number(rate))) {
+        return Err(format!("{rate} is {}\n{errors}", number(rate)).into());
+    }
+    let mut run = Command::new(env!("CARGO_BIN_EXE_zipwire"));
+    run.args(["scenario", "check", "scenarios/smoke/all-to-all-equal-2x4.toml", "--set"]);
+    run.arg(format!("cluster={{ file = \"{}\", nodes = 1, gpus_per_node = 8 }}", file.display()));
+    let checked = run.current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
+    if checked.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&checked.stderr).into_owned().into())
+}
+
 fn names(folder: &Path) -> Result<Vec<String>, Failed> {
     let name = |entry: std::io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     fs::read_dir(folder)?.map(name).collect()

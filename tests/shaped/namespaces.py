@@ -127,7 +127,7 @@ class Hosts:
         call("ip", "link", "add", *first, "type", "veth", "peer", *second)
         for name, device, rate in ends:
             # Messages much smaller than the bucket pass at once, only larger ones see the rate.
-            bucket = ["tbf", "rate", f"{rate}bit", "burst", "64kb", "latency", "20ms"]
+            bucket = ["tbf", "rate", f"{rate}bit", "burst", "256kb", "latency", "20ms"]
             call("tc", "-n", f"{self.owner}-{name}", "qdisc", "add", "dev", device, "root", *bucket)
             bridge = ["master", "bridge"] if name.startswith("rack") else []
             # Automatic IPv6 addresses would give programs a second network to choose from.
