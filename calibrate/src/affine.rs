@@ -64,16 +64,18 @@ pub(crate) fn affine(series: &Series) -> Vec<AffineFit> {
     fits
 }
 
+fn line(points: &[Point]) -> Line {
+    let samples: Vec<(u64, f64)> = points.iter().map(|point| (point.bytes, point.seconds)).collect();
+    Line::through(&samples)
+}
+
 /// Sum of the squares of the relative errors of a line through points.
 fn squares(points: &[Point]) -> f64 {
-    let samples: Vec<(u64, f64)> = points.iter().map(|point| (point.bytes, point.seconds)).collect();
-    let residual = Line::through(&samples).residual_pct / 100.0;
-    residual * residual * points.len() as f64
+    (line(points).residual_pct / 100.0).powi(2) * points.len() as f64
 }
 
 fn of_range(series: &Series, points: &[Point]) -> AffineFit {
-    let samples: Vec<(u64, f64)> = points.iter().map(|point| (point.bytes, point.seconds)).collect();
-    let Line { alpha_s, bytes_per_s, r2, residual_pct } = Line::through(&samples);
+    let Line { alpha_s, bytes_per_s, r2, residual_pct } = line(points);
     AffineFit {
         operation: series.operation,
         nodes: series.nodes,

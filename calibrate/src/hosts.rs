@@ -148,7 +148,7 @@ impl HostConstants {
                 format!("[codec_speed.{id}]"),
                 format!("encode = \"{}\"", bandwidth(encode.bytes_per_s)),
                 format!("decode = \"{}\"", bandwidth(decode.bytes_per_s)),
-                format!("launch = \"{}\"", time((encode.alpha_s + decode.alpha_s) / 2.0)),
+                format!("launch = \"{}\" # the mean of both", time((encode.alpha_s + decode.alpha_s) / 2.0)),
                 "basis = \"measured\"".to_owned(),
                 "source = \"zipwire calibrate probe: all ranks at the same time\"".to_owned(),
             ]);

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A line through the times of several sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Seconds that do not depend on the size, at least 0.
+    /// Seconds that do not depend on the size; below 0 only where a line of growth begins there.
     pub alpha_s: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
@@ -33,18 +33,15 @@ impl Line {
     /// ```
     pub fn through(samples: &[(u64, f64)]) -> Self {
         let (alpha_s, s_per_byte) = best(samples);
-        let [aa, a, b, bb] = [
-            sum(samples, |_, s| 1.0 / (s * s)),
-            sum(samples, |_, s| 1.0 / s),
-            sum(samples, |bytes, s| bytes / s),
-            sum(samples, |bytes, s| (bytes / s).powi(2)),
-        ];
         if !alpha_s.is_finite() || alpha_s < 0.0 {
-            Self::new(samples, 0.0, b / bb)
+            let s_per_byte =
+                sum(samples, |bytes, s| bytes / s) / sum(samples, |bytes, s| (bytes / s).powi(2));
+            Self::new(samples, 0.0, s_per_byte)
         } else if s_per_byte <= 0.0 {
             // Times that do not grow: a bandwidth of which nothing is seen.
             let largest = samples.iter().map(|(bytes, _)| *bytes).max().unwrap_or(1);
-            Self::new(samples, a / aa, f64::EPSILON * (a / aa) / largest as f64)
+            let mean = mean(samples);
+            Self::new(samples, mean, f64::EPSILON * mean / largest as f64)
         } else {
             Self::new(samples, alpha_s, s_per_byte)
         }
@@ -53,7 +50,7 @@ impl Line {
     fn new(samples: &[(u64, f64)], alpha_s: f64, s_per_byte: f64) -> Self {
         let error = |&(bytes, seconds): &(u64, f64)| (alpha_s + bytes as f64 * s_per_byte) / seconds - 1.0;
         let squares: f64 = samples.iter().map(|sample| error(sample).powi(2)).sum();
-        let mean = sum(samples, |_, s| 1.0 / s) / sum(samples, |_, s| 1.0 / (s * s));
+        let mean = mean(samples);
         let variance: f64 = samples.iter().map(|(_, seconds)| ((seconds - mean) / seconds).powi(2)).sum();
         Self {
             alpha_s,
@@ -75,6 +72,26 @@ fn best(samples: &[(u64, f64)]) -> (f64, f64) {
     ((a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant)
 }
 
+/// The time that meets all relative times best.
+fn mean(samples: &[(u64, f64)]) -> f64 {
+    sum(samples, |_, s| 1.0 / s) / sum(samples, |_, s| 1.0 / (s * s))
+}
+
 fn sum(samples: &[(u64, f64)], term: impl Fn(f64, f64) -> f64) -> f64 {
     samples.iter().map(|&(bytes, seconds)| term(bytes as f64, seconds)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+
+    #[test]
+    fn what_passes_at_once_after_a_pause_is_seen_in_lines_of_growth_only() {
+        // 1000 bytes per second behind the first 500 bytes.
+        let samples = [1000, 2000, 3000, 4000].map(|bytes| (bytes, (bytes as f64 - 500.0) / 1000.0));
+        let growth = Line::of_growth(&samples).unwrap();
+        assert!((growth.alpha_s + 0.5).abs() < 1e-9 && (growth.bytes_per_s - 1000.0).abs() < 1e-6);
+        assert_eq!(Line::through(&samples).alpha_s, 0.0);
+        assert!(Line::of_growth(&[(1000, 2.0), (2000, 1.0)]).is_none());
+    }
 }

@@ -66,11 +66,14 @@ fn line(attendance: &Attendance) -> String {
     let Attendance { members, library, aligned_s } = attendance;
     let hosts = members.iter().map(|member| &member.host).collect::<BTreeSet<_>>().len();
     let levels: BTreeSet<&str> = members.iter().map(|member| member.simd.as_str()).collect();
+    // Libraries say much of themselves: the name and version come first.
+    let version = library.lines().next().unwrap_or_default().split(',').next().unwrap_or_default();
+    let version: Vec<&str> = version.split_whitespace().collect();
     let mut line = format!(
         "{} processes on {hosts} host{}, over {}",
         members.len(),
         if hosts == 1 { "" } else { "s" },
-        library.lines().next().unwrap_or_default().split(", package").next().unwrap_or_default().trim()
+        version.join(" ")
     );
     if let Some(aligned_s) = aligned_s {
         line.push_str(&format!("; clocks aligned within {}", table::seconds(*aligned_s)));
