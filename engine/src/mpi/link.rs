@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zipwire_mpi::{Bytes, Channel, Done, Endpoint, MpiError, Ticket};
+use zipwire_mpi::{Bytes, Channel, CollectiveBuffers, Done, Endpoint, MpiError, Ticket};
 use zipwire_schedule::Rank;
 use zipwire_schedule::plan::{Region, TransferKey};
 
@@ -58,6 +58,12 @@ pub(super) struct Link {
     heard: Vec<Instant>,
     told: Instant,
     tells_every: Duration,
+    /// When this process last looked at what is under way.
+    looked: Instant,
+    /// No process that runs goes without a look for so long.
+    stands_still_after: Duration,
+    /// For how long this process has stood still: it was stopped, or its host was.
+    pub(super) stood_still: Option<Duration>,
     pub(super) ended: Option<Ended>,
     /// Rank 0 has said that nobody needs to wait.
     pub(super) is_over: bool,
@@ -104,6 +110,9 @@ impl Link {
             heard: vec![now; count],
             told: now,
             tells_every: ALIVE.min(patience / 4),
+            looked: now,
+            stands_still_after: patience / 2,
+            stood_still: None,
             ended: None,
             is_over: false,
         };
@@ -116,6 +125,7 @@ impl Link {
     /// Prepares for a plan with so many segments, in the memory of this rank.
     pub(super) fn begin_run(&mut self, memory: Arc<Memory>, segments: u32) {
         (self.memory, self.segments) = (Some(memory), segments);
+        self.stood_still = None;
         self.events.clear();
     }
 
@@ -142,7 +152,14 @@ impl Link {
         self.endpoint.finish()
     }
 
-    /// The endpoint itself, for calls that wait.
+    /// Carries out a collective of MPI itself, which waits for all.
+    pub(super) fn collective(&mut self, buffers: &mut CollectiveBuffers) -> Result<(), MpiError> {
+        let ended = self.endpoint.collective(buffers);
+        self.looked = Instant::now();
+        ended
+    }
+
+    /// The endpoint itself.
     pub(super) fn endpoint(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
@@ -228,6 +245,11 @@ impl Link {
 
     /// Lets MPI move what is under way, and takes in what has come. Whether anything has.
     pub(super) fn advance(&mut self) -> Result<bool, Ended> {
+        let since = self.looked.elapsed();
+        self.looked += since;
+        if since > self.stands_still_after {
+            self.stood_still = Some(since);
+        }
         self.stay_alive()?;
         let mut done = std::mem::take(&mut self.done);
         let tested = self.endpoint.test(&mut done);

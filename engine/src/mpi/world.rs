@@ -160,7 +160,10 @@ impl World {
     /// At all but rank 0: says that this process cannot do what it is to do, which ends the run.
     pub fn refuse(&mut self, why: &str) {
         self.has_failed = true;
-        let failure = Failure::new(self.rank, None, FailureKind::Device, why);
+        self.report_refusal(Failure::new(self.rank, None, FailureKind::Device, why));
+    }
+
+    fn report_refusal(&self, failure: Failure) {
         let end = RankEnd { failure, status: None };
         self.shared.with(|link| {
             let report = RankReport::failed(link.rank, link.clock.now_s(), end);
@@ -188,9 +191,18 @@ impl World {
         if let Err(error) = &next {
             // It has done its part, and others have not.
             self.has_failed = true;
-            self.shared.note(|| format!("{FAILED}: {error}"));
+            self.note_failure(&format!("while it waited for more to do: {error}"));
         }
         next
+    }
+
+    /// Says that a run has failed: as a witness of that, unless this process stood still while others waited for it.
+    fn note_failure(&self, what: &str) {
+        let stood_still = self.shared.with(|link| link.stood_still);
+        self.shared.note(|| match stood_still {
+            Some(time) => format!("stood still for {:.1} s, and failed {what}", time.as_secs_f64()),
+            None => format!("{FAILED} {what}"),
+        });
     }
 
     fn wait_for_next(&self) -> Result<Option<Vec<u8>>, WorldError> {
@@ -212,23 +224,34 @@ impl World {
     }
 
     /// At rank 0: aligns the clocks of all processes, one after the other, which wait for what to do next meanwhile; within how many seconds
-    /// the worst of them is.
+    /// the worst of them is. `None` if the others are gone or have failed: what is run next says who and how, as it hears from all.
     ///
     /// # Errors
-    /// If a process does not answer.
-    pub fn align(&mut self) -> Result<f64, WorldError> {
-        let aligned = self.align_all();
-        if aligned.is_err() {
-            self.has_failed = true;
-            // Whoever cannot be told finds out by itself.
-            let _ = self.shared.with(|link| link.tell_all(&Packet::Abort));
-        }
-        // Who has refused has said so before it let all end.
-        let refused = |link: &mut Link| {
-            let failed = link.reports.iter().flatten().find_map(|report| report.failed.as_ref());
-            failed.map(|end| WorldError::Refused(end.failure.clone()))
+    /// If a process does not answer, or says that it cannot take part.
+    pub fn align(&mut self) -> Result<Option<f64>, WorldError> {
+        let error = match self.align_all() {
+            Ok(worst_s) => return Ok(Some(worst_s)),
+            Err(error) => error,
         };
-        aligned.map_err(|error| self.shared.with(refused).unwrap_or(error))
+        let refused = self.shared.with(|link| {
+            // Whoever cannot be told finds out by itself.
+            let _ = link.tell_all(&Packet::Abort);
+            link.ended.get_or_insert(Ended::Aborted);
+            // Who refuses says so before it lets all end.
+            let failures = link.reports.iter().flatten().filter_map(|report| report.failed.as_ref());
+            failures.map(|end| &end.failure).find(|failure| failure.kind == FailureKind::Device).cloned()
+        });
+        match (refused, error) {
+            (Some(failure), _) => {
+                self.has_failed = true;
+                Err(WorldError::Refused(failure))
+            }
+            (None, WorldError::Ended(_)) => Ok(None),
+            (None, error) => {
+                self.has_failed = true;
+                Err(error)
+            }
+        }
     }
 
     fn align_all(&self) -> Result<f64, WorldError> {
@@ -259,7 +282,7 @@ impl World {
             Ok(_) => self.shared.note(|| format!("has ended its part of `{name}`")),
             // What it was doing when it was told to end says more.
             Err(_) if self.shared.is_cancelled() => {}
-            Err(failure) => self.shared.note(|| format!("{FAILED} in `{name}`: {}", failure.first)),
+            Err(failure) => self.note_failure(&format!("in `{name}`: {}", failure.first)),
         }
         self.has_failed |= result.is_err();
         Ok(result.map(|report| {
@@ -272,7 +295,11 @@ impl World {
 
     fn run_checked(&self, name: &str, setup: &Setup<'_>) -> Result<Option<host::Report>, Box<RunFailure>> {
         let plan = setup.plan;
-        let memory = host::memory(plan, self.rank)?;
+        let memory = host::memory(plan, self.rank).inspect_err(|failure| {
+            if self.rank != Rank(0) {
+                self.report_refusal(failure.first.clone());
+            }
+        })?;
         let segments = u32::try_from(plan.segments.len()).expect("segments are counted in 32 bits");
         self.shared.with(|link| link.begin_run(Arc::clone(&memory), segments));
         let mut rank = MpiRank::new(Arc::clone(&self.shared), name, self.rank, memory, setup.stuck_after);
@@ -323,7 +350,7 @@ impl World {
         for _ in 0..rounds {
             rank.barrier(&[])?;
             let begin_s = rank.now_s();
-            self.shared.with(|link| link.endpoint().collective(&mut buffers))?;
+            self.shared.with(|link| link.collective(&mut buffers))?;
             let end_s = rank.now_s();
             let report = RankReport { begin_s, ..RankReport::idle(self.rank, end_s) };
             if let Some(reports) = rank.gather(report) {

@@ -178,10 +178,11 @@ pub fn finish(code: u8) -> Result<(), JobError> {
 }
 
 impl Job {
-    /// Aligns the clocks of all processes.
+    /// Aligns the clocks of all processes; where these are gone, the next run says so.
     pub(crate) fn align(&mut self) -> Result<(), ExecuteError> {
-        let aligned_s = self.world.align()?;
-        self.aligned_s = Some(self.aligned_s.map_or(aligned_s, |worst_s| worst_s.max(aligned_s)));
+        if let Some(aligned_s) = self.world.align()? {
+            self.aligned_s = Some(self.aligned_s.map_or(aligned_s, |worst_s| worst_s.max(aligned_s)));
+        }
         Ok(())
     }
 

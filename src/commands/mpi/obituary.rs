@@ -172,6 +172,26 @@ fn named(notices: &str) -> Option<Named> {
 mod tests {
     use super::*;
 
+    /// A launcher that ends a stopped process lets it go on first: it may hear then that others gave up, and say so.
+    #[test]
+    fn whoever_stood_still_is_no_witness() {
+        let status = |rank: u32, doing: &str| {
+            let (host, doing) = ("here".to_owned(), doing.to_owned());
+            Status { rank, process: 100 + rank, host, doing }
+        };
+        let doing =
+            ["stood still for 2.1 s, and failed in `a`: rank 1 made no progress", "has failed in `a`"];
+        let statuses = vec![status(0, doing[0]), status(1, doing[1]), status(2, doing[1])];
+        let obituary = Obituary {
+            statuses,
+            ended: vec![1, 0, 2],
+            exit: None,
+            notices: String::new(),
+            was_stopped: false,
+        };
+        assert_eq!(obituary.culprit(), (Some(0), "was silent when others gave up".to_owned()));
+    }
+
     #[test]
     fn launchers_name_who_ended_first() {
         let open_mpi =
