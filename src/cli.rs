@@ -203,9 +203,14 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "EXECUTOR", default_value = executors::THREADS.name(),
           value_parser = executors::named, help = validate_on())]
     pub(crate) on: &'static dyn Executor,
-    /// Run at 1/D of the cluster's speed [default: the least that this machine keeps up with].
+    /// On `threads`: run at 1/D of the cluster's speed [default: the least that this machine keeps up with].
     #[arg(long, value_name = "D")]
     pub(crate) dilation: Option<f64>,
+    /// On `mpi`: constants of these hosts, a file of `zipwire calibrate probe` [default: they are measured first].
+    #[arg(long, value_name = "CLUSTER.toml")]
+    pub(crate) cluster: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) mpi: MpiArgs,
     /// Write the timelines of both to this folder.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

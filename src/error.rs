@@ -219,6 +219,7 @@ fn exit_code_of_run(error: &ExecuteError) -> u8 {
         | ExecuteError::Drift(_)
         | ExecuteError::Adaptive(_)
         | ExecuteError::OtherWork { .. }
+        | ExecuteError::UnknownCall(_)
         | ExecuteError::Model(_)
         | ExecuteError::Start(_)
         | ExecuteError::Processes { .. }

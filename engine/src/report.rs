@@ -69,8 +69,8 @@ pub(crate) fn ended_before(plan: &Plan, failure: Failure) -> Box<RunFailure> {
 /// Adds what all ranks report of an iteration to a timeline: it begins when the first rank has passed the barrier.
 ///
 /// # Errors
-/// If a rank has failed, or does not report. Who does not report is gone, and others fail for lack of it; else the failure that
-/// came first counts, of those that are no mere news of another one.
+/// If a rank has failed, or does not report. Who does not report is gone, and others fail for lack of it, or of one that stood still; else
+/// the failure that came first counts, of those that are no mere news of another one.
 pub fn conclude(
     plan: &Plan,
     deadlines: Option<&Deadlines>,
@@ -101,7 +101,7 @@ pub fn conclude(
     Ok(())
 }
 
-/// The failure of a rank that is gone, or of the one that ended first among those that were not told to end.
+/// The failure of a rank that is gone, or stood still, or of the one that ended first among those that were not told to end.
 ///
 /// A dead rank says nothing of its own: it is told to end as others are, and may have ended before the one whose failure ended
 /// the run has finished reporting it. So its silence comes first only where nobody else has failed, as in the simulator.
@@ -109,6 +109,9 @@ fn first_failure(reports: &[RankReport], gone: Option<Rank>) -> Option<Failure> 
     let failed =
         || reports.iter().filter_map(|report| Some((report.end_s, &report.failed.as_ref()?.failure)));
     if let Some((_, failure)) = failed().find(|(_, failure)| Some(failure.rank) == gone) {
+        return Some(failure.clone());
+    }
+    if let Some((_, failure)) = failed().find(|(_, failure)| failure.kind == FailureKind::StoodStill) {
         return Some(failure.clone());
     }
     let own = failed().filter(|(_, failure)| failure.kind != FailureKind::Cancelled);
@@ -141,6 +144,15 @@ mod tests {
 
     fn report(rank: u32, end_s: f64, failure: impl Fn(Rank) -> Failure) -> RankReport {
         RankReport::failed(Rank(rank), end_s, RankEnd { failure: failure(Rank(rank)), status: None })
+    }
+
+    #[test]
+    fn whoever_stood_still_comes_first() {
+        let lost = |rank| Failure::new(rank, None, FailureKind::PeerLost, "");
+        let still = |rank| Failure::new(rank, None, FailureKind::StoodStill, "");
+        let reports = [report(0, 3.0, still), report(1, 1.0, lost)];
+        assert_eq!(first_failure(&reports, None), Some(still(Rank(0))));
+        assert_eq!(first_failure(&reports, Some(Rank(1))), Some(lost(Rank(1))));
     }
 
     #[test]

@@ -40,5 +40,8 @@ pub use output::{Output, OutputError};
 pub use probe::probe;
 pub use split::add_splits;
 pub use timelines::{write_run, write_trace};
-pub use validate::{Validation, ValidationSetup, VariantValidation, validate};
+pub use validate::{
+    HostValidationSetup, Pacing, Validation, ValidationSetup, VariantValidation, probe_for, validate,
+    validate_on_hosts,
+};
 pub use zipwire_engine::mpi::STATUS_VARIABLE;

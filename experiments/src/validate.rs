@@ -1,4 +1,8 @@
-//! Holds predictions against measurements: the same plans simulated and run on paced links.
+//! Holds predictions against measurements: the same plans simulated and run on paced links, or on hosts as they are.
+
+mod hosts;
+
+pub use self::hosts::{HostValidationSetup, probe_for, validate_on_hosts};
 
 use zipwire_cluster::NetworkModel;
 use zipwire_engine::threads::{CodecWork, Coding, Pace};
@@ -57,21 +61,27 @@ pub struct VariantValidation {
     pub predicted_s: f64,
     /// Mean iteration time of the paced run, in seconds of the cluster.
     pub measured_s: f64,
-    /// What the predicted iteration is bound by: the real run paces links by a model of its own, and takes all else as the scenario declares
-    /// it. `None` if iterations have plans of their own.
+    /// What the predicted iteration is bound by: a paced run models links by itself, and takes all else as the scenario declares it. `None` if iterations have plans of their own.
     pub critical_path: Option<CriticalPath>,
     /// Whether calls of a library are among its ops: their times are declared, too.
     pub calls_library: bool,
     /// The op or transfer whose duration was predicted worst; `None` if nothing ran, or if iterations have plans of their own.
     pub largest_deviation: Option<Deviation>,
-    /// Share of this machine's cores that the codec took.
-    pub codec_share: f64,
-    /// Seconds of the cluster that a codec op waited for a core, on average.
-    pub core_wait_s: f64,
+    /// How well this machine kept up with the pace; `None` on hosts that run as fast as they can.
+    pub paced: Option<Pacing>,
     /// What was simulated.
     pub simulated: Timeline,
     /// What was measured, in seconds of the cluster.
     pub measured: Timeline,
+}
+
+/// What a paced run took of this machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacing {
+    /// Share of this machine's cores that the codec took.
+    pub codec_share: f64,
+    /// Seconds of the cluster that a codec op waited for a core, on average.
+    pub core_wait_s: f64,
 }
 
 impl VariantValidation {
@@ -186,8 +196,10 @@ pub fn validate(
             calls_library: calls_library(variant),
             largest_deviation: Deviation::largest(&simulated, &report.timeline)
                 .filter(|_| !variant.is_adaptive()),
-            codec_share: work_s / (run_s * cores() as f64),
-            core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
+            paced: Some(Pacing {
+                codec_share: work_s / (run_s * cores() as f64),
+                core_wait_s: waiting_s / pace.dilation / (ops as f64).max(1.0),
+            }),
             simulated,
             measured: report.timeline,
         });

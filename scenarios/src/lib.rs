@@ -44,6 +44,7 @@ mod experts;
 mod fault;
 mod files;
 mod help;
+mod hosts;
 mod language;
 mod lognormal;
 mod model;

@@ -21,6 +21,8 @@ pub enum FailureKind {
     Device,
     /// The wire failed.
     Transport,
+    /// Its process did nothing for so long that others gave up.
+    StoodStill,
     /// Somebody else failed first, or the user asked to stop.
     Cancelled,
 }
@@ -35,6 +37,7 @@ impl FailureKind {
             Self::Mismatch => "was to run something else",
             Self::Device => "had a device failure",
             Self::Transport => "had a transport failure",
+            Self::StoodStill => "stood still",
             Self::Cancelled => "was cancelled",
         }
     }

@@ -1,16 +1,18 @@
 //! `zipwire validate`: predictions beside measurements.
 
+mod hosts;
+
 use std::ops::RangeInclusive;
 
 use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use zipwire::executors::{SIM, THREADS};
+use zipwire::executors::{MPI, SIM, THREADS};
 use zipwire::scenarios::Experiment;
 use zipwire::schedule::Stage;
 use zipwire::timeline::{CriticalPath, Deviation, Timeline};
 use zipwire::{
-    Cancel, ExecuteError, Executor, Output, OutputError, Prepared, Validation, ValidationSetup,
+    Cancel, ExecuteError, Executor, Output, OutputError, Pacing, Prepared, Validation, ValidationSetup,
     VariantValidation, validate, write_trace,
 };
 
@@ -30,14 +32,34 @@ const RANKING_TOLERANCE: f64 = 0.05;
 /// Shares of an iteration below this are not named.
 const NOTHING: f64 = 0.0005;
 
-/// What the two sides of a validation do not share.
-const COMPARED: &str = "two implementations of ideal links, one with real threads, bytes and frame sizes";
+/// What a validation is about.
+#[derive(Clone, Copy, Debug)]
+struct Scope {
+    /// What the two sides do not share.
+    compared: &'static str,
+    /// Parts of a critical path that the real run does not take as declared.
+    real: &'static [&'static str],
+    /// What both sides know nothing of.
+    not_tested: &'static str,
+}
 
-/// What both sides know nothing of.
-const NOT_TESTED: &str =
-    "NICs and congestion as hardware has them, network stacks, and how fast a codec is on a GPU";
+/// On links that are paced.
+const PACED: Scope = Scope {
+    compared: "two implementations of ideal links, one with real threads, bytes and frame sizes",
+    real: &["links", "latency"],
+    not_tested: "NICs and congestion as hardware has them, network stacks, and how fast a codec is on a GPU",
+};
 
 pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
+    if args.on == MPI {
+        return hosts::run(args, cancel);
+    }
+    if args.cluster.is_some() {
+        return Err(CliError::Usage(format!(
+            "`--cluster` has no effect on `{}`: the scenario says what the cluster is",
+            args.on
+        )));
+    }
     let mut experiment = load_scenario(&args.scenario)?;
     experiment.select(&args.scenario.variant)?;
     let mut real = load_real_scenario(&args.scenario, &args.real_set)?;
@@ -64,7 +86,7 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     let validation = validate(&mut prepared, &setup, cancel, |step| progress.next(step))?;
     drop(progress);
     if let Some(output) = &mut output {
-        write_timelines(output, &experiment, &prepared, &validation)?;
+        write_timelines(output, &experiment, THREADS, &prepared, &validation)?;
     }
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
@@ -72,9 +94,12 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
     output.map_or(Ok(()), Output::commit)?;
     drop(hold);
     if args.json {
-        print_json(&report(args, &validation))
+        print_json(&report(args, &validation, PACED))
     } else {
-        print(text(args, &experiment, &validation))
+        let ranks = experiment.topology.ranks();
+        let head =
+            format!("{ranks} real ranks at 1/{} of the speed, every byte compared", validation.dilation);
+        print(text(args, &experiment, &head, &validation, PACED))
     }?;
     say_warnings(&experiment);
     Ok(())
@@ -84,6 +109,9 @@ pub(crate) fn run(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> 
 #[derive(Serialize)]
 struct Report<'a> {
     executor: &'static str,
+    /// Where constants of hosts come from; absent where the scenario has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    constants: Option<String>,
     /// In what the real run differs from the scenario; absent if in nothing.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     real_set: &'a [String],
@@ -96,34 +124,37 @@ struct Report<'a> {
     not_tested: &'static str,
 }
 
-fn report<'a>(args: &'a ValidateArgs, validation: &Validation) -> Report<'a> {
+fn report<'a>(args: &'a ValidateArgs, validation: &Validation, scope: Scope) -> Report<'a> {
     let variants = validation.variants.iter().map(|variant| {
-        let result = serde_json::json!({
+        let mut result = serde_json::json!({
             "predicted_s": variant.predicted_s,
             "measured_s": variant.measured_s,
             "error": variant.error(),
             "on_links": variant.on_links(),
-            "declared": declared(variant),
-            "codec_share": variant.codec_share,
-            "core_wait_s": variant.core_wait_s,
+            "declared": declared(variant, scope),
             "largest_deviation": variant.largest_deviation.as_ref().map(deviation),
         });
+        if let Some(Pacing { codec_share, core_wait_s }) = variant.paced {
+            result["codec_share"] = codec_share.into();
+            result["core_wait_s"] = core_wait_s.into();
+        }
         (variant.name.clone(), result)
     });
     Report {
         executor: args.on.name(),
+        constants: (args.on == MPI).then(|| hosts::constants(args)),
         real_set: &args.real_set,
         dilation: validation.dilation,
         variants: variants.collect(),
         ranking_agrees: validation.ranking_agrees(RANKING_TOLERANCE),
-        compared: COMPARED,
-        not_tested: NOT_TESTED,
+        compared: scope.compared,
+        not_tested: scope.not_tested,
     }
 }
 
-/// What of a predicted iteration the real run takes as declared, by the keys of `critical_path_s`: all but links. Calls of a library are
+/// What of a predicted iteration the real run takes as declared, by the keys of `critical_path_s`. Calls of a library are
 /// among it wherever they are, as they are transfers that take the declared time.
-fn declared(variant: &VariantValidation) -> Vec<&'static str> {
+fn declared(variant: &VariantValidation, scope: Scope) -> Vec<&'static str> {
     let path = variant.critical_path.iter();
     let on_path = |name: &str| {
         path.clone().any(|path| {
@@ -132,8 +163,8 @@ fn declared(variant: &VariantValidation) -> Vec<&'static str> {
         })
     };
     let is_declared = |name: &&str| match *name {
-        "links" | "latency" => false,
         "library" => variant.calls_library,
+        name if scope.real.contains(&name) => false,
         other => on_path(other),
     };
     CriticalPath::NAMES.into_iter().filter(is_declared).collect()
@@ -153,21 +184,31 @@ fn deviation(largest: &Deviation) -> Value {
     })
 }
 
-fn text(args: &ValidateArgs, experiment: &Experiment, validation: &Validation) -> String {
-    let mut rows = table::new(
-        &["variant", "predicted", "measured", "error", "on links", "codec share", "wait for a core"],
-        &[0],
-    );
+fn text(
+    args: &ValidateArgs,
+    experiment: &Experiment,
+    head: &str,
+    validation: &Validation,
+    scope: Scope,
+) -> String {
+    let is_paced = validation.variants.iter().any(|variant| variant.paced.is_some());
+    let mut header = vec!["variant", "predicted", "measured", "error", "on links"];
+    if is_paced {
+        header.extend(["codec share", "wait for a core"]);
+    }
+    let mut rows = table::new(&header, &[0]);
     for variant in &validation.variants {
-        rows.add_row(vec![
+        let mut row = vec![
             variant.name.clone(),
             table::seconds(variant.predicted_s),
             table::seconds(variant.measured_s),
             format!("{:+.2} %", 100.0 * variant.error()),
             variant.on_links().map_or_else(|| "-".to_owned(), |part| format!("{:.1} %", 100.0 * part)),
-            format!("{:.1} %", 100.0 * variant.codec_share),
-            table::seconds(variant.core_wait_s),
-        ]);
+        ];
+        if let Some(Pacing { codec_share, core_wait_s }) = variant.paced {
+            row.extend([format!("{:.1} %", 100.0 * codec_share), table::seconds(core_wait_s)]);
+        }
+        rows.add_row(row);
     }
     let ranking = if validation.ranking_agrees(RANKING_TOLERANCE) { "agrees" } else { "DISAGREES" };
     let differs = if args.real_set.is_empty() {
@@ -176,21 +217,18 @@ fn text(args: &ValidateArgs, experiment: &Experiment, validation: &Validation) -
         format!("the real run differs from the scenario: `{}`\n", args.real_set.join("`, `"))
     };
     format!(
-        "{}: {} real ranks at 1/{} of the speed, every byte compared\n{differs}\n{}\n\n\
-         predicted worst, mean over iterations:\n\n{}\n\nranking {ranking}\n\n{}",
+        "{}: {head}\n{differs}\n{}\n\npredicted worst, mean over iterations:\n\n{}\n\nranking {ranking}\n\n{}",
         experiment.name,
-        experiment.topology.ranks(),
-        validation.dilation,
         table::text(&rows),
         table::text(&deviations(validation)),
-        meaning(validation),
+        meaning(validation, scope),
     )
 }
 
 /// What the errors are about, a line each: what is compared, what is declared on both sides, and what nobody looked at.
-fn meaning(validation: &Validation) -> String {
+fn meaning(validation: &Validation, scope: Scope) -> String {
     // Which variants call a library has a line of its own.
-    let all: Vec<&str> = validation.variants.iter().flat_map(declared).collect();
+    let all: Vec<&str> = validation.variants.iter().flat_map(|variant| declared(variant, scope)).collect();
     let named: Vec<&str> =
         CriticalPath::NAMES.into_iter().filter(|&name| name != "library" && all.contains(&name)).collect();
     let declared_line = if named.is_empty() {
@@ -205,7 +243,8 @@ fn meaning(validation: &Validation) -> String {
     } else {
         format!("calls of a library take their declared time on both sides: `{}`\n", calling.join("`, `"))
     };
-    format!("compared: {COMPARED}\n{declared_line}{library_line}not tested: {NOT_TESTED}\n")
+    let Scope { compared, not_tested, .. } = scope;
+    format!("compared: {compared}\n{declared_line}{library_line}not tested: {not_tested}\n")
 }
 
 /// One row per variant: the op or transfer whose duration was predicted worst.
@@ -233,12 +272,13 @@ fn deviations(validation: &Validation) -> Table {
 fn write_timelines(
     output: &mut Output,
     experiment: &Experiment,
+    real: &dyn Executor,
     prepared: &Prepared<'_>,
     validation: &Validation,
 ) -> Result<(), OutputError> {
     for (index, variant) in validation.variants.iter().enumerate() {
         let planned = prepared.planned(index);
-        let both: [(&dyn Executor, &Timeline); 2] = [(SIM, &variant.simulated), (THREADS, &variant.measured)];
+        let both: [(&dyn Executor, &Timeline); 2] = [(SIM, &variant.simulated), (real, &variant.measured)];
         for (executor, timeline) in both {
             write_trace(output, experiment, executor, &variant.name, planned, timeline)?;
         }

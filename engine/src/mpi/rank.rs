@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zipwire_schedule::{Failure, Rank};
+use zipwire_schedule::{Failure, FailureKind, Rank};
 
 use super::link::Link;
 use super::packet::Packet;
@@ -153,7 +153,11 @@ impl Transport for MpiRank {
         self.shared.is_cancelled()
     }
 
-    fn gather(&mut self, report: RankReport) -> Option<Vec<RankReport>> {
+    fn gather(&mut self, mut report: RankReport) -> Option<Vec<RankReport>> {
+        if let (Some(end), Some(time)) = (&mut report.failed, self.shared.with(|link| link.stood_still)) {
+            let why = format!("for {:.1} s, as it was stopped, or its host was", time.as_secs_f64());
+            end.failure = Failure::new(self.rank, None, FailureKind::StoodStill, why);
+        }
         if self.rank != Rank(0) {
             // If it cannot be sent, this rank is gone as far as rank 0 can see.
             let _ = self.shared.with(|link| link.tell(Rank(0), &Packet::Report(Box::new(report))));

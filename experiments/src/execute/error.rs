@@ -84,6 +84,12 @@ pub enum ExecuteError {
         /// What differs.
         what: &'static str,
     },
+    /// A variant of which no prediction is possible.
+    #[error(
+        "variant `{0}` calls a library's own collective, and probes measure none\n\
+         help: `--variant` chooses others; `zipwire bench collective --on mpi` times collectives of MPI"
+    )]
+    UnknownCall(String),
     /// A paced run that this machine could not keep up with.
     #[error(
         "a dilation of {asked} is too small: this machine would set the pace\n\
