@@ -190,8 +190,9 @@ impl HostConstants {
     }
 }
 
+/// Within what files may say: what takes no time that a clock shows has no bandwidth that can be seen.
 fn bandwidth(bytes_per_s: f64) -> String {
-    format!("{} MB/s", significant(bytes_per_s.max(1.0) / 1e6))
+    format!("{} MB/s", significant(bytes_per_s.clamp(1.0, 1e18) / 1e6))
 }
 
 fn time(seconds: f64) -> String {

@@ -24,10 +24,12 @@ from namespaces import Network, making
 # What is ignored from the start, as under nohup, stays so.
 STOPPING = [s for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(s) != signal.SIG_IGN]
 # Open MPI, its launchers of releases 5 and 4, and MPICH. All hosts have the same cores, so ranks are not bound: each
-# host would take the first. UCX, which some builds of MPICH use and others libfabric, may copy within a machine.
+# host would take the first. UCX, which some builds of MPICH use and others libfabric, may copy within a machine. Without
+# `send` Open MPI lets the leave to send a message wait behind a message that goes the other way.
 MPI = """
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
     OMPI_MCA_pml=ob1 OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=e0
+    OMPI_MCA_btl_tcp_flags=send
     PRTE_MCA_plm=ssh PRTE_MCA_plm_ssh_agent={agent} PRTE_MCA_plm_ssh_no_tree_spawn=1 PRTE_MCA_prte_if_include=e0
     PRTE_MCA_prte_default_hostfile={state}/openmpi PRTE_MCA_hwloc_default_binding_policy=none
     OMPI_MCA_plm_rsh_agent={agent} OMPI_MCA_plm_rsh_no_tree_spawn=1 OMPI_MCA_oob_tcp_if_include=e0

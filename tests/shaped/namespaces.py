@@ -34,6 +34,10 @@ exec ip netns exec {owner}-$host unshare --uts --ipc sh -ec '
     mount --bind {state}/names /etc/hosts
     exec sh -c "$1"' "$host" "$*"
 """
+# Seconds of a link's rate that TCP holds for it at each end. The usual limit, 4 MiB, is a moment at 25 GB/s and a third of a
+# second at 100 Mbit/s, and a program takes for sent what its end holds: so limits are scaled as links are.
+HELD_S = 0.01
+
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +109,8 @@ class Hosts:
             name, rack = f"h{host}", f"rack{host * self.network.racks // self.network.hosts}"
             sent, received = [self.network.slow.get((host, way), self.network.rate) for way in ("send", "receive")]
             self.namespace(name)
+            held = [min(max(int(HELD_S * rate / 8), 2**16), 2**22) for rate in (sent, received)]
+            self.tcp(name, wmem=f"4096 {2**16} {held[0]}", rmem=f"4096 {2**17} {2 * held[1]}")
             self.link((name, "e0", sent), (rack, name, received))
             self.ip(name, "address", "add", f"{address}/24", "dev", "e0")
         if self.network.racks == 2:
@@ -118,8 +124,11 @@ class Hosts:
         call("ip", "netns", "add", f"{self.owner}-{name}")
         self.ip(name, "link", "set", "lo", "up")
         # Machines differ in their default, and with it in how streams share a link. Every kernel has this one.
-        control = "echo reno > /proc/sys/net/ipv4/tcp_congestion_control"
-        call("ip", "netns", "exec", f"{self.owner}-{name}", "sh", "-c", control)
+        self.tcp(name, congestion_control="reno")
+
+    def tcp(self, name, **settings):
+        lines = [f"echo {value} > /proc/sys/net/ipv4/tcp_{setting}" for setting, value in settings.items()]
+        call("ip", "netns", "exec", f"{self.owner}-{name}", "sh", "-ec", "\n".join(lines))
 
     def link(self, *ends):
         """A cable between two ends: namespace, interface, and the rate of what leaves there."""

@@ -4,7 +4,7 @@ use zipwire_calibrate::{Codec, HostConstants};
 use zipwire_codec::Spec;
 use zipwire_timeline::Timeline;
 
-use super::{Prober, ROUNDS, line_of};
+use super::{Prober, ROUNDS, line_of, median};
 use crate::ExecuteError;
 
 /// How long all frames of the longest probe travel, about.
@@ -49,7 +49,12 @@ impl Prober<'_> {
             ),
             ROUNDS,
         )?;
-        Ok(line_of(samples(&timeline, "reduce").collect()).map(|line| line.bytes_per_s))
+        // All are about as long, so there is no line through them.
+        let rates: Vec<f64> = samples(&timeline, "reduce")
+            .filter(|(bytes, seconds)| *bytes > 0 && *seconds > 0.0)
+            .map(|(bytes, seconds)| bytes as f64 / seconds)
+            .collect();
+        Ok((!rates.is_empty()).then(|| median(rates)))
     }
 
     /// Bytes of values that a rank has for each other one in the longest probe.

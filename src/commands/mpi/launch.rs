@@ -20,6 +20,9 @@ use crate::error::CliError;
 
 /// What stands for the number of ranks in `--launcher`.
 const RANKS: &str = "{ranks}";
+/// How Open MPI moves messages over TCP. Left to itself it lets the receiver's leave to send a long message wait until a message that goes
+/// the other way has left, which makes links half duplex: `send` cuts messages up.
+const TCP_FLAGS: &str = "OMPI_MCA_btl_tcp_flags";
 /// How long a launcher that is asked to end may take to end its processes, before these are killed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -102,6 +105,9 @@ fn default_words(ranks: u32) -> Result<Vec<OsString>, CliError> {
     if library.is_open_mpi() {
         // A rank and the thread that keeps its messages moving are two; where ranks share cores, more than one on each is what is wanted.
         words.extend(["--oversubscribe", "--bind-to", "none"].map(OsString::from));
+        if env::var_os(TCP_FLAGS).is_none() {
+            words.extend(["--mca", "btl_tcp_flags", "send"].map(OsString::from));
+        }
         if is_root() {
             words.push("--allow-run-as-root".into());
         }
