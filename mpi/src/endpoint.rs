@@ -10,6 +10,9 @@ use crate::{Bytes, Library, MpiError};
 
 /// The longest message that MPI is given, in bytes: counts are C integers, so longer ones go in parts.
 const LONGEST: usize = 1 << 30;
+/// The longest one to another host. MPI asks the receiver before it sends a long message, and over TCP the answer waits until what goes the
+/// other way has left: with long messages links would be half duplex. Shared memory moves whole messages faster.
+const LONGEST_BETWEEN_HOSTS: usize = 2 << 20;
 
 /// Which of the communicators a message goes through. Messages of one are not received on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub struct Endpoint {
     rank: u32,
     size: u32,
     largest_tag: u32,
+    /// Processes on this host, by rank; all, until it is said.
+    is_near: Vec<bool>,
     next: u64,
     /// What MPI has under way, and which message each is part of.
     requests: Vec<Handle>,
@@ -136,6 +141,7 @@ impl Endpoint {
             rank: natural(rank),
             size: natural(size),
             largest_tag: natural(largest_tag),
+            is_near: vec![true; natural(size) as usize],
             next: 0,
             requests: Vec::new(),
             parts: Vec::new(),
@@ -158,6 +164,12 @@ impl Endpoint {
     /// The largest tag that a message can have.
     pub fn largest_tag(&self) -> u32 {
         self.largest_tag
+    }
+
+    /// Says which processes are on the host of this one. All must have said so, each of its own host, before messages of more than 2 MiB are
+    /// sent: both ends cut them into the same parts.
+    pub fn set_near(&mut self, ranks: &[u32]) {
+        self.is_near = (0..self.size).map(|rank| ranks.contains(&rank)).collect();
     }
 
     /// Name and version of the library, in its own words, of which the first line.
@@ -227,12 +239,13 @@ impl Endpoint {
         let (peer_c, tag_c) = (peer.map_or(constants.any_source, c), c(tag));
         let ticket = Ticket(self.next);
         self.next += 1;
-        let mut left = 0;
-        let mut begin = 0;
+        let is_near = peer.is_none_or(|peer| self.is_near[peer as usize]);
+        let longest = if is_near { LONGEST } else { LONGEST_BETWEEN_HOSTS };
+        let (mut left, mut begin) = (0, 0);
         let mut failed = None;
         // A message of no bytes is one part.
         while failed.is_none() && (begin < len || left == 0) {
-            let count = c_int::try_from((len - begin).min(LONGEST)).expect("parts are short");
+            let count = c_int::try_from((len - begin).min(longest)).expect("parts are short");
             let mut request = constants.no_request;
             // SAFETY: the part lies within the bytes, which the message owns or has on loan, and which stay where they are until all of
             // its parts are done: `messages` keeps them, and if they are never done they are never freed (see `Drop`).

@@ -48,7 +48,7 @@ pub(super) struct Link {
     pub(super) reports: Vec<Option<RankReport>>,
     pub(super) tasks: VecDeque<Vec<u8>>,
     /// Processes on this host, this one among them; all, until rank 0 says so.
-    pub(super) neighbours: u32,
+    pub(super) neighbours: usize,
     /// Who all are; at rank 0.
     pub(super) members: Vec<Option<Member>>,
     /// Seconds within which each rank's clock is aligned; of this process only at rank 0.
@@ -103,7 +103,7 @@ impl Link {
             met: None,
             reports: (0..count).map(|_| None).collect(),
             tasks: VecDeque::new(),
-            neighbours: size,
+            neighbours: count,
             members: vec![None; count],
             aligned: vec![None; count],
             progress: vec![0; count],
@@ -357,7 +357,7 @@ impl Link {
     fn open(&mut self, from: Rank, packet: Packet) -> Result<(), Ended> {
         match packet {
             Packet::Present(member) => self.members[from.index()] = Some(member),
-            Packet::Neighbours(count) => self.neighbours = count,
+            Packet::Neighbours(ranks) => self.set_neighbours(&ranks),
             Packet::Header(header) => {
                 let key = header.key;
                 if let Some(mut awaited) = self.awaited.remove(&key) {
@@ -405,6 +405,12 @@ impl Link {
             Packet::End => self.is_over = true,
         }
         Ok(())
+    }
+
+    /// Who is on this host.
+    pub(super) fn set_neighbours(&mut self, ranks: &[u32]) {
+        self.neighbours = ranks.len();
+        self.endpoint.set_near(ranks);
     }
 
     /// Something has ended on this rank.

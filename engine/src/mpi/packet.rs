@@ -17,8 +17,8 @@ const HEAD: usize = 8;
 pub(super) enum Packet {
     /// To rank 0, first of all: who this is.
     Present(Member),
-    /// From rank 0: so many processes are on the host of this one.
-    Neighbours(u32),
+    /// From rank 0: who is on the host of this process, itself among them.
+    Neighbours(Vec<u32>),
     /// The sender's end of a transfer is on offer, and its bytes follow by themselves.
     Header(Header),
     /// Said by the rank above the transport.

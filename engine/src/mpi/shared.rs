@@ -80,7 +80,7 @@ impl Shared {
                 quiet_since = now;
             }
             let quiet = now - quiet_since;
-            let eager = if neighbours as usize <= self.cores { EAGER } else { EAGER_ON_SHARED_CORES };
+            let eager = if neighbours <= self.cores { EAGER } else { EAGER_ON_SHARED_CORES };
             if quiet < eager {
                 std::thread::yield_now();
             } else {

@@ -113,14 +113,14 @@ impl World {
         let missing = || shared.with(|link| link.members.iter().position(Option::is_none)).unwrap_or(0);
         let members = met.unwrap_or_else(|| Err(Ended::Lost(Rank(missing() as u32))))?;
         for (rank, member) in (0..).map(Rank).zip(&members) {
-            let count = members.iter().filter(|other| other.host == member.host).count();
-            let count = u32::try_from(count).expect("processes are counted in 32 bits");
+            let on_host = (0..).zip(&members).filter(|(_, other)| other.host == member.host);
+            let neighbours: Vec<u32> = on_host.map(|(rank, _)| rank).collect();
             shared.with(|link| {
                 if rank == link.rank {
-                    link.neighbours = count;
+                    link.set_neighbours(&neighbours);
                     return Ok(());
                 }
-                link.tell(rank, &Packet::Neighbours(count))
+                link.tell(rank, &Packet::Neighbours(neighbours))
             })?;
         }
         match (0..).map(Rank).zip(&members).find(|(_, member)| member.version != own.version) {
