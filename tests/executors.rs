@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use tempfile::TempDir;
-use zipwire::executors::{self, SIM, THREADS};
+use zipwire::executors::{self, MPI, SIM, THREADS};
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::{Cancel, ExecuteError, Executor, Outcome, Output, Prepared, RunResult, compare, write_run};
 
@@ -129,12 +129,12 @@ fn names_are_distinct_and_lead_back() {
     assert!(SIM != THREADS);
 }
 
-/// `validate` paces the links of threads, whoever asks: another executor that says it can be held against a prediction needs
-/// a way of its own there first.
+/// `validate` paces the links of threads, and probes hosts over MPI: another executor that says it can be held against a prediction
+/// needs a way of its own there first.
 #[test]
-fn validation_measures_on_threads() {
+fn validation_measures_on_threads_and_hosts() {
     let measures = executors::ALL.iter().filter(|executor| executor.refuses_validation().is_none());
-    assert_eq!(measures.collect::<Vec<_>>(), [&THREADS]);
+    assert_eq!(measures.collect::<Vec<_>>(), [&THREADS, &MPI]);
     for executor in executors::ALL.iter().filter(|executor| executor.refuses_validation().is_some()) {
         let ended = output(&["validate", "scenarios/quickstart.toml", "--on", executor.name()]);
         assert_eq!(ended.status.code(), Some(2));
@@ -143,6 +143,21 @@ fn validation_measures_on_threads() {
             error.contains(executor.refuses_validation().unwrap()) && error.contains("use `threads`"),
             "{error}"
         );
+    }
+}
+
+/// Hosts run as fast as they can and are what they are: nothing is slowed down or changed, nor paced with constants of theirs.
+#[test]
+fn flags_of_other_validations_are_refused() {
+    for (flags, has_no_effect_on) in [
+        (["--on", "mpi", "--dilation", "2"], "`--dilation` has no effect on `mpi`"),
+        (["--on", "mpi", "--real-set", "iterations=1"], "`--real-set` has no effect on `mpi`"),
+        (["--on", "threads", "--cluster", "hosts.toml"], "`--cluster` has no effect on `threads`"),
+        (["--on", "mpi", "--cluster", "absent.toml"], "absent.toml"),
+    ] {
+        let ended = output(&[["validate", "scenarios/quickstart.toml"].as_slice(), &flags].concat());
+        let error = text_of(&ended.stderr);
+        assert!(ended.status.code() == Some(2) && error.contains(has_no_effect_on), "{error}");
     }
 }
 

@@ -61,7 +61,8 @@ pub struct VariantValidation {
     pub predicted_s: f64,
     /// Mean iteration time of the paced run, in seconds of the cluster.
     pub measured_s: f64,
-    /// What the predicted iteration is bound by: a paced run models links by itself, and takes all else as the scenario declares it. `None` if iterations have plans of their own.
+    /// What the predicted iteration is bound by: a paced run models links by itself, and takes all else as the scenario declares it.
+    /// `None` if iterations have plans of their own.
     pub critical_path: Option<CriticalPath>,
     /// Whether calls of a library are among its ops: their times are declared, too.
     pub calls_library: bool,

@@ -1,5 +1,6 @@
 //! An experiment on other hardware than it was written for.
 
+use std::iter;
 use std::path::Path;
 
 use crate::cluster::{self, Cluster, CodecSpeeds};
@@ -13,7 +14,6 @@ use crate::problem::Problem;
 use crate::set;
 use crate::source::Source;
 use crate::tree;
-use crate::variant::Variant;
 
 impl Experiment {
     /// The same work, planned as it is, on hosts of which a hardware file says the constants: links, costs of hosts, and speeds of all codecs,
@@ -34,22 +34,23 @@ impl Experiment {
         }
         let mut experiment = Self { preset: None, topology, host, ..self.clone() };
         let place = whole.place();
-        slow_down(experiment.codec.as_mut(), &codec_speeds, &place)?;
+        let mut all = self.variants.iter().flat_map(|variant| iter::once(variant).chain(&variant.arms));
+        let is_used = all.any(|variant| variant.is_coded() && variant.codec.is_none());
+        if let Some(choice) = experiment.codec.as_mut().filter(|_| is_used) {
+            take_speed(choice, &codec_speeds, &place)?;
+        }
         for variant in &mut experiment.variants {
-            slow_down_variant(variant, &codec_speeds, &place)?;
+            let arms = variant.arms.iter_mut().map(|arm| &mut arm.codec);
+            for choice in iter::once(&mut variant.codec).chain(arms).flatten() {
+                take_speed(choice, &codec_speeds, &place)?;
+            }
         }
         Ok(experiment)
     }
 }
 
-fn slow_down_variant(variant: &mut Variant, speeds: &CodecSpeeds, place: &Place) -> Result<()> {
-    slow_down(variant.codec.as_mut(), speeds, place)?;
-    variant.arms.iter_mut().try_for_each(|arm| slow_down_variant(arm, speeds, place))
-}
-
 /// Gives a codec the speed that it has on the hosts.
-fn slow_down(choice: Option<&mut CodecChoice>, speeds: &CodecSpeeds, place: &Place) -> Result<()> {
-    let Some(choice) = choice else { return Ok(()) };
+fn take_speed(choice: &mut CodecChoice, speeds: &CodecSpeeds, place: &Place) -> Result<()> {
     let id = choice.spec.codec().id();
     let declared = speeds.get(id).ok_or_else(|| {
         let path = format!("codec_speed.{id}");
@@ -76,7 +77,11 @@ mod tests {
         basis = \"measured\"\nsource = \"a probe\"\n";
 
     fn on(hosts: &str) -> Result<Experiment> {
-        let experiment = load(&Source::from_text("s.toml", SCENARIO, ""), &[], None).unwrap();
+        on_with(hosts, &[])
+    }
+
+    fn on_with(hosts: &str, sets: &[String]) -> Result<Experiment> {
+        let experiment = load(&Source::from_text("s.toml", SCENARIO, ""), sets, None).unwrap();
         experiment.on_hosts(&Source::from_text("hosts.toml", hosts, ""))
     }
 
@@ -94,6 +99,8 @@ mod tests {
     fn files_of_other_hosts_are_refused() {
         let error = on(HOSTS).unwrap_err().to_string();
         assert!(error.contains("codec_speed.window7"), "{error}");
+        // Where nothing is coded, no speed is needed.
+        assert!(on_with(HOSTS, &["variant.coded.protocol=native".to_owned()]).is_ok());
         let error = on(&HOSTS.replace("gpus_per_node = 2", "gpus_per_node = 8")).unwrap_err().render(false);
         assert!(error.contains("2, as in the scenario"), "{error}");
     }

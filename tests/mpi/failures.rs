@@ -116,6 +116,27 @@ pub(crate) fn probes(installed: &Installed, ranks: u32) -> Result<(), Failed> {
     Err(String::from_utf8_lossy(&checked.stderr).into_owned().into())
 }
 
+/// A scenario is predicted with constants that probes measure just before, and both timelines are written.
+pub(crate) fn validation(installed: &Installed, _: u32) -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
+    command.args(["validate", "scenarios/smoke/broadcast-pair-1x2.toml", "--on", "mpi", "--json", "--out"]);
+    command.arg(folder.path()).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = command.env("ZIPWIRE_MPI_LIB", installed.libraries()).output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).map_err(|_| errors.clone())?;
+    let variants = report["variants"].as_object().ok_or("there are no variants")?;
+    let is_time = |value: &serde_json::Value| value.as_f64().is_some_and(|seconds| seconds > 0.0);
+    let are_times = variants.values().all(|it| is_time(&it["predicted_s"]) && is_time(&it["measured_s"]));
+    let files = names(folder.path())?;
+    let timelines = |executor: &str| files.iter().filter(|name| name.starts_with(executor)).count();
+    let are_written = timelines("sim") == variants.len() && timelines("mpi") == variants.len();
+    if output.status.success() && !variants.is_empty() && are_times && are_written {
+        return Ok(());
+    }
+    Err(format!("{report}\n{files:?}\n{errors}").into())
+}
+
 fn names(folder: &Path) -> Result<Vec<String>, Failed> {
     let name = |entry: std::io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
     fs::read_dir(folder)?.map(name).collect()

@@ -79,6 +79,7 @@ fn trials(installed: &Installed, is_missing: bool) -> Vec<Trial> {
     let failures = [
         trial("quickstart_from_the_command_line".to_owned(), failures::quickstart, 4),
         trial("probes_measure_the_hosts".to_owned(), failures::probes, 2),
+        trial("predictions_are_held_against_hosts".to_owned(), failures::validation, 2),
         trial("another_number_of_processes_is_refused".to_owned(), failures::other_number, 3),
         trial("whoever_ends_first_is_named".to_owned(), failures::random, failures::count()),
         trial("ctrl_c_ends_all".to_owned(), failures::stopped, 0),

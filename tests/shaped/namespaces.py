@@ -35,9 +35,9 @@ exec ip netns exec {owner}-$host unshare --uts --ipc sh -ec '
     exec sh -c "$1"' "$host" "$*"
 """
 # Seconds of a link's rate that TCP holds for it at each end. The usual limit, 4 MiB, is a moment at 25 GB/s and a third of a
-# second at 100 Mbit/s, and a program takes for sent what its end holds: so limits are scaled as links are.
-HELD_S = 0.01
-
+# second at 100 Mbit/s, and a program takes for sent what its end holds: so limits are scaled as links are. With less than two
+# queues hold, a link with traffic both ways is idle while answers wait in the full queue of the other way.
+HELD_S, QUEUE_S = 0.02, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,11 @@ class Network:
 
     def addresses(self):
         return [f"10.77.0.{host + 1}" for host in range(self.hosts)]
+
+
+def held(seconds, rate):
+    """Bytes that pass a link in a time, within what the system takes."""
+    return min(max(int(seconds * rate / 8), 2**16), 2**22)
 
 
 def refuse(reason):
@@ -109,8 +114,8 @@ class Hosts:
             name, rack = f"h{host}", f"rack{host * self.network.racks // self.network.hosts}"
             sent, received = [self.network.slow.get((host, way), self.network.rate) for way in ("send", "receive")]
             self.namespace(name)
-            held = [min(max(int(HELD_S * rate / 8), 2**16), 2**22) for rate in (sent, received)]
-            self.tcp(name, wmem=f"4096 {2**16} {held[0]}", rmem=f"4096 {2**17} {2 * held[1]}")
+            most = [held(HELD_S, rate) for rate in (sent, received)]
+            self.tcp(name, wmem=f"4096 {2**16} {most[0]}", rmem=f"4096 {2**17} {2 * most[1]}")
             self.link((name, "e0", sent), (rack, name, received))
             self.ip(name, "address", "add", f"{address}/24", "dev", "e0")
         if self.network.racks == 2:
@@ -136,7 +141,7 @@ class Hosts:
         call("ip", "link", "add", *first, "type", "veth", "peer", *second)
         for name, device, rate in ends:
             # Messages much smaller than the bucket pass at once, only larger ones see the rate.
-            bucket = ["tbf", "rate", f"{rate}bit", "burst", "256kb", "latency", "20ms"]
+            bucket = ["tbf", "rate", f"{rate}bit", "burst", "256kb", "limit", str(held(QUEUE_S, rate))]
             call("tc", "-n", f"{self.owner}-{name}", "qdisc", "add", "dev", device, "root", *bucket)
             bridge = ["master", "bridge"] if name.startswith("rack") else []
             # Automatic IPv6 addresses would give programs a second network to choose from.

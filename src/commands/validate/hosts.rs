@@ -6,7 +6,7 @@ use zipwire::{Cancel, ExecuteError, HostValidationSetup, Output, Prepared, probe
 use super::{Scope, report, text, write_timelines};
 use crate::cli::ValidateArgs;
 use crate::commands::mpi::{Job, with_ranks};
-use crate::commands::{load_scenario, print, print_json, say_warnings, say_without_sweep};
+use crate::commands::{load_scenario, print, print_json, say_without_sweep};
 use crate::error::CliError;
 use crate::progress::Progress;
 
@@ -55,6 +55,7 @@ pub(super) fn constants(args: &ValidateArgs) -> String {
     }
 }
 
+/// Warnings of the scenario are left out: what it declares of hardware is not what is looked at.
 fn run_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
     let experiment = selected(args)?;
     say_without_sweep(&experiment);
@@ -86,9 +87,7 @@ fn run_here(args: &ValidateArgs, cancel: &Cancel) -> Result<(), CliError> {
             constants(args)
         );
         print(text(args, &experiment, &head, &validation, ON_HOSTS))
-    }?;
-    say_warnings(&experiment);
-    Ok(())
+    }
 }
 
 /// The experiment with constants that probes measure.
