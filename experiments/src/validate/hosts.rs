@@ -41,13 +41,14 @@ fn codecs(experiment: &Experiment) -> Vec<Spec> {
 /// Measures the constants that a prediction of this experiment needs, by [`probe`].
 ///
 /// # Errors
-/// As [`probe`].
+/// As [`probe`], and if a variant calls a library, of which no probe knows the cost.
 pub fn probe_for(
     experiment: &Experiment,
     executor: &dyn Executor,
     cancel: &Cancel,
     begin: impl FnMut(String),
 ) -> Result<HostConstants, ExecuteError> {
+    check_calls(experiment)?;
     probe(executor, &experiment.topology, &codecs(experiment), cancel, begin)
 }
 
@@ -55,8 +56,7 @@ pub fn probe_for(
 /// second one is measured, and compares nothing. `begin` hears of each step before it begins.
 ///
 /// # Errors
-/// If a run fails, a byte is wrong, the user stops it, a variant calls a library, of which no probe knows the cost, or other work would be run
-/// than is simulated.
+/// If a run fails, a byte is wrong, the user stops it, a variant calls a library, or other work would be run than is simulated.
 pub fn validate_on_hosts(
     setup: &HostValidationSetup<'_>,
     cancel: &Cancel,
