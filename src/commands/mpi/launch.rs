@@ -166,8 +166,8 @@ fn wait(mut child: Child, mut watch: Watch, folder: &Path, cancel: &Cancel) -> O
         }
         watch.look(folder);
     };
-    let ended = watch.end_all();
-    let mut obituary = Obituary::new(folder, ended);
+    let seen = watch.end_all();
+    let mut obituary = Obituary::new(folder, seen);
     // Ends when nobody has the pipe any more.
     let notices = [stderr, stdout].map(|reader| reader.join().unwrap_or_default().text()).join(" ");
     obituary.heard(status, &notices, asked.is_some());

@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use zipwire::engine::mpi::{Status, has_failed, is_done, read_statuses, reported};
 use zipwire::{ExecuteError, STOPPED};
 
+use super::watch::Seen;
 use crate::error::CliError;
 
 /// Ranks whose last words are shown, beside those of the first to end.
@@ -15,8 +16,8 @@ const SHOWN: usize = 8;
 #[derive(Debug)]
 pub(super) struct Obituary {
     statuses: Vec<Status>,
-    /// Ranks of this host in the order in which they were seen to end.
-    ended: Vec<u32>,
+    /// What was seen of the ranks of this host.
+    seen: Seen,
     exit: Option<ExitStatus>,
     notices: String,
     was_stopped: bool,
@@ -32,11 +33,11 @@ struct Named {
 }
 
 impl Obituary {
-    /// Whose files are in the folder; `ended` are those that were seen to end, by their ranks.
-    pub(super) fn new(folder: &Path, ended: Vec<u32>) -> Self {
+    /// Whose files are in the folder.
+    pub(super) fn new(folder: &Path, seen: Seen) -> Self {
         // Without the folder nothing is known of the ranks.
         let statuses = read_statuses(folder).unwrap_or_default();
-        Self { statuses, ended, exit: None, notices: String::new(), was_stopped: false }
+        Self { statuses, seen, exit: None, notices: String::new(), was_stopped: false }
     }
 
     /// What the launcher has come to, and what it wrote.
@@ -94,8 +95,10 @@ impl Obituary {
         lines.join("\n")
     }
 
-    /// The first rank to end badly, and how, in words that follow its name. Those that say themselves that a run has failed were there after that. Whom Open MPI names is the first that
-    /// it has seen; MPICH names whichever process it has collected first, so who was seen to end first counts.
+    /// The first rank to end badly, and how, in words that follow its name. Those that say themselves that a run has failed were there
+    /// after that. Whom Open MPI names is the first that it has seen; MPICH names whichever process it has collected first, so who was
+    /// seen to end first counts. When ranks have given up, that was for lack of one that was stopped, or else of whom they waited for
+    /// most: a launcher ends all when the first one gives up, and some before they can say that they have.
     fn culprit(&self) -> (Option<u32>, String) {
         let is_witness = |rank: u32| {
             let doing = self.statuses.iter().find(|status| status.rank == rank).map(|status| &status.doing);
@@ -106,17 +109,27 @@ impl Obituary {
         let named_rank = named.as_ref().and_then(|named| {
             named.rank.or_else(|| Some(rank_of(named.process?)?.rank)).filter(|rank| !is_witness(*rank))
         });
-        let is_sure = named.as_ref().is_some_and(|named| named.rank.is_some());
-        let mut seen = self.ended.iter().copied().filter(|rank| !is_witness(*rank));
-        let mut left = self.statuses.iter().map(|status| status.rank).filter(|rank| !is_witness(*rank));
-        let rank =
-            named_rank.filter(|_| is_sure).or_else(|| seen.next()).or(named_rank).or_else(|| left.next());
+        let is_sure = named_rank.is_some() && named.as_ref().is_some_and(|named| named.rank.is_some());
+        let gave_up = self.statuses.iter().any(|status| has_failed(&status.doing));
+        let suspects = || self.statuses.iter().map(|status| status.rank).filter(|rank| !is_witness(*rank));
+        let missed = || {
+            let stopped = self.seen.stopped.first().copied();
+            stopped.or_else(|| suspects().rev().max_by_key(|rank| self.awaited(*rank)))
+        };
+        let mut ended = self.seen.ended.iter().copied().filter(|rank| !is_witness(*rank));
+        let rank = named_rank
+            .filter(|_| is_sure)
+            .or_else(|| missed().filter(|_| gave_up))
+            .or_else(|| ended.next())
+            .or(named_rank)
+            .or_else(|| suspects().next());
         let how = match named {
-            Some(named) if rank.is_some() && rank == named_rank => named.how,
-            // Others have ended the job, for lack of this one.
-            _ if self.statuses.iter().any(|status| has_failed(&status.doing)) => {
-                "was silent when others gave up".to_owned()
+            // Others have ended the job, for lack of this one; how the launcher ended it then says nothing.
+            _ if gave_up && !is_sure && rank.is_some_and(|rank| self.seen.stopped.contains(&rank)) => {
+                "was stopped when others gave up".to_owned()
             }
+            Some(named) if rank.is_some() && rank == named_rank => named.how,
+            _ if gave_up => "was silent when others gave up".to_owned(),
             Some(_) if rank.is_some() => "was the first to end".to_owned(),
             Some(named) => named.how,
             None => format!("has ended ({})", self.exit_text()),
@@ -124,46 +137,53 @@ impl Obituary {
         (rank, how)
     }
 
+    /// How many other ranks said at last that they waited for a rank, or had given up for lack of it.
+    fn awaited(&self, rank: u32) -> usize {
+        let names = |text: &str| text.split("rank ").skip(1).any(|rest| leading_number(rest) == Some(rank));
+        self.statuses.iter().filter(|status| status.rank != rank && names(&status.doing)).count()
+    }
+
     fn exit_text(&self) -> String {
         self.exit.map_or_else(|| "it cannot be asked how".to_owned(), |exit| exit.to_string())
     }
 }
 
+fn leading_number(text: &str) -> Option<u32> {
+    let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
 /// Whom a launcher's notices name: Open MPI a rank and its process, MPICH a process.
 fn named(notices: &str) -> Option<Named> {
-    let number = |text: &str| {
-        let digits: String = text.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse::<u32>().ok()
-    };
     let after = |begin: &str| notices.split_once(begin).map(|(_, rest)| rest);
     let killed = |signal: u32| format!("was killed by signal {signal}");
     if let Some(rest) = after("noticed that process rank ") {
-        let process = after("with PID ").and_then(number);
-        let how = match after("exited on signal ").and_then(number) {
+        let process = after("with PID ").and_then(leading_number);
+        let how = match after("exited on signal ").and_then(leading_number) {
             Some(signal) => killed(signal),
             None => "has ended without a word".to_owned(),
         };
-        return Some(Named { rank: number(rest), process, how });
+        return Some(Named { rank: leading_number(rest), process, how });
     }
     if let Some(rest) = after("Process name: [") {
-        // Behind the last comma, with any number of brackets around it.
+        // Behind the last comma, with any leading_number of brackets around it.
         let name = rest.split_whitespace().next().unwrap_or_default().trim_end_matches(']');
-        let rank = name.rsplit(',').next().and_then(number);
-        let how = match after("Exit code:").and_then(|text| number(text.trim_start())) {
+        let rank = name.rsplit(',').next().and_then(leading_number);
+        let how = match after("Exit code:").and_then(|text| leading_number(text.trim_start())) {
             Some(code) => format!("has ended with exit code {code}"),
             None => "has ended without a word".to_owned(),
         };
         return Some(Named { rank, process: None, how });
     }
     if let Some(rest) = after("PID ") {
-        let signal = after("(signal ").and_then(number);
-        let code = after("EXIT CODE: ").and_then(number);
+        let signal = after("(signal ").and_then(leading_number);
+        let code = after("EXIT CODE: ").and_then(leading_number);
         let how = match (signal, code) {
             (Some(signal), _) => killed(signal),
             (None, Some(code)) => format!("has ended with exit code {code}"),
             (None, None) => "has ended badly".to_owned(),
         };
-        return Some(Named { rank: None, process: number(rest), how });
+        return Some(Named { rank: None, process: leading_number(rest), how });
     }
     None
 }
@@ -172,24 +192,42 @@ fn named(notices: &str) -> Option<Named> {
 mod tests {
     use super::*;
 
+    fn obituary(doing: &[&str], seen: Seen) -> Obituary {
+        let statuses = (0..).zip(doing).map(|(rank, doing)| {
+            let (host, doing) = ("here".to_owned(), (*doing).to_owned());
+            Status { rank, process: 100 + rank, host, doing }
+        });
+        let statuses = statuses.collect();
+        Obituary { statuses, seen, exit: None, notices: String::new(), was_stopped: false }
+    }
+
     /// A launcher that ends a stopped process lets it go on first: it may hear then that others gave up, and say so.
     #[test]
     fn whoever_stood_still_is_no_witness() {
-        let status = |rank: u32, doing: &str| {
-            let (host, doing) = ("here".to_owned(), doing.to_owned());
-            Status { rank, process: 100 + rank, host, doing }
-        };
-        let doing =
-            ["stood still for 2.1 s, and failed in `a`: rank 1 made no progress", "has failed in `a`"];
-        let statuses = vec![status(0, doing[0]), status(1, doing[1]), status(2, doing[1])];
-        let obituary = Obituary {
-            statuses,
-            ended: vec![1, 0, 2],
-            exit: None,
-            notices: String::new(),
-            was_stopped: false,
-        };
-        assert_eq!(obituary.culprit(), (Some(0), "was silent when others gave up".to_owned()));
+        let gave_up = "has failed in `a`: rank 1 made no progress";
+        let doing = ["stood still for 2.1 s, and failed in `a`: rank 1 made no progress", gave_up, gave_up];
+        let seen = Seen { ended: vec![1, 0, 2], stopped: Vec::new() };
+        let how = "was silent when others gave up".to_owned();
+        assert_eq!(obituary(&doing, seen).culprit(), (Some(0), how));
+    }
+
+    /// A launcher ends all when the first rank gives up: some have not said anything then.
+    #[test]
+    fn whoever_was_killed_before_it_gave_up_is_not_blamed() {
+        let doing = [
+            "is in op `%9`, iteration 50",
+            "has failed in `a`: rank 1 made no progress for 2.0 s: waits to receive from rank 0",
+            "waits to receive from rank 1, rank 0",
+        ];
+        let ended = || vec![1, 2, 0];
+        let silent = obituary(&doing, Seen { ended: ended(), stopped: Vec::new() });
+        assert_eq!(silent.culprit(), (Some(0), "was silent when others gave up".to_owned()));
+        let stopped = obituary(&doing, Seen { ended: ended(), stopped: vec![0] });
+        assert_eq!(stopped.culprit(), (Some(0), "was stopped when others gave up".to_owned()));
+        // Nobody gave up: whoever ended first is to blame, whatever was stopped.
+        let doing = [doing[0], doing[2], doing[2]];
+        let first = obituary(&doing, Seen { ended: ended(), stopped: vec![0] });
+        assert_eq!(first.culprit().0, Some(1));
     }
 
     #[test]

@@ -1,7 +1,16 @@
-//! The processes of ranks on this host: which of them ends first, and that none is left.
+//! The processes of ranks on this host: which of them ends first, which are stopped, and that none is left.
 
 use std::path::Path;
 use std::time::Duration;
+
+/// What was seen of the processes of ranks until the launcher had ended.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Ranks that have ended, the first one first.
+    pub(super) ended: Vec<u32>,
+    /// Ranks that were stopped, as by SIGSTOP, when the first one ended or said that a run had failed.
+    pub(super) stopped: Vec<u32>,
+}
 
 /// How often the launcher is looked after.
 const LOOK: Duration = Duration::from_millis(20);
@@ -22,9 +31,9 @@ mod linux {
     use rustix::event::{Timespec, epoll};
     use rustix::fs::{CWD, FileType, Mode, OFlags};
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-    use zipwire::engine::mpi::{alive_file, read_statuses};
+    use zipwire::engine::mpi::{alive_file, has_failed, read_statuses};
 
-    use super::{Duration, LOOK, Path};
+    use super::{Duration, LOOK, Path, Seen};
 
     /// How long processes may take to end when their launcher has, before they are killed.
     const PATIENCE: Duration = Duration::from_secs(3);
@@ -39,10 +48,9 @@ mod linux {
         queue: OwnedFd,
         pipes: BTreeMap<u32, OwnedFd>,
         /// Handles of processes, which no other process can take over.
-        running: BTreeMap<u32, OwnedFd>,
+        running: BTreeMap<u32, (Pid, OwnedFd)>,
         known: Vec<u32>,
-        /// Ranks that have ended, the first one first.
-        ended: Vec<u32>,
+        seen: Seen,
     }
 
     impl Watch {
@@ -63,22 +71,40 @@ mod linux {
                 epoll::add(&queue, &pipe, data, epoll::EventFlags::HUP)?;
                 pipes.insert(rank, pipe);
             }
-            Ok(Self { queue, pipes, running: BTreeMap::new(), known: Vec::new(), ended: Vec::new() })
+            Ok(Self { queue, pipes, running: BTreeMap::new(), known: Vec::new(), seen: Seen::default() })
         }
 
         /// Waits a moment, or until a rank ends, and takes up ranks that have begun.
         pub(crate) fn look(&mut self, folder: &Path) {
+            // Before what they say, so that whoever is found here was stopped before any other gave up. A launcher that then ends them
+            // lets them go on first.
+            let stopped = self.stopped();
             // Files that are being made are complete at the next look.
-            for status in read_statuses(folder).unwrap_or_default() {
+            let statuses = read_statuses(folder).unwrap_or_default();
+            if self.seen.ended.is_empty() && !statuses.iter().any(|status| has_failed(&status.doing)) {
+                self.seen.stopped = stopped;
+            }
+            for status in statuses {
                 if !self.known.contains(&status.rank) && is_here(&status.host) {
                     self.known.push(status.rank);
                     let process = i32::try_from(status.process).ok().and_then(Pid::from_raw);
-                    let handle = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
+                    let held = process.and_then(|id| Some((id, pidfd_open(id, PidfdFlags::empty()).ok()?)));
                     // Without a handle it has ended already.
-                    self.running.extend(handle.map(|handle| (status.rank, handle)));
+                    self.running.extend(held.map(|held| (status.rank, held)));
                 }
             }
             self.wait();
+        }
+
+        /// Ranks whose processes are stopped now.
+        fn stopped(&self) -> Vec<u32> {
+            let is_stopped = |process: Pid| {
+                let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+                // The state follows the name, which is in brackets and may hold some.
+                stat.is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T")))
+            };
+            let ranks = self.running.iter().filter(|(_, (process, _))| is_stopped(*process));
+            ranks.map(|(rank, _)| *rank).collect()
         }
 
         /// Waits until a rank ends, or the time is over.
@@ -91,23 +117,23 @@ mod linux {
                 let rank = u32::try_from(event.data.u64()).expect("it is a rank");
                 // Dropped, it is out of the queue.
                 if self.pipes.remove(&rank).is_some() {
-                    self.ended.push(rank);
+                    self.seen.ended.push(rank);
                 }
             }
         }
 
-        /// Sees to it that no rank runs on when the launcher has ended; all, in the order in which they ended.
-        pub(crate) fn end_all(mut self) -> Vec<u32> {
+        /// Sees to it that no rank runs on when the launcher has ended; what was seen of all.
+        pub(crate) fn end_all(mut self) -> Seen {
             let begin = Instant::now();
             let is_left = |watch: &Self| watch.running.keys().any(|rank| watch.pipes.contains_key(rank));
             while is_left(&self) && begin.elapsed() < PATIENCE {
                 self.wait();
             }
-            for handle in self.running.values() {
+            for (_, handle) in self.running.values() {
                 // If it has ended, that is what was wanted.
                 let _ = pidfd_send_signal(handle, Signal::KILL);
             }
-            self.ended
+            self.seen
         }
     }
 
@@ -120,7 +146,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
-    use super::{LOOK, Path};
+    use super::{LOOK, Path, Seen};
 
     /// Where processes cannot be held on to, it is left to the launcher to end them.
     #[derive(Debug)]
@@ -135,8 +161,8 @@ mod other {
             std::thread::sleep(LOOK);
         }
 
-        pub(crate) fn end_all(self) -> Vec<u32> {
-            Vec::new()
+        pub(crate) fn end_all(self) -> Seen {
+            Seen::default()
         }
     }
 }
