@@ -17,5 +17,7 @@ mod status;
 mod world;
 
 pub use self::error::WorldError;
-pub use self::status::{STATUS_VARIABLE, Status, alive_file, has_failed, is_done, read_statuses, reported};
+pub use self::status::{
+    STATUS_VARIABLE, Status, alive_file, has_failed, is_done, is_witness, read_statuses, reported,
+};
 pub use self::world::{Member, World};

@@ -76,9 +76,17 @@ const ENDED: &str = "is done";
 /// How it begins what a process writes of which a run has failed.
 pub(super) const FAILED: &str = "has failed";
 
-/// Whether a process has itself said that a run has failed: so it was there after whatever made it fail.
+/// How it begins what a process writes that was well, and let its run go because the launcher or another rank said so.
+pub(super) const TOLD: &str = "was told to end";
+
+/// Whether a process has itself given up a run.
 pub fn has_failed(doing: &str) -> bool {
     doing.starts_with(FAILED)
+}
+
+/// Whether a process has said what became of its run: so it was there after whatever ended this.
+pub fn is_witness(doing: &str) -> bool {
+    is_done(doing) || has_failed(doing) || doing.starts_with(TOLD)
 }
 
 /// What rank 0 writes at last: with which exit code it ends, of which it has said why.

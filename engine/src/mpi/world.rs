@@ -17,7 +17,7 @@ use super::link::{Link, call_tags};
 use super::packet::Packet;
 use super::rank::MpiRank;
 use super::shared::Shared;
-use super::status::{FAILED, StatusFile};
+use super::status::{FAILED, StatusFile, TOLD};
 use crate::host::{self, Permits, RunResult, Setup, run_rank};
 use crate::memory::Memory;
 use crate::report::RankReport;
@@ -191,17 +191,17 @@ impl World {
         if let Err(error) = &next {
             // It has done its part, and others have not.
             self.has_failed = true;
-            self.note_failure(&format!("while it waited for more to do: {error}"));
+            self.note_failure(FAILED, &format!("while it waited for more to do: {error}"));
         }
         next
     }
 
-    /// Says that a run has failed: as a witness of that, unless this process stood still while others waited for it.
-    fn note_failure(&self, what: &str) {
+    /// Says that a run has failed, and how: as a witness of that, unless this process stood still while others waited for it.
+    fn note_failure(&self, how: &str, what: &str) {
         let stood_still = self.shared.with(|link| link.stood_still);
         self.shared.note(|| match stood_still {
             Some(time) => format!("stood still for {:.1} s, and failed {what}", time.as_secs_f64()),
-            None => format!("{FAILED} {what}"),
+            None => format!("{how} {what}"),
         });
     }
 
@@ -280,9 +280,11 @@ impl World {
         let result = self.run_checked(name, setup);
         match &result {
             Ok(_) => self.shared.note(|| format!("has ended its part of `{name}`")),
-            // What it was doing when it was told to end says more.
-            Err(_) if self.shared.is_cancelled() => {}
-            Err(failure) => self.note_failure(&format!("in `{name}`: {}", failure.first)),
+            Err(failure) => {
+                let is_told = self.shared.is_cancelled() || failure.first.kind == FailureKind::Cancelled;
+                let how = if is_told { TOLD } else { FAILED };
+                self.note_failure(how, &format!("in `{name}`: {}", failure.first));
+            }
         }
         self.has_failed |= result.is_err();
         Ok(result.map(|report| {

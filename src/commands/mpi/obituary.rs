@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitStatus;
 
-use zipwire::engine::mpi::{Status, has_failed, is_done, read_statuses, reported};
+use zipwire::engine::mpi::{Status, has_failed, is_done, is_witness, read_statuses, reported};
 use zipwire::{ExecuteError, STOPPED};
 
 use super::watch::Seen;
@@ -95,37 +95,33 @@ impl Obituary {
         lines.join("\n")
     }
 
-    /// The first rank to end badly, and how, in words that follow its name. Those that say themselves that a run has failed were there
+    /// The first rank to end badly, and how, in words that follow its name. Those that say themselves what became of their run were there
     /// after that. Whom Open MPI names is the first that it has seen; MPICH names whichever process it has collected first, so who was
     /// seen to end first counts. When ranks have given up, that was for lack of one that was stopped, or else of whom they waited for
     /// most: a launcher ends all when the first one gives up, and some before they can say that they have.
     fn culprit(&self) -> (Option<u32>, String) {
-        let is_witness = |rank: u32| {
-            let doing = self.statuses.iter().find(|status| status.rank == rank).map(|status| &status.doing);
-            doing.is_some_and(|doing| is_done(doing) || has_failed(doing))
-        };
+        let of = |rank: u32| self.statuses.iter().find(|status| status.rank == rank);
+        let is_suspect = |rank: u32| of(rank).is_none_or(|status| !is_witness(&status.doing));
         let rank_of = |process: u32| self.statuses.iter().find(|status| status.process == process);
         let named = named(&self.notices);
         let named_rank = named.as_ref().and_then(|named| {
-            named.rank.or_else(|| Some(rank_of(named.process?)?.rank)).filter(|rank| !is_witness(*rank))
+            named.rank.or_else(|| Some(rank_of(named.process?)?.rank)).filter(|rank| is_suspect(*rank))
         });
         let is_sure = named_rank.is_some() && named.as_ref().is_some_and(|named| named.rank.is_some());
+        let suspects = || self.statuses.iter().map(|status| status.rank).filter(|rank| is_suspect(*rank));
         let gave_up = self.statuses.iter().any(|status| has_failed(&status.doing));
-        let suspects = || self.statuses.iter().map(|status| status.rank).filter(|rank| !is_witness(*rank));
-        let missed = || {
-            let stopped = self.seen.stopped.first().copied();
-            stopped.or_else(|| suspects().rev().max_by_key(|rank| self.awaited(*rank)))
-        };
-        let mut ended = self.seen.ended.iter().copied().filter(|rank| !is_witness(*rank));
+        let stopped = self.seen.stopped.first().filter(|_| suspects().count() < self.statuses.len()).copied();
+        let awaited = || suspects().rev().max_by_key(|rank| self.awaited(*rank));
+        let ended = || self.seen.ended.iter().copied().find(|rank| is_suspect(*rank));
         let rank = named_rank
             .filter(|_| is_sure)
-            .or_else(|| missed().filter(|_| gave_up))
-            .or_else(|| ended.next())
+            .or(stopped)
+            .or_else(|| if gave_up { awaited() } else { ended() })
             .or(named_rank)
             .or_else(|| suspects().next());
         let how = match named {
             // Others have ended the job, for lack of this one; how the launcher ended it then says nothing.
-            _ if gave_up && !is_sure && rank.is_some_and(|rank| self.seen.stopped.contains(&rank)) => {
+            _ if !is_sure && rank.is_some() && rank == stopped => {
                 "was stopped when others gave up".to_owned()
             }
             Some(named) if rank.is_some() && rank == named_rank => named.how,
@@ -224,10 +220,19 @@ mod tests {
         assert_eq!(silent.culprit(), (Some(0), "was silent when others gave up".to_owned()));
         let stopped = obituary(&doing, Seen { ended: ended(), stopped: vec![0] });
         assert_eq!(stopped.culprit(), (Some(0), "was stopped when others gave up".to_owned()));
-        // Nobody gave up: whoever ended first is to blame, whatever was stopped.
+        // Nobody gave up, or said anything: whoever ended first is to blame, whatever was stopped.
         let doing = [doing[0], doing[2], doing[2]];
         let first = obituary(&doing, Seen { ended: ended(), stopped: vec![0] });
         assert_eq!(first.culprit().0, Some(1));
+    }
+
+    /// A launcher ends all when one was killed: whoever hears that tells the others, which were well, too.
+    #[test]
+    fn whoever_was_told_to_end_is_a_witness() {
+        let told = "was told to end in `a`: rank 1 was cancelled: it waits to receive from rank 0";
+        let doing = ["is in op `%9`, iteration 55", told, "is in op `%9`, iteration 55"];
+        let seen = Seen { ended: vec![2, 0, 1], stopped: Vec::new() };
+        assert_eq!(obituary(&doing, seen).culprit().0, Some(2));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(super) struct Seen {
     /// Ranks that have ended, the first one first.
     pub(super) ended: Vec<u32>,
-    /// Ranks that were stopped, as by SIGSTOP, when the first one ended or said that a run had failed.
+    /// Ranks that were stopped, as by SIGSTOP, until the first one ended or said what became of its run.
     pub(super) stopped: Vec<u32>,
 }
 
@@ -31,7 +31,7 @@ mod linux {
     use rustix::event::{Timespec, epoll};
     use rustix::fs::{CWD, FileType, Mode, OFlags};
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-    use zipwire::engine::mpi::{alive_file, has_failed, read_statuses};
+    use zipwire::engine::mpi::{alive_file, is_witness, read_statuses};
 
     use super::{Duration, LOOK, Path, Seen};
 
@@ -81,7 +81,7 @@ mod linux {
             let stopped = self.stopped();
             // Files that are being made are complete at the next look.
             let statuses = read_statuses(folder).unwrap_or_default();
-            if self.seen.ended.is_empty() && !statuses.iter().any(|status| has_failed(&status.doing)) {
+            if self.seen.ended.is_empty() && !statuses.iter().any(|status| is_witness(&status.doing)) {
                 self.seen.stopped = stopped;
             }
             for status in statuses {
