@@ -1,5 +1,6 @@
 //! Writing past the caches: memory that is written this way is not read first, and what lies in the caches stays there.
 
+use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::{Kernel, SimdLevel};
 
 /// From so many bytes of values on, a frame and its values are taken to be more than the caches near a core hold. Fuzzers
@@ -36,6 +37,50 @@ impl<'a> StreamingStore<'a> {
         if let Some(streaming) = streaming {
             streaming.copy(&streaming.strip[..to.len()], to);
         }
+    }
+
+    /// Calls [`Kernel::split_pass`], which writes past the caches where that is permitted.
+    pub(crate) fn split(
+        streaming: &mut Option<Self>,
+        kernel: &Kernel,
+        values: &[u8],
+        how: Split<'_>,
+        out: SplitMut<'_>,
+    ) -> Passed {
+        let Some(permission) = streaming else { return (kernel.split_pass)(values, how, out) };
+        let SplitMut { rest, planes, .. } = out;
+        let (strip, rest_strip) = permission.strip.split_at_mut(planes.len());
+        let direct = permission.kernel.level == SimdLevel::Avx512;
+        if direct {
+            let split = (kernel.split_pass)(
+                values,
+                Split { streaming: true, ..how },
+                SplitMut { rest, planes: strip, ..out },
+            );
+            permission.copy(&permission.strip[..planes.len()], planes);
+            return split;
+        }
+        let rest_strip = &mut rest_strip[..rest.len()];
+        let split = (kernel.split_pass)(values, how, SplitMut { rest: rest_strip, planes: strip, ..out });
+        let (from, rest_from) = permission.strip.split_at(planes.len());
+        permission.copy(from, planes);
+        permission.copy(&rest_from[..rest.len()], rest);
+        split
+    }
+
+    /// Calls [`Kernel::join_pass`] for `out`, which is written past the caches where that is permitted.
+    pub(crate) fn join(
+        streaming: &mut Option<Self>,
+        kernel: &Kernel,
+        coded: Join<'_>,
+        out: &mut [u8],
+    ) -> Passed {
+        if streaming.is_some() && kernel.level == SimdLevel::Avx512 {
+            return (kernel.join_pass)(Join { streaming: true, ..coded }, out);
+        }
+        let joined = (kernel.join_pass)(coded, Self::strip_for(streaming, out));
+        Self::flush(streaming, out);
+        joined
     }
 
     /// Must come before memory is written again that may have been written past the caches: such stores are in no order with

@@ -10,6 +10,7 @@ pub(crate) mod fields;
 pub(crate) mod halves;
 mod level;
 pub(crate) mod mask;
+pub(crate) mod pass;
 mod portable;
 pub(crate) mod sums;
 mod table;
@@ -22,6 +23,6 @@ pub use level::SimdLevel;
 pub(crate) use portable::PORTABLE;
 pub(crate) use table::Kernel;
 pub(crate) use tile::{
-    BASE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, GroupSums, INDEX_GROUP, Packed,
-    Starts, TILE,
+    BASE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, GroupSums, INDEX_GROUP, LAST_BASE,
+    Packed, Starts, TILE, base_of,
 };

@@ -2,7 +2,7 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{codes, fields, halves, mask, sums, tier, window};
+use super::{codes, fields, halves, mask, pass, sums, tier, window};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {
@@ -27,7 +27,8 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     pack_tier: tier::pack_tier,
     unpack_tier: tier::unpack_tier,
     split_tier: tier::split_tier,
-    join_tier: tier::join_tier,
+    split_pass: pass::split_pass,
+    join_pass: pass::join_pass,
     copy_past: |from, to| to.copy_from_slice(from),
     fence: || (),
     pack_codes: codes::pack_codes,

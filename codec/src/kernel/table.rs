@@ -2,6 +2,7 @@
 
 use super::codes::{self, CodeTable};
 use super::level::SimdLevel;
+use super::pass::{Join, Passed, Split, SplitMut};
 use super::tier::Tier;
 use super::tile::{Coded, CodedMut, EscapeIndex, GroupSums, Packed};
 use super::window_bounds::WindowBounds;
@@ -11,7 +12,6 @@ use crate::TileFault;
 type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
 
 type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
-type JoinTier = fn(&[u8], &Tier, &[u8], &[u8], u8, &mut [u8]) -> usize;
 
 /// One implementation of all inner loops.
 ///
@@ -71,10 +71,10 @@ pub(crate) struct Kernel {
     /// code follow the `passed` that are the front of `list` already, which has room for one per value and
     /// `tier::LIST_PAD` bytes behind them.
     pub(crate) split_tier: SplitTier,
-    /// `(passed, tier, planes, rest, base, values)`: the last `unpack_tier` and `join` in one. The residuals without a
-    /// code are the front of `passed`, which has `tier::LIST_PAD` bytes behind them; returns their number. The planes
-    /// end clear.
-    pub(crate) join_tier: JoinTier,
+    /// `(values, how, out)`: checksum, sums of groups, rests and the first tier in one pass. See [`Split`].
+    pub(crate) split_pass: fn(&[u8], Split<'_>, SplitMut<'_>) -> Passed,
+    /// `(coded, values)`: the first tier, rests and the checksum in one pass. See [`Join`].
+    pub(crate) join_pass: fn(Join<'_>, &mut [u8]) -> Passed,
     /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
     /// `fence` afterwards.
     pub(crate) copy_past: fn(&[u8], &mut [u8]),

@@ -3,7 +3,7 @@
 //! Each 64 values give two 64-bit words, the low and the high bits of their codes. Code 3 passes a value on to the next
 //! tier. Values that are passed on keep their order, so the position of one follows from a prefix sum of popcounts.
 
-use super::fields;
+use super::{fields, pass};
 
 /// Values whose codes are in one pair of words.
 pub(crate) const STEP: usize = 64;
@@ -111,7 +111,9 @@ pub(crate) fn split_tier(
     pack_tier(list, passed, passed, tier, planes)
 }
 
-/// See [`super::Kernel::join_tier`].
+/// The last `unpack_tier` and `join` in one. The residuals without a code are the front of `passed`, which has
+/// [`LIST_PAD`] bytes behind them; if there are fewer than the planes ask for, values are of no meaning. The planes end clear.
+/// Returns the number of residuals without a code.
 pub(crate) fn join_tier(
     passed: &[u8],
     tier: &Tier,
@@ -125,9 +127,13 @@ pub(crate) fn join_tier(
     for ((values, rest), pair) in steps {
         let (low, high) = read_pair(pair);
         let mut residuals = [0; STEP];
+        let mut next = pass::left(passed, used).iter();
         for (position, residual) in residuals[..rest.len()].iter_mut().enumerate() {
             let code = code_at(low, high, position);
-            *residual = if code == PASSED { passed[used] } else { tier.symbols[usize::from(code)] };
+            *residual = match code {
+                PASSED => *next.next().expect("the padding is as long as a step"),
+                _ => tier.symbols[usize::from(code)],
+            };
             used += usize::from(code == PASSED);
         }
         fields::join(rest, &residuals[..rest.len()], base, values);

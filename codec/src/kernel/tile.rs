@@ -62,3 +62,22 @@ pub(crate) struct GroupSums {
     /// How many values are exactly +0.
     pub(crate) zeros: u32,
 }
+
+/// The largest base: what is above it as a byte stands for a group of zeros.
+pub(crate) const LAST_BASE: u8 = 254;
+
+impl GroupSums {
+    /// The base of a group of `count` values: the mean exponent of those that are not +0, plus 7/8, rounded down, at most
+    /// [`LAST_BASE`]; 0 if there are none.
+    #[inline(always)]
+    pub(crate) fn base(self, count: u32) -> u8 {
+        base_of(self.exponents, count - self.zeros)
+    }
+}
+
+/// The base of so many values, the sum of whose exponents is this: see [`GroupSums::base`].
+#[inline(always)]
+pub(crate) fn base_of(exponents: u32, values: u32) -> u8 {
+    let eighths = 8 * exponents + 7 * values;
+    eighths.checked_div(8 * values).map_or(0, |base| base.min(u32::from(LAST_BASE)) as u8)
+}

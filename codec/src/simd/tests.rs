@@ -1,5 +1,7 @@
 //! Every function of every kernel of this machine against the portable one.
 
+mod passes;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

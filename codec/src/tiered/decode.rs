@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use super::block::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
 use super::columns::Columns;
-use super::entry::{Entry, Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
+use super::entry::{Entry, Form, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::rest::{Rest, Shape};
-use super::tiers::{Coded, List, check_first, check_zero, unpack, unpack_passed};
-use crate::checksum::BLOCK_BYTES;
+use super::tiers::{Coded, List, check_end, check_passed, check_zero, unpack, unpack_passed};
+use crate::checksum::{BLOCK_BYTES, WORD, fold};
+use crate::kernel::pass::{Join, Passed, left};
 use crate::kernel::tier::{LIST_PAD, Tier, plane_bytes};
-use crate::kernel::{BASE_GROUP, Kernel};
+use crate::kernel::{BASE_GROUP, Kernel, LAST_BASE};
 use crate::streaming_store::StreamingStore;
 use crate::tile::{marked, mask_len};
 use crate::{BlockFault, DType, Layout, checksum, sections};
@@ -105,8 +106,11 @@ impl<'a> Decoder<'a> {
         let coded = Coded { first: first_planes, planes, escapes };
         if self.fields.dtype == DType::Bf16 && !entry.masked && !entry.columns {
             unpack_passed(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
-            check_first(&entry.counts, first_planes)?;
-            return Ok(Some(self.join_tier(&bases, first, &tiers[0], first_planes, rest.bytes(), out)));
+            check_end(&entry.counts, first_planes)?;
+            let Passed { passed, sum } =
+                self.join_pass(&bases, first, &tiers[0], first_planes, rest.bytes(), out);
+            check_passed(&entry.counts, passed)?;
+            return Ok(Some(sum));
         }
         unpack(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
         self.join(&bases, first, mask, &mut rest, out)?;
@@ -118,9 +122,9 @@ impl<'a> Decoder<'a> {
         Ok(None)
     }
 
-    /// Reads the first tier and writes the values, for BF16 without a mask: so many at a time that they are summed while
-    /// they are in the fastest cache. Returns their checksum.
-    fn join_tier(
+    /// Reads the first tier and writes the values, for BF16 without a mask: so many at a time as are summed at once.
+    /// Returns how many values the planes pass on, and the checksum of the values.
+    fn join_pass(
         &mut self,
         bases: &Bases<'_>,
         first: usize,
@@ -128,31 +132,33 @@ impl<'a> Decoder<'a> {
         mut planes: &[u8],
         mut rest: &[u8],
         out: &mut [u8],
-    ) -> u32 {
+    ) -> Passed<u32> {
         const GROUPS: usize = BLOCK_BYTES / (2 * BASE_GROUP);
-        let mut passed = &self.list[BLOCK - usize::from(bases.entry.counts[1])..];
-        let groups = if matches!(bases.entry.form, Form::One(_)) { GROUPS } else { 1 };
-        let (mut sum, mut group) = (0u32, 0);
-        for out in out.chunks_mut(BLOCK_BYTES) {
-            let values = StreamingStore::strip_for(&mut self.streaming, out);
-            let position = 2 * (first + group * BASE_GROUP);
-            for values in values.chunks_mut(2 * BASE_GROUP * groups) {
-                if let Some(base) = bases.of(group) {
-                    let count = values.len() / 2;
-                    let planes =
-                        planes.split_off(..plane_bytes(count)).expect("there are planes for all values");
-                    let rest = rest.split_off(..count).expect("there is a rest for each value");
-                    let used = (self.kernel.join_tier)(passed, tier, planes, rest, base, values);
-                    passed = &passed[used..];
-                } else {
-                    values.fill(0);
-                }
-                group += groups;
+        let passed = &self.list[BLOCK - usize::from(bases.entry.counts[1])..];
+        let (mut used, mut sum) = (0, 0u32);
+        for (number, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+            let first = first + number * BLOCK_BYTES / 2;
+            let mut of_groups = [None; GROUPS];
+            let of_groups = &mut of_groups[..out.len().div_ceil(2 * BASE_GROUP)];
+            for (base, group) in of_groups.iter_mut().zip(number * GROUPS..) {
+                *base = bases.of(group);
             }
-            sum = sum.wrapping_add(checksum::of_values_at(self.kernel, values, position));
-            StreamingStore::flush(&self.streaming, out);
+            let coded = of_groups.iter().zip(out.chunks(2 * BASE_GROUP)).filter(|(base, _)| base.is_some());
+            let count = coded.map(|(_, values)| values.len() / 2).sum();
+            let coded = Join {
+                tier,
+                word: (2 * first / WORD) as u64,
+                bases: of_groups,
+                planes: planes.split_off(..plane_bytes(count)).expect("there are planes for all values"),
+                rest: rest.split_off(..count).expect("there is a rest for each value"),
+                passed: left(passed, used),
+                streaming: false,
+            };
+            let joined = StreamingStore::join(&mut self.streaming, self.kernel, coded, out);
+            used += joined.passed;
+            sum = sum.wrapping_add(fold(joined.sum));
         }
-        sum
+        Passed { passed: used, sum }
     }
 
     /// Writes the values.

@@ -4,10 +4,12 @@ use super::block::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
 use super::columns::Columns;
 use super::entry::{Entry, Form};
 use super::fields::Fields;
+use super::geometry::head_bytes;
 use super::order::TIERS;
 use super::plan::Plan;
 use super::rest::{RestMut, RestStats};
-use crate::checksum::BLOCK_BYTES;
+use crate::checksum::{BLOCK_BYTES, WORD, fold};
+use crate::kernel::pass::{Split, SplitMut};
 use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::streaming_store::StreamingStore;
@@ -78,18 +80,33 @@ impl<'a> Encoder<'a> {
         let dynamic = &mut dynamic[..room];
         let count = values.len() / self.fields.width();
         let first = self.position / self.fields.width();
-        self.sum(values);
-        self.sum_offsets(values, first);
+        let guessed = self.guess(values).and_then(|guess| {
+            let passed = self.split_pass(&guess, values, static_body, dynamic)?;
+            Some((guess, passed))
+        });
+        if guessed.is_none() {
+            self.sum(values);
+            self.sum_offsets(values, first);
+            self.stats.collect(self.layout, self.fields, values);
+        }
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
-        self.stats.collect(self.layout, self.fields, values);
         let plan = Plan::new(self.layout, self.fields, count, sums, &self.stats);
         if plan.form == Form::Zero {
             return Some((Entry::uncoded(Form::Zero), 0));
         }
+        if let Some((_, passed)) = guessed.filter(|(guess, _)| guess.holds(&plan, count)) {
+            let (bases, room) = dynamic.split_at_mut(bases_len(plan.form, count));
+            plan.write_bases(count.div_ceil(BASE_GROUP), bases);
+            let head = if self.layout == Layout::Compact { plane_bytes(count) + plan.rest.len() } else { 0 };
+            if let Some((entry, len)) = self.tail(&plan, passed, &mut room[head..]) {
+                return Some((entry, bases_len(plan.form, count) + head + len));
+            }
+        }
+        // Some of a guess may be there already, and is written again.
+        StreamingStore::settle(&self.streaming);
         if let Some(coded) = self.coded(&plan, values, first, static_body, dynamic) {
             return Some(coded);
         }
-        // Some of the rests may be there already.
         StreamingStore::settle(&self.streaming);
         (room == stored_len)
             .then(|| (Entry::uncoded(Form::Stored), sections::store(values, static_body, dynamic)))
@@ -125,6 +142,76 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// What a sample of the groups of a block says of it, where it pays to believe that: of BF16 without columns.
+    fn guess(&self, values: &[u8]) -> Option<Guess> {
+        /// Groups of a sample.
+        const SAMPLE: usize = 16;
+        if self.fields.dtype != DType::Bf16 || self.columns.is_some() {
+            return None;
+        }
+        let groups = values.as_chunks::<{ 2 * BASE_GROUP }>().0;
+        let step = groups.len().div_ceil(SAMPLE);
+        let mut sums = [GroupSums::default(); SAMPLE];
+        let mut sampled = 0;
+        for (number, sums) in (0..SAMPLE).zip(&mut sums) {
+            // Not at equal distances: rows of a few groups are common.
+            let Some(group) = groups.get(number * step + number * 5 % step.max(1)) else { break };
+            (self.kernel.group_sums)(group, std::slice::from_mut(sums));
+            sampled += 1;
+        }
+        let sums = &sums[..sampled];
+        // Nothing of what such values have is in these.
+        let plan = (sampled > 0)
+            .then(|| Plan::new(self.layout, self.fields, sampled * BASE_GROUP, sums, &RestStats::EMPTY))?;
+        let guess = Guess { form: plan.form, base: plan.base };
+        guess.holds(&plan, sampled * BASE_GROUP).then_some(guess)
+    }
+
+    /// Writes planes and rests of all values as far as the guess says how, and sums them; returns how many values the
+    /// first tier passes on. Nothing has been done if there is no room.
+    fn split_pass(
+        &mut self,
+        guess: &Guess,
+        values: &[u8],
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> Option<usize> {
+        let count = values.len() / 2;
+        let head = match self.layout {
+            Layout::Split if static_body.len() == head_bytes(self.fields, count) => static_body,
+            Layout::Split => return None,
+            Layout::Compact => dynamic.get_mut(bases_len(guess.form, count)..)?,
+        };
+        let (mut planes, rest) = head.split_at_mut_checked(plane_bytes(count))?;
+        let (mut rest, padding) = rest.split_at_mut_checked(count)?;
+        padding.get_mut(..count.next_multiple_of(ALIGN) - count)?.fill(0);
+        let how = Split {
+            base: matches!(guess.form, Form::One(_)).then_some(guess.base),
+            tier: &guess.form.order().tiers()[0],
+            word: 0,
+            streaming: false,
+        };
+        let mut passed = 0;
+        let sums = self.sums.chunks_mut(BLOCK_BYTES / (2 * BASE_GROUP));
+        for (values, sums) in values.chunks(BLOCK_BYTES).zip(sums) {
+            let count = values.len() / 2;
+            let out = SplitMut {
+                rest: rest.split_off_mut(..count).expect("there is a rest for each value"),
+                planes: planes.split_off_mut(..plane_bytes(count)).expect("there are planes for all values"),
+                sums: &mut sums[..count.div_ceil(BASE_GROUP)],
+                list: &mut self.list,
+                passed,
+            };
+            let word = (self.position / WORD) as u64;
+            let how = Split { word, ..how };
+            let split = StreamingStore::split(&mut self.streaming, self.kernel, values, how, out);
+            passed = split.passed;
+            self.checksum = self.checksum.wrapping_add(fold(split.sum));
+            self.position += values.len();
+        }
+        Some(passed)
+    }
+
     /// Writes the body of a coded block, unless it would take the room of the values or more.
     fn coded(
         &mut self,
@@ -137,7 +224,7 @@ impl<'a> Encoder<'a> {
         let limit = dynamic.len();
         let mut room = dynamic;
         let count = values.len() / self.fields.width();
-        let bases = room.split_off_mut(..plan.form.bases_len(count).next_multiple_of(ALIGN))?;
+        let bases = room.split_off_mut(..bases_len(plan.form, count))?;
         plan.write_bases(count.div_ceil(BASE_GROUP), bases);
         let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
         let head_len = plane_bytes(plan.coded) + plan.rest.len();
@@ -152,11 +239,20 @@ impl<'a> Encoder<'a> {
             self.gather(plan, values, number);
             tiers.pack(self.kernel, &mut self.list[..plan.coded], out);
         }
-        let mut left = if self.fields.dtype == DType::Bf16 && !plan.masked && self.columns.is_none() {
+        let left = if self.fields.dtype == DType::Bf16 && !plan.masked && self.columns.is_none() {
             self.split_tier(plan, values, planes, rest)
         } else {
             self.split(plan, values, first, mask, planes, rest)
         };
+        let front_len = limit - room.len();
+        let (entry, len) = self.tail(plan, left, room)?;
+        Some((entry, front_len + len))
+    }
+
+    /// Writes all tiers but the first, which passes on the values in the front of the list, so many; returns the entry of the
+    /// block, and the length of what was written. Fails if not a byte of room would be left.
+    fn tail(&mut self, plan: &Plan, mut left: usize, mut room: &mut [u8]) -> Option<(Entry, usize)> {
+        let limit = room.len();
         let mut counts = [plan.coded as u16, 0, 0, 0, 0];
         for (count, tier) in counts[1..TIERS].iter_mut().zip(&plan.form.order().tiers()[1..]) {
             *count = left as u16;
@@ -302,6 +398,32 @@ impl<'a> Encoder<'a> {
         }
         done + count
     }
+}
+
+/// Form and base of a block, before all of its values have been looked at.
+#[derive(Clone, Copy)]
+struct Guess {
+    form: Form,
+    base: u8,
+}
+
+impl Guess {
+    /// Whether a block of `count` values with this plan is coded as was guessed: each group of it, by its own base or that of
+    /// all.
+    fn holds(&self, plan: &Plan, count: usize) -> bool {
+        let same = match self.form {
+            // The first tier is the same in all orders.
+            Form::One(_) => matches!(plan.form, Form::One(_)) && plan.base == self.base,
+            Form::Nibbles | Form::Bytes => plan.form == self.form,
+            Form::Stored | Form::Zero => false,
+        };
+        same && !plan.masked && plan.coded == count
+    }
+}
+
+/// Bytes of the bases in front of a body.
+fn bases_len(form: Form, count: usize) -> usize {
+    form.bases_len(count).next_multiple_of(ALIGN)
 }
 
 /// Whether a group with this base is coded: without one, all its values are +0.

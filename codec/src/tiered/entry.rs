@@ -4,11 +4,9 @@ use super::block::ENTRY;
 use super::fields::Fields;
 use super::geometry::head_bytes;
 use super::order::{Order, TIERS};
-use crate::kernel::BASE_GROUP;
+use crate::kernel::{BASE_GROUP, LAST_BASE};
 use crate::{BlockFault, Layout};
 
-/// The largest base: what is above it as a byte stands for a group of zeros.
-pub(super) const LAST_BASE: u8 = 254;
 /// As a nibble, a group of zeros.
 pub(super) const ZERO_NIBBLE: u8 = 15;
 /// As a byte, a group of zeros.

@@ -47,6 +47,13 @@ static TABLES: [[Tier; TIERS]; 3] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::pass::FIRST_SYMBOLS;
+
+    #[test]
+    fn the_first_tier_is_the_same_in_all_orders() {
+        // The encoder writes it before it knows the order.
+        assert!(Order::ALL.iter().all(|order| order.tiers()[0].symbols == FIRST_SYMBOLS));
+    }
 
     /// The probability of each exponent from -40 to 8 for Gaussian values of standard deviation 2^`octave`.
     fn exponents(octave: f64) -> Vec<(i8, f64)> {

@@ -2,13 +2,13 @@
 //! machine chooses the same.
 
 use super::block::GROUPS;
-use super::entry::{Form, LAST_BASE, ZERO_BYTE, ZERO_NIBBLE};
+use super::entry::{Form, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::order::Order;
 use super::rest::{RestStats, Shape};
 use super::spread::{FRACTION, Spread};
 use crate::Layout;
-use crate::kernel::{BASE_GROUP, GroupSums};
+use crate::kernel::{BASE_GROUP, GroupSums, base_of};
 
 /// Mean exponents of groups with a base each vary at least by this much, squared: a quarter of an octave.
 const MIN_VARIANCE: u64 = 1 << (2 * FRACTION - 4);
@@ -137,10 +137,8 @@ impl Mean {
         Self { exponents: self.exponents + other.exponents, values: self.values + other.values }
     }
 
-    /// The mean plus 7/8 rounded down, at most [`LAST_BASE`]; 0 if there are no values.
     fn base(self) -> u8 {
-        let eighths = 8 * self.exponents + 7 * self.values;
-        eighths.checked_div(8 * self.values).map_or(0, |base| base.min(u32::from(LAST_BASE)) as u8)
+        base_of(self.exponents, self.values)
     }
 
     /// The order that goes with the base.

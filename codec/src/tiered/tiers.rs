@@ -4,7 +4,7 @@ use super::block::BLOCK;
 use super::order::TIERS;
 use crate::BlockFault;
 use crate::kernel::Kernel;
-use crate::kernel::tier::{LIST_PAD, Tier, check_passed, ends_clear, plane_bytes};
+use crate::kernel::tier::{LIST_PAD, Tier, ends_clear, plane_bytes};
 
 /// Planes and escapes, padding included.
 #[derive(Clone, Copy)]
@@ -73,16 +73,21 @@ fn unpack_tier(
         .map_err(|found| BlockFault::Passed { tier: number + 1, expected: passed, found })
 }
 
-/// The planes of the first tier pass on as many values as the counts say, and end clear.
+/// The planes of the first tier end clear.
 ///
 /// # Errors
 /// If not.
-pub(super) fn check_first(counts: &[u16; TIERS + 1], planes: &[u8]) -> Result<(), BlockFault> {
+pub(super) fn check_end(counts: &[u16; TIERS + 1], planes: &[u8]) -> Result<(), BlockFault> {
+    if ends_clear(usize::from(counts[0]), planes) { Ok(()) } else { Err(BlockFault::Padding) }
+}
+
+/// The planes of the first tier have passed on as many values as the counts say.
+///
+/// # Errors
+/// If not.
+pub(super) fn check_passed(counts: &[u16; TIERS + 1], found: usize) -> Result<(), BlockFault> {
     let expected = usize::from(counts[1]);
-    if !ends_clear(usize::from(counts[0]), planes) {
-        return Err(BlockFault::Padding);
-    }
-    check_passed(expected, planes).map_err(|found| BlockFault::Passed { tier: 1, expected, found })
+    if found == expected { Ok(()) } else { Err(BlockFault::Passed { tier: 1, expected, found }) }
 }
 
 /// What fills up a part is zero.

@@ -6,6 +6,7 @@ mod counts;
 mod fields;
 mod mask;
 mod pack;
+mod pass;
 mod sums;
 mod tier;
 mod unpack;
@@ -13,6 +14,7 @@ mod vector;
 
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
 use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
@@ -50,8 +52,8 @@ entries! {
         list: &mut [u8],
         passed: usize
     ) -> usize => tier::split_tier;
-    fn join_tier(passed: &[u8], tier: &Tier, planes: &[u8], rest: &[u8], base: u8, values: &mut [u8]) -> usize
-        => tier::join_tier;
+    fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed => pass::split_pass;
+    fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn fence() -> () => copy::fence;
     fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
@@ -84,7 +86,8 @@ pub(super) static AVX2: Kernel = Kernel {
     pack_tier,
     unpack_tier,
     split_tier,
-    join_tier,
+    split_pass,
+    join_pass,
     copy_past,
     fence,
     pack_codes,

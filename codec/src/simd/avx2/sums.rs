@@ -12,6 +12,13 @@ const LANES: usize = 2;
 /// See [`crate::kernel::Kernel::checksum`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
+    fold(mixed(bytes, index))
+}
+
+/// The sum of words before it is folded.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn mixed(bytes: &[u8], index: u64) -> u64 {
     let (blocks, tail) = bytes.as_chunks::<{ 32 * LANES }>();
     let key_of = |index: u64| _mm256_set1_epi64x(key(index).cast_signed());
     let step = |words: u64| STEP.wrapping_mul(words).cast_signed();
@@ -31,5 +38,5 @@ pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
     }
     let sum = sum_epi64(_mm256_add_epi64(sums[0], sums[1]));
     let words = (bytes.len() - tail.len()) / WORD;
-    fold(sum.wrapping_add(sums::mixed(tail, index.wrapping_add(words as u64))))
+    sum.wrapping_add(sums::mixed(tail, index.wrapping_add(words as u64)))
 }

@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use super::fields::{join_32, split};
 use super::vector::{bits, load, load_8_at, load_half, store, store_8_at};
+use crate::kernel::pass::left;
 use crate::kernel::tier::{
     self, BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, unpack_from, write_pair,
 };
@@ -123,7 +124,7 @@ pub(super) fn split_tier(
     pack_tier(list, passed, passed, tier, planes)
 }
 
-/// See [`crate::kernel::Kernel::join_tier`].
+/// See [`crate::kernel::tier::join_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn join_tier(
     passed: &[u8],
@@ -142,17 +143,21 @@ pub(super) fn join_tier(
     let halves = values.as_chunks_mut::<{ 2 * STEP }>().0.iter_mut().zip(rest.as_chunks::<STEP>().0);
     for ((values, rest), pair) in halves.zip(planes.as_chunks().0) {
         let (low, high) = read_pair(pair);
-        assert!(used + STEP <= passed.len(), "padding follows what was passed on");
+        // As long as a step at least: what is read of both halves is in it.
+        let passed = left(passed, used);
+        assert!(passed.len() >= STEP, "the padding is as long as a step");
+        let mut of_step = 0;
         let rests = rest.as_chunks().0;
         for ((values, rest), shift) in values.as_chunks_mut().0.iter_mut().zip(rests).zip([0, 32]) {
             // SAFETY: at most 32 of the 64 bytes that are there have been used before this half.
             let (residuals, more) =
-                unsafe { decoder.residuals((low >> shift) as u32, (high >> shift) as u32, passed, used) };
-            used += more;
+                unsafe { decoder.residuals((low >> shift) as u32, (high >> shift) as u32, passed, of_step) };
+            of_step += more;
             join_32(load(rest), residuals, base, values);
         }
+        used += of_step;
     }
-    used + tier::join_tier(&passed[used..], tier, planes_tail, rest_tail, base, values_tail)
+    used + tier::join_tier(left(passed, used), tier, planes_tail, rest_tail, base, values_tail)
 }
 
 /// What codes are looked up in.

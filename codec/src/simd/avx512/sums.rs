@@ -9,28 +9,68 @@ use crate::kernel::sums;
 /// Vectors that are mixed side by side, so that none waits for the multiplication of another.
 const LANES: usize = 4;
 
-/// See [`crate::kernel::Kernel::checksum`].
-#[target_feature(enable = "avx512bw")]
-pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
-    let (blocks, tail) = bytes.as_chunks::<{ 64 * LANES }>();
-    let key_of = |index: u64| _mm512_set1_epi64(key(index).cast_signed());
-    let step = |words: u64| STEP.wrapping_mul(words).cast_signed();
-    let numbers = _mm512_setr_epi64(0, step(1), step(2), step(3), step(4), step(5), step(6), step(7));
-    let mut keys = [0, 8, 16, 24].map(|words| _mm512_add_epi64(key_of(index.wrapping_add(words)), numbers));
-    let next = _mm512_set1_epi64(step(8 * LANES as u64));
-    let mut sums = [_mm512_setzero_si512(); LANES];
-    for block in blocks {
-        for ((vector, key), sum) in block.as_chunks::<64>().0.iter().zip(&mut keys).zip(&mut sums) {
-            let x = _mm512_xor_si512(load(vector), *key);
+/// The sum of vectors' words, in as many lanes as there are vectors at a time.
+pub(super) struct Mixer<const VECTORS: usize> {
+    keys: [__m512i; VECTORS],
+    /// What keys grow by.
+    next: __m512i,
+    sums: [__m512i; VECTORS],
+}
+
+impl<const VECTORS: usize> Mixer<VECTORS> {
+    /// Before the word at `index`.
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    pub(super) fn new(index: u64) -> Self {
+        let step = |words: u64| STEP.wrapping_mul(words).cast_signed();
+        let numbers = _mm512_setr_epi64(0, step(1), step(2), step(3), step(4), step(5), step(6), step(7));
+        let mut keys = [numbers; VECTORS];
+        for (vector, keys) in keys.iter_mut().enumerate() {
+            let first = key(index.wrapping_add(8 * vector as u64));
+            *keys = _mm512_add_epi64(_mm512_set1_epi64(first.cast_signed()), numbers);
+        }
+        Self {
+            keys,
+            next: _mm512_set1_epi64(step(8 * VECTORS as u64)),
+            sums: [_mm512_setzero_si512(); VECTORS],
+        }
+    }
+
+    /// Adds the next words.
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    pub(super) fn add(&mut self, vectors: [__m512i; VECTORS]) {
+        for ((vector, key), sum) in vectors.iter().zip(&mut self.keys).zip(&mut self.sums) {
+            let x = _mm512_xor_si512(*vector, *key);
             let product = _mm512_mul_epu32(x, _mm512_srli_epi64::<32>(x));
             let product = _mm512_add_epi64(product, x);
             let folded = _mm512_xor_si512(product, _mm512_srli_epi64::<FOLD>(product));
             *sum = _mm512_add_epi64(*sum, folded);
-            *key = _mm512_add_epi64(*key, next);
+            *key = _mm512_add_epi64(*key, self.next);
         }
     }
-    let [a, b, c, d] = sums;
-    let sum = _mm512_reduce_add_epi64(_mm512_add_epi64(_mm512_add_epi64(a, b), _mm512_add_epi64(c, d)));
+
+    /// The sum, not folded.
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    pub(super) fn sum(&self) -> u64 {
+        let mut sum = _mm512_setzero_si512();
+        for lane in self.sums {
+            sum = _mm512_add_epi64(sum, lane);
+        }
+        _mm512_reduce_add_epi64(sum).cast_unsigned()
+    }
+}
+
+/// See [`crate::kernel::Kernel::checksum`].
+#[target_feature(enable = "avx512bw")]
+pub(super) fn checksum(bytes: &[u8], index: u64) -> u32 {
+    let (blocks, tail) = bytes.as_chunks::<{ 64 * LANES }>();
+    let mut mixer = Mixer::<LANES>::new(index);
+    for block in blocks {
+        let [a, b, c, d] = block.as_chunks().0 else { unreachable!("256 bytes are four times 64") };
+        mixer.add([load(a), load(b), load(c), load(d)]);
+    }
     let words = (bytes.len() - tail.len()) / WORD;
-    fold(sum.cast_unsigned().wrapping_add(sums::mixed(tail, index.wrapping_add(words as u64))))
+    fold(mixer.sum().wrapping_add(sums::mixed(tail, index.wrapping_add(words as u64))))
 }

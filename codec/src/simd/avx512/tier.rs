@@ -6,16 +6,17 @@ use super::vector::{
     AHEAD, first_bits, join_64, load, load_part, prefetch, prefetch_far, split_64, store, store_part,
 };
 use crate::kernel::TILE;
+use crate::kernel::pass::left;
 use crate::kernel::tier::{LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, write_pair};
 
 const _: () = assert!(STEP == 64 && LIST_PAD >= STEP);
 
 /// The residuals that a tier has codes for, in all bytes of a vector each.
-type Symbols = [__m512i; 3];
+pub(super) type Symbols = [__m512i; 3];
 
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn symbols(tier: &Tier) -> Symbols {
+pub(super) fn symbols(tier: &Tier) -> Symbols {
     let [zero, one, two, _] = tier.symbols;
     [zero, one, two].map(|symbol| _mm512_set1_epi8(symbol.cast_signed()))
 }
@@ -82,7 +83,7 @@ pub(super) fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &
 /// The residuals with these codes, where those that have none are the front of `passed`; and how many these are.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi2,popcnt")]
-fn residuals_of((low, high): (u64, u64), passed: __m512i, symbols: &Symbols) -> (__m512i, usize) {
+pub(super) fn residuals_of((low, high): (u64, u64), passed: __m512i, symbols: &Symbols) -> (__m512i, usize) {
     let residuals = _mm512_mask_mov_epi8(symbols[0], low, symbols[1]);
     let residuals = _mm512_mask_mov_epi8(residuals, high, symbols[2]);
     let marks = low & high;
@@ -130,7 +131,7 @@ pub(super) fn split_tier(
     passed
 }
 
-/// See [`crate::kernel::Kernel::join_tier`].
+/// See [`crate::kernel::tier::join_tier`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn join_tier(
     passed: &[u8],
@@ -148,7 +149,7 @@ pub(super) fn join_tier(
     let (pairs, last) = planes.as_chunks::<PAIR>().0.split_at(steps.len());
     let mut used = 0;
     let mut step = |rest, pair| {
-        let next = load(passed[used..].first_chunk().expect("the padding follows what was passed on"));
+        let next = load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
         let (exponents, more) = residuals_of(read_pair(pair), _mm512_add_epi8(next, base), &symbols);
         used += more;
         join_64(rest, exponents)

@@ -1,0 +1,116 @@
+//! The first tier of BF16 values in one pass over them: everything that is made of a value while it is in a register.
+//!
+//! A pass takes whole groups of [`BASE_GROUP`] values, of which the last one may be shorter, and at most
+//! `checksum::BLOCK_BYTES` of them, so that a checksum folds their sum.
+
+use super::tier::{self, LIST_PAD, PAIR, STEP, Tier, plane_bytes};
+use super::{BASE_GROUP, GroupSums, fields, sums};
+
+/// Bytes of a group's values.
+pub(crate) const GROUP_BYTES: usize = 2 * BASE_GROUP;
+/// Bytes of a group's planes.
+pub(crate) const GROUP_PLANES: usize = BASE_GROUP / STEP * PAIR;
+
+/// The symbols of a tier that a pass writes.
+pub(crate) const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
+
+/// How values are taken apart.
+#[derive(Clone, Copy)]
+pub(crate) struct Split<'a> {
+    /// The base of all groups; none if each has that of its sums, see [`GroupSums::base`].
+    pub(crate) base: Option<u8>,
+    /// Its symbols are [`FIRST_SYMBOLS`].
+    pub(crate) tier: &'a Tier,
+    /// The index of the first word of the checksum.
+    pub(crate) word: u64,
+    /// Whether the rests are written past the caches, where the kernel can. Only for
+    /// [`crate::streaming_store::StreamingStore`].
+    pub(crate) streaming: bool,
+}
+
+/// Where the parts of values are written, with room for exactly all of them.
+pub(crate) struct SplitMut<'a> {
+    pub(crate) rest: &'a mut [u8],
+    pub(crate) planes: &'a mut [u8],
+    pub(crate) sums: &'a mut [GroupSums],
+    /// Residuals without a code follow the `passed` that are the front already; there is room for one per value and
+    /// [`LIST_PAD`] bytes behind them.
+    pub(crate) list: &'a mut [u8],
+    pub(crate) passed: usize,
+}
+
+/// What values are put together from. The planes end clear.
+#[derive(Clone, Copy)]
+pub(crate) struct Join<'a> {
+    pub(crate) tier: &'a Tier,
+    pub(crate) word: u64,
+    /// The base of each group; none for a group of zeros, which has no planes and no rest.
+    pub(crate) bases: &'a [Option<u8>],
+    pub(crate) planes: &'a [u8],
+    pub(crate) rest: &'a [u8],
+    /// The residuals without a code, and [`LIST_PAD`] bytes behind them. If the planes ask for more, what comes of it is of
+    /// no meaning.
+    pub(crate) passed: &'a [u8],
+    /// Whether the values are written past the caches, where the kernel can. Only for
+    /// [`crate::streaming_store::StreamingStore`].
+    pub(crate) streaming: bool,
+}
+
+/// What comes of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Passed<Sum = u64> {
+    /// Residuals without a code, including those before.
+    pub(crate) passed: usize,
+    /// The sum of words for the checksum: not folded if it has 64 bits.
+    pub(crate) sum: Sum,
+}
+
+/// See [`super::Kernel::split_pass`].
+pub(crate) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
+    let SplitMut { rest, planes, sums, list, mut passed } = out;
+    fields::group_sums(values, sums);
+    let groups = values.chunks(GROUP_BYTES).zip(sums).zip(rest.chunks_mut(BASE_GROUP));
+    for (((values, sums), rest), planes) in groups.zip(planes.chunks_mut(GROUP_PLANES)) {
+        let base = how.base.unwrap_or_else(|| sums.base(rest.len() as u32));
+        passed = tier::split_tier(values, base, how.tier, rest, planes, list, passed);
+    }
+    Passed { passed, sum: sums::mixed(values, how.word) }
+}
+
+/// See [`super::Kernel::join_pass`].
+pub(crate) fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed {
+    let passed = join_groups(coded, values, |passed, tier, planes, rest, base, values| {
+        tier::join_tier(passed, tier, planes, rest, base, values)
+    });
+    Passed { passed, sum: sums::mixed(values, coded.word) }
+}
+
+/// Puts values together by a function for one group, with the arguments `(passed, tier, planes, rest, base, values)`;
+/// returns how many residuals were passed on.
+#[inline(always)]
+pub(crate) fn join_groups(
+    coded: Join<'_>,
+    values: &mut [u8],
+    join: impl Fn(&[u8], &Tier, &[u8], &[u8], u8, &mut [u8]) -> usize,
+) -> usize {
+    let Join { mut planes, mut rest, passed, tier, .. } = coded;
+    let mut used = 0;
+    for (values, base) in values.chunks_mut(GROUP_BYTES).zip(coded.bases) {
+        let Some(base) = base else {
+            values.fill(0);
+            continue;
+        };
+        let count = values.len() / 2;
+        let planes = planes.split_off(..plane_bytes(count)).expect("there are planes for all values");
+        let rest = rest.split_off(..count).expect("there is a rest for each value");
+        used += join(left(passed, used), tier, planes, rest, *base, values);
+    }
+    used
+}
+
+/// The residuals that are left, and the padding: at least the latter, whatever the planes say.
+#[inline(always)]
+pub(crate) fn left(passed: &[u8], used: usize) -> &[u8] {
+    let end = passed.len().checked_sub(LIST_PAD).expect("padding follows what was passed on");
+    &passed[used.min(end)..]
+}
