@@ -2,7 +2,7 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{codes, fields, halves, mask, pass, sums, tier, window};
+use super::{codes, columns, fields, halves, mask, pass, sums, tier, window};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {
@@ -24,6 +24,8 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     group_sums: fields::group_sums,
     split: fields::split,
     join: fields::join,
+    add_row: columns::add_row,
+    sum_offsets: columns::sum_offsets,
     pack_tier: tier::pack_tier,
     unpack_tier: tier::unpack_tier,
     split_tier: tier::split_tier,

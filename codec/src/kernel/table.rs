@@ -58,6 +58,11 @@ pub(crate) struct Kernel {
     pub(crate) split: fn(&[u8], u8, &mut [u8], &mut [u8]),
     /// `(rest, residuals, base, values)`: the inverse.
     pub(crate) join: fn(&[u8], &[u8], u8, &mut [u8]),
+    /// `(values, mean, exponents, numbers)`: adds the exponents less the mean, which has `columns::FRACTION` bits behind the
+    /// point, of a row of values that are not +0 to the sums of their columns, and 1 to their numbers.
+    pub(crate) add_row: fn(&[u8], i32, &mut [i32], &mut [u32]),
+    /// `(values, offsets)`: the sum of the offsets, signed, of values that are not +0.
+    pub(crate) sum_offsets: fn(&[u8], &[u8]) -> i32,
     /// `(list, start, passed, tier, planes)`: codes the residuals in `list` from `start` on, a multiple of 64; returns
     /// the number of all that have no code. These follow the `passed`, at most `start`, that are the front of `list`
     /// already; the rest of it is of no meaning afterwards. `planes` has exactly `tier::plane_bytes` of the number of

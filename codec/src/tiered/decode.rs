@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::block::{ALIGN, BLOCK, MAX_WIDTH, mask_bytes, tail_bytes};
-use super::columns::Columns;
+use super::columns::{Columns, Expanded};
 use super::entry::{Entry, Form, ZERO_BYTE, ZERO_NIBBLE};
 use super::fields::Fields;
 use super::rest::{Rest, Shape};
@@ -22,7 +22,7 @@ pub(super) struct Decoder<'a> {
     layout: Layout,
     fields: Fields,
     /// There if a block needs them.
-    columns: Option<Columns<'a>>,
+    columns: Option<Expanded>,
     streaming: Option<StreamingStore<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
     list: List,
@@ -40,9 +40,10 @@ impl<'a> Decoder<'a> {
         kernel: &'a Kernel,
         layout: Layout,
         fields: Fields,
-        columns: Option<Columns<'a>>,
+        columns: Option<Columns<'_>>,
         streaming: Option<StreamingStore<'a>>,
     ) -> Self {
+        let columns = columns.map(|columns| columns.expanded());
         Self { kernel, layout, fields, columns, streaming, list: [0; BLOCK + LIST_PAD] }
     }
 
@@ -171,7 +172,6 @@ impl<'a> Decoder<'a> {
         out: &mut [u8],
     ) -> Result<(), BlockFault> {
         let entry = bases.entry;
-        let columns = self.columns.filter(|_| entry.columns);
         let width = self.fields.width();
         let start = BLOCK - usize::from(entry.counts[0]);
         let mut done = 0;
@@ -189,15 +189,15 @@ impl<'a> Decoder<'a> {
                 let kept: usize = bits.iter().map(|bits| bits.count_ones() as usize).sum();
                 let nonzero = &mut nonzero[..kept * width];
                 end = done + kept;
-                if let Some(columns) = columns {
-                    self.add_offsets(columns, first, count, Some(bits), start + done);
+                if entry.columns {
+                    self.add_offsets(first, count, Some(bits), start + done);
                 }
                 self.join_values(done..end, entry, base, rest, nonzero)?;
                 self.fields.restore_zeros(self.kernel, &bits[..count.div_ceil(8)], nonzero, out);
             } else {
                 // A group of zeros that is not left out has no offsets.
-                if let Some(columns) = columns.filter(|_| bases.stated(group).is_some()) {
-                    self.add_offsets(columns, first, count, None, start + done);
+                if entry.columns && bases.stated(group).is_some() {
+                    self.add_offsets(first, count, None, start + done);
                 }
                 self.join_values(done..end, entry, base, rest, out)?;
             }
@@ -225,14 +225,8 @@ impl<'a> Decoder<'a> {
     }
 
     /// Adds the offsets of a group to its residuals, which are in the list from `residuals` on.
-    fn add_offsets(
-        &mut self,
-        columns: Columns<'_>,
-        first: usize,
-        count: usize,
-        mask: Option<&[u8]>,
-        residuals: usize,
-    ) {
+    fn add_offsets(&mut self, first: usize, count: usize, mask: Option<&[u8]>, residuals: usize) {
+        let Some(columns) = &self.columns else { return };
         let mut offsets = [0; BASE_GROUP];
         let offsets = columns.of_group(first, count, mask, &mut offsets);
         let residuals = self.list[residuals..BLOCK].iter_mut();

@@ -1,7 +1,7 @@
 //! Blocks into bodies. What a body has, in this order: bases, mask, first tier and rest, the other tiers, escapes.
 
 use super::block::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
-use super::columns::Columns;
+use super::columns::{Columns, Expanded};
 use super::entry::{Entry, Form};
 use super::fields::Fields;
 use super::geometry::head_bytes;
@@ -23,7 +23,7 @@ pub(super) struct Encoder<'a> {
     kernel: &'a Kernel,
     layout: Layout,
     fields: Fields,
-    columns: Option<Columns<'a>>,
+    columns: Option<Expanded>,
     sums: [GroupSums; GROUPS],
     stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
@@ -48,7 +48,7 @@ impl<'a> Encoder<'a> {
         kernel: &'a Kernel,
         layout: Layout,
         fields: Fields,
-        columns: Option<Columns<'a>>,
+        columns: Option<Columns<'_>>,
         streaming: Option<StreamingStore<'a>>,
     ) -> Self {
         let sums = [GroupSums::default(); GROUPS];
@@ -56,7 +56,7 @@ impl<'a> Encoder<'a> {
             kernel,
             layout,
             fields,
-            columns,
+            columns: columns.map(|columns| columns.expanded()),
             sums,
             stats: RestStats::EMPTY,
             position: 0,
@@ -128,16 +128,11 @@ impl<'a> Encoder<'a> {
 
     /// Takes the offsets of columns off the sums; of values from `first` on.
     fn sum_offsets(&mut self, values: &[u8], first: usize) {
-        let Some(columns) = self.columns else { return };
+        let Some(columns) = &self.columns else { return };
         let groups = values.chunks(self.fields.width() * BASE_GROUP).zip((first..).step_by(BASE_GROUP));
-        let mut offsets = [0; BASE_GROUP];
         for ((values, first), sums) in groups.zip(&mut self.sums) {
-            columns.get(first, &mut offsets[..values.len() / self.fields.width()]);
-            let (mut sum, mut offsets) = (0, offsets.iter());
-            self.fields.for_each(values, |value| {
-                let offset = offsets.next().map_or(0, |offset| offset.cast_signed());
-                sum += if value == 0 { 0 } else { i32::from(offset) };
-            });
+            let offsets = columns.of_values(first, values.len() / self.fields.width());
+            let sum = self.fields.sum_offsets(self.kernel, values, offsets);
             sums.exponents = sums.exponents.saturating_add_signed(-sum);
         }
     }
@@ -375,7 +370,7 @@ impl<'a> Encoder<'a> {
             marked = Some(&*bits);
         }
         let end = self.split_values(coded, base, rest, done);
-        if let Some(columns) = self.columns {
+        if let Some(columns) = &self.columns {
             let mut offsets = [0; BASE_GROUP];
             let offsets = columns.of_group(first, count, marked, &mut offsets);
             let residuals = self.list[done..end].iter_mut();

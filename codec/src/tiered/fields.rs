@@ -84,6 +84,19 @@ impl Fields {
         }
     }
 
+    /// See [`Kernel::sum_offsets`].
+    pub(super) fn sum_offsets(self, kernel: &Kernel, values: &[u8], offsets: &[u8]) -> i32 {
+        if self.dtype == DType::Bf16 {
+            return (kernel.sum_offsets)(values, offsets);
+        }
+        let (mut sum, mut offsets) = (0, offsets.iter());
+        self.for_each(values, |value| {
+            let offset = offsets.next().map_or(0, |offset| offset.cast_signed());
+            sum += if value == 0 { 0 } else { i32::from(offset) };
+        });
+        sum
+    }
+
     /// Rests and residuals of at most [`BASE_GROUP`] values.
     pub(super) fn split(self, values: &[u8], base: u8, rests: &mut [u32], residuals: &mut [u8]) {
         let places = self.places();

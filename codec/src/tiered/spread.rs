@@ -1,7 +1,8 @@
 //! Whether mean exponents differ by more than chance. In integers, so that every machine finds the same.
 
 /// Fraction bits of the means that are compared.
-pub(super) const FRACTION: u32 = 8;
+pub(super) use crate::kernel::columns::FRACTION;
+
 /// Variance of the exponent of a Gaussian value, 2.56, squared octaves: means of n values vary by this over n anyway.
 const GAUSSIAN_VARIANCE: u64 = (256 << (2 * FRACTION)) / 100;
 

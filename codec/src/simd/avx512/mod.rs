@@ -1,5 +1,6 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
+mod columns;
 mod copy;
 mod counts;
 mod fields;
@@ -48,6 +49,8 @@ entries! {
     fn group_sums(values: &[u8], sums: &mut [GroupSums]) -> () => fields::group_sums;
     fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) -> () => fields::split;
     fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> () => fields::join;
+    fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) -> () => columns::add_row;
+    fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 => columns::sum_offsets;
     fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize
         => tier::pack_tier;
     fn unpack_tier(list: &mut [u8], passed: usize, tier: &Tier, planes: &[u8]) -> Result<(), usize>
@@ -84,6 +87,8 @@ static AVX512: Kernel = Kernel {
     group_sums,
     split,
     join,
+    add_row,
+    sum_offsets,
     pack_tier,
     unpack_tier,
     split_tier,

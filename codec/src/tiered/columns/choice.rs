@@ -1,14 +1,15 @@
 //! Whether a frame has offsets of columns, and which. Integers only, as in the plan of a block.
 
 use super::{Columns, possible};
+use crate::DType;
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::tiered::fields::Fields;
 use crate::tiered::spread::{FRACTION, Spread};
 
 /// Mean exponents of columns with offsets vary at least by this much, 0.16: 0.4 octaves, squared.
 const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
-/// Rows, or short rows together, that are looked at: means over so many are exact to a tenth of an octave.
-const MAX_UNITS: usize = 256;
+/// Rows, or short rows together, that are looked at: means over so many are exact to a fifth of an octave.
+const MAX_UNITS: usize = 64;
 
 /// For each column, sums over its values that are not +0. At most 2^15 values of a column are looked at.
 struct Sums {
@@ -64,6 +65,9 @@ impl Sums {
         let Some(mean) = (sum << FRACTION).checked_div(nonzero as u64) else { return };
         for row in values.chunks(self.values.len() * fields.width()) {
             match fields.width() {
+                2 if fields.dtype == DType::Bf16 => {
+                    (kernel.add_row)(row, mean as i32, &mut self.exponents, &mut self.values);
+                }
                 1 => self.add_row(fields, row, mean as i32, |value: [u8; 1]| u32::from(value[0])),
                 2 => self.add_row(fields, row, mean as i32, |value| u32::from(u16::from_le_bytes(value))),
                 _ => self.add_row(fields, row, mean as i32, u32::from_le_bytes),

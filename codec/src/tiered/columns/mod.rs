@@ -118,24 +118,44 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// As [`Self::get`], of the values of a group that the mask marks, if there is one; returns the offsets in the front
-    /// of `out`.
+    /// The offsets, to be looked up for any group.
+    pub(super) fn expanded(&self) -> Expanded {
+        let mut offsets = vec![0; self.row + BASE_GROUP];
+        self.get(0, &mut offsets);
+        Expanded { row: self.row, offsets }
+    }
+}
+
+/// An offset of each column, a byte modulo 256, and those of a group more, where the next row begins.
+#[derive(Clone, Debug)]
+pub(super) struct Expanded {
+    row: usize,
+    offsets: Vec<u8>,
+}
+
+impl Expanded {
+    /// The offsets of the `count` values of a group, of which `first` come before in the frame.
+    pub(super) fn of_values(&self, first: usize, count: usize) -> &[u8] {
+        &self.offsets[first % self.row..][..count]
+    }
+
+    /// As [`Self::of_values`], of the values that the mask marks, if there is one; `room` is for these.
     pub(super) fn of_group<'b>(
-        &self,
+        &'b self,
         first: usize,
         count: usize,
         mask: Option<&[u8]>,
-        out: &'b mut [u8; BASE_GROUP],
+        room: &'b mut [u8; BASE_GROUP],
     ) -> &'b [u8] {
-        self.get(first, &mut out[..count]);
-        let Some(mask) = mask else { return &out[..count] };
+        let offsets = self.of_values(first, count);
+        let Some(mask) = mask else { return offsets };
         let mut kept = 0;
-        for i in 0..count {
+        for (i, offset) in offsets.iter().enumerate() {
             // Written even if it is not marked: then the next one takes its place.
-            out[kept] = out[i];
+            room[kept] = *offset;
             kept += usize::from(mask[i / 8] >> (i % 8) & 1);
         }
-        &out[..kept]
+        &room[..kept]
     }
 }
 
@@ -175,6 +195,7 @@ mod tests {
             let mut source = &[&bytes[..], &[9]].concat()[..];
             let (columns, whole) = Columns::read(64 * row as usize, &mut source).unwrap();
             assert_eq!((source, whole), (&[9][..], &bytes[..]));
+            let expanded = columns.expanded();
             let span = offsets.iter().max().unwrap().abs_diff(*offsets.iter().min().unwrap());
             assert_eq!(columns.form == Form::Bytes, span > 15, "{row} {widest}");
             spans[usize::from(span > 15)] += 1;
@@ -183,11 +204,11 @@ mod tests {
                 let expected: Vec<u8> =
                     (first..first + count).map(|i| offsets[i % row as usize].cast_unsigned()).collect();
                 let mut out = [0xee; BASE_GROUP];
-                assert_eq!(columns.of_group(first, count, None, &mut out), expected, "{row} {first}");
+                assert_eq!(expanded.of_group(first, count, None, &mut out), expected, "{row} {first}");
                 let mask: Vec<u8> = (0..32).map(|i| (i * 77 + 5) as u8).collect();
                 let marked = |i: &usize| mask[i / 8] >> (i % 8) & 1 == 1;
                 let expected: Vec<u8> = (0..count).filter(marked).map(|i| expected[i]).collect();
-                assert_eq!(columns.of_group(first, count, Some(&mask), &mut out), expected);
+                assert_eq!(expanded.of_group(first, count, Some(&mask), &mut out), expected);
             }
         }
         assert!(cfg!(miri) || spans.iter().all(|number| *number >= 2), "{spans:?}");
