@@ -25,5 +25,5 @@ pub(crate) use portable::PORTABLE;
 pub(crate) use table::Kernel;
 pub(crate) use tile::{
     BASE_GROUP, Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, GroupSums, INDEX_GROUP, LAST_BASE,
-    Packed, Starts, TILE, base_of,
+    Packed, Starts, TILE, Unpacked, base_of,
 };

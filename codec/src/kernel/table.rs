@@ -4,7 +4,7 @@ use super::codes::{self, CodeTable};
 use super::level::SimdLevel;
 use super::pass::{Join, Passed, Split, SplitMut};
 use super::tier::Tier;
-use super::tile::{Coded, CodedMut, EscapeIndex, GroupSums, Packed};
+use super::tile::{Coded, CodedMut, GroupSums, Packed, Unpacked};
 use super::window_bounds::WindowBounds;
 use crate::TileFault;
 
@@ -31,7 +31,7 @@ pub(crate) struct Kernel {
     pub(crate) pack: fn(&[u8], CodedMut<'_>) -> Packed,
     /// `(coded, values)`: the inverse. It fails if the number of escapes is not that of the codes, or if a code beyond
     /// the last value is not zero.
-    pub(crate) unpack: fn(Coded<'_>, &mut [u8]) -> Result<EscapeIndex, TileFault>,
+    pub(crate) unpack: fn(Coded<'_>, &mut [u8]) -> Result<Unpacked, TileFault>,
     /// `(values)`: how many are exactly +0.
     pub(crate) zeros: fn(&[u8]) -> usize,
     /// `(values, mask, kept)`: writes a bit per value, set unless the value is +0, and the values that are not;

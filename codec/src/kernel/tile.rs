@@ -26,6 +26,8 @@ pub(crate) struct Coded<'a> {
     pub(crate) codes: &'a [u8],
     /// Exponents outside the window, in the order of the values.
     pub(crate) escapes: &'a [u8],
+    /// The index of the first word of the checksum, if the values are to be summed.
+    pub(crate) word: Option<u64>,
 }
 
 /// Where a coded tile is written: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
@@ -35,6 +37,7 @@ pub(crate) struct CodedMut<'a> {
     pub(crate) rest: &'a mut [u8],
     pub(crate) codes: &'a mut [u8],
     pub(crate) escapes: &'a mut EscapeRoom,
+    pub(crate) word: Option<u64>,
 }
 
 /// Room for the escapes of a tile, and for what a kernel writes behind them. It is of no meaning.
@@ -49,6 +52,16 @@ pub(crate) struct Packed {
     pub(crate) index: EscapeIndex,
     /// How many values have the codes 0, 1, 5 and 6.
     pub(crate) edges: [u32; 4],
+    /// The sum of words for the checksum, not folded; 0 unless it was asked for.
+    pub(crate) sum: u64,
+}
+
+/// What is known of a tile once it is unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unpacked {
+    /// As in [`Packed`].
+    pub(crate) index: EscapeIndex,
+    pub(crate) sum: u64,
 }
 
 /// Values that have a base in common at least.

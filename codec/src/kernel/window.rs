@@ -4,7 +4,9 @@
 //! so the even values are in the low half. A group of `32 * lanes` values has `4 * lanes` nibble words in four rows.
 //! A code takes three bits of its nibble; the words of the last row lose theirs to the spare bits of the other three.
 
-use super::{Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE};
+use super::{
+    Coded, CodedMut, ESCAPE, EscapeIndex, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE, Unpacked, sums,
+};
 use crate::TileFault;
 
 /// Nibble words of a group.
@@ -18,12 +20,14 @@ pub(crate) const WINDOWS: usize = GROUP / INDEX_GROUP;
 
 /// See [`super::Kernel::pack`].
 pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
-    pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
+    let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
+    let packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
         pack_group(values, starts, rest, codes, escapes, index, edges);
-    })
+    });
+    Packed { sum, ..packed }
 }
 
-/// Codes full groups with `full`, as [`pack_group`], and what is left with the latter.
+/// Codes full groups with `full`, as [`pack_group`], and what is left with the latter. Sums nothing.
 #[inline(always)]
 pub(crate) fn pack_groups(
     values: &[u8],
@@ -67,14 +71,15 @@ pub(crate) fn pack_groups(
         edges[0] -= (count - rest.len()) as u32;
         rest.copy_from_slice(&padded_rest[..rest.len()]);
     }
-    Packed { escapes: escapes.count, index, edges }
+    Packed { escapes: escapes.count, index, edges, sum: 0 }
 }
 
 /// See [`super::Kernel::unpack`].
-pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
-    unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
+pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
+    let index = unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
         unpack_group(starts, rest, codes, escapes, out, index);
-    })
+    })?;
+    Ok(Unpacked { index, sum: coded.word.map_or(0, |word| sums::mixed(out, word)) })
 }
 
 /// Decodes full groups with `full`, as [`unpack_group`], and what is left with the latter.

@@ -10,7 +10,8 @@ use crate::kernel::tier::{self, LIST_PAD, Tier};
 use crate::kernel::window::EDGES;
 use crate::kernel::window_bounds::tests::bounds_of;
 use crate::kernel::{
-    BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE,
+    BASE_GROUP, Coded, CodedMut, GROUP, GroupSums, INDEX_GROUP, Kernel, PORTABLE, Starts, TILE, Unpacked,
+    sums,
 };
 use crate::levels;
 use crate::scale::{LAST_START, covered};
@@ -102,6 +103,7 @@ struct Packed {
     escapes: Unaligned,
     index: Vec<u16>,
     edges: [u32; 4],
+    sum: u64,
 }
 
 impl Packed {
@@ -118,14 +120,17 @@ impl Packed {
             escapes: Unaligned::filled(0, 0),
             index: Vec::new(),
             edges: [0; 4],
+            sum: 0,
         };
         let coded = CodedMut {
             starts: &starts,
             rest: packed.rest.bytes_mut(),
             codes: packed.codes.bytes_mut(),
             escapes: &mut room,
+            word: Some(9),
         };
         let found = (kernel.pack)(values, coded);
+        packed.sum = found.sum;
         assert_eq!(found.escapes, escapes, "{count} values");
         packed.escapes = Unaligned::new(&room[..escapes]);
         packed.index = found.index[..count.div_ceil(INDEX_GROUP)].to_vec();
@@ -138,7 +143,7 @@ impl Packed {
         self.rest.bytes() == other.rest.bytes()
             && self.codes.bytes() == other.codes.bytes()
             && self.escapes.bytes() == other.escapes.bytes()
-            && (&self.index, self.edges) == (&other.index, other.edges)
+            && (&self.index, self.edges, self.sum) == (&other.index, other.edges, other.sum)
     }
 
     /// Values and index, or the fault.
@@ -149,8 +154,10 @@ impl Packed {
             rest: self.rest.bytes(),
             codes: self.codes.bytes(),
             escapes: self.escapes.bytes(),
+            word: Some(9),
         };
-        let index = (kernel.unpack)(coded, out.bytes_mut())?;
+        let Unpacked { index, sum } = (kernel.unpack)(coded, out.bytes_mut())?;
+        assert_eq!(sum, sums::mixed(out.bytes(), 9), "whatever comes of the codes is summed");
         Ok((out.bytes().to_vec(), index[..self.rest.bytes().len().div_ceil(INDEX_GROUP)].to_vec()))
     }
 }

@@ -6,7 +6,7 @@ use crate::TileFault;
 use crate::kernel::window_bounds::{Verdict, WindowBounds};
 use crate::kernel::{
     BASE_GROUP, Coded, CodedMut, EscapeIndex, EscapeRoom, GroupSums, INDEX_GROUP, Kernel, Packed, Starts,
-    TILE,
+    TILE, Unpacked,
 };
 use crate::scale::{self, Estimator, LAST_START, Moments};
 
@@ -36,6 +36,8 @@ pub(super) struct Choice<'a> {
     pub(super) starts: &'a [u8],
     pub(super) escapes: &'a [u8],
     pub(super) index: EscapeIndex,
+    /// The sum of words of the values for the checksum, not folded; 0 unless it was asked for.
+    pub(super) sum: u64,
 }
 
 impl Coder {
@@ -48,31 +50,41 @@ impl Coder {
         self.zeros
     }
 
-    /// Writes rest and codes of BF16 values. `starts` is room for windows.
+    /// Writes rest and codes of BF16 values, and sums these if `word` says where their words begin. `starts` is room for
+    /// windows.
     pub(super) fn code<'a>(
         &'a mut self,
         values: &[u8],
+        word: Option<u64>,
         rest: &mut [u8],
         codes: &mut [u8],
         starts: &'a mut Starts,
     ) -> Choice<'a> {
-        let (start, mut packed) = self.one_window(values, rest, codes);
+        let (start, mut packed) = self.one_window(values, word, rest, codes);
+        let sum = packed.sum;
         self.last_start = Some(start);
         let groups = (values.len() / 2).div_ceil(INDEX_GROUP);
         let (mut own, common) = (0, packed.escapes);
         if self.scale == Estimator::Exact && OUTSIDE * common > values.len() / 2 {
             let outside = self.own_windows(values, starts);
             if outside + groups < common {
-                packed = self.pack(values, starts, rest, codes);
+                packed = self.pack(values, None, starts, rest, codes);
                 own = groups;
             }
         }
         let start = if own > 0 { OWN } else { start };
-        Choice { start, starts: &starts[..own], escapes: &self.room[..packed.escapes], index: packed.index }
+        let escapes = &self.room[..packed.escapes];
+        Choice { start, starts: &starts[..own], escapes, index: packed.index, sum }
     }
 
     /// Chooses a window for all values, and packs them.
-    fn one_window(&mut self, values: &[u8], rest: &mut [u8], codes: &mut [u8]) -> (u8, Packed) {
+    fn one_window(
+        &mut self,
+        values: &[u8],
+        word: Option<u64>,
+        rest: &mut [u8],
+        codes: &mut [u8],
+    ) -> (u8, Packed) {
         let first = match (self.scale, self.last_start) {
             (Estimator::Exact, Some(start)) => start,
             (Estimator::Exact, None) => search::best(self.kernel, values, None).0,
@@ -81,7 +93,7 @@ impl Coder {
                 scale::window_start(scale::sigma_from_mean_abs(Moments::of_bf16(values).mean_abs()))
             }
         };
-        let packed = self.pack(values, &[first; _], rest, codes);
+        let packed = self.pack(values, word, &[first; _], rest, codes);
         let escapes = &self.room[..packed.escapes];
         self.zeros = first == 0 || escapes.contains(&0);
         if self.scale != Estimator::Exact {
@@ -92,7 +104,11 @@ impl Coder {
             Verdict::Better(other) => search::best(self.kernel, values, Some(other)).0,
             Verdict::Unknown => search::best(self.kernel, values, None).0,
         };
-        if start == first { (first, packed) } else { (start, self.pack(values, &[start; _], rest, codes)) }
+        if start == first {
+            return (first, packed);
+        }
+        let again = self.pack(values, None, &[start; _], rest, codes);
+        (start, Packed { sum: packed.sum, ..again })
     }
 
     /// Chooses a window for each group; returns how many values are outside.
@@ -116,8 +132,15 @@ impl Coder {
         mean.saturating_sub(4).min(u32::from(LAST_START)) as u8
     }
 
-    fn pack(&mut self, values: &[u8], starts: &Starts, rest: &mut [u8], codes: &mut [u8]) -> Packed {
-        (self.kernel.pack)(values, CodedMut { starts, rest, codes, escapes: &mut self.room })
+    fn pack(
+        &mut self,
+        values: &[u8],
+        word: Option<u64>,
+        starts: &Starts,
+        rest: &mut [u8],
+        codes: &mut [u8],
+    ) -> Packed {
+        (self.kernel.pack)(values, CodedMut { starts, rest, codes, escapes: &mut self.room, word })
     }
 }
 
@@ -127,8 +150,9 @@ pub(super) fn unpack(
     start: u8,
     starts: &[u8],
     (rest, codes, escapes): (&[u8], &[u8], &[u8]),
+    word: Option<u64>,
     out: &mut [u8],
-) -> Result<EscapeIndex, TileFault> {
+) -> Result<Unpacked, TileFault> {
     let mut windows = [start; TILE / INDEX_GROUP];
     if let Some(start) = starts.iter().find(|start| **start > LAST_START) {
         return Err(TileFault::WindowStart(*start));
@@ -137,5 +161,5 @@ pub(super) fn unpack(
         windows = [0; _];
         windows[..starts.len()].copy_from_slice(starts);
     }
-    (kernel.unpack)(Coded { starts: &windows, rest, codes, escapes }, out)
+    (kernel.unpack)(Coded { starts: &windows, rest, codes, escapes, word }, out)
 }

@@ -6,6 +6,7 @@ use super::fields::Fields;
 use super::geometry::{COMPACT_ENTRY, code_bytes, compact_index};
 use super::mode::Tile;
 use super::tile_sum;
+use crate::checksum::fold;
 use crate::header::HEADER_LEN;
 use crate::kernel::{Kernel, Starts, TILE};
 use crate::scale::Estimator;
@@ -36,13 +37,17 @@ pub(super) fn encode(
         upper: [0; _],
         starts: [0; _],
         zeros: true,
+        word: None,
+        sum: None,
         streaming,
     };
     let mut kept: Room = [0; _];
     let (mut position, mut sum) = (0, 0u32);
     for (number, (values, entry)) in values.chunks(dtype.width() * TILE).zip(table).enumerate() {
-        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, values));
+        encoder.word = encoder.fields.word(number);
+        encoder.sum = None;
         let (tile, len) = encoder.tile(values, &mut kept, &mut bodies[position..]);
+        sum = sum.wrapping_add(encoder.sum.unwrap_or_else(|| tile_sum(kernel, dtype, number, values)));
         *entry = tile.to_compact();
         position += len;
     }
@@ -56,6 +61,9 @@ struct Encoder<'a> {
     starts: Starts,
     /// Whether the tile before has zeros.
     zeros: bool,
+    /// Where the words of the tile begin in the checksum, if packing can sum them; and the sum, once it has.
+    word: Option<u64>,
+    sum: Option<u32>,
     streaming: Option<StreamingStore<'a>>,
 }
 
@@ -108,7 +116,9 @@ impl Encoder<'_> {
         let head = &mut body[lower_len..][..needed];
         let (rest, codes) = StreamingStore::strip_for(&mut self.streaming, head).split_at_mut(count);
         let upper = self.fields.upper(values, &mut self.upper);
-        let choice = self.coder.code(upper, rest, codes, &mut self.starts);
+        let word = self.word.filter(|_| mode == Mode::Coded && self.sum.is_none());
+        let choice = self.coder.code(upper, word, rest, codes, &mut self.starts);
+        self.sum = self.sum.or(word.map(|_| fold(choice.sum)));
         let index_len = compact_index(count, choice.escapes.len());
         let len = needed + choice.starts.len() + index_len + choice.escapes.len();
         if len >= limit {
@@ -144,19 +154,23 @@ pub(super) fn decode(
         let tile = Tile::from_compact(*entry, count, dtype).map_err(fault)?;
         let body = reader.dynamic.split_off(..body_len(&tile, dtype, count));
         let body = body.ok_or(fault(TileFault::Overrun))?;
+        let (word, mut of_tile) = (fields.word(number), None);
         match tile.mode {
             Mode::Zero => out.fill(0),
             Mode::Stored => out.copy_from_slice(body),
-            Mode::Coded => unpack(kernel, fields, &tile, body, out, &mut upper).map_err(fault)?,
+            Mode::Coded => {
+                let found = unpack(kernel, fields, &tile, body, word, out, &mut upper).map_err(fault)?;
+                of_tile = word.map(|_| fold(found));
+            }
             Mode::Masked => {
                 let (mask, body) = body.split_at(mask_len(count));
                 check_mask(mask, count, tile.coded).map_err(fault)?;
                 let kept = &mut kept[..dtype.width() * usize::from(tile.coded)];
-                unpack(kernel, fields, &tile, body, kept, &mut upper).map_err(fault)?;
+                unpack(kernel, fields, &tile, body, None, kept, &mut upper).map_err(fault)?;
                 fields.restore_zeros(mask, kept, out);
             }
         }
-        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
+        sum = sum.wrapping_add(of_tile.unwrap_or_else(|| tile_sum(kernel, dtype, number, out)));
         StreamingStore::flush(&streaming, to);
     }
     reader.finish()?;
@@ -180,15 +194,17 @@ fn body_len(tile: &Tile, dtype: DType, count: usize) -> usize {
     }
 }
 
-/// Reads what [`Encoder::coded`] writes. `room` is for upper halves.
+/// Reads what [`Encoder::coded`] writes; returns the sum of words, not folded, if `word` says where they begin. `room` is
+/// for upper halves.
 fn unpack(
     kernel: &Kernel,
     fields: Fields,
     tile: &Tile,
     body: &[u8],
+    word: Option<u64>,
     out: &mut [u8],
     room: &mut [u8; 2 * TILE],
-) -> Result<(), TileFault> {
+) -> Result<u64, TileFault> {
     // Lower halves that are left out.
     static ZEROS: [u8; 2 * TILE] = [0; _];
     let coded = usize::from(tile.coded);
@@ -198,12 +214,15 @@ fn unpack(
     let (codes, body) = body.split_at(code_bytes(coded));
     let (starts, body) = body.split_at(tile.windows());
     let (index_bytes, escapes) = body.split_at(compact_index(coded, usize::from(tile.escapes)));
+    let mut sum = 0;
     fields.join(lower, out, room, |out| {
-        let index = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), out)?;
+        let unpacked = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), word, out)?;
+        sum = unpacked.sum;
         let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
-        if stored.zip(&index[1..]).any(|(stored, computed)| stored != *computed) {
+        if stored.zip(&unpacked.index[1..]).any(|(stored, computed)| stored != *computed) {
             return Err(TileFault::EscapeIndex);
         }
         Ok(())
-    })
+    })?;
+    Ok(sum)
 }

@@ -1,6 +1,7 @@
 //! The two types: BF16 values are coded as they are, FP32 values by their upper halves, beside lower halves as they are.
 
 use crate::DType;
+use crate::checksum::WORD;
 use crate::kernel::{Kernel, TILE};
 use crate::streaming_store::{STRIP_BYTES, StreamingStore};
 
@@ -46,6 +47,11 @@ impl Fields {
         let upper = &mut room[..values.len() / 2];
         (self.kernel.upper_halves)(values, upper);
         upper
+    }
+
+    /// Where the words of tile `number` begin in the checksum, if packing and unpacking see its values.
+    pub(super) fn word(self, number: usize) -> Option<u64> {
+        (self.dtype == DType::Bf16).then(|| (number * 2 * TILE / WORD) as u64)
     }
 
     /// Writes the lower halves, if there are any; returns whether any of them is not 0.

@@ -8,6 +8,7 @@ use super::fields::Fields;
 use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
 use super::mode::Tile;
 use super::tile_sum;
+use crate::checksum::fold;
 use crate::header::HEADER_LEN;
 use crate::kernel::{INDEX_GROUP, Kernel, TILE};
 use crate::pieces::Tails;
@@ -40,13 +41,15 @@ pub(super) fn encode(
     for (number, (((values, entry), index_bytes), body)) in
         values.chunks(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
-        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, values));
         let count = values.len() / width;
+        let mut of_tile = None;
         let dynamic = &mut dynamic[position..];
         if has_codes(count) {
             let (lower, coded) = body.split_at_mut(fields.lower_width() * count);
             let (rest, codes) = StreamingStore::strip_for(&mut streaming, coded).split_at_mut(count);
-            let choice = coder.code(fields.upper(values, &mut room), rest, codes, &mut starts);
+            let word = fields.word(number);
+            let choice = coder.code(fields.upper(values, &mut room), word, rest, codes, &mut starts);
+            of_tile = word.map(|_| fold(choice.sum));
             let escapes_at = choice.starts.len();
             let len = escapes_at + choice.escapes.len();
             if static_body(dtype, count) + len < values.len() {
@@ -59,11 +62,13 @@ pub(super) fn encode(
                 }
                 *entry = Tile::coded(Mode::Coded, &choice, count).to_split();
                 position += len;
+                sum = sum.wrapping_add(of_tile.unwrap_or_else(|| tile_sum(kernel, dtype, number, values)));
                 continue;
             }
         }
         *entry = Tile::uncoded(Mode::Stored).to_split();
         position += sections::store(values, body, dynamic);
+        sum = sum.wrapping_add(of_tile.unwrap_or_else(|| tile_sum(kernel, dtype, number, values)));
     }
     (position, sum)
 }
@@ -93,13 +98,17 @@ pub(super) fn decode(
         let count = out.len() / width;
         let tile = Tile::from_split(*entry, count).map_err(fault)?;
         let mut index = [0; TILE / INDEX_GROUP];
+        let mut of_tile = None;
         if tile.mode == Mode::Coded {
             let part = reader.dynamic.split_off(..tile.windows() + usize::from(tile.escapes));
             let (starts, escapes) = part.ok_or(fault(TileFault::Overrun))?.split_at(tile.windows());
             let (lower, coded) = body.split_at(fields.lower_width() * count);
             let (rest, codes) = coded.split_at(count);
             let unpack = |out: &mut [u8]| {
-                index = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), out)?;
+                let word = fields.word(number);
+                let unpacked = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), word, out)?;
+                index = unpacked.index;
+                of_tile = word.map(|_| fold(unpacked.sum));
                 Ok(())
             };
             fields.join(lower, out, &mut room, unpack).map_err(fault)?;
@@ -110,7 +119,7 @@ pub(super) fn decode(
         if stored.zip(index).any(|(stored, computed)| stored != computed) {
             return Err(fault(TileFault::EscapeIndex));
         }
-        sum = sum.wrapping_add(tile_sum(kernel, dtype, number, out));
+        sum = sum.wrapping_add(of_tile.unwrap_or_else(|| tile_sum(kernel, dtype, number, out)));
         StreamingStore::flush(&streaming, to);
     }
     reader.finish()?;

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::sums;
 use super::vector::{bits, exponents, load, store, sum_epi64, swap_middle};
 use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
 use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed};
@@ -15,7 +16,8 @@ type Edges = [__m256i; EDGES.len()];
 /// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
-    pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
+    let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
+    let packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
         // Counters of bytes: a group has 32 vectors of codes.
         let mut counts = [_mm256_setzero_si256(); EDGES.len()];
         let escaped = pack_group(values, starts, rest, codes, &mut counts);
@@ -23,7 +25,8 @@ pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
             *edge += sum_epi64(_mm256_sad_epu8(counts, _mm256_setzero_si256())) as u32;
         }
         take_escapes(values, &escaped, escapes, index);
-    })
+    });
+    Packed { sum, ..packed }
 }
 
 /// Writes rest and codes of a group; returns a bit for each value that is an escape.

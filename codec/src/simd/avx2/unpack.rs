@@ -3,10 +3,11 @@
 use std::arch::x86_64::*;
 
 use super::fields::join_32;
+use super::sums;
 use super::vector::{bits, load, prefetch, store, swap_middle};
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
-use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, INDEX_GROUP, TILE};
+use crate::kernel::{Coded, ESCAPE, GROUP, INDEX_GROUP, TILE, Unpacked};
 
 /// Escapes that are put into every 64 values, there or not: a loop that ends elsewhere each time costs more.
 const UNCONDITIONAL: usize = 4;
@@ -19,13 +20,14 @@ type Exponents = [u8; GROUP + 32];
 
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
+pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
     let mut exponents = [0; GROUP + 32];
-    unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
+    let index = unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
         let escaped = unpack_codes(starts, codes, &mut exponents);
         put_escapes(&escaped, escapes, &mut exponents, index);
         join(rest, &exponents, out);
-    })
+    })?;
+    Ok(Unpacked { index, sum: coded.word.map_or(0, |word| sums::mixed(out, word)) })
 }
 
 /// Writes the exponents that the codes give; returns a bit for each value that is an escape.

@@ -19,7 +19,7 @@ use crate::TileFault;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
-use crate::kernel::{Coded, CodedMut, EscapeIndex, GroupSums, Kernel, Packed, SimdLevel};
+use crate::kernel::{Coded, CodedMut, GroupSums, Kernel, Packed, SimdLevel, Unpacked};
 
 /// The kernel, if the processor can run it.
 pub(crate) fn kernel() -> Option<&'static Kernel> {
@@ -36,7 +36,7 @@ entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
     fn window_bounds(values: &[u8], start: u8) -> WindowBounds => counts::window_bounds;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
-    fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> => unpack::unpack;
+    fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> => unpack::unpack;
     fn zeros(values: &[u8]) -> usize => mask::zeros;
     fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usize => mask::drop_zeros;
     fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) -> () => mask::restore_zeros;

@@ -2,9 +2,11 @@
 
 use std::arch::x86_64::*;
 
+use super::sums::Mixer;
 use super::vector::{load, load_part, prefetch, split_64, store};
+use crate::checksum::WORD;
 use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE};
+use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE, sums};
 
 /// From one tile's rest to the next one's in the split layout, and about so in the compact one.
 pub(super) const BODY: usize = TILE + TILE / GROUP * CODES;
@@ -28,9 +30,28 @@ static ADDENDS: [[u8; 16]; 2] = {
 /// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
+    match coded.word {
+        Some(word) => {
+            let mut mixer = Mixer::new(word);
+            let packed = pack_mixed::<true>(values, coded, &mut mixer);
+            Packed { sum: mixer.sum().wrapping_add(mixed_tail(values, word)), ..packed }
+        }
+        None => pack_mixed::<false>(values, coded, &mut Mixer::new(0)),
+    }
+}
+
+/// The sum of what is behind the full groups of a tile.
+pub(super) fn mixed_tail(values: &[u8], word: u64) -> u64 {
+    let (groups, tail) = values.as_chunks::<{ 2 * GROUP }>();
+    sums::mixed(tail, word.wrapping_add((2 * GROUP * groups.len() / WORD) as u64))
+}
+
+/// Adds the values of full groups to the sum if `SUM`.
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn pack_mixed<const SUM: bool>(values: &[u8], coded: CodedMut<'_>, mixer: &mut Mixer<2>) -> Packed {
     let mut edges = [_mm512_setzero_si512(); EDGES.len()];
     let mut packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, _| {
-        pack_group(values, starts, rest, codes, escapes, index, &mut edges);
+        pack_group::<SUM>(values, starts, rest, codes, escapes, index, &mut edges, mixer);
     });
     for (edge, counts) in packed.edges.iter_mut().zip(edges) {
         let sums = _mm512_sad_epu8(counts, _mm512_setzero_si512());
@@ -41,7 +62,8 @@ pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn pack_group(
+#[allow(clippy::too_many_arguments, reason = "all of them are parts of one group")]
+fn pack_group<const SUM: bool>(
     values: &[u8; 2 * GROUP],
     starts: [u8; WINDOWS],
     rest: &mut [u8; GROUP],
@@ -49,6 +71,7 @@ fn pack_group(
     escapes: &mut Escapes<&mut EscapeRoom>,
     index: &mut [u16],
     edges: &mut Edges,
+    mixer: &mut Mixer<2>,
 ) {
     let addends = ADDENDS.map(|addends| _mm512_broadcast_i32x4(_mm512_castsi512_si128(load_part(&addends))));
     let mut rows: Rows = [[_mm512_setzero_si512(); 2]; 4];
@@ -65,7 +88,7 @@ fn pack_group(
                 unreachable!("128 bytes are twice 64")
             };
             let mut pack = |values, rest| {
-                let codes = pack_64(values, *start, rest, escapes);
+                let codes = pack_64::<SUM>(values, *start, rest, escapes, mixer);
                 for (count, addends) in counts.iter_mut().zip(addends) {
                     *count = _mm512_add_epi8(*count, _mm512_shuffle_epi8(addends, codes));
                 }
@@ -96,17 +119,22 @@ fn pack_group(
 /// Writes the rest of 64 values and their escapes; returns the codes.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn pack_64(
+fn pack_64<const SUM: bool>(
     values: &[u8; 128],
     start: u8,
     rest: &mut [u8; 64],
     escapes: &mut Escapes<&mut EscapeRoom>,
+    mixer: &mut Mixer<2>,
 ) -> __m512i {
     let [low, high] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
     prefetch(low, 2 * TILE);
     prefetch(high, 2 * TILE);
     prefetch(rest, BODY);
-    let (rests, exponents) = split_64(load(low), load(high));
+    let (low, high) = (load(low), load(high));
+    if SUM {
+        mixer.add([low, high]);
+    }
+    let (rests, exponents) = split_64(low, high);
     store(rest, rests);
     let escape = _mm512_set1_epi8(ESCAPE.cast_signed());
     let codes = _mm512_sub_epi8(exponents, _mm512_set1_epi8(start.cast_signed()));

@@ -2,33 +2,52 @@
 
 use std::arch::x86_64::*;
 
-use super::pack::{BODY, Rows};
+use super::pack::{BODY, Rows, mixed_tail};
+use super::sums::Mixer;
 use super::vector::{join_64, load, load_part, prefetch, store};
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
-use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP};
+use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, Unpacked};
 
 /// Blocks of 64 values that have a window in common.
 const WINDOW_BLOCKS: usize = GROUP / 64 / WINDOWS;
 
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<EscapeIndex, TileFault> {
+pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
+    match coded.word {
+        Some(word) => {
+            let mut mixer = Mixer::new(word);
+            let index = unpack_mixed::<true>(coded, out, &mut mixer)?;
+            Ok(Unpacked { index, sum: mixer.sum().wrapping_add(mixed_tail(out, word)) })
+        }
+        None => Ok(Unpacked { index: unpack_mixed::<false>(coded, out, &mut Mixer::new(0))?, sum: 0 }),
+    }
+}
+
+/// Adds the values of full groups to the sum if `SUM`.
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn unpack_mixed<const SUM: bool>(
+    coded: Coded<'_>,
+    out: &mut [u8],
+    mixer: &mut Mixer<2>,
+) -> Result<EscapeIndex, TileFault> {
     unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
-        unpack_group(starts, rest, codes, escapes, out, index);
+        unpack_group::<SUM>(starts, rest, codes, escapes, out, index, mixer);
     })
 }
 
 /// Escapes that are missing count, but what takes their place is of no meaning.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn unpack_group(
+fn unpack_group<const SUM: bool>(
     starts: [u8; WINDOWS],
     rest: &[u8; GROUP],
     codes: &[u8; CODES],
     escapes: &mut Escapes<&[u8]>,
     out: &mut [u8; 2 * GROUP],
     index: &mut [u16],
+    mixer: &mut Mixer<2>,
 ) {
     let rows = rows_of(codes);
     let blocks = out.as_chunks_mut::<128>().0.iter_mut().zip(rest.as_chunks::<64>().0);
@@ -52,6 +71,9 @@ fn unpack_group(
         prefetch(rest, BODY);
         let (first, second) = join_64(load(rest), exponents);
         let [low, high] = out.as_chunks_mut().0 else { unreachable!("128 bytes are twice 64") };
+        if SUM {
+            mixer.add([first, second]);
+        }
         store(low, first);
         store(high, second);
     }
