@@ -343,6 +343,14 @@ pub enum DecodeError {
         /// Number of values.
         count: usize,
     },
+    /// Frequencies that no table has.
+    #[error("frequencies add up to `{sum}` instead of `4096`, or escapes have none: `{escape}`")]
+    Frequencies {
+        /// Of all symbols.
+        sum: usize,
+        /// Of escapes.
+        escape: u16,
+    },
     /// A tile contradicts itself.
     #[error("tile `{tile}`: {fault}")]
     Tile {

@@ -94,6 +94,17 @@ pub enum BlockFault {
     /// A byte plane lists this symbol, but has it already or has no code for it.
     #[error("a plane lists symbol `{0:#04x}` twice or without need")]
     Symbol(u8),
+    /// A lane of an rANS coder has a state that no encoder begins or ends with.
+    #[error("no encoder has the state `{0:#010x}` here")]
+    State(u32),
+    /// Codes and block table disagree on how many words or escapes values take.
+    #[error("the values read `{found}` words or escapes, the block table says `{expected}`")]
+    Read {
+        /// In the block table.
+        expected: usize,
+        /// By the codes.
+        found: usize,
+    },
     /// What fills up a part of the body is not zero.
     #[error("a bit or byte beyond the last value is not zero")]
     Padding,

@@ -10,6 +10,7 @@
 //! [`EncodeError`], [`DecodeError`], [`SpecError`] and [`ContainerError`] say in one line what is wrong; where it can be said
 //! what to do about it, their `help` does.
 
+mod blocks;
 mod body;
 mod book_usage;
 mod checksum;
@@ -34,6 +35,7 @@ mod options;
 #[cfg(feature = "parallel")]
 pub mod parallel;
 mod pieces;
+mod rans;
 mod raw;
 mod registry;
 pub mod scale;
@@ -73,6 +75,7 @@ pub use layout::Layout;
 #[cfg(fuzzing)]
 pub use levels::with_simd;
 pub use levels::{SimdUnavailable, force_simd, simd_level, simd_levels};
+pub use rans::Rans;
 pub use raw::Raw;
 pub use shape::FrameShape;
 pub use sign_mantissa::{decode_exponents, encode_exponents, sign_mantissa_len, write_sign_mantissa};

@@ -5,6 +5,7 @@ use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
 use crate::options::{Choice, Value};
 use crate::pieces::Pieces;
+use crate::rans::{self, Rans};
 use crate::raw::{self, Raw};
 use crate::tiered::{self, Tiered};
 use crate::window7::{self, Window7};
@@ -34,6 +35,7 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: raw::TAG, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode, takes_table: false, pieces: None },
     Entry { tag: window7::TAG, codec: &Window7::new(), options: window7::OPTIONS, build: window7::build, decode: window7::decode, takes_table: false, pieces: Some(window7::PIECES) },
     Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, takes_table: false, pieces: Some(tiered::PIECES) },
+    Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, build: rans::build, decode: rans::decode, takes_table: false, pieces: Some(rans::PIECES) },
     Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: &[], build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
 ];
 

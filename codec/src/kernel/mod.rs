@@ -13,6 +13,7 @@ mod level;
 pub(crate) mod mask;
 pub(crate) mod pass;
 mod portable;
+pub(crate) mod rans;
 pub(crate) mod sums;
 mod table;
 pub(crate) mod tier;

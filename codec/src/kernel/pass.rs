@@ -8,7 +8,7 @@ use super::{BASE_GROUP, GroupSums, fields, sums};
 
 /// Bytes of a group's values.
 pub(crate) const GROUP_BYTES: usize = 2 * BASE_GROUP;
-/// Bytes of a group's planes.
+/// Bytes of a group's planes, where there is a tier.
 pub(crate) const GROUP_PLANES: usize = BASE_GROUP / STEP * PAIR;
 
 /// The symbols of a tier that a pass writes.
@@ -19,8 +19,8 @@ pub(crate) const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
 pub(crate) struct Split<'a> {
     /// The base of all groups; none if each has that of its sums, see [`GroupSums::base`].
     pub(crate) base: Option<u8>,
-    /// Its symbols are [`FIRST_SYMBOLS`].
-    pub(crate) tier: &'a Tier,
+    /// Its symbols are [`FIRST_SYMBOLS`]. Without a tier there are no planes, and all residuals are passed on.
+    pub(crate) tier: Option<&'a Tier>,
     /// The index of the first word of the checksum.
     pub(crate) word: u64,
     /// Whether the rests are written past the caches, where the kernel can. Only for
@@ -42,14 +42,15 @@ pub(crate) struct SplitMut<'a> {
 /// What values are put together from. The planes end clear.
 #[derive(Clone, Copy)]
 pub(crate) struct Join<'a> {
-    pub(crate) tier: &'a Tier,
+    /// None if no residual has a code.
+    pub(crate) tier: Option<&'a Tier>,
     pub(crate) word: u64,
-    /// The base of each group; none for a group of zeros, which has no planes and no rest.
+    /// The base of each group; none for a group of zeros, which has no residuals and no rest.
     pub(crate) bases: &'a [Option<u8>],
     pub(crate) planes: &'a [u8],
     pub(crate) rest: &'a [u8],
-    /// The residuals without a code, and [`LIST_PAD`] bytes behind them. If the planes ask for more, what comes of it is of
-    /// no meaning.
+    /// The residuals without a code, and [`LIST_PAD`] bytes behind them. If more are asked for, what comes of it is of no
+    /// meaning.
     pub(crate) passed: &'a [u8],
     /// Whether the values are written past the caches, where the kernel can. Only for
     /// [`crate::streaming_store::StreamingStore`].
@@ -69,18 +70,32 @@ pub(crate) struct Passed<Sum = u64> {
 pub(crate) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
     let SplitMut { rest, planes, sums, list, mut passed } = out;
     fields::group_sums(values, sums);
-    let groups = values.chunks(GROUP_BYTES).zip(sums).zip(rest.chunks_mut(BASE_GROUP));
-    for (((values, sums), rest), planes) in groups.zip(planes.chunks_mut(GROUP_PLANES)) {
+    let mut planes = planes;
+    for ((values, sums), rest) in values.chunks(GROUP_BYTES).zip(sums).zip(rest.chunks_mut(BASE_GROUP)) {
         let base = how.base.unwrap_or_else(|| sums.base(rest.len() as u32));
-        passed = tier::split_tier(values, base, how.tier, rest, planes, list, passed);
+        passed = match how.tier {
+            Some(tier) => {
+                let planes = planes.split_off_mut(..plane_bytes(rest.len()));
+                let planes = planes.expect("there are planes for all values");
+                tier::split_tier(values, base, tier, rest, planes, list, passed)
+            }
+            None => {
+                fields::split(values, base, rest, &mut list[passed..passed + rest.len()]);
+                passed + rest.len()
+            }
+        };
     }
     Passed { passed, sum: sums::mixed(values, how.word) }
 }
 
 /// See [`super::Kernel::join_pass`].
 pub(crate) fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed {
-    let passed = join_groups(coded, values, |passed, tier, planes, rest, base, values| {
-        tier::join_tier(passed, tier, planes, rest, base, values)
+    let passed = join_groups(coded, values, |passed, tier, planes, rest, base, values| match tier {
+        Some(tier) => tier::join_tier(passed, tier, planes, rest, base, values),
+        None => {
+            fields::join(rest, &passed[..rest.len()], base, values);
+            rest.len()
+        }
     });
     Passed { passed, sum: sums::mixed(values, coded.word) }
 }
@@ -91,7 +106,7 @@ pub(crate) fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed {
 pub(crate) fn join_groups(
     coded: Join<'_>,
     values: &mut [u8],
-    join: impl Fn(&[u8], &Tier, &[u8], &[u8], u8, &mut [u8]) -> usize,
+    join: impl Fn(&[u8], Option<&Tier>, &[u8], &[u8], u8, &mut [u8]) -> usize,
 ) -> usize {
     let Join { mut planes, mut rest, passed, tier, .. } = coded;
     let mut used = 0;
@@ -101,7 +116,8 @@ pub(crate) fn join_groups(
             continue;
         };
         let count = values.len() / 2;
-        let planes = planes.split_off(..plane_bytes(count)).expect("there are planes for all values");
+        let planes_len = if tier.is_some() { plane_bytes(count) } else { 0 };
+        let planes = planes.split_off(..planes_len).expect("there are planes for all values");
         let rest = rest.split_off(..count).expect("there is a rest for each value");
         used += join(left(passed, used), tier, planes, rest, *base, values);
     }

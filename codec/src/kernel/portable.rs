@@ -2,7 +2,7 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{codes, columns, fields, halves, mask, pass, sums, tier, window};
+use super::{codes, columns, fields, halves, mask, pass, rans, sums, tier, window};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {
@@ -31,6 +31,8 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     split_tier: tier::split_tier,
     split_pass: pass::split_pass,
     join_pass: pass::join_pass,
+    encode_rans: rans::encode,
+    decode_rans: rans::decode,
     copy_past: |from, to| to.copy_from_slice(from),
     fence: || (),
     pack_codes: codes::pack_codes,

@@ -3,6 +3,7 @@
 use super::codes::{self, CodeTable};
 use super::level::SimdLevel;
 use super::pass::{Join, Passed, Split, SplitMut};
+use super::rans::{self, DecodeTable, EncodeTable, Room, States, Stream};
 use super::tier::Tier;
 use super::tile::{Coded, CodedMut, GroupSums, Packed, Unpacked};
 use super::window_bounds::WindowBounds;
@@ -80,6 +81,12 @@ pub(crate) struct Kernel {
     pub(crate) split_pass: fn(&[u8], Split<'_>, SplitMut<'_>) -> Passed,
     /// `(coded, values)`: the first tier, rests and the checksum in one pass. See [`Join`].
     pub(crate) join_pass: fn(Join<'_>, &mut [u8]) -> Passed,
+    /// `(residuals, table, states, room)`: codes residuals, the last one first, beginning with these states; returns how many
+    /// words and escapes are at the ends of `room`.
+    pub(crate) encode_rans: fn(&[u8], &EncodeTable, &mut States, &mut Room<'_>) -> rans::Used,
+    /// `(stream, table, states, residuals)`: the inverse, which leaves the states that the encoder began with; returns how many
+    /// words and escapes the residuals have asked for. Each state is at least `rans::LOWEST` and has 31 bits.
+    pub(crate) decode_rans: fn(Stream<'_>, &DecodeTable, &mut States, &mut [u8]) -> rans::Used,
     /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
     /// `fence` afterwards.
     pub(crate) copy_past: fn(&[u8], &mut [u8]),

@@ -93,6 +93,8 @@ pub(super) static AVX2: Kernel = Kernel {
     split_tier,
     split_pass,
     join_pass,
+    encode_rans: crate::kernel::rans::encode,
+    decode_rans: crate::kernel::rans::decode,
     copy_past,
     fence,
     pack_codes,

@@ -8,6 +8,7 @@ mod halves;
 mod mask;
 mod pack;
 mod pass;
+mod rans;
 mod sums;
 mod tier;
 mod unpack;
@@ -17,6 +18,7 @@ mod writer;
 use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
+use crate::kernel::rans::{DecodeTable, EncodeTable, Room, States, Stream, Used};
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
 use crate::kernel::{Coded, CodedMut, GroupSums, Kernel, Packed, SimdLevel, Unpacked};
@@ -66,6 +68,10 @@ entries! {
     ) -> usize => tier::split_tier;
     fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed => pass::split_pass;
     fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
+    fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
+        => rans::encode;
+    fn decode_rans(stream: Stream<'_>, table: &DecodeTable, states: &mut States, residuals: &mut [u8]) -> Used
+        => rans::decode;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
 }
 
@@ -94,6 +100,8 @@ static AVX512: Kernel = Kernel {
     split_tier,
     split_pass,
     join_pass,
+    encode_rans,
+    decode_rans,
     copy_past,
     ..AVX2
 };

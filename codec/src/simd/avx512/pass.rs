@@ -21,22 +21,27 @@ const STEPS: usize = BASE_GROUP / STEP;
 /// See [`crate::kernel::Kernel::split_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
-    if how.streaming { split::<true>(values, how, out) } else { split::<false>(values, how, out) }
+    match (how.tier, how.streaming) {
+        (Some(_), true) => split::<true, true>(values, how, out),
+        (Some(_), false) => split::<true, false>(values, how, out),
+        (None, true) => split::<false, true>(values, how, out),
+        (None, false) => split::<false, false>(values, how, out),
+    }
 }
 
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn split<const PAST: bool>(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
+fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
     let SplitMut { rest, planes, sums: group_sums, list, mut passed } = out;
-    debug_assert_eq!(how.tier.symbols, FIRST_SYMBOLS);
+    debug_assert!(how.tier.is_none_or(|tier| tier.symbols == FIRST_SYMBOLS));
     let (one, two) = (_mm512_set1_epi8(1), _mm512_set1_epi8(2));
     let mut mixer = Mixer::<2>::new(how.word);
     let (groups, tail) = values.as_chunks::<GROUP_BYTES>();
     let (rests, rest_tail) = rest.split_at_mut(BASE_GROUP * groups.len());
-    let (group_planes, planes_tail) = planes.split_at_mut(GROUP_PLANES * groups.len());
+    let (group_planes, planes_tail) = planes.split_at_mut(if TIER { GROUP_PLANES * groups.len() } else { 0 });
     let (full, last) = group_sums.split_at_mut(groups.len());
     let mut rests = Vectors::<PAST>::new(rests);
-    let parts = group_planes.as_chunks_mut::<GROUP_PLANES>().0.iter_mut().zip(full);
-    for (values, (planes, sums)) in groups.iter().zip(parts) {
+    let mut group_planes = group_planes.as_chunks_mut::<GROUP_PLANES>().0.iter_mut();
+    for (values, sums) in groups.iter().zip(full) {
         let mut exponents = [_mm512_setzero_si512(); STEPS];
         let mut sum = _mm512_setzero_si512();
         let mut lowest = _mm512_set1_epi8(-1);
@@ -62,6 +67,15 @@ fn split<const PAST: bool>(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> 
         *sums = GroupSums { exponents: _mm512_reduce_add_epi64(sum) as u32, zeros };
         let base = how.base.unwrap_or_else(|| sums.base(BASE_GROUP as u32));
         let base = _mm512_set1_epi8(base.cast_signed());
+        if !TIER {
+            for exponents in &exponents {
+                let out = list[passed..].first_chunk_mut().expect("the padding follows the list");
+                store(out, _mm512_sub_epi8(*exponents, base));
+                passed += STEP;
+            }
+            continue;
+        }
+        let planes = group_planes.next().expect("there are planes for all values");
         for (exponents, pair) in exponents.iter().zip(planes.as_chunks_mut::<PAIR>().0) {
             let residuals = _mm512_sub_epi8(*exponents, base);
             // Of the residuals 0, 1 and 255 the codes are 0, 1 and 2; of all others both bits are set.
@@ -78,7 +92,13 @@ fn split<const PAST: bool>(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> 
     if let Some(sums) = last.first_mut() {
         super::fields::group_sums(tail, std::slice::from_mut(sums));
         let base = how.base.unwrap_or_else(|| sums.base(rest_tail.len() as u32));
-        passed = split_tier(tail, base, how.tier, rest_tail, planes_tail, list, passed);
+        passed = match how.tier {
+            Some(tier) => split_tier(tail, base, tier, rest_tail, planes_tail, list, passed),
+            None => {
+                super::fields::split(tail, base, rest_tail, &mut list[passed..passed + rest_tail.len()]);
+                passed + rest_tail.len()
+            }
+        };
         sum = sum.wrapping_add(sums::mixed(tail, word_of(how.word, groups.len())));
     }
     Passed { passed, sum }
@@ -87,13 +107,21 @@ fn split<const PAST: bool>(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> 
 /// See [`crate::kernel::Kernel::join_pass`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed {
-    if coded.streaming { join::<true>(coded, values) } else { join::<false>(coded, values) }
+    match (coded.tier, coded.streaming) {
+        (Some(_), true) => join::<true, true>(coded, values),
+        (Some(_), false) => join::<true, false>(coded, values),
+        (None, true) => join::<false, true>(coded, values),
+        (None, false) => join::<false, false>(coded, values),
+    }
 }
 
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn join<const PAST: bool>(coded: Join<'_>, values: &mut [u8]) -> Passed {
+fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) -> Passed {
     let Join { tier, word, bases, passed, .. } = coded;
-    let symbols = symbols(tier);
+    let symbols = match tier {
+        Some(tier) => symbols(tier),
+        None => [_mm512_setzero_si512(); 3],
+    };
     let mut mixer = Mixer::<2>::new(word);
     let groups = values.len() / GROUP_BYTES;
     let (values, tail) = values.split_at_mut(GROUP_BYTES * groups);
@@ -101,8 +129,9 @@ fn join<const PAST: bool>(coded: Join<'_>, values: &mut [u8]) -> Passed {
     let (full, last) = bases.split_at(groups);
     let coded_groups = full.iter().flatten().count();
     let (rests, rest) = coded.rest.split_at(BASE_GROUP * coded_groups);
-    let (group_planes, planes) = coded.planes.split_at(GROUP_PLANES * coded_groups);
-    let mut parts = rests.as_chunks::<BASE_GROUP>().0.iter().zip(group_planes.as_chunks::<GROUP_PLANES>().0);
+    let (group_planes, planes) = coded.planes.split_at(if TIER { GROUP_PLANES * coded_groups } else { 0 });
+    let mut rests = rests.as_chunks::<BASE_GROUP>().0.iter();
+    let mut group_planes = group_planes.as_chunks::<GROUP_PLANES>().0.iter();
     let mut used = 0;
     for base in full {
         let Some(base) = base else {
@@ -114,10 +143,24 @@ fn join<const PAST: bool>(coded: Join<'_>, values: &mut [u8]) -> Passed {
             }
             continue;
         };
-        let (rest, planes) = parts.next().expect("there are parts for all groups");
+        let rest = rests.next().expect("there are rests for all groups");
         // The exponents that the symbols stand for, and that of those passed on.
         let base = _mm512_set1_epi8(base.cast_signed());
         let symbols = symbols.map(|symbol| _mm512_add_epi8(symbol, base));
+        if !TIER {
+            for rest in rest.as_chunks::<STEP>().0 {
+                prefetch(rest, REST_AHEAD);
+                let residuals =
+                    load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
+                used += STEP;
+                let (low, high) = join_64(load(rest), _mm512_add_epi8(residuals, base));
+                mixer.add([low, high]);
+                values.write(low);
+                values.write(high);
+            }
+            continue;
+        }
+        let planes = group_planes.next().expect("there are planes for all groups");
         for (rest, pair) in rest.as_chunks::<STEP>().0.iter().zip(planes.as_chunks::<PAIR>().0) {
             prefetch(rest, REST_AHEAD);
             let next = load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
@@ -133,8 +176,12 @@ fn join<const PAST: bool>(coded: Join<'_>, values: &mut [u8]) -> Passed {
     let mut sum = mixer.sum();
     if !tail.is_empty() {
         let coded = Join { bases: last, planes, rest, passed: left(passed, used), ..coded };
-        used += join_groups(coded, tail, |passed, tier, planes, rest, base, values| {
-            join_tier(passed, tier, planes, rest, base, values)
+        used += join_groups(coded, tail, |passed, tier, planes, rest, base, values| match tier {
+            Some(tier) => join_tier(passed, tier, planes, rest, base, values),
+            None => {
+                super::fields::join(rest, &passed[..rest.len()], base, values);
+                rest.len()
+            }
         });
         sum = sum.wrapping_add(sums::mixed(tail, word_of(word, full.len())));
     }

@@ -22,10 +22,10 @@ fn settle(kernel: &Kernel) {
 }
 
 impl Parts {
-    fn new(kernel: &Kernel, values: &[u8], base: Option<u8>, streaming: bool) -> Self {
-        let (count, tier) = (values.len() / 2, Tier::new([0, 1, -1]));
-        let (mut rest, mut planes) =
-            (Unaligned::filled(0xa5, count), Unaligned::filled(0xa5, tier::plane_bytes(count)));
+    fn new(kernel: &Kernel, values: &[u8], base: Option<u8>, tier: Option<&Tier>, streaming: bool) -> Self {
+        let count = values.len() / 2;
+        let planes_len = tier.map_or(0, |_| tier::plane_bytes(count));
+        let (mut rest, mut planes) = (Unaligned::filled(0xa5, count), Unaligned::filled(0xa5, planes_len));
         let mut sums = vec![GroupSums::default(); count.div_ceil(BASE_GROUP)];
         // Three that are passed on come before.
         let mut room = vec![7; 3 + count + LIST_PAD];
@@ -36,7 +36,7 @@ impl Parts {
             list: &mut room,
             passed: 3,
         };
-        let found = (kernel.split_pass)(values, Split { base, tier: &tier, word: 5, streaming }, out);
+        let found = (kernel.split_pass)(values, Split { base, tier, word: 5, streaming }, out);
         settle(kernel);
         assert_eq!(room[..3], [7; 3]);
         let mut list = room[3..found.passed].to_vec();
@@ -49,12 +49,13 @@ impl Parts {
         &self,
         kernel: &Kernel,
         bases: &[Option<u8>],
+        tier: Option<&Tier>,
         count: usize,
         streaming: bool,
     ) -> (Vec<u8>, Passed) {
         let mut out = Unaligned::filled(0x5a, 2 * count);
         let coded = Join {
-            tier: &Tier::new([0, 1, -1]),
+            tier,
             word: 5,
             bases,
             planes: &self.planes,
@@ -70,19 +71,20 @@ impl Parts {
 
 #[test]
 fn passes_over_values_are_alike() {
-    for kernel in kernels() {
+    let first = Tier::new([0, 1, -1]);
+    for (kernel, tier) in kernels().flat_map(|kernel| [(kernel, Some(&first)), (kernel, None)]) {
         let mut rng = ChaCha8Rng::seed_from_u64(11);
         for (case, count) in lengths().enumerate() {
             let kind = case % KINDS;
             let values = values(kind, count, count as u64);
             let values = values.bytes();
             for (base, streaming) in [(None, false), (Some(START + 4), true), (Some(rng.random()), false)] {
-                let parts = Parts::new(kernel, values, base, streaming);
-                assert!(parts == Parts::new(&PORTABLE, values, base, false), "{count} {kind} {base:?}");
+                let parts = Parts::new(kernel, values, base, tier, streaming);
+                assert!(parts == Parts::new(&PORTABLE, values, base, tier, false), "{count} {kind} {base:?}");
                 let sizes = values.chunks(2 * BASE_GROUP).map(|group| group.len() as u32 / 2);
                 let own = |(sums, size): (&GroupSums, u32)| Some(base.unwrap_or(sums.base(size)));
                 let bases: Vec<Option<u8>> = parts.sums.iter().zip(sizes).map(own).collect();
-                let (out, found) = parts.join(kernel, &bases, count, streaming);
+                let (out, found) = parts.join(kernel, &bases, tier, count, streaming);
                 assert!(out == values, "{count} {kind} {base:?}");
                 let expected = Passed { passed: parts.list.len() - LIST_PAD, sum: parts.sum };
                 assert_eq!(found, expected, "{count} {kind} {base:?}");
@@ -93,6 +95,7 @@ fn passes_over_values_are_alike() {
 
 #[test]
 fn passes_over_hostile_planes_are_alike() {
+    let first = Tier::new([0, 1, -1]);
     for kernel in kernels() {
         let mut rng = ChaCha8Rng::seed_from_u64(12);
         for count in lengths() {
@@ -132,8 +135,8 @@ fn passes_over_hostile_planes_are_alike() {
                     list: (0..given + LIST_PAD).map(|i| i as u8).collect(),
                     sum: 0,
                 };
-                let (out, found) = parts.join(kernel, &bases, count, count % 2 == 0);
-                let (expected, of_portable) = parts.join(&PORTABLE, &bases, count, false);
+                let (out, found) = parts.join(kernel, &bases, Some(&first), count, count % 2 == 0);
+                let (expected, of_portable) = parts.join(&PORTABLE, &bases, Some(&first), count, false);
                 assert_eq!(found.passed, asked, "{count} {given}");
                 assert!(given < asked || (out == expected && found == of_portable), "{count} {given}");
             }

@@ -1,20 +1,26 @@
 //! Lengths of front matter and sections: what follows from the number of values.
 
 use super::block::{ALIGN, BLOCK, ENTRY};
+use super::coding::{Coding, Format};
 use super::fields::Fields;
 use super::rest::Shape;
 use crate::header::HEADER_LEN;
 use crate::kernel::tier::plane_bytes;
 use crate::{CHUNK_ALIGN, Layout, sections};
 
-/// Bytes of the first tier's planes and the rest of `count` values in the split layout.
-pub(super) fn head_bytes(fields: Fields, count: usize) -> usize {
-    plane_bytes(count) + Shape::raw(fields, count).len()
+/// Bytes of the parts of a coded block of `count` values that are in the static section of the split layout: the rest, and the
+/// first tier's planes if all blocks have them.
+pub(super) fn head_bytes(coding: Coding, fields: Fields, count: usize) -> usize {
+    let planes = match coding {
+        Coding::Tiers => plane_bytes(count),
+        Coding::Rans => 0,
+    };
+    planes + Shape::raw(fields, count).len()
 }
 
 /// Bytes that a block of `count` values takes in the static section of the split layout, in every form.
-pub(super) fn static_body(fields: Fields, count: usize) -> usize {
-    head_bytes(fields, count).min(fields.width() * count)
+pub(super) fn static_body(coding: Coding, fields: Fields, count: usize) -> usize {
+    head_bytes(coding, fields, count).min(fields.width() * count)
 }
 
 /// Bytes of header, block table and padding.
@@ -27,9 +33,9 @@ pub(super) fn front_len(layout: Layout, count: usize) -> usize {
 }
 
 /// See [`crate::Codec::static_len`].
-pub(super) fn static_len(layout: Layout, fields: Fields, count: usize) -> usize {
+pub(super) fn static_len(Format { coding, layout, fields }: Format, count: usize) -> usize {
     let front_len = front_len(layout, count);
-    sections::static_len(layout, count, BLOCK, front_len, |count| static_body(fields, count))
+    sections::static_len(layout, count, BLOCK, front_len, |count| static_body(coding, fields, count))
 }
 
 /// See [`crate::Codec::bound`].
@@ -46,10 +52,11 @@ mod tests {
     #[test]
     fn lengths_by_hand() {
         let bf16 = Fields::of(DType::Bf16);
-        assert_eq!([0, 1, 64, 65].map(|count| head_bytes(bf16, count)), [0, 24, 80, 104]);
-        assert_eq!([1, 12, 13, 64].map(|count| static_body(bf16, count)), [2, 24, 26, 80]);
-        assert_eq!(static_body(bf16, BLOCK), 40_960);
-        assert_eq!(static_body(bf16, BLOCK) % CHUNK_ALIGN, 0);
+        assert_eq!([0, 1, 64, 65].map(|count| head_bytes(Coding::Tiers, bf16, count)), [0, 24, 80, 104]);
+        assert_eq!([1, 12, 13, 64].map(|count| static_body(Coding::Tiers, bf16, count)), [2, 24, 26, 80]);
+        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK), 40_960);
+        assert_eq!(static_body(Coding::Tiers, bf16, BLOCK) % CHUNK_ALIGN, 0);
+        assert_eq!([1, 12, 13, 64].map(|count| static_body(Coding::Rans, bf16, count)), [2, 16, 16, 64]);
         assert_eq!([0, 1, 64, 65].map(mask_bytes), [0, 8, 8, 16]);
         assert_eq!(tail_bytes(&[9000, 65, 64, 1, 9]), (32 + 16 + 16, 16));
         assert_eq!([0, BLOCK, BLOCK + 1].map(|count| front_len(Layout::Compact, count)), [32, 48, 56]);
@@ -62,7 +69,10 @@ mod tests {
             let fields = Fields::of(dtype);
             for count in [usize::MAX, usize::MAX - BLOCK, usize::MAX / 2 + 1] {
                 assert!(bound(layout, fields, count) >= usize::MAX - 1);
-                assert!(static_len(layout, fields, count) <= bound(layout, fields, count));
+                for coding in [Coding::Tiers, Coding::Rans] {
+                    let format = Format { coding, layout, fields };
+                    assert!(static_len(format, count) <= bound(layout, fields, count));
+                }
             }
         }
     }

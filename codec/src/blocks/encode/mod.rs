@@ -1,15 +1,19 @@
-//! Blocks into bodies. What a body has, in this order: bases, mask, first tier and rest, the other tiers, escapes.
+//! Blocks into bodies. What a body has, in this order: bases, mask, rest and codes of residuals. The codes of the first tier are before
+//! the rest where a frame has nothing but tiers.
+
+mod pass;
 
 use super::block::{ALIGN, BLOCK, GROUPS, MAX_WIDTH, mask_bytes};
-use super::columns::{Columns, Expanded};
+use super::coding::{Coding, Format};
+use super::columns::Expanded;
 use super::entry::{Entry, Form};
-use super::fields::Fields;
-use super::geometry::head_bytes;
 use super::order::TIERS;
 use super::plan::Plan;
+use super::rans::{self, CARRIED, Coder, Payload};
 use super::rest::{RestMut, RestStats};
-use crate::checksum::{BLOCK_BYTES, WORD, fold};
-use crate::kernel::pass::{Split, SplitMut};
+use super::sample;
+use crate::checksum::BLOCK_BYTES;
+use crate::kernel::rans::Frequencies;
 use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::streaming_store::StreamingStore;
@@ -21,9 +25,10 @@ const STRIP: usize = 16;
 /// Encodes one block after the other.
 pub(super) struct Encoder<'a> {
     kernel: &'a Kernel,
-    layout: Layout,
-    fields: Fields,
-    columns: Option<Expanded>,
+    format: Format,
+    columns: Option<&'a Expanded>,
+    /// There if the frame has a table.
+    rans: Option<Box<Coder>>,
     sums: [GroupSums; GROUPS],
     stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
@@ -46,17 +51,17 @@ struct Group<'a> {
 impl<'a> Encoder<'a> {
     pub(super) fn new(
         kernel: &'a Kernel,
-        layout: Layout,
-        fields: Fields,
-        columns: Option<Columns<'_>>,
+        format: Format,
+        columns: Option<&'a Expanded>,
+        frequencies: Option<&Frequencies>,
         streaming: Option<StreamingStore<'a>>,
     ) -> Self {
         let sums = [GroupSums::default(); GROUPS];
         Self {
             kernel,
-            layout,
-            fields,
-            columns: columns.map(|columns| columns.expanded()),
+            format,
+            columns,
+            rans: frequencies.map(|frequencies| Box::new(Coder::new(frequencies))),
             sums,
             stats: RestStats::EMPTY,
             position: 0,
@@ -78,29 +83,28 @@ impl<'a> Encoder<'a> {
         let stored_len = values.len() - static_body.len();
         let room = stored_len.min(dynamic.len());
         let dynamic = &mut dynamic[..room];
-        let count = values.len() / self.fields.width();
-        let first = self.position / self.fields.width();
-        let guessed = self.guess(values).and_then(|guess| {
-            let passed = self.split_pass(&guess, values, static_body, dynamic)?;
-            Some((guess, passed))
-        });
+        let Format { layout, fields, .. } = self.format;
+        let count = values.len() / fields.width();
+        let first = self.position / fields.width();
+        let guess = self.guess(values);
+        let guessed = guess.and_then(|guess| self.split_pass(guess, values, static_body, dynamic));
         if guessed.is_none() {
             self.sum(values);
-            self.sum_offsets(values, first);
-            self.stats.collect(self.layout, self.fields, values);
+            if let Some(columns) = self.columns {
+                sample::take_offsets(self.kernel, fields, columns, values, first, &mut self.sums);
+            }
+            self.stats.collect(layout, fields, values);
         }
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
-        let plan = Plan::new(self.layout, self.fields, count, sums, &self.stats);
+        let plan = Plan::new(layout, fields, count, sums, &self.stats);
         if plan.form == Form::Zero {
             return Some((Entry::uncoded(Form::Zero), 0));
         }
-        if let Some((_, passed)) = guessed.filter(|(guess, _)| guess.holds(&plan, count)) {
-            let (bases, room) = dynamic.split_at_mut(bases_len(plan.form, count));
-            plan.write_bases(count.div_ceil(BASE_GROUP), bases);
-            let head = if self.layout == Layout::Compact { plane_bytes(count) + plan.rest.len() } else { 0 };
-            if let Some((entry, len)) = self.tail(&plan, passed, &mut room[head..]) {
-                return Some((entry, bases_len(plan.form, count) + head + len));
-            }
+        if let Some(passed) = guessed
+            && passed.guess.holds(&plan, count)
+            && let Some(body) = self.finish_pass(&plan, passed, count, dynamic)
+        {
+            return Some(body);
         }
         // Some of a guess may be there already, and is written again.
         StreamingStore::settle(&self.streaming);
@@ -115,96 +119,15 @@ impl<'a> Encoder<'a> {
     /// Sums over the groups of a block, and its part of the checksum: both of some values while they are in the fastest
     /// cache.
     fn sum(&mut self, values: &[u8]) {
-        let group_len = self.fields.width() * BASE_GROUP;
+        let group_len = self.format.fields.width() * BASE_GROUP;
         let parts = self.sums.chunks_mut(BLOCK_BYTES / group_len);
         for (values, sums) in values.chunks(BLOCK_BYTES).zip(parts) {
             let sums = &mut sums[..values.len().div_ceil(group_len)];
-            self.fields.group_sums(self.kernel, values, sums);
+            self.format.fields.group_sums(self.kernel, values, sums);
             let sum = checksum::of_values_at(self.kernel, values, self.position);
             self.checksum = self.checksum.wrapping_add(sum);
             self.position += values.len();
         }
-    }
-
-    /// Takes the offsets of columns off the sums; of values from `first` on.
-    fn sum_offsets(&mut self, values: &[u8], first: usize) {
-        let Some(columns) = &self.columns else { return };
-        let groups = values.chunks(self.fields.width() * BASE_GROUP).zip((first..).step_by(BASE_GROUP));
-        for ((values, first), sums) in groups.zip(&mut self.sums) {
-            let offsets = columns.of_values(first, values.len() / self.fields.width());
-            let sum = self.fields.sum_offsets(self.kernel, values, offsets);
-            sums.exponents = sums.exponents.saturating_add_signed(-sum);
-        }
-    }
-
-    /// What a sample of the groups of a block says of it, where it pays to believe that: of BF16 without columns.
-    fn guess(&self, values: &[u8]) -> Option<Guess> {
-        /// Groups of a sample.
-        const SAMPLE: usize = 16;
-        if self.fields.dtype != DType::Bf16 || self.columns.is_some() {
-            return None;
-        }
-        let groups = values.as_chunks::<{ 2 * BASE_GROUP }>().0;
-        let step = groups.len().div_ceil(SAMPLE);
-        let mut sums = [GroupSums::default(); SAMPLE];
-        let mut sampled = 0;
-        for (number, sums) in (0..SAMPLE).zip(&mut sums) {
-            // Not at equal distances: rows of a few groups are common.
-            let Some(group) = groups.get(number * step + number * 5 % step.max(1)) else { break };
-            (self.kernel.group_sums)(group, std::slice::from_mut(sums));
-            sampled += 1;
-        }
-        let sums = &sums[..sampled];
-        // Nothing of what such values have is in these.
-        let plan = (sampled > 0)
-            .then(|| Plan::new(self.layout, self.fields, sampled * BASE_GROUP, sums, &RestStats::EMPTY))?;
-        let guess = Guess { form: plan.form, base: plan.base };
-        guess.holds(&plan, sampled * BASE_GROUP).then_some(guess)
-    }
-
-    /// Writes planes and rests of all values as far as the guess says how, and sums them; returns how many values the
-    /// first tier passes on. Nothing has been done if there is no room.
-    fn split_pass(
-        &mut self,
-        guess: &Guess,
-        values: &[u8],
-        static_body: &mut [u8],
-        dynamic: &mut [u8],
-    ) -> Option<usize> {
-        let count = values.len() / 2;
-        let head = match self.layout {
-            Layout::Split if static_body.len() == head_bytes(self.fields, count) => static_body,
-            Layout::Split => return None,
-            Layout::Compact => dynamic.get_mut(bases_len(guess.form, count)..)?,
-        };
-        let (mut planes, rest) = head.split_at_mut_checked(plane_bytes(count))?;
-        let (mut rest, padding) = rest.split_at_mut_checked(count)?;
-        padding.get_mut(..count.next_multiple_of(ALIGN) - count)?.fill(0);
-        let how = Split {
-            base: matches!(guess.form, Form::One(_)).then_some(guess.base),
-            tier: &guess.form.order().tiers()[0],
-            word: 0,
-            streaming: false,
-        };
-        let mut passed = 0;
-        let sums = self.sums.chunks_mut(BLOCK_BYTES / (2 * BASE_GROUP));
-        for (values, sums) in values.chunks(BLOCK_BYTES).zip(sums) {
-            let count = values.len() / 2;
-            let out = SplitMut {
-                rest: rest.split_off_mut(..count).expect("there is a rest for each value"),
-                planes: planes.split_off_mut(..plane_bytes(count)).expect("there are planes for all values"),
-                sums: &mut sums[..count.div_ceil(BASE_GROUP)],
-                list: &mut self.list,
-                passed,
-            };
-            let word = (self.position / WORD) as u64;
-            let how = Split { word, ..how };
-            let split = StreamingStore::split(&mut self.streaming, self.kernel, values, how, out);
-            passed = split.passed;
-            self.checksum = self.checksum.wrapping_add(fold(split.sum));
-            self.position += values.len();
-        }
-        Some(passed)
     }
 
     /// Writes the body of a coded block, unless it would take the room of the values or more.
@@ -217,31 +140,71 @@ impl<'a> Encoder<'a> {
         dynamic: &mut [u8],
     ) -> Option<(Entry, usize)> {
         let limit = dynamic.len();
-        let mut room = dynamic;
-        let count = values.len() / self.fields.width();
+        let mut room = &mut *dynamic;
+        let count = values.len() / self.format.fields.width();
         let bases = room.split_off_mut(..bases_len(plan.form, count))?;
         plan.write_bases(count.div_ceil(BASE_GROUP), bases);
         let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
-        let head_len = plane_bytes(plan.coded) + plan.rest.len();
-        let head = match self.layout {
+        let tiers_first = self.format.coding == Coding::Tiers;
+        let planes_len = if tiers_first { plane_bytes(plan.coded) } else { 0 };
+        let head_len = planes_len + plan.rest.len();
+        let head = match self.format.layout {
             Layout::Split if head_len >= values.len() => return None,
             Layout::Split => static_body,
             Layout::Compact => room.split_off_mut(..head_len)?,
         };
-        let (planes, rest) = head.split_at_mut(plane_bytes(plan.coded));
-        let mut rest = RestMut::new(&plan.rest, rest);
-        for (number, tiers, out) in rest.tiered() {
+        let (planes, rest) = head.split_at_mut(planes_len);
+        let mut to = RestMut::new(&plan.rest, &mut *rest);
+        for (number, tiers, out) in to.tiered() {
             self.gather(plan, values, number);
             tiers.pack(self.kernel, &mut self.list[..plan.coded], out);
         }
-        let left = if self.fields.dtype == DType::Bf16 && !plan.masked && self.columns.is_none() {
-            self.split_tier(plan, values, planes, rest)
+        if !tiers_first {
+            self.split(plan, values, first, mask, None, to);
+            let payload =
+                rans::carries(self.format, rest.len()).then(|| *rest.last_chunk().expect("it is longer"));
+            // From where the payload is.
+            let carried = payload.map_or(0, |_| CARRIED);
+            let front_len = limit - room.len() - carried;
+            let (entry, len) = self.codes(plan, payload.as_ref(), &mut dynamic[front_len..])?;
+            return Some((entry, front_len + len));
+        }
+        let bf16 = self.format.fields.dtype == DType::Bf16;
+        let left = if bf16 && !plan.masked && self.columns.is_none() {
+            self.split_tier(plan, values, planes, to)
         } else {
-            self.split(plan, values, first, mask, planes, rest)
+            self.split(plan, values, first, mask, Some(planes), to)
         };
         let front_len = limit - room.len();
         let (entry, len) = self.tail(plan, left, room)?;
         Some((entry, front_len + len))
+    }
+
+    /// Writes the codes of the residuals that are in the list, in a frame that can have a table; the payload is the end of the rest, which
+    /// is in front of them in the room, and is left out if states carry it. Returns the entry of the block, and the length of what
+    /// was written. Fails if not a byte of room would be left.
+    fn codes(&mut self, plan: &Plan, payload: Option<&Payload>, room: &mut [u8]) -> Option<(Entry, usize)> {
+        let residuals = &self.list[..plan.coded];
+        if let Some(coder) = &mut self.rans
+            && let Some(([words, escapes], len)) = coder.write(self.kernel, residuals, payload, room)
+        {
+            let counts = [plan.coded as u16, words, escapes, 0, 0];
+            return Some((Entry { rans: true, counts, ..self.entry(plan) }, len));
+        }
+        let (rest, room) = room.split_at_mut_checked(payload.map_or(0, |_| CARRIED))?;
+        payload.inspect(|payload| rest.copy_from_slice(*payload));
+        let (planes, room) = room.split_at_mut_checked(plane_bytes(plan.coded))?;
+        let first = &plan.form.order().tiers()[0];
+        let left = (self.kernel.pack_tier)(&mut self.list[..plan.coded], 0, 0, first, planes);
+        let front_len = rest.len() + planes.len();
+        let (entry, len) = self.tail(plan, left, room)?;
+        Some((entry, front_len + len))
+    }
+
+    /// The entry of a coded block, without counts.
+    fn entry(&self, plan: &Plan) -> Entry {
+        let columns = self.columns.is_some();
+        Entry { masked: plan.masked, columns, base: plan.base, ..Entry::uncoded(plan.form) }
     }
 
     /// Writes all tiers but the first, which passes on the values in the front of the list, so many; returns the entry of the
@@ -259,9 +222,7 @@ impl<'a> Encoder<'a> {
         escapes.copy_from_slice(&self.list[..left]);
         padding.fill(0);
         // As long as the values is too long.
-        let (form, masked, columns) = (plan.form, plan.masked, self.columns.is_some());
-        let entry = Entry { form, masked, columns, base: plan.base, counts };
-        (!room.is_empty()).then(|| (entry, limit - room.len()))
+        (!room.is_empty()).then(|| (Entry { counts, ..self.entry(plan) }, limit - room.len()))
     }
 
     /// [`Self::split`] for BF16 without a mask: rest and first tier in one.
@@ -276,7 +237,7 @@ impl<'a> Encoder<'a> {
         let mut rest = rest.bytes();
         // What has one base goes through the kernel in one call, but so little that it stays in the fastest cache.
         let groups = if matches!(plan.form, Form::One(_)) { STRIP } else { 1 };
-        let (layout, mut passed) = (self.layout, 0);
+        let (layout, mut passed) = (self.format.layout, 0);
         for (values, bases) in values.chunks(2 * BASE_GROUP * STRIP).zip(plan.bases.chunks(STRIP)) {
             let kept =
                 bases.iter().zip(values.chunks(2 * BASE_GROUP)).filter(|(base, _)| keeps(layout, **base));
@@ -300,7 +261,7 @@ impl<'a> Encoder<'a> {
 
     /// Puts byte plane `number` of the rests of the coded values, in the compact layout, into the list.
     fn gather(&mut self, plan: &Plan, values: &[u8], number: usize) {
-        let (fields, places) = (self.fields, self.fields.places());
+        let (fields, places) = (self.format.fields, self.format.fields.places());
         let mut done = 0;
         let groups = values.chunks(fields.width() * BASE_GROUP).zip(&plan.bases);
         for (values, _) in groups.filter(|(_, base)| base.is_some()) {
@@ -313,18 +274,19 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Writes mask, rest and the first tier; returns how many values that passes on. They are left in the list.
+    /// Writes mask, rest and, if there is room for planes, the first tier; returns how many values that passes on. They are left
+    /// in the list.
     fn split(
         &mut self,
         plan: &Plan,
         values: &[u8],
         mut first: usize,
         mut mask: &mut [u8],
-        mut planes: &mut [u8],
+        mut planes: Option<&mut [u8]>,
         mut rest: RestMut<'_>,
     ) -> usize {
         let tier = &plan.form.order().tiers()[0];
-        let group_len = self.fields.width() * BASE_GROUP;
+        let group_len = self.format.fields.width() * BASE_GROUP;
         // Values that have been split, coded in the first tier, and passed on.
         let (mut done, mut packed, mut passed) = (0, 0, 0);
         for (values, bases) in values.chunks(STRIP * group_len).zip(plan.bases.chunks(STRIP)) {
@@ -333,13 +295,14 @@ impl<'a> Encoder<'a> {
                 done = self.split_group(plan, group, &mut mask, &mut rest, done);
                 first += BASE_GROUP;
             }
+            let Some(planes) = &mut planes else { continue };
             let end = if done == plan.coded { done } else { done / STEP * STEP };
             let planes =
                 planes.split_off_mut(..plane_bytes(end - packed)).expect("there are planes for all values");
             passed = (self.kernel.pack_tier)(&mut self.list[..end], packed, passed, tier, planes);
             packed = end;
         }
-        passed
+        if planes.is_some() { passed } else { done }
     }
 
     /// Writes mask, rest and residuals of a group, of which `done` come before; returns how many do afterwards.
@@ -352,12 +315,12 @@ impl<'a> Encoder<'a> {
         done: usize,
     ) -> usize {
         let Some(base) = base else {
-            return match self.layout {
+            return match self.format.layout {
                 Layout::Split => self.split_values(values, 0, rest, done),
                 Layout::Compact => done,
             };
         };
-        let count = values.len() / self.fields.width();
+        let count = values.len() / self.format.fields.width();
         let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
         let mut coded = values;
         let mut marked = None;
@@ -365,7 +328,7 @@ impl<'a> Encoder<'a> {
             let bits = mask.split_off_mut(..mask_bytes(count)).expect("the mask has a bit for each value");
             let (bits, padding) = bits.split_at_mut(count.div_ceil(8));
             padding.fill(0);
-            let len = self.fields.drop_zeros(self.kernel, values, bits, &mut nonzero[..values.len()]);
+            let len = self.format.fields.drop_zeros(self.kernel, values, bits, &mut nonzero[..values.len()]);
             coded = &nonzero[..len];
             marked = Some(&*bits);
         }
@@ -382,37 +345,16 @@ impl<'a> Encoder<'a> {
     /// Writes rest and residuals, of which `done` come before; returns how many do afterwards. Only BF16 can have more
     /// values than a group.
     fn split_values(&mut self, values: &[u8], base: u8, rest: &mut RestMut<'_>, done: usize) -> usize {
-        let count = values.len() / self.fields.width();
+        let count = values.len() / self.format.fields.width();
         let residuals = &mut self.list[done..done + count];
-        if self.fields.dtype == DType::Bf16 {
+        if self.format.fields.dtype == DType::Bf16 {
             (self.kernel.split)(values, base, &mut rest.bytes()[done..done + count], residuals);
         } else {
             let mut rests = [0; BASE_GROUP];
-            self.fields.split(values, base, &mut rests[..count], residuals);
+            self.format.fields.split(values, base, &mut rests[..count], residuals);
             rest.put(&rests[..count], done);
         }
         done + count
-    }
-}
-
-/// Form and base of a block, before all of its values have been looked at.
-#[derive(Clone, Copy)]
-struct Guess {
-    form: Form,
-    base: u8,
-}
-
-impl Guess {
-    /// Whether a block of `count` values with this plan is coded as was guessed: each group of it, by its own base or that of
-    /// all.
-    fn holds(&self, plan: &Plan, count: usize) -> bool {
-        let same = match self.form {
-            // The first tier is the same in all orders.
-            Form::One(_) => matches!(plan.form, Form::One(_)) && plan.base == self.base,
-            Form::Nibbles | Form::Bytes => plan.form == self.form,
-            Form::Stored | Form::Zero => false,
-        };
-        same && !plan.masked && plan.coded == count
     }
 }
 

@@ -1,11 +1,11 @@
 //! A byte plane in tiers, as exponents are, but the symbols are the plane's own: its twelve most frequent bytes.
 
 use crate::BlockFault;
+use crate::blocks::block::tail_bytes;
+use crate::blocks::order::{Order, TIERS};
+use crate::blocks::tiers::{Coded, List, check_zero, unpack};
 use crate::kernel::Kernel;
 use crate::kernel::tier::{Tier, plane_bytes, read_pair};
-use crate::tiered::block::tail_bytes;
-use crate::tiered::order::{Order, TIERS};
-use crate::tiered::tiers::{Coded, List, check_zero, unpack};
 
 /// Symbols of all tiers.
 const SYMBOLS: usize = 3 * TIERS;
@@ -14,7 +14,7 @@ const HEAD: usize = 24;
 
 /// How a byte plane is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tiered) struct PlaneTiers {
+pub(in crate::blocks) struct PlaneTiers {
     /// Three for each tier; those that no byte has are 0.
     symbols: [u8; SYMBOLS],
     /// Bytes in each tier, and escapes.
@@ -61,7 +61,7 @@ impl PlaneTiers {
 
     /// Writes the plane of the bytes in `list`, as many as there are in the first tier. The list is of no meaning
     /// afterwards.
-    pub(in crate::tiered) fn pack(&self, kernel: &Kernel, list: &mut [u8], out: &mut [u8]) {
+    pub(in crate::blocks) fn pack(&self, kernel: &Kernel, list: &mut [u8], out: &mut [u8]) {
         let (head, mut planes) = out.split_at_mut(HEAD);
         head.fill(0);
         head[..SYMBOLS].copy_from_slice(&self.symbols);
@@ -111,7 +111,7 @@ impl PlaneTiers {
     ///
     /// # Errors
     /// If the plane contradicts itself.
-    pub(in crate::tiered) fn unpack(
+    pub(in crate::blocks) fn unpack(
         &self,
         kernel: &Kernel,
         plane: &[u8],
@@ -157,9 +157,9 @@ impl PlaneTiers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocks::block::BLOCK;
     use crate::kernel::{PORTABLE, tier::LIST_PAD};
     use crate::levels;
-    use crate::tiered::block::BLOCK;
 
     fn histogram(bytes: &[u8]) -> [u32; 256] {
         let mut histogram = [0; 256];

@@ -5,7 +5,7 @@ use crate::kernel::BASE_GROUP;
 use crate::kernel::eight::{together, word};
 
 /// Where the rest of a block is written, group after group.
-pub(in crate::tiered) struct RestMut<'a> {
+pub(in crate::blocks) struct RestMut<'a> {
     planes: [PlaneMut<'a>; PLANES],
     byte_planes: usize,
     bits: &'a mut [u8],
@@ -24,7 +24,7 @@ struct PlaneMut<'a> {
 
 impl<'a> RestMut<'a> {
     /// Takes `out`, which has the length of the shape.
-    pub(in crate::tiered) fn new(shape: &Shape, mut out: &'a mut [u8]) -> Self {
+    pub(in crate::blocks) fn new(shape: &Shape, mut out: &'a mut [u8]) -> Self {
         // Bits are set where they belong, padding stays.
         if shape.stated || shape.bit_planes() > 0 {
             out.fill(0);
@@ -52,12 +52,12 @@ impl<'a> RestMut<'a> {
     }
 
     /// The plane of BF16.
-    pub(in crate::tiered) fn bytes(&mut self) -> &mut [u8] {
+    pub(in crate::blocks) fn bytes(&mut self) -> &mut [u8] {
         self.planes[0].bytes
     }
 
     /// Number, tiers and room of each plane that has tiers: these are written as a whole.
-    pub(in crate::tiered) fn tiered(&mut self) -> impl Iterator<Item = (usize, PlaneTiers, &mut [u8])> {
+    pub(in crate::blocks) fn tiered(&mut self) -> impl Iterator<Item = (usize, PlaneTiers, &mut [u8])> {
         let planes = self.planes[..self.byte_planes].iter_mut().enumerate();
         planes.filter_map(|(number, plane)| match plane.form {
             Form::Tiers(tiers) => Some((number, tiers, &mut *plane.bytes)),
@@ -66,7 +66,7 @@ impl<'a> RestMut<'a> {
     }
 
     /// Writes the rests of the values from `position` on, but planes with tiers.
-    pub(in crate::tiered) fn put(&mut self, rests: &[u32], position: usize) {
+    pub(in crate::blocks) fn put(&mut self, rests: &[u32], position: usize) {
         for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
             let bytes = rests.iter().map(|rest| (rest >> (8 * number)) as u8);
             match plane.form {

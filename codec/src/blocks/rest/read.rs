@@ -6,7 +6,7 @@ use crate::kernel::eight::spread;
 use crate::kernel::tier::STEP;
 
 /// The rest of a block, read group after group.
-pub(in crate::tiered) struct Rest<'a> {
+pub(in crate::blocks) struct Rest<'a> {
     planes: [Plane<'a>; PLANES],
     byte_planes: usize,
     bits: &'a [u8],
@@ -25,7 +25,7 @@ impl<'a> Rest<'a> {
     ///
     /// # Errors
     /// If a mask has another number of bits than the form says, or what fills up a plane is not zero.
-    pub(in crate::tiered) fn new(shape: &Shape, mut source: &'a [u8]) -> Result<Self, BlockFault> {
+    pub(in crate::blocks) fn new(shape: &Shape, mut source: &'a [u8]) -> Result<Self, BlockFault> {
         let mut rest = Self {
             planes: [const { Plane { form: Form::Raw, bytes: &[], bits: &[], nonzero: 0 } }; PLANES],
             byte_planes: shape.byte_planes(),
@@ -63,12 +63,12 @@ impl<'a> Rest<'a> {
     }
 
     /// The plane of BF16.
-    pub(in crate::tiered) fn bytes(&self) -> &'a [u8] {
+    pub(in crate::blocks) fn bytes(&self) -> &'a [u8] {
         self.planes[0].bytes
     }
 
     /// Number, tiers and bytes of each plane that has tiers.
-    pub(in crate::tiered) fn tiered(&self) -> impl Iterator<Item = (usize, PlaneTiers, &'a [u8])> {
+    pub(in crate::blocks) fn tiered(&self) -> impl Iterator<Item = (usize, PlaneTiers, &'a [u8])> {
         self.planes[..self.byte_planes].iter().enumerate().filter_map(|(number, plane)| match plane.form {
             Form::Tiers(tiers) => Some((number, tiers, plane.bytes)),
             _ => None,
@@ -76,7 +76,7 @@ impl<'a> Rest<'a> {
     }
 
     /// Reads the rests of the values from `position` on; planes with tiers are 0.
-    pub(in crate::tiered) fn get(&mut self, rests: &mut [u32], position: usize) {
+    pub(in crate::blocks) fn get(&mut self, rests: &mut [u32], position: usize) {
         rests.fill(0);
         for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
             let shift = 8 * number;

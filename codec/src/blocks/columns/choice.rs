@@ -2,9 +2,9 @@
 
 use super::{Columns, possible};
 use crate::DType;
+use crate::blocks::fields::Fields;
+use crate::blocks::spread::{FRACTION, Spread};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
-use crate::tiered::fields::Fields;
-use crate::tiered::spread::{FRACTION, Spread};
 
 /// Mean exponents of columns with offsets vary at least by this much, 0.16: 0.4 octaves, squared.
 const MIN_VARIANCE: u64 = (16 << (2 * FRACTION)) / 100;
@@ -19,7 +19,7 @@ struct Sums {
 }
 
 /// The vector for a frame whose rows have `row` values, if columns differ enough.
-pub(in crate::tiered) fn choose(
+pub(in crate::blocks) fn choose(
     kernel: &Kernel,
     fields: Fields,
     values: &[u8],

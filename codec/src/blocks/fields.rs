@@ -97,6 +97,16 @@ impl Fields {
         sum
     }
 
+    /// Residuals of at most [`BASE_GROUP`] values.
+    pub(super) fn residuals(self, kernel: &Kernel, values: &[u8], base: u8, residuals: &mut [u8]) {
+        if self.dtype == DType::Bf16 {
+            let mut rest = [0; BASE_GROUP];
+            return (kernel.split)(values, base, &mut rest[..residuals.len()], residuals);
+        }
+        let mut rests = [0; BASE_GROUP];
+        self.split(values, base, &mut rests[..residuals.len()], residuals);
+    }
+
     /// Rests and residuals of at most [`BASE_GROUP`] values.
     pub(super) fn split(self, values: &[u8], base: u8, rests: &mut [u32], residuals: &mut [u8]) {
         let places = self.places();

@@ -1,0 +1,33 @@
+//! Frames of values in blocks: what `tiered` and `rans` have in common, which is all but how residuals are coded.
+//!
+//! An exponent is coded by its distance to a base, its residual. Blocks have 32 768 values; each
+//! has one base, or one for every 256 values where these differ in scale; and where a frame is told how long its rows are,
+//! its columns can have offsets. Sign and mantissa are kept as they are.
+
+mod block;
+mod coding;
+mod columns;
+mod decode;
+mod encode;
+mod entry;
+mod fields;
+mod frame;
+mod geometry;
+mod histogram;
+mod order;
+mod plan;
+mod rans;
+mod rest;
+mod sample;
+mod spread;
+mod tiers;
+
+use crate::options::{Choice, ROW, Values};
+pub(crate) use coding::Coding;
+pub(crate) use frame::{bound, decode, encode, pieces, static_len};
+
+/// The longest rows that have columns.
+pub(crate) const MAX_ROW: u32 = 1 << 24;
+
+/// `row`: how many values a row has, for offsets of columns.
+pub(crate) const OPTIONS: &[Choice] = &[Choice { key: ROW, values: Values::UpTo(MAX_ROW) }];

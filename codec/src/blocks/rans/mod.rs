@@ -1,0 +1,196 @@
+//! Residuals of a block by rANS: the states of all lanes, then words, then escapes.
+//!
+//! What states begin with is free to choose, and 96 bytes of the rest are in there where that has so many of known
+//! length: so a block's states cost 32 bytes instead of 128.
+
+mod table;
+
+use super::block::{ALIGN, BLOCK, tail_bytes};
+use super::coding::Format;
+use super::entry::Entry;
+use super::fields::Fields;
+use super::histogram;
+use super::order::{Order, TIERS};
+use super::tiers::check_zero;
+use crate::kernel::Kernel;
+use crate::kernel::rans::{
+    DecodeTable, EncodeTable, Frequencies, LANES, LOWEST, ROOM_PAD, Room, States, Stream, WORD,
+};
+use crate::kernel::tier::plane_bytes;
+use crate::{BlockFault, DType, Layout};
+pub(super) use table::{TABLE, read, to_bytes};
+
+/// Bytes of the states.
+const STATES: usize = 4 * LANES;
+/// Bytes of the rest that the states carry, three in each.
+pub(super) const CARRIED: usize = 3 * LANES;
+/// What a state has above these.
+const CARRIER: u32 = 1 << 24;
+/// Where tiers are looked at: more than so many bits for eight values.
+const FEW_BITS: usize = 24;
+
+/// Bytes of a frame's rest part that states can carry.
+pub(super) type Payload = [u8; CARRIED];
+
+/// Whether a block's states carry the last bytes of its rest, which has this length: not where its length is found in it, nor where
+/// it must not depend on the values.
+pub(super) fn carries(format: Format, rest_len: usize) -> bool {
+    format.layout == Layout::Compact && format.fields.dtype != DType::F32 && rest_len >= CARRIED
+}
+
+/// The table for a frame of `blocks` blocks with so many values that are coded, from a sample of residuals; none if it would be
+/// longer than tiers.
+pub(super) fn choose(
+    format: Format,
+    blocks: usize,
+    coded: u64,
+    histogram: &[u32; 256],
+) -> Option<Frequencies> {
+    let sampled: u64 = histogram.iter().map(|count| u64::from(*count)).sum();
+    let frequencies = table::choose(histogram)?;
+    let (rans, tiers) = table::costs(histogram, &frequencies);
+    let carried = if carries(format, CARRIED) { CARRIED } else { 0 };
+    let overhead = 8 * (TABLE + blocks * (STATES - carried)) as u128;
+    let saved = u128::from(tiers.checked_sub(rans)?) * u128::from(coded) / u128::from(sampled);
+    (saved >> table::FRACTION > overhead).then_some(frequencies)
+}
+
+/// Codes one block after the other.
+pub(super) struct Coder {
+    table: EncodeTable,
+    words: [u8; WORD * BLOCK + ROOM_PAD],
+    escapes: [u8; BLOCK + ROOM_PAD],
+}
+
+/// A block that is coded.
+struct Coded {
+    states: States,
+    words: usize,
+    escapes: usize,
+}
+
+impl Coder {
+    pub(super) fn new(frequencies: &Frequencies) -> Self {
+        let table = EncodeTable::new(frequencies);
+        Self { table, words: [0; _], escapes: [0; _] }
+    }
+
+    /// Writes the codes of residuals to the front of `room`; returns the number of words and escapes, and the length of what was
+    /// written. `None` if tiers are shorter, or not a byte of room would be left.
+    pub(super) fn write(
+        &mut self,
+        kernel: &Kernel,
+        residuals: &[u8],
+        payload: Option<&Payload>,
+        room: &mut [u8],
+    ) -> Option<([u16; 2], usize)> {
+        let mut states = start(payload);
+        let mut to = Room { words: &mut self.words, escapes: &mut self.escapes };
+        let used = (kernel.encode_rans)(residuals, &self.table, &mut states, &mut to);
+        let coded = Coded { states, words: used.words, escapes: used.escapes };
+        let len = codes_len(coded.words, coded.escapes);
+        let carried = if payload.is_some() { CARRIED } else { 0 };
+        if 8 * 8 * (len - carried) > FEW_BITS * residuals.len() && in_tiers(residuals) < len - carried {
+            return None;
+        }
+        let (mut out, left) = room.split_at_mut_checked(len)?;
+        if left.is_empty() {
+            return None;
+        }
+        let mut part = |bytes: &[u8]| {
+            let part = out
+                .split_off_mut(..bytes.len().next_multiple_of(ALIGN))
+                .expect("the codes have their length");
+            let (part, padding) = part.split_at_mut(bytes.len());
+            part.copy_from_slice(bytes);
+            padding.fill(0);
+        };
+        part(coded.states.map(u32::to_le_bytes).as_flattened());
+        part(&self.words[self.words.len() - WORD * coded.words..]);
+        part(&self.escapes[self.escapes.len() - coded.escapes..]);
+        Some(([coded.words as u16, coded.escapes as u16], len))
+    }
+}
+
+/// The states that an encoder begins with.
+fn start(payload: Option<&Payload>) -> States {
+    let Some(payload) = payload else { return [LOWEST; LANES] };
+    let mut states = [0; LANES];
+    for (state, [low, middle, high]) in states.iter_mut().zip(payload.as_chunks::<3>().0) {
+        *state = CARRIER | u32::from_le_bytes([*low, *middle, *high, 0]);
+    }
+    states
+}
+
+/// What was carried by states that a decoder has come to, if an encoder can have begun with them.
+fn end(carries: bool, states: &States) -> Result<Payload, BlockFault> {
+    let mut payload = [0; CARRIED];
+    for (state, bytes) in states.iter().zip(payload.as_chunks_mut::<3>().0) {
+        let [low, middle, high, top] = state.to_le_bytes();
+        let expected = if carries { top == CARRIER.to_le_bytes()[3] } else { *state == LOWEST };
+        if !expected {
+            return Err(BlockFault::State(*state));
+        }
+        *bytes = [low, middle, high];
+    }
+    Ok(payload)
+}
+
+/// Bytes of states, words and escapes, padding included.
+pub(super) fn codes_len(words: usize, escapes: usize) -> usize {
+    STATES + (WORD * words).next_multiple_of(ALIGN) + escapes.next_multiple_of(ALIGN)
+}
+
+/// Bytes that residuals take in tiers.
+fn in_tiers(residuals: &[u8]) -> usize {
+    let histogram = histogram::of_bytes(residuals);
+    let mut counts = [residuals.len() as u16; TIERS + 1];
+    for (number, tier) in Order::High.tiers().iter().enumerate() {
+        let named: u32 = tier.symbols[..3].iter().map(|symbol| histogram[usize::from(*symbol)]).sum();
+        counts[number + 1] = counts[number] - named as u16;
+    }
+    let (planes, escapes) = tail_bytes(&counts);
+    plane_bytes(residuals.len()) + planes + escapes
+}
+
+/// Decodes residuals from the front of `codes`, which has [`codes_len`]; returns what the states carry, if they do.
+///
+/// # Errors
+/// If the codes contradict themselves or the entry.
+pub(super) fn unpack(
+    kernel: &Kernel,
+    table: &DecodeTable,
+    entry: &Entry,
+    carries: bool,
+    mut codes: &[u8],
+    residuals: &mut [u8],
+) -> Result<Payload, BlockFault> {
+    let mut part = |len: usize| {
+        let whole = codes.split_off(..len.next_multiple_of(ALIGN)).ok_or(BlockFault::Overrun)?;
+        let (part, padding) = whole.split_at(len);
+        check_zero(padding)?;
+        Ok(part)
+    };
+    let [words, escapes] = entry.words_and_escapes();
+    let (bytes, words, escapes) = (part(STATES)?, part(WORD * words)?, part(escapes)?);
+    let mut states = [0; LANES];
+    for (state, bytes) in states.iter_mut().zip(bytes.as_chunks().0) {
+        *state = u32::from_le_bytes(*bytes);
+        if !(LOWEST..LOWEST << 16).contains(state) {
+            return Err(BlockFault::State(*state));
+        }
+    }
+    let stream = Stream { words, escapes };
+    let used = (kernel.decode_rans)(stream, table, &mut states, residuals);
+    for (expected, found) in [(words.len() / WORD, used.words), (escapes.len(), used.escapes)] {
+        if expected != found {
+            return Err(BlockFault::Read { expected, found });
+        }
+    }
+    end(carries, &states)
+}
+
+/// Whether a type's rest is made of bytes alone, one for each value: so parts of it can be taken as they are.
+pub(super) fn has_byte_rest(fields: Fields) -> bool {
+    fields.dtype == DType::Bf16
+}
