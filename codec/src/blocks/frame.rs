@@ -3,11 +3,11 @@
 use super::block::{ALIGN, BLOCK, ENTRY, tail_bytes};
 use super::coding::{Coding, Format};
 use super::columns::{self, Columns};
-use super::decode::Decoder;
+use super::decode::{Body, Decoder};
 use super::encode::Encoder;
 use super::entry::{self, Entry, Form};
 use super::{geometry, rans, sample};
-use crate::body::Body;
+use crate::body;
 use crate::header::HEADER_LEN;
 use crate::kernel::tier::plane_bytes;
 use crate::pieces::{Pieces, Tails};
@@ -78,7 +78,7 @@ fn write(
     let mut encoder = Encoder::new(kernel, format, columns.as_ref(), frequencies.as_ref(), streaming);
     let (mut uses_columns, mut uses_table) = (vector.is_empty(), frequencies.is_none());
     for (values, entry) in values.chunks(BLOCK * format.fields.width()).zip(table) {
-        let static_len = static_body(format, values);
+        let static_len = static_body(format, values.len() / format.fields.width());
         let (body, further) = bodies.split_at_mut(static_len);
         let (chosen, len) = encoder.block(values, body, dynamic)?;
         uses_columns |= chosen.columns;
@@ -161,7 +161,7 @@ impl<'a> Common<'a> {
 }
 
 /// See [`crate::registry::Entry::decode`].
-pub(crate) fn decode(coding: Coding, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
+pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
     let format = Format::new(coding, body.layout, body.dtype);
     let width = format.fields.width();
     let count = out.len() / width;
@@ -179,22 +179,31 @@ pub(crate) fn decode(coding: Coding, body: &Body<'_>, out: &mut [u8]) -> Result<
     sum = sum.wrapping_add(checksum::of_front(bytes, front.len()));
     let streaming = StreamingStore::of_large(kernel, out.len());
     let mut decoder = Decoder::new(kernel, format, columns, frequencies.as_ref(), streaming);
-    for (number, (out, entry)) in out.chunks_mut(BLOCK * width).zip(table).enumerate() {
-        let fault = |fault| DecodeError::Block { block: number, fault };
-        let entry = Entry::from_bytes(*entry, format, out.len() / width).map_err(fault)?;
-        let (body, further) = bodies.split_at(static_body(format, out));
-        let block = decoder.block(entry, number * BLOCK, body, &mut sections.dynamic, out);
-        sum = sum.wrapping_add(block.map_err(fault)?);
+    let fault = |number, fault| DecodeError::Block { block: number, fault };
+    // The entries are looked at one block ahead.
+    let mut entries = table.iter().zip((0..count).step_by(BLOCK)).map(|(entry, first)| {
+        let count = (count - first).min(BLOCK);
+        let (static_body, further) = bodies.split_at(static_body(format, count));
         bodies = further;
+        Entry::from_bytes(*entry, format, count).map(|entry| Body { entry, count, static_body })
+    });
+    let mut next = entries.next();
+    for (number, out) in out.chunks_mut(BLOCK * width).enumerate() {
+        let body =
+            next.take().expect("there is an entry for each block").map_err(|found| fault(number, found))?;
+        next = entries.next();
+        let ahead = next.and_then(Result::ok);
+        let block = decoder.block(body, ahead, number * BLOCK, &mut sections.dynamic, out);
+        sum = sum.wrapping_add(block.map_err(|found| fault(number, found))?);
     }
     sections.finish()?;
     Ok(sum)
 }
 
 /// Bytes of a block's part of the static section.
-fn static_body(Format { coding, layout, fields }: Format, values: &[u8]) -> usize {
+fn static_body(Format { coding, layout, fields }: Format, count: usize) -> usize {
     match layout {
-        Layout::Split => geometry::static_body(coding, fields, values.len() / fields.width()),
+        Layout::Split => geometry::static_body(coding, fields, count),
         Layout::Compact => 0,
     }
 }

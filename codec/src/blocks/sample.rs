@@ -24,7 +24,7 @@ pub(super) fn frequencies(
 ) -> Option<Frequencies> {
     let fields = format.fields;
     let blocks = values.len().div_ceil(BLOCK * fields.width());
-    let looked_at = blocks.min(MAX_BLOCKS);
+    let looked_at = (blocks / 4).clamp(blocks.min(2), MAX_BLOCKS);
     let mut list = [0; MAX_GROUPS * BASE_GROUP];
     // Residuals in the list, and of all values in the groups that they are from.
     let (mut listed, mut seen) = (0, 0);
@@ -47,10 +47,13 @@ pub(super) fn frequencies(
             let count = values.len() / fields.width();
             seen += count;
             let Some(base) = base else { continue };
-            let (mut mask, mut kept) = ([0; BASE_GROUP / 8], [0; MAX_WIDTH * BASE_GROUP]);
-            let mask = &mut mask[..count.div_ceil(8)];
-            let len = fields.drop_zeros(kernel, values, mask, &mut kept[..values.len()]);
-            let (coded, mask) = if plan.masked { (&kept[..len], Some(&*mask)) } else { (values, None) };
+            let (mut bits, mut kept) = ([0; BASE_GROUP / 8], [0; MAX_WIDTH * BASE_GROUP]);
+            let (mut coded, mut mask) = (values, None);
+            if plan.masked {
+                let bits = &mut bits[..count.div_ceil(8)];
+                let len = fields.drop_zeros(kernel, values, bits, &mut kept[..values.len()]);
+                (coded, mask) = (&kept[..len], Some(&*bits));
+            }
             let out = &mut list[listed..listed + coded.len() / fields.width()];
             fields.residuals(kernel, coded, base, out);
             if let Some(columns) = columns {

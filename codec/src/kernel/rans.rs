@@ -1,14 +1,18 @@
 //! rANS, range coding with asymmetric numeral systems (J. Duda, 2013), of residuals in 32 interleaved lanes.
 //!
-//! Value `i` is coded in lane `i % 32`, so a warp takes one value per thread and a vector of 512 bits sixteen. A lane has a state of
-//! 31 bits, from 2^15 on; what it has too much goes out, 16 bits at a time, and all lanes share one row of such words. A step
-//! is 32 values, one of each lane: its words are in the order of the lanes, and values are coded from the last one to the first, so
-//! that they can be decoded from the first to the last.
+//! Values are taken in rows of 128, of which each lane has four in succession: so a warp and a vector of 512 bits read and write
+//! whole words. A lane has a state of 31 bits, from 2^15 on; what it has too much goes out, 16 bits at a time, and all lanes share one
+//! row of such words. A step is a value of each lane, and its words are in the order of the lanes. Values are coded from the
+//! last step to the first, so that they can be decoded from the first to the last.
 //!
 //! Symbols are 31 consecutive residuals, and one that stands for all others: an escape.
 
 /// Lanes, and values of a step.
 pub(crate) const LANES: usize = 32;
+/// Steps of a row, which are the values that a lane has in it.
+pub(crate) const STEPS: usize = 4;
+/// Values of a row.
+pub(crate) const ROW: usize = LANES * STEPS;
 /// Symbols of a table.
 pub(crate) const SYMBOLS: usize = 32;
 /// The symbol of residuals that have none of their own.
@@ -69,13 +73,21 @@ impl Frequencies {
 #[derive(Clone, Debug)]
 pub(crate) struct EncodeTable {
     pub(crate) frequencies: Frequencies,
-    /// From this state on, a word goes out before the symbol is coded.
+    /// The frequency in the bits from [`LIMIT`] on: a word goes out before the symbol is coded if the state has as much there, or
+    /// more. In bits 0 to 12 what is added to the state.
     pub(crate) limit: [u32; SYMBOLS],
     /// With which a division by the frequency is a multiplication.
     pub(crate) reciprocal: [u32; SYMBOLS],
-    /// `SLOTS - frequency` in bits 0 to 12, what is added to the state in bits 13 to 25, a shift in bits 26 to 31.
+    /// `SLOTS - frequency` in bits 0 to 12, and a shift in the bits from [`SHIFT`] on.
     pub(crate) step: [u32; SYMBOLS],
 }
+
+/// See [`EncodeTable::limit`].
+pub(crate) const LIMIT: u32 = LOWEST.ilog2() + WORD_BITS - SCALE_BITS;
+/// See [`EncodeTable::step`].
+pub(crate) const SHIFT: u32 = 13;
+/// Bits 0 to 12.
+pub(crate) const LOW: u32 = (1 << SHIFT) - 1;
 
 impl EncodeTable {
     pub(crate) fn new(frequencies: &Frequencies) -> Self {
@@ -97,11 +109,27 @@ impl EncodeTable {
                 let reciprocal = (1u64 << (shift + 32)).div_ceil(u64::from(frequency));
                 (reciprocal as u32, shift, first)
             };
-            table.limit[entry] = frequency << (LOWEST.ilog2() + WORD_BITS - SCALE_BITS);
+            table.limit[entry] = frequency << LIMIT | bias;
             table.reciprocal[entry] = reciprocal;
-            table.step[entry] = (SLOTS as u32 - frequency) | bias << 13 | shift << 26;
+            table.step[entry] = (SLOTS as u32 - frequency) | shift << SHIFT;
         }
         table
+    }
+
+    /// Whether a word goes out before a symbol is coded.
+    #[inline(always)]
+    fn exceeds(&self, state: u32, symbol: usize) -> bool {
+        // What is below the frequency does not count.
+        state | ((1 << LIMIT) - 1) >= self.limit[symbol]
+    }
+
+    /// The state after a symbol, coded in one that does not exceed the limit.
+    #[inline(always)]
+    fn coded(&self, state: u32, symbol: usize) -> u32 {
+        let step = self.step[symbol];
+        let product = u64::from(state) * u64::from(self.reciprocal[symbol]);
+        let quotient = (product >> 32) as u32 >> (step >> SHIFT);
+        state + (self.limit[symbol] & LOW) + quotient * (step & LOW)
     }
 }
 
@@ -111,7 +139,7 @@ pub(crate) struct DecodeTable {
     pub(crate) start: u8,
     /// For each slot its symbol in bits 0 to 7, the symbol's frequency less 1 in bits 8 to 19, and the slot's number among
     /// those of the symbol in bits 20 to 31.
-    pub(crate) slots: [u32; SLOTS],
+    pub(crate) slots: Box<[u32; SLOTS]>,
     /// For each rank of a symbol its frequency in bits 16 to 31, and its first slot below.
     pub(crate) places: [u32; SYMBOLS],
     /// For each rank the slot behind its last.
@@ -136,7 +164,7 @@ impl DecodeTable {
         let symbols = frequencies.ranked();
         let mut table = Self {
             start: frequencies.start,
-            slots: [0; SLOTS],
+            slots: vec![0; SLOTS].try_into().expect("it has this length"),
             places: [0; SYMBOLS],
             ends: [SLOTS as u32; SYMBOLS],
             symbols,
@@ -199,104 +227,99 @@ pub(crate) fn encode(
     room: &mut Room<'_>,
 ) -> Used {
     let mut used = Used::default();
-    encode_steps(residuals, table, states, room, &mut used);
+    encode_rows(residuals, table, states, room, &mut used);
     used
 }
 
-/// Codes residuals in front of what is in the lists already. Only the last call before others may be for a part of a step.
+/// Codes residuals in front of what is in the lists already. Only the first call can be for a part of a row.
 #[inline(always)]
-pub(crate) fn encode_steps(
+pub(crate) fn encode_rows(
     residuals: &[u8],
     table: &EncodeTable,
     states: &mut States,
     room: &mut Room<'_>,
     used: &mut Used,
 ) {
-    let (mut words, mut escapes) = (room.words.len() - WORD * used.words, room.escapes.len() - used.escapes);
-    for step in residuals.chunks(LANES).rev() {
-        for (state, residual) in states.iter_mut().zip(step).rev() {
-            let symbol = table.frequencies.symbol(*residual);
-            // Written even if it is none: then the next one takes its place.
+    let mut words = room.words.len() - WORD * used.words;
+    let mut escapes = room.escapes.len() - used.escapes;
+    for row in residuals.chunks(ROW).rev() {
+        for step in (0..STEPS).rev() {
+            for (residual, state) in row.iter().skip(step).step_by(STEPS).zip(&mut *states).rev() {
+                let symbol = usize::from(table.frequencies.symbol(*residual));
+                let out = table.exceeds(*state, symbol);
+                // Written even if it does not go out: then the next one takes its place.
+                room.words[words - WORD..words].copy_from_slice(&(*state as u16).to_le_bytes());
+                words -= if out { WORD } else { 0 };
+                let state_before = if out { *state >> WORD_BITS } else { *state };
+                *state = table.coded(state_before, symbol);
+            }
+        }
+        for residual in row.iter().rev() {
+            let escape = table.frequencies.symbol(*residual) == ESCAPE;
             room.escapes[escapes - 1] = *residual;
-            escapes -= usize::from(symbol == ESCAPE);
-            let symbol = usize::from(symbol);
-            let out = *state >= table.limit[symbol];
-            let word = words - WORD..words;
-            room.words[word].copy_from_slice(&(*state as u16).to_le_bytes());
-            words -= if out { WORD } else { 0 };
-            let x = if out { *state >> WORD_BITS } else { *state };
-            let step = table.step[symbol];
-            let quotient = (u64::from(x) * u64::from(table.reciprocal[symbol]) >> 32) as u32 >> (step >> 26);
-            *state = x + (step >> 13 & 0x1fff) + quotient * (step & 0x1fff);
+            escapes -= usize::from(escape);
         }
     }
     used.words = (room.words.len() - words) / WORD;
     used.escapes = room.escapes.len() - escapes;
 }
 
+/// A block's codes, and what comes of them.
+pub(crate) struct Job<'a> {
+    pub(crate) stream: Stream<'a>,
+    /// Those that the encoder has left; after decoding, those that it began with. Each is at least [`LOWEST`] and has 31 bits.
+    pub(crate) states: States,
+    pub(crate) residuals: &'a mut [u8],
+    /// How many words and escapes the residuals have asked for.
+    pub(crate) used: Used,
+}
+
 /// See [`super::Kernel::decode_rans`].
-pub(crate) fn decode(
-    stream: Stream<'_>,
-    table: &DecodeTable,
-    states: &mut States,
-    residuals: &mut [u8],
-) -> Used {
-    let mut used = Used::default();
-    decode_steps(stream, table, states, residuals, &mut used);
-    used
+pub(crate) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+    jobs.iter_mut().for_each(|job| decode_rows(job, 0, table));
 }
 
-/// Decodes residuals behind those for which so much has been used.
+/// Decodes the residuals from the one at `from` on, a multiple of [`ROW`].
 #[inline(always)]
-pub(crate) fn decode_steps(
-    stream: Stream<'_>,
-    table: &DecodeTable,
-    states: &mut States,
-    residuals: &mut [u8],
-    used: &mut Used,
-) {
-    let mut residuals = residuals;
-    // As long as no step can ask for a word that there is not.
-    while residuals.len() >= LANES
-        && let Some(words) = stream.words.get(WORD * used.words..)
-        && let Some(words) = words.first_chunk::<{ WORD * LANES }>()
-        && let Some(step) = residuals.split_off_mut(..LANES)
-    {
-        used.words += decode_step(stream, table, states, step, &mut used.escapes, |number| {
-            let word = words.as_chunks::<WORD>().0[number % LANES];
-            u16::from_le_bytes(word)
-        });
-    }
-    for step in residuals.chunks_mut(LANES) {
-        let words = stream.words.get(WORD * used.words..).unwrap_or_default().as_chunks::<WORD>().0;
-        used.words += decode_step(stream, table, states, step, &mut used.escapes, |number| {
-            words.get(number).map_or(0, |word| u16::from_le_bytes(*word))
-        });
+pub(crate) fn decode_rows(job: &mut Job<'_>, from: usize, table: &DecodeTable) {
+    let Job { stream, states, residuals, used } = job;
+    for row in residuals[from..].chunks_mut(ROW) {
+        for step in 0..STEPS {
+            let words = stream.words.get(WORD * used.words..).unwrap_or_default();
+            let residuals = row.iter_mut().skip(step).step_by(STEPS);
+            used.words += if let Some(words) = words.first_chunk::<{ WORD * LANES }>() {
+                decode_step(table, states, residuals, |number| words.as_chunks::<WORD>().0[number % LANES])
+            } else {
+                let words = words.as_chunks::<WORD>().0;
+                decode_step(table, states, residuals, |number| words.get(number).copied().unwrap_or_default())
+            };
+        }
+        for symbol in row {
+            let escape = *symbol == ESCAPE;
+            *symbol = symbol.wrapping_add(table.start);
+            if escape {
+                *symbol = stream.escapes.get(used.escapes).copied().unwrap_or(0);
+                used.escapes += 1;
+            }
+        }
     }
 }
 
-/// Decodes at most a value of each lane; returns how many words these read.
+/// Decodes the symbol of at most a value of each lane; returns how many words these read.
 #[inline(always)]
-fn decode_step(
-    stream: Stream<'_>,
+fn decode_step<'a>(
     table: &DecodeTable,
     states: &mut States,
-    residuals: &mut [u8],
-    escapes: &mut usize,
-    word: impl Fn(usize) -> u16,
+    symbols: impl Iterator<Item = &'a mut u8>,
+    word: impl Fn(usize) -> [u8; WORD],
 ) -> usize {
     let mut words = 0;
-    for (state, residual) in states.iter_mut().zip(residuals) {
+    for (state, symbol) in states.iter_mut().zip(symbols) {
         let entry = table.slots[*state as usize % SLOTS];
-        let symbol = entry as u8;
-        *residual = symbol.wrapping_add(table.start);
-        if symbol == ESCAPE {
-            *residual = stream.escapes.get(*escapes).copied().unwrap_or(0);
-            *escapes += 1;
-        }
+        *symbol = entry as u8;
         let x = ((entry >> 8 & 0xfff) + 1) * (*state >> SCALE_BITS) + (entry >> 20);
         let read = x < LOWEST;
-        let next = x << WORD_BITS | u32::from(word(words));
+        let next = x << WORD_BITS | u32::from(u16::from_le_bytes(word(words)));
         *state = if read { next } else { x };
         words += usize::from(read);
     }
@@ -328,21 +351,17 @@ mod tests {
             for symbol in 0..SYMBOLS {
                 let coded = usize::from(frequencies.symbol(frequencies.start.wrapping_add(symbol as u8)));
                 let (frequency, first) = (u32::from(frequencies.of[coded]), u32::from(firsts[coded]));
-                let limit = u64::from(frequency) << 19;
-                assert_eq!(u64::from(encode.limit[symbol]), limit);
-                // Around every multiple of a power of two, and some others.
-                let states =
-                    (0..31).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1, 0x5555_5555 >> bit]);
-                for x in states.filter(|x| (8..limit).contains(x)).map(|x| x as u32) {
+                let limit = frequency << 19;
+                // Around every power of two, and some others.
+                let states = (3..31)
+                    .flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1, 0x5555_5555 >> (30 - bit)]);
+                for x in states.chain([limit - 1, limit]).filter(|x| *x < 1 << 31) {
+                    assert_eq!(encode.exceeds(x, symbol), x >= limit, "{symbol} {x}");
+                    if x >= limit {
+                        continue;
+                    }
                     let expected = (x / frequency * SLOTS as u32) + x % frequency + first;
-                    let step = encode.step[symbol];
-                    let quotient =
-                        (u64::from(x) * u64::from(encode.reciprocal[symbol]) >> 32) as u32 >> (step >> 26);
-                    assert_eq!(
-                        x + (step >> 13 & 0x1fff) + quotient * (step & 0x1fff),
-                        expected,
-                        "{symbol} {x}"
-                    );
+                    assert_eq!(encode.coded(x, symbol), expected, "{symbol} {x}");
                     let entry = decode.slots[expected as usize % SLOTS];
                     assert_eq!(entry as usize % 256, coded);
                     assert_eq!(((entry >> 8 & 0xfff) + 1) * (expected >> SCALE_BITS) + (entry >> 20), x);
@@ -398,7 +417,7 @@ mod tests {
         let frequencies =
             frequencies(250, &[(4, 40), (5, 900), (6, 1600), (7, 1300), (8, 200), (ESCAPE, 56)]);
         let (encoder, decoder) = (EncodeTable::new(&frequencies), DecodeTable::new(&frequencies));
-        for count in [0, 1, 31, 32, 33, 500] {
+        for count in [0, 1, 3, 4, 127, 128, 129, 500] {
             let residuals: Vec<u8> = (0..count)
                 .map(|i: u32| ((i.wrapping_mul(0x9e37_79b1) >> 28) as u8 % 9).wrapping_add(252))
                 .collect();
@@ -414,8 +433,10 @@ mod tests {
                 escapes: &escapes[ROOM_PAD + 500 - used.escapes..],
             };
             let mut back = vec![0xee; residuals.len()];
-            assert_eq!(decode(stream, &decoder, &mut states, &mut back), used);
-            assert_eq!((back, states), (residuals, start));
+            let mut jobs = [Job { stream, states, residuals: &mut back, used: Used::default() }];
+            decode(&mut jobs, &decoder);
+            assert_eq!((jobs[0].used, jobs[0].states), (used, start));
+            assert_eq!(back, residuals);
         }
     }
 }

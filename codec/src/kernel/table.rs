@@ -3,7 +3,7 @@
 use super::codes::{self, CodeTable};
 use super::level::SimdLevel;
 use super::pass::{Join, Passed, Split, SplitMut};
-use super::rans::{self, DecodeTable, EncodeTable, Room, States, Stream};
+use super::rans::{self, DecodeTable, EncodeTable, Job, Room, States};
 use super::tier::Tier;
 use super::tile::{Coded, CodedMut, GroupSums, Packed, Unpacked};
 use super::window_bounds::WindowBounds;
@@ -84,9 +84,8 @@ pub(crate) struct Kernel {
     /// `(residuals, table, states, room)`: codes residuals, the last one first, beginning with these states; returns how many
     /// words and escapes are at the ends of `room`.
     pub(crate) encode_rans: fn(&[u8], &EncodeTable, &mut States, &mut Room<'_>) -> rans::Used,
-    /// `(stream, table, states, residuals)`: the inverse, which leaves the states that the encoder began with; returns how many
-    /// words and escapes the residuals have asked for. Each state is at least `rans::LOWEST` and has 31 bits.
-    pub(crate) decode_rans: fn(Stream<'_>, &DecodeTable, &mut States, &mut [u8]) -> rans::Used,
+    /// `(jobs, table)`: the inverse, of several blocks side by side.
+    pub(crate) decode_rans: fn(&mut [Job<'_>], &DecodeTable),
     /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
     /// `fence` afterwards.
     pub(crate) copy_past: fn(&[u8], &mut [u8]),

@@ -28,7 +28,7 @@ pub(super) struct Encoder<'a> {
     format: Format,
     columns: Option<&'a Expanded>,
     /// There if the frame has a table.
-    rans: Option<Box<Coder>>,
+    rans: Option<Coder>,
     sums: [GroupSums; GROUPS],
     stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
@@ -61,7 +61,7 @@ impl<'a> Encoder<'a> {
             kernel,
             format,
             columns,
-            rans: frequencies.map(|frequencies| Box::new(Coder::new(frequencies))),
+            rans: frequencies.map(|frequencies| Coder::new(frequencies, BLOCK)),
             sums,
             stats: RestStats::EMPTY,
             position: 0,

@@ -5,7 +5,7 @@
 
 mod table;
 
-use super::block::{ALIGN, BLOCK, tail_bytes};
+use super::block::{ALIGN, tail_bytes};
 use super::coding::Format;
 use super::entry::Entry;
 use super::fields::Fields;
@@ -14,7 +14,7 @@ use super::order::{Order, TIERS};
 use super::tiers::check_zero;
 use crate::kernel::Kernel;
 use crate::kernel::rans::{
-    DecodeTable, EncodeTable, Frequencies, LANES, LOWEST, ROOM_PAD, Room, States, Stream, WORD,
+    EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD, Room, States, Stream, Used, WORD,
 };
 use crate::kernel::tier::plane_bytes;
 use crate::{BlockFault, DType, Layout};
@@ -58,8 +58,8 @@ pub(super) fn choose(
 /// Codes one block after the other.
 pub(super) struct Coder {
     table: EncodeTable,
-    words: [u8; WORD * BLOCK + ROOM_PAD],
-    escapes: [u8; BLOCK + ROOM_PAD],
+    words: Vec<u8>,
+    escapes: Vec<u8>,
 }
 
 /// A block that is coded.
@@ -70,9 +70,10 @@ struct Coded {
 }
 
 impl Coder {
-    pub(super) fn new(frequencies: &Frequencies) -> Self {
+    /// For blocks of at most so many values.
+    pub(super) fn new(frequencies: &Frequencies, values: usize) -> Self {
         let table = EncodeTable::new(frequencies);
-        Self { table, words: [0; _], escapes: [0; _] }
+        Self { table, words: vec![0; WORD * values + ROOM_PAD], escapes: vec![0; values + ROOM_PAD] }
     }
 
     /// Writes the codes of residuals to the front of `room`; returns the number of words and escapes, and the length of what was
@@ -153,18 +154,15 @@ fn in_tiers(residuals: &[u8]) -> usize {
     plane_bytes(residuals.len()) + planes + escapes
 }
 
-/// Decodes residuals from the front of `codes`, which has [`codes_len`]; returns what the states carry, if they do.
+/// What there is to do for a block: its codes, which are `codes` and have [`codes_len`], and room for its residuals.
 ///
 /// # Errors
 /// If the codes contradict themselves or the entry.
-pub(super) fn unpack(
-    kernel: &Kernel,
-    table: &DecodeTable,
+pub(super) fn job<'a>(
     entry: &Entry,
-    carries: bool,
-    mut codes: &[u8],
-    residuals: &mut [u8],
-) -> Result<Payload, BlockFault> {
+    mut codes: &'a [u8],
+    residuals: &'a mut [u8],
+) -> Result<Job<'a>, BlockFault> {
     let mut part = |len: usize| {
         let whole = codes.split_off(..len.next_multiple_of(ALIGN)).ok_or(BlockFault::Overrun)?;
         let (part, padding) = whole.split_at(len);
@@ -180,14 +178,21 @@ pub(super) fn unpack(
             return Err(BlockFault::State(*state));
         }
     }
-    let stream = Stream { words, escapes };
-    let used = (kernel.decode_rans)(stream, table, &mut states, residuals);
-    for (expected, found) in [(words.len() / WORD, used.words), (escapes.len(), used.escapes)] {
+    Ok(Job { stream: Stream { words, escapes }, states, residuals, used: Used::default() })
+}
+
+/// Checks what has been done; returns what the states carry, if they do.
+///
+/// # Errors
+/// If the codes contradict themselves.
+pub(super) fn check(job: &Job<'_>, carries: bool) -> Result<Payload, BlockFault> {
+    let Stream { words, escapes } = job.stream;
+    for (expected, found) in [(words.len() / WORD, job.used.words), (escapes.len(), job.used.escapes)] {
         if expected != found {
             return Err(BlockFault::Read { expected, found });
         }
     }
-    end(carries, &states)
+    end(carries, &job.states)
 }
 
 /// Whether a type's rest is made of bytes alone, one for each value: so parts of it can be taken as they are.

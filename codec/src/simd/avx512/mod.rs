@@ -18,7 +18,7 @@ mod writer;
 use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
-use crate::kernel::rans::{DecodeTable, EncodeTable, Room, States, Stream, Used};
+use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
 use crate::kernel::{Coded, CodedMut, GroupSums, Kernel, Packed, SimdLevel, Unpacked};
@@ -70,8 +70,7 @@ entries! {
     fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
     fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
         => rans::encode;
-    fn decode_rans(stream: Stream<'_>, table: &DecodeTable, states: &mut States, residuals: &mut [u8]) -> Used
-        => rans::decode;
+    fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
 }
 

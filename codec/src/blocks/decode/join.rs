@@ -1,0 +1,189 @@
+//! Residuals and rests into values.
+
+use std::ops::Range;
+
+use super::Decoder;
+use super::parts::{Bases, Coded};
+use crate::blocks::block::{BLOCK, MAX_WIDTH, mask_bytes};
+use crate::blocks::entry::Entry;
+use crate::blocks::rest::Rest;
+use crate::checksum::{BLOCK_BYTES, WORD, fold};
+use crate::kernel::pass::{Join, Passed, left};
+use crate::kernel::tier::{Tier, plane_bytes};
+use crate::kernel::{BASE_GROUP, Kernel};
+use crate::streaming_store::StreamingStore;
+use crate::{BlockFault, DType};
+
+/// BF16 values of which none is left out, but with their groups.
+pub(super) struct Plain<'a> {
+    pub(super) bases: &'a Bases<'a>,
+    /// Values before the block in the frame.
+    pub(super) first: usize,
+    /// The first tier and its planes, if these are read on the way.
+    pub(super) planes: Option<(&'a Tier, &'a [u8])>,
+    /// All residuals, or those that the first tier passes on; and padding behind them.
+    pub(super) listed: &'a [u8],
+    /// A byte for each value, in two parts.
+    pub(super) rest: [&'a [u8]; 2],
+}
+
+impl Plain<'_> {
+    /// Writes the values, so many at a time as are summed at once. Returns how many residuals were taken from the list, and the
+    /// checksum of the values.
+    pub(super) fn join(
+        self,
+        kernel: &Kernel,
+        streaming: &mut Option<StreamingStore<'_>>,
+        out: &mut [u8],
+    ) -> Passed<u32> {
+        const GROUPS: usize = BLOCK_BYTES / (2 * BASE_GROUP);
+        let Self { bases, first, planes, listed, rest: [mut rest, mut rest_end] } = self;
+        let (tier, mut planes) = planes.map_or((None, &[][..]), |(tier, planes)| (Some(tier), planes));
+        let (mut used, mut sum) = (0, 0u32);
+        for (number, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+            let first = first + number * BLOCK_BYTES / 2;
+            let mut of_groups = [None; GROUPS];
+            let of_groups = &mut of_groups[..out.len().div_ceil(2 * BASE_GROUP)];
+            for (base, group) in of_groups.iter_mut().zip(number * GROUPS..) {
+                *base = bases.of(group);
+            }
+            let coded = of_groups.iter().zip(out.chunks(2 * BASE_GROUP)).filter(|(base, _)| base.is_some());
+            let count: usize = coded.map(|(_, values)| values.len() / 2).sum();
+            let mut both = [0; BLOCK_BYTES / 2];
+            let rest = if let Some(rest) = rest.split_off(..count) {
+                rest
+            } else {
+                let (front, end) = both[..count].split_at_mut(rest.len());
+                front.copy_from_slice(rest);
+                end.copy_from_slice(rest_end.split_off(..end.len()).expect("there is a rest for each value"));
+                rest = &[];
+                &both[..count]
+            };
+            let planes_len = if tier.is_some() { plane_bytes(count) } else { 0 };
+            let coded = Join {
+                tier,
+                word: (2 * first / WORD) as u64,
+                bases: of_groups,
+                planes: planes.split_off(..planes_len).expect("there are planes for all values"),
+                rest,
+                passed: left(listed, used),
+                streaming: false,
+            };
+            let joined = StreamingStore::join(streaming, kernel, coded, out);
+            used += joined.passed;
+            sum = sum.wrapping_add(fold(joined.sum));
+        }
+        Passed { passed: used, sum }
+    }
+}
+
+impl Decoder<'_> {
+    /// Writes the values of a block whose residuals are in the list.
+    pub(super) fn join_all(
+        &mut self,
+        coded: &Coded<'_>,
+        first: usize,
+        rest: &mut Rest<'_>,
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        self.join(&coded.bases, first, coded.mask, rest, out)?;
+        // The residuals have done their service, so the list is free.
+        for (number, tiers, plane) in rest.tiered() {
+            tiers.unpack(self.kernel, plane, &mut self.list)?;
+            self.scatter(&coded.bases, coded.mask, number, out);
+        }
+        Ok(())
+    }
+
+    /// Writes the values.
+    fn join(
+        &mut self,
+        bases: &Bases<'_>,
+        first: usize,
+        mut mask: &[u8],
+        rest: &mut Rest<'_>,
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        let entry = bases.entry;
+        let width = self.format.fields.width();
+        let start = BLOCK - usize::from(entry.counts[0]);
+        let mut done = 0;
+        let mut nonzero = [0; MAX_WIDTH * BASE_GROUP];
+        for (group, out) in out.chunks_mut(width * BASE_GROUP).enumerate() {
+            let Some(base) = bases.of(group) else {
+                out.fill(0);
+                continue;
+            };
+            let count = out.len() / width;
+            let first = first + group * BASE_GROUP;
+            let mut end = done + count;
+            if entry.masked {
+                let bits = mask.split_off(..mask_bytes(count)).expect("the mask has a bit for each value");
+                let kept: usize = bits.iter().map(|bits| bits.count_ones() as usize).sum();
+                let nonzero = &mut nonzero[..kept * width];
+                end = done + kept;
+                if entry.columns {
+                    self.add_offsets(first, count, Some(bits), start + done);
+                }
+                self.join_values(done..end, entry, base, rest, nonzero)?;
+                self.format.fields.restore_zeros(self.kernel, &bits[..count.div_ceil(8)], nonzero, out);
+            } else {
+                // A group of zeros that is not left out has no offsets.
+                if entry.columns && bases.stated(group).is_some() {
+                    self.add_offsets(first, count, None, start + done);
+                }
+                self.join_values(done..end, entry, base, rest, out)?;
+            }
+            done = end;
+        }
+        Ok(())
+    }
+
+    /// Puts byte plane `number`, which is in the list, into the values, where it is 0 so far.
+    fn scatter(&self, bases: &Bases<'_>, mask: &[u8], number: usize, out: &mut [u8]) {
+        let (fields, masked) = (self.format.fields, bases.entry.masked);
+        let places = fields.places();
+        let coded = usize::from(bases.entry.counts[0]);
+        let mut bytes = self.list[BLOCK - coded..BLOCK].iter();
+        let groups = out.chunks_mut(fields.width() * BASE_GROUP).enumerate();
+        for (place, (_, out)) in groups.filter(|(group, _)| bases.of(*group).is_some()).enumerate() {
+            for (i, value) in (place * BASE_GROUP..).zip(out.chunks_exact_mut(fields.width())) {
+                if !masked || mask[i / 8] >> (i % 8) & 1 == 1 {
+                    let rest = bytes.next().map_or(0, |byte| u32::from(*byte) << (8 * number));
+                    let bits = places.bits_of_rest(rest).to_le_bytes();
+                    value.iter_mut().zip(bits).for_each(|(byte, bits)| *byte |= bits);
+                }
+            }
+        }
+    }
+
+    /// Adds the offsets of a group to its residuals, which are in the list from `residuals` on.
+    fn add_offsets(&mut self, first: usize, count: usize, mask: Option<&[u8]>, residuals: usize) {
+        let Some(columns) = &self.columns else { return };
+        let mut offsets = [0; BASE_GROUP];
+        let offsets = columns.of_group(first, count, mask, &mut offsets);
+        let residuals = self.list[residuals..BLOCK].iter_mut();
+        residuals.zip(offsets).for_each(|(residual, offset)| *residual = residual.wrapping_add(*offset));
+    }
+
+    /// Writes coded values, as many as there are in `range`.
+    fn join_values(
+        &self,
+        range: Range<usize>,
+        entry: Entry,
+        base: u8,
+        rest: &mut Rest<'_>,
+        out: &mut [u8],
+    ) -> Result<(), BlockFault> {
+        let coded = usize::from(entry.counts[0]);
+        let residuals = &self.list[BLOCK - coded..BLOCK][range.clone()];
+        if self.format.fields.dtype == DType::Bf16 {
+            (self.kernel.join)(&rest.bytes()[range], residuals, base, out);
+            return Ok(());
+        }
+        let mut rests = [0; BASE_GROUP];
+        let rests = &mut rests[..range.len()];
+        rest.get(rests, range.start);
+        if self.format.fields.join(rests, residuals, base, out) { Ok(()) } else { Err(BlockFault::Exponent) }
+    }
+}

@@ -1,0 +1,204 @@
+//! Bodies into blocks: the inverse of encoding, with nothing taken on trust.
+
+mod ahead;
+mod join;
+mod parts;
+
+use super::block::{BLOCK, tail_bytes};
+use super::coding::{Coding, Format};
+use super::columns::{Columns, Expanded};
+use super::entry::{Entry, Form};
+use super::rans;
+use super::rest::{Rest, Shape};
+use super::tiers::{self, List, check_end, check_passed, check_zero, unpack, unpack_passed};
+use crate::kernel::Kernel;
+use crate::kernel::rans::{DecodeTable, Frequencies};
+use crate::kernel::tier::{LIST_PAD, plane_bytes};
+use crate::streaming_store::StreamingStore;
+use crate::{BlockFault, DType, Layout, checksum, sections};
+use ahead::{Ahead, Located};
+use join::Plain;
+use parts::Coded;
+
+/// Decodes one block after the other.
+pub(super) struct Decoder<'a> {
+    kernel: &'a Kernel,
+    format: Format,
+    /// There if a block needs them.
+    columns: Option<Expanded>,
+    /// There if a block needs it.
+    table: Option<DecodeTable>,
+    streaming: Option<StreamingStore<'a>>,
+    /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
+    list: List,
+    ahead: Ahead,
+}
+
+/// A block that has not been read.
+#[derive(Clone, Copy)]
+pub(super) struct Body<'a> {
+    pub(super) entry: Entry,
+    /// Number of values.
+    pub(super) count: usize,
+    pub(super) static_body: &'a [u8],
+}
+
+impl<'a> Decoder<'a> {
+    pub(super) fn new(
+        kernel: &'a Kernel,
+        format: Format,
+        columns: Option<Columns<'_>>,
+        frequencies: Option<&Frequencies>,
+        streaming: Option<StreamingStore<'a>>,
+    ) -> Self {
+        Self {
+            kernel,
+            format,
+            columns: columns.map(|columns| columns.expanded()),
+            table: frequencies.map(DecodeTable::new),
+            streaming,
+            list: [0; BLOCK + LIST_PAD],
+            ahead: Ahead::default(),
+        }
+    }
+
+    /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off. `first`
+    /// values come before it in the frame; the next block may be looked at already. Returns the checksum of the values.
+    pub(super) fn block<'b>(
+        &mut self,
+        body: Body<'b>,
+        next: Option<Body<'b>>,
+        first: usize,
+        dynamic: &mut &'b [u8],
+        out: &mut [u8],
+    ) -> Result<u32, BlockFault> {
+        match body.entry.form {
+            Form::Zero => out.fill(0),
+            Form::Stored => {
+                sections::restore(body.static_body, dynamic, out).ok_or(BlockFault::Overrun)?;
+            }
+            Form::One(_) | Form::Nibbles | Form::Bytes => {
+                let sum = match self.format.coding {
+                    Coding::Tiers => self.first_tier_first(body, first, dynamic, out),
+                    Coding::Rans if body.entry.rans => self.rans(body, next, first, dynamic, out),
+                    Coding::Rans => self.rest_first(body, first, dynamic, out),
+                };
+                if let Some(sum) = sum? {
+                    return Ok(sum);
+                }
+            }
+        }
+        Ok(checksum::of_values_at(self.kernel, out, first * self.format.fields.width()))
+    }
+
+    /// Reads a coded body in which the first tier comes before the rest. Returns the checksum of the values if that has come of
+    /// it.
+    fn first_tier_first<'b>(
+        &mut self,
+        Body { entry, count, mut static_body }: Body<'b>,
+        first: usize,
+        dynamic: &mut &'b [u8],
+        out: &mut [u8],
+    ) -> Result<Option<u32>, BlockFault> {
+        let Format { layout, fields, .. } = self.format;
+        let block = Coded::read(self.format, entry, count, dynamic)?;
+        let head = match layout {
+            Layout::Split => &mut static_body,
+            Layout::Compact => &mut *dynamic,
+        };
+        let first_planes = take(head, plane_bytes(block.count()))?;
+        let shape = Shape::read(layout, fields, block.count(), head)?;
+        let mut rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
+        let coded = take_tiers(&entry, first_planes, dynamic)?;
+        let tiers = entry.form.order().tiers();
+        if fields.dtype == DType::Bf16 && block.is_plain() {
+            unpack_passed(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
+            check_end(&entry.counts, first_planes)?;
+            let listed = &self.list[BLOCK - usize::from(entry.counts[1])..];
+            let (planes, rest) = (Some((&tiers[0], first_planes)), [rest.bytes(), &[]]);
+            let plain = Plain { bases: &block.bases, first, planes, listed, rest };
+            let joined = plain.join(self.kernel, &mut self.streaming, out);
+            check_passed(&entry.counts, joined.passed)?;
+            return Ok(Some(joined.sum));
+        }
+        unpack(self.kernel, &mut self.list, tiers, &entry.counts, coded)?;
+        self.join_all(&block, first, &mut rest, out)?;
+        Ok(None)
+    }
+
+    /// As [`Self::first_tier_first`], where all tiers come behind the rest.
+    fn rest_first<'b>(
+        &mut self,
+        Body { entry, count, mut static_body }: Body<'b>,
+        first: usize,
+        dynamic: &mut &'b [u8],
+        out: &mut [u8],
+    ) -> Result<Option<u32>, BlockFault> {
+        let Format { layout, fields, .. } = self.format;
+        let block = Coded::read(self.format, entry, count, dynamic)?;
+        let head = match layout {
+            Layout::Split => &mut static_body,
+            Layout::Compact => &mut *dynamic,
+        };
+        let shape = Shape::read(layout, fields, block.count(), head)?;
+        let mut rest = Rest::new(&shape, take(head, shape.planes_len())?)?;
+        let first_planes = take(dynamic, plane_bytes(block.count()))?;
+        let coded = take_tiers(&entry, first_planes, dynamic)?;
+        unpack(self.kernel, &mut self.list, entry.form.order().tiers(), &entry.counts, coded)?;
+        self.join_all(&block, first, &mut rest, out)?;
+        Ok(None)
+    }
+
+    /// As [`Self::first_tier_first`], of residuals coded by rANS: those of the next block are decoded as well, if that is coded so, too.
+    fn rans<'b>(
+        &mut self,
+        body: Body<'b>,
+        next: Option<Body<'b>>,
+        first: usize,
+        dynamic: &mut &'b [u8],
+        out: &mut [u8],
+    ) -> Result<Option<u32>, BlockFault> {
+        let located = Located::read(self.format, body, dynamic)?;
+        let next = next.filter(|next| next.entry.rans);
+        // What is wrong with the next block is told when it comes.
+        let next = next.and_then(|next| Located::read(self.format, next, &mut { *dynamic }).ok());
+        let table = self.table.as_ref().expect("there is a table if an entry needs it");
+        let payload = self.ahead.residuals(self.kernel, table, &located, next.as_ref(), &mut self.list)?;
+        let Located { block, shape, rest, carries, .. } = &located;
+        let payload = if *carries { &payload[..] } else { &[] };
+        if rans::has_byte_rest(self.format.fields) && block.is_plain() {
+            let count = block.count();
+            let (rest, padding) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+            let (end, more) = payload.split_at_checked(count - rest.len()).ok_or(BlockFault::Overrun)?;
+            check_zero(padding)?;
+            check_zero(more)?;
+            let listed = &self.list[BLOCK - count..];
+            let plain = Plain { bases: &block.bases, first, planes: None, listed, rest: [rest, end] };
+            return Ok(Some(plain.join(self.kernel, &mut self.streaming, out).sum));
+        }
+        let whole;
+        let rest = if *carries {
+            whole = [rest, payload].concat();
+            &whole
+        } else {
+            *rest
+        };
+        self.join_all(block, first, &mut Rest::new(shape, rest)?, out)?;
+        Ok(None)
+    }
+}
+
+/// Takes the codes of all tiers but the first off `dynamic`.
+fn take_tiers<'a>(
+    entry: &Entry,
+    first: &'a [u8],
+    dynamic: &mut &'a [u8],
+) -> Result<tiers::Coded<'a>, BlockFault> {
+    let (planes_len, escapes_len) = tail_bytes(&entry.counts);
+    Ok(tiers::Coded { first, planes: take(dynamic, planes_len)?, escapes: take(dynamic, escapes_len)? })
+}
+
+/// Takes `len` bytes off the front.
+fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], BlockFault> {
+    bytes.split_off(..len).ok_or(BlockFault::Overrun)
+}
