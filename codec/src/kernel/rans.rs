@@ -140,12 +140,11 @@ pub(crate) struct DecodeTable {
     /// For each slot its symbol in bits 0 to 7, the symbol's frequency less 1 in bits 8 to 19, and the slot's number among
     /// those of the symbol in bits 20 to 31.
     pub(crate) slots: Box<[u32; SLOTS]>,
-    /// For each rank of a symbol its frequency in bits 16 to 31, and its first slot below.
-    pub(crate) places: [u32; SYMBOLS],
-    /// For each rank the slot behind its last.
-    pub(crate) ends: [u32; SYMBOLS],
-    /// For each rank its symbol.
-    pub(crate) symbols: [u8; SYMBOLS],
+    /// For each rank its first slot in the bits from [`PLACE`] on, less its symbol in the bits from [`SHIFT`] on and its frequency below,
+    /// plus all bits below `PLACE`. A slot, moved up to `PLACE` and with all bits set below, is a number for which this is true: less
+    /// the place of its rank, it has its number among those of the symbol, the symbol and the frequency; and less a place that
+    /// begins behind it, or before its own, it is more than that. Behind the last rank is a copy of it.
+    pub(crate) places: [u32; SYMBOLS + 1],
     /// The ranks that the slots 0, 32, 64 and so on belong to.
     pub(crate) buckets: [u8; SLOTS / BUCKET],
     /// The ranks that the last slots belong to.
@@ -154,6 +153,8 @@ pub(crate) struct DecodeTable {
     pub(crate) narrow: bool,
 }
 
+/// See [`DecodeTable::places`].
+pub(crate) const PLACE: u32 = 32 - SCALE_BITS;
 /// Slots of a bucket.
 pub(crate) const BUCKET: usize = 32;
 /// Slots of the tail.
@@ -165,9 +166,7 @@ impl DecodeTable {
         let mut table = Self {
             start: frequencies.start,
             slots: vec![0; SLOTS].try_into().expect("it has this length"),
-            places: [0; SYMBOLS],
-            ends: [SLOTS as u32; SYMBOLS],
-            symbols,
+            places: [0; SYMBOLS + 1],
             buckets: [0; SLOTS / BUCKET],
             tail: [0; TAIL],
             narrow: true,
@@ -181,9 +180,11 @@ impl DecodeTable {
                 *slot = u32::from(symbol) | (frequency as u32 - 1) << 8 | number << 20;
             }
             ranks[own].fill(rank as u8);
-            table.places[rank] = (frequency as u32) << 16 | first as u32;
+            if frequency > 0 {
+                let low = u32::from(symbol) << SHIFT | frequency as u32;
+                table.places[rank..].fill((first as u32) << PLACE | ((1 << PLACE) - 1 - low));
+            }
             first += frequency;
-            table.ends[rank] = first as u32;
         }
         for (bucket, ranks) in table.buckets.iter_mut().zip(ranks.as_chunks::<BUCKET>().0) {
             *bucket = ranks[0];
@@ -400,13 +401,15 @@ mod tests {
                 let rank = if slot >= SLOTS - TAIL {
                     table.tail[slot - (SLOTS - TAIL)]
                 } else {
-                    let rank = table.buckets[slot / BUCKET];
-                    rank + u8::from(slot as u32 >= table.ends[usize::from(rank)])
+                    table.buckets[slot / BUCKET]
                 };
-                assert_eq!(table.symbols[usize::from(rank)], table.slots[slot] as u8, "{slot}");
-                let place = table.places[usize::from(rank)];
-                assert_eq!(place >> 16, (table.slots[slot] >> 8 & 0xfff) + 1);
-                assert_eq!(place & 0xffff, slot as u32 - (table.slots[slot] >> 20));
+                let rank = usize::from(rank);
+                let above = (slot as u32) << PLACE | ((1 << PLACE) - 1);
+                let [own, next] = [rank, rank + 1].map(|rank| above.wrapping_sub(table.places[rank]));
+                let (found, entry) = (own.min(next), table.slots[slot]);
+                assert_eq!(found >> PLACE, entry >> 20, "{slot}");
+                assert_eq!(found >> SHIFT & 31, entry & 0xff, "{slot}");
+                assert_eq!(found & LOW, (entry >> 8 & 0xfff) + 1, "{slot}");
             }
         }
         assert_eq!(narrow, 3);

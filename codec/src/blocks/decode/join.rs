@@ -49,10 +49,11 @@ impl Plain<'_> {
             }
             let coded = of_groups.iter().zip(out.chunks(2 * BASE_GROUP)).filter(|(base, _)| base.is_some());
             let count: usize = coded.map(|(_, values)| values.len() / 2).sum();
-            let mut both = [0; BLOCK_BYTES / 2];
+            let mut both: [u8; BLOCK_BYTES / 2];
             let rest = if let Some(rest) = rest.split_off(..count) {
                 rest
             } else {
+                both = [0; _];
                 let (front, end) = both[..count].split_at_mut(rest.len());
                 front.copy_from_slice(rest);
                 end.copy_from_slice(rest_end.split_off(..end.len()).expect("there is a rest for each value"));

@@ -118,9 +118,14 @@ impl Encoder<'_> {
             let to = rest.split_off_mut(..count).expect("there is a rest for each value");
             // What states may carry is not written past the caches, to be read and written again.
             let keeps = carries && before + count + CARRIED > rest_len;
-            let mut kept = [0; BLOCK_BYTES / 2];
+            let mut kept: [u8; BLOCK_BYTES / 2];
+            let mut own = None;
+            if keeps {
+                kept = [0; _];
+                own = Some(&mut kept[..count]);
+            }
             let out = SplitMut {
-                rest: if keeps { &mut kept[..count] } else { &mut *to },
+                rest: own.as_deref_mut().unwrap_or(&mut *to),
                 planes: planes.split_off_mut(..planes_len(count)).expect("there are planes for all values"),
                 sums: &mut sums[..count.div_ceil(BASE_GROUP)],
                 list: &mut self.list,
@@ -133,11 +138,11 @@ impl Encoder<'_> {
             } else {
                 StreamingStore::split(&mut self.streaming, self.kernel, values, how, out)
             };
-            if keeps {
+            if let Some(kept) = own {
                 let first = (rest_len - CARRIED).saturating_sub(before);
                 streaming_store::copy(self.streaming.as_ref(), &kept[..first], &mut to[..first]);
                 let at = before + first - (rest_len - CARRIED);
-                payload[at..at + count - first].copy_from_slice(&kept[first..count]);
+                payload[at..at + count - first].copy_from_slice(&kept[first..]);
             }
             passed = split.passed;
             self.checksum = self.checksum.wrapping_add(fold(split.sum));

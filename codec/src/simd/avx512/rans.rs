@@ -2,10 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{load, load_part, store};
+use super::vector::{load, load_part, select, store};
 use crate::kernel::rans::{
-    self, BUCKET, DecodeTable, ESCAPE, EncodeTable, Job, LIMIT, LOW, LOWEST, ROW, Room, SCALE_BITS, SHIFT,
-    SLOTS, STEPS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
+    self, BUCKET, DecodeTable, ESCAPE, EncodeTable, Job, LIMIT, LOW, LOWEST, PLACE, ROW, Room, SCALE_BITS,
+    SHIFT, SLOTS, STEPS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
 };
 
 /// The numbers from 0 on.
@@ -79,7 +79,8 @@ pub(super) fn encode(
     let (rows, tail) = residuals.as_chunks::<ROW>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
-    let (mut words, mut escapes) = (room.words.len() - WORD * used.words, room.escapes.len() - used.escapes);
+    let words = room.words.len() - WORD * used.words;
+    let mut escapes = room.escapes.len() - used.escapes;
 
     let mut symbol_of = [0; 64];
     for (number, symbol) in (0..=ESCAPE).zip(&mut symbol_of) {
@@ -88,12 +89,13 @@ pub(super) fn encode(
     let symbol_of = load(&symbol_of);
     let start = _mm512_set1_epi8(table.frequencies.start.cast_signed());
     let escape = _mm512_set1_epi8(ESCAPE.cast_signed());
-    let (limit, reciprocal, step) =
-        (BySymbol::new(&table.limit), BySymbol::new(&table.reciprocal), BySymbol::new(&table.step));
-    let numbers = load(&bytes_of(&NUMBERS));
-    let low_words = _mm512_add_epi16(numbers, numbers);
-    let (low, below) = (_mm512_set1_epi32(LOW as i32), _mm512_set1_epi32((1 << LIMIT) - 1));
-    let mut lanes = states_of(states);
+    let tables = Tables {
+        limit: BySymbol::new(&table.limit),
+        reciprocal: BySymbol::new(&table.reciprocal),
+        step: BySymbol::new(&table.step),
+        numbers: load(&bytes_of(&NUMBERS)),
+    };
+    let mut lanes = Coding { states: states_of(states), words };
     for row in rows.iter().rev() {
         let [first, second] = row.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
         let mut symbols = [_mm512_setzero_si512(); 2];
@@ -112,38 +114,59 @@ pub(super) fn encode(
         }
         // The symbol of a step is in the lowest byte; others do not count.
         let [a, b] = symbols;
-        for symbols in [
-            [_mm512_srli_epi32::<24>(a), _mm512_srli_epi32::<24>(b)],
-            [_mm512_srli_epi32::<16>(a), _mm512_srli_epi32::<16>(b)],
-            [_mm512_srli_epi32::<8>(a), _mm512_srli_epi32::<8>(b)],
-            [a, b],
-        ] {
-            let limits = [limit.get(symbols[0]), limit.get(symbols[1])];
-            let first = _mm512_cmpge_epu32_mask(_mm512_or_si512(lanes[0], below), limits[0]);
-            let second = _mm512_cmpge_epu32_mask(_mm512_or_si512(lanes[1], below), limits[1]);
-            let out = u32::from(first) | u32::from(second) << 16;
-            let count = out.count_ones();
-            // The words that go out, at the end of a vector.
-            let both = _mm512_permutex2var_epi16(lanes[0], low_words, lanes[1]);
-            let turned = _mm512_add_epi16(numbers, _mm512_set1_epi16(count as i16));
-            let both = _mm512_permutexvar_epi16(turned, _mm512_maskz_compress_epi16(out, both));
-            store(room.words[..words].last_chunk_mut().expect("there is room in front of the words"), both);
-            words -= WORD * count as usize;
-            let parts = limits.into_iter().zip([first, second]).zip(symbols);
-            for (state, ((limit, out), symbols)) in lanes.iter_mut().zip(parts) {
-                let x = _mm512_mask_srli_epi32::<WORD_BITS>(*state, out, *state);
-                let (reciprocal, step) = (reciprocal.get(symbols), step.get(symbols));
-                let even = _mm512_srli_epi64::<32>(_mm512_mul_epu32(x, reciprocal));
-                let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(x), _mm512_srli_epi64::<32>(reciprocal));
-                let quotient = _mm512_mask_blend_epi32(0xaaaa, even, odd);
-                let quotient = _mm512_srlv_epi32(quotient, _mm512_srli_epi32::<SHIFT>(step));
-                let scaled = _mm512_mullo_epi32(quotient, _mm512_and_si512(step, low));
-                *state = _mm512_add_epi32(_mm512_add_epi32(x, _mm512_and_si512(limit, low)), scaled);
-            }
+        lanes.step([_mm512_srli_epi32::<24>(a), _mm512_srli_epi32::<24>(b)], &tables, room.words);
+        lanes.step([_mm512_srli_epi32::<16>(a), _mm512_srli_epi32::<16>(b)], &tables, room.words);
+        lanes.step([_mm512_srli_epi32::<8>(a), _mm512_srli_epi32::<8>(b)], &tables, room.words);
+        lanes.step([a, b], &tables, room.words);
+    }
+    write_states(lanes.states, states);
+    Used { words: (room.words.len() - lanes.words) / WORD, escapes: room.escapes.len() - escapes }
+}
+
+/// What symbols are coded with.
+struct Tables {
+    limit: BySymbol,
+    reciprocal: BySymbol,
+    step: BySymbol,
+    numbers: __m512i,
+}
+
+/// Lanes that are coded, and where the last of their words is.
+struct Coding {
+    states: [__m512i; 2],
+    words: usize,
+}
+
+impl Coding {
+    /// Codes a symbol of each lane.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+    fn step(&mut self, symbols: [__m512i; 2], tables: &Tables, words: &mut [u8]) {
+        let (low, below) = (_mm512_set1_epi32(LOW as i32), _mm512_set1_epi32((1 << LIMIT) - 1));
+        let limits = [tables.limit.get(symbols[0]), tables.limit.get(symbols[1])];
+        let first = _mm512_cmpge_epu32_mask(_mm512_or_si512(self.states[0], below), limits[0]);
+        let second = _mm512_cmpge_epu32_mask(_mm512_or_si512(self.states[1], below), limits[1]);
+        let out = u32::from(first) | u32::from(second) << 16;
+        let count = out.count_ones();
+        // The words that go out, at the end of a vector.
+        let low_words = _mm512_add_epi16(tables.numbers, tables.numbers);
+        let both = _mm512_permutex2var_epi16(self.states[0], low_words, self.states[1]);
+        let turned = _mm512_add_epi16(tables.numbers, _mm512_set1_epi16(count as i16));
+        let both = _mm512_permutexvar_epi16(turned, _mm512_maskz_compress_epi16(out, both));
+        store(words[..self.words].last_chunk_mut().expect("there is room in front of the words"), both);
+        self.words -= WORD * count as usize;
+        let parts = limits.iter().zip([first, second]).zip(&symbols);
+        for (state, ((limit, out), symbols)) in self.states.iter_mut().zip(parts) {
+            let x = _mm512_mask_srli_epi32::<WORD_BITS>(*state, out, *state);
+            let (reciprocal, step) = (tables.reciprocal.get(*symbols), tables.step.get(*symbols));
+            let even = _mm512_srli_epi64::<32>(_mm512_mul_epu32(x, reciprocal));
+            let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(x), _mm512_srli_epi64::<32>(reciprocal));
+            let quotient = _mm512_mask_blend_epi32(0xaaaa, even, odd);
+            let quotient = _mm512_srlv_epi32(quotient, _mm512_srli_epi32::<SHIFT>(step));
+            let scaled = _mm512_mullo_epi32(quotient, _mm512_and_si512(step, low));
+            *state = _mm512_add_epi32(_mm512_add_epi32(x, _mm512_and_si512(*limit, low)), scaled);
         }
     }
-    write_states(lanes, states);
-    Used { words: (room.words.len() - words) / WORD, escapes: room.escapes.len() - escapes }
 }
 
 fn bytes_of(numbers: &[u16; 32]) -> [u8; 64] {
@@ -158,8 +181,10 @@ fn bytes_of(numbers: &[u16; 32]) -> [u8; 64] {
 struct Lookup {
     buckets: [__m512i; 2],
     tail: [__m512i; 2],
-    ends: BySymbol,
     places: BySymbol,
+    next_places: BySymbol,
+    /// Where the words of the first and of the second half of the lanes go, below what is left of their states.
+    words: [__m512i; 2],
 }
 
 impl Lookup {
@@ -171,72 +196,78 @@ impl Lookup {
             [*first, *second]
         };
         let ([a, b], [c, d]) = (halves(&table.buckets), halves(&table.tail));
+        let (places, next) = (table.places.first_chunk(), table.places.last_chunk());
+        let words = |first: u16| {
+            let place = |i: u16| if i.is_multiple_of(2) { first + i / 2 } else { 32 + i - 1 };
+            load(&bytes_of(&std::array::from_fn(|i| place(i as u16))))
+        };
         Self {
             buckets: [load(&a), load(&b)],
             tail: [load(&c), load(&d)],
-            ends: BySymbol::new(&table.ends),
-            places: BySymbol::new(&table.places),
+            places: BySymbol::new(places.expect("there is one for each symbol")),
+            next_places: BySymbol::new(next.expect("there is one for each symbol")),
+            words: [words(0), words(16)],
         }
     }
 
-    /// The ranks of the symbols that states stand for, in the lowest byte, and the states before they were coded.
+    /// The symbols that states stand for, in the bits from [`SHIFT`] on and with others around them; and the states before they were
+    /// coded.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
     fn step(&self, states: __m512i) -> (__m512i, __m512i) {
-        let slots = _mm512_and_si512(states, _mm512_set1_epi32(SLOTS as i32 - 1));
-        // The upper bytes look up bucket 0, which has rank 0.
-        let buckets = _mm512_srli_epi32::<{ BUCKET.ilog2() }>(slots);
+        let below = _mm512_set1_epi32((1 << PLACE) - 1);
+        let slots = _mm512_or_si512(_mm512_slli_epi32::<PLACE>(states), below);
+        // Of the bytes of a number only the lowest one counts, and of that seven bits.
+        let buckets = _mm512_srli_epi32::<{ BUCKET.ilog2() }>(states);
         let ranks = _mm512_permutex2var_epi8(self.buckets[0], buckets, self.buckets[1]);
-        let next = _mm512_cmpge_epu32_mask(slots, self.ends.get(ranks));
-        let ranks = _mm512_mask_add_epi32(ranks, next, ranks, _mm512_set1_epi32(1));
-        let in_tail = _mm512_cmpge_epu32_mask(slots, _mm512_set1_epi32((SLOTS - TAIL) as i32));
-        let ranks_of_tail = _mm512_permutex2var_epi8(self.tail[0], slots, self.tail[1]);
+        let in_tail = _mm512_cmpge_epu32_mask(slots, _mm512_set1_epi32(((SLOTS - TAIL) << PLACE) as i32));
+        let ranks_of_tail = _mm512_permutex2var_epi8(self.tail[0], states, self.tail[1]);
         let ranks = _mm512_mask_mov_epi32(ranks, in_tail, ranks_of_tail);
-        let places = self.places.get(ranks);
-        let number = _mm512_sub_epi32(slots, _mm512_and_si512(places, _mm512_set1_epi32(0xffff)));
-        let scaled =
-            _mm512_mullo_epi32(_mm512_srli_epi32::<16>(places), _mm512_srli_epi32::<SCALE_BITS>(states));
-        (ranks, _mm512_add_epi32(scaled, number))
+        let own = _mm512_sub_epi32(slots, self.places.get(ranks));
+        let next = _mm512_sub_epi32(slots, self.next_places.get(ranks));
+        let found = _mm512_min_epu32(own, next);
+        let frequency = _mm512_and_si512(found, _mm512_set1_epi32(LOW as i32));
+        let scaled = _mm512_mullo_epi32(frequency, _mm512_srli_epi32::<SCALE_BITS>(states));
+        (found, _mm512_add_epi32(scaled, _mm512_srli_epi32::<PLACE>(found)))
     }
 }
 
-/// Lanes that are decoded, and where they are in their lists.
-struct Lanes<'a> {
+/// Lanes that are decoded, and what they have used.
+#[derive(Clone, Copy)]
+struct Decoding {
     states: [__m512i; 2],
-    words: &'a [u8],
     used: Used,
 }
 
-impl Lanes<'_> {
-    /// The ranks of the symbols of a step.
+/// Bytes of the words that a row reads at most.
+const ROW_WORDS: usize = WORD * ROW;
+
+impl Decoding {
+    /// What has been found of the symbols of a step. `words` are those of its row, of which `read` have been read.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-    fn step(&mut self, lookup: &Lookup) -> [__m512i; 2] {
-        let words = self.words.get(WORD * self.used.words..).unwrap_or_default();
-        let words = match words.first_chunk() {
-            Some(words) => load(words),
-            None => load_part(words),
-        };
+    fn step(&mut self, lookup: &Lookup, words: &[u8; ROW_WORDS], read: &mut usize) -> [__m512i; 2] {
+        let words = load(words[*read..].first_chunk().expect("a step reads a vector of words at most"));
         let lowest = _mm512_set1_epi32(LOWEST.cast_signed());
-        let (first_ranks, first) = lookup.step(self.states[0]);
-        let (second_ranks, second) = lookup.step(self.states[1]);
+        let (first_found, first) = lookup.step(self.states[0]);
+        let (second_found, second) = lookup.step(self.states[1]);
         let reads = [_mm512_cmplt_epu32_mask(first, lowest), _mm512_cmplt_epu32_mask(second, lowest)];
         let both = u32::from(reads[0]) | u32::from(reads[1]) << 16;
         let words = _mm512_maskz_expand_epi16(both, words);
-        self.used.words += both.count_ones() as usize;
-        let of_first = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(words));
-        let of_second = _mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(words));
+        *read += WORD * both.count_ones() as usize;
+        let read_first = _mm512_permutex2var_epi16(words, lookup.words[0], first);
+        let read_second = _mm512_permutex2var_epi16(words, lookup.words[1], second);
         self.states = [
-            _mm512_mask_or_epi32(first, reads[0], _mm512_slli_epi32::<WORD_BITS>(first), of_first),
-            _mm512_mask_or_epi32(second, reads[1], _mm512_slli_epi32::<WORD_BITS>(second), of_second),
+            _mm512_mask_mov_epi32(first, reads[0], read_first),
+            _mm512_mask_mov_epi32(second, reads[1], read_second),
         ];
-        [first_ranks, second_ranks]
+        [first_found, second_found]
     }
 }
 
-/// What ranks stand for.
+/// What symbols stand for.
 struct Symbols {
-    residual_of: __m512i,
+    start: __m512i,
     escape: __m512i,
 }
 
@@ -244,23 +275,31 @@ impl Symbols {
     #[inline]
     #[target_feature(enable = "avx512bw")]
     fn new(table: &DecodeTable) -> Self {
-        let mut residual_of = [0; 64];
-        let mut escape = 0;
-        for ((rank, symbol), residual) in (0..).zip(table.symbols).zip(&mut residual_of) {
-            *residual = table.start.wrapping_add(symbol);
-            if symbol == ESCAPE {
-                escape = rank;
-            }
+        Self {
+            start: _mm512_set1_epi8(table.start.cast_signed()),
+            escape: _mm512_set1_epi8(ESCAPE.cast_signed()),
         }
-        Self { residual_of: load(&residual_of), escape: _mm512_set1_epi8(escape) }
     }
 
-    /// The residuals of ranks; of those that are escapes the next ones.
+    /// The symbols of four steps, a byte each.
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    fn together(found: [__m512i; STEPS]) -> __m512i {
+        let [first, second, third, fourth] = found;
+        let (first, second) = (_mm512_srli_epi32::<SHIFT>(first), _mm512_srli_epi32::<{ SHIFT - 8 }>(second));
+        let (third, fourth) =
+            (_mm512_slli_epi32::<{ 16 - SHIFT }>(third), _mm512_slli_epi32::<{ 24 - SHIFT }>(fourth));
+        let low = select(_mm512_set1_epi32(0xff), first, second);
+        let high = select(_mm512_set1_epi32(0xff_ffff), third, fourth);
+        _mm512_and_si512(select(_mm512_set1_epi32(0xffff), low, high), _mm512_set1_epi8(0x1f))
+    }
+
+    /// The residuals of symbols; of those that are escapes the next ones.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-    fn residuals(&self, ranks: __m512i, escapes: &[u8], used: &mut usize) -> __m512i {
-        let found = _mm512_permutexvar_epi8(ranks, self.residual_of);
-        let escaped = _mm512_cmpeq_epi8_mask(ranks, self.escape);
+    fn residuals(&self, symbols: __m512i, escapes: &[u8], used: &mut usize) -> __m512i {
+        let found = _mm512_add_epi8(symbols, self.start);
+        let escaped = _mm512_cmpeq_epi8_mask(symbols, self.escape);
         if escaped == 0 {
             return found;
         }
@@ -303,44 +342,40 @@ fn decode_rows<const JOBS: usize>(
     lookup: &Lookup,
     symbols: &Symbols,
 ) {
-    let mut lanes = [const { None }; JOBS];
+    let idle = Decoding { states: [_mm512_setzero_si512(); 2], used: Used::default() };
+    let mut lanes = [idle; JOBS];
     for (lanes, job) in lanes.iter_mut().zip(&*jobs) {
-        *lanes = Some(Lanes { states: states_of(&job.states), words: job.stream.words, used: job.used });
+        *lanes = Decoding { states: states_of(&job.states), used: job.used };
     }
-    let mut lanes = lanes.map(|lanes| lanes.expect("there are lanes for each job"));
+    let mut at_end = [[0; ROW_WORDS]; JOBS];
     for row in rows {
-        let mut ranks = [[_mm512_setzero_si512(); 2]; JOBS];
-        for step in 0..STEPS {
-            for (lanes, ranks) in lanes.iter_mut().zip(&mut ranks) {
-                let found = lanes.step(lookup);
-                for (ranks, found) in ranks.iter_mut().zip(found) {
-                    // Above the lowest byte of a rank is something.
-                    *ranks = match step {
-                        0 => found,
-                        1 => _mm512_mask_blend_epi8(
-                            0x2222_2222_2222_2222,
-                            *ranks,
-                            _mm512_slli_epi32::<8>(found),
-                        ),
-                        2 => _mm512_mask_blend_epi8(
-                            0x4444_4444_4444_4444,
-                            *ranks,
-                            _mm512_slli_epi32::<16>(found),
-                        ),
-                        _ => _mm512_mask_blend_epi8(
-                            0x8888_8888_8888_8888,
-                            *ranks,
-                            _mm512_slli_epi32::<24>(found),
-                        ),
-                    };
-                }
+        let mut words = [&[0; ROW_WORDS]; JOBS];
+        for (((words, at_end), job), lanes) in words.iter_mut().zip(&mut at_end).zip(&*jobs).zip(&lanes) {
+            let left = job.stream.words.get(WORD * lanes.used.words..).unwrap_or_default();
+            *words = left.first_chunk().unwrap_or_else(|| {
+                at_end.fill(0);
+                at_end[..left.len()].copy_from_slice(left);
+                at_end
+            });
+        }
+        let mut read = [0; JOBS];
+        let mut steps = [[[_mm512_setzero_si512(); 2]; STEPS]; JOBS];
+        // Step after step: compilers that write steps out put those of a block behind each other, further apart than a processor
+        // looks ahead.
+        for step in 0..std::hint::black_box(STEPS) {
+            for (((lanes, words), read), steps) in lanes.iter_mut().zip(words).zip(&mut read).zip(&mut steps)
+            {
+                steps[step % STEPS] = lanes.step(lookup, words, read);
             }
         }
-        for ((job, lanes), ranks) in jobs.iter_mut().zip(&mut lanes).zip(&ranks) {
+        for ((lanes, read), (job, steps)) in lanes.iter_mut().zip(read).zip(jobs.iter_mut().zip(&steps)) {
+            lanes.used.words += read / WORD;
             let out =
                 job.residuals[row * ROW..].first_chunk_mut::<ROW>().expect("there is room for each row");
-            for (ranks, out) in ranks.iter().zip(out.as_chunks_mut().0) {
-                store(out, symbols.residuals(*ranks, job.stream.escapes, &mut lanes.used.escapes));
+            let [first, second, third, fourth] = steps;
+            for (half, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
+                let found = Symbols::together([first[half], second[half], third[half], fourth[half]]);
+                store(out, symbols.residuals(found, job.stream.escapes, &mut lanes.used.escapes));
             }
         }
     }
