@@ -2,6 +2,8 @@
 
 #![allow(clippy::duplicate_mod, reason = "each of these is a test target of its own as well")]
 
+#[path = "blocks_reference.rs"]
+mod blocks_reference;
 #[path = "codebook16.rs"]
 mod codebook16;
 #[path = "codebook16_reference.rs"]
@@ -12,14 +14,14 @@ mod codecs;
 mod dedup;
 #[path = "golden.rs"]
 mod golden;
+#[path = "rans.rs"]
+mod rans;
 #[path = "reference.rs"]
 mod reference;
 #[path = "theory.rs"]
 mod theory;
 #[path = "tiered.rs"]
 mod tiered;
-#[path = "tiered_reference.rs"]
-mod tiered_reference;
 #[path = "window7.rs"]
 mod window7;
 

@@ -22,8 +22,8 @@ use tempfile::TempDir;
 use zipwire_codec::{Codebook, Codec, DType, Layout, Spec};
 
 /// Specs of all codecs, with all options that have names.
-pub const SPECS: [&str; 6] =
-    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "codebook16"];
+pub const SPECS: [&str; 7] =
+    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "rans", "codebook16"];
 
 /// The codec with this spec.
 ///
@@ -48,17 +48,17 @@ pub fn codebook16(input: &mut Unstructured<'_>, dtype: DType) -> Result<Box<dyn 
     Ok(Codebook::from_exponents(dtype, exponents).map_or_else(|_| codec("codebook16"), Codebook::codec))
 }
 
-/// `tiered`, half the time with rows of a length: mostly such that a few hundred values are enough for columns.
+/// `tiered` or `rans`, half the time with rows of a length: mostly such that a few hundred values are enough for columns.
 ///
 /// # Errors
 /// If there are too few bytes.
-pub fn tiered(input: &mut Unstructured<'_>) -> Result<Box<dyn Codec>> {
+pub fn blocks(input: &mut Unstructured<'_>, id: &str) -> Result<Box<dyn Codec>> {
     let row = match input.int_in_range(0..=7)? {
         0..=3 => 0,
         4..=6 => input.int_in_range(2..=24)?,
         _ => input.int_in_range(2..=600)?,
     };
-    Ok(codec(&format!("tiered:row={row}")))
+    Ok(codec(&format!("{id}:row={row}")))
 }
 
 /// `dedup`, with rows so short that a few hundred values are many of them, in front of another codec.

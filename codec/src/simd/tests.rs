@@ -1,6 +1,7 @@
 //! Every function of every kernel of this machine against the portable one.
 
 mod passes;
+mod rans;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

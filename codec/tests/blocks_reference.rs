@@ -1,4 +1,4 @@
-//! A decoder of `tiered` written a second time, from `docs/format.md`, value by value and bit by bit.
+//! A decoder of `tiered` and `rans` written a second time, from `docs/format.md`, value by value and bit by bit.
 
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
@@ -19,10 +19,11 @@ const ORDERS: [[[i32; 3]; 4]; 3] = [
 
 #[test]
 fn frames_are_read_as_the_document_says() {
-    let codecs = ["tiered", "tiered:row=8", "tiered:row=300"].map(common::codec);
+    let codecs =
+        ["tiered", "tiered:row=8", "tiered:row=300", "rans", "rans:row=8", "rans:row=300"].map(common::codec);
     let lengths = (0..140).chain([255, 256, 257, 1000, 2048, 8193, 20_000, 32_767, 32_768, 32_769, 70_001]);
     let mut forms = [0; 5];
-    let (mut orders, mut masks, mut columns, mut plane_forms) = ([0; 3], 0, 0, [0; 5]);
+    let (mut orders, mut masks, mut columns, mut plane_forms) = ([0; 4], 0, 0, [0; 5]);
     for (count, dtype) in lengths.flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {
         let contents = Content::ALL.map(|content| content.values(dtype, count, 11));
         let positive = Content::Rows.values(dtype, 30_000, 12);
@@ -38,7 +39,8 @@ fn frames_are_read_as_the_document_says() {
                     masks += block.form >> 7;
                     columns += block.form >> 6 & 1;
                     block.plane_forms.iter().for_each(|form| plane_forms[*form] += 1);
-                    orders[block.form >> 4 & 3] += usize::from(block.form & 15 == 0);
+                    orders[block.form >> 4 & 3] +=
+                        usize::from(block.form & 15 == 0 || block.form >> 4 & 3 == 3);
                 }
                 let found: Vec<u8> = blocks.into_iter().flat_map(|block| block.values).collect();
                 assert!(found == values, "{layout} {dtype} {count}");
@@ -104,23 +106,25 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
         Layout::Split => fixed.take(front_len.next_multiple_of(128)),
         Layout::Compact => dynamic.take(front_len.next_multiple_of(8)),
     };
+    let rans = front[5] == 5;
+    let tag = if rans { 5 } else { 2 };
     assert_eq!(
         front[..8],
-        [b'Z', b'P', b'W', b'R', 0, 2, tag_of(dtype), u8::from(layout == Layout::Compact)]
+        [b'Z', b'P', b'W', b'R', 0, tag, tag_of(dtype), u8::from(layout == Layout::Compact)]
     );
     assert!(front[front_len..].iter().all(|byte| *byte == 0));
     let entries = || front[32..front_len].chunks(12);
     let has_columns = entries().any(|entry| entry[0] >> 6 & 1 == 1);
     let behind_front = dynamic.0;
     let columns = if has_columns { read_columns(count, &mut dynamic) } else { vec![0] };
+    let table = entries().any(|entry| entry[0] >> 4 & 3 == 3).then(|| Table::read(&mut dynamic));
+    assert!(rans || table.is_none());
+    let table = rans.then_some(table);
     let vector = &behind_front[..behind_front.len() - dynamic.0.len()];
     let mut unsealed = front.to_vec();
     unsealed[24..28].fill(0);
-    let sum = checksum::checksum(&frame.values, &unsealed).wrapping_add(if has_columns {
-        checksum::behind(front.len(), vector)
-    } else {
-        0
-    });
+    let sum =
+        checksum::checksum(&frame.values, &unsealed).wrapping_add(checksum::behind(front.len(), vector));
     assert_eq!(front[24..28], sum.to_le_bytes());
     let mut blocks = vec![];
     for (number, entry) in entries().enumerate() {
@@ -129,7 +133,7 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
             1 => (0..block_count).map(|i| columns[(number * BLOCK + i) % columns.len()]).collect(),
             _ => vec![0; block_count],
         };
-        blocks.push(read_block(layout, dtype, entry, &offsets, &mut fixed, &mut dynamic));
+        blocks.push(read_block(layout, dtype, entry, &offsets, table.as_ref(), [&mut fixed, &mut dynamic]));
     }
     assert!(fixed.0.is_empty() && dynamic.0.is_empty());
     blocks
@@ -155,14 +159,107 @@ fn read_columns(count: usize, source: &mut Reader<'_>) -> Vec<i32> {
     }
 }
 
-/// `offsets` has one for each value.
+/// A table of frequencies.
+struct Table {
+    start: u8,
+    frequencies: [usize; 32],
+    /// For each slot its symbol.
+    symbols: Vec<usize>,
+    /// The first slot of each symbol.
+    first: [usize; 32],
+}
+
+impl Table {
+    fn read(source: &mut Reader<'_>) -> Self {
+        let head = source.take(8);
+        assert_eq!(head[1..], [0; 7]);
+        let bytes = source.take(48);
+        let bit = |i: usize| usize::from(bytes[i / 8] >> (i % 8) & 1);
+        let mut frequencies: [usize; 32] =
+            std::array::from_fn(|s| (0..12).map(|i| bit(12 * s + i) << i).sum());
+        if frequencies == [0; 32] {
+            frequencies[31] = 4096;
+        }
+        assert!(frequencies.iter().sum::<usize>() == 4096 && frequencies[31] > 0);
+        let mut ranked: Vec<usize> = (0..32).collect();
+        ranked.sort_by(|a, b| frequencies[*b].cmp(&frequencies[*a]).then(a.cmp(b)));
+        let (mut symbols, mut first) = (vec![], [0; 32]);
+        for symbol in ranked {
+            first[symbol] = symbols.len();
+            symbols.extend(vec![symbol; frequencies[symbol]]);
+        }
+        Self { start: head[0], frequencies, symbols, first }
+    }
+
+    /// Residuals, and what the states are in the end.
+    fn decode(&self, [count, words, escapes]: [usize; 3], source: &mut Reader<'_>) -> (Vec<i32>, Vec<u64>) {
+        let states = source.take(128).chunks(4);
+        let mut states: Vec<u64> =
+            states.map(|state| u64::from(u32::from_le_bytes(state.try_into().unwrap()))).collect();
+        let mut words = source.part(2 * words).chunks(2);
+        let mut symbols = vec![0; count];
+        for row in 0..count.div_ceil(128) {
+            for (step, lane) in (0..4).flat_map(|step| (0..32).map(move |lane| (step, lane))) {
+                let Some(symbol) = symbols.get_mut(128 * row + 4 * lane + step) else { continue };
+                let slot = (states[lane] % 4096) as usize;
+                *symbol = self.symbols[slot];
+                let state = self.frequencies[*symbol] as u64 * (states[lane] / 4096);
+                states[lane] = state + (slot - self.first[*symbol]) as u64;
+                if states[lane] < 1 << 15 {
+                    let word = u16::from_le_bytes(words.next().unwrap().try_into().unwrap());
+                    states[lane] = states[lane] << 16 | u64::from(word);
+                }
+            }
+        }
+        assert!(words.next().is_none());
+        let mut escapes = source.part(escapes).iter();
+        let residual = |symbol: usize| match symbol {
+            31 => i32::from(*escapes.next().unwrap()),
+            _ => i32::from(self.start) + symbol as i32,
+        };
+        let residuals = symbols.into_iter().map(residual).collect();
+        assert!(escapes.next().is_none());
+        (residuals, states)
+    }
+}
+
+/// Residuals in tiers, of which the planes of the first one have been read.
+fn read_residuals(order: usize, counts: &[usize], first: &[u8], dynamic: &mut Reader<'_>) -> Vec<i32> {
+    let mut planes = vec![first];
+    planes.extend(counts[1..4].iter().map(|count| dynamic.take(16 * count.div_ceil(64))));
+    let escapes = dynamic.part(counts[4]);
+    // Positions in each tier.
+    let mut at = [0; 5];
+    let mut residuals = vec![];
+    for _ in 0..counts[0] {
+        let mut tier = 0;
+        let residual = loop {
+            if tier == 4 {
+                break i32::from(escapes[at[4]]);
+            }
+            match code(planes[tier], at[tier]) {
+                3 => {
+                    at[tier] += 1;
+                    tier += 1;
+                }
+                code => break ORDERS[order][tier][code],
+            }
+        };
+        at[tier] += 1;
+        residuals.push(residual);
+    }
+    assert_eq!(at[..], counts[..]);
+    residuals
+}
+
+/// `offsets` has one for each value; there may be a table, which may be missing.
 fn read_block<'a>(
     layout: Layout,
     dtype: DType,
     entry: &[u8],
     offsets: &[i32],
-    fixed: &mut Reader<'a>,
-    dynamic: &mut Reader<'a>,
+    table: Option<&Option<Table>>,
+    [fixed, dynamic]: [&mut Reader<'a>; 2],
 ) -> Block {
     let count = offsets.len();
     let form = usize::from(entry[0]);
@@ -172,7 +269,10 @@ fn read_block<'a>(
         .collect();
     let planes_len = |count: usize| 16 * count.div_ceil(64);
     let static_len = match layout {
-        Layout::Split => (planes_len(count) + rest_len(dtype, count)).min(dtype.width() * count),
+        Layout::Split => {
+            let planes_len = if table.is_none() { planes_len(count) } else { 0 };
+            (planes_len + rest_len(dtype, count)).min(dtype.width() * count)
+        }
         Layout::Compact => 0,
     };
     let fixed = fixed.take(static_len);
@@ -213,40 +313,52 @@ fn read_block<'a>(
 
     let mut head = Reader(fixed);
     let head = if layout == Layout::Split { &mut head } else { &mut *dynamic };
-    let first = head.take(planes_len(counts[0]));
-    let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
-    let mut planes = vec![first];
-    planes.extend(counts[1..4].iter().map(|count| dynamic.take(planes_len(*count))));
-    let escapes = dynamic.part(counts[4]);
     let order = if form & 15 == 0 { form >> 4 & 3 } else { 2 };
-    // Positions in each tier.
-    let mut at = [0; 5];
+    let (plane_forms, rests, residuals) = match table {
+        None => {
+            let first = head.take(planes_len(counts[0]));
+            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
+            (plane_forms, rests, read_residuals(order, &counts, first, dynamic))
+        }
+        Some(Some(table)) if form >> 4 & 3 == 3 => {
+            assert_eq!(counts[3..], [0, 0]);
+            let numbers = [counts[0], counts[1], counts[2]];
+            let len = rest_len(dtype, counts[0]);
+            if layout == Layout::Compact && dtype != DType::F32 && len >= 96 {
+                let body = head.take(len - 96);
+                let (residuals, states) = table.decode(numbers, dynamic);
+                assert!(states.iter().all(|state| state >> 24 == 1));
+                let carried = states.iter().flat_map(|state| state.to_le_bytes().into_iter().take(3));
+                let whole: Vec<u8> = body.iter().copied().chain(carried).collect();
+                let mut source = Reader(&whole);
+                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], &mut source);
+                assert!(source.0.is_empty());
+                (plane_forms, rests, residuals)
+            } else {
+                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
+                let (residuals, states) = table.decode(numbers, dynamic);
+                assert!(states.iter().all(|state| *state == 1 << 15));
+                (plane_forms, rests, residuals)
+            }
+        }
+        Some(_) => {
+            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
+            let first = dynamic.take(planes_len(counts[0]));
+            (plane_forms, rests, read_residuals(order, &counts, first, dynamic))
+        }
+    };
     let width = dtype.width();
     let (exponent_bits, _, _) = fields(dtype);
     let mantissa_bits = 8 * width - 1 - exponent_bits;
     let mut values = vec![0; width * count];
     for (k, i) in coded.into_iter().enumerate() {
-        let mut tier = 0;
-        let residual = loop {
-            if tier == 4 {
-                break i32::from(escapes[at[4]]);
-            }
-            match code(planes[tier], at[tier]) {
-                3 => {
-                    at[tier] += 1;
-                    tier += 1;
-                }
-                code => break ORDERS[order][tier][code],
-            }
-        };
-        at[tier] += 1;
+        let residual = residuals[k];
         let base = bases[i / 256].map_or(0, |base| base + offsets[i]);
         let exponent = (base + residual).rem_euclid(256) as u32;
         let (sign, mantissa) = (rests[k] >> mantissa_bits, rests[k] % (1 << mantissa_bits));
         let value = sign << (8 * width - 1) | exponent << mantissa_bits | mantissa;
         values[width * i..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
     }
-    assert_eq!(at[..], counts[..]);
     Block { form, plane_forms, values }
 }
 
