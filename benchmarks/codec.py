@@ -28,7 +28,7 @@ PACKAGES = ["numpy==2.4.6", "zstandard==0.25.0", "lz4==4.4.5", "lmzip==1.3.0", "
 # Without its dependencies: it would install PyTorch with CUDA for functions that are not called here.
 ALONE = ["zipnn==0.5.4"]
 LEAST_BYTES = 8 * 1024
-CODECS = ["raw", "window7", "codebook16", "tiered"]
+CODECS = ["raw", "window7", "codebook16", "tiered", "rans"]
 
 
 def set_up():

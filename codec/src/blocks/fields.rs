@@ -71,8 +71,10 @@ impl Fields {
 
     /// See [`Kernel::group_sums`].
     pub(super) fn group_sums(self, kernel: &Kernel, values: &[u8], sums: &mut [GroupSums]) {
-        if self.dtype == DType::Bf16 {
-            return (kernel.group_sums)(values, sums);
+        match self.dtype {
+            DType::Bf16 => return (kernel.group_sums)(values, sums),
+            DType::F32 => return (kernel.group_sums_32)(values, sums),
+            DType::F16 | DType::F8E4M3 | DType::F8E5M2 => {}
         }
         let places = self.places();
         for (values, sums) in values.chunks(self.width() * BASE_GROUP).zip(sums) {
@@ -163,8 +165,10 @@ impl Fields {
         kept: &mut [u8],
     ) -> usize {
         let width = self.width();
-        if width == 2 {
-            return 2 * (kernel.drop_zeros)(values, mask, kept);
+        match width {
+            2 => return 2 * (kernel.drop_zeros)(values, mask, kept),
+            4 => return 4 * (kernel.drop_zeros_32)(values, mask, kept),
+            _ => {}
         }
         mask.fill(0);
         let mut len = 0;
@@ -181,8 +185,10 @@ impl Fields {
     /// See [`Kernel::restore_zeros`].
     pub(super) fn restore_zeros(self, kernel: &Kernel, mask: &[u8], kept: &[u8], out: &mut [u8]) {
         let width = self.width();
-        if width == 2 {
-            return (kernel.restore_zeros)(mask, kept, out);
+        match width {
+            2 => return (kernel.restore_zeros)(mask, kept, out),
+            4 => return (kernel.restore_zeros_32)(mask, kept, out),
+            _ => {}
         }
         let mut kept = kept.chunks_exact(width);
         for (i, out) in out.chunks_exact_mut(width).enumerate() {

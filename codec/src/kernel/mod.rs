@@ -4,6 +4,7 @@
 //! Every implementation gives the same bytes; the portable one is the reference. Kernels work on one tile at a time and
 //! know nothing of frames, modes or layouts, nor of which of them is in use: that is [`crate::levels`], above them all.
 
+pub(crate) mod bits;
 pub(crate) mod codes;
 pub(crate) mod columns;
 pub(crate) mod eight;
@@ -20,6 +21,7 @@ pub(crate) mod tier;
 mod tile;
 pub(crate) mod window;
 pub(crate) mod window_bounds;
+pub(crate) mod words;
 
 pub use level::SimdLevel;
 pub(crate) use portable::PORTABLE;

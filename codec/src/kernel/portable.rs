@@ -2,7 +2,7 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{codes, columns, fields, halves, mask, pass, rans, sums, tier, window};
+use super::{bits, codes, columns, fields, halves, mask, pass, rans, sums, tier, window, words};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {
@@ -24,6 +24,13 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     group_sums: fields::group_sums,
     split: fields::split,
     join: fields::join,
+    group_sums_32: words::group_sums,
+    plane_stats: words::plane_stats,
+    split_32: words::split,
+    join_32: words::join,
+    add_plane: words::add_plane,
+    pack_bits: bits::pack_bits,
+    unpack_bits: bits::unpack_bits,
     add_row: columns::add_row,
     sum_offsets: columns::sum_offsets,
     pack_tier: tier::pack_tier,

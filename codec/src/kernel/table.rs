@@ -7,6 +7,7 @@ use super::rans::{self, DecodeTable, EncodeTable, Job, Room, States};
 use super::tier::Tier;
 use super::tile::{Coded, CodedMut, GroupSums, Packed, Unpacked};
 use super::window_bounds::WindowBounds;
+use super::words::{PLANES, PlaneStats};
 use crate::TileFault;
 
 /// Its error is a number of values.
@@ -59,6 +60,21 @@ pub(crate) struct Kernel {
     pub(crate) split: fn(&[u8], u8, &mut [u8], &mut [u8]),
     /// `(rest, residuals, base, values)`: the inverse.
     pub(crate) join: fn(&[u8], &[u8], u8, &mut [u8]),
+    /// As `group_sums`, of FP32 values.
+    pub(crate) group_sums_32: fn(&[u8], &mut [GroupSums]),
+    /// `(values)`: what the byte planes of the rests of FP32 values have in common.
+    pub(crate) plane_stats: fn(&[u8]) -> PlaneStats,
+    /// `(values, base, planes, residuals)`: as `split`, of FP32 values: the bytes of each rest, the lowest first.
+    pub(crate) split_32: fn(&[u8], u8, [&mut [u8]; PLANES], &mut [u8]),
+    /// `(planes, residuals, base, values)`: the inverse.
+    pub(crate) join_32: fn([&[u8]; PLANES], &[u8], u8, &mut [u8]),
+    /// `(number, plane, values)`: puts the bytes of a plane into FP32 values in which they are 0.
+    pub(crate) add_plane: fn(usize, &[u8], &mut [u8]),
+    /// `(bytes, planes, out)`: the lowest `planes` bits of bytes as bit planes: `out` has `8 * planes` bytes for each
+    /// 64 of them, or part of 64.
+    pub(crate) pack_bits: fn(&[u8], usize, &mut [u8]),
+    /// `(bits, planes, out)`: the inverse.
+    pub(crate) unpack_bits: fn(&[u8], usize, &mut [u8]),
     /// `(values, mean, exponents, numbers)`: adds the exponents less the mean, which has `columns::FRACTION` bits behind the
     /// point, of a row of values that are not +0 to the sums of their columns, and 1 to their numbers.
     pub(crate) add_row: fn(&[u8], i32, &mut [i32], &mut [u32]),

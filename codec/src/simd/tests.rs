@@ -2,6 +2,7 @@
 
 mod passes;
 mod rans;
+mod words;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -10,6 +10,7 @@ use crate::blocks::rest::Rest;
 use crate::checksum::{BLOCK_BYTES, WORD, fold};
 use crate::kernel::pass::{Join, Passed, left};
 use crate::kernel::tier::{Tier, plane_bytes};
+use crate::kernel::words::PLANES;
 use crate::kernel::{BASE_GROUP, Kernel};
 use crate::streaming_store::StreamingStore;
 use crate::{BlockFault, DType};
@@ -140,21 +141,27 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Puts byte plane `number`, which is in the list, into the values, where it is 0 so far.
-    fn scatter(&self, bases: &Bases<'_>, mask: &[u8], number: usize, out: &mut [u8]) {
-        let (fields, masked) = (self.format.fields, bases.entry.masked);
-        let places = fields.places();
+    /// Puts byte plane `number`, which is in the list, into FP32 values, where it is 0 so far.
+    fn scatter(&self, bases: &Bases<'_>, mut mask: &[u8], number: usize, out: &mut [u8]) {
         let coded = usize::from(bases.entry.counts[0]);
-        let mut bytes = self.list[BLOCK - coded..BLOCK].iter();
-        let groups = out.chunks_mut(fields.width() * BASE_GROUP).enumerate();
-        for (place, (_, out)) in groups.filter(|(group, _)| bases.of(*group).is_some()).enumerate() {
-            for (i, value) in (place * BASE_GROUP..).zip(out.chunks_exact_mut(fields.width())) {
-                if !masked || mask[i / 8] >> (i % 8) & 1 == 1 {
-                    let rest = bytes.next().map_or(0, |byte| u32::from(*byte) << (8 * number));
-                    let bits = places.bits_of_rest(rest).to_le_bytes();
-                    value.iter_mut().zip(bits).for_each(|(byte, bits)| *byte |= bits);
+        let mut bytes = &self.list[BLOCK - coded..BLOCK];
+        let groups = out.chunks_mut(4 * BASE_GROUP).enumerate();
+        for (_, out) in groups.filter(|(group, _)| bases.of(*group).is_some()) {
+            let count = out.len() / 4;
+            let mut restored = [0; BASE_GROUP];
+            let mut plane = &restored[..0];
+            if bases.entry.masked {
+                let bits = mask.split_off(..mask_bytes(count)).expect("the mask has a bit for each value");
+                for (i, byte) in restored[..count].iter_mut().enumerate() {
+                    if bits[i / 8] >> (i % 8) & 1 == 1 {
+                        *byte = bytes.split_off_first().copied().unwrap_or(0);
+                    }
                 }
+                plane = &restored[..count];
+            } else if let Some(whole) = bytes.split_off(..count) {
+                plane = whole;
             }
+            (self.kernel.add_plane)(number, plane, out);
         }
     }
 
@@ -178,13 +185,22 @@ impl Decoder<'_> {
     ) -> Result<(), BlockFault> {
         let coded = usize::from(entry.counts[0]);
         let residuals = &self.list[BLOCK - coded..BLOCK][range.clone()];
-        if self.format.fields.dtype == DType::Bf16 {
-            (self.kernel.join)(&rest.bytes()[range], residuals, base, out);
-            return Ok(());
+        match self.format.fields.dtype {
+            DType::Bf16 => {
+                (self.kernel.join)(&rest.bytes()[range], residuals, base, out);
+                return Ok(());
+            }
+            DType::F32 => {
+                let mut room = [[0; BASE_GROUP]; PLANES];
+                let planes = rest.planes(self.kernel, range.start, range.len(), &mut room);
+                (self.kernel.join_32)(planes, residuals, base, out);
+                return Ok(());
+            }
+            DType::F16 | DType::F8E4M3 | DType::F8E5M2 => {}
         }
         let mut rests = [0; BASE_GROUP];
         let rests = &mut rests[..range.len()];
-        rest.get(rests, range.start);
+        rest.get(self.kernel, rests, range.start);
         if self.format.fields.join(rests, residuals, base, out) { Ok(()) } else { Err(BlockFault::Exponent) }
     }
 }

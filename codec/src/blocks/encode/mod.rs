@@ -93,7 +93,7 @@ impl<'a> Encoder<'a> {
             if let Some(columns) = self.columns {
                 sample::take_offsets(self.kernel, fields, columns, values, first, &mut self.sums);
             }
-            self.stats.collect(layout, fields, values);
+            self.stats.collect(self.kernel, layout, fields, values);
         }
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
         let plan = Plan::new(layout, fields, count, sums, &self.stats);
@@ -347,12 +347,20 @@ impl<'a> Encoder<'a> {
     fn split_values(&mut self, values: &[u8], base: u8, rest: &mut RestMut<'_>, done: usize) -> usize {
         let count = values.len() / self.format.fields.width();
         let residuals = &mut self.list[done..done + count];
-        if self.format.fields.dtype == DType::Bf16 {
-            (self.kernel.split)(values, base, &mut rest.bytes()[done..done + count], residuals);
-        } else {
-            let mut rests = [0; BASE_GROUP];
-            self.format.fields.split(values, base, &mut rests[..count], residuals);
-            rest.put(&rests[..count], done);
+        match self.format.fields.dtype {
+            DType::Bf16 => {
+                (self.kernel.split)(values, base, &mut rest.bytes()[done..done + count], residuals)
+            }
+            DType::F32 => {
+                rest.put_planes(self.kernel, done, count, |planes| {
+                    (self.kernel.split_32)(values, base, planes, residuals);
+                });
+            }
+            DType::F16 | DType::F8E4M3 | DType::F8E5M2 => {
+                let mut rests = [0; BASE_GROUP];
+                self.format.fields.split(values, base, &mut rests[..count], residuals);
+                rest.put(self.kernel, &rests[..count], done);
+            }
         }
         done + count
     }

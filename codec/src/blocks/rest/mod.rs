@@ -9,14 +9,14 @@ mod write;
 
 use super::block::ALIGN;
 use super::fields::Fields;
+use crate::kernel::Kernel;
 use crate::kernel::tier::STEP;
+use crate::kernel::words::{PLANES, PlaneStats};
 use crate::{BlockFault, DType, Layout};
 pub(super) use read::Rest;
 pub(super) use tiers::PlaneTiers;
 pub(super) use write::RestMut;
 
-/// Byte planes at most.
-const PLANES: usize = 3;
 /// Bytes of the forms of the byte planes of F32 in the compact layout.
 const FORMS: usize = 16;
 /// The sign in the highest byte plane of F32.
@@ -37,29 +37,59 @@ enum Form {
     Tiers(PlaneTiers),
 }
 
-/// What the forms of byte planes are chosen by: how often each byte is in each plane, over the values that are not +0.
+/// What the forms of byte planes are chosen by, of the values of a block that are not +0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RestStats {
+    planes: PlaneStats,
+    /// How often each byte is in each plane, where tiers may be short.
     histograms: [[u32; 256]; PLANES],
+    may_have_tiers: [bool; PLANES],
 }
+
+/// Values that are looked at to see whether tiers may be short: so many that the bytes of noise are all rare.
+const SAMPLE: usize = 1024;
+/// Bits that a byte takes in tiers at most, by the sample, where they are looked at.
+const FEW_BITS: usize = 9;
 
 impl RestStats {
     /// Of no values.
-    pub(super) const EMPTY: Self = Self { histograms: [[0; 256]; PLANES] };
+    pub(super) const EMPTY: Self = Self {
+        planes: PlaneStats { any: 0, all: 0xff_ffff, nonzero: [0; PLANES] },
+        histograms: [[0; 256]; PLANES],
+        may_have_tiers: [false; PLANES],
+    };
 
     /// Replaces the statistics by those of the values of a block, if that has forms.
-    pub(super) fn collect(&mut self, layout: Layout, fields: Fields, values: &[u8]) {
+    pub(super) fn collect(&mut self, kernel: &Kernel, layout: Layout, fields: Fields, values: &[u8]) {
         if !has_forms(layout, fields) {
             return;
         }
-        *self = Self::EMPTY;
-        let places = fields.places();
-        fields.for_each(values, |value| {
-            let rest = places.rest(value);
-            for (plane, histogram) in self.histograms.iter_mut().enumerate() {
-                histogram[(rest >> (8 * plane) & 0xff) as usize] += u32::from(value != 0);
+        self.planes = (kernel.plane_stats)(values);
+        let count = values.len() / fields.width();
+        // Every so many groups of 32.
+        const RUN: usize = 32;
+        let step = count.div_ceil(SAMPLE);
+        let mut rests = [0; SAMPLE];
+        let mut sampled = 0;
+        for values in values.chunks(RUN * fields.width()).step_by(step) {
+            fields.for_each(values, |value| {
+                rests[sampled] = fields.places().rest(value);
+                sampled += usize::from(value != 0);
+            });
+        }
+        let rests = &rests[..sampled];
+        for plane in 0..PLANES {
+            let is_constant = (self.planes.any ^ self.planes.all) >> (8 * plane) & 0xff == 0;
+            let byte = |value: u32| (fields.places().rest(value) >> (8 * plane)) as usize & 0xff;
+            let mut histogram = [0; 256];
+            rests.iter().for_each(|rest| histogram[*rest as usize >> (8 * plane) & 0xff] += 1);
+            self.may_have_tiers[plane] = !is_constant && tiers::bits(&mut histogram) <= FEW_BITS * sampled;
+            if self.may_have_tiers[plane] {
+                let histogram = &mut self.histograms[plane];
+                histogram.fill(0);
+                fields.for_each(values, |value| histogram[byte(value)] += u32::from(value != 0));
             }
-        });
+        }
     }
 }
 
@@ -93,23 +123,25 @@ impl Shape {
         if !shape.stated {
             return shape;
         }
+        let PlaneStats { any, all, nonzero } = stats.planes;
+        let all = if zeros > 0 { 0 } else { all };
         for (plane, form) in shape.forms.iter_mut().enumerate() {
-            let mut histogram = stats.histograms[plane];
-            histogram[0] += zeros as u32;
-            let occurring = || (0..=u8::MAX).filter(|byte| histogram[usize::from(*byte)] > 0);
-            let any = occurring().fold(0, |any, byte| any | byte);
-            let all = occurring().fold(u8::MAX, |all, byte| all & byte);
-            let sparse = Form::Sparse((count - histogram[0] as usize) as u16);
+            let [any, all] = [any, all].map(|bits| (bits >> (8 * plane)) as u8);
+            let sparse = Form::Sparse(nonzero[plane] as u16);
             let signed = (plane == PLANES - 1 && (any ^ all) & SIGN == 0).then_some(Form::Signed(any & SIGN));
             let constant = (any == all).then_some(Form::Constant(any));
-            let tiers = Form::Tiers(PlaneTiers::new(&histogram, count));
+            let tiers = stats.may_have_tiers[plane].then(|| {
+                let mut histogram = stats.histograms[plane];
+                histogram[0] += zeros as u32;
+                Form::Tiers(PlaneTiers::new(&histogram, count))
+            });
             // Of equal lengths the first wins.
-            let candidates = [Some(Form::Raw), constant, Some(sparse), signed, Some(tiers)];
+            let candidates = [Some(Form::Raw), constant, Some(sparse), signed, tiers];
             *form = candidates
                 .into_iter()
                 .flatten()
                 .min_by_key(|form| form.len(count))
-                .expect("there are always three candidates");
+                .expect("there are always two candidates");
         }
         shape
     }
@@ -210,13 +242,23 @@ fn plane_byte(number: usize, planes: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{BASE_GROUP, PORTABLE};
 
     /// Writes rests in groups of 100 and reads them in groups of 37.
     fn round_trip(shape: &Shape, rests: &[u32]) {
         let mut bytes = vec![0xa5; shape.len()];
         let mut writer = RestMut::new(shape, &mut bytes);
+        let width = shape.fields.width();
         for (group, position) in rests.chunks(100).zip((0..).step_by(100)) {
-            writer.put(group, position);
+            if width == 4 {
+                writer.put_planes(&PORTABLE, position, group.len(), |planes| {
+                    for (plane, out) in planes.into_iter().enumerate() {
+                        out.iter_mut().zip(group).for_each(|(out, rest)| *out = (rest >> (8 * plane)) as u8);
+                    }
+                });
+            } else {
+                writer.put(&PORTABLE, group, position);
+            }
         }
         let mut source = &bytes[..];
         let read = Shape::read(Layout::Compact, shape.fields, rests.len(), &mut source).unwrap();
@@ -225,7 +267,15 @@ mod tests {
         let mut reader = Rest::new(shape, source).unwrap();
         let mut back = vec![0xdead; rests.len()];
         for (group, position) in back.chunks_mut(37).zip((0..).step_by(37)) {
-            reader.get(group, position);
+            if width == 4 {
+                let mut room = [[0; BASE_GROUP]; PLANES];
+                let planes = reader.planes(&PORTABLE, position, group.len(), &mut room);
+                for (i, rest) in group.iter_mut().enumerate() {
+                    *rest = u32::from_le_bytes([planes[0][i], planes[1][i], planes[2][i], 0]);
+                }
+            } else {
+                reader.get(&PORTABLE, group, position);
+            }
         }
         assert_eq!(back, rests);
     }
@@ -236,7 +286,7 @@ mod tests {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let zeros = values.iter().filter(|value| **value == 0).count();
         let mut stats = RestStats::EMPTY;
-        stats.collect(Layout::Compact, f32, &bytes);
+        stats.collect(&PORTABLE, Layout::Compact, f32, &bytes);
         Shape::shortest(Layout::Compact, f32, values.len(), zeros, &stats)
     }
 

@@ -4,6 +4,7 @@ use super::{Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
 use crate::BlockFault;
 use crate::kernel::eight::spread;
 use crate::kernel::tier::STEP;
+use crate::kernel::{BASE_GROUP, Kernel};
 
 /// The rest of a block, read group after group.
 pub(in crate::blocks) struct Rest<'a> {
@@ -75,41 +76,62 @@ impl<'a> Rest<'a> {
         })
     }
 
-    /// Reads the rests of the values from `position` on; planes with tiers are 0.
-    pub(in crate::blocks) fn get(&mut self, rests: &mut [u32], position: usize) {
+    /// Reads the rests of the values from `position` on; of types with bit planes.
+    pub(in crate::blocks) fn get(&self, kernel: &Kernel, rests: &mut [u32], position: usize) {
         rests.fill(0);
-        for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
-            let shift = 8 * number;
+        for (number, plane) in self.planes[..self.byte_planes].iter().enumerate() {
+            let bytes = &plane.bytes[position..];
+            rests.iter_mut().zip(bytes).for_each(|(rest, byte)| *rest |= u32::from(*byte) << (8 * number));
+        }
+        if self.bit_planes > 0 {
+            let mut upper = [0; BASE_GROUP];
+            let upper = &mut upper[..rests.len()];
+            get_bits(kernel, self.bits, self.bit_planes, position, upper);
+            let shift = 8 * self.byte_planes;
+            rests.iter_mut().zip(upper).for_each(|(rest, upper)| *rest |= u32::from(*upper) << shift);
+        }
+    }
+
+    /// The byte planes of `count` values from `position` on, at most a group; those with tiers are 0. `room` is zero.
+    pub(in crate::blocks) fn planes<'b>(
+        &'b mut self,
+        kernel: &Kernel,
+        position: usize,
+        count: usize,
+        room: &'b mut [[u8; BASE_GROUP]; PLANES],
+    ) -> [&'b [u8]; PLANES] {
+        let mut planes = self.planes.iter_mut().zip(room).map(|(plane, room)| {
+            let room = &mut room[..count];
             match plane.form {
+                Form::Raw => return &plane.bytes[position..position + count],
                 Form::Tiers(_) => {}
-                Form::Raw => {
-                    let bytes = &plane.bytes[position..];
-                    rests.iter_mut().zip(bytes).for_each(|(rest, byte)| *rest |= u32::from(*byte) << shift);
-                }
-                Form::Constant(byte) => rests.iter_mut().for_each(|rest| *rest |= u32::from(byte) << shift),
+                Form::Constant(byte) => room.fill(byte),
                 Form::Sparse(_) => {
-                    for (i, rest) in (position..).zip(rests.iter_mut()) {
+                    for (i, out) in (position..).zip(room.iter_mut()) {
                         if plane.bits[i / 8] >> (i % 8) & 1 == 1 {
-                            *rest |= u32::from(plane.bytes[plane.nonzero]) << shift;
+                            *out = plane.bytes[plane.nonzero];
                             plane.nonzero += 1;
                         }
                     }
                 }
                 Form::Signed(sign) => {
-                    get_bits(plane.bits, 7, position, rests, shift);
-                    rests.iter_mut().for_each(|rest| *rest |= u32::from(sign) << shift);
+                    get_bits(kernel, plane.bits, 7, position, room);
+                    room.iter_mut().for_each(|byte| *byte |= sign);
                 }
             }
-        }
-        if self.bit_planes > 0 {
-            get_bits(self.bits, self.bit_planes, position, rests, 8 * self.byte_planes);
-        }
+            room
+        });
+        std::array::from_fn(|_| planes.next().expect("there is room for each plane"))
     }
 }
 
-/// The inverse of `put_bits`, to bits from `shift` on.
-fn get_bits(bits: &[u8], planes: usize, position: usize, rests: &mut [u32], shift: usize) {
-    for (rests, position) in rests.chunks_mut(8).zip((position..).step_by(8)) {
+/// The inverse of `put_bits`.
+fn get_bits(kernel: &Kernel, bits: &[u8], planes: usize, position: usize, out: &mut [u8]) {
+    if position.is_multiple_of(STEP) {
+        let first = plane_byte(position / 8, planes);
+        return (kernel.unpack_bits)(&bits[first..], planes, out);
+    }
+    for (out, position) in out.chunks_mut(8).zip((position..).step_by(8)) {
         let (byte, next) = (plane_byte(position / 8, planes), plane_byte(position / 8 + 1, planes));
         let mut word = 0;
         for plane in 0..planes {
@@ -118,9 +140,7 @@ fn get_bits(bits: &[u8], planes: usize, position: usize, rests: &mut [u32], shif
             let high = u16::from(bits.get(next + 8 * plane).copied().unwrap_or(0));
             word |= spread(((low | high << 8) >> (position % 8)) as u8) << plane;
         }
-        for (rest, value) in rests.iter_mut().zip(word.to_le_bytes()) {
-            *rest |= u32::from(value) << shift;
-        }
+        out.copy_from_slice(&word.to_le_bytes()[..out.len()]);
     }
 }
 

@@ -21,6 +21,18 @@ pub(in crate::blocks) struct PlaneTiers {
     counts: [u16; TIERS + 1],
 }
 
+/// Bits that bytes take in tiers which occur so often; sorts them.
+pub(super) fn bits(histogram: &mut [u32; 256]) -> usize {
+    histogram.sort_unstable_by(|a, b| b.cmp(a));
+    let mut left: u32 = histogram.iter().sum();
+    let mut bits = 0;
+    for named in histogram[..SYMBOLS].as_chunks::<3>().0 {
+        bits += 2 * left;
+        left -= named.iter().sum::<u32>();
+    }
+    (bits + 8 * left) as usize
+}
+
 impl PlaneTiers {
     /// The most frequent bytes first, the lower one of equals; of `count` bytes.
     pub(super) fn new(histogram: &[u32; 256], count: usize) -> Self {

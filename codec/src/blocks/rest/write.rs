@@ -1,8 +1,9 @@
 //! The rest of a block, written.
 
 use super::{FORMS, Form, PLANES, PlaneTiers, Shape, bit_plane_bytes, plane_byte};
-use crate::kernel::BASE_GROUP;
+use crate::kernel::bits::STEP;
 use crate::kernel::eight::{together, word};
+use crate::kernel::{BASE_GROUP, Kernel};
 
 /// Where the rest of a block is written, group after group.
 pub(in crate::blocks) struct RestMut<'a> {
@@ -65,45 +66,64 @@ impl<'a> RestMut<'a> {
         })
     }
 
-    /// Writes the rests of the values from `position` on, but planes with tiers.
-    pub(in crate::blocks) fn put(&mut self, rests: &[u32], position: usize) {
+    /// Writes the rests of the values from `position` on, but planes with tiers; of types with bit planes.
+    pub(in crate::blocks) fn put(&mut self, kernel: &Kernel, rests: &[u32], position: usize) {
         for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
-            let bytes = rests.iter().map(|rest| (rest >> (8 * number)) as u8);
-            match plane.form {
-                Form::Raw => {
-                    plane.bytes[position..].iter_mut().zip(bytes).for_each(|(out, byte)| *out = byte);
-                }
-                Form::Constant(_) | Form::Tiers(_) => {}
-                Form::Sparse(_) => {
-                    for (i, byte) in (position..).zip(bytes).filter(|(_, byte)| *byte != 0) {
-                        plane.bits[i / 8] |= 1 << (i % 8);
-                        plane.bytes[plane.nonzero] = byte;
-                        plane.nonzero += 1;
-                    }
-                }
-                Form::Signed(_) => put_bits(plane.bits, 7, position, bytes),
-            }
+            let out = &mut plane.bytes[position..];
+            out.iter_mut().zip(rests).for_each(|(out, rest)| *out = (rest >> (8 * number)) as u8);
         }
         let shift = 8 * self.byte_planes;
         if self.bit_planes > 0 {
-            put_bits(self.bits, self.bit_planes, position, rests.iter().map(|rest| (rest >> shift) as u8));
+            let mut upper = [0; BASE_GROUP];
+            upper.iter_mut().zip(rests).for_each(|(upper, rest)| *upper = (rest >> shift) as u8);
+            put_bits(kernel, self.bits, self.bit_planes, position, &upper[..rests.len()]);
+        }
+    }
+
+    /// Writes the rests of `count` values from `position` on, at most a group, which a function puts into a byte plane each: all of
+    /// these, but planes with tiers.
+    pub(in crate::blocks) fn put_planes(
+        &mut self,
+        kernel: &Kernel,
+        position: usize,
+        count: usize,
+        put: impl FnOnce([&mut [u8]; PLANES]),
+    ) {
+        let mut own = [[0; BASE_GROUP]; PLANES];
+        let mut to = self.planes.iter_mut().zip(&mut own).map(|(plane, own)| match plane.form {
+            Form::Raw => &mut plane.bytes[position..position + count],
+            _ => &mut own[..count],
+        });
+        put(std::array::from_fn(|_| to.next().expect("there is room for each plane")));
+        drop(to);
+        for (plane, own) in self.planes.iter_mut().zip(&own) {
+            let bytes = &own[..count];
+            match plane.form {
+                Form::Raw | Form::Constant(_) | Form::Tiers(_) => {}
+                Form::Sparse(_) => {
+                    for (i, byte) in (position..).zip(bytes).filter(|(_, byte)| **byte != 0) {
+                        plane.bits[i / 8] |= 1 << (i % 8);
+                        plane.bytes[plane.nonzero] = *byte;
+                        plane.nonzero += 1;
+                    }
+                }
+                Form::Signed(_) => put_bits(kernel, plane.bits, 7, position, bytes),
+            }
         }
     }
 }
 
-/// Sets the bits of values, at most those of a group, from `position` on, in planes that are zero.
-fn put_bits(out: &mut [u8], planes: usize, position: usize, values: impl Iterator<Item = u8>) {
-    let mut group = [0; BASE_GROUP];
-    let mut count = 0;
-    for (byte, value) in group.iter_mut().zip(values) {
-        *byte = value;
-        count += 1;
+/// Sets the lowest bits of bytes from `position` on, in planes that are zero; the highest bit may be set as well.
+fn put_bits(kernel: &Kernel, out: &mut [u8], planes: usize, position: usize, bytes: &[u8]) {
+    if position.is_multiple_of(STEP) {
+        let first = plane_byte(position / 8, planes);
+        return (kernel.pack_bits)(bytes, planes, &mut out[first..]);
     }
-    for (values, position) in group[..count].chunks(8).zip((position..).step_by(8)) {
-        let values = word(values);
+    for (bytes, position) in bytes.chunks(8).zip((position..).step_by(8)) {
+        let bytes = word(bytes);
         let (byte, next) = (plane_byte(position / 8, planes), plane_byte(position / 8 + 1, planes));
         for plane in 0..planes {
-            let bits = u16::from(together(values, plane as u32)) << (position % 8);
+            let bits = u16::from(together(bytes, plane as u32)) << (position % 8);
             out[byte + 8 * plane] |= bits as u8;
             // Bits of eight values are in two bytes, unless a byte begins with the first.
             if bits >> 8 != 0 {

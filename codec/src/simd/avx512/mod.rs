@@ -1,5 +1,6 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
+mod bits;
 mod columns;
 mod copy;
 mod counts;
@@ -13,6 +14,7 @@ mod sums;
 mod tier;
 mod unpack;
 mod vector;
+mod words;
 mod writer;
 
 use super::avx2::{self, AVX2};
@@ -21,6 +23,7 @@ use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
+use crate::kernel::words::{PLANES, PlaneStats};
 use crate::kernel::{Coded, CodedMut, GroupSums, Kernel, Packed, SimdLevel, Unpacked};
 
 /// The kernel, if the processor can run it.
@@ -51,6 +54,13 @@ entries! {
     fn group_sums(values: &[u8], sums: &mut [GroupSums]) -> () => fields::group_sums;
     fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) -> () => fields::split;
     fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> () => fields::join;
+    fn group_sums_32(values: &[u8], sums: &mut [GroupSums]) -> () => words::group_sums;
+    fn plane_stats(values: &[u8]) -> PlaneStats => words::plane_stats;
+    fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) -> () => words::split;
+    fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) -> () => words::join;
+    fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) -> () => words::add_plane;
+    fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) -> () => bits::pack_bits;
+    fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) -> () => bits::unpack_bits;
     fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) -> () => columns::add_row;
     fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 => columns::sum_offsets;
     fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize
@@ -92,6 +102,13 @@ static AVX512: Kernel = Kernel {
     group_sums,
     split,
     join,
+    group_sums_32,
+    plane_stats,
+    split_32,
+    join_32,
+    add_plane,
+    pack_bits,
+    unpack_bits,
     add_row,
     sum_offsets,
     pack_tier,
