@@ -1,7 +1,9 @@
-//! How values of a type divide into sign, exponent and mantissa. BF16 has kernels; the other types have loops.
+//! How values of a type divide into sign, exponent and mantissa.
 
 use crate::DType;
-use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+use crate::kernel::short::{E4, E5};
+use crate::kernel::words::PLANES;
+use crate::kernel::{GroupSums, Kernel};
 
 /// A type of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +30,6 @@ impl Places {
     #[inline(always)]
     pub(super) fn rest(self, value: u32) -> u32 {
         value >> self.sign_shift << self.mantissa_bits | value & ((1 << self.mantissa_bits) - 1)
-    }
-
-    /// The value with this rest whose exponent is 0.
-    #[inline(always)]
-    pub(super) fn bits_of_rest(self, rest: u32) -> u32 {
-        rest >> self.mantissa_bits << self.sign_shift | rest & ((1 << self.mantissa_bits) - 1)
     }
 }
 
@@ -72,17 +68,11 @@ impl Fields {
     /// See [`Kernel::group_sums`].
     pub(super) fn group_sums(self, kernel: &Kernel, values: &[u8], sums: &mut [GroupSums]) {
         match self.dtype {
-            DType::Bf16 => return (kernel.group_sums)(values, sums),
-            DType::F32 => return (kernel.group_sums_32)(values, sums),
-            DType::F16 | DType::F8E4M3 | DType::F8E5M2 => {}
-        }
-        let places = self.places();
-        for (values, sums) in values.chunks(self.width() * BASE_GROUP).zip(sums) {
-            *sums = GroupSums::default();
-            self.for_each(values, |value| {
-                sums.exponents += places.exponent(value);
-                sums.zeros += u32::from(value == 0);
-            });
+            DType::Bf16 => (kernel.group_sums)(values, sums),
+            DType::F16 => (kernel.group_sums_16)(values, sums),
+            DType::F32 => (kernel.group_sums_32)(values, sums),
+            DType::F8E4M3 => (kernel.group_sums_8)(values, E4, sums),
+            DType::F8E5M2 => (kernel.group_sums_8)(values, E5, sums),
         }
     }
 
@@ -99,61 +89,44 @@ impl Fields {
         sum
     }
 
-    /// Residuals of at most [`BASE_GROUP`] values.
-    pub(super) fn residuals(self, kernel: &Kernel, values: &[u8], base: u8, residuals: &mut [u8]) {
-        if self.dtype == DType::Bf16 {
-            let mut rest = [0; BASE_GROUP];
-            return (kernel.split)(values, base, &mut rest[..residuals.len()], residuals);
-        }
-        let mut rests = [0; BASE_GROUP];
-        self.split(values, base, &mut rests[..residuals.len()], residuals);
-    }
-
-    /// Rests and residuals of at most [`BASE_GROUP`] values.
-    pub(super) fn split(self, values: &[u8], base: u8, rests: &mut [u32], residuals: &mut [u8]) {
-        let places = self.places();
-        let out = rests.iter_mut().zip(residuals);
-        let split = |value: u32, (rest, residual): (&mut u32, &mut u8)| {
-            *rest = places.rest(value);
-            *residual = (places.exponent(value) as u8).wrapping_sub(base);
-        };
-        // A loop for each width, so that compilers see how long a value is.
-        match self.width() {
-            1 => values.iter().zip(out).for_each(|(value, out)| split(u32::from(*value), out)),
-            2 => {
-                let values = values.as_chunks().0.iter();
-                values.zip(out).for_each(|(value, out)| split(u32::from(u16::from_le_bytes(*value)), out));
-            }
-            _ => {
-                let values = values.as_chunks().0.iter();
-                values.zip(out).for_each(|(value, out)| split(u32::from_le_bytes(*value), out));
-            }
+    /// Rests and residuals of at most [`BASE_GROUP`] values. Of each rest, each byte is in a plane of its own.
+    pub(super) fn split(
+        self,
+        kernel: &Kernel,
+        values: &[u8],
+        base: u8,
+        planes: [&mut [u8]; PLANES],
+        residuals: &mut [u8],
+    ) {
+        let [first, second, third] = planes;
+        match self.dtype {
+            DType::Bf16 => (kernel.split)(values, base, first, residuals),
+            DType::F16 => (kernel.split_16)(values, base, first, second, residuals),
+            DType::F32 => (kernel.split_32)(values, base, [first, second, third], residuals),
+            DType::F8E4M3 => (kernel.split_8)(values, E4, base, first, residuals),
+            DType::F8E5M2 => (kernel.split_8)(values, E5, base, first, residuals),
         }
     }
 
     /// The inverse of [`Self::split`]. Returns whether all exponents are ones of the type.
     #[must_use]
-    pub(super) fn join(self, rests: &[u32], residuals: &[u8], base: u8, values: &mut [u8]) -> bool {
-        let places = self.places();
-        let mut exponents = 0;
-        let parts = rests.iter().zip(residuals);
-        let mut join = |(rest, residual): (&u32, &u8)| {
-            let exponent = residual.wrapping_add(base);
-            exponents |= exponent;
-            places.bits_of_rest(*rest) | u32::from(exponent) << places.mantissa_bits
-        };
-        match self.width() {
-            1 => values.iter_mut().zip(parts).for_each(|(value, parts)| *value = join(parts) as u8),
-            2 => {
-                let values = values.as_chunks_mut().0.iter_mut();
-                values.zip(parts).for_each(|(value, parts)| *value = (join(parts) as u16).to_le_bytes());
-            }
-            _ => {
-                let values = values.as_chunks_mut().0.iter_mut();
-                values.zip(parts).for_each(|(value, parts)| *value = join(parts).to_le_bytes());
-            }
+    pub(super) fn join(
+        self,
+        kernel: &Kernel,
+        planes: [&[u8]; PLANES],
+        residuals: &[u8],
+        base: u8,
+        values: &mut [u8],
+    ) -> bool {
+        let [first, second, _] = planes;
+        match self.dtype {
+            DType::Bf16 => (kernel.join)(first, residuals, base, values),
+            DType::F16 => return (kernel.join_16)(first, second, residuals, base, values),
+            DType::F32 => (kernel.join_32)(planes, residuals, base, values),
+            DType::F8E4M3 => return (kernel.join_8)(first, residuals, E4, base, values),
+            DType::F8E5M2 => return (kernel.join_8)(first, residuals, E5, base, values),
         }
-        u32::from(exponents) >> self.exponent_bits() == 0
+        true
     }
 
     /// See [`Kernel::drop_zeros`]; returns bytes.
@@ -227,6 +200,7 @@ impl Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::{BASE_GROUP, PORTABLE};
 
     #[test]
     #[cfg_attr(miri, ignore = "every pattern takes minutes; frames have few")]
@@ -239,22 +213,31 @@ mod tests {
             let values: Vec<u8> = (0..1u32 << (8 * dtype.width() - shift))
                 .flat_map(|number| pattern(number).into_iter().take(dtype.width()))
                 .collect();
-            let (mut rests, mut residuals) = ([0; BASE_GROUP], [0; BASE_GROUP]);
             let mut sums = vec![GroupSums::default(); values.len().div_ceil(dtype.width() * BASE_GROUP)];
-            fields.group_sums(&crate::kernel::PORTABLE, &values, &mut sums);
+            fields.group_sums(&PORTABLE, &values, &mut sums);
             assert_eq!(sums.iter().map(|sums| sums.zeros).sum::<u32>(), 1, "{dtype}");
             for (group, sums) in values.chunks(dtype.width() * BASE_GROUP).zip(sums) {
-                fields.split(group, 0, &mut rests, &mut residuals);
-                assert_eq!(residuals.iter().map(|e| u32::from(*e)).sum::<u32>(), sums.exponents, "{dtype}");
-                fields.split(group, 200, &mut rests, &mut residuals);
-                assert!(rests.iter().all(|rest| *rest < 1 << fields.rest_bits()));
+                let split = |base| {
+                    let (mut planes, mut residuals) = ([[0; BASE_GROUP]; PLANES], [0; BASE_GROUP]);
+                    let [a, b, c] = &mut planes;
+                    fields.split(&PORTABLE, group, base, [a, b, c], &mut residuals);
+                    (planes, residuals)
+                };
+                let (_, exponents) = split(0);
+                assert_eq!(exponents.iter().map(|e| u32::from(*e)).sum::<u32>(), sums.exponents, "{dtype}");
+                let (planes, residuals) = split(200);
+                for i in 0..BASE_GROUP {
+                    let rest = u32::from_le_bytes([planes[0][i], planes[1][i], planes[2][i], 0]);
+                    assert!(rest < 1 << fields.rest_bits());
+                }
                 let mut back = vec![0; group.len()];
-                assert!(fields.join(&rests, &residuals, 200, &mut back));
+                let [a, b, c] = &planes;
+                assert!(fields.join(&PORTABLE, [a, b, c], &residuals, 200, &mut back));
                 assert!(back == group, "{dtype}");
                 let (mut mask, mut kept) = ([0; BASE_GROUP / 8], vec![0; group.len()]);
-                let len = fields.drop_zeros(&crate::kernel::PORTABLE, group, &mut mask, &mut kept);
+                let len = fields.drop_zeros(&PORTABLE, group, &mut mask, &mut kept);
                 back.fill(0xee);
-                fields.restore_zeros(&crate::kernel::PORTABLE, &mask, &kept[..len], &mut back);
+                fields.restore_zeros(&PORTABLE, &mask, &kept[..len], &mut back);
                 assert!(back == group, "{dtype}");
             }
         }

@@ -9,6 +9,7 @@ use super::plan::Plan;
 use super::rans;
 use super::rest::RestStats;
 use crate::kernel::rans::Frequencies;
+use crate::kernel::words::PLANES;
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 
 /// Blocks and groups that are looked at.
@@ -55,7 +56,9 @@ pub(super) fn frequencies(
                 (coded, mask) = (&kept[..len], Some(&*bits));
             }
             let out = &mut list[listed..listed + coded.len() / fields.width()];
-            fields.residuals(kernel, coded, base, out);
+            let mut planes = [[0; BASE_GROUP]; PLANES];
+            let planes = planes.each_mut().map(|plane| &mut plane[..out.len()]);
+            fields.split(kernel, coded, base, planes, out);
             if let Some(columns) = columns {
                 let mut room = [0; BASE_GROUP];
                 let offsets = columns.of_group(first + group * BASE_GROUP, count, mask, &mut room);

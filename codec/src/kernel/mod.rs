@@ -15,6 +15,7 @@ pub(crate) mod mask;
 pub(crate) mod pass;
 mod portable;
 pub(crate) mod rans;
+pub(crate) mod short;
 pub(crate) mod sums;
 mod table;
 pub(crate) mod tier;

@@ -2,7 +2,7 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{bits, codes, columns, fields, halves, mask, pass, rans, sums, tier, window, words};
+use super::{bits, codes, columns, fields, halves, mask, pass, rans, short, sums, tier, window, words};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {
@@ -31,6 +31,12 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     add_plane: words::add_plane,
     pack_bits: bits::pack_bits,
     unpack_bits: bits::unpack_bits,
+    group_sums_8: short::group_sums_8,
+    group_sums_16: short::group_sums_16,
+    split_8: short::split_8,
+    join_8: short::join_8,
+    split_16: short::split_16,
+    join_16: short::join_16,
     add_row: columns::add_row,
     sum_offsets: columns::sum_offsets,
     pack_tier: tier::pack_tier,

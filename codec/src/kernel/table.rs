@@ -4,6 +4,7 @@ use super::codes::{self, CodeTable};
 use super::level::SimdLevel;
 use super::pass::{Join, Passed, Split, SplitMut};
 use super::rans::{self, DecodeTable, EncodeTable, Job, Room, States};
+use super::short::MantissaBits;
 use super::tier::Tier;
 use super::tile::{Coded, CodedMut, GroupSums, Packed, Unpacked};
 use super::window_bounds::WindowBounds;
@@ -14,6 +15,8 @@ use crate::TileFault;
 type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
 
 type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
+
+type SplitShort = fn(&[u8], u8, &mut [u8], &mut [u8], &mut [u8]);
 
 /// One implementation of all inner loops.
 ///
@@ -75,6 +78,18 @@ pub(crate) struct Kernel {
     pub(crate) pack_bits: fn(&[u8], usize, &mut [u8]),
     /// `(bits, planes, out)`: the inverse.
     pub(crate) unpack_bits: fn(&[u8], usize, &mut [u8]),
+    /// `(values, bits, sums)`: as `group_sums`, of FP8 values with so many bits of mantissa.
+    pub(crate) group_sums_8: fn(&[u8], MantissaBits, &mut [GroupSums]),
+    /// As `group_sums`, of F16 values.
+    pub(crate) group_sums_16: fn(&[u8], &mut [GroupSums]),
+    /// `(values, bits, base, upper, residuals)`: as `split`, of FP8 values with so many bits of mantissa.
+    pub(crate) split_8: fn(&[u8], MantissaBits, u8, &mut [u8], &mut [u8]),
+    /// `(upper, residuals, bits, base, values)`: the inverse. Returns whether all exponents are ones of the type.
+    pub(crate) join_8: fn(&[u8], &[u8], MantissaBits, u8, &mut [u8]) -> bool,
+    /// `(values, base, low, upper, residuals)`: as `split`, of F16 values: the lower byte of each rest, and what is above it.
+    pub(crate) split_16: SplitShort,
+    /// `(low, upper, residuals, base, values)`: the inverse. Returns whether all exponents are ones of the type.
+    pub(crate) join_16: fn(&[u8], &[u8], &[u8], u8, &mut [u8]) -> bool,
     /// `(values, mean, exponents, numbers)`: adds the exponents less the mean, which has `columns::FRACTION` bits behind the
     /// point, of a row of values that are not +0 to the sums of their columns, and 1 to their numbers.
     pub(crate) add_row: fn(&[u8], i32, &mut [i32], &mut [u32]),

@@ -185,22 +185,13 @@ impl Decoder<'_> {
     ) -> Result<(), BlockFault> {
         let coded = usize::from(entry.counts[0]);
         let residuals = &self.list[BLOCK - coded..BLOCK][range.clone()];
-        match self.format.fields.dtype {
-            DType::Bf16 => {
-                (self.kernel.join)(&rest.bytes()[range], residuals, base, out);
-                return Ok(());
-            }
-            DType::F32 => {
-                let mut room = [[0; BASE_GROUP]; PLANES];
-                let planes = rest.planes(self.kernel, range.start, range.len(), &mut room);
-                (self.kernel.join_32)(planes, residuals, base, out);
-                return Ok(());
-            }
-            DType::F16 | DType::F8E4M3 | DType::F8E5M2 => {}
+        let (fields, kernel) = (self.format.fields, self.kernel);
+        if fields.dtype == DType::Bf16 {
+            (kernel.join)(&rest.bytes()[range], residuals, base, out);
+            return Ok(());
         }
-        let mut rests = [0; BASE_GROUP];
-        let rests = &mut rests[..range.len()];
-        rest.get(self.kernel, rests, range.start);
-        if self.format.fields.join(rests, residuals, base, out) { Ok(()) } else { Err(BlockFault::Exponent) }
+        let mut room = [[0; BASE_GROUP]; PLANES];
+        let planes = rest.get(kernel, range.start, range.len(), &mut room);
+        if fields.join(kernel, planes, residuals, base, out) { Ok(()) } else { Err(BlockFault::Exponent) }
     }
 }

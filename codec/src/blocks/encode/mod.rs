@@ -347,20 +347,11 @@ impl<'a> Encoder<'a> {
     fn split_values(&mut self, values: &[u8], base: u8, rest: &mut RestMut<'_>, done: usize) -> usize {
         let count = values.len() / self.format.fields.width();
         let residuals = &mut self.list[done..done + count];
-        match self.format.fields.dtype {
-            DType::Bf16 => {
-                (self.kernel.split)(values, base, &mut rest.bytes()[done..done + count], residuals)
-            }
-            DType::F32 => {
-                rest.put_planes(self.kernel, done, count, |planes| {
-                    (self.kernel.split_32)(values, base, planes, residuals);
-                });
-            }
-            DType::F16 | DType::F8E4M3 | DType::F8E5M2 => {
-                let mut rests = [0; BASE_GROUP];
-                self.format.fields.split(values, base, &mut rests[..count], residuals);
-                rest.put(self.kernel, &rests[..count], done);
-            }
+        let (fields, kernel) = (self.format.fields, self.kernel);
+        if fields.dtype == DType::Bf16 {
+            (kernel.split)(values, base, &mut rest.bytes()[done..done + count], residuals);
+        } else {
+            rest.put(kernel, done, count, |planes| fields.split(kernel, values, base, planes, residuals));
         }
         done + count
     }

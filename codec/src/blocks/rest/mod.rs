@@ -248,17 +248,12 @@ mod tests {
     fn round_trip(shape: &Shape, rests: &[u32]) {
         let mut bytes = vec![0xa5; shape.len()];
         let mut writer = RestMut::new(shape, &mut bytes);
-        let width = shape.fields.width();
         for (group, position) in rests.chunks(100).zip((0..).step_by(100)) {
-            if width == 4 {
-                writer.put_planes(&PORTABLE, position, group.len(), |planes| {
-                    for (plane, out) in planes.into_iter().enumerate() {
-                        out.iter_mut().zip(group).for_each(|(out, rest)| *out = (rest >> (8 * plane)) as u8);
-                    }
-                });
-            } else {
-                writer.put(&PORTABLE, group, position);
-            }
+            writer.put(&PORTABLE, position, group.len(), |planes| {
+                for (plane, out) in planes.into_iter().enumerate() {
+                    out.iter_mut().zip(group).for_each(|(out, rest)| *out = (rest >> (8 * plane)) as u8);
+                }
+            });
         }
         let mut source = &bytes[..];
         let read = Shape::read(Layout::Compact, shape.fields, rests.len(), &mut source).unwrap();
@@ -267,14 +262,10 @@ mod tests {
         let mut reader = Rest::new(shape, source).unwrap();
         let mut back = vec![0xdead; rests.len()];
         for (group, position) in back.chunks_mut(37).zip((0..).step_by(37)) {
-            if width == 4 {
-                let mut room = [[0; BASE_GROUP]; PLANES];
-                let planes = reader.planes(&PORTABLE, position, group.len(), &mut room);
-                for (i, rest) in group.iter_mut().enumerate() {
-                    *rest = u32::from_le_bytes([planes[0][i], planes[1][i], planes[2][i], 0]);
-                }
-            } else {
-                reader.get(&PORTABLE, group, position);
+            let mut room = [[0; BASE_GROUP]; PLANES];
+            let planes = reader.get(&PORTABLE, position, group.len(), &mut room);
+            for (i, rest) in group.iter_mut().enumerate() {
+                *rest = u32::from_le_bytes([planes[0][i], planes[1][i], planes[2][i], 0]);
             }
         }
         assert_eq!(back, rests);

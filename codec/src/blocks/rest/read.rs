@@ -76,32 +76,23 @@ impl<'a> Rest<'a> {
         })
     }
 
-    /// Reads the rests of the values from `position` on; of types with bit planes.
-    pub(in crate::blocks) fn get(&self, kernel: &Kernel, rests: &mut [u32], position: usize) {
-        rests.fill(0);
-        for (number, plane) in self.planes[..self.byte_planes].iter().enumerate() {
-            let bytes = &plane.bytes[position..];
-            rests.iter_mut().zip(bytes).for_each(|(rest, byte)| *rest |= u32::from(*byte) << (8 * number));
-        }
-        if self.bit_planes > 0 {
-            let mut upper = [0; BASE_GROUP];
-            let upper = &mut upper[..rests.len()];
-            get_bits(kernel, self.bits, self.bit_planes, position, upper);
-            let shift = 8 * self.byte_planes;
-            rests.iter_mut().zip(upper).for_each(|(rest, upper)| *rest |= u32::from(*upper) << shift);
-        }
-    }
-
-    /// The byte planes of `count` values from `position` on, at most a group; those with tiers are 0. `room` is zero.
-    pub(in crate::blocks) fn planes<'b>(
+    /// The rests of `count` values from `position` on, at most a group, a byte of each in a plane; those with tiers are 0. `room` is zero.
+    pub(in crate::blocks) fn get<'b>(
         &'b mut self,
         kernel: &Kernel,
         position: usize,
         count: usize,
         room: &'b mut [[u8; BASE_GROUP]; PLANES],
     ) -> [&'b [u8]; PLANES] {
-        let mut planes = self.planes.iter_mut().zip(room).map(|(plane, room)| {
+        let (byte_planes, bit_planes, bits) = (self.byte_planes, self.bit_planes, self.bits);
+        let mut planes = self.planes.iter_mut().zip(room).enumerate().map(|(number, (plane, room))| {
             let room = &mut room[..count];
+            if number >= byte_planes {
+                if number == byte_planes && bit_planes > 0 {
+                    get_bits(kernel, bits, bit_planes, position, room);
+                }
+                return &*room;
+            }
             match plane.form {
                 Form::Raw => return &plane.bytes[position..position + count],
                 Form::Tiers(_) => {}

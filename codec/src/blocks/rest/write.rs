@@ -66,23 +66,9 @@ impl<'a> RestMut<'a> {
         })
     }
 
-    /// Writes the rests of the values from `position` on, but planes with tiers; of types with bit planes.
-    pub(in crate::blocks) fn put(&mut self, kernel: &Kernel, rests: &[u32], position: usize) {
-        for (number, plane) in self.planes[..self.byte_planes].iter_mut().enumerate() {
-            let out = &mut plane.bytes[position..];
-            out.iter_mut().zip(rests).for_each(|(out, rest)| *out = (rest >> (8 * number)) as u8);
-        }
-        let shift = 8 * self.byte_planes;
-        if self.bit_planes > 0 {
-            let mut upper = [0; BASE_GROUP];
-            upper.iter_mut().zip(rests).for_each(|(upper, rest)| *upper = (rest >> shift) as u8);
-            put_bits(kernel, self.bits, self.bit_planes, position, &upper[..rests.len()]);
-        }
-    }
-
-    /// Writes the rests of `count` values from `position` on, at most a group, which a function puts into a byte plane each: all of
+    /// Writes the rests of `count` values from `position` on, at most a group, which a function puts into planes, a byte of each: all of
     /// these, but planes with tiers.
-    pub(in crate::blocks) fn put_planes(
+    pub(in crate::blocks) fn put(
         &mut self,
         kernel: &Kernel,
         position: usize,
@@ -90,13 +76,17 @@ impl<'a> RestMut<'a> {
         put: impl FnOnce([&mut [u8]; PLANES]),
     ) {
         let mut own = [[0; BASE_GROUP]; PLANES];
-        let mut to = self.planes.iter_mut().zip(&mut own).map(|(plane, own)| match plane.form {
-            Form::Raw => &mut plane.bytes[position..position + count],
-            _ => &mut own[..count],
-        });
+        let mut to =
+            self.planes.iter_mut().zip(&mut own).enumerate().map(|(number, (plane, own))| match plane.form {
+                Form::Raw if number < self.byte_planes => &mut plane.bytes[position..position + count],
+                _ => &mut own[..count],
+            });
         put(std::array::from_fn(|_| to.next().expect("there is room for each plane")));
         drop(to);
-        for (plane, own) in self.planes.iter_mut().zip(&own) {
+        if self.bit_planes > 0 {
+            put_bits(kernel, self.bits, self.bit_planes, position, &own[self.byte_planes][..count]);
+        }
+        for (plane, own) in self.planes[..self.byte_planes].iter_mut().zip(&own) {
             let bytes = &own[..count];
             match plane.form {
                 Form::Raw | Form::Constant(_) | Form::Tiers(_) => {}

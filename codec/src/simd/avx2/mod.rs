@@ -8,6 +8,7 @@ mod fields;
 mod mask;
 mod pack;
 mod pass;
+mod short;
 mod sums;
 mod tier;
 mod unpack;
@@ -17,6 +18,7 @@ mod words;
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
+use crate::kernel::short::MantissaBits;
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
 use crate::kernel::words::{PLANES, PlaneStats};
@@ -47,6 +49,12 @@ entries! {
     fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) -> () => words::split;
     fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) -> () => words::join;
     fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) -> () => words::add_plane;
+    fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) -> () => short::group_sums_8;
+    fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) -> () => short::group_sums_16;
+    fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) -> () => short::split_8;
+    fn join_8(upper: &[u8], residuals: &[u8], bits: MantissaBits, base: u8, values: &mut [u8]) -> bool => short::join_8;
+    fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) -> () => short::split_16;
+    fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool => short::join_16;
     fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) -> () => columns::add_row;
     fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 => columns::sum_offsets;
     fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize
@@ -100,6 +108,12 @@ pub(super) static AVX2: Kernel = Kernel {
     add_plane,
     pack_bits: crate::kernel::bits::pack_bits,
     unpack_bits: crate::kernel::bits::unpack_bits,
+    group_sums_8,
+    group_sums_16,
+    split_8,
+    join_8,
+    split_16,
+    join_16,
     add_row,
     sum_offsets,
     pack_tier,

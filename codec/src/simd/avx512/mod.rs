@@ -10,6 +10,7 @@ mod mask;
 mod pack;
 mod pass;
 mod rans;
+mod short;
 mod sums;
 mod tier;
 mod unpack;
@@ -21,6 +22,7 @@ use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
+use crate::kernel::short::MantissaBits;
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
 use crate::kernel::words::{PLANES, PlaneStats};
@@ -61,6 +63,12 @@ entries! {
     fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) -> () => words::add_plane;
     fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) -> () => bits::pack_bits;
     fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) -> () => bits::unpack_bits;
+    fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) -> () => short::group_sums_8;
+    fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) -> () => short::group_sums_16;
+    fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) -> () => short::split_8;
+    fn join_8(upper: &[u8], residuals: &[u8], bits: MantissaBits, base: u8, values: &mut [u8]) -> bool => short::join_8;
+    fn split_16(values: &[u8], base: u8, low: &mut [u8], upper: &mut [u8], residuals: &mut [u8]) -> () => short::split_16;
+    fn join_16(low: &[u8], upper: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) -> bool => short::join_16;
     fn add_row(values: &[u8], mean: i32, exponents: &mut [i32], numbers: &mut [u32]) -> () => columns::add_row;
     fn sum_offsets(values: &[u8], offsets: &[u8]) -> i32 => columns::sum_offsets;
     fn pack_tier(list: &mut [u8], start: usize, passed: usize, tier: &Tier, planes: &mut [u8]) -> usize
@@ -109,6 +117,12 @@ static AVX512: Kernel = Kernel {
     add_plane,
     pack_bits,
     unpack_bits,
+    group_sums_8,
+    group_sums_16,
+    split_8,
+    join_8,
+    split_16,
+    join_16,
     add_row,
     sum_offsets,
     pack_tier,

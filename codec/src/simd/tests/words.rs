@@ -1,6 +1,7 @@
-//! FP32 values and bit planes, of every kernel of this machine against the portable one.
+//! FP32, F16 and FP8 values, and bit planes, of every kernel of this machine against the portable one.
 
 use super::*;
+use crate::kernel::short::{E4, E5};
 use crate::kernel::words::PLANES;
 
 /// `count` values of 32 bits: noise, few patterns, and zeros.
@@ -67,6 +68,55 @@ fn bits_are_in_planes_alike() {
             let mut back = vec![0x5a; count];
             (kernel.unpack_bits)(&bits, planes, &mut back);
             assert!(back == bytes, "{count} {planes}");
+        }
+    }
+}
+
+#[test]
+fn short_values_are_taken_apart_alike() {
+    let mut rng = ChaCha8Rng::seed_from_u64(32);
+    for (kernel, count) in kernels().flat_map(|kernel| lengths().map(move |count| (kernel, count))) {
+        let mut values = Unaligned::filled(0, 2 * count);
+        rng.fill(values.bytes_mut());
+        // Some zeros.
+        values.bytes_mut()[..count / 3].fill(0);
+        let values = values.bytes();
+        let sums = |kernel: &Kernel| {
+            let mut sums = [const { Vec::new() }; 3];
+            sums.iter_mut().for_each(|sums| *sums = vec![GroupSums::default(); count.div_ceil(BASE_GROUP)]);
+            let [a, b, c] = &mut sums;
+            (kernel.group_sums_16)(values, a);
+            (kernel.group_sums_8)(&values[..count], E4, b);
+            (kernel.group_sums_8)(&values[..count], E5, c);
+            sums
+        };
+        assert!(sums(kernel) == sums(&PORTABLE), "{count}");
+        let base = rng.random();
+        let split = |kernel: &Kernel| {
+            let [mut low, mut upper, mut residuals] = [const { Vec::new() }; 3];
+            [&mut low, &mut upper, &mut residuals].map(|out: &mut Vec<u8>| out.resize(count, 0xa5));
+            (kernel.split_16)(values, base, &mut low, &mut upper, &mut residuals);
+            [low, upper, residuals]
+        };
+        let [low, upper, residuals] = split(kernel);
+        assert!([&low, &upper, &residuals] == split(&PORTABLE).each_ref(), "{count}");
+        let mut back = vec![0x5a; 2 * count];
+        assert!((kernel.join_16)(&low, &upper, &residuals, base, &mut back) && back == values, "{count}");
+        for bits in [E4, E5] {
+            let split = |kernel: &Kernel| {
+                let [mut upper, mut residuals] = [vec![0xa5; count], vec![0xa5; count]];
+                (kernel.split_8)(&values[..count], bits, base, &mut upper, &mut residuals);
+                [upper, residuals]
+            };
+            let [upper, residuals] = split(kernel);
+            assert!([&upper, &residuals] == split(&PORTABLE).each_ref(), "{count}");
+            let mut back = vec![0x5a; count];
+            assert!((kernel.join_8)(&upper, &residuals, bits, base, &mut back) && back == values[..count]);
+            // Exponents beyond the type are noticed.
+            let wrong = base.wrapping_add(1);
+            let join =
+                |kernel: &Kernel| (kernel.join_8)(&upper, &residuals, bits, wrong, &mut vec![0; count]);
+            assert_eq!(join(kernel), join(&PORTABLE), "{count}");
         }
     }
 }
