@@ -134,9 +134,9 @@ mod tests {
             for (value, (upper, residual)) in values.iter().zip(upper.iter().zip(&residuals)) {
                 assert_eq!(
                     u32::from(*upper),
-                    u32::from(value >> 7) << bits | u32::from(*value) % (1 << bits)
+                    (u32::from(value >> 7) << bits) + u32::from(*value) % (1 << bits)
                 );
-                assert_eq!(residual.wrapping_add(9), value % 128 >> bits);
+                assert_eq!(residual.wrapping_add(9), (value % 128) >> bits);
             }
             assert!(join_8(&upper, &residuals, bits, 9, &mut back) && back[..] == values);
             assert!(!join_8(&upper[..1], &[exponents], bits, 0, &mut back[..1]));
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(sums[0].zeros, 1);
         assert_eq!(
             sums[1].exponents,
-            highs[256..].iter().map(|high| u32::from(high % 128 >> 2)).sum::<u32>()
+            highs[256..].iter().map(|high| u32::from((high % 128) >> 2)).sum::<u32>()
         );
     }
 }

@@ -17,6 +17,10 @@ type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
 type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
 
 type SplitShort = fn(&[u8], u8, &mut [u8], &mut [u8], &mut [u8]);
+type JoinShort = fn(&[u8], &[u8], &[u8], u8, &mut [u8]) -> bool;
+type JoinBytes = fn(&[u8], &[u8], MantissaBits, u8, &mut [u8]) -> bool;
+type SplitWords = fn(&[u8], u8, [&mut [u8]; PLANES], &mut [u8]);
+type JoinWords = fn([&[u8]; PLANES], &[u8], u8, &mut [u8]);
 
 /// One implementation of all inner loops.
 ///
@@ -68,9 +72,9 @@ pub(crate) struct Kernel {
     /// `(values)`: what the byte planes of the rests of FP32 values have in common.
     pub(crate) plane_stats: fn(&[u8]) -> PlaneStats,
     /// `(values, base, planes, residuals)`: as `split`, of FP32 values: the bytes of each rest, the lowest first.
-    pub(crate) split_32: fn(&[u8], u8, [&mut [u8]; PLANES], &mut [u8]),
+    pub(crate) split_32: SplitWords,
     /// `(planes, residuals, base, values)`: the inverse.
-    pub(crate) join_32: fn([&[u8]; PLANES], &[u8], u8, &mut [u8]),
+    pub(crate) join_32: JoinWords,
     /// `(number, plane, values)`: puts the bytes of a plane into FP32 values in which they are 0.
     pub(crate) add_plane: fn(usize, &[u8], &mut [u8]),
     /// `(bytes, planes, out)`: the lowest `planes` bits of bytes as bit planes: `out` has `8 * planes` bytes for each
@@ -85,11 +89,11 @@ pub(crate) struct Kernel {
     /// `(values, bits, base, upper, residuals)`: as `split`, of FP8 values with so many bits of mantissa.
     pub(crate) split_8: fn(&[u8], MantissaBits, u8, &mut [u8], &mut [u8]),
     /// `(upper, residuals, bits, base, values)`: the inverse. Returns whether all exponents are ones of the type.
-    pub(crate) join_8: fn(&[u8], &[u8], MantissaBits, u8, &mut [u8]) -> bool,
+    pub(crate) join_8: JoinBytes,
     /// `(values, base, low, upper, residuals)`: as `split`, of F16 values: the lower byte of each rest, and what is above it.
     pub(crate) split_16: SplitShort,
     /// `(low, upper, residuals, base, values)`: the inverse. Returns whether all exponents are ones of the type.
-    pub(crate) join_16: fn(&[u8], &[u8], &[u8], u8, &mut [u8]) -> bool,
+    pub(crate) join_16: JoinShort,
     /// `(values, mean, exponents, numbers)`: adds the exponents less the mean, which has `columns::FRACTION` bits behind the
     /// point, of a row of values that are not +0 to the sums of their columns, and 1 to their numbers.
     pub(crate) add_row: fn(&[u8], i32, &mut [i32], &mut [u32]),

@@ -106,7 +106,7 @@ mod tests {
         let mut residuals = [0; 600];
         let [a, b, c] = &mut planes;
         split(&values, 100, [a, b, c], &mut residuals);
-        let rests = words.iter().map(|word| word >> 31 << 23 | word % (1 << 23));
+        let rests = words.iter().map(|word| (word >> 31 << 23) + word % (1 << 23));
         for (i, rest) in rests.clone().enumerate() {
             assert_eq!(rest, u32::from_le_bytes([planes[0][i], planes[1][i], planes[2][i], 0]));
             assert_eq!(u32::from(residuals[i].wrapping_add(100)), words[i] >> 23 & 0xff);

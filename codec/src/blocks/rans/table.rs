@@ -46,7 +46,7 @@ pub(super) fn costs(histogram: &[u32; 256], frequencies: &Frequencies) -> (u64, 
         let symbol = frequencies.symbol(residual);
         let escape = if symbol == ESCAPE { ESCAPE_BITS << FRACTION } else { 0 };
         rans += u64::from(*count) * (by_symbol[usize::from(symbol)] + escape);
-        tiers += u64::from(*count) * u64::from(in_tiers[usize::from(residual)]) << FRACTION;
+        tiers += (u64::from(*count) * u64::from(in_tiers[usize::from(residual)])) << FRACTION;
     }
     (rans, tiers)
 }
@@ -67,7 +67,7 @@ fn cost(frequency: u16) -> u64 {
     // From 1 to 2, with 31 bits behind the point.
     let mut x = u64::from(frequency) << (31 - whole);
     for _ in 0..FRACTION {
-        x = x * x >> 31;
+        x = (x * x) >> 31;
         log <<= 1;
         if x >> 32 != 0 {
             x >>= 1;

@@ -93,8 +93,7 @@ fn short_values_are_taken_apart_alike() {
         assert!(sums(kernel) == sums(&PORTABLE), "{count}");
         let base = rng.random();
         let split = |kernel: &Kernel| {
-            let [mut low, mut upper, mut residuals] = [const { Vec::new() }; 3];
-            [&mut low, &mut upper, &mut residuals].map(|out: &mut Vec<u8>| out.resize(count, 0xa5));
+            let [mut low, mut upper, mut residuals] = [0; 3].map(|_| vec![0xa5; count]);
             (kernel.split_16)(values, base, &mut low, &mut upper, &mut residuals);
             [low, upper, residuals]
         };
