@@ -65,19 +65,18 @@ fn write(
         mut vector => Columns::read(count, &mut vector).map(|(columns, _)| columns.expanded()).ok(),
     };
     let may_have_table = with_table && format.coding == Coding::Rans;
-    let frequencies =
-        if may_have_table { sample::frequencies(kernel, format, columns.as_ref(), values) } else { None };
-    let common =
-        [vector, frequencies.as_ref().map(rans::to_bytes).as_ref().map_or(&[], |table| &table[..])].concat();
+    let table = if may_have_table { sample::table(kernel, format, columns.as_ref(), values) } else { None };
+    let bytes = table.map(|table| rans::to_bytes(&table.frequencies));
+    let common = [vector, bytes.as_ref().map_or(&[], |bytes| &bytes[..])].concat();
     let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
         Writer::new(layout, front_len, static_out, dynamic_out);
     dynamic.split_off_mut(..common.len())?.copy_from_slice(&common);
     dynamic_len += common.len();
-    let table = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
+    let entries = front[HEADER_LEN..].as_chunks_mut::<ENTRY>().0;
     let streaming = StreamingStore::of_large(kernel, values.len());
-    let mut encoder = Encoder::new(kernel, format, columns.as_ref(), frequencies.as_ref(), streaming);
-    let (mut uses_columns, mut uses_table) = (vector.is_empty(), frequencies.is_none());
-    for (values, entry) in values.chunks(BLOCK * format.fields.width()).zip(table) {
+    let mut encoder = Encoder::new(kernel, format, columns.as_ref(), table.as_ref(), streaming);
+    let (mut uses_columns, mut uses_table) = (vector.is_empty(), table.is_none());
+    for (values, entry) in values.chunks(BLOCK * format.fields.width()).zip(entries) {
         let static_len = static_body(format, values.len() / format.fields.width());
         let (body, further) = bodies.split_at_mut(static_len);
         let (chosen, len) = encoder.block(values, body, dynamic)?;

@@ -18,6 +18,9 @@ const _: () = assert!(FULL as usize == BASE_GROUP);
 /// The largest difference between bases that are nibbles.
 const MAX_SPAN: u8 = ZERO_NIBBLE - 1;
 
+/// What is added to the mean exponent of values for their base, in eighths: best for the orders of tiers.
+pub(super) const EIGHTHS: u32 = 7;
+
 /// How a block is to be coded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -36,13 +39,14 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The form for a block of `count` values, at least one, with these sums.
+    /// The form for a block of `count` values, at least one, with these sums. Bases are means plus so many eighths.
     pub(super) fn new(
         layout: Layout,
         fields: Fields,
         count: usize,
         sums: &[GroupSums],
         rest: &RestStats,
+        eighths: u32,
     ) -> Self {
         let size = |group: usize| (count - group * BASE_GROUP).min(BASE_GROUP) as u32;
         let groups = || sums.iter().zip(0..).map(|(sums, group)| Mean::new(*sums, size(group)));
@@ -55,14 +59,14 @@ impl Plan {
         let mut bases = [None; GROUPS];
         let (form, base) = if sums.len() > 1 && groups_differ(groups()) {
             for (base, mean) in bases.iter_mut().zip(groups()) {
-                *base = (mean.values > 0).then(|| mean.base());
+                *base = (mean.values > 0).then(|| mean.base(eighths));
             }
             let lowest = bases.iter().flatten().min().copied().unwrap_or(0);
             let highest = bases.iter().flatten().max().copied().unwrap_or(0);
             if highest - lowest > MAX_SPAN { (Form::Bytes, 0) } else { (Form::Nibbles, lowest) }
         } else {
-            bases[..sums.len()].fill(Some(whole.base()));
-            (Form::One(whole.order()), whole.base())
+            bases[..sums.len()].fill(Some(whole.base(eighths)));
+            (Form::One(whole.order()), whole.base(eighths))
         };
 
         // In the split layout all values are coded, whatever they are.
@@ -137,13 +141,13 @@ impl Mean {
         Self { exponents: self.exponents + other.exponents, values: self.values + other.values }
     }
 
-    fn base(self) -> u8 {
-        base_of(self.exponents, self.values)
+    fn base(self, eighths: u32) -> u8 {
+        base_of(self.exponents, self.values, eighths)
     }
 
     /// The order that goes with the base.
     fn order(self) -> Order {
-        let eighths = 8 * self.exponents + 7 * self.values;
+        let eighths = 8 * self.exponents + EIGHTHS * self.values;
         let fraction = eighths.checked_rem(8 * self.values).unwrap_or(0);
         Order::of_quarter(fraction.checked_div(2 * self.values).unwrap_or(0))
     }
@@ -156,7 +160,7 @@ mod tests {
 
     fn plan(layout: Layout, count: usize, sums: &[GroupSums]) -> Plan {
         let bf16 = Fields::of(DType::Bf16);
-        Plan::new(layout, bf16, count, sums, &RestStats::EMPTY)
+        Plan::new(layout, bf16, count, sums, &RestStats::EMPTY, EIGHTHS)
     }
 
     fn sums(exponents: u32, zeros: u32) -> GroupSums {

@@ -1,4 +1,4 @@
-//! A sample of the residuals of a frame, for its table.
+//! A sample of a frame, for its table.
 
 use super::block::{BLOCK, GROUPS, MAX_WIDTH};
 use super::coding::Format;
@@ -16,32 +16,52 @@ use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 const MAX_BLOCKS: usize = 16;
 const MAX_GROUPS: usize = 64;
 
-/// The table for the residuals of a frame, if that pays.
-pub(super) fn frequencies(
+/// What is chosen for a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table {
+    pub(super) frequencies: Frequencies,
+    /// What is added to means for bases: such that blocks of about the mean of the sample have the same base.
+    pub(super) eighths: u32,
+}
+
+/// The table of a frame, if that pays.
+pub(super) fn table(
     kernel: &Kernel,
     format: Format,
     columns: Option<&Expanded>,
     values: &[u8],
-) -> Option<Frequencies> {
+) -> Option<Table> {
     let fields = format.fields;
     let blocks = values.len().div_ceil(BLOCK * fields.width());
     let looked_at = (blocks / 4).clamp(blocks.min(2), MAX_BLOCKS);
+    let mut sums = [[GroupSums::default(); GROUPS]; MAX_BLOCKS];
+    let block_of = |number: usize| {
+        let block = number * blocks / looked_at;
+        let end = values.len().min((block + 1) * BLOCK * fields.width());
+        (&values[block * BLOCK * fields.width()..end], block * BLOCK)
+    };
+    let (mut exponents, mut nonzero) = (0, 0);
+    for (number, sums) in sums[..looked_at].iter_mut().enumerate() {
+        let (values, first) = block_of(number);
+        fields.group_sums(kernel, values, sums);
+        if let Some(columns) = columns {
+            take_offsets(kernel, fields, columns, values, first, sums);
+        }
+        exponents += sums.iter().map(|sums| u64::from(sums.exponents)).sum::<u64>();
+        nonzero += (values.len() / fields.width()) as u64;
+        nonzero -= sums.iter().map(|sums| u64::from(sums.zeros)).sum::<u64>();
+    }
+    let rounded = ((8 * exponents + nonzero / 2).checked_div(nonzero)? % 8) as u32;
+    // From 4 to 11, so that it is near that of tiers.
+    let eighths = 4 + (8 - rounded) % 8;
     let mut list = [0; MAX_GROUPS * BASE_GROUP];
     // Residuals in the list, and of all values in the groups that they are from.
     let (mut listed, mut seen) = (0, 0);
-    for number in 0..looked_at {
-        let block = number * blocks / looked_at;
-        let end = values.len().min((block + 1) * BLOCK * fields.width());
-        let values = &values[block * BLOCK * fields.width()..end];
-        let first = block * BLOCK;
+    for (number, sums) in sums[..looked_at].iter().enumerate() {
+        let (values, first) = block_of(number);
         let count = values.len() / fields.width();
-        let mut sums = [GroupSums::default(); GROUPS];
-        fields.group_sums(kernel, values, &mut sums);
-        if let Some(columns) = columns {
-            take_offsets(kernel, fields, columns, values, first, &mut sums);
-        }
         let groups = count.div_ceil(BASE_GROUP);
-        let plan = Plan::new(format.layout, fields, count, &sums[..groups], &RestStats::EMPTY);
+        let plan = Plan::new(format.layout, fields, count, &sums[..groups], &RestStats::EMPTY, eighths);
         let step = groups.div_ceil(MAX_GROUPS / looked_at);
         let groups = values.chunks(fields.width() * BASE_GROUP).zip(plan.bases).enumerate();
         for (group, (values, base)) in groups.skip(number % step).step_by(step) {
@@ -71,7 +91,8 @@ pub(super) fn frequencies(
     }
     let count = (values.len() / fields.width()) as u128;
     let coded = (count * listed as u128).checked_div(seen as u128)? as u64;
-    rans::choose(format, blocks, coded, &histogram::of_bytes(&list[..listed]))
+    let frequencies = rans::choose(format, blocks, coded, &histogram::of_bytes(&list[..listed]))?;
+    Some(Table { frequencies, eighths })
 }
 
 /// Takes the offsets of columns off the sums of groups; of values from `first` on.

@@ -19,6 +19,8 @@ pub(crate) const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
 pub(crate) struct Split<'a> {
     /// The base of all groups; none if each has that of its sums, see [`GroupSums::base`].
     pub(crate) base: Option<u8>,
+    /// For the latter.
+    pub(crate) eighths: u32,
     /// Its symbols are [`FIRST_SYMBOLS`]. Without a tier there are no planes, and all residuals are passed on.
     pub(crate) tier: Option<&'a Tier>,
     /// The index of the first word of the checksum.
@@ -72,7 +74,7 @@ pub(crate) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Pa
     fields::group_sums(values, sums);
     let mut planes = planes;
     for ((values, sums), rest) in values.chunks(GROUP_BYTES).zip(sums).zip(rest.chunks_mut(BASE_GROUP)) {
-        let base = how.base.unwrap_or_else(|| sums.base(rest.len() as u32));
+        let base = how.base.unwrap_or_else(|| sums.base(rest.len() as u32, how.eighths));
         passed = match how.tier {
             Some(tier) => {
                 let planes = planes.split_off_mut(..plane_bytes(rest.len()));

@@ -80,17 +80,17 @@ pub(crate) struct GroupSums {
 pub(crate) const LAST_BASE: u8 = 254;
 
 impl GroupSums {
-    /// The base of a group of `count` values: the mean exponent of those that are not +0, plus 7/8, rounded down, at most
-    /// [`LAST_BASE`]; 0 if there are none.
+    /// The base of a group of `count` values: the mean exponent of those that are not +0, plus so many eighths, rounded down, at
+    /// most [`LAST_BASE`]; 0 if there are none.
     #[inline(always)]
-    pub(crate) fn base(self, count: u32) -> u8 {
-        base_of(self.exponents, count - self.zeros)
+    pub(crate) fn base(self, count: u32, eighths: u32) -> u8 {
+        base_of(self.exponents, count - self.zeros, eighths)
     }
 }
 
 /// The base of so many values, the sum of whose exponents is this: see [`GroupSums::base`].
 #[inline(always)]
-pub(crate) fn base_of(exponents: u32, values: u32) -> u8 {
-    let eighths = 8 * exponents + 7 * values;
-    eighths.checked_div(8 * values).map_or(0, |base| base.min(u32::from(LAST_BASE)) as u8)
+pub(crate) fn base_of(exponents: u32, values: u32, eighths: u32) -> u8 {
+    let sum = 8 * exponents + eighths * values;
+    sum.checked_div(8 * values).map_or(0, |base| base.min(u32::from(LAST_BASE)) as u8)
 }

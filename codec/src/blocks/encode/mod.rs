@@ -8,12 +8,11 @@ use super::coding::{Coding, Format};
 use super::columns::Expanded;
 use super::entry::{Entry, Form};
 use super::order::TIERS;
-use super::plan::Plan;
+use super::plan::{EIGHTHS, Plan};
 use super::rans::{self, CARRIED, Coder, Payload};
 use super::rest::{RestMut, RestStats};
-use super::sample;
+use super::sample::{self, Table};
 use crate::checksum::BLOCK_BYTES;
-use crate::kernel::rans::Frequencies;
 use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::streaming_store::StreamingStore;
@@ -29,6 +28,8 @@ pub(super) struct Encoder<'a> {
     columns: Option<&'a Expanded>,
     /// There if the frame has a table.
     rans: Option<Coder>,
+    /// What is added to means for bases.
+    eighths: u32,
     sums: [GroupSums; GROUPS],
     stats: RestStats,
     /// Bytes of all blocks so far, and their checksum.
@@ -53,7 +54,7 @@ impl<'a> Encoder<'a> {
         kernel: &'a Kernel,
         format: Format,
         columns: Option<&'a Expanded>,
-        frequencies: Option<&Frequencies>,
+        table: Option<&Table>,
         streaming: Option<StreamingStore<'a>>,
     ) -> Self {
         let sums = [GroupSums::default(); GROUPS];
@@ -61,7 +62,8 @@ impl<'a> Encoder<'a> {
             kernel,
             format,
             columns,
-            rans: frequencies.map(|frequencies| Coder::new(frequencies, BLOCK)),
+            rans: table.map(|table| Coder::new(&table.frequencies, BLOCK)),
+            eighths: table.map_or(EIGHTHS, |table| table.eighths),
             sums,
             stats: RestStats::EMPTY,
             position: 0,
@@ -96,7 +98,7 @@ impl<'a> Encoder<'a> {
             self.stats.collect(self.kernel, layout, fields, values);
         }
         let sums = &self.sums[..count.div_ceil(BASE_GROUP)];
-        let plan = Plan::new(layout, fields, count, sums, &self.stats);
+        let plan = Plan::new(layout, fields, count, sums, &self.stats, self.eighths);
         if plan.form == Form::Zero {
             return Some((Entry::uncoded(Form::Zero), 0));
         }

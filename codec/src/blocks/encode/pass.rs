@@ -3,7 +3,7 @@
 use super::{Encoder, bases_len};
 use crate::Layout;
 use crate::blocks::block::ALIGN;
-use crate::blocks::coding::Coding;
+use crate::blocks::coding::{Coding, Format};
 use crate::blocks::entry::{Entry, Form};
 use crate::blocks::geometry::head_bytes;
 use crate::blocks::plan::Plan;
@@ -69,7 +69,8 @@ impl Encoder<'_> {
         let sums = &sums[..sampled];
         // Nothing of what such values have is in these.
         let plan = (sampled > 0).then(|| {
-            Plan::new(self.format.layout, self.format.fields, sampled * BASE_GROUP, sums, &RestStats::EMPTY)
+            let Format { layout, fields, .. } = self.format;
+            Plan::new(layout, fields, sampled * BASE_GROUP, sums, &RestStats::EMPTY, self.eighths)
         })?;
         let guess = Guess { form: plan.form, base: plan.base };
         guess.holds(&plan, sampled * BASE_GROUP).then_some(guess)
@@ -107,6 +108,7 @@ impl Encoder<'_> {
         let how = Split {
             base: matches!(guess.form, Form::One(_)).then_some(guess.base),
             tier: tiers_first.then_some(&guess.form.order().tiers()[0]),
+            eighths: self.eighths,
             word: 0,
             streaming: false,
         };

@@ -16,7 +16,7 @@ pub(super) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Pa
         fields::group_sums(values, of_group);
         sum = sum.wrapping_add(sums::mixed(values, word));
         word = word.wrapping_add((GROUP_BYTES / WORD) as u64);
-        let base = how.base.unwrap_or_else(|| of_group[0].base(rest.len() as u32));
+        let base = how.base.unwrap_or_else(|| of_group[0].base(rest.len() as u32, how.eighths));
         passed = match how.tier {
             Some(tier) => {
                 let planes = planes.split_off_mut(..plane_bytes(rest.len()));

@@ -65,7 +65,7 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
             }
         }
         *sums = GroupSums { exponents: _mm512_reduce_add_epi64(sum) as u32, zeros };
-        let base = how.base.unwrap_or_else(|| sums.base(BASE_GROUP as u32));
+        let base = how.base.unwrap_or_else(|| sums.base(BASE_GROUP as u32, how.eighths));
         let base = _mm512_set1_epi8(base.cast_signed());
         if !TIER {
             for exponents in &exponents {
@@ -91,7 +91,7 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
     let mut sum = mixer.sum();
     if let Some(sums) = last.first_mut() {
         super::fields::group_sums(tail, std::slice::from_mut(sums));
-        let base = how.base.unwrap_or_else(|| sums.base(rest_tail.len() as u32));
+        let base = how.base.unwrap_or_else(|| sums.base(rest_tail.len() as u32, how.eighths));
         passed = match how.tier {
             Some(tier) => split_tier(tail, base, tier, rest_tail, planes_tail, list, passed),
             None => {

@@ -3,6 +3,9 @@
 use super::*;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 
+/// What is added to means.
+const EIGHTHS: u32 = 5;
+
 /// What a pass over values leaves behind.
 #[derive(PartialEq)]
 struct Parts {
@@ -36,7 +39,8 @@ impl Parts {
             list: &mut room,
             passed: 3,
         };
-        let found = (kernel.split_pass)(values, Split { base, tier, word: 5, streaming }, out);
+        let found =
+            (kernel.split_pass)(values, Split { base, eighths: EIGHTHS, tier, word: 5, streaming }, out);
         settle(kernel);
         assert_eq!(room[..3], [7; 3]);
         let mut list = room[3..found.passed].to_vec();
@@ -82,7 +86,7 @@ fn passes_over_values_are_alike() {
                 let parts = Parts::new(kernel, values, base, tier, streaming);
                 assert!(parts == Parts::new(&PORTABLE, values, base, tier, false), "{count} {kind} {base:?}");
                 let sizes = values.chunks(2 * BASE_GROUP).map(|group| group.len() as u32 / 2);
-                let own = |(sums, size): (&GroupSums, u32)| Some(base.unwrap_or(sums.base(size)));
+                let own = |(sums, size): (&GroupSums, u32)| Some(base.unwrap_or(sums.base(size, EIGHTHS)));
                 let bases: Vec<Option<u8>> = parts.sums.iter().zip(sizes).map(own).collect();
                 let (out, found) = parts.join(kernel, &bases, tier, count, streaming);
                 assert!(out == values, "{count} {kind} {base:?}");
