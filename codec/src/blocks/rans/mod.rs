@@ -29,7 +29,7 @@ const CARRIER: u32 = 1 << 24;
 /// Where tiers are looked at: more than so many bits for eight values.
 const FEW_BITS: usize = 24;
 
-/// Bytes of a frame's rest part that states can carry.
+/// The bytes of a rest that states can carry.
 pub(super) type Payload = [u8; CARRIED];
 
 /// Whether a block's states carry the last bytes of its rest, which has this length: not where its length is found in it, nor where
@@ -63,13 +63,6 @@ pub(super) struct Coder {
     escapes: Vec<u8>,
 }
 
-/// A block that is coded.
-struct Coded {
-    states: States,
-    words: usize,
-    escapes: usize,
-}
-
 impl Coder {
     /// For blocks of at most so many values.
     pub(super) fn new(frequencies: &Frequencies, values: usize) -> Self {
@@ -88,9 +81,8 @@ impl Coder {
     ) -> Option<([u16; 2], usize)> {
         let mut states = start(payload);
         let mut to = Room { words: &mut self.words, escapes: &mut self.escapes };
-        let used = (kernel.encode_rans)(residuals, &self.table, &mut states, &mut to);
-        let coded = Coded { states, words: used.words, escapes: used.escapes };
-        let len = codes_len(coded.words, coded.escapes);
+        let Used { words, escapes } = (kernel.encode_rans)(residuals, &self.table, &mut states, &mut to);
+        let len = codes_len(words, escapes);
         let carried = if payload.is_some() { CARRIED } else { 0 };
         if 8 * 8 * (len - carried) > FEW_BITS * residuals.len() && in_tiers(residuals) < len - carried {
             return None;
@@ -107,10 +99,10 @@ impl Coder {
             part.copy_from_slice(bytes);
             padding.fill(0);
         };
-        part(coded.states.map(u32::to_le_bytes).as_flattened());
-        part(&self.words[self.words.len() - WORD * coded.words..]);
-        part(&self.escapes[self.escapes.len() - coded.escapes..]);
-        Some(([coded.words as u16, coded.escapes as u16], len))
+        part(states.map(u32::to_le_bytes).as_flattened());
+        part(&self.words[self.words.len() - WORD * words..]);
+        part(&self.escapes[self.escapes.len() - escapes..]);
+        Some(([words as u16, escapes as u16], len))
     }
 }
 
