@@ -11,7 +11,7 @@ use crate::{DType, DecodeError, FrameShape, Layout, Section};
 ///
 /// `layout`, `dtype` and the number of values, `out.len() / dtype.width()`, are what the caller expects; a frame of
 /// anything else is an error. Both sections must have their exact lengths; in the compact layout the static section is
-/// empty. Nothing is allocated. [`crate::decompress`] expects nothing.
+/// empty. Nothing is allocated, but for the tables and lists of a frame of `rans`. [`crate::decompress`] expects nothing.
 ///
 /// # Errors
 /// For every frame that is damaged, cut, extended or not the expected one. `out` then holds unspecified values.

@@ -8,7 +8,7 @@ use crate::blocks::rans::{self, CARRIED, Payload};
 use crate::blocks::rest::Shape;
 use crate::blocks::tiers::List;
 use crate::kernel::Kernel;
-use crate::kernel::rans::DecodeTable;
+use crate::kernel::rans::{DecodeTable, Job};
 use crate::kernel::tier::LIST_PAD;
 use crate::{BlockFault, Layout};
 
@@ -44,6 +44,14 @@ impl<'a> Located<'a> {
         let codes = take(dynamic, rans::codes_len(words, escapes))?;
         Ok(Self { block, shape, rest, carries, codes })
     }
+
+    /// What there is to do for its residuals, which come to the end of `list`.
+    fn job<'b>(&self, list: &'b mut List) -> Result<Job<'b>, BlockFault>
+    where
+        'a: 'b,
+    {
+        rans::job(&self.block.entry, self.codes, &mut list[BLOCK - self.block.count()..BLOCK])
+    }
 }
 
 /// What has been decoded of the block that comes next.
@@ -74,36 +82,22 @@ impl Ahead {
             list[residuals.clone()].copy_from_slice(&ahead[residuals]);
             return found;
         }
-        let job = located.job(list)?;
-        let Some(next) = next else {
-            let mut jobs = [job];
-            (kernel.decode_rans)(&mut jobs, table);
-            return rans::check(&jobs[0], located.carries);
-        };
-        let ahead = self.list.get_or_insert_with(|| Box::new([0; BLOCK + LIST_PAD]));
-        match next.job(ahead) {
-            Ok(job_ahead) => {
-                let mut jobs = [job, job_ahead];
+        let mut job = located.job(list)?;
+        let ahead = next.map(|next| {
+            let list = self.list.get_or_insert_with(|| Box::new([0; BLOCK + LIST_PAD]));
+            (next.job(list), next.carries)
+        });
+        match ahead {
+            Some((Ok(ahead), carries)) => {
+                let mut jobs = [job, ahead];
                 (kernel.decode_rans)(&mut jobs, table);
-                self.found = Some(rans::check(&jobs[1], next.carries));
-                rans::check(&jobs[0], located.carries)
+                self.found = Some(rans::check(&jobs[1], carries));
+                return rans::check(&jobs[0], located.carries);
             }
-            Err(fault) => {
-                self.found = Some(Err(fault));
-                let mut jobs = [job];
-                (kernel.decode_rans)(&mut jobs, table);
-                rans::check(&jobs[0], located.carries)
-            }
+            Some((Err(fault), _)) => self.found = Some(Err(fault)),
+            None => {}
         }
-    }
-}
-
-impl<'a> Located<'a> {
-    /// What there is to do for its residuals, which come to the end of `list`.
-    fn job<'b>(&self, list: &'b mut List) -> Result<crate::kernel::rans::Job<'b>, BlockFault>
-    where
-        'a: 'b,
-    {
-        rans::job(&self.block.entry, self.codes, &mut list[BLOCK - self.block.count()..BLOCK])
+        (kernel.decode_rans)(std::slice::from_mut(&mut job), table);
+        rans::check(&job, located.carries)
     }
 }
