@@ -69,22 +69,17 @@ fn exponents_take_their_entropy_and_little_more() {
 
 #[test]
 fn what_a_table_does_not_fit_is_in_tiers_or_as_it_is() {
-    // Noise; too few values; a table for most, and a block of other residuals.
-    for (values, expected) in [
-        (Content::Noise.values(DType::Bf16, 3 * BLOCK, 1), vec![0; 3]),
-        (Content::Gaussian.values(DType::Bf16, 300, 1), vec![2]),
-    ] {
+    // Noise; too few values.
+    for values in
+        [Content::Noise.values(DType::Bf16, 3 * BLOCK, 1), Content::Gaussian.values(DType::Bf16, 300, 1)]
+    {
         for layout in Layout::ALL {
             let frame = frame(layout, DType::Bf16, &values);
             frame.assert_survives("without a table");
-            assert!(
-                orders(&frame)
-                    .iter()
-                    .zip(&expected)
-                    .all(|(found, none)| *none == 0 && *found == 0 || *found < 3)
-            );
+            assert!(orders(&frame).iter().all(|order| *order < 3));
         }
     }
+    // A table for most blocks.
     let mut values = few_exponents(40 * BLOCK as u32);
     // Blocks that are not in the sample.
     let other = Content::Gaussian.values(DType::Bf16, BLOCK, 2);
