@@ -165,34 +165,29 @@ pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> R
     let width = format.fields.width();
     let count = out.len() / width;
     let mut sections = Reader::new(body, geometry::front_len(format.layout, count))?;
-    let (front, mut bodies) = (sections.front, sections.bodies);
+    let (front, bodies) = (sections.front, sections.bodies);
     let blocks = count.div_ceil(BLOCK);
     let (table, padding) = front[HEADER_LEN..].split_at(ENTRY * blocks);
     if padding.iter().any(|byte| *byte != 0) {
         return Err(DecodeError::Padding);
     }
     let kernel = levels::active();
-    let table = table.as_chunks().0;
+    let table: &[[u8; ENTRY]] = table.as_chunks().0;
     let Common { columns, frequencies, bytes } = Common::read(table, count, &mut sections.dynamic)?;
     let mut sum = checksum::of_front(&front[HEADER_LEN..], HEADER_LEN);
     sum = sum.wrapping_add(checksum::of_front(bytes, front.len()));
     let streaming = StreamingStore::of_large(kernel, out.len());
     let mut decoder = Decoder::new(kernel, format, columns, frequencies.as_ref(), streaming);
     let fault = |number, fault| DecodeError::Block { block: number, fault };
-    // The entries are looked at one block ahead.
-    let mut entries = table.iter().zip((0..count).step_by(BLOCK)).map(|(entry, first)| {
-        let count = (count - first).min(BLOCK);
-        let (static_body, further) = bodies.split_at(static_body(format, count));
-        bodies = further;
-        Entry::from_bytes(*entry, format, count).map(|entry| Body { entry, count, static_body })
-    });
-    let mut next = entries.next();
+    let body = |number: usize| {
+        let count = (count - number * BLOCK).min(BLOCK);
+        let static_body = &bodies[number * static_body(format, BLOCK)..][..static_body(format, count)];
+        Entry::from_bytes(table[number], format, count).map(|entry| Body { entry, count, static_body })
+    };
     for (number, out) in out.chunks_mut(BLOCK * width).enumerate() {
-        let body =
-            next.take().expect("there is an entry for each block").map_err(|found| fault(number, found))?;
-        next = entries.next();
-        let ahead = next.and_then(Result::ok);
-        let block = decoder.block(body, ahead, number * BLOCK, &mut sections.dynamic, out);
+        let next = (number + 1..blocks).map_while(|number| body(number).ok());
+        let block = body(number)
+            .and_then(|body| decoder.block(body, next, number * BLOCK, &mut sections.dynamic, out));
         sum = sum.wrapping_add(block.map_err(|found| fault(number, found))?);
     }
     sections.finish()?;

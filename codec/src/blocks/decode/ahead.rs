@@ -1,4 +1,6 @@
-//! Residuals coded by rANS: of two blocks side by side, because a lane waits for itself most of the time.
+//! Residuals coded by rANS: of several blocks side by side, because a lane waits for itself most of the time.
+
+use std::collections::VecDeque;
 
 use super::parts::Coded;
 use super::{Body, take};
@@ -54,50 +56,62 @@ impl<'a> Located<'a> {
     }
 }
 
-/// What has been decoded of the block that comes next.
+/// Blocks that are decoded side by side.
+const TOGETHER: usize = 4;
+
+/// What has been decoded of blocks that come next.
 #[derive(Default)]
 pub(super) struct Ahead {
-    /// As [`List`], once it has been needed.
-    list: Option<Box<List>>,
-    /// What its states carry, if its residuals are in the list.
-    found: Option<Result<Payload, BlockFault>>,
+    /// Those that have been decoded, the next one first.
+    found: VecDeque<(Residuals, Result<Payload, BlockFault>)>,
+    /// Lists that are free.
+    free: Vec<Residuals>,
 }
 
+/// The residuals of a block, at the end of a list.
+type Residuals = Box<List>;
+
 impl Ahead {
-    /// Leaves the residuals of a block at the end of `list`, and those of the next one here; returns what the states of the first one
-    /// carry.
+    /// The residuals of a block, and what its states carry; those of the blocks that come next are decoded as well, if they have not
+    /// been. The list is to be given back ([`Self::give_back`]).
     ///
     /// # Errors
     /// If the codes contradict themselves.
-    pub(super) fn residuals(
+    pub(super) fn residuals<'a>(
         &mut self,
         kernel: &Kernel,
         table: &DecodeTable,
-        located: &Located<'_>,
-        next: Option<&Located<'_>>,
-        list: &mut List,
-    ) -> Result<Payload, BlockFault> {
-        if let (Some(found), Some(ahead)) = (self.found.take(), &self.list) {
-            let residuals = BLOCK - located.block.count()..BLOCK;
-            list[residuals.clone()].copy_from_slice(&ahead[residuals]);
-            return found;
-        }
-        let mut job = located.job(list)?;
-        let ahead = next.map(|next| {
-            let list = self.list.get_or_insert_with(|| Box::new([0; BLOCK + LIST_PAD]));
-            (next.job(list), next.carries)
-        });
-        match ahead {
-            Some((Ok(ahead), carries)) => {
-                let mut jobs = [job, ahead];
-                (kernel.decode_rans)(&mut jobs, table);
-                self.found = Some(rans::check(&jobs[1], carries));
-                return rans::check(&jobs[0], located.carries);
+        located: &Located<'a>,
+        next: impl Iterator<Item = Located<'a>>,
+    ) -> Result<(Residuals, Payload), BlockFault> {
+        if self.found.is_empty() {
+            // What is wrong with a block that comes next is told when it comes, and then it is the first.
+            let next: Vec<Located<'a>> = next.take(TOGETHER - 1).collect();
+            let mut lists: Vec<Residuals> = (0..=next.len()).map(|_| self.list()).collect();
+            let mut jobs = Vec::with_capacity(TOGETHER);
+            for (number, (located, list)) in [located].into_iter().chain(&next).zip(&mut lists).enumerate() {
+                match located.job(list) {
+                    Ok(job) => jobs.push(job),
+                    Err(fault) if number == 0 => return Err(fault),
+                    Err(_) => break,
+                }
             }
-            Some((Err(fault), _)) => self.found = Some(Err(fault)),
-            None => {}
+            (kernel.decode_rans)(&mut jobs, table);
+            let carries = [located].into_iter().chain(&next).map(|located| located.carries);
+            let checked: Vec<_> =
+                jobs.iter().zip(carries).map(|(job, carries)| rans::check(job, carries)).collect();
+            self.found.extend(lists.into_iter().zip(checked));
         }
-        (kernel.decode_rans)(std::slice::from_mut(&mut job), table);
-        rans::check(&job, located.carries)
+        let (list, payload) = self.found.pop_front().expect("a block has been decoded");
+        Ok((list, payload?))
+    }
+
+    /// Takes a list for blocks that come later.
+    pub(super) fn give_back(&mut self, list: Residuals) {
+        self.free.push(list);
+    }
+
+    fn list(&mut self) -> Residuals {
+        self.free.pop().unwrap_or_else(|| Box::new([0; BLOCK + LIST_PAD]))
     }
 }

@@ -63,11 +63,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off. `first`
-    /// values come before it in the frame; the next block may be looked at already. Returns the checksum of the values.
+    /// values come before it in the frame; those that come next may be looked at already. Returns the checksum of the values.
     pub(super) fn block<'b>(
         &mut self,
         body: Body<'b>,
-        next: Option<Body<'b>>,
+        next: impl Iterator<Item = Body<'b>>,
         first: usize,
         dynamic: &mut &'b [u8],
         out: &mut [u8],
@@ -149,21 +149,22 @@ impl<'a> Decoder<'a> {
         Ok(None)
     }
 
-    /// As [`Self::first_tier_first`], of residuals coded by rANS: those of the next block are decoded as well, if that is coded so, too.
+    /// As [`Self::first_tier_first`], of residuals coded by rANS: those of the next blocks are decoded as well, if these are coded so, too.
     fn rans<'b>(
         &mut self,
         body: Body<'b>,
-        next: Option<Body<'b>>,
+        next: impl Iterator<Item = Body<'b>>,
         first: usize,
         dynamic: &mut &'b [u8],
         out: &mut [u8],
     ) -> Result<Option<u32>, BlockFault> {
         let located = Located::read(self.format, body, dynamic)?;
-        let next = next.filter(|next| next.entry.rans);
-        // What is wrong with the next block is told when it comes.
-        let next = next.and_then(|next| Located::read(self.format, next, &mut { *dynamic }).ok());
+        let mut behind = *dynamic;
+        // What is wrong with a block that comes next is told when it comes.
+        let next = next.take_while(|next| next.entry.rans);
+        let next = next.map_while(|next| Located::read(self.format, next, &mut behind).ok());
         let table = self.table.as_ref().expect("there is a table if an entry needs it");
-        let payload = self.ahead.residuals(self.kernel, table, &located, next.as_ref(), &mut self.list)?;
+        let (list, payload) = self.ahead.residuals(self.kernel, table, &located, next)?;
         let Located { block, shape, rest, carries, .. } = &located;
         let payload = if *carries { &payload[..] } else { &[] };
         if rans::has_byte_rest(self.format.fields) && block.is_plain() {
@@ -172,10 +173,20 @@ impl<'a> Decoder<'a> {
             let (end, more) = payload.split_at_checked(count - rest.len()).ok_or(BlockFault::Overrun)?;
             check_zero(padding)?;
             check_zero(more)?;
-            let listed = &self.list[BLOCK - count..];
-            let plain = Plain { bases: &block.bases, first, planes: None, listed, rest: [rest, end] };
-            return Ok(Some(plain.join(self.kernel, &mut self.streaming, out).sum));
+            let plain = Plain {
+                bases: &block.bases,
+                first,
+                planes: None,
+                listed: &list[BLOCK - count..],
+                rest: [rest, end],
+            };
+            let sum = plain.join(self.kernel, &mut self.streaming, out).sum;
+            self.ahead.give_back(list);
+            return Ok(Some(sum));
         }
+        let residuals = BLOCK - block.count()..BLOCK;
+        self.list[residuals.clone()].copy_from_slice(&list[residuals]);
+        self.ahead.give_back(list);
         let whole;
         let rest = if *carries {
             whole = [rest, payload].concat();

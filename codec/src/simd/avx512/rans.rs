@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{load, load_part, select, store};
+use super::vector::{load, load_half, load_part, select, store};
 use crate::kernel::rans::{
     self, BUCKET, DecodeTable, ESCAPE, EncodeTable, Job, LIMIT, LOW, LOWEST, PLACE, ROW, Room, SCALE_BITS,
     SHIFT, SLOTS, STEPS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
@@ -183,8 +183,6 @@ struct Lookup {
     tail: [__m512i; 2],
     places: BySymbol,
     next_places: BySymbol,
-    /// Where the words of the first and of the second half of the lanes go, below what is left of their states.
-    words: [__m512i; 2],
 }
 
 impl Lookup {
@@ -197,16 +195,11 @@ impl Lookup {
         };
         let ([a, b], [c, d]) = (halves(&table.buckets), halves(&table.tail));
         let (places, next) = (table.places.first_chunk(), table.places.last_chunk());
-        let words = |first: u16| {
-            let place = |i: u16| if i.is_multiple_of(2) { first + i / 2 } else { 32 + i - 1 };
-            load(&bytes_of(&std::array::from_fn(|i| place(i as u16))))
-        };
         Self {
             buckets: [load(&a), load(&b)],
             tail: [load(&c), load(&d)],
             places: BySymbol::new(places.expect("there is one for each symbol")),
             next_places: BySymbol::new(next.expect("there is one for each symbol")),
-            words: [words(0), words(16)],
         }
     }
 
@@ -232,37 +225,33 @@ impl Lookup {
     }
 }
 
-/// Lanes that are decoded, and what they have used.
-#[derive(Clone, Copy)]
-struct Decoding {
-    states: [__m512i; 2],
-    used: Used,
-}
-
 /// Bytes of the words that a row reads at most.
 const ROW_WORDS: usize = WORD * ROW;
 
-impl Decoding {
-    /// What has been found of the symbols of a step. `words` are those of its row, of which `read` have been read.
-    #[inline]
-    #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-    fn step(&mut self, lookup: &Lookup, words: &[u8; ROW_WORDS], read: &mut usize) -> [__m512i; 2] {
-        let words = load(words[*read..].first_chunk().expect("a step reads a vector of words at most"));
-        let lowest = _mm512_set1_epi32(LOWEST.cast_signed());
-        let (first_found, first) = lookup.step(self.states[0]);
-        let (second_found, second) = lookup.step(self.states[1]);
-        let reads = [_mm512_cmplt_epu32_mask(first, lowest), _mm512_cmplt_epu32_mask(second, lowest)];
-        let both = u32::from(reads[0]) | u32::from(reads[1]) << 16;
-        let words = _mm512_maskz_expand_epi16(both, words);
-        *read += WORD * both.count_ones() as usize;
-        let read_first = _mm512_permutex2var_epi16(words, lookup.words[0], first);
-        let read_second = _mm512_permutex2var_epi16(words, lookup.words[1], second);
-        self.states = [
-            _mm512_mask_mov_epi32(first, reads[0], read_first),
-            _mm512_mask_mov_epi32(second, reads[1], read_second),
-        ];
-        [first_found, second_found]
-    }
+/// Decodes a step: what has been found of its symbols, and the states before they were coded. `words` are those of the row, of which
+/// `read` have been read.
+///
+/// The words of each half of the lanes are expanded by themselves: that takes no more operations than to expand both and pull them
+/// apart, but a third less time from states to states.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn decode_step(
+    states: [__m512i; 2],
+    lookup: &Lookup,
+    words: &[u8; ROW_WORDS],
+    read: &mut usize,
+) -> ([__m512i; 2], [__m512i; 2]) {
+    let lowest = _mm512_set1_epi32(LOWEST.cast_signed());
+    let mut half = |state| {
+        let (found, next) = lookup.step(state);
+        let words = load_half(words[*read..].first_chunk().expect("a half reads half a vector at most"));
+        let reads = _mm512_cmplt_epu32_mask(next, lowest);
+        let words = _mm512_maskz_expand_epi32(reads, _mm512_cvtepu16_epi32(words));
+        *read += WORD * reads.count_ones() as usize;
+        (found, _mm512_mask_or_epi32(next, reads, _mm512_slli_epi32::<WORD_BITS>(next), words))
+    };
+    let (first, second) = (half(states[0]), half(states[1]));
+    ([first.0, second.0], [first.1, second.1])
 }
 
 /// What symbols stand for.
@@ -316,19 +305,26 @@ pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
         return rans::decode(jobs, table);
     }
     let (lookup, symbols) = (Lookup::new(table), Symbols::new(table));
-    let (pairs, last) = jobs.as_chunks_mut::<2>();
-    for jobs in pairs {
-        let rows = jobs.iter().map(|job| job.residuals.len() / ROW).min().unwrap_or(0);
-        decode_rows(jobs, 0..rows, &lookup, &symbols);
-        for job in jobs {
-            let all = job.residuals.len() / ROW;
-            decode_rows(std::array::from_mut(job), rows..all, &lookup, &symbols);
-            rans::decode_rows(job, all * ROW, table);
-        }
-    }
-    for job in last {
+    let (fours, jobs) = jobs.as_chunks_mut::<4>();
+    fours.iter_mut().for_each(|jobs| decode_all(jobs, &lookup, &symbols, table));
+    let (pairs, jobs) = jobs.as_chunks_mut::<2>();
+    pairs.iter_mut().for_each(|jobs| decode_all(jobs, &lookup, &symbols, table));
+    jobs.iter_mut().for_each(|job| decode_all(std::array::from_mut(job), &lookup, &symbols, table));
+}
+
+/// Decodes some blocks, side by side as long as all of them have rows.
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn decode_all<const JOBS: usize>(
+    jobs: &mut [Job<'_>; JOBS],
+    lookup: &Lookup,
+    symbols: &Symbols,
+    table: &DecodeTable,
+) {
+    let rows = jobs.iter().map(|job| job.residuals.len() / ROW).min().unwrap_or(0);
+    decode_rows(jobs, 0..rows, lookup, symbols);
+    for job in jobs {
         let all = job.residuals.len() / ROW;
-        decode_rows(std::array::from_mut(job), 0..all, &lookup, &symbols);
+        decode_rows(std::array::from_mut(job), rows..all, lookup, symbols);
         rans::decode_rows(job, all * ROW, table);
     }
 }
@@ -342,16 +338,15 @@ fn decode_rows<const JOBS: usize>(
     lookup: &Lookup,
     symbols: &Symbols,
 ) {
-    let idle = Decoding { states: [_mm512_setzero_si512(); 2], used: Used::default() };
-    let mut lanes = [idle; JOBS];
-    for (lanes, job) in lanes.iter_mut().zip(&*jobs) {
-        *lanes = Decoding { states: states_of(&job.states), used: job.used };
+    let mut states = [[_mm512_setzero_si512(); 2]; JOBS];
+    for number in 0..JOBS {
+        states[number] = states_of(&jobs[number].states);
     }
     let mut at_end = [[0; ROW_WORDS]; JOBS];
     for row in rows {
         let mut words = [&[0; ROW_WORDS]; JOBS];
-        for (((words, at_end), job), lanes) in words.iter_mut().zip(&mut at_end).zip(&*jobs).zip(&lanes) {
-            let left = job.stream.words.get(WORD * lanes.used.words..).unwrap_or_default();
+        for ((words, at_end), job) in words.iter_mut().zip(&mut at_end).zip(&*jobs) {
+            let left = job.stream.words.get(WORD * job.used.words..).unwrap_or_default();
             *words = left.first_chunk().unwrap_or_else(|| {
                 at_end.fill(0);
                 at_end[..left.len()].copy_from_slice(left);
@@ -359,28 +354,39 @@ fn decode_rows<const JOBS: usize>(
             });
         }
         let mut read = [0; JOBS];
-        let mut steps = [[[_mm512_setzero_si512(); 2]; STEPS]; JOBS];
-        // Step after step: compilers that write steps out put those of a block behind each other, further apart than a processor
-        // looks ahead.
-        for step in 0..std::hint::black_box(STEPS) {
-            for (((lanes, words), read), steps) in lanes.iter_mut().zip(words).zip(&mut read).zip(&mut steps)
-            {
-                steps[step % STEPS] = lanes.step(lookup, words, read);
+        let mut steps = [[[_mm512_setzero_si512(); 2]; JOBS]; STEPS];
+        for found in &mut steps {
+            let mut decode = |number: usize| {
+                (found[number], states[number]) =
+                    decode_step(states[number], lookup, words[number], &mut read[number]);
+            };
+            // Written out, so that all states are in registers.
+            const { assert!(JOBS <= 4) };
+            decode(0);
+            if JOBS > 1 {
+                decode(1);
+            }
+            if JOBS > 2 {
+                decode(2);
+            }
+            if JOBS > 3 {
+                decode(3);
             }
         }
-        for ((lanes, read), (job, steps)) in lanes.iter_mut().zip(read).zip(jobs.iter_mut().zip(&steps)) {
-            lanes.used.words += read / WORD;
+        for number in 0..JOBS {
+            jobs[number].used.words += read[number] / WORD;
+        }
+        for (number, job) in jobs.iter_mut().enumerate() {
             let out =
                 job.residuals[row * ROW..].first_chunk_mut::<ROW>().expect("there is room for each row");
-            let [first, second, third, fourth] = steps;
+            let [first, second, third, fourth] = steps.map(|step| step[number]);
             for (half, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
                 let found = Symbols::together([first[half], second[half], third[half], fourth[half]]);
-                store(out, symbols.residuals(found, job.stream.escapes, &mut lanes.used.escapes));
+                store(out, symbols.residuals(found, job.stream.escapes, &mut job.used.escapes));
             }
         }
     }
-    for (job, lanes) in jobs.iter_mut().zip(lanes) {
-        write_states(lanes.states, &mut job.states);
-        job.used = lanes.used;
+    for number in 0..JOBS {
+        write_states(states[number], &mut jobs[number].states);
     }
 }
