@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::auto;
 use crate::dedup::{LONGEST_ROW, Prefix};
 use crate::options::{self, ROW, Value, listed};
-use crate::registry::{self, CODECS};
+use crate::registry;
 use crate::{Codec, SpecError};
 
 /// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
-/// `tiered:row=4096`.
+/// `tiered:row=4096`, `auto:link=25 GB/s`.
 ///
 /// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded
 /// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
@@ -67,7 +68,7 @@ impl Spec {
 
     /// Ids of all codecs.
     pub fn ids() -> impl Iterator<Item = &'static str> {
-        CODECS.iter().map(|entry| entry.codec.id())
+        registry::named().map(|entry| entry.codec.id())
     }
 
     /// Names of the options of the codec with this id; none if there is no such codec.
@@ -99,6 +100,9 @@ impl FromStr for Spec {
         let entry = registry::by_id(id)
             .ok_or_else(|| SpecError::UnknownId { id: id.to_owned(), valid: listed(Self::ids()) })?;
         let codec = entry.codec.id();
+        if std::ptr::eq(entry, &registry::AUTO) {
+            auto::check(options)?;
+        }
         Ok(Self { prefix, id: codec, chosen: options::choose(codec, entry.options, options)? })
     }
 }
