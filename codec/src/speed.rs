@@ -51,7 +51,11 @@ pub(crate) fn text(bytes_per_s: u64) -> String {
     let places = unit.multiply.ilog10() as usize;
     let fraction = format!("{rest:0places$}");
     let fraction = fraction.trim_end_matches('0');
-    if fraction.is_empty() { format!("{whole} {}", unit.name) } else { format!("{whole}.{fraction} {}", unit.name) }
+    if fraction.is_empty() {
+        format!("{whole} {}", unit.name)
+    } else {
+        format!("{whole}.{fraction} {}", unit.name)
+    }
 }
 
 #[cfg(test)]
@@ -82,7 +86,9 @@ mod tests {
 
     #[test]
     fn anything_else_is_no_speed() {
-        for text in ["", "25", "GB/s", "-1 GB/s", "+1 GB/s", "0 GB/s", "1e3 GB/s", "1 GBps", "1.2.3 GB/s", ". B/s"] {
+        for text in
+            ["", "25", "GB/s", "-1 GB/s", "+1 GB/s", "0 GB/s", "1e3 GB/s", "1 GBps", "1.2.3 GB/s", ". B/s"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
         for text in ["inf GB/s", "1001 TB/s", "0.4 B/s", "25 GB/s ", " 25 GB/s", "25\tGB/s"] {

@@ -53,7 +53,12 @@ pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
 
 /// Refuses options of which one leaves nothing to say to the other.
 pub(crate) fn check(options: Option<&str>) -> Result<(), SpecError> {
-    let has = |key| options.into_iter().flat_map(|text| text.split(',')).any(|option| option.split('=').next() == Some(key));
+    let has = |key| {
+        options
+            .into_iter()
+            .flat_map(|text| text.split(','))
+            .any(|option| option.split('=').next() == Some(key))
+    };
     match has(GOAL) && has(LINK) {
         true => Err(SpecError::Alternatives { codec: super::ID, key: GOAL, other: LINK }),
         false => Ok(()),

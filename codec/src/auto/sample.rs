@@ -38,7 +38,8 @@ pub(super) fn sizes(dtype: DType, values: &[u8], row: u32) -> Sizes<'_> {
     let sample = take(dtype, values, row as usize);
     let codec = Tiered::new().row(row);
     let shape = FrameShape::new(Layout::Compact, dtype, sample.len() / dtype.width());
-    let coded = encode_to_vec(&codec, Layout::Compact, dtype, &sample).map_or(sample.len(), |frame| frame.len());
+    let coded =
+        encode_to_vec(&codec, Layout::Compact, dtype, &sample).map_or(sample.len(), |frame| frame.len());
     let share = coded.saturating_sub(front_len(&codec, shape)) as f64 / sample.len() as f64;
     Sizes { class: class(dtype, &sample), few: None, share: share.min(1.0) }
 }
@@ -49,7 +50,8 @@ impl Sizes<'_> {
         let shape = FrameShape::new(Layout::Compact, dtype, count);
         let bound = codec.bound(shape);
         if let Some(values) = self.few {
-            return encode_to_vec(codec, Layout::Compact, dtype, values).map_or(bound, |frame| frame.len()) as u64;
+            return encode_to_vec(codec, Layout::Compact, dtype, values).map_or(bound, |frame| frame.len())
+                as u64;
         }
         let share = candidate.known(dtype).map_or(1.0, |known| along(known.shares, self.share));
         let body = share * shape.values_len() as f64;
@@ -82,13 +84,20 @@ fn take(dtype: DType, values: &[u8], row: usize) -> Vec<u8> {
 }
 
 fn class(dtype: DType, values: &[u8]) -> Class {
-    let zeros = match dtype.width() {
-        1 => values.iter().filter(|value| **value == 0).count(),
-        2 => values.as_chunks::<2>().0.iter().filter(|value| **value == [0; 2]).count(),
-        _ => values.as_chunks::<4>().0.iter().filter(|value| **value == [0; 4]).count(),
+    let zeros: usize = match dtype.width() {
+        1 => zeros(values.as_chunks::<1>().0),
+        2 => zeros(values.as_chunks::<2>().0),
+        _ => zeros(values.as_chunks::<4>().0),
     };
     let count = (values.len() / dtype.width()).max(1);
     Class::of_zeros_pct(100.0 * zeros as f64 / count as f64)
+}
+
+/// How many values are +0. Counts of parts are narrow, so that a vector has many of them.
+fn zeros<const WIDTH: usize>(values: &[[u8; WIDTH]]) -> usize {
+    let part =
+        |values: &[[u8; WIDTH]]| values.iter().map(|value| u16::from(*value == [0; WIDTH])).sum::<u16>();
+    values.chunks(SLICE).map(|values| usize::from(part(values))).sum()
 }
 
 /// The height at `x` of the lines through these points, which begin at 0 and end at 1.
@@ -112,16 +121,24 @@ mod tests {
     #[test]
     fn samples_are_from_all_over_and_of_whole_rows() {
         // Each value is its row.
-        for (row, count) in [(300, 300 * 500), (64, 64 * 200), (1024, 1024 * 9), (0, 5000), (7, 4097), (0, MANY)] {
+        for (row, count) in
+            [(300, 300 * 500), (64, 64 * 200), (1024, 1024 * 9), (0, 5000), (7, 4097), (0, MANY)]
+        {
             let rows = row.max(1);
             let values: Vec<u8> = (0..count).flat_map(|i| ((i / rows) as u32).to_le_bytes()).collect();
             let sample = take(DType::F32, &values, row);
-            let taken: Vec<u32> = sample.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value)).collect();
+            let taken: Vec<u32> =
+                sample.as_chunks().0.iter().map(|value| u32::from_le_bytes(*value)).collect();
             let wanted = if count < MANY { SAMPLE } else { 4 * SAMPLE };
             assert!((wanted / 2..=wanted).contains(&taken.len()), "{row} {count}: {}", taken.len());
-            assert!(taken.chunks(rows).all(|row| row.len() == rows && row.iter().all(|value| *value == row[0])));
+            assert!(
+                taken.chunks(rows).all(|row| row.len() == rows && row.iter().all(|value| *value == row[0]))
+            );
             let last = (count / rows) as u32;
-            assert!(taken.iter().any(|value| *value < last / 4) && taken.iter().any(|value| *value >= last - last / 4));
+            assert!(
+                taken.iter().any(|value| *value < last / 4)
+                    && taken.iter().any(|value| *value >= last - last / 4)
+            );
         }
     }
 }
