@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::auto;
+use crate::auto::{self, Auto};
 use crate::dedup::{LONGEST_ROW, Prefix};
 use crate::options::{self, ROW, Value, listed};
 use crate::registry;
@@ -34,6 +34,12 @@ impl Spec {
             Some(prefix) => prefix.before(codec),
             None => codec,
         }
+    }
+
+    /// The codec if it is one that chooses by the values, with nothing in front of it.
+    pub fn auto(&self) -> Option<Auto> {
+        let is_auto = self.prefix.is_none() && std::ptr::eq(self.entry(), &registry::AUTO);
+        is_auto.then(|| auto::of(&self.chosen))
     }
 
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.

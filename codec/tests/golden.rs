@@ -20,6 +20,18 @@ use zipwire_codec::{DType, Layout, SimdLevel, Spec, force_simd, simd_levels};
 /// Codec, layout, kind of values, XXH3 of static and dynamic section. 20 001 values each.
 #[rustfmt::skip]
 const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
+    ("auto", DType::Bf16, Layout::Split, Content::Gaussian, 0),
+    ("auto", DType::Bf16, Layout::Split, Content::SomeZeros, 0),
+    ("auto", DType::Bf16, Layout::Compact, Content::Gaussian, 0),
+    ("auto", DType::Bf16, Layout::Compact, Content::SomeZeros, 0),
+    ("auto:goal=size", DType::Bf16, Layout::Split, Content::Gaussian, 0),
+    ("auto:goal=size", DType::Bf16, Layout::Split, Content::SomeZeros, 0),
+    ("auto:goal=size", DType::Bf16, Layout::Compact, Content::Gaussian, 0),
+    ("auto:goal=size", DType::Bf16, Layout::Compact, Content::SomeZeros, 0),
+    ("auto:goal=speed", DType::F32, Layout::Split, Content::Gaussian, 0),
+    ("auto:goal=speed", DType::F32, Layout::Split, Content::SomeZeros, 0),
+    ("auto:goal=speed", DType::F32, Layout::Compact, Content::Gaussian, 0),
+    ("auto:goal=speed", DType::F32, Layout::Compact, Content::SomeZeros, 0),
     ("raw", DType::F32, Layout::Split, Content::Gaussian, 0x3a884ad992cff1aa),
     ("raw", DType::F32, Layout::Compact, Content::Gaussian, 0x47226e704db1dba0),
     ("window7", DType::Bf16, Layout::Split, Content::Gaussian, 0xefb0aed973f2401c),

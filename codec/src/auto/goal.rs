@@ -43,12 +43,17 @@ pub(crate) const OPTIONS: &[Choice] = &[
 
 /// See [`crate::registry::Entry::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
+    Box::new(of(chosen))
+}
+
+/// The codec with these values of [`OPTIONS`].
+pub(crate) fn of(chosen: &[Value]) -> Auto {
     let goal = match chosen[0].name() {
         "size" => Goal::Size,
         "speed" => Goal::Speed,
         _ => Goal::Link { bytes_per_s: chosen[1].speed() },
     };
-    Box::new(Auto::new(goal).row(chosen[2].number()))
+    Auto::new(goal).row(chosen[2].number())
 }
 
 /// Refuses options of which one leaves nothing to say to the other.

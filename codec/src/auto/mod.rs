@@ -23,7 +23,7 @@ use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
 pub use costs::{Class, Costs, SPARSE_ZEROS_PCT, Speed};
 pub use estimate::Estimate;
 pub use goal::Goal;
-pub(crate) use goal::{DEFAULT, OPTIONS, build, check};
+pub(crate) use goal::{DEFAULT, OPTIONS, build, check, of};
 use measured::{CANDIDATES, Candidate};
 
 const ID: &str = "auto";
