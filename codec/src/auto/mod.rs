@@ -130,7 +130,7 @@ impl Auto {
         with_speed.map(estimate).collect()
     }
 
-    fn cheapest(&self, priced: Vec<(&'static Candidate, Estimate)>) -> Box<dyn Codec> {
+    fn cheapest(&self, priced: &[(&'static Candidate, Estimate)]) -> Box<dyn Codec> {
         let best = priced.iter().min_by(|(_, a), (_, b)| self.cost(a).total_cmp(&self.cost(b)));
         best.map_or_else(|| Box::new(Raw) as Box<dyn Codec>, |(candidate, _)| (candidate.build)(self.row))
     }
@@ -139,7 +139,7 @@ impl Auto {
     fn in_split(&self, dtype: DType) -> Box<dyn Codec> {
         // So many that headers do not count.
         let shape = FrameShape::new(Layout::Split, dtype, 1 << 20);
-        self.cheapest(self.priced(shape, Class::Dense, |candidate, _| {
+        self.cheapest(&self.priced(shape, Class::Dense, |candidate, _| {
             let known = candidate.known(dtype).expect("candidates that do not know the type are left out");
             (known.split * shape.values_len() as f64) as u64
         }))
@@ -211,7 +211,7 @@ impl Codec for Auto {
         frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
         let codec = match layout {
             Layout::Split => self.in_split(dtype),
-            Layout::Compact => self.cheapest(self.of_values(dtype, values)),
+            Layout::Compact => self.cheapest(&self.of_values(dtype, values)),
         };
         codec.encode(layout, dtype, values, static_out, dynamic_out)
     }
