@@ -51,7 +51,7 @@ pub struct Speed {
 /// for (codec, gbps) in [("raw", 10.0), ("tiered", 8.0)] {
 ///     assert!(costs.set(codec, DType::Bf16, Class::Dense, Speed { encode_gbps: gbps, decode_gbps: gbps }));
 /// }
-/// let auto = Auto::new(Goal::Link { bytes_per_s: 100_000_000_000 }).costs(costs);
+/// let auto = Auto::new(Goal::Link { bytes_per_s: 1_000_000_000 }).costs(costs);
 /// let estimates = auto.estimates(DType::Bf16, &[0; 4096])?;
 /// assert_eq!(auto.best(&estimates).unwrap().codec, "tiered");
 /// # Ok::<(), zipwire_codec::EncodeError>(())
