@@ -273,6 +273,9 @@ pub(crate) struct InspectArgs {
     /// Codecs, separated by commas [default: all].
     #[arg(long, value_name = "SPEC,...")]
     pub(crate) codec: Option<Specs>,
+    /// Let `auto` choose by these speeds, what `zipwire bench codec --json` prints [default: those that it was built with].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) costs: Option<PathBuf>,
     /// Print the report as JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,

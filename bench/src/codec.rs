@@ -58,6 +58,8 @@ pub struct CodecRow {
     pub threads: usize,
     /// SIMD level of the project's codecs.
     pub simd: String,
+    /// Values that are +0, in percent.
+    pub zeros_pct: f64,
     /// Bytes of the values.
     pub bytes_raw: u64,
     /// Bytes of the frames, headers included.
@@ -197,6 +199,7 @@ fn measure(
         dtype: dtype.name(),
         threads: settings.threads,
         simd: simd_level().to_string(),
+        zeros_pct: zeros_pct(load),
         bytes_raw: bytes_raw as u64,
         bytes_coded: bytes_coded as u64,
         size_pct: 100.0 * bytes_coded as f64 / bytes_raw as f64,
@@ -204,6 +207,13 @@ fn measure(
         decode_gbps,
         memcpy_gbps,
     })
+}
+
+/// The share of zeros, on which speeds depend, in percent.
+fn zeros_pct(load: &Load) -> f64 {
+    let values = || load.tensors.iter().flat_map(|tensor| tensor.values.chunks_exact(load.dtype.width()));
+    let zeros = values().filter(|value| value.iter().all(|byte| *byte == 0)).count();
+    100.0 * zeros as f64 / values().count().max(1) as f64
 }
 
 /// Copies each tensor in as many parts as there are threads: the longest calls, which the library's function makes the

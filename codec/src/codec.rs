@@ -4,13 +4,14 @@ pub(crate) use sealed::Sealed;
 
 use crate::{DType, EncodeError, FrameShape, Layout};
 
-/// A lossless codec with its options: [`crate::Tiered`], [`crate::Window7`], [`crate::Codebook16`], [`crate::Raw`], with
-/// [`crate::Dedup`] in front of one of them, or what a [`crate::Spec`] asks for.
+/// A lossless codec with its options: [`crate::Tiered`], [`crate::Window7`], [`crate::Codebook16`], [`crate::Raw`], one of
+/// these by the values ([`crate::Auto`]), with [`crate::Dedup`] in front of one of them, or what a [`crate::Spec`] asks for.
 ///
 /// Encoding is a method of a codec, because options matter; decoding is the free function [`crate::decode`], because a
 /// frame says itself how it was made.
 ///
-/// Sizes depend on the shape of a frame only, never on options or values.
+/// Sizes depend on the shape of a frame only, never on options or values; those of [`crate::Auto`] in the split layout on
+/// its goal as well.
 ///
 /// The trait is sealed: frames name their codec by a tag that this crate gives, and whoever reads a frame looks the tag up
 /// here, so a codec of another crate could be written and never be read. A codec is added in this crate, by a module and a
@@ -18,6 +19,11 @@ use crate::{DType, EncodeError, FrameShape, Layout};
 pub trait Codec: Sealed + std::fmt::Debug + Send + Sync {
     /// The id in specs, without options.
     fn id(&self) -> &'static str;
+
+    /// The id of the codec of its frames in the split layout: another one if the codec is chosen ([`crate::Auto`]).
+    fn id_in_split(&self, _: DType) -> &'static str {
+        self.id()
+    }
 
     /// Whether values of this type can be encoded.
     fn supports(&self, dtype: DType) -> bool;
@@ -68,6 +74,10 @@ impl<C: Codec + ?Sized> Sealed for Box<C> {}
 impl<C: Codec + ?Sized> Codec for Box<C> {
     fn id(&self) -> &'static str {
         (**self).id()
+    }
+
+    fn id_in_split(&self, dtype: DType) -> &'static str {
+        (**self).id_in_split(dtype)
     }
 
     fn supports(&self, dtype: DType) -> bool {

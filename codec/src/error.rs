@@ -53,6 +53,16 @@ pub enum SpecError {
         /// The option.
         key: &'static str,
     },
+    /// Two options are given of which one says what the other does.
+    #[error("codec `{codec}` takes either `{key}` or `{other}`")]
+    Alternatives {
+        /// Id of the codec.
+        codec: &'static str,
+        /// An option.
+        key: &'static str,
+        /// The other one.
+        other: &'static str,
+    },
     /// The length of rows is left open where nothing tells it.
     #[error("`{spec}` does not say how long a row is")]
     NoRow {
@@ -76,6 +86,7 @@ impl SpecError {
             Self::UnknownOption { valid, .. } => Some(valid.clone()),
             Self::BadValue { valid, .. } => Some(format!("its values are {valid}")),
             Self::Repeated { .. } => None,
+            Self::Alternatives { key, .. } => Some(format!("leave `{key}` out, or the other one")),
             Self::NoRow { .. } => {
                 Some("write `dedup:row=N+...` with the number of values in a row".to_owned())
             }

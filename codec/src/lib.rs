@@ -10,6 +10,7 @@
 //! [`EncodeError`], [`DecodeError`], [`SpecError`] and [`ContainerError`] say in one line what is wrong; where it can be said
 //! what to do about it, their `help` does.
 
+mod auto;
 mod blocks;
 mod body;
 mod book_usage;
@@ -45,12 +46,14 @@ mod sign_mantissa;
 #[cfg(target_arch = "x86_64")]
 mod simd;
 mod spec;
+mod speed;
 mod streaming_store;
 mod tables;
 mod tiered;
 mod tile;
 mod window7;
 
+pub use auto::{Auto, Class, Costs, Estimate, Goal, SPARSE_ZEROS_PCT, Speed};
 pub use book_usage::BookUsage;
 pub use codebook16::{Codebook, Codebook16};
 pub use codec::Codec;

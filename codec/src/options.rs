@@ -1,6 +1,7 @@
 //! Options of codecs: what they are called in specs, and what they can be.
 
 use crate::SpecError;
+use crate::speed;
 
 /// The option that says how many values a row has; [`crate::Spec::for_rows`] sets it.
 pub(crate) const ROW: &str = "row";
@@ -19,6 +20,8 @@ pub(crate) enum Values {
     Names(&'static [&'static str]),
     /// A whole number up to this one; 0 is the default.
     UpTo(u32),
+    /// A speed with its unit, in bytes per second; this one is the default.
+    Speed(u64),
 }
 
 /// What an option is.
@@ -28,6 +31,8 @@ pub(crate) enum Value {
     Name(&'static str),
     /// A number within [`Values::UpTo`].
     Number(u32),
+    /// Bytes per second of [`Values::Speed`].
+    Speed(u64),
 }
 
 impl Values {
@@ -35,6 +40,7 @@ impl Values {
         match self {
             Self::Names(names) => Value::Name(names[0]),
             Self::UpTo(_) => Value::Number(0),
+            Self::Speed(default) => Value::Speed(*default),
         }
     }
 
@@ -45,6 +51,7 @@ impl Values {
             // Nothing but digits: the library would take a sign as well.
             Self::UpTo(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
             Self::UpTo(most) => text.parse().ok().filter(|number| number <= most).map(Value::Number),
+            Self::Speed(_) => speed::parse(text).map(Value::Speed),
         }
     }
 
@@ -53,6 +60,7 @@ impl Values {
         match self {
             Self::Names(names) => listed(names.iter().copied()),
             Self::UpTo(most) => format!("whole numbers from `0` to `{most}`"),
+            Self::Speed(_) => "speeds with their unit, like `25 GB/s` or `400 Gb/s`".to_owned(),
         }
     }
 }
@@ -65,7 +73,7 @@ impl Value {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Name(name) => name,
-            Self::Number(number) => panic!("the option is a name, not `{number}`"),
+            Self::Number(_) | Self::Speed(_) => panic!("the option is a name, not `{self}`"),
         }
     }
 
@@ -75,8 +83,19 @@ impl Value {
     /// If it is a name.
     pub(crate) fn number(self) -> u32 {
         match self {
-            Self::Name(name) => panic!("the option is a number, not `{name}`"),
             Self::Number(number) => number,
+            Self::Name(_) | Self::Speed(_) => panic!("the option is a number, not `{self}`"),
+        }
+    }
+
+    /// Bytes per second.
+    ///
+    /// # Panics
+    /// If it is no speed.
+    pub(crate) fn speed(self) -> u64 {
+        match self {
+            Self::Speed(bytes_per_s) => bytes_per_s,
+            Self::Name(_) | Self::Number(_) => panic!("the option is a speed, not `{self}`"),
         }
     }
 }
@@ -86,6 +105,7 @@ impl std::fmt::Display for Value {
         match self {
             Self::Name(name) => f.write_str(name),
             Self::Number(number) => number.fmt(f),
+            Self::Speed(bytes_per_s) => f.write_str(&speed::text(*bytes_per_s)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
+use crate::auto::{self, Auto};
 use crate::body::Body;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
@@ -44,9 +45,19 @@ pub(crate) static CODECS: &[Entry] = &[
 static DEDUP: Entry =
     Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows, takes_table: false, pieces: None };
 
+/// A codec that has no frames of its own: those that it makes are of the codec that it chooses. Nothing finds it by its tag.
+#[rustfmt::skip]
+pub(crate) static AUTO: Entry =
+    Entry { tag: u8::MAX, codec: &Auto::new(auto::DEFAULT), options: auto::OPTIONS, build: auto::build, decode: auto::decode_nothing, takes_table: false, pieces: None };
+
+/// Whatever can be asked for by an id, in the order in which it is listed.
+pub(crate) fn named() -> impl Iterator<Item = &'static Entry> {
+    CODECS.iter().chain([&AUTO])
+}
+
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
-    CODECS.iter().find(|entry| entry.codec.id() == id)
+    named().find(|entry| entry.codec.id() == id)
 }
 
 /// What frames with this tag are of.
@@ -62,12 +73,14 @@ mod tests {
     #[test]
     fn ids_and_tags_are_unique_and_every_combination_of_options_builds_the_codec_it_names() {
         assert!(std::ptr::eq(by_tag(dedup::TAG).unwrap(), &DEDUP));
-        for (index, entry) in CODECS.iter().enumerate() {
-            assert!(std::ptr::eq(by_id(entry.codec.id()).unwrap(), &CODECS[index]));
-            assert!(std::ptr::eq(by_tag(entry.tag).unwrap(), &CODECS[index]));
+        assert!(by_tag(AUTO.tag).is_none());
+        assert!(CODECS.iter().all(|entry| std::ptr::eq(by_tag(entry.tag).unwrap(), entry)));
+        for entry in named() {
+            assert!(std::ptr::eq(by_id(entry.codec.id()).unwrap(), entry));
             let values = |option: &Choice| match option.values {
                 Values::Names(names) => names.iter().map(|name| Value::Name(name)).collect::<Vec<_>>(),
                 Values::UpTo(most) => [0, 1, most].map(Value::Number).to_vec(),
+                Values::Speed(default) => [default, 1, 12_500_000_000].map(Value::Speed).to_vec(),
             };
             let combinations: usize = entry.options.iter().map(|option| values(option).len()).product();
             for number in 0..combinations {

@@ -13,7 +13,8 @@ use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section,
 /// Bytes of the signs and mantissas of `count` values, or `None` if frames of the codec have none that could travel apart: those of
 /// other types than BF16, of `raw`, and of `dedup+X`, whose rows are left out before anything is split.
 pub fn sign_mantissa_len(codec: &dyn Codec, dtype: DType, count: usize) -> Option<usize> {
-    (codec.supports(dtype) && pieces(registry::by_id(codec.id()), dtype).is_some()).then_some(count)
+    (codec.supports(dtype) && pieces(registry::by_id(codec.id_in_split(dtype)), dtype).is_some())
+        .then_some(count)
 }
 
 /// Writes the signs and mantissas of BF16 `values` (little-endian): a byte each, the sign in bit 7 and the mantissa below it.
@@ -41,7 +42,7 @@ pub fn encode_exponents(
     dynamic_out: &mut [u8],
 ) -> Result<usize, EncodeError> {
     let unsupported = EncodeError::Unsupported { codec: codec.id(), dtype };
-    let pieces = pieces(registry::by_id(codec.id()), dtype).ok_or(unsupported)?;
+    let pieces = pieces(registry::by_id(codec.id_in_split(dtype)), dtype).ok_or(unsupported)?;
     let count = values.len() / dtype.width();
     let mut whole = vec![0; codec.static_len(FrameShape { layout: Layout::Split, dtype, count })];
     let needed = whole.len() - count;

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::auto::{self, Auto};
 use crate::dedup::{LONGEST_ROW, Prefix};
 use crate::options::{self, ROW, Value, listed};
-use crate::registry::{self, CODECS};
+use crate::registry;
 use crate::{Codec, SpecError};
 
 /// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
-/// `tiered:row=4096`.
+/// `tiered:row=4096`, `auto:link=25 GB/s`.
 ///
 /// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded
 /// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
@@ -33,6 +34,12 @@ impl Spec {
             Some(prefix) => prefix.before(codec),
             None => codec,
         }
+    }
+
+    /// The codec if it is one that chooses by the values, with nothing in front of it.
+    pub fn auto(&self) -> Option<Auto> {
+        let is_auto = self.prefix.is_none() && std::ptr::eq(self.entry(), &registry::AUTO);
+        is_auto.then(|| auto::of(&self.chosen))
     }
 
     /// The spec for a tensor whose rows (tokens, output channels) have this many values: its last dimension.
@@ -67,7 +74,7 @@ impl Spec {
 
     /// Ids of all codecs.
     pub fn ids() -> impl Iterator<Item = &'static str> {
-        CODECS.iter().map(|entry| entry.codec.id())
+        registry::named().map(|entry| entry.codec.id())
     }
 
     /// Names of the options of the codec with this id; none if there is no such codec.
@@ -99,6 +106,9 @@ impl FromStr for Spec {
         let entry = registry::by_id(id)
             .ok_or_else(|| SpecError::UnknownId { id: id.to_owned(), valid: listed(Self::ids()) })?;
         let codec = entry.codec.id();
+        if std::ptr::eq(entry, &registry::AUTO) {
+            auto::check(options)?;
+        }
         Ok(Self { prefix, id: codec, chosen: options::choose(codec, entry.options, options)? })
     }
 }

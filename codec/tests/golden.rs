@@ -20,6 +20,18 @@ use zipwire_codec::{DType, Layout, SimdLevel, Spec, force_simd, simd_levels};
 /// Codec, layout, kind of values, XXH3 of static and dynamic section. 20 001 values each.
 #[rustfmt::skip]
 const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
+    ("auto", DType::Bf16, Layout::Split, Content::Gaussian, 0x65a6687de8e9f643),
+    ("auto", DType::Bf16, Layout::Split, Content::SomeZeros, 0x0316f344dba0716e),
+    ("auto", DType::Bf16, Layout::Compact, Content::Gaussian, 0x6c09b5bf7eefdd0f),
+    ("auto", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x30c31cef4d733d73),
+    ("auto:goal=size", DType::Bf16, Layout::Split, Content::Gaussian, 0xf2056b66a5640cc0),
+    ("auto:goal=size", DType::Bf16, Layout::Split, Content::SomeZeros, 0x78b72e716f3d5e53),
+    ("auto:goal=size", DType::Bf16, Layout::Compact, Content::Gaussian, 0xca7a6ec4d3ae6103),
+    ("auto:goal=size", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x89ba6648a4b0a572),
+    ("auto:goal=speed", DType::F32, Layout::Split, Content::Gaussian, 0x3a884ad992cff1aa),
+    ("auto:goal=speed", DType::F32, Layout::Split, Content::SomeZeros, 0x4cec061b8fa7a49d),
+    ("auto:goal=speed", DType::F32, Layout::Compact, Content::Gaussian, 0x47226e704db1dba0),
+    ("auto:goal=speed", DType::F32, Layout::Compact, Content::SomeZeros, 0xf9a7587019bf8875),
     ("raw", DType::F32, Layout::Split, Content::Gaussian, 0x3a884ad992cff1aa),
     ("raw", DType::F32, Layout::Compact, Content::Gaussian, 0x47226e704db1dba0),
     ("window7", DType::Bf16, Layout::Split, Content::Gaussian, 0xefb0aed973f2401c),

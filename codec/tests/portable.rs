@@ -2,6 +2,8 @@
 
 #![allow(clippy::duplicate_mod, reason = "each of these is a test target of its own as well")]
 
+#[path = "auto.rs"]
+mod auto;
 #[path = "blocks_reference.rs"]
 mod blocks_reference;
 #[path = "codebook16.rs"]

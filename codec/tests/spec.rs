@@ -16,6 +16,11 @@ fn canonical_text_leaves_defaults_out() {
         ("window7:scale=exact", "window7"),
         ("window7:scale=std", "window7:scale=std"),
         ("window7:scale=mean-abs", "window7:scale=mean-abs"),
+        ("auto:goal=link", "auto"),
+        ("auto:link=1 GB/s", "auto"),
+        ("auto:goal=size", "auto:goal=size"),
+        ("auto:link=25GB/s", "auto:link=25 GB/s"),
+        ("auto:link=100 Gb/s,row=64", "auto:link=12.5 GB/s,row=64"),
         ("dedup+raw", "dedup+raw"),
         ("dedup:row=0+raw", "dedup+raw"),
         ("dedup:row=0256+tiered", "dedup:row=256+tiered"),
@@ -75,6 +80,16 @@ fn errors_say_what_would_do() {
     assert_eq!(
         message("window7:scale=median"),
         "option `scale` of codec `window7` cannot be `median`\nhelp: its values are `exact`, `std`, `mean-abs`"
+    );
+    for options in ["goal=size,link=1 GB/s", "link=25 GB/s,row=2,goal=link"] {
+        assert_eq!(
+            message(&format!("auto:{options}")),
+            "codec `auto` takes either `goal` or `link`\nhelp: leave `goal` out, or the other one"
+        );
+    }
+    assert_eq!(
+        message("auto:link=25"),
+        "option `link` of codec `auto` cannot be `25`\nhelp: its values are speeds with their unit, like `25 GB/s` or `400 Gb/s`"
     );
     assert_eq!(message("window7:scale=std,scale=std"), "option `scale` of codec `window7` is given twice");
     assert_eq!(

@@ -22,8 +22,8 @@ use tempfile::TempDir;
 use zipwire_codec::{Codebook, Codec, DType, Layout, Spec};
 
 /// Specs of all codecs, with all options that have names.
-pub const SPECS: [&str; 7] =
-    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "rans", "codebook16"];
+pub const SPECS: [&str; 8] =
+    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "rans", "codebook16", "auto"];
 
 /// The codec with this spec.
 ///

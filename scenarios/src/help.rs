@@ -95,6 +95,11 @@ impl Problem {
             Self::NoCodec { .. } | Self::NoCopySpeed => {
                 Some("add a table `[codec]` with `id = \"window7\"`, and its `speed` where the cluster has no `codec_speed`".to_owned())
             }
+            Self::NoCodecSpeed { codec, .. } if codec.starts_with("auto") => Some(
+                "`auto` makes frames of several codecs, of different speeds: state `speed = { encode = \"... GB/s\", decode = \"... GB/s\" }`, \
+                 which then is that of every chunk, or name the codec"
+                    .to_owned(),
+            ),
             Self::NoCodecSpeed { presets, .. } => Some(codec_speed(presets)),
             Self::NoRests { .. } => {
                 let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();

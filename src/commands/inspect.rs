@@ -1,11 +1,11 @@
 //! `zipwire inspect`: what is compressible in tensors, why, and by which codec.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zipwire::bench::inspect::{TensorReport, Total, inspect, totals};
-use zipwire::codec::{Spec, SpecError};
+use zipwire::codec::{Class, Costs, DType, Spec, SpecError, Speed};
 use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError, with_help};
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
         None => Spec::ids().map(|id| id.parse().expect("ids are specs")).collect(),
         Some(named) => named.0.clone(),
     };
+    let costs = args.costs.as_deref().map(read_costs).transpose()?;
     let mut files = Vec::new();
     for path in &args.files {
         files.push((path, TensorFile::open(path)?));
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
             }
             progress.begin(tensor.name.clone());
             let values = file.read(tensor)?;
-            let inspected = inspect(tensor, &values, &codecs);
+            let inspected = inspect(tensor, &values, &codecs, costs.as_ref());
             report.tensors.push(inspected.map_err(|error| {
                 CliError::Usage(format!("tensor `{}` of `{}`: {error}", tensor.name, path.display()))
             })?);
@@ -73,6 +74,50 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     let texts: Vec<String> = reports.iter().map(|report| text(report, &codecs) + "\n").collect();
     print(texts.join("\n"))
+}
+
+/// The speeds in what `zipwire bench codec --json` prints: of several rows of one codec, type and class, all bytes over all seconds.
+fn read_costs(path: &Path) -> Result<Costs, CliError> {
+    #[derive(Deserialize)]
+    struct Report {
+        rows: Vec<Row>,
+    }
+    #[derive(Deserialize)]
+    struct Row {
+        codec: String,
+        dtype: String,
+        zeros_pct: f64,
+        bytes_raw: f64,
+        encode_gbps: f64,
+        decode_gbps: f64,
+    }
+    let unfit = |reason: String| {
+        let help = "speeds are read from what `zipwire bench codec --json` prints";
+        CliError::Usage(format!("costs `{}`: {reason}\nhelp: {help}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| unfit(error.to_string()))?;
+    let report: Report = serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
+    let mut costs = Costs::default();
+    for row in &report.rows {
+        let Some(dtype) = DType::from_name(&row.dtype) else { continue };
+        let class = Class::of_zeros_pct(row.zeros_pct);
+        let alike = |other: &&Row| {
+            (&other.codec, &other.dtype, Class::of_zeros_pct(other.zeros_pct))
+                == (&row.codec, &row.dtype, class)
+        };
+        let alike: Vec<&Row> = report.rows.iter().filter(alike).collect();
+        let bytes: f64 = alike.iter().map(|row| row.bytes_raw).sum();
+        let gbps =
+            |speed: fn(&Row) -> f64| bytes / alike.iter().map(|row| row.bytes_raw / speed(row)).sum::<f64>();
+        let (encode_gbps, decode_gbps) = (gbps(|row| row.encode_gbps), gbps(|row| row.decode_gbps));
+        // Rows of codecs that are not chosen among, as zstd, say nothing here.
+        costs.set(&row.codec, dtype, class, Speed { encode_gbps, decode_gbps });
+    }
+    if costs == Costs::default() {
+        Err(unfit("no speed of a codec that can be chosen".to_owned()))
+    } else {
+        Ok(costs)
+    }
 }
 
 fn text(report: &FileReport, codecs: &[Spec]) -> String {
@@ -93,7 +138,36 @@ fn text(report: &FileReport, codecs: &[Spec]) -> String {
         row.push(String::new());
         rows.add_row(row);
     }
-    format!("{}\n\n{}", report.file.display(), table::text(&rows))
+    let text = format!("{}\n\n{}", report.file.display(), table::text(&rows));
+    match choices(report) {
+        Some(choices) => format!("{text}\n\n{choices}"),
+        None => text,
+    }
+}
+
+/// Why codecs that choose chose what they did: a row for each codec that they considered.
+fn choices(report: &FileReport) -> Option<String> {
+    let header = ["tensor", "codec", "considered", "", "size", "encode", "transfer", "decode"];
+    let mut rows = table::new(&header, &[0, 1, 2, 3]);
+    for (tensor, choice) in
+        report.tensors.iter().flat_map(|tensor| tensor.choices.iter().map(move |choice| (tensor, choice)))
+    {
+        for estimate in &choice.estimates {
+            let time = |us: f64| format!("{us:.1} us");
+            rows.add_row(vec![
+                table::shortened(&tensor.name),
+                choice.codec.clone(),
+                estimate.codec.to_owned(),
+                if estimate.codec == choice.chosen { "chosen".to_owned() } else { String::new() },
+                format!("{:.2} %", estimate.size_pct),
+                time(estimate.encode_us),
+                time(estimate.transfer_us),
+                time(estimate.decode_us),
+            ]);
+        }
+    }
+    let text = table::text(&rows);
+    report.tensors.iter().any(|tensor| !tensor.choices.is_empty()).then_some(text)
 }
 
 fn row(tensor: &TensorReport, codecs: &[String]) -> Vec<String> {

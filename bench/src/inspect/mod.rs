@@ -5,7 +5,7 @@ mod float;
 mod moments;
 
 use serde::Serialize;
-use zipwire_codec::{DType, EncodeError, Layout, RowIndex, Spec, encode_to_vec};
+use zipwire_codec::{Auto, Costs, DType, EncodeError, Estimate, Layout, RowIndex, Spec, encode_to_vec};
 use zipwire_traces::TensorInfo;
 
 pub use self::entropy::Histogram;
@@ -31,8 +31,36 @@ pub struct TensorReport {
     /// are; codecs that do not know the type are left out.
     #[serde(serialize_with = "as_map")]
     pub size_pct: Vec<(String, f64)>,
+    /// For each codec that chooses another one by the values: what, and why.
+    pub choices: Vec<Chosen>,
     /// What stands out, in words.
     pub remarks: Vec<String>,
+}
+
+/// What `auto` chose for a tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct Chosen {
+    /// The spec that was asked for.
+    pub codec: String,
+    /// The codec of the frame.
+    pub chosen: String,
+    /// What it is expected to take, and what the others would.
+    pub estimates: Vec<ChoiceEstimate>,
+}
+
+/// What a codec is expected to take for a tensor.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChoiceEstimate {
+    /// The codec.
+    pub codec: &'static str,
+    /// Size of its frame, in percent of the raw size.
+    pub size_pct: f64,
+    /// Encoding, in microseconds.
+    pub encode_us: f64,
+    /// The frame on the link, in microseconds; 0 if the goal has none.
+    pub transfer_us: f64,
+    /// Decoding, in microseconds.
+    pub decode_us: f64,
 }
 
 /// Statistics of floating-point values.
@@ -84,17 +112,28 @@ pub struct Total {
     pub size_pct: Vec<(String, f64)>,
 }
 
-/// Inspects one tensor; `values` are its little-endian bytes.
+/// Inspects one tensor; `values` are its little-endian bytes. Codecs that choose do so by `costs`, if there are any.
 ///
 /// # Errors
 /// If a codec refuses values of a type that it claims to know.
-pub fn inspect(tensor: &TensorInfo, values: &[u8], codecs: &[Spec]) -> Result<TensorReport, EncodeError> {
+pub fn inspect(
+    tensor: &TensorInfo,
+    values: &[u8],
+    codecs: &[Spec],
+    costs: Option<&Costs>,
+) -> Result<TensorReport, EncodeError> {
     let dtype = DType::from_name(&tensor.dtype);
     let statistics =
         dtype.filter(|_| !values.is_empty()).map(|dtype| statistics(dtype, &tensor.shape, values));
-    let mut size_pct = Vec::new();
+    let (mut size_pct, mut choices) = (Vec::new(), Vec::new());
     for (dtype, spec) in dtype.iter().flat_map(|&dtype| codecs.iter().map(move |spec| (dtype, spec))) {
-        let codec = spec.clone().for_rows(tensor.shape.last().copied().unwrap_or(0)).codec();
+        let spec_of_rows = spec.clone().for_rows(tensor.shape.last().copied().unwrap_or(0));
+        let mut codec = spec_of_rows.codec();
+        if let Some(auto) = spec_of_rows.auto().filter(|_| !values.is_empty()) {
+            let auto = costs.map_or(auto.clone(), |costs| auto.costs(costs.clone()));
+            choices.push(chosen(spec.to_string(), &auto, dtype, values)?);
+            codec = Box::new(auto);
+        }
         if !values.is_empty() && codec.supports(dtype) {
             let frame = encode_to_vec(codec.as_ref(), Layout::Compact, dtype, values)?;
             size_pct.push((spec.to_string(), 100.0 * frame.len() as f64 / values.len() as f64));
@@ -102,7 +141,22 @@ pub fn inspect(tensor: &TensorInfo, values: &[u8], codecs: &[Spec]) -> Result<Te
     }
     let remarks = remarks(&tensor.dtype, values.len(), statistics.as_ref());
     let TensorInfo { name, dtype, shape, .. } = tensor.clone();
-    Ok(TensorReport { name, dtype, shape, bytes_raw: values.len() as u64, statistics, size_pct, remarks })
+    let bytes_raw = values.len() as u64;
+    Ok(TensorReport { name, dtype, shape, bytes_raw, statistics, size_pct, choices, remarks })
+}
+
+fn chosen(codec: String, auto: &Auto, dtype: DType, values: &[u8]) -> Result<Chosen, EncodeError> {
+    let estimates = auto.estimates(dtype, values)?;
+    // Values are stored if no codec has a speed.
+    let chosen = auto.best(&estimates).map_or("raw", |best| best.codec).to_owned();
+    let estimate = |estimate: &Estimate| ChoiceEstimate {
+        codec: estimate.codec,
+        size_pct: 100.0 * estimate.bytes as f64 / values.len() as f64,
+        encode_us: 1e6 * estimate.encode_s,
+        transfer_us: 1e6 * estimate.transfer_s,
+        decode_us: 1e6 * estimate.decode_s,
+    };
+    Ok(Chosen { codec, chosen, estimates: estimates.iter().map(estimate).collect() })
 }
 
 /// Sums over tensors, by type, in the order in which types first come; types that no codec knows are left out.

@@ -1,0 +1,78 @@
+//! The codecs that `auto` chooses among, and what is known of each: a codec is added by its entry.
+//!
+//! The numbers are those of `cargo run --release -p zipwire-codec --example auto -- --table FILE...`, on 60 files with real weights,
+//! gradients, optimizer states, payloads of All-to-All and caches of keys and values: one core of an Intel Emerald Rapids (Xeon of
+//! 2023, AVX-512), tensors of 8 KiB to 1.5 MiB from and into its caches. Where no tensor of a type is sparse, the speed is that of
+//! dense ones. They are data: what is chosen depends on no machine, and callers whose machine is another give their own speeds
+//! ([`super::Auto::costs`]).
+
+use super::{Class, Speed};
+use crate::{Codebook16, Codec, DType, Rans, Raw, Tiered, Window7};
+
+/// A codec that can be chosen.
+pub(super) struct Candidate {
+    /// As in specs.
+    pub(super) id: &'static str,
+    /// The codec for rows of so many values; 0 if that is not known.
+    pub(super) build: fn(u32) -> Box<dyn Codec>,
+    types: &'static [Known],
+}
+
+/// What is known of a codec for values of one type.
+pub(super) struct Known {
+    dtype: DType,
+    /// Points of a line, in ascending order from 0 to 1: share that `tiered` leaves of the values in the compact layout, then
+    /// the share that this codec leaves, both without front matter.
+    pub(super) shares: &'static [(f64, f64)],
+    /// Share that it leaves of typical values in the split layout.
+    pub(super) split: f64,
+    dense: Speed,
+    sparse: Speed,
+}
+
+impl Candidate {
+    pub(super) fn known(&self, dtype: DType) -> Option<&'static Known> {
+        self.types.iter().find(|known| known.dtype == dtype)
+    }
+
+    pub(super) fn speed(&self, dtype: DType, class: Class) -> Option<Speed> {
+        self.known(dtype).map(|known| match class {
+            Class::Dense => known.dense,
+            Class::Sparse => known.sparse,
+        })
+    }
+}
+
+#[rustfmt::skip]
+pub(super) static CANDIDATES: &[Candidate] = &[
+    Candidate { id: "raw", build: |_| Box::new(Raw), types: &[
+        Known { dtype: DType::Bf16, shares: &[(0.0000, 1.0000), (1.0000, 1.0000)], split: 1.000, dense: Speed { encode_gbps: 24.04, decode_gbps: 23.54 }, sparse: Speed { encode_gbps: 23.32, decode_gbps: 21.85 } },
+        Known { dtype: DType::F16, shares: &[(0.0000, 1.0000), (1.0000, 1.0000)], split: 1.000, dense: Speed { encode_gbps: 14.84, decode_gbps: 14.44 }, sparse: Speed { encode_gbps: 14.84, decode_gbps: 14.44 } },
+        Known { dtype: DType::F32, shares: &[(0.0000, 1.0000), (1.0000, 1.0000)], split: 1.000, dense: Speed { encode_gbps: 24.21, decode_gbps: 23.57 }, sparse: Speed { encode_gbps: 25.08, decode_gbps: 25.07 } },
+        Known { dtype: DType::F8E4M3, shares: &[(0.0000, 1.0000), (1.0000, 1.0000)], split: 1.000, dense: Speed { encode_gbps: 24.54, decode_gbps: 25.07 }, sparse: Speed { encode_gbps: 24.54, decode_gbps: 25.07 } },
+        Known { dtype: DType::F8E5M2, shares: &[(0.0000, 1.0000), (1.0000, 1.0000)], split: 1.000, dense: Speed { encode_gbps: 26.60, decode_gbps: 25.88 }, sparse: Speed { encode_gbps: 26.60, decode_gbps: 25.88 } },
+    ] },
+    Candidate { id: "window7", build: |_| Box::new(Window7::new()), types: &[
+        Known { dtype: DType::Bf16, shares: &[(0.0000, 0.0000), (0.1282, 0.1828), (0.6656, 0.7045), (1.0000, 1.0000)], split: 0.706, dense: Speed { encode_gbps: 4.52, decode_gbps: 12.75 }, sparse: Speed { encode_gbps: 4.24, decode_gbps: 6.80 } },
+        Known { dtype: DType::F32, shares: &[(0.0000, 0.0000), (0.1634, 0.2469), (0.3341, 0.3623), (0.4723, 0.8546), (0.5584, 0.8993), (0.7085, 0.7767), (0.8335, 0.8520), (1.0000, 1.0000)], split: 0.856, dense: Speed { encode_gbps: 4.56, decode_gbps: 11.39 }, sparse: Speed { encode_gbps: 6.43, decode_gbps: 10.50 } },
+    ] },
+    Candidate { id: "tiered", build: |row| Box::new(Tiered::new().row(row)), types: &[
+        Known { dtype: DType::Bf16, shares: &[(0.0000, 0.0000), (0.1282, 0.1282), (0.6656, 0.6656), (1.0000, 1.0000)], split: 0.667, dense: Speed { encode_gbps: 6.27, decode_gbps: 10.11 }, sparse: Speed { encode_gbps: 8.57, decode_gbps: 15.06 } },
+        Known { dtype: DType::F16, shares: &[(0.0000, 0.0000), (0.8542, 0.8542), (1.0000, 1.0000)], split: 0.854, dense: Speed { encode_gbps: 2.90, decode_gbps: 5.04 }, sparse: Speed { encode_gbps: 2.90, decode_gbps: 5.04 } },
+        Known { dtype: DType::F32, shares: &[(0.0000, 0.0000), (0.1634, 0.1634), (0.3341, 0.3341), (0.4723, 0.4723), (0.5584, 0.5584), (0.7085, 0.7085), (0.8335, 0.8335), (1.0000, 1.0000)], split: 0.834, dense: Speed { encode_gbps: 1.95, decode_gbps: 5.61 }, sparse: Speed { encode_gbps: 0.70, decode_gbps: 7.53 } },
+        Known { dtype: DType::F8E4M3, shares: &[(0.0000, 0.0000), (0.8344, 0.8344), (1.0000, 1.0000)], split: 0.835, dense: Speed { encode_gbps: 1.89, decode_gbps: 3.11 }, sparse: Speed { encode_gbps: 1.89, decode_gbps: 3.11 } },
+        Known { dtype: DType::F8E5M2, shares: &[(0.0000, 0.0000), (0.7104, 0.7104), (1.0000, 1.0000)], split: 0.711, dense: Speed { encode_gbps: 1.90, decode_gbps: 3.20 }, sparse: Speed { encode_gbps: 1.90, decode_gbps: 3.20 } },
+    ] },
+    Candidate { id: "codebook16", build: |_| Box::new(Codebook16::new()), types: &[
+        Known { dtype: DType::Bf16, shares: &[(0.0000, 0.0000), (0.1282, 0.1893), (0.6656, 0.7513), (1.0000, 1.0000)], split: 0.752, dense: Speed { encode_gbps: 5.29, decode_gbps: 15.41 }, sparse: Speed { encode_gbps: 3.80, decode_gbps: 8.34 } },
+        Known { dtype: DType::F8E4M3, shares: &[(0.0000, 0.0000), (0.8344, 1.0003), (1.0000, 1.0000)], split: 1.002, dense: Speed { encode_gbps: 1.84, decode_gbps: 19.59 }, sparse: Speed { encode_gbps: 1.84, decode_gbps: 19.59 } },
+        Known { dtype: DType::F8E5M2, shares: &[(0.0000, 0.0000), (0.7104, 0.8754), (1.0000, 1.0000)], split: 0.878, dense: Speed { encode_gbps: 0.75, decode_gbps: 0.56 }, sparse: Speed { encode_gbps: 0.75, decode_gbps: 0.56 } },
+    ] },
+    Candidate { id: "rans", build: |row| Box::new(Rans::new().row(row)), types: &[
+        Known { dtype: DType::Bf16, shares: &[(0.0000, 0.0000), (0.1282, 0.1282), (0.6656, 0.6623), (1.0000, 1.0000)], split: 0.663, dense: Speed { encode_gbps: 2.23, decode_gbps: 2.95 }, sparse: Speed { encode_gbps: 4.34, decode_gbps: 7.60 } },
+        Known { dtype: DType::F16, shares: &[(0.0000, 0.0000), (0.8542, 0.8514), (1.0000, 1.0000)], split: 0.853, dense: Speed { encode_gbps: 1.83, decode_gbps: 2.30 }, sparse: Speed { encode_gbps: 1.83, decode_gbps: 2.30 } },
+        Known { dtype: DType::F32, shares: &[(0.0000, 0.0000), (0.1634, 0.1634), (0.3341, 0.3331), (0.4723, 0.4709), (0.5584, 0.5584), (0.7085, 0.7076), (0.8335, 0.8324), (1.0000, 1.0000)], split: 0.833, dense: Speed { encode_gbps: 1.36, decode_gbps: 3.46 }, sparse: Speed { encode_gbps: 0.66, decode_gbps: 6.01 } },
+        Known { dtype: DType::F8E4M3, shares: &[(0.0000, 0.0000), (0.8344, 0.8286), (1.0000, 1.0000)], split: 0.830, dense: Speed { encode_gbps: 1.02, decode_gbps: 1.35 }, sparse: Speed { encode_gbps: 1.02, decode_gbps: 1.35 } },
+        Known { dtype: DType::F8E5M2, shares: &[(0.0000, 0.0000), (0.7104, 0.7057), (1.0000, 1.0000)], split: 0.709, dense: Speed { encode_gbps: 1.02, decode_gbps: 1.37 }, sparse: Speed { encode_gbps: 1.02, decode_gbps: 1.37 } },
+    ] },
+];

@@ -1,0 +1,218 @@
+//! `auto`: the codec whose frame is the smallest, the quickest, or the first at the other end of a link.
+//!
+//! A sample of the values and a table of speeds say what each codec would take; the frame is that of the best one, so it is
+//! read like any other. Neither depends on the machine nor on its SIMD level, so the same values give the same frame everywhere.
+//!
+//! It is no frame of its own, and it makes no codec faster: values that are all alike are better coded by the codec that
+//! suits them, without a sample.
+
+mod costs;
+mod estimate;
+mod goal;
+mod measured;
+mod sample;
+
+use std::sync::Arc;
+
+use crate::blocks::MAX_ROW;
+use crate::body::Body;
+use crate::codec::Sealed;
+use crate::frame;
+use crate::raw::Raw;
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
+pub use costs::{Class, Costs, SPARSE_ZEROS_PCT, Speed};
+pub use estimate::Estimate;
+pub use goal::Goal;
+pub(crate) use goal::{DEFAULT, OPTIONS, build, check, of};
+use measured::{CANDIDATES, Candidate};
+
+const ID: &str = "auto";
+
+/// The codec that is best for given values: all types. The frames are those of the chosen codec.
+///
+/// In the layout [`Layout::Compact`] the choice follows from a sample of the values. In [`Layout::Split`] lengths must be known
+/// before the values are, so there it follows from type, goal and costs alone, as for typical values: whoever reserves room for
+/// frames needs a codec with the same goal and costs.
+///
+/// The specs are `auto`, `auto:goal=size`, `auto:goal=speed` and `auto:link=25 GB/s`.
+///
+/// ```
+/// use zipwire_codec::{Auto, DType, FrameInfo, Goal, compress_with};
+///
+/// let values: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
+/// let chosen = |goal| FrameInfo::peek(&compress_with(&Auto::new(goal), &values, DType::Bf16).unwrap()).unwrap().codec;
+/// assert_eq!(chosen(Goal::Size), "rans");
+/// assert_eq!(chosen(Goal::Link { bytes_per_s: 1_000_000_000_000 }), chosen(Goal::Speed));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Auto {
+    goal: Goal,
+    /// Values of a row; 0 if that is not known.
+    row: u32,
+    /// The caller's speeds; none: those that were measured.
+    costs: Option<Arc<Costs>>,
+}
+
+impl Auto {
+    /// Minimises this, with rows of unknown length and the speeds in `codec/src/auto/measured.rs`.
+    pub const fn new(goal: Goal) -> Self {
+        Self { goal, row: 0, costs: None }
+    }
+
+    /// How many values a row has, for codecs that make use of that, as the option `row` of specs. 0, or more than 16 777 216:
+    /// that is not known.
+    #[must_use]
+    pub const fn row(mut self, values: u32) -> Self {
+        self.row = if values <= MAX_ROW { values } else { 0 };
+        self
+    }
+
+    /// Other speeds than those that were measured: of another machine, of a GPU. Codecs without a speed for the type are not
+    /// chosen; if there is none at all, values are stored.
+    #[must_use]
+    pub fn costs(mut self, costs: Costs) -> Self {
+        self.costs = Some(Arc::new(costs));
+        self
+    }
+
+    /// What each codec would take in the compact layout, the chosen one included, in the order in which equal ones are
+    /// preferred. Empty if no codec has a speed.
+    ///
+    /// # Errors
+    /// If the values are not whole.
+    pub fn estimates(&self, dtype: DType, values: &[u8]) -> Result<Vec<Estimate>, EncodeError> {
+        frame::shape_of(self, Layout::Compact, dtype, values)?;
+        Ok(self.of_values(dtype, values).into_iter().map(|(_, estimate)| estimate).collect())
+    }
+
+    /// What the goal minimises: bytes, or seconds.
+    pub fn cost(&self, estimate: &Estimate) -> f64 {
+        match self.goal {
+            Goal::Size => estimate.bytes as f64,
+            Goal::Speed => estimate.encode_s + estimate.decode_s,
+            Goal::Link { .. } => estimate.encode_s + estimate.transfer_s + estimate.decode_s,
+        }
+    }
+
+    /// The one of [`Self::estimates`] that is chosen: the first of the least cost. None of none.
+    pub fn best<'a>(&self, estimates: &'a [Estimate]) -> Option<&'a Estimate> {
+        estimates.iter().min_by(|a, b| self.cost(a).total_cmp(&self.cost(b)))
+    }
+
+    fn of_values(&self, dtype: DType, values: &[u8]) -> Vec<(&'static Candidate, Estimate)> {
+        let sizes = sample::sizes(dtype, values, self.row);
+        let count = values.len() / dtype.width();
+        self.priced(FrameShape::new(Layout::Compact, dtype, count), sizes.class, |candidate, codec| {
+            sizes.of(candidate, codec, dtype, count)
+        })
+    }
+
+    /// Estimates of all candidates that have a speed, with these numbers of bytes.
+    fn priced(
+        &self,
+        shape: FrameShape,
+        class: Class,
+        bytes: impl Fn(&'static Candidate, &dyn Codec) -> u64,
+    ) -> Vec<(&'static Candidate, Estimate)> {
+        let with_speed = CANDIDATES.iter().enumerate().filter_map(|(index, candidate)| {
+            let speed = match &self.costs {
+                None => candidate.speed(shape.dtype, class),
+                Some(costs) => costs.speed(index, shape.dtype, class),
+            };
+            Some((candidate, speed?)).filter(|_| candidate.known(shape.dtype).is_some())
+        });
+        let estimate = |(candidate, speed): (&'static Candidate, Speed)| {
+            let codec = (candidate.build)(self.row);
+            let bytes = bytes(candidate, codec.as_ref());
+            let estimate = Estimate::new(candidate.id, bytes, shape.values_len() as u64, speed, self.goal);
+            (candidate, estimate)
+        };
+        with_speed.map(estimate).collect()
+    }
+
+    fn cheapest(&self, priced: &[(&'static Candidate, Estimate)]) -> Box<dyn Codec> {
+        let best = priced.iter().min_by(|(_, a), (_, b)| self.cost(a).total_cmp(&self.cost(b)));
+        best.map_or_else(|| Box::new(Raw) as Box<dyn Codec>, |(candidate, _)| (candidate.build)(self.row))
+    }
+
+    /// The codec of all frames in the split layout.
+    fn in_split(&self, dtype: DType) -> Box<dyn Codec> {
+        // So many that headers do not count.
+        let shape = FrameShape::new(Layout::Split, dtype, 1 << 20);
+        self.cheapest(&self.priced(shape, Class::Dense, |candidate, _| {
+            let known = candidate.known(dtype).expect("candidates that do not know the type are left out");
+            (known.split * shape.values_len() as f64) as u64
+        }))
+    }
+
+    /// Of the lengths that one of these codecs gives: whichever can be chosen for a shape.
+    fn lens(&self, shape: FrameShape, len: impl Fn(&dyn Codec) -> usize) -> Vec<usize> {
+        match shape.layout {
+            Layout::Split => vec![len(self.in_split(shape.dtype).as_ref())],
+            Layout::Compact => {
+                let known = CANDIDATES.iter().filter(|candidate| candidate.known(shape.dtype).is_some());
+                known.map(|candidate| len((candidate.build)(self.row).as_ref())).collect()
+            }
+        }
+    }
+}
+
+impl Default for Auto {
+    /// The goal of the spec `auto`: a link of 1 GB/s.
+    fn default() -> Self {
+        Self::new(DEFAULT)
+    }
+}
+
+/// See [`crate::registry::Entry::decode`]. No frame leads here.
+pub(crate) fn decode_nothing(_: &Body<'_>, _: &mut [u8]) -> Result<u32, DecodeError> {
+    Err(DecodeError::UnknownCodec { tag: u8::MAX })
+}
+
+impl Sealed for Auto {}
+
+impl Codec for Auto {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn id_in_split(&self, dtype: DType) -> &'static str {
+        self.in_split(dtype).id()
+    }
+
+    fn supports(&self, _: DType) -> bool {
+        // Values can be stored, whatever they are.
+        true
+    }
+
+    fn static_len(&self, shape: FrameShape) -> usize {
+        match shape.layout {
+            Layout::Split => self.in_split(shape.dtype).static_len(shape),
+            Layout::Compact => 0,
+        }
+    }
+
+    fn bound(&self, shape: FrameShape) -> usize {
+        self.lens(shape, |codec| codec.bound(shape)).into_iter().max().unwrap_or_else(|| Raw.bound(shape))
+    }
+
+    fn min_len(&self, shape: FrameShape) -> usize {
+        self.lens(shape, |codec| codec.min_len(shape)).into_iter().min().unwrap_or_else(|| Raw.min_len(shape))
+    }
+
+    fn encode(
+        &self,
+        layout: Layout,
+        dtype: DType,
+        values: &[u8],
+        static_out: &mut [u8],
+        dynamic_out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        let codec = match layout {
+            Layout::Split => self.in_split(dtype),
+            Layout::Compact => self.cheapest(&self.of_values(dtype, values)),
+        };
+        codec.encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
