@@ -111,6 +111,17 @@ pub(crate) fn copy(streaming: Option<&StreamingStore<'_>>, from: &[u8], to: &mut
     }
 }
 
+/// Calls [`Kernel::copy_sum`], which writes past the caches where that is permitted.
+pub(crate) fn copy_sum(
+    streaming: Option<&StreamingStore<'_>>,
+    kernel: &Kernel,
+    from: &[u8],
+    to: &mut [u8],
+    word: u64,
+) -> u64 {
+    (kernel.copy_sum)(from, to, word, streaming.is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -89,6 +89,7 @@ entries! {
     fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
         => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
+    fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
 }
 
@@ -132,6 +133,7 @@ static AVX512: Kernel = Kernel {
     join_pass,
     encode_rans,
     decode_rans,
+    copy_sum,
     copy_past,
     ..AVX2
 };

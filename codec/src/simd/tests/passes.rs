@@ -147,3 +147,20 @@ fn passes_over_hostile_planes_are_alike() {
         }
     }
 }
+
+#[test]
+fn copies_that_sum_are_alike() {
+    for kernel in kernels() {
+        for (case, len) in lengths().enumerate() {
+            let values = values(case % KINDS, len.div_ceil(2), len as u64);
+            let values = &values.bytes()[..len];
+            for streaming in [false, true] {
+                let mut out = Unaligned::filled(0x5a, len);
+                let sum = (kernel.copy_sum)(values, out.bytes_mut(), 7, streaming && !cfg!(miri));
+                settle(kernel);
+                assert!(out.bytes() == values, "{len}");
+                assert_eq!(sum, sums::mixed(values, 7), "{len}");
+            }
+        }
+    }
+}
