@@ -17,13 +17,6 @@ struct Parts {
     sum: u64,
 }
 
-/// Waits for stores past the caches. Miri has none of the kernels that write in a pass so, and no such instruction.
-fn settle(kernel: &Kernel) {
-    if !cfg!(miri) {
-        (kernel.fence)();
-    }
-}
-
 impl Parts {
     fn new(kernel: &Kernel, values: &[u8], base: Option<u8>, tier: Option<&Tier>, streaming: bool) -> Self {
         let count = values.len() / 2;
