@@ -125,10 +125,10 @@ fn pack_group<const SUM: bool, const PAST: bool>(
         }
     }
     for plane in 0..3 {
-        for column in 0..2 {
-            let spare = _mm512_and_si512(rows[3][column], _mm512_set1_epi32(0x1111_1111 << plane));
+        for (row, last) in rows[plane as usize].iter().zip(rows[3]) {
+            let spare = _mm512_and_si512(last, _mm512_set1_epi32(0x1111_1111 << plane));
             let spare = _mm512_sllv_epi32(spare, _mm512_set1_epi32(3 - plane));
-            codes.write(_mm512_or_si512(rows[plane as usize][column], spare));
+            codes.write(_mm512_or_si512(*row, spare));
         }
     }
 }
