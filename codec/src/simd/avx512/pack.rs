@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::sums::Mixer;
-use super::vector::{AHEAD, load, load_part, prefetch_far, split_64, store};
+use super::vector::{AHEAD, NEAR, load, load_part, prefetch, prefetch_far, split_64, store};
 use super::writer::Vectors;
 use crate::checksum::WORD;
 use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
@@ -144,7 +144,9 @@ fn pack_64<const SUM: bool, const PAST: bool>(
     mixer: &mut Mixer<2>,
 ) -> __m512i {
     let [low, high] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
+    prefetch(low, NEAR);
     prefetch_far(low, AHEAD);
+    prefetch(high, NEAR);
     prefetch_far(high, AHEAD);
     let (low, high) = (load(low), load(high));
     if SUM {

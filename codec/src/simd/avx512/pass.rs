@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::sums::Mixer;
 use super::tier::{join_tier, residuals_of, split_tier, symbols};
-use super::vector::{AHEAD, join_64, load, prefetch, prefetch_far, split_64, store};
+use super::vector::{AHEAD, NEAR, join_64, load, prefetch, prefetch_far, split_64, store};
 use super::writer::Vectors;
 use crate::checksum::WORD;
 use crate::kernel::pass::{
@@ -47,6 +47,8 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
         let mut lowest = _mm512_set1_epi8(-1);
         for (values, exponents) in values.as_chunks::<{ 2 * STEP }>().0.iter().zip(&mut exponents) {
             let [first, second] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
+            prefetch(first, NEAR);
+            prefetch(second, NEAR);
             prefetch_far(first, AHEAD);
             prefetch_far(second, AHEAD);
             let (low, high) = (load(first), load(second));

@@ -4,6 +4,9 @@ use std::arch::x86_64::*;
 
 /// How far ahead of their use values are asked for: a block of `tiered`, so that the next one is summed from the cache.
 pub(super) const AHEAD: usize = 1 << 16;
+/// How far ahead of their use values are asked for again, from the second cache into the first one, in loops so long that a
+/// processor does not look far enough ahead of itself.
+pub(super) const NEAR: usize = 1 << 11;
 
 /// Values of 16 bits in two vectors.
 pub(super) const STEP: usize = 64;
