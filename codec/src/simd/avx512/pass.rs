@@ -151,7 +151,8 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         let symbols = symbols.map(|symbol| _mm512_add_epi8(symbol, base));
         if !TIER {
             for rest in rest.as_chunks::<STEP>().0 {
-                prefetch(rest, REST_AHEAD);
+                prefetch(rest, NEAR);
+                prefetch_far(rest, REST_AHEAD);
                 let residuals =
                     load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
                 used += STEP;
@@ -164,7 +165,8 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         }
         let planes = group_planes.next().expect("there are planes for all groups");
         for (rest, pair) in rest.as_chunks::<STEP>().0.iter().zip(planes.as_chunks::<PAIR>().0) {
-            prefetch(rest, REST_AHEAD);
+            prefetch(rest, NEAR);
+            prefetch_far(rest, REST_AHEAD);
             let next = load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
             let (exponents, more) = residuals_of(read_pair(pair), _mm512_add_epi8(next, base), &symbols);
             used += more;

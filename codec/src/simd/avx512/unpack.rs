@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::pack::{Rows, mixed_tail};
 use super::sums::Mixer;
-use super::vector::{join_64, load, load_part, prefetch_far};
+use super::vector::{NEAR, join_64, load, load_part, prefetch, prefetch_far};
 use super::writer::Vectors;
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
@@ -80,6 +80,7 @@ fn unpack_group<const SUM: bool, const PAST: bool>(
         };
         let (exponents, used) = exponents_of(words, starts[number / WINDOW_BLOCKS], next);
         escapes.count += used;
+        prefetch(rest, NEAR);
         prefetch_far(rest, REST_AHEAD);
         let (first, second) = join_64(load(rest), exponents);
         if SUM {
