@@ -3,12 +3,12 @@
 //! It is the fall-back for small messages and the base line; it still checks what it carries.
 
 use crate::body::Body;
-use crate::checksum::BLOCK_BYTES;
+use crate::checksum::{BLOCK_BYTES, WORD, fold};
 use crate::codec::Sealed;
 use crate::frame;
 use crate::header::HEADER_LEN;
 use crate::streaming_store::{self, StreamingStore};
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, checksum, levels};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, levels};
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 0;
@@ -78,15 +78,15 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     Ok(copy_and_sum(&section[HEADER_LEN..], out))
 }
 
-/// Copies values and returns their checksum: a block at a time, so that they come from memory once.
+/// Copies values and returns their checksum, in one pass over them.
 fn copy_and_sum(from: &[u8], to: &mut [u8]) -> u32 {
     let kernel = levels::active();
     let streaming = StreamingStore::of_large(kernel, from.len());
     let mut sum = 0u32;
     let blocks = from.chunks(BLOCK_BYTES).zip(to.chunks_mut(BLOCK_BYTES));
     for (number, (from, to)) in blocks.enumerate() {
-        sum = sum.wrapping_add(checksum::of_values_at(kernel, from, number * BLOCK_BYTES));
-        streaming_store::copy(streaming.as_ref(), from, to);
+        let word = (number * BLOCK_BYTES / WORD) as u64;
+        sum = sum.wrapping_add(fold(streaming_store::copy_sum(streaming.as_ref(), kernel, from, to, word)));
     }
     sum
 }

@@ -24,6 +24,11 @@ impl<'a> StreamingStore<'a> {
         (can && values_len >= LARGE).then(|| Self { kernel, strip: [0; STRIP_BYTES] })
     }
 
+    /// Whether there is permission and kernels that are told so write whole cache lines from registers, without a strip.
+    pub(crate) fn is_direct(streaming: &Option<Self>) -> bool {
+        streaming.as_ref().is_some_and(|streaming| streaming.kernel.level == SimdLevel::Avx512)
+    }
+
     /// The front of the strip: room for as many bytes as `to` where there is permission, otherwise `to` itself.
     pub(crate) fn strip_for<'b>(streaming: &'b mut Option<Self>, to: &'b mut [u8]) -> &'b mut [u8] {
         match streaming {
@@ -109,6 +114,17 @@ pub(crate) fn copy(streaming: Option<&StreamingStore<'_>>, from: &[u8], to: &mut
         Some(streaming) => streaming.copy(from, to),
         None => to.copy_from_slice(from),
     }
+}
+
+/// Calls [`Kernel::copy_sum`], which writes past the caches where that is permitted.
+pub(crate) fn copy_sum(
+    streaming: Option<&StreamingStore<'_>>,
+    kernel: &Kernel,
+    from: &[u8],
+    to: &mut [u8],
+    word: u64,
+) -> u64 {
+    (kernel.copy_sum)(from, to, word, streaming.is_some())
 }
 
 #[cfg(test)]

@@ -3,8 +3,12 @@
 use super::entry::Entry;
 use super::escapes;
 use super::fields::Fields;
+use crate::checksum::fold;
 use crate::kernel::codes::ENTRIES;
-use crate::kernel::{Kernel, TILE};
+use crate::kernel::pass::Join;
+use crate::kernel::tier::LIST_PAD;
+use crate::kernel::{BASE_GROUP, Kernel, TILE};
+use crate::streaming_store::StreamingStore;
 use crate::tile::{Mode, check_mask, mask_len};
 use crate::{Layout, TileFault, sections};
 
@@ -14,13 +18,13 @@ pub(super) struct Decoder<'a> {
     layout: Layout,
     fields: Fields,
     book: &'a [u8; ENTRIES],
-    /// Of a tile.
-    exponents: [u8; TILE],
+    /// Of a tile, and padding.
+    exponents: [u8; TILE + LIST_PAD],
 }
 
 impl<'a> Decoder<'a> {
     pub(super) fn new(kernel: &'a Kernel, layout: Layout, fields: Fields, book: &'a [u8; ENTRIES]) -> Self {
-        Self { kernel, layout, fields, book, exponents: [0; TILE] }
+        Self { kernel, layout, fields, book, exponents: [0; _] }
     }
 
     /// Reads a body, whose first part is `static_body` and the other the front of `dynamic`, which is taken off.
@@ -50,14 +54,51 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    /// As [`Self::tile`], of a tile of BF16 that is coded as it is, in one pass: past the caches where that is permitted. Returns
+    /// the sum of words for the checksum, folded; the first one is at index `word`.
+    pub(super) fn pass<'b>(
+        &mut self,
+        entry: Entry,
+        static_body: &'b [u8],
+        dynamic: &mut &'b [u8],
+        word: u64,
+        streaming: &mut Option<StreamingStore<'_>>,
+        out: &mut [u8],
+    ) -> Result<u32, TileFault> {
+        let count = out.len() / 2;
+        let rest = self.exponents(entry, static_body, dynamic)?;
+        let coded = Join {
+            tier: None,
+            word,
+            bases: &[Some(0); TILE / BASE_GROUP][..count.div_ceil(BASE_GROUP)],
+            planes: &[],
+            rest,
+            passed: &self.exponents[..count + LIST_PAD],
+            streaming: false,
+        };
+        Ok(fold(StreamingStore::join(streaming, self.kernel, coded, out).sum))
+    }
+
     /// Reads rests, codes and escapes of all values of `out`.
     fn coded<'b>(
         &mut self,
         entry: Entry,
-        mut static_body: &'b [u8],
+        static_body: &'b [u8],
         dynamic: &mut &'b [u8],
         out: &mut [u8],
     ) -> Result<(), TileFault> {
+        let rest = self.exponents(entry, static_body, dynamic)?;
+        let exponents = &self.exponents[..usize::from(entry.coded)];
+        if self.fields.join(self.kernel, rest, exponents, out) { Ok(()) } else { Err(TileFault::Padding) }
+    }
+
+    /// Reads codes and escapes, and writes the exponents; returns the rests.
+    fn exponents<'b>(
+        &mut self,
+        entry: Entry,
+        mut static_body: &'b [u8],
+        dynamic: &mut &'b [u8],
+    ) -> Result<&'b [u8], TileFault> {
         let (fields, coded) = (self.fields, usize::from(entry.coded));
         let head = match self.layout {
             Layout::Split => &mut static_body,
@@ -76,7 +117,7 @@ impl<'a> Decoder<'a> {
         if entry.escapes > 0 {
             escapes::apply(entry.positions, list, codes, fields.exponents(), exponents)?;
         }
-        if fields.join(self.kernel, rest, exponents, out) { Ok(()) } else { Err(TileFault::Padding) }
+        Ok(rest)
     }
 }
 

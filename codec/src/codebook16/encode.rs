@@ -4,8 +4,11 @@ use super::entry::Entry;
 use super::escapes;
 use super::fields::Fields;
 use super::geometry::coded_len;
+use crate::checksum::fold;
 use crate::kernel::codes::{CodeTable, ENTRIES};
-use crate::kernel::{Kernel, TILE};
+use crate::kernel::pass::{Split, SplitMut};
+use crate::kernel::tier::LIST_PAD;
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel, TILE};
 use crate::streaming_store::StreamingStore;
 use crate::tile::{Mode, mask_len};
 use crate::{Layout, sections};
@@ -20,12 +23,16 @@ pub(super) struct Encoder<'a> {
     layout: Layout,
     fields: Fields,
     table: CodeTable,
-    /// Of a tile.
-    exponents: [u8; TILE],
+    /// Of a tile, and room for a vector.
+    exponents: [u8; TILE + LIST_PAD],
     /// A bit for each escape of a tile.
     escaped: [u64; TILE / 64],
     /// Values of a tile that are not +0.
     kept: [u8; 2 * TILE],
+    /// Whether no mask paid in the tile before.
+    unmasked: bool,
+    /// The sum of words of the last tile for the checksum, folded, if coding it has summed them.
+    pub(super) sum: Option<u32>,
     streaming: Option<StreamingStore<'a>>,
 }
 
@@ -38,27 +45,39 @@ impl<'a> Encoder<'a> {
         streaming: Option<StreamingStore<'a>>,
     ) -> Self {
         let table = CodeTable::new(book);
-        let (exponents, escaped, kept) = ([0; TILE], [0; TILE / 64], [0; 2 * TILE]);
-        Self { kernel, layout, fields, table, exponents, escaped, kept, streaming }
+        let (exponents, escaped, kept) = ([0; _], [0; _], [0; _]);
+        let (unmasked, sum) = (true, None);
+        Self { kernel, layout, fields, table, exponents, escaped, kept, unmasked, sum, streaming }
     }
 
     /// Writes a body, its first part to `static_body` and the other to the front of `dynamic`; returns the table's entry
-    /// and the length of the latter.
+    /// and the length of the latter. `word` is the index of the first word of the values in the checksum.
     pub(super) fn tile(
         &mut self,
         values: &[u8],
+        word: u64,
         static_body: &mut [u8],
         dynamic: &mut [u8],
     ) -> (Entry, usize) {
+        self.sum = None;
+        if self.fields == Fields::Bf16 && self.unmasked {
+            if let Some(coded) = self.pass(values, word, static_body, dynamic) {
+                return coded;
+            }
+            // Some of it may be there already, and is written again.
+            StreamingStore::settle(&self.streaming);
+        }
         let count = values.len() / self.fields.width();
         let zeros = match self.layout {
             Layout::Split => 0,
             Layout::Compact => self.fields.zeros(self.kernel, values),
         };
         if self.layout == Layout::Compact && zeros == count {
+            self.unmasked = false;
             return (Entry::uncoded(Mode::Zero), 0);
         }
-        let mode = if self.mask_pays(count, zeros) { Mode::Masked } else { Mode::Coded };
+        self.unmasked = !self.mask_pays(count, zeros);
+        let mode = if self.unmasked { Mode::Coded } else { Mode::Masked };
         self.coded(mode, values, zeros, static_body, dynamic)
             .unwrap_or_else(|| (Entry::uncoded(Mode::Stored), sections::store(values, static_body, dynamic)))
     }
@@ -116,6 +135,57 @@ impl<'a> Encoder<'a> {
         }
         let entry = Entry { mode, positions, escapes: escapes as u16, coded: coded as u16 };
         let dynamic_len = match self.layout {
+            Layout::Split => escapes_len,
+            Layout::Compact => fixed_len + escapes_len,
+        };
+        Some((entry, dynamic_len))
+    }
+
+    /// Codes all values of a tile of BF16 in one pass over them, which sums them as well. None if a mask pays after all, or if
+    /// that is not shorter than the values are.
+    fn pass(
+        &mut self,
+        values: &[u8],
+        word: u64,
+        static_body: &mut [u8],
+        dynamic: &mut [u8],
+    ) -> Option<(Entry, usize)> {
+        let (layout, count) = (self.layout, values.len() / 2);
+        let fixed_len = coded_len(self.fields, count);
+        if fixed_len >= values.len() {
+            return None;
+        }
+        let (head, tail) = match layout {
+            Layout::Split => (static_body, dynamic),
+            Layout::Compact => dynamic.split_at_mut(fixed_len),
+        };
+        let (rest, codes) = head.split_at_mut(count);
+        let mut sums = [GroupSums::default(); TILE / BASE_GROUP];
+        let sums = &mut sums[..count.div_ceil(BASE_GROUP)];
+        // Residuals to the base 0, of which none has a code: the exponents.
+        let how = Split { base: Some(0), eighths: 0, tier: None, word, streaming: false };
+        let out = SplitMut { rest, planes: &mut [], sums: &mut *sums, list: &mut self.exponents, passed: 0 };
+        let passed = StreamingStore::split(&mut self.streaming, self.kernel, values, how, out);
+        self.sum = Some(fold(passed.sum));
+        let zeros = sums.iter().map(|sums| sums.zeros as usize).sum();
+        if layout == Layout::Compact && (zeros == count || self.mask_pays(count, zeros)) {
+            return None;
+        }
+        let exponents = &self.exponents[..count];
+        let escaped = &mut self.escaped[..count.div_ceil(64)];
+        let strip = StreamingStore::strip_for(&mut self.streaming, codes);
+        (self.kernel.pack_codes)(exponents, &self.table, strip, escaped);
+        let (positions, escapes) = escapes::choose(escaped, count);
+        let escapes_len = positions.len(count, escapes);
+        if fixed_len + escapes_len >= values.len() {
+            return None;
+        }
+        StreamingStore::flush(&self.streaming, codes);
+        if escapes > 0 {
+            escapes::write(positions, escaped, exponents, &mut tail[..escapes_len]);
+        }
+        let entry = Entry { mode: Mode::Coded, positions, escapes: escapes as u16, coded: count as u16 };
+        let dynamic_len = match layout {
             Layout::Split => escapes_len,
             Layout::Compact => fixed_len + escapes_len,
         };

@@ -17,7 +17,7 @@ mod front;
 mod geometry;
 
 use crate::body::Body;
-use crate::checksum::{self, BLOCK_BYTES};
+use crate::checksum::{self, BLOCK_BYTES, WORD};
 use crate::codec::Sealed;
 use crate::frame;
 use crate::header::HEADER_LEN;
@@ -119,15 +119,21 @@ impl Codec for Codebook16 {
         let mut encoder = Encoder::new(kernel, layout, fields, book.exponents(), streaming);
         let mut sum = 0u32;
         for (number, block) in values.chunks(BLOCK_BYTES).enumerate() {
-            sum = sum.wrapping_add(checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
+            let word = (number * BLOCK_BYTES / WORD) as u64;
+            let mut of_block = None;
             for (values, entry) in block.chunks(TILE * fields.width()).zip(&mut entries) {
                 let (body, further) = bodies.split_at_mut(static_len(layout, fields, values));
-                let (chosen, len) = encoder.tile(values, body, dynamic);
+                let (chosen, len) = encoder.tile(values, word, body, dynamic);
                 *entry = chosen.to_bytes();
                 bodies = further;
                 dynamic = &mut dynamic[len..];
                 dynamic_len += len;
+                // What can be summed is a block of its own.
+                of_block = encoder.sum;
             }
+            let of_block =
+                of_block.unwrap_or_else(|| checksum::of_values_at(kernel, block, number * BLOCK_BYTES));
+            sum = sum.wrapping_add(of_block);
         }
         let sum = sum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
         let table = if self.shared { book.id() } else { 0 };
@@ -168,6 +174,18 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     let mut streaming = StreamingStore::of_large(kernel, out.len());
     let (mut tile, mut sum) = (0, 0u32);
     for (number, out) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+        if fields == Fields::Bf16 {
+            let entry = front.entry(tile)?;
+            if entry.mode == Mode::Coded {
+                let (body, further) = bodies.split_at(static_len(layout, fields, out));
+                let (dynamic, word) = (&mut front.sections.dynamic, (number * BLOCK_BYTES / WORD) as u64);
+                let found = decoder.pass(entry, body, dynamic, word, &mut streaming, out);
+                sum = sum.wrapping_add(found.map_err(|fault| DecodeError::Tile { tile, fault })?);
+                bodies = further;
+                tile += 1;
+                continue;
+            }
+        }
         let block = StreamingStore::strip_for(&mut streaming, out);
         for out in block.chunks_mut(TILE * fields.width()) {
             let entry = front.entry(tile)?;

@@ -48,6 +48,12 @@ impl CodeTable {
         self.marked[usize::from(exponent)] != 0
     }
 
+    /// For each exponent its code and [`PRESENT`], or 0.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that permute"))]
+    pub(crate) fn marked(&self) -> &[u8; 256] {
+        &self.marked
+    }
+
     /// Windows that hold all codes between them. Exponents of a Gaussian need one; with zeros, two.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that shuffle"))]
     pub(crate) fn windows(&self) -> &[Window] {

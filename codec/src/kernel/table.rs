@@ -121,6 +121,9 @@ pub(crate) struct Kernel {
     pub(crate) encode_rans: fn(&[u8], &EncodeTable, &mut States, &mut Room<'_>) -> rans::Used,
     /// `(jobs, table)`: the inverse, of several blocks side by side.
     pub(crate) decode_rans: fn(&mut [Job<'_>], &DecodeTable),
+    /// `(from, to, word, streaming)`: copies to where as many bytes are, and returns the sum of words for the checksum, not
+    /// folded; the first one is at index `word`. Past the caches if `streaming`, as `copy_past`, where the kernel can.
+    pub(crate) copy_sum: fn(&[u8], &mut [u8], u64, bool) -> u64,
     /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
     /// `fence` afterwards.
     pub(crate) copy_past: fn(&[u8], &mut [u8]),

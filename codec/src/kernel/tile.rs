@@ -28,6 +28,9 @@ pub(crate) struct Coded<'a> {
     pub(crate) escapes: &'a [u8],
     /// The index of the first word of the checksum, if the values are to be summed.
     pub(crate) word: Option<u64>,
+    /// Whether the values are written past the caches, where the kernel can. Only where
+    /// [`crate::streaming_store::StreamingStore::is_direct`].
+    pub(crate) streaming: bool,
 }
 
 /// Where a coded tile is written: as [`Coded`], with exactly the right lengths but for the escapes, of which nobody knows
@@ -38,6 +41,8 @@ pub(crate) struct CodedMut<'a> {
     pub(crate) codes: &'a mut [u8],
     pub(crate) escapes: &'a mut EscapeRoom,
     pub(crate) word: Option<u64>,
+    /// As in [`Coded`], of rest and codes.
+    pub(crate) streaming: bool,
 }
 
 /// Room for the escapes of a tile, and for what a kernel writes behind them. It is of no meaning.

@@ -21,13 +21,20 @@ pub(crate) const WINDOWS: usize = GROUP / INDEX_GROUP;
 /// See [`super::Kernel::pack`].
 pub(crate) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
-    let packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
+    let CodedMut { rest, codes, .. } = coded;
+    let (rests, rest) = rest.as_chunks_mut::<GROUP>();
+    let (group_codes, codes) = codes.split_at_mut(CODES * rests.len());
+    let mut full = rests.iter_mut().zip(group_codes.as_chunks_mut::<CODES>().0);
+    let coded = CodedMut { rest, codes, ..coded };
+    let packed = pack_groups(values, coded, |values, starts, escapes, index, edges| {
+        let (rest, codes) = full.next().expect("there is room for all groups");
         pack_group(values, starts, rest, codes, escapes, index, edges);
     });
     Packed { sum, ..packed }
 }
 
-/// Codes full groups with `full`, as [`pack_group`], and what is left with the latter. Sums nothing.
+/// Codes full groups with `full`, as [`pack_group`], and what is left with the latter: rest and codes of `coded` are those of
+/// what is left. Sums nothing.
 #[inline(always)]
 pub(crate) fn pack_groups(
     values: &[u8],
@@ -35,8 +42,6 @@ pub(crate) fn pack_groups(
     mut full: impl FnMut(
         &[u8; 2 * GROUP],
         [u8; WINDOWS],
-        &mut [u8; GROUP],
-        &mut [u8; CODES],
         &mut Escapes<&mut EscapeRoom>,
         &mut [u16],
         &mut [u32; 4],
@@ -48,14 +53,10 @@ pub(crate) fn pack_groups(
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
     let mut indexes = index.chunks_mut(WINDOWS);
     let (groups, values) = values.as_chunks::<{ 2 * GROUP }>();
-    let (rests, rest) = coded.rest.as_chunks_mut::<GROUP>();
-    // What is left can have as many codes as a group.
-    let (all_codes, codes) = coded.codes.split_at_mut(CODES * groups.len());
-    let all_codes = all_codes.as_chunks_mut().0;
+    let (rest, codes) = (coded.rest, coded.codes);
     // Indexes and windows come last: what has no partner there is not taken from the others.
-    let groups = groups.iter().zip(rests).zip(all_codes);
-    for ((((values, rest), codes), index), starts) in groups.zip(&mut indexes).zip(&mut starts) {
-        full(values, starts, rest, codes, &mut escapes, index, &mut edges);
+    for ((values, index), starts) in groups.iter().zip(&mut indexes).zip(&mut starts) {
+        full(values, starts, &mut escapes, index, &mut edges);
     }
     if let (false, Some(index), Some(starts)) = (values.is_empty(), indexes.next(), starts.next()) {
         // Absent values have code 0, that of the first exponent of the window.
@@ -76,37 +77,32 @@ pub(crate) fn pack_groups(
 
 /// See [`super::Kernel::unpack`].
 pub(crate) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
-    let index = unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
-        unpack_group(starts, rest, codes, escapes, out, index);
+    let (groups, tail) = out.as_chunks_mut::<{ 2 * GROUP }>();
+    let mut full = groups.iter_mut();
+    let index = unpack_groups(coded, full.len(), tail, |starts, rest, codes, escapes, index| {
+        unpack_group(starts, rest, codes, escapes, full.next().expect("there is room for all groups"), index);
     })?;
     Ok(Unpacked { index, sum: coded.word.map_or(0, |word| sums::mixed(out, word)) })
 }
 
-/// Decodes full groups with `full`, as [`unpack_group`], and what is left with the latter.
+/// Decodes so many full groups with `full`, as [`unpack_group`], and what is left, to `out`, with the latter.
 #[inline(always)]
 pub(crate) fn unpack_groups(
     coded: Coded<'_>,
+    groups: usize,
     out: &mut [u8],
-    mut full: impl FnMut(
-        [u8; WINDOWS],
-        &[u8; GROUP],
-        &[u8; CODES],
-        &mut Escapes<&[u8]>,
-        &mut [u8; 2 * GROUP],
-        &mut [u16],
-    ),
+    mut full: impl FnMut([u8; WINDOWS], &[u8; GROUP], &[u8; CODES], &mut Escapes<&[u8]>, &mut [u16]),
 ) -> Result<EscapeIndex, TileFault> {
     let mut index = [0; TILE / INDEX_GROUP];
     let mut starts = coded.starts.as_chunks::<WINDOWS>().0.iter().copied();
     let mut escapes = Escapes { count: 0, exponents: coded.escapes };
     let mut indexes = index.chunks_mut(WINDOWS);
-    let (groups, out) = out.as_chunks_mut::<{ 2 * GROUP }>();
     let (rests, rest) = coded.rest.as_chunks::<GROUP>();
-    let (all_codes, codes) = coded.codes.split_at(CODES * groups.len());
-    let all_codes = all_codes.as_chunks().0;
-    let groups = groups.iter_mut().zip(rests).zip(all_codes);
-    for ((((out, rest), codes), index), starts) in groups.zip(&mut indexes).zip(&mut starts) {
-        full(starts, rest, codes, &mut escapes, out, index);
+    // What is left can have as many codes as a group.
+    let (all_codes, codes) = coded.codes.split_at(CODES * groups);
+    let groups = rests.iter().zip(all_codes.as_chunks().0);
+    for (((rest, codes), index), starts) in groups.zip(&mut indexes).zip(&mut starts) {
+        full(starts, rest, codes, &mut escapes, index);
     }
     if let (false, Some(index), Some(starts)) = (out.is_empty(), indexes.next(), starts.next()) {
         let mut padded_rest = [0; GROUP];

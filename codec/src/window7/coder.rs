@@ -9,6 +9,7 @@ use crate::kernel::{
     TILE, Unpacked,
 };
 use crate::scale::{self, Estimator, LAST_START, Moments};
+use crate::streaming_store::StreamingStore;
 
 /// Each group has a window of its own only if more than one value in so many is outside of the window that they would
 /// have in common. Gaussian values have fewer, whatever their scale is, so they are not counted twice.
@@ -26,6 +27,31 @@ pub(super) struct Coder {
     /// Whether the values that were coded last have an exponent 0.
     zeros: bool,
     room: EscapeRoom,
+}
+
+/// Where a tile is packed.
+pub(super) struct Out<'a> {
+    rest: &'a mut [u8],
+    codes: &'a mut [u8],
+    /// As in [`CodedMut`].
+    streaming: bool,
+}
+
+impl<'a> Out<'a> {
+    /// Rest, a byte for each of `count` values, and codes: in `to`, or in a strip whose place that is.
+    pub(super) fn new(streaming: &'a mut Option<StreamingStore<'_>>, to: &'a mut [u8], count: usize) -> Self {
+        let direct = StreamingStore::is_direct(streaming);
+        let to = if direct { to } else { StreamingStore::strip_for(streaming, to) };
+        let (rest, codes) = to.split_at_mut(count);
+        Self { rest, codes, streaming: direct }
+    }
+
+    /// Brings what was written to where it belongs, if it is not there.
+    pub(super) fn flush(streaming: &Option<StreamingStore<'_>>, to: &mut [u8]) {
+        if !StreamingStore::is_direct(streaming) {
+            StreamingStore::flush(streaming, to);
+        }
+    }
 }
 
 /// A tile that is packed, its escapes apart.
@@ -56,11 +82,10 @@ impl Coder {
         &'a mut self,
         values: &[u8],
         word: Option<u64>,
-        rest: &mut [u8],
-        codes: &mut [u8],
+        out: &mut Out<'_>,
         starts: &'a mut Starts,
     ) -> Choice<'a> {
-        let (start, mut packed) = self.one_window(values, word, rest, codes);
+        let (start, mut packed) = self.one_window(values, word, out);
         let sum = packed.sum;
         self.last_start = Some(start);
         let groups = (values.len() / 2).div_ceil(INDEX_GROUP);
@@ -68,7 +93,7 @@ impl Coder {
         if self.scale == Estimator::Exact && OUTSIDE * common > values.len() / 2 {
             let outside = self.own_windows(values, starts);
             if outside + groups < common {
-                packed = self.pack(values, None, starts, rest, codes);
+                packed = self.pack_again(values, starts, out);
                 own = groups;
             }
         }
@@ -78,13 +103,7 @@ impl Coder {
     }
 
     /// Chooses a window for all values, and packs them.
-    fn one_window(
-        &mut self,
-        values: &[u8],
-        word: Option<u64>,
-        rest: &mut [u8],
-        codes: &mut [u8],
-    ) -> (u8, Packed) {
+    fn one_window(&mut self, values: &[u8], word: Option<u64>, out: &mut Out<'_>) -> (u8, Packed) {
         let first = match (self.scale, self.last_start) {
             (Estimator::Exact, Some(start)) => start,
             (Estimator::Exact, None) => search::best(self.kernel, values, None).0,
@@ -93,7 +112,7 @@ impl Coder {
                 scale::window_start(scale::sigma_from_mean_abs(Moments::of_bf16(values).mean_abs()))
             }
         };
-        let packed = self.pack(values, word, &[first; _], rest, codes);
+        let packed = self.pack(values, word, &[first; _], out);
         let escapes = &self.room[..packed.escapes];
         self.zeros = first == 0 || escapes.contains(&0);
         if self.scale != Estimator::Exact {
@@ -107,7 +126,7 @@ impl Coder {
         if start == first {
             return (first, packed);
         }
-        let again = self.pack(values, None, &[start; _], rest, codes);
+        let again = self.pack_again(values, &[start; _], out);
         (start, Packed { sum: packed.sum, ..again })
     }
 
@@ -132,25 +151,30 @@ impl Coder {
         mean.saturating_sub(4).min(u32::from(LAST_START)) as u8
     }
 
-    fn pack(
-        &mut self,
-        values: &[u8],
-        word: Option<u64>,
-        starts: &Starts,
-        rest: &mut [u8],
-        codes: &mut [u8],
-    ) -> Packed {
-        (self.kernel.pack)(values, CodedMut { starts, rest, codes, escapes: &mut self.room, word })
+    fn pack(&mut self, values: &[u8], word: Option<u64>, starts: &Starts, out: &mut Out<'_>) -> Packed {
+        let Out { rest, codes, streaming } = out;
+        let streaming = *streaming;
+        (self.kernel.pack)(values, CodedMut { starts, rest, codes, escapes: &mut self.room, word, streaming })
+    }
+
+    /// Packs values that have been packed and summed already.
+    fn pack_again(&mut self, values: &[u8], starts: &Starts, out: &mut Out<'_>) -> Packed {
+        if out.streaming {
+            (self.kernel.fence)();
+        }
+        self.pack(values, None, starts, out)
     }
 }
 
-/// Writes the values of a tile, whose window begins at `start` unless groups have windows of their own, `starts`.
+/// Writes the values of a tile, whose window begins at `start` unless groups have windows of their own, `starts`. `streaming` as in
+/// [`Coded`].
 pub(super) fn unpack(
     kernel: &Kernel,
     start: u8,
     starts: &[u8],
     (rest, codes, escapes): (&[u8], &[u8], &[u8]),
     word: Option<u64>,
+    streaming: bool,
     out: &mut [u8],
 ) -> Result<Unpacked, TileFault> {
     let mut windows = [start; TILE / INDEX_GROUP];
@@ -161,5 +185,5 @@ pub(super) fn unpack(
         windows = [0; _];
         windows[..starts.len()].copy_from_slice(starts);
     }
-    (kernel.unpack)(Coded { starts: &windows, rest, codes, escapes, word }, out)
+    (kernel.unpack)(Coded { starts: &windows, rest, codes, escapes, word, streaming }, out)
 }

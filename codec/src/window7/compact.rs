@@ -1,7 +1,7 @@
 //! The compact layout: tile table and bodies, nothing else. Exact zeros are taken out where that pays, and lower halves
 //! that are all zero.
 
-use super::coder::{self, Coder};
+use super::coder::{self, Coder, Out};
 use super::fields::Fields;
 use super::geometry::{COMPACT_ENTRY, code_bytes, compact_index};
 use super::mode::Tile;
@@ -98,6 +98,7 @@ impl Encoder<'_> {
             self.coded(Mode::Coded, values, values.len(), body)
         };
         coded.unwrap_or_else(|| {
+            StreamingStore::settle(&self.streaming);
             body[..values.len()].copy_from_slice(values);
             (Tile::uncoded(Mode::Stored), values.len())
         })
@@ -114,17 +115,17 @@ impl Encoder<'_> {
             return None;
         }
         let head = &mut body[lower_len..][..needed];
-        let (rest, codes) = StreamingStore::strip_for(&mut self.streaming, head).split_at_mut(count);
         let upper = self.fields.upper(values, &mut self.upper);
         let word = self.word.filter(|_| mode == Mode::Coded && self.sum.is_none());
-        let choice = self.coder.code(upper, word, rest, codes, &mut self.starts);
+        let mut out = Out::new(&mut self.streaming, head, count);
+        let choice = self.coder.code(upper, word, &mut out, &mut self.starts);
         self.sum = self.sum.or(word.map(|_| fold(choice.sum)));
         let index_len = compact_index(count, choice.escapes.len());
         let len = needed + choice.starts.len() + index_len + choice.escapes.len();
         if len >= limit {
             return None;
         }
-        StreamingStore::flush(&self.streaming, head);
+        Out::flush(&self.streaming, head);
         let (starts, behind) = body[lower_len + needed..].split_at_mut(choice.starts.len());
         let (index, behind) = behind.split_at_mut(index_len);
         starts.copy_from_slice(choice.starts);
@@ -149,9 +150,10 @@ pub(super) fn decode(
     let (mut sum, mut streaming) = (0u32, fields.streaming(out.len()));
     for (number, (to, entry)) in out.chunks_mut(dtype.width() * TILE).zip(table).enumerate() {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
-        let out = StreamingStore::strip_for(&mut streaming, to);
-        let count = out.len() / dtype.width();
+        let count = to.len() / dtype.width();
         let tile = Tile::from_compact(*entry, count, dtype).map_err(fault)?;
+        let direct = tile.mode == Mode::Coded && StreamingStore::is_direct(&streaming);
+        let out = if direct { &mut *to } else { StreamingStore::strip_for(&mut streaming, to) };
         let body = reader.dynamic.split_off(..body_len(&tile, dtype, count));
         let body = body.ok_or(fault(TileFault::Overrun))?;
         let (word, mut of_tile) = (fields.word(number), None);
@@ -159,19 +161,22 @@ pub(super) fn decode(
             Mode::Zero => out.fill(0),
             Mode::Stored => out.copy_from_slice(body),
             Mode::Coded => {
-                let found = unpack(kernel, fields, &tile, body, word, out, &mut upper).map_err(fault)?;
+                let found =
+                    unpack(kernel, fields, &tile, body, (word, direct), out, &mut upper).map_err(fault)?;
                 of_tile = word.map(|_| fold(found));
             }
             Mode::Masked => {
                 let (mask, body) = body.split_at(mask_len(count));
                 check_mask(mask, count, tile.coded).map_err(fault)?;
                 let kept = &mut kept[..dtype.width() * usize::from(tile.coded)];
-                unpack(kernel, fields, &tile, body, None, kept, &mut upper).map_err(fault)?;
+                unpack(kernel, fields, &tile, body, (None, false), kept, &mut upper).map_err(fault)?;
                 fields.restore_zeros(mask, kept, out);
             }
         }
         sum = sum.wrapping_add(of_tile.unwrap_or_else(|| tile_sum(kernel, dtype, number, out)));
-        StreamingStore::flush(&streaming, to);
+        if !direct {
+            StreamingStore::flush(&streaming, to);
+        }
     }
     reader.finish()?;
     Ok(sum)
@@ -194,14 +199,14 @@ fn body_len(tile: &Tile, dtype: DType, count: usize) -> usize {
     }
 }
 
-/// Reads what [`Encoder::coded`] writes; returns the sum of words, not folded, if `word` says where they begin. `room` is
-/// for upper halves.
+/// Reads what [`Encoder::coded`] writes; returns the sum of words, not folded, if `word` says where they begin.
+/// `streaming` as in [`crate::kernel::Coded`]; `room` is for upper halves.
 fn unpack(
     kernel: &Kernel,
     fields: Fields,
     tile: &Tile,
     body: &[u8],
-    word: Option<u64>,
+    (word, streaming): (Option<u64>, bool),
     out: &mut [u8],
     room: &mut [u8; 2 * TILE],
 ) -> Result<u64, TileFault> {
@@ -216,7 +221,8 @@ fn unpack(
     let (index_bytes, escapes) = body.split_at(compact_index(coded, usize::from(tile.escapes)));
     let mut sum = 0;
     fields.join(lower, out, room, |out| {
-        let unpacked = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), word, out)?;
+        let unpacked =
+            coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), word, streaming, out)?;
         sum = unpacked.sum;
         let stored = index_bytes.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes));
         if stored.zip(&unpacked.index[1..]).any(|(stored, computed)| stored != *computed) {

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::coder::{self, Coder};
+use super::coder::{self, Coder, Out};
 use super::fields::Fields;
 use super::geometry::{SPLIT_ENTRY, has_codes, static_body};
 use super::mode::Tile;
@@ -46,15 +46,15 @@ pub(super) fn encode(
         let dynamic = &mut dynamic[position..];
         if has_codes(count) {
             let (lower, coded) = body.split_at_mut(fields.lower_width() * count);
-            let (rest, codes) = StreamingStore::strip_for(&mut streaming, coded).split_at_mut(count);
             let word = fields.word(number);
-            let choice = coder.code(fields.upper(values, &mut room), word, rest, codes, &mut starts);
+            let mut out = Out::new(&mut streaming, coded, count);
+            let choice = coder.code(fields.upper(values, &mut room), word, &mut out, &mut starts);
             of_tile = word.map(|_| fold(choice.sum));
             let escapes_at = choice.starts.len();
             let len = escapes_at + choice.escapes.len();
             if static_body(dtype, count) + len < values.len() {
                 fields.write_lower(values, lower);
-                StreamingStore::flush(&streaming, coded);
+                Out::flush(&streaming, coded);
                 dynamic[..escapes_at].copy_from_slice(choice.starts);
                 dynamic[escapes_at..len].copy_from_slice(choice.escapes);
                 for (bytes, offset) in index_bytes.as_chunks_mut::<2>().0.iter_mut().zip(choice.index) {
@@ -67,6 +67,7 @@ pub(super) fn encode(
             }
         }
         *entry = Tile::uncoded(Mode::Stored).to_split();
+        StreamingStore::settle(&streaming);
         position += sections::store(values, body, dynamic);
         sum = sum.wrapping_add(of_tile.unwrap_or_else(|| tile_sum(kernel, dtype, number, values)));
     }
@@ -94,9 +95,10 @@ pub(super) fn decode(
         out.chunks_mut(width * TILE).zip(table).zip(indexes).zip(bodies).enumerate()
     {
         let fault = |fault| DecodeError::Tile { tile: number, fault };
-        let out = StreamingStore::strip_for(&mut streaming, to);
-        let count = out.len() / width;
+        let count = to.len() / width;
         let tile = Tile::from_split(*entry, count).map_err(fault)?;
+        let direct = tile.mode == Mode::Coded && StreamingStore::is_direct(&streaming);
+        let out = if direct { &mut *to } else { StreamingStore::strip_for(&mut streaming, to) };
         let mut index = [0; TILE / INDEX_GROUP];
         let mut of_tile = None;
         if tile.mode == Mode::Coded {
@@ -106,7 +108,8 @@ pub(super) fn decode(
             let (rest, codes) = coded.split_at(count);
             let unpack = |out: &mut [u8]| {
                 let word = fields.word(number);
-                let unpacked = coder::unpack(kernel, tile.start, starts, (rest, codes, escapes), word, out)?;
+                let parts = (rest, codes, escapes);
+                let unpacked = coder::unpack(kernel, tile.start, starts, parts, word, direct, out)?;
                 index = unpacked.index;
                 of_tile = word.map(|_| fold(unpacked.sum));
                 Ok(())
@@ -120,7 +123,9 @@ pub(super) fn decode(
             return Err(fault(TileFault::EscapeIndex));
         }
         sum = sum.wrapping_add(of_tile.unwrap_or_else(|| tile_sum(kernel, dtype, number, out)));
-        StreamingStore::flush(&streaming, to);
+        if !direct {
+            StreamingStore::flush(&streaming, to);
+        }
     }
     reader.finish()?;
     Ok(sum)

@@ -72,6 +72,7 @@ entries! {
     ) -> usize => tier::split_tier;
     fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed => pass::split_pass;
     fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
+    fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn fence() -> () => copy::fence;
     fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
@@ -123,6 +124,7 @@ pub(super) static AVX2: Kernel = Kernel {
     join_pass,
     encode_rans: crate::kernel::rans::encode,
     decode_rans: crate::kernel::rans::decode,
+    copy_sum,
     copy_past,
     fence,
     pack_codes,

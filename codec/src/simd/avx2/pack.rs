@@ -17,7 +17,13 @@ type Edges = [__m256i; EDGES.len()];
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
     let sum = coded.word.map_or(0, |word| sums::mixed(values, word));
-    let packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, edges| {
+    let CodedMut { rest, codes, .. } = coded;
+    let (rests, rest) = rest.as_chunks_mut::<GROUP>();
+    let (group_codes, codes) = codes.split_at_mut(CODES * rests.len());
+    let mut full = rests.iter_mut().zip(group_codes.as_chunks_mut::<CODES>().0);
+    let coded = CodedMut { rest, codes, ..coded };
+    let packed = pack_groups(values, coded, |values, starts, escapes, index, edges| {
+        let (rest, codes) = full.next().expect("there is room for all groups");
         // Counters of bytes: a group has 32 vectors of codes.
         let mut counts = [_mm256_setzero_si256(); EDGES.len()];
         let escaped = pack_group(values, starts, rest, codes, &mut counts);

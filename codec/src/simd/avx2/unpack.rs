@@ -22,10 +22,12 @@ type Exponents = [u8; GROUP + 32];
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
     let mut exponents = [0; GROUP + 32];
-    let index = unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
+    let (groups, tail) = out.as_chunks_mut::<{ 2 * GROUP }>();
+    let mut full = groups.iter_mut();
+    let index = unpack_groups(coded, full.len(), tail, |starts, rest, codes, escapes, index| {
         let escaped = unpack_codes(starts, codes, &mut exponents);
         put_escapes(&escaped, escapes, &mut exponents, index);
-        join(rest, &exponents, out);
+        join(rest, &exponents, full.next().expect("there is room for all groups"));
     })?;
     Ok(Unpacked { index, sum: coded.word.map_or(0, |word| sums::mixed(out, word)) })
 }

@@ -2,6 +2,9 @@
 
 use std::arch::x86_64::*;
 
+/// How far ahead of their use values are asked for where they come from memory, in bytes.
+pub(super) const AHEAD: usize = 1 << 14;
+
 /// The bytes as a vector.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -65,6 +68,16 @@ pub(super) unsafe fn store_8_at(bytes: &mut [u8], position: usize, vector: __m12
 pub(super) fn prefetch<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
     // SAFETY: a prefetch reads nothing and never faults, whatever the address, and `wrapping_add` allows any.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(distance).cast()) }
+}
+
+/// As [`prefetch`], but only into the second cache: for what is needed later than soon. It leaves the buffers between the first
+/// cache and the next one to stores past the caches.
+#[inline]
+#[target_feature(enable = "avx2")]
+#[allow(unused_unsafe, reason = "safe in recent versions of Rust")]
+pub(super) fn prefetch_far<const BYTES: usize>(bytes: &[u8; BYTES], distance: usize) {
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address, and `wrapping_add` allows any.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(distance).cast()) }
 }
 
 /// Exponents of 32 values, a byte each. Each half of the result has eight of the first 16 values and eight of the others.

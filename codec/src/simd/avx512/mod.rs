@@ -1,6 +1,7 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
 mod bits;
+mod codes;
 mod columns;
 mod copy;
 mod counts;
@@ -20,6 +21,7 @@ mod writer;
 
 use super::avx2::{self, AVX2};
 use crate::TileFault;
+use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
 use crate::kernel::short::MantissaBits;
@@ -89,7 +91,11 @@ entries! {
     fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
         => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
+    fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
+    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
+        => codes::pack_codes;
+    fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 
 static AVX512: Kernel = Kernel {
@@ -132,6 +138,9 @@ static AVX512: Kernel = Kernel {
     join_pass,
     encode_rans,
     decode_rans,
+    copy_sum,
     copy_past,
+    pack_codes,
+    unpack_codes,
     ..AVX2
 };

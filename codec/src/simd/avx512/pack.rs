@@ -3,13 +3,11 @@
 use std::arch::x86_64::*;
 
 use super::sums::Mixer;
-use super::vector::{load, load_part, prefetch, split_64, store};
+use super::vector::{AHEAD, NEAR, load, load_part, prefetch, prefetch_far, split_64, store};
+use super::writer::Vectors;
 use crate::checksum::WORD;
 use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed, TILE, sums};
-
-/// From one tile's rest to the next one's in the split layout, and about so in the compact one.
-pub(super) const BODY: usize = TILE + TILE / GROUP * CODES;
+use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed, sums};
 
 /// Words of codes of a group: a vector has 16 of a row's 32.
 pub(super) type Rows = [[__m512i; 2]; 4];
@@ -30,13 +28,18 @@ static ADDENDS: [[u8; 16]; 2] = {
 /// See [`crate::kernel::Kernel::pack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed {
+    if coded.streaming { pack_to::<true>(values, coded) } else { pack_to::<false>(values, coded) }
+}
+
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn pack_to<const PAST: bool>(values: &[u8], coded: CodedMut<'_>) -> Packed {
     match coded.word {
         Some(word) => {
             let mut mixer = Mixer::new(word);
-            let packed = pack_mixed::<true>(values, coded, &mut mixer);
+            let packed = pack_mixed::<true, PAST>(values, coded, &mut mixer);
             Packed { sum: mixer.sum().wrapping_add(mixed_tail(values, word)), ..packed }
         }
-        None => pack_mixed::<false>(values, coded, &mut Mixer::new(0)),
+        None => pack_mixed::<false, PAST>(values, coded, &mut Mixer::new(0)),
     }
 }
 
@@ -48,11 +51,31 @@ pub(super) fn mixed_tail(values: &[u8], word: u64) -> u64 {
 
 /// Adds the values of full groups to the sum if `SUM`.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn pack_mixed<const SUM: bool>(values: &[u8], coded: CodedMut<'_>, mixer: &mut Mixer<2>) -> Packed {
+fn pack_mixed<const SUM: bool, const PAST: bool>(
+    values: &[u8],
+    coded: CodedMut<'_>,
+    mixer: &mut Mixer<2>,
+) -> Packed {
     let mut edges = [_mm512_setzero_si512(); EDGES.len()];
-    let mut packed = pack_groups(values, coded, |values, starts, rest, codes, escapes, index, _| {
-        pack_group::<SUM>(values, starts, rest, codes, escapes, index, &mut edges, mixer);
+    let groups = values.len() / (2 * GROUP);
+    let (rests, rest) = coded.rest.split_at_mut(GROUP * groups);
+    let (group_codes, codes) = coded.codes.split_at_mut(CODES * groups);
+    let (mut rests, mut group_codes) = (Vectors::<PAST>::new(rests), Vectors::<PAST>::new(group_codes));
+    let coded = CodedMut { rest, codes, ..coded };
+    let mut packed = pack_groups(values, coded, |values, starts, escapes, index, _| {
+        pack_group::<SUM, PAST>(
+            values,
+            starts,
+            &mut rests,
+            &mut group_codes,
+            escapes,
+            index,
+            &mut edges,
+            mixer,
+        );
     });
+    rests.finish();
+    group_codes.finish();
     for (edge, counts) in packed.edges.iter_mut().zip(edges) {
         let sums = _mm512_sad_epu8(counts, _mm512_setzero_si512());
         *edge += _mm512_reduce_add_epi64(sums) as u32;
@@ -63,11 +86,11 @@ fn pack_mixed<const SUM: bool>(values: &[u8], coded: CodedMut<'_>, mixer: &mut M
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 #[allow(clippy::too_many_arguments, reason = "all of them are parts of one group")]
-fn pack_group<const SUM: bool>(
+fn pack_group<const SUM: bool, const PAST: bool>(
     values: &[u8; 2 * GROUP],
     starts: [u8; WINDOWS],
-    rest: &mut [u8; GROUP],
-    codes: &mut [u8; CODES],
+    rests: &mut Vectors<'_, PAST>,
+    codes: &mut Vectors<'_, PAST>,
     escapes: &mut Escapes<&mut EscapeRoom>,
     index: &mut [u16],
     edges: &mut Edges,
@@ -76,25 +99,21 @@ fn pack_group<const SUM: bool>(
     let addends = ADDENDS.map(|addends| _mm512_broadcast_i32x4(_mm512_castsi512_si128(load_part(&addends))));
     let mut rows: Rows = [[_mm512_setzero_si512(); 2]; 4];
     let windows = values.as_chunks::<{ 2 * INDEX_GROUP }>().0.iter();
-    let windows = windows.zip(rest.as_chunks_mut::<INDEX_GROUP>().0).zip(rows.as_chunks_mut::<2>().0);
-    for (((values, rest), rows), (start, entry)) in windows.zip(starts.iter().zip(index)) {
+    let windows = windows.zip(rows.as_chunks_mut::<2>().0);
+    for ((values, rows), (start, entry)) in windows.zip(starts.iter().zip(index)) {
         *entry = escapes.count as u16;
         // Eight vectors do not overflow four bits.
         let mut counts = [_mm512_setzero_si512(); 2];
-        let blocks = values.as_chunks::<256>().0.iter().zip(rest.as_chunks_mut::<128>().0);
-        for ((values, rest), row) in blocks.zip(rows.as_flattened_mut()) {
+        for (values, row) in values.as_chunks::<256>().0.iter().zip(rows.as_flattened_mut()) {
             let [first, second] = values.as_chunks().0 else { unreachable!("256 bytes are twice 128") };
-            let [first_rest, second_rest] = rest.as_chunks_mut().0 else {
-                unreachable!("128 bytes are twice 64")
-            };
-            let mut pack = |values, rest| {
-                let codes = pack_64::<SUM>(values, *start, rest, escapes, mixer);
+            let mut pack = |values| {
+                let codes = pack_64::<SUM, PAST>(values, *start, rests, escapes, mixer);
                 for (count, addends) in counts.iter_mut().zip(addends) {
                     *count = _mm512_add_epi8(*count, _mm512_shuffle_epi8(addends, codes));
                 }
                 pairs_of(codes)
             };
-            let (first, second) = (pack(first, first_rest), pack(second, second_rest));
+            let (first, second) = (pack(first), pack(second));
             // Packing leaves eighths of the two by turns.
             let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
             *row = _mm512_permutexvar_epi64(order, _mm512_packus_epi16(first, second));
@@ -105,13 +124,11 @@ fn pack_group<const SUM: bool>(
             edges[1] = _mm512_add_epi8(edges[1], _mm512_and_si512(_mm512_srli_epi16::<4>(count), low));
         }
     }
-    let codes = codes.as_chunks_mut::<64>().0;
     for plane in 0..3 {
-        for column in 0..2 {
-            let spare = _mm512_and_si512(rows[3][column], _mm512_set1_epi32(0x1111_1111 << plane));
+        for (row, last) in rows[plane as usize].iter().zip(rows[3]) {
+            let spare = _mm512_and_si512(last, _mm512_set1_epi32(0x1111_1111 << plane));
             let spare = _mm512_sllv_epi32(spare, _mm512_set1_epi32(3 - plane));
-            let plane = plane as usize;
-            store(&mut codes[2 * plane + column], _mm512_or_si512(rows[plane][column], spare));
+            codes.write(_mm512_or_si512(*row, spare));
         }
     }
 }
@@ -119,23 +136,24 @@ fn pack_group<const SUM: bool>(
 /// Writes the rest of 64 values and their escapes; returns the codes.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn pack_64<const SUM: bool>(
+fn pack_64<const SUM: bool, const PAST: bool>(
     values: &[u8; 128],
     start: u8,
-    rest: &mut [u8; 64],
+    rests: &mut Vectors<'_, PAST>,
     escapes: &mut Escapes<&mut EscapeRoom>,
     mixer: &mut Mixer<2>,
 ) -> __m512i {
     let [low, high] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
-    prefetch(low, 2 * TILE);
-    prefetch(high, 2 * TILE);
-    prefetch(rest, BODY);
+    prefetch(low, NEAR);
+    prefetch_far(low, AHEAD);
+    prefetch(high, NEAR);
+    prefetch_far(high, AHEAD);
     let (low, high) = (load(low), load(high));
     if SUM {
         mixer.add([low, high]);
     }
-    let (rests, exponents) = split_64(low, high);
-    store(rest, rests);
+    let (rest, exponents) = split_64(low, high);
+    rests.write(rest);
     let escape = _mm512_set1_epi8(ESCAPE.cast_signed());
     let codes = _mm512_sub_epi8(exponents, _mm512_set1_epi8(start.cast_signed()));
     let escaped = _mm512_cmpge_epu8_mask(codes, escape);

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::sums::Mixer;
 use super::tier::{join_tier, residuals_of, split_tier, symbols};
-use super::vector::{AHEAD, join_64, load, prefetch, prefetch_far, split_64, store};
+use super::vector::{AHEAD, NEAR, join_64, load, prefetch, prefetch_far, split_64, store};
 use super::writer::Vectors;
 use crate::checksum::WORD;
 use crate::kernel::pass::{
@@ -47,6 +47,8 @@ fn split<const TIER: bool, const PAST: bool>(values: &[u8], how: Split<'_>, out:
         let mut lowest = _mm512_set1_epi8(-1);
         for (values, exponents) in values.as_chunks::<{ 2 * STEP }>().0.iter().zip(&mut exponents) {
             let [first, second] = values.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
+            prefetch(first, NEAR);
+            prefetch(second, NEAR);
             prefetch_far(first, AHEAD);
             prefetch_far(second, AHEAD);
             let (low, high) = (load(first), load(second));
@@ -149,7 +151,8 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         let symbols = symbols.map(|symbol| _mm512_add_epi8(symbol, base));
         if !TIER {
             for rest in rest.as_chunks::<STEP>().0 {
-                prefetch(rest, REST_AHEAD);
+                prefetch(rest, NEAR);
+                prefetch_far(rest, REST_AHEAD);
                 let residuals =
                     load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
                 used += STEP;
@@ -162,7 +165,8 @@ fn join<const TIER: bool, const PAST: bool>(coded: Join<'_>, values: &mut [u8]) 
         }
         let planes = group_planes.next().expect("there are planes for all groups");
         for (rest, pair) in rest.as_chunks::<STEP>().0.iter().zip(planes.as_chunks::<PAIR>().0) {
-            prefetch(rest, REST_AHEAD);
+            prefetch(rest, NEAR);
+            prefetch_far(rest, REST_AHEAD);
             let next = load(left(passed, used).first_chunk().expect("the padding is as long as a step"));
             let (exponents, more) = residuals_of(read_pair(pair), _mm512_add_epi8(next, base), &symbols);
             used += more;

@@ -2,56 +2,68 @@
 
 use std::arch::x86_64::*;
 
-use super::pack::{BODY, Rows, mixed_tail};
+use super::pack::{Rows, mixed_tail};
 use super::sums::Mixer;
-use super::vector::{join_64, load, load_part, prefetch, store};
+use super::vector::{NEAR, join_64, load, load_part, prefetch, prefetch_far};
+use super::writer::Vectors;
 use crate::TileFault;
 use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
 use crate::kernel::{Coded, ESCAPE, EscapeIndex, GROUP, Unpacked};
 
+/// How far ahead of their use rests are asked for, in bytes: more than a tile, as something else is between the rests of two.
+const REST_AHEAD: usize = 1 << 14;
 /// Blocks of 64 values that have a window in common.
 const WINDOW_BLOCKS: usize = GROUP / 64 / WINDOWS;
 
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
+    if coded.streaming { unpack_to::<true>(coded, out) } else { unpack_to::<false>(coded, out) }
+}
+
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn unpack_to<const PAST: bool>(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> {
     match coded.word {
         Some(word) => {
             let mut mixer = Mixer::new(word);
-            let index = unpack_mixed::<true>(coded, out, &mut mixer)?;
+            let index = unpack_mixed::<true, PAST>(coded, out, &mut mixer)?;
             Ok(Unpacked { index, sum: mixer.sum().wrapping_add(mixed_tail(out, word)) })
         }
-        None => Ok(Unpacked { index: unpack_mixed::<false>(coded, out, &mut Mixer::new(0))?, sum: 0 }),
+        None => Ok(Unpacked { index: unpack_mixed::<false, PAST>(coded, out, &mut Mixer::new(0))?, sum: 0 }),
     }
 }
 
 /// Adds the values of full groups to the sum if `SUM`.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn unpack_mixed<const SUM: bool>(
+fn unpack_mixed<const SUM: bool, const PAST: bool>(
     coded: Coded<'_>,
     out: &mut [u8],
     mixer: &mut Mixer<2>,
 ) -> Result<EscapeIndex, TileFault> {
-    unpack_groups(coded, out, |starts, rest, codes, escapes, out, index| {
-        unpack_group::<SUM>(starts, rest, codes, escapes, out, index, mixer);
-    })
+    let groups = out.len() / (2 * GROUP);
+    let (values, tail) = out.split_at_mut(2 * GROUP * groups);
+    let mut values = Vectors::<PAST>::new(values);
+    let index = unpack_groups(coded, groups, tail, |starts, rest, codes, escapes, index| {
+        unpack_group::<SUM, PAST>(starts, rest, codes, escapes, &mut values, index, mixer);
+    });
+    values.finish();
+    index
 }
 
 /// Escapes that are missing count, but what takes their place is of no meaning.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn unpack_group<const SUM: bool>(
+fn unpack_group<const SUM: bool, const PAST: bool>(
     starts: [u8; WINDOWS],
     rest: &[u8; GROUP],
     codes: &[u8; CODES],
     escapes: &mut Escapes<&[u8]>,
-    out: &mut [u8; 2 * GROUP],
+    values: &mut Vectors<'_, PAST>,
     index: &mut [u16],
     mixer: &mut Mixer<2>,
 ) {
     let rows = rows_of(codes);
-    let blocks = out.as_chunks_mut::<128>().0.iter_mut().zip(rest.as_chunks::<64>().0);
-    for (number, (out, rest)) in blocks.enumerate() {
+    for (number, rest) in rest.as_chunks::<64>().0.iter().enumerate() {
         if let (0, Some(entry)) = (number % WINDOW_BLOCKS, index.get_mut(number / WINDOW_BLOCKS)) {
             *entry = escapes.count as u16;
         }
@@ -68,14 +80,14 @@ fn unpack_group<const SUM: bool>(
         };
         let (exponents, used) = exponents_of(words, starts[number / WINDOW_BLOCKS], next);
         escapes.count += used;
-        prefetch(rest, BODY);
+        prefetch(rest, NEAR);
+        prefetch_far(rest, REST_AHEAD);
         let (first, second) = join_64(load(rest), exponents);
-        let [low, high] = out.as_chunks_mut().0 else { unreachable!("128 bytes are twice 64") };
         if SUM {
             mixer.add([first, second]);
         }
-        store(low, first);
-        store(high, second);
+        values.write(first);
+        values.write(second);
     }
 }
 

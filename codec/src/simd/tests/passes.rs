@@ -17,13 +17,6 @@ struct Parts {
     sum: u64,
 }
 
-/// Waits for stores past the caches. Miri has none of the kernels that write in a pass so, and no such instruction.
-fn settle(kernel: &Kernel) {
-    if !cfg!(miri) {
-        (kernel.fence)();
-    }
-}
-
 impl Parts {
     fn new(kernel: &Kernel, values: &[u8], base: Option<u8>, tier: Option<&Tier>, streaming: bool) -> Self {
         let count = values.len() / 2;
@@ -143,6 +136,23 @@ fn passes_over_hostile_planes_are_alike() {
                 let (expected, of_portable) = parts.join(&PORTABLE, &bases, Some(&first), count, false);
                 assert_eq!(found.passed, asked, "{count} {given}");
                 assert!(given < asked || (out == expected && found == of_portable), "{count} {given}");
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_that_sum_are_alike() {
+    for kernel in kernels() {
+        for (case, len) in lengths().enumerate() {
+            let values = values(case % KINDS, len.div_ceil(2), len as u64);
+            let values = &values.bytes()[..len];
+            for streaming in [false, true] {
+                let mut out = Unaligned::filled(0x5a, len);
+                let sum = (kernel.copy_sum)(values, out.bytes_mut(), 7, streaming && !cfg!(miri));
+                settle(kernel);
+                assert!(out.bytes() == values, "{len}");
+                assert_eq!(sum, sums::mixed(values, 7), "{len}");
             }
         }
     }

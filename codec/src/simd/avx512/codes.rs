@@ -1,0 +1,47 @@
+//! Codes of four bits, 64 at a time: a table of 256 bytes is four vectors, and a look-up is two permutations.
+
+use std::arch::x86_64::*;
+
+use super::vector::{load, load_half, load_quarter, store, store_half};
+use crate::kernel::codes::{self, CodeTable, ENTRIES};
+
+/// Values of a step.
+const STEP: usize = 64;
+
+/// See [`crate::kernel::Kernel::pack_codes`].
+#[target_feature(enable = "avx512bw,avx512vbmi")]
+pub(super) fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) {
+    let [first, second, third, fourth] = table.marked().as_chunks().0 else {
+        unreachable!("256 bytes are four times 64")
+    };
+    let (first, second, third, fourth) = (load(first), load(second), load(third), load(fourth));
+    let (steps, tail) = exponents.as_chunks::<STEP>();
+    let (full, codes_tail) = codes.split_at_mut(STEP / 2 * steps.len());
+    let (escaped, escaped_tail) = escaped.split_at_mut(steps.len());
+    for ((exponents, codes), escaped) in steps.iter().zip(full.as_chunks_mut().0).zip(escaped) {
+        let exponents = load(exponents);
+        let below = _mm512_permutex2var_epi8(first, exponents, second);
+        let above = _mm512_permutex2var_epi8(third, exponents, fourth);
+        let marked = _mm512_mask_blend_epi8(_mm512_movepi8_mask(exponents), below, above);
+        *escaped = _mm512_testn_epi8_mask(marked, marked);
+        let places = _mm512_and_si512(marked, _mm512_set1_epi8(15));
+        let pairs = _mm512_maddubs_epi16(places, _mm512_set1_epi16(0x1001));
+        store_half(codes, _mm512_cvtepi16_epi8(pairs));
+    }
+    codes::pack_codes(tail, table, codes_tail, escaped_tail);
+}
+
+/// See [`crate::kernel::Kernel::unpack_codes`].
+#[target_feature(enable = "avx512bw,avx512vbmi")]
+pub(super) fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) {
+    let vector = _mm512_broadcast_i32x4(load_quarter(book));
+    let (steps, tail) = exponents.as_chunks_mut::<STEP>();
+    let (full, codes_tail) = codes.split_at(STEP / 2 * steps.len());
+    for (exponents, codes) in steps.iter_mut().zip(full.as_chunks().0) {
+        let pairs = _mm512_cvtepu8_epi16(load_half(codes));
+        let places = _mm512_or_si512(pairs, _mm512_slli_epi16::<4>(pairs));
+        let places = _mm512_and_si512(places, _mm512_set1_epi8(15));
+        store(exponents, _mm512_shuffle_epi8(vector, places));
+    }
+    codes::unpack_codes(codes_tail, book, tail);
+}
