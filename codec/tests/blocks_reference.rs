@@ -19,11 +19,12 @@ const ORDERS: [[[i32; 3]; 4]; 3] = [
 
 #[test]
 fn frames_are_read_as_the_document_says() {
-    let codecs =
-        ["tiered", "tiered:row=8", "tiered:row=300", "rans", "rans:row=8", "rans:row=300"].map(common::codec);
+    let rans = ["rans", "rans:row=8", "rans:row=300", "rans:mantissa=2", "rans:mantissa=2,row=8"];
+    let codecs: Vec<_> =
+        ["tiered", "tiered:row=8", "tiered:row=300"].into_iter().chain(rans).map(common::codec).collect();
     let lengths = (0..140).chain([255, 256, 257, 1000, 2048, 8193, 20_000, 32_767, 32_768, 32_769, 70_001]);
     let mut forms = [0; 5];
-    let (mut orders, mut masks, mut columns, mut plane_forms) = ([0; 4], 0, 0, [0; 5]);
+    let (mut orders, mut masks, mut columns, mut joint, mut plane_forms) = ([0; 4], 0, 0, 0, [0; 5]);
     for (count, dtype) in lengths.flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {
         let contents = Content::ALL.map(|content| content.values(dtype, count, 11));
         let positive = Content::Rows.values(dtype, 30_000, 12);
@@ -37,6 +38,7 @@ fn frames_are_read_as_the_document_says() {
                 for block in &blocks {
                     forms[block.form & 15] += 1;
                     masks += block.form >> 7;
+                    joint += usize::from(block.joint);
                     columns += block.form >> 6 & 1;
                     block.plane_forms.iter().for_each(|form| plane_forms[*form] += 1);
                     orders[block.form >> 4 & 3] +=
@@ -48,7 +50,7 @@ fn frames_are_read_as_the_document_says() {
         }
     }
     assert!(forms.into_iter().chain(orders).all(|number| number > 5), "{forms:?} {orders:?}");
-    assert!(masks > 20 && columns > 100, "{masks} {columns}");
+    assert!(masks > 20 && columns > 100 && joint > 20, "{masks} {columns} {joint}");
     assert!(plane_forms.iter().all(|number| *number > 5), "{plane_forms:?}");
 }
 
@@ -79,6 +81,8 @@ struct Block {
     form: usize,
     /// Forms of the byte planes of F32, where they have some.
     plane_forms: Vec<usize>,
+    /// Whether exponents are coded together with bits of mantissas.
+    joint: bool,
     values: Vec<u8>,
 }
 
@@ -162,37 +166,46 @@ fn read_columns(count: usize, source: &mut Reader<'_>) -> Vec<i32> {
 /// A table of frequencies.
 struct Table {
     start: u8,
-    frequencies: [usize; 32],
+    /// Residuals of a window, whose symbols have two bits of mantissas as well; 0 if there is none.
+    window: usize,
+    frequencies: Vec<usize>,
     /// For each slot its symbol.
     symbols: Vec<usize>,
     /// The first slot of each symbol.
-    first: [usize; 32],
+    first: Vec<usize>,
 }
 
 impl Table {
     fn read(source: &mut Reader<'_>) -> Self {
         let head = source.take(8);
-        assert_eq!(head[1..], [0; 7]);
-        let bytes = source.take(48);
+        assert_eq!(head[2..], [0; 6]);
+        let window = usize::from(head[1]);
+        let count = if window > 0 { 64 } else { 32 };
+        let bytes = source.take(count * 12 / 8);
         let bit = |i: usize| usize::from(bytes[i / 8] >> (i % 8) & 1);
-        let mut frequencies: [usize; 32] =
-            std::array::from_fn(|s| (0..12).map(|i| bit(12 * s + i) << i).sum());
+        let mut frequencies: Vec<usize> =
+            (0..count).map(|s| (0..12).map(|i| bit(12 * s + i) << i).sum()).collect();
         if frequencies == [0; 32] {
             frequencies[31] = 4096;
         }
-        assert!(frequencies.iter().sum::<usize>() == 4096 && frequencies[31] > 0);
-        let mut ranked: Vec<usize> = (0..32).collect();
+        assert!(frequencies.iter().sum::<usize>() == 4096 && frequencies[count - 1] > 0);
+        assert!(window == 0 || (0..60).all(|s| (frequencies[s] > 0) == (s < 4 * window)));
+        let mut ranked: Vec<usize> = (0..count).collect();
         ranked.sort_by(|a, b| frequencies[*b].cmp(&frequencies[*a]).then(a.cmp(b)));
-        let (mut symbols, mut first) = (vec![], [0; 32]);
+        let (mut symbols, mut first) = (vec![], vec![0; count]);
         for symbol in ranked {
             first[symbol] = symbols.len();
             symbols.extend(vec![symbol; frequencies[symbol]]);
         }
-        Self { start: head[0], frequencies, symbols, first }
+        Self { start: head[0], window, frequencies, symbols, first }
     }
 
-    /// Residuals, and what the states are in the end.
-    fn decode(&self, [count, words, escapes]: [usize; 3], source: &mut Reader<'_>) -> (Vec<i32>, Vec<u64>) {
+    /// Residuals, bits of mantissas, and what the states are in the end.
+    fn decode(
+        &self,
+        [count, words, escapes]: [usize; 3],
+        source: &mut Reader<'_>,
+    ) -> (Vec<i32>, Vec<u32>, Vec<u64>) {
         let states = source.take(128).chunks(4);
         let mut states: Vec<u64> =
             states.map(|state| u64::from(u32::from_le_bytes(state.try_into().unwrap()))).collect();
@@ -213,13 +226,16 @@ impl Table {
         }
         assert!(words.next().is_none());
         let mut escapes = source.part(escapes).iter();
-        let residual = |symbol: usize| match symbol {
-            31 => i32::from(*escapes.next().unwrap()),
-            _ => i32::from(self.start) + symbol as i32,
+        let bits =
+            symbols.iter().map(|symbol| if self.window > 0 { *symbol as u32 % 4 } else { 0 }).collect();
+        let (per_residual, escape) = if self.window > 0 { (4, 15) } else { (1, 31) };
+        let residual = |symbol: usize| match symbol / per_residual {
+            place if place == escape => i32::from(*escapes.next().unwrap()),
+            place => i32::from(self.start) + place as i32,
         };
         let residuals = symbols.into_iter().map(residual).collect();
         assert!(escapes.next().is_none());
-        (residuals, states)
+        (residuals, bits, states)
     }
 }
 
@@ -279,9 +295,12 @@ fn read_block<'a>(
     match form & 15 {
         1 => {
             let values = [fixed, dynamic.take(dtype.width() * count - static_len)].concat();
-            return Block { form, plane_forms: vec![], values };
+            return Block { form, plane_forms: vec![], joint: false, values };
         }
-        2 => return Block { form, plane_forms: vec![], values: vec![0; dtype.width() * count] },
+        2 => {
+            let values = vec![0; dtype.width() * count];
+            return Block { form, plane_forms: vec![], joint: false, values };
+        }
         _ => {}
     }
 
@@ -314,35 +333,41 @@ fn read_block<'a>(
     let mut head = Reader(fixed);
     let head = if layout == Layout::Split { &mut head } else { &mut *dynamic };
     let order = if form & 15 == 0 { form >> 4 & 3 } else { 2 };
+    // Bits of mantissas that are in symbols and not in the rest, and these.
+    let mut taken = 0;
+    let mut bits = vec![0; counts[0]];
     let (plane_forms, rests, residuals) = match table {
         None => {
             let first = head.take(planes_len(counts[0]));
-            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
+            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, head);
             (plane_forms, rests, read_residuals(order, &counts, first, dynamic))
         }
         Some(Some(table)) if form >> 4 & 3 == 3 => {
             assert_eq!(counts[3..], [0, 0]);
             let numbers = [counts[0], counts[1], counts[2]];
-            let len = rest_len(dtype, counts[0]);
+            taken = if table.window > 0 { 2 } else { 0 };
+            let len = rest_len_without(dtype, counts[0], taken);
             if layout == Layout::Compact && dtype != DType::F32 && len >= 96 {
                 let body = head.take(len - 96);
-                let (residuals, states) = table.decode(numbers, dynamic);
+                let (residuals, of_mantissas, states) = table.decode(numbers, dynamic);
+                bits = of_mantissas;
                 assert!(states.iter().all(|state| state >> 24 == 1));
                 let carried = states.iter().flat_map(|state| state.to_le_bytes().into_iter().take(3));
                 let whole: Vec<u8> = body.iter().copied().chain(carried).collect();
                 let mut source = Reader(&whole);
-                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], &mut source);
+                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, &mut source);
                 assert!(source.0.is_empty());
                 (plane_forms, rests, residuals)
             } else {
-                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
-                let (residuals, states) = table.decode(numbers, dynamic);
+                let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, head);
+                let (residuals, of_mantissas, states) = table.decode(numbers, dynamic);
+                bits = of_mantissas;
                 assert!(states.iter().all(|state| *state == 1 << 15));
                 (plane_forms, rests, residuals)
             }
         }
         Some(_) => {
-            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], head);
+            let (plane_forms, rests) = read_rests(layout, dtype, counts[0], taken, head);
             let first = dynamic.take(planes_len(counts[0]));
             (plane_forms, rests, read_residuals(order, &counts, first, dynamic))
         }
@@ -355,11 +380,12 @@ fn read_block<'a>(
         let residual = residuals[k];
         let base = bases[i / 256].map_or(0, |base| base + offsets[i]);
         let exponent = (base + residual).rem_euclid(256) as u32;
-        let (sign, mantissa) = (rests[k] >> mantissa_bits, rests[k] % (1 << mantissa_bits));
+        let left = mantissa_bits - taken;
+        let (sign, mantissa) = (rests[k] >> left, (bits[k] << left) | (rests[k] % (1 << left)));
         let value = sign << (8 * width - 1) | exponent << mantissa_bits | mantissa;
         values[width * i..][..width].copy_from_slice(&value.to_le_bytes()[..width]);
     }
-    Block { form, plane_forms, values }
+    Block { form, plane_forms, joint: taken > 0, values }
 }
 
 /// The code of value `i` of a tier.
@@ -388,13 +414,30 @@ fn tag_of(dtype: DType) -> u8 {
 
 /// Bytes of the rest without forms.
 fn rest_len(dtype: DType, count: usize) -> usize {
+    rest_len_without(dtype, count, 0)
+}
+
+/// Byte planes and bit planes, if so many bits of mantissas are elsewhere.
+fn planes_without(dtype: DType, taken: usize) -> (usize, usize) {
     let (_, byte_planes, bit_planes) = fields(dtype);
+    let bits = 8 * byte_planes + bit_planes - taken;
+    (bits / 8, bits % 8)
+}
+
+fn rest_len_without(dtype: DType, count: usize, taken: usize) -> usize {
+    let (byte_planes, bit_planes) = planes_without(dtype, taken);
     byte_planes * count.next_multiple_of(8) + 8 * bit_planes * count.div_ceil(64)
 }
 
 /// Forms of the planes, where they have some, and the rests.
-fn read_rests(layout: Layout, dtype: DType, count: usize, source: &mut Reader<'_>) -> (Vec<usize>, Vec<u32>) {
-    let (_, byte_planes, bit_planes) = fields(dtype);
+fn read_rests(
+    layout: Layout,
+    dtype: DType,
+    count: usize,
+    taken: usize,
+    source: &mut Reader<'_>,
+) -> (Vec<usize>, Vec<u32>) {
+    let (byte_planes, bit_planes) = planes_without(dtype, taken);
     let (forms, stated) = match (layout, dtype) {
         (Layout::Compact, DType::F32) => (source.take(16), 3),
         _ => (&[0; 16][..], 0),

@@ -1,4 +1,4 @@
-//! Frames of `rans`, with and without columns, damaged and given the checksum that their values call for.
+//! Frames of `rans`, with and without columns and bits of mantissas, damaged and given the checksum that their values call for.
 
 #![no_main]
 
@@ -11,7 +11,8 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
-    let codec = zipwire_fuzz::blocks(input, "rans")?;
+    let id = if input.arbitrary()? { "rans:mantissa=2,row" } else { "rans:row" };
+    let codec = zipwire_fuzz::blocks(input, id)?;
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     let layout = zipwire_fuzz::layout(input)?;
     zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)

@@ -52,13 +52,13 @@ pub fn codebook16(input: &mut Unstructured<'_>, dtype: DType) -> Result<Box<dyn 
 ///
 /// # Errors
 /// If there are too few bytes.
-pub fn blocks(input: &mut Unstructured<'_>, id: &str) -> Result<Box<dyn Codec>> {
+pub fn blocks(input: &mut Unstructured<'_>, spec: &str) -> Result<Box<dyn Codec>> {
     let row = match input.int_in_range(0..=7)? {
         0..=3 => 0,
         4..=6 => input.int_in_range(2..=24)?,
         _ => input.int_in_range(2..=600)?,
     };
-    Ok(codec(&format!("{id}:row={row}")))
+    Ok(codec(&format!("{spec}={row}")))
 }
 
 /// `dedup`, with rows so short that a few hundred values are many of them, in front of another codec.

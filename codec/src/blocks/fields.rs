@@ -60,6 +60,11 @@ impl Fields {
         self.mantissa_bits() + 1
     }
 
+    /// Bits of the mantissa that are in the highest byte of the rest, below the sign.
+    pub(super) fn top_mantissa_bits(self) -> u32 {
+        self.mantissa_bits() as u32 % 8
+    }
+
     /// About how many bits a +0 takes that is coded: it is mostly an escape, and has a rest.
     pub(super) fn bits_of_zero(self) -> usize {
         16 + self.rest_bits()

@@ -25,12 +25,20 @@ pub(crate) fn bound(FrameShape { layout, dtype, count }: FrameShape) -> usize {
     geometry::bound(layout, Format::new(Coding::Tiers, layout, dtype).fields, count)
 }
 
-/// Writes a frame of values whose rows have `row` values, or 0 if that is not known; returns the length of the dynamic section. The
-/// sections together have room for [`bound`].
+/// What an encoder is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    /// Values of a row; 0 if that is not known.
+    pub(crate) row: u32,
+    /// Whether exponents may be coded together with the highest bits of mantissas, by [`Coding::Rans`].
+    pub(crate) mantissa: bool,
+}
+
+/// Writes a frame of values; returns the length of the dynamic section. The sections together have room for [`bound`].
 pub(crate) fn encode(
     coding: Coding,
     shape: FrameShape,
-    row: u32,
+    How { row, mantissa }: How,
     values: &[u8],
     static_out: &mut [u8],
     dynamic_out: &mut [u8],
@@ -39,21 +47,26 @@ pub(crate) fn encode(
     let row = usize::try_from(row).unwrap_or(usize::MAX);
     let columns = columns::choose(levels::active(), format.fields, values, row).unwrap_or_default();
     // What does not pay is left out.
+    // Lengths in `split` follow from the number of values, and the planes of F32 have forms. All of FP8 is exponent and mantissa.
+    let FrameShape { layout, dtype, .. } = shape;
+    let short = matches!(dtype, DType::F8E4M3 | DType::F8E5M2);
+    let mantissa = layout == Layout::Compact && dtype != DType::F32 && (mantissa || short);
     let attempts = [(&columns[..], true), (&[], true), (&[], false)];
     let mut attempts = attempts.into_iter().skip(if columns.is_empty() { 1 } else { 0 });
-    let len = attempts
-        .find_map(|(vector, table)| write(format, shape, values, vector, table, static_out, dynamic_out));
+    let len = attempts.find_map(|(vector, table)| {
+        write(format, shape, values, vector, table.then_some(mantissa), static_out, dynamic_out)
+    });
     len.expect("without columns and a table there is room for every block")
 }
 
-/// Writes a frame with these offsets of columns, none if empty, and with a table, if it may have one and that seems to pay; returns the
-/// length of the dynamic section. Fails if what all blocks need takes more room than it saves, or no block uses it.
+/// Writes a frame with these offsets of columns, none if empty, and with a table, if it may have one, of exponents or with bits of mantissas
+/// too, and that seems to pay; returns the length of the dynamic section. Fails if what all blocks need takes more room than it saves, or no block uses it.
 fn write(
     format: Format,
     shape: FrameShape,
     values: &[u8],
     vector: &[u8],
-    with_table: bool,
+    table: Option<bool>,
     static_out: &mut [u8],
     dynamic_out: &mut [u8],
 ) -> Option<usize> {
@@ -64,9 +77,9 @@ fn write(
         [] => None,
         mut vector => Columns::read(count, &mut vector).map(|(columns, _)| columns.expanded()).ok(),
     };
-    let may_have_table = with_table && format.coding == Coding::Rans;
-    let table = if may_have_table { sample::table(kernel, format, columns.as_ref(), values) } else { None };
-    let bytes = table.map(|table| rans::to_bytes(&table.frequencies));
+    let table = table.filter(|_| format.coding == Coding::Rans);
+    let table = table.and_then(|mantissa| sample::table(kernel, format, mantissa, columns.as_ref(), values));
+    let bytes = table.map(|table| table.model.to_bytes());
     let common = [vector, bytes.as_ref().map_or(&[], |bytes| &bytes[..])].concat();
     let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
         Writer::new(layout, front_len, static_out, dynamic_out);
@@ -142,7 +155,7 @@ fn tails(coding: Coding, front: &[u8], mut dynamic: &[u8], count: usize) -> Resu
 /// What is in front of all bodies.
 struct Common<'a> {
     columns: Option<Columns<'a>>,
-    frequencies: Option<crate::kernel::rans::Frequencies>,
+    model: Option<rans::Model>,
     /// All of it.
     bytes: &'a [u8],
 }
@@ -153,9 +166,9 @@ impl<'a> Common<'a> {
         let whole = *dynamic;
         let needs = |flag: fn(&[u8; ENTRY]) -> bool| table.iter().any(flag);
         let columns = if needs(entry::has_columns) { Some(Columns::read(count, dynamic)?.0) } else { None };
-        let frequencies = if needs(entry::has_table) { Some(rans::read(dynamic)?.0) } else { None };
+        let model = if needs(entry::has_table) { Some(rans::read(dynamic)?.0) } else { None };
         let bytes = &whole[..whole.len() - dynamic.len()];
-        Ok(Self { columns, frequencies, bytes })
+        Ok(Self { columns, model, bytes })
     }
 }
 
@@ -173,11 +186,11 @@ pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> R
     }
     let kernel = levels::active();
     let table: &[[u8; ENTRY]] = table.as_chunks().0;
-    let Common { columns, frequencies, bytes } = Common::read(table, count, &mut sections.dynamic)?;
+    let Common { columns, model, bytes } = Common::read(table, count, &mut sections.dynamic)?;
     let mut sum = checksum::of_front(&front[HEADER_LEN..], HEADER_LEN);
     sum = sum.wrapping_add(checksum::of_front(bytes, front.len()));
     let streaming = StreamingStore::of_large(kernel, out.len());
-    let mut decoder = Decoder::new(kernel, format, columns, frequencies.as_ref(), streaming);
+    let mut decoder = Decoder::new(kernel, format, columns, model, streaming);
     let fault = |number, fault| DecodeError::Block { block: number, fault };
     let body = |number: usize| {
         let count = (count - number * BLOCK).min(BLOCK);

@@ -24,10 +24,12 @@ mod tiers;
 
 use crate::options::{Choice, ROW, Values};
 pub(crate) use coding::Coding;
-pub(crate) use frame::{bound, decode, encode, pieces, static_len};
+pub(crate) use frame::{How, bound, decode, encode, pieces, static_len};
 
 /// The longest rows that have columns.
 pub(crate) const MAX_ROW: u32 = 1 << 24;
 
 /// `row`: how many values a row has, for offsets of columns.
-pub(crate) const OPTIONS: &[Choice] = &[Choice { key: ROW, values: Values::UpTo(MAX_ROW) }];
+pub(crate) const ROW_CHOICE: Choice = Choice { key: ROW, values: Values::UpTo(MAX_ROW) };
+/// The options of `tiered`.
+pub(crate) const OPTIONS: &[Choice] = &[ROW_CHOICE];

@@ -4,13 +4,11 @@ use super::block::{BLOCK, GROUPS, MAX_WIDTH};
 use super::coding::Format;
 use super::columns::Expanded;
 use super::fields::Fields;
-use super::histogram;
 use super::plan::Plan;
-use super::rans;
+use super::rans::{self, JointHistogram, Model};
 use super::rest::RestStats;
-use crate::kernel::rans::Frequencies;
 use crate::kernel::words::PLANES;
-use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
+use crate::kernel::{BASE_GROUP, GroupSums, Kernel, joint};
 
 /// Blocks and groups that are looked at.
 const MAX_BLOCKS: usize = 16;
@@ -19,15 +17,16 @@ const MAX_GROUPS: usize = 64;
 /// What is chosen for a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table {
-    pub(super) frequencies: Frequencies,
+    pub(super) model: Model,
     /// What is added to means for bases: such that blocks of about the mean of the sample have the same base.
     pub(super) eighths: u32,
 }
 
-/// The table of a frame, if that pays.
+/// The table of a frame, if that pays; it may be one of exponents with the highest bits of mantissas, if that is asked for.
 pub(super) fn table(
     kernel: &Kernel,
     format: Format,
+    with_mantissa: bool,
     columns: Option<&Expanded>,
     values: &[u8],
 ) -> Option<Table> {
@@ -54,9 +53,9 @@ pub(super) fn table(
     let rounded = ((8 * exponents + nonzero / 2).checked_div(nonzero)? % 8) as u32;
     // From 4 to 11, so that it is near that of tiers.
     let eighths = 4 + (8 - rounded) % 8;
-    let mut list = [0; MAX_GROUPS * BASE_GROUP];
-    // Residuals in the list, and of all values in the groups that they are from.
-    let (mut listed, mut seen) = (0, 0);
+    let mut histogram: JointHistogram = [0; _];
+    // Residuals that have been counted, and all values in the groups that they are from.
+    let (mut counted, mut seen) = (0, 0);
     for (number, sums) in sums[..looked_at].iter().enumerate() {
         let (values, first) = block_of(number);
         let count = values.len() / fields.width();
@@ -75,9 +74,10 @@ pub(super) fn table(
                 let len = fields.drop_zeros(kernel, values, bits, &mut kept[..values.len()]);
                 (coded, mask) = (&kept[..len], Some(&*bits));
             }
-            let out = &mut list[listed..listed + coded.len() / fields.width()];
-            let mut planes = [[0; BASE_GROUP]; PLANES];
-            let planes = planes.each_mut().map(|plane| &mut plane[..out.len()]);
+            let mut residuals = [0; BASE_GROUP];
+            let out = &mut residuals[..coded.len() / fields.width()];
+            let mut rests = [[0; BASE_GROUP]; PLANES];
+            let planes = rests.each_mut().map(|plane| &mut plane[..out.len()]);
             fields.split(kernel, coded, base, planes, out);
             if let Some(columns) = columns {
                 let mut room = [0; BASE_GROUP];
@@ -86,13 +86,18 @@ pub(super) fn table(
                     .zip(offsets)
                     .for_each(|(residual, offset)| *residual = residual.wrapping_sub(*offset));
             }
-            listed += out.len();
+            let below = fields.top_mantissa_bits() - joint::BITS as u32;
+            for (residual, top) in out.iter().zip(&rests[(fields.rest_bits() - joint::BITS) / 8]) {
+                let pair = usize::from(*residual) << joint::BITS | usize::from(*top >> below & 3);
+                histogram[pair] += 1;
+            }
+            counted += out.len();
         }
     }
     let count = (values.len() / fields.width()) as u128;
-    let coded = (count * listed as u128).checked_div(seen as u128)? as u64;
-    let frequencies = rans::choose(format, blocks, coded, &histogram::of_bytes(&list[..listed]))?;
-    Some(Table { frequencies, eighths })
+    let coded = (count * counted as u128).checked_div(seen as u128)? as u64;
+    let model = rans::choose(format, blocks, coded, with_mantissa, &histogram)?;
+    Some(Table { model, eighths })
 }
 
 /// Takes the offsets of columns off the sums of groups; of values from `first` on.

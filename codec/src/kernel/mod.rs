@@ -10,6 +10,7 @@ pub(crate) mod columns;
 pub(crate) mod eight;
 pub(crate) mod fields;
 pub(crate) mod halves;
+pub(crate) mod joint;
 mod level;
 pub(crate) mod mask;
 pub(crate) mod pass;

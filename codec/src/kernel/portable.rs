@@ -2,7 +2,9 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{bits, codes, columns, fields, halves, mask, pass, rans, short, sums, tier, window, words};
+use super::{
+    bits, codes, columns, fields, halves, joint, mask, pass, rans, short, sums, tier, window, words,
+};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {
@@ -44,6 +46,8 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     split_tier: tier::split_tier,
     split_pass: pass::split_pass,
     join_pass: pass::join_pass,
+    merge: joint::merge,
+    unmerge: joint::unmerge,
     encode_rans: rans::encode,
     decode_rans: rans::decode,
     copy_sum: |from, to, word, _| {

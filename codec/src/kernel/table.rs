@@ -1,6 +1,7 @@
 //! The functions that every implementation of the inner loops has.
 
 use super::codes::{self, CodeTable};
+use super::joint::Window;
 use super::level::SimdLevel;
 use super::pass::{Join, Passed, Split, SplitMut};
 use super::rans::{self, DecodeTable, EncodeTable, Job, Room, States};
@@ -13,6 +14,9 @@ use crate::TileFault;
 
 /// Its error is a number of values.
 type UnpackTier = fn(&mut [u8], usize, &Tier, &[u8]) -> Result<(), usize>;
+
+type Merge = fn(&mut [u8], &mut [u8], MantissaBits, Window, &mut [u8]) -> usize;
+type Unmerge = fn(&mut [u8], &mut [u8], MantissaBits, u8, &[u8]) -> usize;
 
 type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
 
@@ -116,6 +120,13 @@ pub(crate) struct Kernel {
     pub(crate) split_pass: fn(&[u8], Split<'_>, SplitMut<'_>) -> Passed,
     /// `(coded, values)`: the first tier, rests and the checksum in one pass. See [`Join`].
     pub(crate) join_pass: fn(Join<'_>, &mut [u8]) -> Passed,
+    /// `(residuals, tops, mantissa_bits, window, escapes)`: residuals of exponents become symbols of [`super::joint`] by taking the two
+    /// highest bits of mantissas, of which the tops have so many below the sign, out of these. Returns how many escapes there are, which
+    /// are in the front of the list; it has room for all values.
+    pub(crate) merge: Merge,
+    /// `(symbols, tops, mantissa_bits, start, escapes)`: the inverse, for a window that begins with `start`. Returns how many escapes were
+    /// asked for; those that are missing are 0.
+    pub(crate) unmerge: Unmerge,
     /// `(residuals, table, states, room)`: codes residuals, the last one first, beginning with these states; returns how many
     /// words and escapes are at the ends of `room`.
     pub(crate) encode_rans: fn(&[u8], &EncodeTable, &mut States, &mut Room<'_>) -> rans::Used,

@@ -22,6 +22,9 @@ pub(super) struct Located<'a> {
     pub(super) rest: &'a [u8],
     pub(super) carries: bool,
     codes: &'a [u8],
+    /// Whether the codes are of joint symbols, of which these are the escapes.
+    joint: bool,
+    pub(super) escapes: &'a [u8],
 }
 
 impl<'a> Located<'a> {
@@ -31,6 +34,7 @@ impl<'a> Located<'a> {
     /// If it contradicts itself or its entry.
     pub(super) fn read(
         format: Format,
+        joint: bool,
         Body { entry, count, mut static_body }: Body<'a>,
         dynamic: &mut &'a [u8],
     ) -> Result<Self, BlockFault> {
@@ -39,12 +43,17 @@ impl<'a> Located<'a> {
             Layout::Split => &mut static_body,
             Layout::Compact => &mut *dynamic,
         };
-        let shape = Shape::read(format.layout, format.fields, block.count(), head)?;
+        let shape = if joint {
+            Shape::without_joint(format.fields, block.count())
+        } else {
+            Shape::read(format.layout, format.fields, block.count(), head)?
+        };
         let carries = rans::carries(format, shape.planes_len());
         let rest = take(head, shape.planes_len() - if carries { CARRIED } else { 0 })?;
         let [words, escapes] = entry.words_and_escapes();
         let codes = take(dynamic, rans::codes_len(words, escapes))?;
-        Ok(Self { block, shape, rest, carries, codes })
+        let escapes = if joint { rans::escapes(codes, [words, escapes]) } else { &[] };
+        Ok(Self { block, shape, rest, carries, codes, joint, escapes })
     }
 
     /// What there is to do for its residuals, which come to the end of `list`.
@@ -52,7 +61,12 @@ impl<'a> Located<'a> {
     where
         'a: 'b,
     {
-        rans::job(&self.block.entry, self.codes, &mut list[BLOCK - self.block.count()..BLOCK])
+        let residuals = &mut list[BLOCK - self.block.count()..BLOCK];
+        let mut job = rans::job(self.block.entry.words_and_escapes(), self.codes, residuals)?;
+        if self.joint {
+            job.stream.escapes = &[];
+        }
+        Ok(job)
     }
 }
 

@@ -8,11 +8,12 @@ use super::block::{BLOCK, tail_bytes};
 use super::coding::{Coding, Format};
 use super::columns::{Columns, Expanded};
 use super::entry::{Entry, Form};
-use super::rans;
+use super::rans::{self, Model};
 use super::rest::{Rest, Shape};
 use super::tiers::{self, List, check_end, check_passed, check_zero, unpack, unpack_passed};
 use crate::kernel::Kernel;
-use crate::kernel::rans::{DecodeTable, Frequencies};
+use crate::kernel::joint::Window;
+use crate::kernel::rans::DecodeTable;
 use crate::kernel::tier::{LIST_PAD, plane_bytes};
 use crate::streaming_store::StreamingStore;
 use crate::{BlockFault, DType, Layout, checksum, sections};
@@ -28,6 +29,8 @@ pub(super) struct Decoder<'a> {
     columns: Option<Expanded>,
     /// There if a block needs it.
     table: Option<DecodeTable>,
+    /// There if that is one of joint symbols.
+    joint: Option<Window>,
     streaming: Option<StreamingStore<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
     list: List,
@@ -48,14 +51,15 @@ impl<'a> Decoder<'a> {
         kernel: &'a Kernel,
         format: Format,
         columns: Option<Columns<'_>>,
-        frequencies: Option<&Frequencies>,
+        model: Option<Model>,
         streaming: Option<StreamingStore<'a>>,
     ) -> Self {
         Self {
             kernel,
             format,
             columns: columns.map(|columns| columns.expanded()),
-            table: frequencies.map(DecodeTable::new),
+            table: model.as_ref().map(Model::decode_table),
+            joint: model.as_ref().and_then(Model::joint).map(|joint| joint.window),
             streaming,
             list: [0; BLOCK + LIST_PAD],
             ahead: Ahead::default(),
@@ -158,17 +162,37 @@ impl<'a> Decoder<'a> {
         dynamic: &mut &'b [u8],
         out: &mut [u8],
     ) -> Result<Option<u32>, BlockFault> {
-        let located = Located::read(self.format, body, dynamic)?;
+        let joint = self.joint.is_some();
+        let located = Located::read(self.format, joint, body, dynamic)?;
         let mut behind = *dynamic;
         // What is wrong with a block that comes next is told when it comes.
         let next = next.take_while(|next| next.entry.rans);
-        let next = next.map_while(|next| Located::read(self.format, next, &mut behind).ok());
+        let next = next.map_while(|next| Located::read(self.format, joint, next, &mut behind).ok());
         let table = self.table.as_ref().expect("there is a table if an entry needs it");
-        let (list, payload) = self.ahead.residuals(self.kernel, table, &located, next)?;
+        let (mut list, payload) = self.ahead.residuals(self.kernel, table, &located, next)?;
         let Located { block, shape, rest, carries, .. } = &located;
         let payload = if *carries { &payload[..] } else { &[] };
+        let count = block.count();
+        let (whole, mut tops);
+        let mut bytes = *rest;
+        if *carries && (joint || !(rans::has_byte_rest(self.format.fields) && block.is_plain())) {
+            whole = [rest, payload].concat();
+            bytes = &whole;
+        }
+        let mut of_joint = None;
+        if let Some(window) = self.joint {
+            let rest = Rest::new(shape, bytes)?;
+            tops = vec![0; count];
+            rest.tops(self.kernel, &mut tops);
+            let (symbols, bits) = (&mut list[BLOCK - count..BLOCK], self.format.fields.top_mantissa_bits());
+            let found = (self.kernel.unmerge)(symbols, &mut tops, bits, window.start, located.escapes);
+            if found != located.escapes.len() {
+                return Err(BlockFault::Read { expected: located.escapes.len(), found });
+            }
+            of_joint = Some(rest.with_tops(&tops));
+        }
         if rans::has_byte_rest(self.format.fields) && block.is_plain() {
-            let count = block.count();
+            let (rest, payload) = of_joint.as_ref().map_or((*rest, payload), |rest| (rest.bytes(), &[]));
             let (rest, padding) = rest.split_at_checked(count).unwrap_or((rest, &[]));
             let (end, more) = payload.split_at_checked(count - rest.len()).ok_or(BlockFault::Overrun)?;
             check_zero(padding)?;
@@ -187,14 +211,11 @@ impl<'a> Decoder<'a> {
         let residuals = BLOCK - block.count()..BLOCK;
         self.list[residuals.clone()].copy_from_slice(&list[residuals]);
         self.ahead.give_back(list);
-        let whole;
-        let rest = if *carries {
-            whole = [rest, payload].concat();
-            &whole
-        } else {
-            *rest
+        let mut rest = match of_joint {
+            Some(rest) => rest,
+            None => Rest::new(shape, bytes)?,
         };
-        self.join_all(block, first, &mut Rest::new(shape, rest)?, out)?;
+        self.join_all(block, first, &mut rest, out)?;
         Ok(None)
     }
 }

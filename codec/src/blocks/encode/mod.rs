@@ -10,9 +10,10 @@ use super::entry::{Entry, Form};
 use super::order::TIERS;
 use super::plan::{EIGHTHS, Plan};
 use super::rans::{self, CARRIED, Coder, Payload};
-use super::rest::{RestMut, RestStats};
+use super::rest::{RestMut, RestStats, Shape};
 use super::sample::{self, Table};
 use crate::checksum::BLOCK_BYTES;
+use crate::kernel::joint::Window;
 use crate::kernel::tier::{LIST_PAD, STEP, plane_bytes};
 use crate::kernel::{BASE_GROUP, GroupSums, Kernel};
 use crate::streaming_store::StreamingStore;
@@ -28,6 +29,8 @@ pub(super) struct Encoder<'a> {
     columns: Option<&'a Expanded>,
     /// There if the frame has a table.
     rans: Option<Coder>,
+    /// There if that is one of joint symbols.
+    joint: Option<JointRoom>,
     /// What is added to means for bases.
     eighths: u32,
     sums: [GroupSums; GROUPS],
@@ -38,6 +41,20 @@ pub(super) struct Encoder<'a> {
     streaming: Option<StreamingStore<'a>>,
     /// Residuals, then what the tiers pass on; and room for a vector.
     list: [u8; BLOCK + LIST_PAD],
+}
+
+/// What it takes to code exponents together with the highest bits of mantissas.
+struct JointRoom {
+    window: Window,
+    /// The highest bytes of the rests of a block.
+    tops: Vec<u8>,
+    escapes: Vec<u8>,
+}
+
+impl JointRoom {
+    fn new(window: Window) -> Self {
+        Self { window, tops: vec![0; BLOCK], escapes: vec![0; BLOCK] }
+    }
 }
 
 /// Values that have a base in common.
@@ -62,7 +79,8 @@ impl<'a> Encoder<'a> {
             kernel,
             format,
             columns,
-            rans: table.map(|table| Coder::new(&table.frequencies, BLOCK)),
+            rans: table.map(|table| Coder::new(&table.model, BLOCK)),
+            joint: table.and_then(|table| table.model.joint()).map(|joint| JointRoom::new(joint.window)),
             eighths: table.map_or(EIGHTHS, |table| table.eighths),
             sums,
             stats: RestStats::EMPTY,
@@ -110,6 +128,9 @@ impl<'a> Encoder<'a> {
         }
         // Some of a guess may be there already, and is written again.
         StreamingStore::settle(&self.streaming);
+        if let Some(coded) = self.coded_jointly(&plan, values, first, dynamic) {
+            return Some(coded);
+        }
         if let Some(coded) = self.coded(&plan, values, first, static_body, dynamic) {
             return Some(coded);
         }
@@ -182,13 +203,62 @@ impl<'a> Encoder<'a> {
         Some((entry, front_len + len))
     }
 
+    /// Writes the body of a block whose exponents are coded together with the highest bits of mantissas, if the frame has a table for that and
+    /// tiers are not shorter.
+    fn coded_jointly(
+        &mut self,
+        plan: &Plan,
+        values: &[u8],
+        first: usize,
+        dynamic: &mut [u8],
+    ) -> Option<(Entry, usize)> {
+        let JointRoom { window, mut tops, mut escapes } = self.joint.take()?;
+        let fields = self.format.fields;
+        let limit = dynamic.len();
+        let shape = Shape::without_joint(fields, plan.coded);
+        let mut write = || {
+            let mut room = &mut *dynamic;
+            let count = values.len() / fields.width();
+            let bases = room.split_off_mut(..bases_len(plan.form, count))?;
+            plan.write_bases(count.div_ceil(BASE_GROUP), bases);
+            let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
+            let rest = room.split_off_mut(..shape.len())?;
+            let tops = &mut tops[..plan.coded];
+            let low = shape.byte_planes_alone();
+            let (bytes, bits) = rest.split_at_mut(low.len());
+            self.split(plan, values, first, mask, None, RestMut::new(&low, bytes).with_tops(tops));
+            let symbols = &mut self.list[..plan.coded];
+            let mantissa_bits = fields.top_mantissa_bits();
+            let escaped = (self.kernel.merge)(symbols, tops, mantissa_bits, window, &mut escapes);
+            (self.kernel.pack_bits)(tops, shape.bit_planes(), bits);
+            let payload =
+                rans::carries(self.format, rest.len()).then(|| *rest.last_chunk().expect("it is longer"));
+            let front_len = limit - room.len() - payload.map_or(0, |_| CARRIED);
+            let (coder, room) = (self.rans.as_mut()?, &mut dynamic[front_len..]);
+            let coded = coder.write(
+                self.kernel,
+                &self.list[..plan.coded],
+                &escapes[..escaped],
+                payload.as_ref(),
+                room,
+            );
+            let ([words, escapes], len) = coded?;
+            let counts = [plan.coded as u16, words, escapes, 0, 0];
+            Some((Entry { rans: true, counts, ..self.entry(plan) }, front_len + len))
+        };
+        let written = write();
+        self.joint = Some(JointRoom { window, tops, escapes });
+        written
+    }
+
     /// Writes the codes of the residuals that are in the list, in a frame that can have a table; the payload is the end of the rest, which
     /// is in front of them in the room, and is left out if states carry it. Returns the entry of the block, and the length of what
     /// was written. Fails if not a byte of room would be left.
     fn codes(&mut self, plan: &Plan, payload: Option<&Payload>, room: &mut [u8]) -> Option<(Entry, usize)> {
         let residuals = &self.list[..plan.coded];
         if let Some(coder) = &mut self.rans
-            && let Some(([words, escapes], len)) = coder.write(self.kernel, residuals, payload, room)
+            && self.joint.is_none()
+            && let Some(([words, escapes], len)) = coder.write(self.kernel, residuals, &[], payload, room)
         {
             let counts = [plan.coded as u16, words, escapes, 0, 0];
             return Some((Entry { rans: true, counts, ..self.entry(plan) }, len));

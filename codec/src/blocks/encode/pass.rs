@@ -53,7 +53,7 @@ impl Encoder<'_> {
     pub(super) fn guess(&self, values: &[u8]) -> Option<Guess> {
         /// Groups of a sample.
         const SAMPLE: usize = 16;
-        if !rans::has_byte_rest(self.format.fields) || self.columns.is_some() {
+        if !rans::has_byte_rest(self.format.fields) || self.columns.is_some() || self.joint.is_some() {
             return None;
         }
         let groups = values.as_chunks::<{ 2 * BASE_GROUP }>().0;

@@ -3,22 +3,22 @@
 //! What states begin with is free to choose, and 96 bytes of the rest are in there where that has so many of known
 //! length: so a block's states cost 32 bytes instead of 128.
 
+mod joint;
 mod table;
 
 use super::block::{ALIGN, tail_bytes};
 use super::coding::Format;
-use super::entry::Entry;
 use super::fields::Fields;
 use super::histogram;
 use super::order::{Order, TIERS};
 use super::tiers::check_zero;
 use crate::kernel::Kernel;
 use crate::kernel::rans::{
-    EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD, Room, States, Stream, Used, WORD,
+    Alphabet, EncodeTable, Job, LANES, LOWEST, ROOM_PAD, Room, States, Stream, Used, WORD,
 };
 use crate::kernel::tier::plane_bytes;
 use crate::{BlockFault, DType, Layout};
-pub(super) use table::{TABLE, read, to_bytes};
+pub(super) use table::{Model, read};
 
 /// Bytes of the states.
 const STATES: usize = 4 * LANES;
@@ -38,22 +38,40 @@ pub(super) fn carries(format: Format, rest_len: usize) -> bool {
     format.layout == Layout::Compact && format.fields.dtype != DType::F32 && rest_len >= CARRIED
 }
 
-/// The table for a frame of `blocks` blocks with so many values that are coded, from a sample of residuals; none if it would be
-/// longer than tiers.
+/// How often residuals occur with the two highest bits of mantissas: of the residual `r` and the bits `m` that of `4 r + m`.
+pub(super) type JointHistogram = [u32; 256 << joint::BITS];
+
+/// The table for a frame of `blocks` blocks with so many values that are coded, from a sample of residuals and bits of mantissas, which may
+/// be coded together if that is asked for; none if it would be longer than tiers.
 pub(super) fn choose(
     format: Format,
     blocks: usize,
     coded: u64,
-    histogram: &[u32; 256],
-) -> Option<Frequencies> {
-    let sampled: u64 = histogram.iter().map(|count| u64::from(*count)).sum();
-    let frequencies = table::choose(histogram)?;
-    let (rans, tiers) = table::costs(histogram, &frequencies);
+    with_mantissa: bool,
+    histogram: &JointHistogram,
+) -> Option<Model> {
+    let residuals = std::array::from_fn(|residual| histogram.as_chunks::<4>().0[residual].iter().sum());
+    let sampled: u64 = residuals.iter().map(|count| u64::from(*count)).sum();
+    let frequencies = table::choose(&residuals)?;
+    let (rans, tiers) = table::costs(&residuals, &frequencies);
     let carried = if carries(format, CARRIED) { CARRIED } else { 0 };
-    let overhead = 8 * (TABLE + blocks * (STATES - carried)) as u128;
-    let saved = u128::from(tiers.checked_sub(rans)?) * u128::from(coded) / u128::from(sampled);
+    let states = blocks * (STATES - carried);
+    let of_all = |bits: u64| u128::from(bits) * u128::from(coded) / u128::from(sampled);
+    let saves = |bits: u64, table: usize| {
+        let overhead = 8 * (table + states) as u128;
+        of_all(tiers.saturating_sub(bits)) >> table::FRACTION > overhead
+    };
+    if with_mantissa && let Some(joint) = joint::choose(histogram) {
+        // By themselves, bits of mantissas take a bit each.
+        let cost = joint.cost(histogram).saturating_sub((joint::BITS as u64 * sampled) << table::FRACTION);
+        let more = 8 * (joint::TABLE - table::TABLE) as u128;
+        let pays = of_all(rans.saturating_sub(cost)) >> table::FRACTION > more && saves(cost, joint::TABLE);
+        if cfg!(fuzzing) || pays {
+            return Some(Model::Joint(joint));
+        }
+    }
     // Fuzzers have no time for so many values.
-    (cfg!(fuzzing) || saved >> table::FRACTION > overhead).then_some(frequencies)
+    (cfg!(fuzzing) || rans <= tiers && saves(rans, table::TABLE)).then_some(Model::Residuals(frequencies))
 }
 
 /// Codes one block after the other.
@@ -65,26 +83,40 @@ pub(super) struct Coder {
 
 impl Coder {
     /// For blocks of at most so many values.
-    pub(super) fn new(frequencies: &Frequencies, values: usize) -> Self {
-        let table = EncodeTable::new(frequencies);
+    pub(super) fn new(model: &Model, values: usize) -> Self {
+        let table = match model {
+            Model::Residuals(frequencies) => EncodeTable::new(frequencies),
+            Model::Joint(joint) => EncodeTable::joint(&joint.of),
+        };
         Self { table, words: vec![0; WORD * values + ROOM_PAD], escapes: vec![0; values + ROOM_PAD] }
     }
 
     /// Writes the codes of residuals to the front of `room`; returns the number of words and escapes, and the length of what was
-    /// written. `None` if tiers are shorter, or not a byte of room would be left.
+    /// written. `None` if tiers are shorter, or not a byte of room would be left. With a table for joint symbols, those are what is coded,
+    /// and their escapes are listed already.
     pub(super) fn write(
         &mut self,
         kernel: &Kernel,
         residuals: &[u8],
+        listed: &[u8],
         payload: Option<&Payload>,
         room: &mut [u8],
     ) -> Option<([u16; 2], usize)> {
         let mut states = start(payload);
         let mut to = Room { words: &mut self.words, escapes: &mut self.escapes };
         let Used { words, escapes } = (kernel.encode_rans)(residuals, &self.table, &mut states, &mut to);
+        let listed = if listed.is_empty() { &self.escapes[self.escapes.len() - escapes..] } else { listed };
+        let escapes = listed.len();
         let len = codes_len(words, escapes);
         let carried = if payload.is_some() { CARRIED } else { 0 };
-        if 8 * 8 * (len - carried) > FEW_BITS * residuals.len() && in_tiers(residuals) < len - carried {
+        let shorter_in_tiers = match self.table.alphabet {
+            Alphabet::Residuals(_) => {
+                8 * 8 * (len - carried) > FEW_BITS * residuals.len() && in_tiers(residuals) < len - carried
+            }
+            // Bits of mantissas are coded as well, for which tiers do nothing.
+            Alphabet::Joint => 8 * 8 * (len - carried) > (FEW_BITS + 8 * joint::BITS) * residuals.len(),
+        };
+        if shorter_in_tiers {
             return None;
         }
         let (mut out, left) = room.split_at_mut_checked(len)?;
@@ -101,7 +133,7 @@ impl Coder {
         };
         part(states.map(u32::to_le_bytes).as_flattened());
         part(&self.words[self.words.len() - WORD * words..]);
-        part(&self.escapes[self.escapes.len() - escapes..]);
+        part(listed);
         Some(([words as u16, escapes as u16], len))
     }
 }
@@ -147,12 +179,17 @@ fn in_tiers(residuals: &[u8]) -> usize {
     plane_bytes(residuals.len()) + planes + escapes
 }
 
+/// The escapes among a block's codes, which have [`codes_len`] of these numbers.
+pub(super) fn escapes(codes: &[u8], [words, escapes]: [usize; 2]) -> &[u8] {
+    &codes[codes_len(words, 0)..][..escapes]
+}
+
 /// What there is to do for a block: its codes, which are `codes` and have [`codes_len`], and room for its residuals.
 ///
 /// # Errors
-/// If the codes contradict themselves or the entry.
+/// If the codes contradict themselves or these numbers of words and escapes.
 pub(super) fn job<'a>(
-    entry: &Entry,
+    [words, escapes]: [usize; 2],
     mut codes: &'a [u8],
     residuals: &'a mut [u8],
 ) -> Result<Job<'a>, BlockFault> {
@@ -162,7 +199,6 @@ pub(super) fn job<'a>(
         check_zero(padding)?;
         Ok(part)
     };
-    let [words, escapes] = entry.words_and_escapes();
     let (bytes, words, escapes) = (part(STATES)?, part(WORD * words)?, part(escapes)?);
     let mut states = [0; LANES];
     for (state, bytes) in states.iter_mut().zip(bytes.as_chunks().0) {

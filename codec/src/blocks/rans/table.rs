@@ -1,16 +1,18 @@
 //! The table of a frame: chosen from counts of residuals, in integers, so that every machine chooses the same.
 
+use super::joint::{self, Joint};
 use crate::blocks::order::{Order, TIERS};
-use crate::kernel::rans::{ESCAPE, Frequencies, SCALE_BITS, SLOTS, SYMBOLS};
+use crate::kernel::joint::Window;
+use crate::kernel::rans::{DecodeTable, ESCAPE, Frequencies, SCALE_BITS, SLOTS, SYMBOLS};
 use crate::{DecodeError, Section};
 
 /// Bytes of a table: the first residual, zeros, and the frequencies with 12 bits each.
-pub(in crate::blocks) const TABLE: usize = HEAD + SYMBOLS * SCALE_BITS as usize / 8;
-const HEAD: usize = 8;
+pub(super) const TABLE: usize = HEAD + SYMBOLS * SCALE_BITS as usize / 8;
+pub(super) const HEAD: usize = 8;
 /// Fraction bits of costs in bits.
 pub(super) const FRACTION: u32 = 8;
 /// Bits of an escape beside its code.
-const ESCAPE_BITS: u64 = 8;
+pub(super) const ESCAPE_BITS: u64 = 8;
 
 /// The table for residuals that occur so often, if there are any.
 pub(super) fn choose(histogram: &[u32; 256]) -> Option<Frequencies> {
@@ -23,18 +25,27 @@ pub(super) fn choose(histogram: &[u32; 256]) -> Option<Frequencies> {
     let mut counts: [u64; SYMBOLS] =
         std::array::from_fn(|symbol| u64::from(histogram[(start + symbol) % 256]));
     counts[usize::from(ESCAPE)] = all - in_window(start);
-    let slots = |count: u64| Some((count * SLOTS as u64 + all / 2).checked_div(all)? as u16);
     let mut frequencies = Frequencies { start: start as u8, of: [0; SYMBOLS] };
     for (frequency, count) in frequencies.of.iter_mut().zip(counts) {
-        *frequency = slots(count)?.max(u16::from(count > 0));
+        *frequency = slots(count, all)?.max(u16::from(count > 0));
     }
     let escape = &mut frequencies.of[usize::from(ESCAPE)];
     *escape = (*escape).max(1);
-    // What rounding has left over or taken too much is little to the most frequent one.
-    let sum: u16 = frequencies.of.iter().sum();
-    let largest = frequencies.of.iter_mut().max().expect("there are symbols");
-    *largest = (*largest + SLOTS as u16).checked_sub(sum).filter(|frequency| *frequency > 0)?;
+    settle(&mut frequencies.of)?;
     Some(frequencies)
+}
+
+/// Slots of a symbol that occurs so often among all; none if there are none.
+pub(super) fn slots(count: u64, all: u64) -> Option<u16> {
+    Some((count * SLOTS as u64 + all / 2).checked_div(all)? as u16)
+}
+
+/// Makes frequencies add up to [`SLOTS`]: what rounding has left over or taken too much is little to the most frequent one.
+pub(super) fn settle(of: &mut [u16]) -> Option<()> {
+    let sum: u16 = of.iter().sum();
+    let largest = of.iter_mut().max()?;
+    *largest = (*largest + SLOTS as u16).checked_sub(sum).filter(|frequency| *frequency > 0)?;
+    Some(())
 }
 
 /// Bits that residuals take which occur so often, by this table and in tiers, with [`FRACTION`] bits behind the point.
@@ -61,7 +72,7 @@ fn in_tiers(order: Order) -> [u8; 256] {
 }
 
 /// Bits of a symbol that has so many of [`SLOTS`] slots, by squaring: each time that gives a bit of the logarithm.
-fn cost(frequency: u16) -> u64 {
+pub(super) fn cost(frequency: u16) -> u64 {
     let Some(whole) = frequency.checked_ilog2() else { return 0 };
     let mut log = u64::from(whole);
     // From 1 to 2, with 31 bits behind the point.
@@ -77,47 +88,85 @@ fn cost(frequency: u16) -> u64 {
     (u64::from(SCALE_BITS) << FRACTION) - log
 }
 
-/// The bytes of a table.
-pub(in crate::blocks) fn to_bytes(frequencies: &Frequencies) -> [u8; TABLE] {
-    let mut bytes = [0; TABLE];
-    bytes[0] = frequencies.start;
-    for (bytes, pair) in
-        bytes[HEAD..].as_chunks_mut::<3>().0.iter_mut().zip(frequencies.of.as_chunks::<2>().0)
-    {
-        // No symbol has all slots but the escape, which then is the only one: 4096 is written as 0.
-        let [first, second] = pair.map(|frequency| u32::from(frequency) % SLOTS as u32);
-        let [low, middle, high, _] = (first | second << SCALE_BITS).to_le_bytes();
-        *bytes = [low, middle, high];
+/// What a frame's values are coded by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::blocks) enum Model {
+    /// Residuals.
+    Residuals(Frequencies),
+    /// Residuals and the two highest bits of mantissas.
+    Joint(Joint),
+}
+
+impl Model {
+    /// Its bytes in a frame.
+    pub(in crate::blocks) fn to_bytes(self) -> Vec<u8> {
+        let (start, len, of) = match &self {
+            Self::Residuals(frequencies) => (frequencies.start, 0, &frequencies.of[..]),
+            Self::Joint(joint) => (joint.window.start, joint.window.len, &joint.of[..]),
+        };
+        let mut bytes = vec![0; HEAD];
+        (bytes[0], bytes[1]) = (start, len);
+        for pair in of.as_chunks::<2>().0 {
+            // No symbol has all slots but the escape, which then is the only one: 4096 is written as 0.
+            let [first, second] = pair.map(|frequency| u32::from(frequency) % SLOTS as u32);
+            bytes.extend_from_slice(&(first | second << SCALE_BITS).to_le_bytes()[..3]);
+        }
+        bytes
     }
-    bytes
+
+    /// What it codes joint symbols with, if it does.
+    pub(in crate::blocks) fn joint(&self) -> Option<&Joint> {
+        match self {
+            Self::Residuals(_) => None,
+            Self::Joint(joint) => Some(joint),
+        }
+    }
+
+    /// What is decoded with.
+    pub(in crate::blocks) fn decode_table(&self) -> DecodeTable {
+        match self {
+            Self::Residuals(frequencies) => DecodeTable::new(frequencies),
+            Self::Joint(joint) => DecodeTable::joint(&joint.of),
+        }
+    }
 }
 
 /// Takes a table off `dynamic`; returns its bytes as well.
 ///
 /// # Errors
 /// If no encoder writes such a table.
-pub(in crate::blocks) fn read<'a>(dynamic: &mut &'a [u8]) -> Result<(Frequencies, &'a [u8]), DecodeError> {
+pub(in crate::blocks) fn read<'a>(dynamic: &mut &'a [u8]) -> Result<(Model, &'a [u8]), DecodeError> {
     let (section, found) = (Section::Dynamic, dynamic.len());
-    let bytes = dynamic.split_off(..TABLE).ok_or(DecodeError::Truncated { section, needed: TABLE, found })?;
-    let mut frequencies = Frequencies { start: bytes[0], of: [0; SYMBOLS] };
-    if bytes[1..HEAD].iter().any(|byte| *byte != 0) {
+    let is_joint = dynamic.get(1).is_some_and(|len| *len > 0);
+    let needed = if is_joint { joint::TABLE } else { TABLE };
+    let bytes = dynamic.split_off(..needed).ok_or(DecodeError::Truncated { section, needed, found })?;
+    let (head, pairs) = bytes.split_at(HEAD);
+    if head[2..].iter().any(|byte| *byte != 0) {
         return Err(DecodeError::Padding);
     }
-    for (pair, bytes) in
-        frequencies.of.as_chunks_mut::<2>().0.iter_mut().zip(bytes[HEAD..].as_chunks::<3>().0)
-    {
+    let mut of = [0; joint::SYMBOLS];
+    for (pair, bytes) in of.as_chunks_mut::<2>().0.iter_mut().zip(pairs.as_chunks::<3>().0) {
         let [low, middle, high] = *bytes;
         let both = u32::from_le_bytes([low, middle, high, 0]);
         *pair = [both % SLOTS as u32, both >> SCALE_BITS].map(|frequency| frequency as u16);
     }
-    let sum = frequencies.of.iter().map(|frequency| usize::from(*frequency)).sum();
+    let sum = of.iter().map(|frequency| usize::from(*frequency)).sum();
+    if is_joint {
+        let joint = Joint { window: Window { start: head[0], len: head[1] }, of };
+        return if sum == SLOTS && joint.is_possible() {
+            Ok((Model::Joint(joint), bytes))
+        } else {
+            Err(DecodeError::Frequencies { sum, escape: of[joint::SYMBOLS - 1] })
+        };
+    }
+    let mut frequencies = Frequencies { start: head[0], of: *of.first_chunk().expect("it is longer") };
     let escape = &mut frequencies.of[usize::from(ESCAPE)];
     match sum {
         0 => *escape = SLOTS as u16,
         SLOTS if *escape > 0 => {}
         _ => return Err(DecodeError::Frequencies { sum, escape: *escape }),
     }
-    Ok((frequencies, bytes))
+    Ok((Model::Residuals(frequencies), bytes))
 }
 
 #[cfg(test)]
@@ -167,8 +216,8 @@ mod tests {
         let mut only_escapes = Frequencies { start: 3, of: [0; SYMBOLS] };
         only_escapes.of[31] = SLOTS as u16;
         let chosen = choose(&histogram(&[(255, 500), (0, 400), (1, 99), (100, 1)])).unwrap();
-        for table in [chosen, only_escapes] {
-            let bytes = to_bytes(&table);
+        for table in [chosen, only_escapes].map(Model::Residuals) {
+            let bytes = table.to_bytes();
             let mut source = &[&bytes[..], &[9]].concat()[..];
             assert_eq!(read(&mut source), Ok((table, &bytes[..])));
             assert_eq!(source, [9]);
@@ -177,7 +226,7 @@ mod tests {
             assert_eq!(read(&mut &bytes[..found]), truncated);
         }
         let with = |position: usize, value| {
-            let mut bytes = to_bytes(&chosen);
+            let mut bytes = Model::Residuals(chosen).to_bytes();
             bytes[position] = value;
             read(&mut &bytes[..]).map(|_| ())
         };
@@ -185,5 +234,27 @@ mod tests {
         // 16 more for symbol 1; 256 less for symbol 30 and none for escapes.
         assert_eq!(with(10, 1), Err(DecodeError::Frequencies { sum: 4112, escape: 4 }));
         assert_eq!(with(TABLE - 2, 0), Err(DecodeError::Frequencies { sum: 3836, escape: 0 }));
+    }
+    #[test]
+    fn joint_tables_come_back_and_others_are_refused() {
+        let mut counts = [0; _];
+        counts[40..60].fill(5);
+        let joint = joint::choose(&counts).unwrap();
+        let bytes = Model::Joint(joint).to_bytes();
+        assert_eq!(bytes[..2], [10, 5]);
+        assert_eq!(read(&mut &bytes[..]), Ok((Model::Joint(joint), &bytes[..])));
+        let (section, needed, found) = (Section::Dynamic, joint::TABLE, joint::TABLE - 1);
+        assert_eq!(read(&mut &bytes[..found]), Err(DecodeError::Truncated { section, needed, found }));
+        let with = |position: usize, value| {
+            let mut bytes = bytes.clone();
+            bytes[position] = value;
+            read(&mut &bytes[..]).map(|_| ())
+        };
+        let refused = |sum| Err(DecodeError::Frequencies { sum, escape: 1 });
+        // Windows with another length have other symbols; a byte more is another sum.
+        assert_eq!(with(1, 4), refused(SLOTS));
+        assert_eq!(with(1, 16), refused(SLOTS));
+        assert_eq!(with(HEAD, bytes[HEAD] + 1), refused(SLOTS + 1));
+        assert_eq!(with(2, 1), Err(DecodeError::Padding));
     }
 }

@@ -9,9 +9,9 @@ mod write;
 
 use super::block::ALIGN;
 use super::fields::Fields;
-use crate::kernel::Kernel;
 use crate::kernel::tier::STEP;
 use crate::kernel::words::{PLANES, PlaneStats};
+use crate::kernel::{Kernel, joint};
 use crate::{BlockFault, DType, Layout};
 pub(super) use read::Rest;
 pub(super) use tiers::PlaneTiers;
@@ -99,6 +99,8 @@ pub(super) struct Shape {
     fields: Fields,
     /// Number of values.
     count: usize,
+    /// Bits of the rest of a value.
+    bits: usize,
     forms: [Form; PLANES],
     /// Whether the forms are written.
     stated: bool,
@@ -107,7 +109,17 @@ pub(super) struct Shape {
 impl Shape {
     /// All planes as they are.
     pub(super) fn raw(fields: Fields, count: usize) -> Self {
-        Self { fields, count, forms: [Form::Raw; PLANES], stated: false }
+        Self { fields, count, bits: fields.rest_bits(), forms: [Form::Raw; PLANES], stated: false }
+    }
+
+    /// All planes as they are, without the two highest bits of mantissas.
+    pub(super) fn without_joint(fields: Fields, count: usize) -> Self {
+        Self { bits: fields.rest_bits() - joint::BITS, ..Self::raw(fields, count) }
+    }
+
+    /// Its byte planes alone.
+    pub(super) fn byte_planes_alone(&self) -> Self {
+        Self { bits: 8 * self.byte_planes(), ..*self }
     }
 
     /// The shortest forms for `count` values, of which `zeros` are +0.
@@ -154,11 +166,11 @@ impl Shape {
     }
 
     fn byte_planes(&self) -> usize {
-        self.fields.rest_bits() / 8
+        self.bits / 8
     }
 
-    fn bit_planes(&self) -> usize {
-        self.fields.rest_bits() % 8
+    pub(super) fn bit_planes(&self) -> usize {
+        self.bits % 8
     }
 
     fn to_bytes(self) -> [u8; FORMS] {

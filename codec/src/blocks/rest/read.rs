@@ -63,6 +63,18 @@ impl<'a> Rest<'a> {
         Ok(rest)
     }
 
+    /// With bytes of their own, one for each value, in place of the bit planes.
+    #[must_use]
+    pub(in crate::blocks) fn with_tops(mut self, tops: &'a [u8]) -> Self {
+        self.planes[self.byte_planes] = Plane { form: Form::Raw, bytes: tops, bits: &[], nonzero: 0 };
+        Self { byte_planes: self.byte_planes + 1, bits: &[], bit_planes: 0, ..self }
+    }
+
+    /// The bits of the bit planes as bytes, one for each value.
+    pub(in crate::blocks) fn tops(&self, kernel: &Kernel, out: &mut [u8]) {
+        (kernel.unpack_bits)(self.bits, self.bit_planes, out);
+    }
+
     /// The plane of BF16.
     pub(in crate::blocks) fn bytes(&self) -> &'a [u8] {
         self.planes[0].bytes

@@ -52,6 +52,13 @@ impl<'a> RestMut<'a> {
         Self { planes, byte_planes: shape.byte_planes(), bits, bit_planes: shape.bit_planes() }
     }
 
+    /// With one more byte plane, of which `tops` has a byte for each value.
+    #[must_use]
+    pub(in crate::blocks) fn with_tops(mut self, tops: &'a mut [u8]) -> Self {
+        self.planes[self.byte_planes] = PlaneMut { form: Form::Raw, bytes: tops, bits: &mut [], nonzero: 0 };
+        Self { byte_planes: self.byte_planes + 1, ..self }
+    }
+
     /// The plane of BF16.
     pub(in crate::blocks) fn bytes(&mut self) -> &mut [u8] {
         self.planes[0].bytes

@@ -5,6 +5,7 @@ mod columns;
 mod copy;
 mod counts;
 mod fields;
+mod joint;
 mod mask;
 mod pack;
 mod pass;
@@ -17,6 +18,7 @@ mod words;
 
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::joint::Window;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::short::MantissaBits;
 use crate::kernel::tier::Tier;
@@ -70,6 +72,10 @@ entries! {
         list: &mut [u8],
         passed: usize
     ) -> usize => tier::split_tier;
+    fn merge(residuals: &mut [u8], tops: &mut [u8], bits: MantissaBits, window: Window, escapes: &mut [u8]) -> usize
+        => joint::merge;
+    fn unmerge(symbols: &mut [u8], tops: &mut [u8], bits: MantissaBits, start: u8, escapes: &[u8]) -> usize
+        => joint::unmerge;
     fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed => pass::split_pass;
     fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
     fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
@@ -122,6 +128,8 @@ pub(super) static AVX2: Kernel = Kernel {
     split_tier,
     split_pass,
     join_pass,
+    merge,
+    unmerge,
     encode_rans: crate::kernel::rans::encode,
     decode_rans: crate::kernel::rans::decode,
     copy_sum,

@@ -7,6 +7,7 @@ mod copy;
 mod counts;
 mod fields;
 mod halves;
+mod joint;
 mod mask;
 mod pack;
 mod pass;
@@ -22,6 +23,7 @@ mod writer;
 use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::joint::Window;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
 use crate::kernel::short::MantissaBits;
@@ -88,6 +90,10 @@ entries! {
     ) -> usize => tier::split_tier;
     fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed => pass::split_pass;
     fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
+    fn merge(residuals: &mut [u8], tops: &mut [u8], bits: MantissaBits, window: Window, escapes: &mut [u8]) -> usize
+        => joint::merge;
+    fn unmerge(symbols: &mut [u8], tops: &mut [u8], bits: MantissaBits, start: u8, escapes: &[u8]) -> usize
+        => joint::unmerge;
     fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
         => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
@@ -136,6 +142,8 @@ static AVX512: Kernel = Kernel {
     split_tier,
     split_pass,
     join_pass,
+    merge,
+    unmerge,
     encode_rans,
     decode_rans,
     copy_sum,

@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::vector::{load, load_half, load_part, select, store};
 use crate::kernel::rans::{
-    self, BUCKET, DecodeTable, ESCAPE, EncodeTable, Job, LIMIT, LOW, LOWEST, PLACE, ROW, Room, SCALE_BITS,
-    SHIFT, SLOTS, STEPS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
+    self, Alphabet, BUCKET, BySymbol, DecodeTable, ESCAPE, EncodeTable, Job, LIMIT, LOW, LOWEST, PLACE, ROW,
+    Room, SCALE_BITS, SHIFT, SLOTS, STEPS, SYMBOLS, States, TAIL, Used, WORD, WORD_BITS,
 };
 
 /// The numbers from 0 on.
@@ -19,23 +19,28 @@ static NUMBERS: [u16; 32] = {
     numbers
 };
 
-/// Numbers of 32 bits for each symbol.
+/// Numbers of 32 bits for each of 32 or, if it is wide, 64 symbols.
 #[derive(Clone, Copy)]
-struct BySymbol([__m512i; 2]);
+struct Table<const WIDE: bool>([__m512i; 4]);
 
-impl BySymbol {
+impl<const WIDE: bool> Table<WIDE> {
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    fn new(numbers: &[u32; SYMBOLS]) -> Self {
-        let [first, second] = numbers.as_chunks().0 else { unreachable!("32 numbers are twice 16") };
-        Self([vector_of(first), vector_of(second)])
+    fn new(numbers: &BySymbol) -> Self {
+        let [a, b, c, d] = numbers.as_chunks().0 else { unreachable!("64 numbers are four times 16") };
+        Self([vector_of(a), vector_of(b), vector_of(c), vector_of(d)])
     }
 
-    /// Those of symbols, whose bits above the fifth are of no meaning.
+    /// Those of symbols, whose bits above the fifth, or the sixth, are of no meaning; `upper` marks those with the sixth.
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    fn get(&self, symbols: __m512i) -> __m512i {
-        _mm512_permutex2var_epi32(self.0[0], symbols, self.0[1])
+    fn get(&self, symbols: __m512i, upper: u16) -> __m512i {
+        let low = _mm512_permutex2var_epi32(self.0[0], symbols, self.0[1]);
+        if !WIDE {
+            return low;
+        }
+        let high = _mm512_permutex2var_epi32(self.0[2], symbols, self.0[3]);
+        _mm512_mask_mov_epi32(low, upper, high)
     }
 }
 
@@ -76,6 +81,9 @@ pub(super) fn encode(
     states: &mut States,
     room: &mut Room<'_>,
 ) -> Used {
+    let Alphabet::Residuals(frequencies) = &table.alphabet else {
+        return encode_joint(residuals, table, states, room);
+    };
     let (rows, tail) = residuals.as_chunks::<ROW>();
     let mut used = Used::default();
     rans::encode_rows(tail, table, states, room, &mut used);
@@ -84,17 +92,12 @@ pub(super) fn encode(
 
     let mut symbol_of = [0; 64];
     for (number, symbol) in (0..=ESCAPE).zip(&mut symbol_of) {
-        *symbol = table.frequencies.symbol(table.frequencies.start.wrapping_add(number));
+        *symbol = frequencies.symbol(frequencies.start.wrapping_add(number));
     }
     let symbol_of = load(&symbol_of);
-    let start = _mm512_set1_epi8(table.frequencies.start.cast_signed());
+    let start = _mm512_set1_epi8(frequencies.start.cast_signed());
     let escape = _mm512_set1_epi8(ESCAPE.cast_signed());
-    let tables = Tables {
-        limit: BySymbol::new(&table.limit),
-        reciprocal: BySymbol::new(&table.reciprocal),
-        step: BySymbol::new(&table.step),
-        numbers: load(&bytes_of(&NUMBERS)),
-    };
+    let tables = Tables::<false>::new(table);
     let mut lanes = Coding { states: states_of(states), words };
     for row in rows.iter().rev() {
         let [first, second] = row.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
@@ -112,23 +115,47 @@ pub(super) fn encode(
                 escapes -= count;
             }
         }
-        // The symbol of a step is in the lowest byte; others do not count.
-        let [a, b] = symbols;
-        lanes.step([_mm512_srli_epi32::<24>(a), _mm512_srli_epi32::<24>(b)], &tables, room.words);
-        lanes.step([_mm512_srli_epi32::<16>(a), _mm512_srli_epi32::<16>(b)], &tables, room.words);
-        lanes.step([_mm512_srli_epi32::<8>(a), _mm512_srli_epi32::<8>(b)], &tables, room.words);
-        lanes.step([a, b], &tables, room.words);
+        lanes.row(symbols, &tables, room.words);
     }
     write_states(lanes.states, states);
     Used { words: (room.words.len() - lanes.words) / WORD, escapes: room.escapes.len() - escapes }
 }
 
+/// [`encode`] for symbols of [`crate::kernel::joint`].
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn encode_joint(symbols: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used {
+    let (rows, tail) = symbols.as_chunks::<ROW>();
+    let mut used = Used::default();
+    rans::encode_rows(tail, table, states, room, &mut used);
+    let tables = Tables::<true>::new(table);
+    let mut lanes = Coding { states: states_of(states), words: room.words.len() - WORD * used.words };
+    for row in rows.iter().rev() {
+        let [first, second] = row.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
+        lanes.row([load(first), load(second)], &tables, room.words);
+    }
+    write_states(lanes.states, states);
+    Used { words: (room.words.len() - lanes.words) / WORD, ..used }
+}
+
 /// What symbols are coded with.
-struct Tables {
-    limit: BySymbol,
-    reciprocal: BySymbol,
-    step: BySymbol,
+struct Tables<const WIDE: bool> {
+    limit: Table<WIDE>,
+    reciprocal: Table<WIDE>,
+    step: Table<WIDE>,
     numbers: __m512i,
+}
+
+impl<const WIDE: bool> Tables<WIDE> {
+    #[inline]
+    #[target_feature(enable = "avx512bw")]
+    fn new(table: &EncodeTable) -> Self {
+        Self {
+            limit: Table::new(&table.limit),
+            reciprocal: Table::new(&table.reciprocal),
+            step: Table::new(&table.step),
+            numbers: load(&bytes_of(&NUMBERS)),
+        }
+    }
 }
 
 /// Lanes that are coded, and where the last of their words is.
@@ -138,12 +165,25 @@ struct Coding {
 }
 
 impl Coding {
+    /// Codes four symbols of each lane.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+    fn row<const WIDE: bool>(&mut self, [a, b]: [__m512i; 2], tables: &Tables<WIDE>, words: &mut [u8]) {
+        // The symbol of a step is in the lowest byte; others do not count.
+        self.step([_mm512_srli_epi32::<24>(a), _mm512_srli_epi32::<24>(b)], tables, words);
+        self.step([_mm512_srli_epi32::<16>(a), _mm512_srli_epi32::<16>(b)], tables, words);
+        self.step([_mm512_srli_epi32::<8>(a), _mm512_srli_epi32::<8>(b)], tables, words);
+        self.step([a, b], tables, words);
+    }
+
     /// Codes a symbol of each lane.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-    fn step(&mut self, symbols: [__m512i; 2], tables: &Tables, words: &mut [u8]) {
+    fn step<const WIDE: bool>(&mut self, symbols: [__m512i; 2], tables: &Tables<WIDE>, words: &mut [u8]) {
+        let sixth = _mm512_set1_epi32(SYMBOLS as i32);
+        let upper = symbols.map(|symbols| if WIDE { _mm512_test_epi32_mask(symbols, sixth) } else { 0 });
         let (low, below) = (_mm512_set1_epi32(LOW as i32), _mm512_set1_epi32((1 << LIMIT) - 1));
-        let limits = [tables.limit.get(symbols[0]), tables.limit.get(symbols[1])];
+        let limits = [tables.limit.get(symbols[0], upper[0]), tables.limit.get(symbols[1], upper[1])];
         let first = _mm512_cmpge_epu32_mask(_mm512_or_si512(self.states[0], below), limits[0]);
         let second = _mm512_cmpge_epu32_mask(_mm512_or_si512(self.states[1], below), limits[1]);
         let out = u32::from(first) | u32::from(second) << 16;
@@ -155,10 +195,11 @@ impl Coding {
         let both = _mm512_permutexvar_epi16(turned, _mm512_maskz_compress_epi16(out, both));
         store(words[..self.words].last_chunk_mut().expect("there is room in front of the words"), both);
         self.words -= WORD * count as usize;
-        let parts = limits.iter().zip([first, second]).zip(&symbols);
-        for (state, ((limit, out), symbols)) in self.states.iter_mut().zip(parts) {
+        let parts = limits.iter().zip([first, second]).zip(symbols.iter().zip(upper));
+        for (state, ((limit, out), (symbols, upper))) in self.states.iter_mut().zip(parts) {
             let x = _mm512_mask_srli_epi32::<WORD_BITS>(*state, out, *state);
-            let (reciprocal, step) = (tables.reciprocal.get(*symbols), tables.step.get(*symbols));
+            let (reciprocal, step) =
+                (tables.reciprocal.get(*symbols, upper), tables.step.get(*symbols, upper));
             let even = _mm512_srli_epi64::<32>(_mm512_mul_epu32(x, reciprocal));
             let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(x), _mm512_srli_epi64::<32>(reciprocal));
             let quotient = _mm512_mask_blend_epi32(0xaaaa, even, odd);
@@ -177,37 +218,50 @@ fn bytes_of(numbers: &[u16; 32]) -> [u8; 64] {
     bytes
 }
 
-/// What slots are looked up in, if the table is narrow.
-struct Lookup {
+/// What slots are looked up in: registers, if the table is narrow; or memory.
+struct Lookup<'a> {
     buckets: [__m512i; 2],
     tail: [__m512i; 2],
-    places: BySymbol,
-    next_places: BySymbol,
+    places: [__m512i; 2],
+    next_places: [__m512i; 2],
+    slots: &'a [u32; SLOTS],
 }
 
-impl Lookup {
+impl<'a> Lookup<'a> {
     #[inline]
     #[target_feature(enable = "avx512bw")]
-    fn new(table: &DecodeTable) -> Self {
+    fn new(table: &'a DecodeTable) -> Self {
         let halves = |bytes: &[u8; 128]| {
             let [first, second] = bytes.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
             [*first, *second]
         };
         let ([a, b], [c, d]) = (halves(&table.buckets), halves(&table.tail));
-        let (places, next) = (table.places.first_chunk(), table.places.last_chunk());
+        let places = |first: usize| {
+            let [low, high] = table.places[first..first + SYMBOLS].as_chunks().0 else {
+                unreachable!("32 numbers are twice 16")
+            };
+            [vector_of(low), vector_of(high)]
+        };
         Self {
             buckets: [load(&a), load(&b)],
             tail: [load(&c), load(&d)],
-            places: BySymbol::new(places.expect("there is one for each symbol")),
-            next_places: BySymbol::new(next.expect("there is one for each symbol")),
+            places: places(0),
+            next_places: places(1),
+            slots: &table.slots,
         }
     }
 
-    /// The symbols that states stand for, in the bits from [`SHIFT`] on and with others around them; and the states before they were
-    /// coded.
+    /// What is found of the symbols that states stand for ([`together`]), and the states before they were coded.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vbmi")]
-    fn step(&self, states: __m512i) -> (__m512i, __m512i) {
+    fn step<const NARROW: bool>(&self, states: __m512i) -> (__m512i, __m512i) {
+        if !NARROW {
+            let found = gather(self.slots, states);
+            let less_1 = _mm512_and_si512(_mm512_srli_epi32::<8>(found), _mm512_set1_epi32(SLOTS as i32 - 1));
+            let quotient = _mm512_srli_epi32::<SCALE_BITS>(states);
+            let scaled = _mm512_add_epi32(_mm512_mullo_epi32(less_1, quotient), quotient);
+            return (found, _mm512_add_epi32(scaled, _mm512_srli_epi32::<PLACE>(found)));
+        }
         let below = _mm512_set1_epi32((1 << PLACE) - 1);
         let slots = _mm512_or_si512(_mm512_slli_epi32::<PLACE>(states), below);
         // Of the bytes of a number only the lowest one counts, and of that seven bits.
@@ -216,13 +270,51 @@ impl Lookup {
         let in_tail = _mm512_cmpge_epu32_mask(slots, _mm512_set1_epi32(((SLOTS - TAIL) << PLACE) as i32));
         let ranks_of_tail = _mm512_permutex2var_epi8(self.tail[0], states, self.tail[1]);
         let ranks = _mm512_mask_mov_epi32(ranks, in_tail, ranks_of_tail);
-        let own = _mm512_sub_epi32(slots, self.places.get(ranks));
-        let next = _mm512_sub_epi32(slots, self.next_places.get(ranks));
+        let places = _mm512_permutex2var_epi32(self.places[0], ranks, self.places[1]);
+        let next_places = _mm512_permutex2var_epi32(self.next_places[0], ranks, self.next_places[1]);
+        let own = _mm512_sub_epi32(slots, places);
+        let next = _mm512_sub_epi32(slots, next_places);
         let found = _mm512_min_epu32(own, next);
         let frequency = _mm512_and_si512(found, _mm512_set1_epi32(LOW as i32));
         let scaled = _mm512_mullo_epi32(frequency, _mm512_srli_epi32::<SCALE_BITS>(states));
         (found, _mm512_add_epi32(scaled, _mm512_srli_epi32::<PLACE>(found)))
     }
+}
+
+/// The entries of the slots of states, which are their lowest bits.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn gather(slots: &[u32; SLOTS], states: __m512i) -> __m512i {
+    let numbers = _mm512_and_si512(states, _mm512_set1_epi32(SLOTS as i32 - 1));
+    // SAFETY: each number is below the length of the array, whose entries have the four bytes of the scale.
+    unsafe { _mm512_i32gather_epi32::<4>(numbers, slots.as_ptr().cast()) }
+}
+
+/// The symbols of four steps, a byte each.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn together<const NARROW: bool>(found: [__m512i; STEPS]) -> __m512i {
+    let [first, second, third, fourth] = found;
+    // From where they are found to the bytes of their steps; what is around them does not count.
+    let [first, second, third, fourth] = if NARROW {
+        [
+            _mm512_srli_epi32::<SHIFT>(first),
+            _mm512_srli_epi32::<{ SHIFT - 8 }>(second),
+            _mm512_slli_epi32::<{ 16 - SHIFT }>(third),
+            _mm512_slli_epi32::<{ 24 - SHIFT }>(fourth),
+        ]
+    } else {
+        [
+            first,
+            _mm512_slli_epi32::<8>(second),
+            _mm512_slli_epi32::<16>(third),
+            _mm512_slli_epi32::<24>(fourth),
+        ]
+    };
+    let low = select(_mm512_set1_epi32(0xff), first, second);
+    let high = select(_mm512_set1_epi32(0xff_ffff), third, fourth);
+    let symbols = select(_mm512_set1_epi32(0xffff), low, high);
+    if NARROW { _mm512_and_si512(symbols, _mm512_set1_epi8(0x1f)) } else { symbols }
 }
 
 /// Bytes of the words that a row reads at most.
@@ -235,15 +327,15 @@ const ROW_WORDS: usize = WORD * ROW;
 /// apart, but a third less time from states to states.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn decode_step(
+fn decode_step<const NARROW: bool>(
     states: [__m512i; 2],
-    lookup: &Lookup,
+    lookup: &Lookup<'_>,
     words: &[u8; ROW_WORDS],
     read: &mut usize,
 ) -> ([__m512i; 2], [__m512i; 2]) {
     let lowest = _mm512_set1_epi32(LOWEST.cast_signed());
     let mut half = |state| {
-        let (found, next) = lookup.step(state);
+        let (found, next) = lookup.step::<NARROW>(state);
         let words = load_half(words[*read..].first_chunk().expect("a half reads half a vector at most"));
         let reads = _mm512_cmplt_epu32_mask(next, lowest);
         let words = _mm512_maskz_expand_epi32(reads, _mm512_cvtepu16_epi32(words));
@@ -264,23 +356,12 @@ impl Symbols {
     #[inline]
     #[target_feature(enable = "avx512bw")]
     fn new(table: &DecodeTable) -> Self {
+        // No symbol is 255.
+        let escape = table.escape.unwrap_or(u8::MAX);
         Self {
             start: _mm512_set1_epi8(table.start.cast_signed()),
-            escape: _mm512_set1_epi8(ESCAPE.cast_signed()),
+            escape: _mm512_set1_epi8(escape.cast_signed()),
         }
-    }
-
-    /// The symbols of four steps, a byte each.
-    #[inline]
-    #[target_feature(enable = "avx512bw")]
-    fn together(found: [__m512i; STEPS]) -> __m512i {
-        let [first, second, third, fourth] = found;
-        let (first, second) = (_mm512_srli_epi32::<SHIFT>(first), _mm512_srli_epi32::<{ SHIFT - 8 }>(second));
-        let (third, fourth) =
-            (_mm512_slli_epi32::<{ 16 - SHIFT }>(third), _mm512_slli_epi32::<{ 24 - SHIFT }>(fourth));
-        let low = select(_mm512_set1_epi32(0xff), first, second);
-        let high = select(_mm512_set1_epi32(0xff_ffff), third, fourth);
-        _mm512_and_si512(select(_mm512_set1_epi32(0xffff), low, high), _mm512_set1_epi8(0x1f))
     }
 
     /// The residuals of symbols; of those that are escapes the next ones.
@@ -301,30 +382,34 @@ impl Symbols {
 /// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
-    if !table.narrow {
-        return rans::decode(jobs, table);
-    }
+    if table.narrow { decode_jobs::<true>(jobs, table) } else { decode_jobs::<false>(jobs, table) }
+}
+
+#[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
+fn decode_jobs<const NARROW: bool>(jobs: &mut [Job<'_>], table: &DecodeTable) {
     let (lookup, symbols) = (Lookup::new(table), Symbols::new(table));
     let (fours, jobs) = jobs.as_chunks_mut::<4>();
-    fours.iter_mut().for_each(|jobs| decode_all(jobs, &lookup, &symbols, table));
+    fours.iter_mut().for_each(|jobs| decode_all::<4, NARROW>(jobs, &lookup, &symbols, table));
     let (pairs, jobs) = jobs.as_chunks_mut::<2>();
-    pairs.iter_mut().for_each(|jobs| decode_all(jobs, &lookup, &symbols, table));
-    jobs.iter_mut().for_each(|job| decode_all(std::array::from_mut(job), &lookup, &symbols, table));
+    pairs.iter_mut().for_each(|jobs| decode_all::<2, NARROW>(jobs, &lookup, &symbols, table));
+    for job in jobs {
+        decode_all::<1, NARROW>(std::array::from_mut(job), &lookup, &symbols, table);
+    }
 }
 
 /// Decodes some blocks, side by side as long as all of them have rows.
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn decode_all<const JOBS: usize>(
+fn decode_all<const JOBS: usize, const NARROW: bool>(
     jobs: &mut [Job<'_>; JOBS],
-    lookup: &Lookup,
+    lookup: &Lookup<'_>,
     symbols: &Symbols,
     table: &DecodeTable,
 ) {
     let rows = jobs.iter().map(|job| job.residuals.len() / ROW).min().unwrap_or(0);
-    decode_rows(jobs, 0..rows, lookup, symbols);
+    decode_rows::<JOBS, NARROW>(jobs, 0..rows, lookup, symbols);
     for job in jobs {
         let all = job.residuals.len() / ROW;
-        decode_rows(std::array::from_mut(job), rows..all, lookup, symbols);
+        decode_rows::<1, NARROW>(std::array::from_mut(job), rows..all, lookup, symbols);
         rans::decode_rows(job, all * ROW, table);
     }
 }
@@ -332,10 +417,10 @@ fn decode_all<const JOBS: usize>(
 /// Decodes these rows of some blocks side by side, so that none waits for the look-ups of another.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
-fn decode_rows<const JOBS: usize>(
+fn decode_rows<const JOBS: usize, const NARROW: bool>(
     jobs: &mut [Job<'_>; JOBS],
     rows: std::ops::Range<usize>,
-    lookup: &Lookup,
+    lookup: &Lookup<'_>,
     symbols: &Symbols,
 ) {
     let mut states = [[_mm512_setzero_si512(); 2]; JOBS];
@@ -358,7 +443,7 @@ fn decode_rows<const JOBS: usize>(
         for found in &mut steps {
             let mut decode = |number: usize| {
                 (found[number], states[number]) =
-                    decode_step(states[number], lookup, words[number], &mut read[number]);
+                    decode_step::<NARROW>(states[number], lookup, words[number], &mut read[number]);
             };
             // Written out, so that all states are in registers.
             const { assert!(JOBS <= 4) };
@@ -381,7 +466,7 @@ fn decode_rows<const JOBS: usize>(
                 job.residuals[row * ROW..].first_chunk_mut::<ROW>().expect("there is room for each row");
             let [first, second, third, fourth] = steps.map(|step| step[number]);
             for (half, out) in out.as_chunks_mut().0.iter_mut().enumerate() {
-                let found = Symbols::together([first[half], second[half], third[half], fourth[half]]);
+                let found = together::<NARROW>([first[half], second[half], third[half], fourth[half]]);
                 store(out, symbols.residuals(found, job.stream.escapes, &mut job.used.escapes));
             }
         }

@@ -1,6 +1,7 @@
 //! rANS, of every kernel of this machine against the portable one.
 
 use super::*;
+use crate::kernel::joint;
 use crate::kernel::rans::{
     DecodeTable, ESCAPE, EncodeTable, Frequencies, Job, LOWEST, ROOM_PAD, ROW, Room, SLOTS, SYMBOLS, States,
     Stream, Used, WORD,
@@ -21,6 +22,20 @@ fn frequencies(kind: usize) -> Frequencies {
     of[usize::from(ESCAPE)] = SLOTS as u16 - of.iter().sum::<u16>();
     Frequencies { start: 240, of }
 }
+
+/// Tables of these frequencies; the last kind is that of joint symbols.
+fn tables(kind: usize) -> (EncodeTable, DecodeTable) {
+    if kind == JOINT {
+        let mut of = [9; joint::SYMBOLS];
+        of[..4].copy_from_slice(&[1200, 900, 700, 500]);
+        of[4] += SLOTS as u16 - of.iter().sum::<u16>();
+        return (EncodeTable::joint(&of), DecodeTable::joint(&of));
+    }
+    let frequencies = frequencies(kind);
+    (EncodeTable::new(&frequencies), DecodeTable::new(&frequencies))
+}
+
+const JOINT: usize = 5;
 
 struct Coded {
     words: Vec<u8>,
@@ -58,13 +73,13 @@ fn residuals_are_coded_alike_and_come_back() {
     let mut rng = ChaCha8Rng::seed_from_u64(21);
     for kernel in kernels() {
         let mut narrow = 0;
-        for (kind, count) in (0..5)
+        for (kind, count) in (0..=JOINT)
             .flat_map(|kind| [0, 1, 5, 63, 127, 128, 129, 300, 8 * ROW, 2000].map(|count| (kind, count)))
         {
-            let frequencies = frequencies(kind);
-            let (encoder, decoder) = (EncodeTable::new(&frequencies), DecodeTable::new(&frequencies));
+            let (encoder, decoder) = tables(kind);
             narrow += usize::from(decoder.narrow);
             let residual = |rng: &mut ChaCha8Rng| match rng.random_range(0..20) {
+                _ if kind == JOINT => rng.random_range(0..joint::SYMBOLS as u8),
                 0 => rng.random(),
                 _ => (rng.random::<u32>().trailing_zeros() as u8 * (kind as u8 + 1)).wrapping_add(238),
             };
@@ -92,10 +107,36 @@ fn residuals_are_coded_alike_and_come_back() {
 }
 
 #[test]
+fn joint_symbols_are_merged_and_taken_apart_alike() {
+    let mut rng = ChaCha8Rng::seed_from_u64(23);
+    for (kernel, bits, count) in kernels()
+        .flat_map(|kernel| [2, 3, 7].map(|bits| (kernel, bits)))
+        .flat_map(|(kernel, bits)| [0, 1, 63, 64, 65, 256].map(|count| (kernel, bits, count)))
+    {
+        let window = joint::Window { start: rng.random(), len: rng.random_range(0..=joint::LONGEST) };
+        let spread = if rng.random() { 15 } else { 40 };
+        let residuals: Vec<u8> =
+            (0..count).map(|_| window.start.wrapping_add(rng.random_range(0..spread))).collect();
+        let tops: Vec<u8> =
+            (0..count).map(|_| rng.random::<u8>() & ((2u8 << bits).wrapping_sub(1))).collect();
+        let merge = |kernel: &Kernel| {
+            let (mut symbols, mut tops, mut escapes) = (residuals.clone(), tops.clone(), vec![0; count]);
+            let escaped = (kernel.merge)(&mut symbols, &mut tops, bits, window, &mut escapes);
+            escapes.truncate(escaped);
+            (symbols, tops, escapes)
+        };
+        let (mut symbols, mut left, escapes) = merge(kernel);
+        assert_eq!((symbols.clone(), left.clone(), escapes.clone()), merge(&PORTABLE));
+        assert_eq!((kernel.unmerge)(&mut symbols, &mut left, bits, window.start, &escapes), escapes.len());
+        assert!(symbols == residuals && left == tops);
+    }
+}
+
+#[test]
 fn codes_of_anything_are_decoded_alike() {
     let mut rng = ChaCha8Rng::seed_from_u64(22);
-    for (kernel, kind) in kernels().flat_map(|kernel| (0..5).map(move |kind| (kernel, kind))) {
-        let table = DecodeTable::new(&frequencies(kind));
+    for (kernel, kind) in kernels().flat_map(|kernel| (0..=JOINT).map(move |kind| (kernel, kind))) {
+        let (_, table) = tables(kind);
         for _ in 0..if cfg!(miri) { 1 } else { 40 } {
             // Mostly not what the residuals ask for.
             let mut coded = Coded {
