@@ -3,6 +3,7 @@
 use crate::body::Body;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
+use crate::delta::{self, Delta};
 use crate::options::{Choice, Value};
 use crate::pieces::Pieces;
 use crate::rans::{self, Rans};
@@ -44,6 +45,10 @@ pub(crate) static CODECS: &[Entry] = &[
 static DEDUP: Entry =
     Entry { tag: dedup::TAG, codec: &Dedup::ANY, options: &[], build: |_| Box::new(Dedup::ANY), decode: dedup::decode_rows, takes_table: false, pieces: None };
 
+#[rustfmt::skip]
+static DELTA: Entry =
+    Entry { tag: delta::TAG, codec: &Delta::ANY, options: &[], build: |_| Box::new(Delta::ANY), decode: delta::decode, takes_table: false, pieces: None };
+
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
     CODECS.iter().find(|entry| entry.codec.id() == id)
@@ -51,7 +56,7 @@ pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
 
 /// What frames with this tag are of.
 pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
-    CODECS.iter().chain([&DEDUP]).find(|entry| entry.tag == tag)
+    CODECS.iter().chain([&DEDUP, &DELTA]).find(|entry| entry.tag == tag)
 }
 
 #[cfg(test)]
@@ -62,6 +67,7 @@ mod tests {
     #[test]
     fn ids_and_tags_are_unique_and_every_combination_of_options_builds_the_codec_it_names() {
         assert!(std::ptr::eq(by_tag(dedup::TAG).unwrap(), &DEDUP));
+        assert!(std::ptr::eq(by_tag(delta::TAG).unwrap(), &DELTA));
         for (index, entry) in CODECS.iter().enumerate() {
             assert!(std::ptr::eq(by_id(entry.codec.id()).unwrap(), &CODECS[index]));
             assert!(std::ptr::eq(by_tag(entry.tag).unwrap(), &CODECS[index]));

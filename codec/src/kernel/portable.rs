@@ -2,7 +2,7 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{bits, codes, columns, fields, halves, mask, pass, rans, short, sums, tier, window, words};
+use super::{bits, changes, codes, columns, delta, fields, halves, mask, pass, rans, short, sums, tier, window, words};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {
@@ -46,6 +46,11 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     join_pass: pass::join_pass,
     encode_rans: rans::encode,
     decode_rans: rans::decode,
+    changes: changes::changes,
+    gather: changes::gather,
+    scatter: changes::scatter,
+    delta_split: delta::split,
+    delta_join: delta::join,
     copy_past: |from, to| to.copy_from_slice(from),
     fence: || (),
     pack_codes: codes::pack_codes,

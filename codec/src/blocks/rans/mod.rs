@@ -7,7 +7,6 @@ mod table;
 
 use super::block::{ALIGN, tail_bytes};
 use super::coding::Format;
-use super::entry::Entry;
 use super::fields::Fields;
 use super::histogram;
 use super::order::{Order, TIERS};
@@ -54,6 +53,11 @@ pub(super) fn choose(
     let saved = u128::from(tiers.checked_sub(rans)?) * u128::from(coded) / u128::from(sampled);
     // Fuzzers have no time for so many values.
     (cfg!(fuzzing) || saved >> table::FRACTION > overhead).then_some(frequencies)
+}
+
+/// The table for bytes that occur so often, if there are any.
+pub(super) fn frequencies(histogram: &[u32; 256]) -> Option<Frequencies> {
+    table::choose(histogram)
 }
 
 /// Codes one block after the other.
@@ -150,9 +154,9 @@ fn in_tiers(residuals: &[u8]) -> usize {
 /// What there is to do for a block: its codes, which are `codes` and have [`codes_len`], and room for its residuals.
 ///
 /// # Errors
-/// If the codes contradict themselves or the entry.
+/// If the codes contradict themselves or these numbers of words and escapes.
 pub(super) fn job<'a>(
-    entry: &Entry,
+    [words, escapes]: [usize; 2],
     mut codes: &'a [u8],
     residuals: &'a mut [u8],
 ) -> Result<Job<'a>, BlockFault> {
@@ -162,7 +166,6 @@ pub(super) fn job<'a>(
         check_zero(padding)?;
         Ok(part)
     };
-    let [words, escapes] = entry.words_and_escapes();
     let (bytes, words, escapes) = (part(STATES)?, part(WORD * words)?, part(escapes)?);
     let mut states = [0; LANES];
     for (state, bytes) in states.iter_mut().zip(bytes.as_chunks().0) {
