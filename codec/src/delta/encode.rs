@@ -188,7 +188,7 @@ impl<'a> Encoder<'a> {
             }).collect::<Vec<_>>()[..] else { unreachable!("there are two") };
             (self.kernel.delta_split)(width, values, base, how, &mut out);
         }
-        let (bytes_len, words_len, large_len) = (out.bytes_len, out.bits.len(), out.large_len);
+        let (bytes_len, words_len, large_len) = (out.bytes_len, out.bits.finish(), out.large_len);
         let symbols = &self.symbols[..coded];
         entry.rans = entry.form == Form::Dense && self.writer.has_table();
         let (counts, len) = if entry.rans {

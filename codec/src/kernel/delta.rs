@@ -111,9 +111,14 @@ impl<'a> BitWriter<'a> {
         self.bits = all % 64;
     }
 
-    /// Bytes of all words; the last one is filled up with zeros.
-    pub(crate) fn len(&self) -> usize {
-        self.position + if self.bits > 0 { 8 } else { 0 }
+    /// Writes what is left, filled up with zeros; returns the bytes of all words.
+    pub(crate) fn finish(self) -> usize {
+        if self.bits == 0 {
+            return self.position;
+        }
+        let end = self.position + 8;
+        self.out[self.position..end].copy_from_slice(&self.word.to_le_bytes());
+        end
     }
 }
 
@@ -290,12 +295,71 @@ fn join_width<const WIDTH: usize>(
         for (i, (base, out)) in base.iter().zip(out).enumerate() {
             let mut high = u32::from(symbols[i]);
             if symbols[i] == LARGE {
-                high = from.large.split_off(..WIDTH).map_or(0, |bytes| array(bytes.as_chunks::<WIDTH>().0.first().unwrap_or(&[0; WIDTH])));
+                let next = from.large.split_off(..WIDTH).and_then(|bytes| bytes.first_chunk::<WIDTH>());
+                from.failed |= next.is_none();
+                high = next.map_or(0, array);
                 from.failed |= high > mask_of(WIDTH) >> counts[i];
             }
             let difference = (high << counts[i] | lows[i]).wrapping_add(how.less) & mask_of(WIDTH);
             let value = apply(difference, array(base), WIDTH, how.xor);
             out.copy_from_slice(&value.to_le_bytes()[..WIDTH]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pair_comes_back_and_neighbours_differ_by_little() {
+        for width in [1, 2, 4] {
+            let mask = mask_of(width);
+            let some = [0, 1, 2, 0x7f, 0x80, 0x81, 0x3f80, 0x7fff, 0x8000, 0x8001, 0x7f80_0000, 0x8000_0000, u32::MAX];
+            for (value, base) in some.iter().flat_map(|value| some.map(|base| (value & mask, base & mask))) {
+                for xor in [false, true] {
+                    let found = difference(value, base, width, xor);
+                    assert!(found <= mask && (found == 0) == (value == base));
+                    assert_eq!(apply(found, base, width, xor), value);
+                }
+            }
+            let sign = 1 << (8 * width - 1);
+            // From +0 to the lowest number above, to -0 and to the highest number below.
+            assert_eq!([1, sign, sign + 1].map(|value| difference(value, 0, width, false)), [2, 1, 3]);
+        }
+        assert_eq!(difference(0x3f81, 0x3f80, 2, false), 2);
+        assert_eq!(difference(0xbf81, 0xbf80, 2, false), 1);
+    }
+
+    #[test]
+    fn bits_come_back_in_their_order() {
+        let parts: Vec<(u64, u32)> = (0..300u64)
+            .map(|i| {
+                let count = (i * 37 % 65) as u32;
+                let bits = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                (if count == 0 { 0 } else { bits >> (64 - count) }, count)
+            })
+            .collect();
+        let mut bytes = vec![0; 8 * 400];
+        let mut writer = BitWriter::new(&mut bytes);
+        parts.iter().for_each(|(bits, count)| writer.push(*bits, *count));
+        let len = writer.finish();
+        assert_eq!(len, parts.iter().map(|(_, count)| *count as usize).sum::<usize>().div_ceil(64) * 8);
+        let mut reader = BitReader::new(bytes[..len].as_chunks().0);
+        for (bits, count) in parts {
+            let mask = if count == 0 { 0 } else { u64::MAX >> (64 - count) };
+            assert_eq!(reader.take(count) & mask, bits);
+        }
+        assert!(reader.is_at_end());
+        reader.take(64);
+        assert!(!reader.is_at_end());
+    }
+
+    #[test]
+    fn low_bits_follow_from_the_exponent_of_the_base() {
+        let how = How { mantissa: 7, last_exponent: 255, reference: 121, xor: false, less: 0 };
+        let exponents = [0, 1, 100, 113, 114, 120, 121, 122, 255];
+        let found = exponents.map(|exponent| how.low_bits(exponent << 7 | 0x8005, 2));
+        assert_eq!(found, [0, 8, 8, 8, 7, 1, 0, 0, 0]);
     }
 }

@@ -1,9 +1,11 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
 mod bits;
+mod changes;
 mod columns;
 mod copy;
 mod counts;
+mod delta;
 mod fields;
 mod halves;
 mod mask;
@@ -20,6 +22,7 @@ mod writer;
 
 use super::avx2::{self, AVX2};
 use crate::TileFault;
+use crate::kernel::delta::{How, JoinFrom, SplitMut as DeltaMut};
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
 use crate::kernel::short::MantissaBits;
@@ -89,6 +92,11 @@ entries! {
     fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
         => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
+    fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize => changes::changes;
+    fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) -> () => changes::gather;
+    fn scatter(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) -> () => changes::scatter;
+    fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut DeltaMut<'_>) -> () => delta::split;
+    fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) -> () => delta::join;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
 }
 
@@ -132,6 +140,11 @@ static AVX512: Kernel = Kernel {
     join_pass,
     encode_rans,
     decode_rans,
+    changes,
+    gather,
+    scatter,
+    delta_split,
+    delta_join,
     copy_past,
     ..AVX2
 };
