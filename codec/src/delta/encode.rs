@@ -38,7 +38,7 @@ pub(super) fn encode(
     let blocks = values.chunks(BLOCK * width).zip(base.as_bytes().chunks(BLOCK * width));
     let entries = front[ENTRIES..front_len].as_chunks_mut::<ENTRY>().0;
     for (number, ((values, base), entry)) in blocks.zip(&mut *entries).enumerate() {
-        let (chosen, len) = encoder.block(values, base, room)?;
+        let (chosen, len) = encoder.block(values, base, room);
         if chosen.form == Form::Direct {
             direct.push(values);
         }
@@ -116,14 +116,14 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Writes a block; returns its entry, and the length of what was written. `None` if there is too little room.
-    fn block(&mut self, values: &[u8], base: &[u8], room: &mut [u8]) -> Option<(Entry, usize)> {
+    /// Writes a block; returns its entry, and the length of what was written.
+    fn block(&mut self, values: &[u8], base: &[u8], room: &mut [u8]) -> (Entry, usize) {
         let width = self.dtype.width();
         let count = values.len() / width;
         let mask = &mut self.mask[..count.div_ceil(8)];
         let changed = (self.kernel.changes)(width, values, base, mask);
         if changed == 0 {
-            return Some((Entry::empty(Form::Same), 0));
+            return (Entry::empty(Form::Same), 0);
         }
         let groups = count.div_ceil(positions::GROUP);
         let listed_len = groups.next_multiple_of(8) + changed.next_multiple_of(8);
@@ -140,13 +140,10 @@ impl<'a> Encoder<'a> {
         let how = if sparse { self.choice.sparse } else { self.choice.dense };
         let coded = if sparse { changed } else { count };
         let entry = Entry { xor: how.xor, reference: how.reference, coded: coded as u16, ..Entry::empty(form) };
-        let entry = self.body(entry, values, base, room);
         // What has no room may have it without the base.
-        let (entry, len) = entry.unwrap_or((entry_of_direct(), usize::MAX / 64));
-        if self.choice.is_direct(count, len) {
-            return Some((entry_of_direct(), 0));
-        }
-        (entry.form != Form::Direct).then_some((entry, len))
+        let body = self.body(entry, values, base, room);
+        let direct = (Entry::empty(Form::Direct), 0);
+        body.filter(|(_, len)| !self.choice.is_direct(count, *len)).unwrap_or(direct)
     }
 
     /// Writes the body of a block; returns its entry and its length.
@@ -205,8 +202,4 @@ impl<'a> Encoder<'a> {
         parts::write(&self.large[..large_len], &mut room)?;
         Some((entry, before - room.len()))
     }
-}
-
-fn entry_of_direct() -> Entry {
-    Entry::empty(Form::Direct)
 }
