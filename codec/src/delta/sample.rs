@@ -6,18 +6,18 @@ use super::DeltaCoding;
 use crate::DType;
 use crate::blocks::symbols::{self, TABLE, tier_bits};
 use crate::kernel::changes::array;
-use crate::kernel::delta::{How, LARGE, difference, mask_of, most_low_bits};
+use crate::kernel::delta::{How, LARGE, difference, most_low_bits};
 use crate::kernel::rans::{Frequencies, ESCAPE, LANES};
 
 /// Blocks that are looked at, at most.
-const BLOCKS: usize = 16;
+const BLOCKS: usize = 8;
 /// Runs of values of each.
 const RUNS: usize = 8;
 /// Values of a run.
 const RUN: usize = 32;
 /// References that are tried are so many below the median and above it.
-const BELOW: i32 = 5;
-const ABOVE: i32 = 2;
+const BELOW: i32 = 4;
+const ABOVE: i32 = 1;
 /// Costs are in bits with so many behind the point.
 const FRACTION: u32 = 8;
 /// Costs in whole bits.
@@ -62,6 +62,8 @@ impl Choice {
 struct Pair {
     value: u32,
     base: u32,
+    /// What they differ by, as integers.
+    difference: u32,
 }
 
 /// What is best for a frame of these values, of which there are some.
@@ -131,7 +133,10 @@ fn sample<const WIDTH: usize>(values: &[u8], base: &[u8]) -> Vec<Pair> {
         for run in 0..RUNS {
             let start = first + run * count / RUNS;
             let end = (first + (run + 1) * count / RUNS).min(start + RUN);
-            let pair = |(value, base)| Pair { value: array(value), base: array(base) };
+            let pair = |(value, base)| {
+                let (value, base) = (array(value), array(base));
+                Pair { value, base, difference: difference(value, base, WIDTH, false) }
+            };
             pairs.extend(values[start..end].iter().zip(&base[start..end]).map(pair));
         }
     }
@@ -149,9 +154,9 @@ fn candidates(dtype: DType, pairs: &[Pair]) -> Vec<How> {
     let mut octaves: Vec<i32> = pairs
         .iter()
         .filter(|pair| pair.value != pair.base)
-        .map(|Pair { value, base }| {
+        .map(|Pair { base, difference, .. }| {
             let exponent = base >> plain.mantissa & u32::from(plain.last_exponent);
-            exponent as i32 + difference(*value, *base, width, false).ilog2() as i32 + 1
+            exponent as i32 + difference.ilog2() as i32 + 1
         })
         .collect();
     let middle = octaves.len() / 2;
@@ -193,9 +198,9 @@ impl Costs {
         let (mut low, mut low_of_same) = (0, 0);
         let large = 8 * width as u64;
         let beside = |symbol: u32| if symbol == u32::from(LARGE) { large } else { 0 };
-        for Pair { value, base } in pairs {
+        for Pair { value, base, difference } in pairs {
             let count = how.low_bits(*base, width);
-            let found = difference(*value, *base, width, how.xor);
+            let found = if how.xor { value ^ base } else { *difference };
             let symbol = (found >> count).min(u32::from(LARGE));
             costs.histogram[symbol as usize] += 1;
             let bits = u64::from(count + tier_bits(symbol)) + beside(symbol);
@@ -207,8 +212,7 @@ impl Costs {
                 continue;
             }
             costs.changed += 1;
-            let symbol = (found.wrapping_sub(1) & mask_of(width)) >> count;
-            let symbol = symbol.min(u32::from(LARGE));
+            let symbol = ((found - 1) >> count).min(u32::from(LARGE));
             costs.sparse += (u64::from(count + tier_bits(symbol)) + beside(symbol)) * BIT;
         }
         // Symbols that have codes, and those that are escapes.
