@@ -273,6 +273,9 @@ pub(crate) struct InspectArgs {
     /// Codecs, separated by commas [default: all].
     #[arg(long, value_name = "SPEC,...")]
     pub(crate) codec: Option<Specs>,
+    /// The same tensors as they were before, a safetensors file: sizes as differences from these, by `delta+rans` and `delta+tiered`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) base: Option<PathBuf>,
     /// Print the report as JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,

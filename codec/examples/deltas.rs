@@ -4,15 +4,19 @@
 //! of them. A line for each tensor of 8 KiB or more: raw bytes, share of the values that differ, and for every coding the size in percent of raw
 //! and the speeds of one thread from the caches, the best of some repetitions, in GB/s of raw bytes. The tensor is repeated up to 1 MiB for
 //! the speeds, so that headers count as in tensors of usual sizes.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "an example may read files and clocks")]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "an example may read files and clocks"
+)]
 
 use std::error::Error;
 use std::time::Instant;
 
 use safetensors::SafeTensors;
 use zipwire_codec::{
-    Base, Codec, DType, Decoder, Delta, DeltaCoding, FrameShape, Layout, Rans, Tiered, compress_into_with, compress_with,
-    simd_level,
+    Base, Codec, DType, Decoder, Delta, DeltaCoding, FrameShape, Layout, Rans, Tiered, compress_into_with,
+    compress_with, simd_level,
 };
 
 const MIN_BYTES: usize = 8 << 10;

@@ -93,10 +93,9 @@ impl SpecError {
             Self::NoRow { .. } => {
                 Some("write `dedup:row=N+...` with the number of values in a row".to_owned())
             }
-            Self::NoBase { .. } => Some(
-                "give the base by `Spec::against`; on the command line `--base FILE` has the same tensors as they were before"
-                    .to_owned(),
-            ),
+            Self::NoBase { .. } => {
+                Some("give the base (`Spec::against`); `zipwire inspect --base FILE` does".to_owned())
+            }
             Self::DeltaCodec { valid, .. } => Some(format!("behind `delta+` there can be {valid}")),
             Self::Malformed { .. } => Some("write `name:key=value,key=value`".to_owned()),
         }

@@ -8,8 +8,8 @@ use common::content::{self, Content};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{
-    Base, Codec, DType, DecodeError, Decoder, Delta, DeltaCoding, DeltaFault, EncodeError, FrameInfo, FrameShape,
-    Layout, Spec, SpecError, TableError, compress_with, decompress, encode_to_vec, force_simd,
+    Base, Codec, DType, DecodeError, Decoder, Delta, DeltaCoding, DeltaFault, EncodeError, FrameInfo,
+    FrameShape, Layout, Spec, SpecError, TableError, compress_with, decompress, encode_to_vec, force_simd,
 };
 
 /// How values differ from a base.
@@ -90,7 +90,9 @@ fn assert_survives(coding: DeltaCoding, dtype: DType, base: &[u8], values: &[u8]
 
 #[test]
 fn every_pattern_survives_against_every_other() {
-    for (coding, dtype) in DeltaCoding::ALL.into_iter().flat_map(|coding| DType::ALL.map(|dtype| (coding, dtype))) {
+    for (coding, dtype) in
+        DeltaCoding::ALL.into_iter().flat_map(|coding| DType::ALL.map(|dtype| (coding, dtype)))
+    {
         let ascending = content::every_pattern(dtype);
         let mut patterns: Vec<&[u8]> = ascending.chunks(dtype.width()).collect();
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -101,20 +103,34 @@ fn every_pattern_survives_against_every_other() {
         assert_survives(coding, dtype, &ascending, &shuffled, "shuffled");
         assert_survives(coding, dtype, &shuffled, &ascending, "ascending");
         for change in Change::ALL {
-            assert_survives(coding, dtype, &shuffled, &change.of(dtype, &shuffled, 2), &format!("{change:?}"));
+            assert_survives(
+                coding,
+                dtype,
+                &shuffled,
+                &change.of(dtype, &shuffled, 2),
+                &format!("{change:?}"),
+            );
         }
     }
 }
 
 #[test]
 fn every_kind_of_values_and_change_survives_at_every_border() {
-    for (coding, dtype) in DeltaCoding::ALL.into_iter().flat_map(|coding| DType::ALL.map(|dtype| (coding, dtype))) {
+    for (coding, dtype) in
+        DeltaCoding::ALL.into_iter().flat_map(|coding| DType::ALL.map(|dtype| (coding, dtype)))
+    {
         for (content, count) in Content::ALL.into_iter().zip((0..).step_by(40)) {
             for count in [count, count + 1, 1000 + count, 32_767, 32_768, 32_769, 100_000] {
                 let base = content.values(dtype, count, 3);
                 for change in Change::ALL {
                     let values = change.of(dtype, &base, 4);
-                    assert_survives(coding, dtype, &base, &values, &format!("{content:?} {change:?} {count}"));
+                    assert_survives(
+                        coding,
+                        dtype,
+                        &base,
+                        &values,
+                        &format!("{content:?} {change:?} {count}"),
+                    );
                 }
             }
         }
@@ -223,7 +239,8 @@ fn another_base_or_none_is_an_error_that_names_it() {
         for layout in Layout::ALL {
             let codec = Delta::new(DeltaCoding::Tiered, Base::new(dtype, bytes.clone()));
             let error = encode_to_vec(&codec, layout, DType::Bf16, &values).unwrap_err();
-            let expected = EncodeError::Base { dtype: DType::Bf16, count: 5000, base_dtype: dtype, base_count };
+            let expected =
+                EncodeError::Base { dtype: DType::Bf16, count: 5000, base_dtype: dtype, base_count };
             assert_eq!(error, expected);
         }
     }

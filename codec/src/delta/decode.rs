@@ -33,7 +33,9 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     let groups = blocks.chunks(TOGETHER).zip(out.chunks_mut(TOGETHER * BLOCK * width));
     for (number, (blocks, out)) in groups.enumerate() {
         let first = number * TOGETHER;
-        decoder.blocks(blocks, out).map_err(|(block, fault)| DecodeError::Block { block: first + block, fault })?;
+        decoder
+            .blocks(blocks, out)
+            .map_err(|(block, fault)| DecodeError::Block { block: first + block, fault })?;
         sum = sum.wrapping_add(checksum::of_values_at(kernel, out, first * BLOCK * width));
     }
     Ok(sum)
@@ -124,12 +126,7 @@ fn read_blocks<'a>(
 
 /// Decodes the blocks that are coded without the base, if there are any, to the front of `out`, and moves them to their places: the last
 /// one first, as none has a place in front of where it is.
-fn place_direct(
-    body: &Body<'_>,
-    entries: &[Entry],
-    inner: &[u8],
-    out: &mut [u8],
-) -> Result<(), DecodeError> {
+fn place_direct(body: &Body<'_>, entries: &[Entry], inner: &[u8], out: &mut [u8]) -> Result<(), DecodeError> {
     let bytes = BLOCK * body.dtype.width();
     let is_direct = |entry: &Entry| entry.form == Form::Direct;
     let mut left = entries.iter().filter(|entry| is_direct(entry)).count();

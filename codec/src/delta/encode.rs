@@ -139,7 +139,8 @@ impl<'a> Encoder<'a> {
         };
         let how = if sparse { self.choice.sparse } else { self.choice.dense };
         let coded = if sparse { changed } else { count };
-        let entry = Entry { xor: how.xor, reference: how.reference, coded: coded as u16, ..Entry::empty(form) };
+        let entry =
+            Entry { xor: how.xor, reference: how.reference, coded: coded as u16, ..Entry::empty(form) };
         // What has no room may have it without the base.
         let body = self.body(entry, values, base, room);
         let direct = (Entry::empty(Form::Direct), 0);
@@ -178,11 +179,18 @@ impl<'a> Encoder<'a> {
         if entry.form == Form::Dense {
             (self.kernel.delta_split)(width, values, base, how, &mut out);
         } else {
-            let [values, base] = [values, base].into_iter().zip(&mut self.changed).map(|(from, to)| {
-                to.resize(values.len() + PAD, 0);
-                (self.kernel.gather)(width, mask, from, to);
-                &to[..coded * width]
-            }).collect::<Vec<_>>()[..] else { unreachable!("there are two") };
+            let [values, base] = [values, base]
+                .into_iter()
+                .zip(&mut self.changed)
+                .map(|(from, to)| {
+                    to.resize(values.len() + PAD, 0);
+                    (self.kernel.gather)(width, mask, from, to);
+                    &to[..coded * width]
+                })
+                .collect::<Vec<_>>()[..]
+            else {
+                unreachable!("there are two")
+            };
             (self.kernel.delta_split)(width, values, base, how, &mut out);
         }
         let (bytes_len, words_len, large_len) = (out.bytes_len, out.bits.finish(), out.large_len);

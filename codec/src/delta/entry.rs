@@ -2,10 +2,10 @@
 
 use super::parts::Parts;
 use crate::BlockFault;
+use crate::DType;
 use crate::blocks::symbols::{self, Counts};
 use crate::header::HEADER_LEN;
 use crate::kernel::delta::{How, LOW_BYTES, most_low_bits};
-use crate::DType;
 
 /// Values of a block; the last one may have fewer.
 pub(super) const BLOCK: usize = symbols::SYMBOLS;
@@ -224,7 +224,10 @@ mod tests {
         assert_eq!(found(Entry { low_bytes: 901, ..dense }, DType::F32), Err(BlockFault::LowBits));
         assert_eq!(found(Entry { large: 301, ..dense }, DType::F32), Err(BlockFault::Large));
         assert_eq!(found(Entry { counts: [7, 3, 4, 0], ..listed }, DType::F32), Err(BlockFault::Overrun));
-        assert_eq!(found(Entry { coded: 0, ..listed }, DType::F32), Err(BlockFault::Coded { expected: 1, found: 0 }));
+        assert_eq!(
+            found(Entry { coded: 0, ..listed }, DType::F32),
+            Err(BlockFault::Coded { expected: 1, found: 0 })
+        );
         let unused = Entry { coded: 1, ..Entry::empty(Form::Same) };
         assert_eq!(found(unused, DType::F32), Err(BlockFault::UnusedField));
         for form in [5, 6, 7, 32] {

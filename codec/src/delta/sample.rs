@@ -1,13 +1,13 @@
 //! How the differences of a frame are made and coded: chosen from some of its values, in integers, so that every machine chooses the
 //! same.
 
-use super::entry::{self, BLOCK, front_len};
 use super::DeltaCoding;
+use super::entry::{self, BLOCK, front_len};
 use crate::DType;
 use crate::blocks::symbols::{self, TABLE, tier_bits};
 use crate::kernel::changes::array;
 use crate::kernel::delta::{How, LARGE, difference, most_low_bits};
-use crate::kernel::rans::{Frequencies, ESCAPE, LANES};
+use crate::kernel::rans::{ESCAPE, Frequencies, LANES};
 
 /// Blocks that are looked at, at most.
 const BLOCKS: usize = 8;
@@ -78,7 +78,8 @@ pub(super) fn choose(coding: DeltaCoding, dtype: DType, values: &[u8], base: &[u
     let costs: Vec<Costs> = candidates.iter().map(|how| Costs::of(*how, width, &pairs)).collect();
     // The first of equals.
     let best = |cost: fn(&Costs) -> u64| {
-        let least = (0..costs.len()).min_by_key(|number| cost(&costs[*number])).expect("there are candidates");
+        let least =
+            (0..costs.len()).min_by_key(|number| cost(&costs[*number])).expect("there are candidates");
         (candidates[least], &costs[least])
     };
     let (sparse, sparse_costs) = best(|costs| costs.sparse);

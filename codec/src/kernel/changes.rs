@@ -21,7 +21,9 @@ fn changes_of<const WIDTH: usize>(values: &[u8], base: &[u8], mask: &mut [u8]) -
     let mut count = 0;
     for ((values, base), mask) in values.chunks(8 * WIDTH).zip(base.chunks(8 * WIDTH)).zip(mask) {
         *mask = 0;
-        for (i, (value, base)) in values.as_chunks::<WIDTH>().0.iter().zip(base.as_chunks::<WIDTH>().0).enumerate() {
+        for (i, (value, base)) in
+            values.as_chunks::<WIDTH>().0.iter().zip(base.as_chunks::<WIDTH>().0).enumerate()
+        {
             *mask |= u8::from(value != base) << i;
         }
         count += mask.count_ones() as usize;

@@ -34,7 +34,11 @@ impl How {
     pub(crate) fn low_bits(&self, base: u32, width: usize) -> u32 {
         let exponent = base >> self.mantissa & u32::from(self.last_exponent);
         // A base value of 0 says nothing of what differences there are.
-        if exponent == 0 { 0 } else { u32::from(self.reference).saturating_sub(exponent).min(most_low_bits(width)) }
+        if exponent == 0 {
+            0
+        } else {
+            u32::from(self.reference).saturating_sub(exponent).min(most_low_bits(width))
+        }
     }
 }
 
@@ -315,7 +319,21 @@ mod tests {
     fn every_pair_comes_back_and_neighbours_differ_by_little() {
         for width in [1, 2, 4] {
             let mask = mask_of(width);
-            let some = [0, 1, 2, 0x7f, 0x80, 0x81, 0x3f80, 0x7fff, 0x8000, 0x8001, 0x7f80_0000, 0x8000_0000, u32::MAX];
+            let some = [
+                0,
+                1,
+                2,
+                0x7f,
+                0x80,
+                0x81,
+                0x3f80,
+                0x7fff,
+                0x8000,
+                0x8001,
+                0x7f80_0000,
+                0x8000_0000,
+                u32::MAX,
+            ];
             for (value, base) in some.iter().flat_map(|value| some.map(|base| (value & mask, base & mask))) {
                 for xor in [false, true] {
                     let found = difference(value, base, width, xor);

@@ -2,7 +2,9 @@
 
 use super::level::SimdLevel;
 use super::table::Kernel;
-use super::{bits, changes, codes, columns, delta, fields, halves, mask, pass, rans, short, sums, tier, window, words};
+use super::{
+    bits, changes, codes, columns, delta, fields, halves, mask, pass, rans, short, sums, tier, window, words,
+};
 
 /// Plain Rust.
 pub(crate) static PORTABLE: Kernel = Kernel {

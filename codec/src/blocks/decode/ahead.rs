@@ -50,7 +50,11 @@ impl<'a> Located<'a> {
     where
         'a: 'b,
     {
-        rans::job(self.block.entry.words_and_escapes(), self.codes, &mut list[BLOCK - self.block.count()..BLOCK])
+        rans::job(
+            self.block.entry.words_and_escapes(),
+            self.codes,
+            &mut list[BLOCK - self.block.count()..BLOCK],
+        )
     }
 }
 

@@ -250,7 +250,8 @@ fn split_16(values: &[u8], base: &[u8], how: How, out: &mut SplitMut<'_>) -> usi
     let (values, base) = (values.as_chunks::<{ 2 * STEP }>().0, base.as_chunks::<{ 2 * STEP }>().0);
     for (step, (values, base)) in values.iter().zip(base).enumerate() {
         let (values, base) = (values.as_chunks::<VECTOR>().0, base.as_chunks::<VECTOR>().0);
-        let (mut highs, mut lows, mut counts) = ([_mm512_setzero_si512(); 2], [_mm512_setzero_si512(); 2], [_mm512_setzero_si512(); 2]);
+        let (mut highs, mut lows, mut counts) =
+            ([_mm512_setzero_si512(); 2], [_mm512_setzero_si512(); 2], [_mm512_setzero_si512(); 2]);
         for half in 0..2 {
             let base = load(&base[half]);
             let found = short.difference(load(&values[half]), base);

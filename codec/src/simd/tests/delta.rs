@@ -14,7 +14,8 @@ fn pairs(width: usize, count: usize, seed: u64) -> [Vec<u8>; 2] {
     let pair = |_| {
         let base: u32 = if rng.random_range(0..20) == 0 { rng.random_range(0..3) } else { rng.random() };
         // Mostly of about the same exponent.
-        let base = if rng.random_range(0..4) > 0 && width > 1 { base & 0x83ff_03ff | 0x3c00_3c00 } else { base };
+        let base =
+            if rng.random_range(0..4) > 0 && width > 1 { base & 0x83ff_03ff | 0x3c00_3c00 } else { base };
         let value = match rng.random_range(0..8) {
             0 => base,
             1 => rng.random(),
@@ -40,7 +41,8 @@ struct Made {
 fn split(kernel: &Kernel, width: usize, how: How, [base, values]: [&[u8]; 2]) -> Made {
     let count = values.len() / width;
     let (mut symbols, room) = (vec![0xee; count], LOW_BYTES * count + 64);
-    let (mut bytes, mut words, mut large) = (vec![0xee; room], vec![0xee; room], vec![0xee; values.len() + 64]);
+    let (mut bytes, mut words, mut large) =
+        (vec![0xee; room], vec![0xee; room], vec![0xee; values.len() + 64]);
     let mut out = SplitMut {
         symbols: &mut symbols,
         bytes: &mut bytes,
@@ -77,9 +79,12 @@ fn differences_are_those_of_the_portable_kernel_and_come_back() {
     let counts = [0, 1, 63, 64, 65, 640, 1000];
     let counts = counts.iter().filter(|count| !cfg!(miri) || [65].contains(*count));
     for (seed, count) in (0..).zip(counts) {
-        for (width, mantissa, last_exponent) in [(1, 3, 15), (1, 2, 31), (2, 7, 255), (2, 10, 31), (4, 23, 255)] {
+        for (width, mantissa, last_exponent) in
+            [(1, 3, 15), (1, 2, 31), (2, 7, 255), (2, 10, 31), (4, 23, 255)]
+        {
             let [base, values] = pairs(width, *count, seed);
-            let references = [0, 5, 15, 31, 121, 130, 255].into_iter().filter(|number| *number <= last_exponent);
+            let references =
+                [0, 5, 15, 31, 121, 130, 255].into_iter().filter(|number| *number <= last_exponent);
             let references = references.filter(|number| width > 1 || *number == 0);
             for (reference, less) in references.flat_map(|reference| [(reference, 0), (reference, 1)]) {
                 for xor in [false, true] {
@@ -125,7 +130,9 @@ fn what_is_missing_too_much_or_too_large_is_noticed() {
 
 #[test]
 fn values_that_differ_are_found_taken_out_and_put_back() {
-    for (width, count) in [1, 2, 4].into_iter().flat_map(|width| [0, 1, 31, 64, 65, 999].map(|count| (width, count))) {
+    for (width, count) in
+        [1, 2, 4].into_iter().flat_map(|width| [0, 1, 31, 64, 65, 999].map(|count| (width, count)))
+    {
         let [base, values] = pairs(width, count, 3);
         let made = |kernel: &Kernel| {
             let mut mask = vec![0xee; count.div_ceil(8)];
@@ -139,7 +146,8 @@ fn values_that_differ_are_found_taken_out_and_put_back() {
             (changed, mask, kept)
         };
         let expected = made(&PORTABLE);
-        let differ = values.chunks(width).zip(base.chunks(width)).filter(|(value, base)| value != base).count();
+        let differ =
+            values.chunks(width).zip(base.chunks(width)).filter(|(value, base)| value != base).count();
         assert_eq!(expected.0, differ);
         for kernel in kernels() {
             assert_eq!(made(kernel), expected);
