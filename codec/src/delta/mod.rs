@@ -160,10 +160,10 @@ impl Codec for Delta {
                 return Err(EncodeError::Base { dtype, count: shape.count, base_dtype, base_count });
             }
             let out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
-            if layout == Layout::Compact {
-                if let Some(len) = encode::encode(self.coding, self.codec(), base, shape, values, out) {
-                    return Ok(len);
-                }
+            let mut encode = || encode::encode(self.coding, self.codec(), base, shape, values, out);
+            let len = if layout == Layout::Compact { encode() } else { None };
+            if let Some(len) = len {
+                return Ok(len);
             }
         }
         self.codec().encode(layout, dtype, values, static_out, dynamic_out)

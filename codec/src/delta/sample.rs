@@ -103,7 +103,7 @@ pub(super) fn choose(coding: DeltaCoding, dtype: DType, values: &[u8], base: &[u
     let blocks = all.div_ceil(BLOCK as u128);
     let others = tiers.tiers.min(sparse_costs.sparse + sampled as u64 * BIT);
     let saved = u128::from(others.saturating_sub(rans.rans)) * all / sampled;
-    let overhead = (8 * BIT) as u128 * (TABLE as u128 + 4 * LANES as u128 * blocks);
+    let overhead = u128::from(8 * BIT) * (TABLE as u128 + 4 * LANES as u128 * blocks);
     // Fuzzers have no time for so many values.
     let table = if cfg!(fuzzing) || saved > overhead { symbols::choose_table(&rans.histogram) } else { None };
     if table.is_none() {
