@@ -199,7 +199,7 @@ fn block(dtype: DType, entry: &[u8], table: &[u8], base: &[u8], bytes: &mut Byte
         for (((i, symbol), count), low) in marked.iter().zip(symbols).zip(counts).zip(lows) {
             let high = if *symbol == 255 { number(large.take(width)) } else { u64::from(*symbol) };
             let z = ((high << count | low) + u64::from(form > 2)) & all;
-            let d = if z % 2 == 0 { z / 2 } else { all - z / 2 };
+            let d = if z.is_multiple_of(2) { z / 2 } else { all - z / 2 };
             values[*i] = if xor { z ^ bases[*i] } else { ordered((ordered(bases[*i]) + d) & all) };
         }
     }
@@ -246,14 +246,21 @@ fn frames_are_what_the_format_says_and_have_not_changed() {
     let mut forms = Vec::new();
     let mut found = Vec::new();
     for (coding, dtype, _) in GOLDEN {
-        let base = Content::Gaussian.values(dtype, 4 * BLOCK + 9000, 1);
-        let values = changed(dtype, &base);
-        let codec = Delta::new(coding, Base::new(dtype, base.clone()));
-        let frame = compress_with(&codec, &values, dtype).unwrap();
-        let (read, tags) = reference(dtype, &base, &frame);
-        assert!(read == values, "{coding:?} {dtype}");
-        forms.extend(tags);
-        found.push((coding, dtype, xxh3_64(&frame)));
+        // All kinds of blocks, then the first one alone.
+        for count in [4 * BLOCK + 9000, 9000] {
+            let base = Content::Gaussian.values(dtype, count, 1);
+            let values = changed(dtype, &base);
+            let codec = Delta::new(coding, Base::new(dtype, base.clone()));
+            let frame = compress_with(&codec, &values, dtype).unwrap();
+            if count > BLOCK {
+                found.push((coding, dtype, xxh3_64(&frame)));
+            }
+            if frame[5] == 6 {
+                let (read, tags) = reference(dtype, &base, &frame);
+                assert!(read == values, "{coding:?} {dtype}");
+                forms.extend(tags);
+            }
+        }
     }
     assert_eq!(found, GOLDEN, "{found:#018x?}");
     // Bit 4 says rANS.
