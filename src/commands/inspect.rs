@@ -87,7 +87,7 @@ fn codecs(args: &InspectArgs) -> Result<Vec<Spec>, CliError> {
         let all = Spec::ids().map(str::to_owned).chain(deltas);
         return Ok(all.map(|text| text.parse().expect("ids are specs")).collect());
     };
-    for spec in named.0.iter().filter(|spec| spec.takes_base() && args.base.is_none()) {
+    if let Some(spec) = named.0.iter().find(|spec| spec.takes_base() && args.base.is_none()) {
         let message = format!(
             "`{spec}` takes differences from a base, and there is none\nhelp: name it by `--base FILE`"
         );

@@ -33,9 +33,13 @@ pub(super) fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8])
 /// The bits of a vector's values; none behind the end.
 #[inline]
 fn bits_of(mask: &[u8]) -> u64 {
-    let mut bits = [0; 8];
-    bits[..mask.len()].copy_from_slice(mask);
-    u64::from_le_bytes(bits)
+    // Whole words, as copies of unknown length take most of the time.
+    match *mask {
+        [a, b] => u16::from_le_bytes([a, b]).into(),
+        [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+        [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        _ => mask.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)),
+    }
 }
 
 /// See [`crate::kernel::Kernel::gather`].
