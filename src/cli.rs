@@ -276,6 +276,9 @@ pub(crate) struct InspectArgs {
     /// Let `auto` choose by these speeds, what `zipwire bench codec --json` prints [default: those that it was built with].
     #[arg(long, value_name = "FILE")]
     pub(crate) costs: Option<PathBuf>,
+    /// The same tensors as they were before, a safetensors file: sizes as differences from these, by `delta+rans` and `delta+tiered`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) base: Option<PathBuf>,
     /// Print the report as JSON instead of tables.
     #[arg(long)]
     pub(crate) json: bool,

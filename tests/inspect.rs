@@ -154,6 +154,60 @@ fn repeated_rows_are_counted_and_left_out() {
 }
 
 #[test]
+fn a_base_shows_what_differs_and_what_that_takes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, tensors: &[(&str, &str, Vec<usize>, Vec<u8>)]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, safetensors(tensors)).unwrap();
+        path
+    };
+    let before: Vec<u8> = (0..20_000u32)
+        .flat_map(|i| (0x3c00 + (i.wrapping_mul(0x9e37_79b1) >> 24) as u16).to_le_bytes())
+        .collect();
+    let mut after = before.clone();
+    after.iter_mut().step_by(20).for_each(|byte| *byte ^= 1);
+    let shape = vec![100, 200];
+    let old = file("old", &[("w", "BF16", shape.clone(), before.clone())]);
+    let new = file("new", &[("w", "BF16", shape.clone(), after.clone())]);
+    let inspect = |arguments: &[&str], file: &Path| {
+        let program = Command::new(env!("CARGO_BIN_EXE_zipwire"))
+            .arg("inspect")
+            .args(arguments)
+            .arg(file)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&program.stderr).into_owned();
+        (program.status.code(), error, program.stdout)
+    };
+    let base = old.to_str().unwrap();
+    let (status, error, out) = inspect(&["--json", "--base", base], &new);
+    assert_eq!(status, Some(0), "{error}");
+    let report = serde_json::from_slice::<Value>(&out).unwrap();
+    let tensor = &report["files"][0]["tensors"][0];
+    assert_eq!(tensor["changed_pct"], json!(10.0));
+    let size = |codec: &str| tensor["size_pct"][codec].as_f64().unwrap();
+    // Positions take a byte for each value that differs, of which there is one in ten, and differences less.
+    assert!(size("delta+rans") < 9.0 && size("delta+tiered") < 9.0 && size("rans") > 50.0, "{tensor}");
+    let (_, _, out) = inspect(&["--base", base], &new);
+    assert!(String::from_utf8_lossy(&out).contains("10.00 % of the values differ"));
+
+    let (status, error, _) = inspect(&["--codec", "delta+rans"], &new);
+    assert_eq!(status, Some(2));
+    assert!(
+        error.contains("`delta+rans` takes differences from a base, and there is none\nhelp: name it by"),
+        "{error}"
+    );
+    let other = file("other", &[("v", "BF16", shape, after.clone())]);
+    let (status, error, _) = inspect(&["--base", base], &other);
+    assert!(status == Some(2) && error.contains("has no tensor `v`"), "{error}");
+    for (dtype, shape) in [("F16", vec![100, 200]), ("BF16", vec![200, 100])] {
+        let other = file("third", &[("w", dtype, shape, after.clone())]);
+        let (status, error, _) = inspect(&["--base", base], &other);
+        assert!(status == Some(2) && error.contains("tensor `w` is BF16 [100, 200] in base"), "{error}");
+    }
+}
+
+#[test]
 fn what_is_no_safetensors_file_is_refused_with_its_name() {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     let output = Command::new(env!("CARGO_BIN_EXE_zipwire")).arg("inspect").arg(&manifest).output().unwrap();

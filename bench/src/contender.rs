@@ -32,7 +32,11 @@ impl FromStr for Contender {
         match text {
             "zstd" => Ok(Self::Zstd(1)),
             "lz4" => Ok(Self::Lz4),
-            spec => spec.parse().map(Self::Own),
+            spec => {
+                let spec: Spec = spec.parse()?;
+                // Pieces of tensors have no bases.
+                if spec.takes_base() { spec.complete() } else { Ok(spec) }.map(Self::Own)
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::decode::{decode_slice_with, decode_with};
 use crate::tables::Tables;
-use crate::{DType, DecodeError, FrameInfo, Layout, Section, Table, TableError};
+use crate::{Base, DType, DecodeError, FrameInfo, Layout, Section, Table, TableError};
 
 /// What frames are read with: the tables that they may name, and a limit for the memory of their values.
 ///
@@ -51,6 +51,14 @@ impl Decoder {
     /// [`TableError::Collision`] if there is another table with its id.
     pub fn add_table(&mut self, table: Table) -> Result<(), TableError> {
         self.tables.add(table)
+    }
+
+    /// From now on, frames of differences from these values ([`crate::Delta`]) are read with them. To add them again changes nothing.
+    ///
+    /// # Errors
+    /// [`TableError::BaseCollision`] if there is another base with the same id.
+    pub fn add_base(&mut self, base: Base) -> Result<(), TableError> {
+        self.tables.add_base(base)
     }
 
     /// The values of a frame that is in one buffer, static section first; the frame says what they are.

@@ -1,6 +1,6 @@
 //! Everything that can go wrong: with a spec, with buffers for encoding, with a frame that is decoded.
 
-use crate::fault::{BlockFault, RowFault, TileFault};
+use crate::fault::{BlockFault, DeltaFault, RowFault, TileFault};
 use crate::{DType, Layout};
 
 /// A spec that names no codec.
@@ -69,6 +69,20 @@ pub enum SpecError {
         /// The spec.
         spec: String,
     },
+    /// The values that differences are taken from are left open where nothing tells them.
+    #[error("`{spec}` does not say what values differ from")]
+    NoBase {
+        /// The spec.
+        spec: String,
+    },
+    /// Differences are coded by other means than this codec's.
+    #[error("differences are not coded by `{codec}`")]
+    DeltaCodec {
+        /// Id of the codec.
+        codec: &'static str,
+        /// Those that can be behind `delta+`, in backticks.
+        valid: String,
+    },
     /// An option without a value.
     #[error("`{text}` is not an option")]
     Malformed {
@@ -90,6 +104,10 @@ impl SpecError {
             Self::NoRow { .. } => {
                 Some("write `dedup:row=N+...` with the number of values in a row".to_owned())
             }
+            Self::NoBase { .. } => {
+                Some("give the base (`Spec::against`); `zipwire inspect --base FILE` does".to_owned())
+            }
+            Self::DeltaCodec { valid, .. } => Some(format!("behind `delta+` there can be {valid}")),
             Self::Malformed { .. } => Some("write `name:key=value,key=value`".to_owned()),
         }
     }
@@ -136,6 +154,18 @@ pub enum EncodeError {
     OutOfMemory {
         /// `Codec::bound`.
         bytes: usize,
+    },
+    /// The base has other values than those that are coded.
+    #[error("the values are `{count}` of `{dtype}`, those of the base `{base_count}` of `{base_dtype}`")]
+    Base {
+        /// Type of the values.
+        dtype: DType,
+        /// Number of values.
+        count: usize,
+        /// Type of the base.
+        base_dtype: DType,
+        /// Number of values of the base.
+        base_count: usize,
     },
     /// An index of rows is of other values.
     #[error("the values have `{expected}` rows, the index has `{found}`")]
@@ -323,6 +353,34 @@ pub enum DecodeError {
         /// Id in the header.
         id: u32,
     },
+    /// A frame of differences from values that the reader does not have.
+    #[error("the frame has differences from base `{id:#018x}`, which is not known here")]
+    UnknownBase {
+        /// Id in the frame.
+        id: u64,
+    },
+    /// The base that the frame names has other values than the frame.
+    #[error("base `{id:#018x}` has `{found}` values of `{dtype}`, the frame has others")]
+    Base {
+        /// Id in the frame.
+        id: u64,
+        /// Type of the base.
+        dtype: DType,
+        /// Number of values of the base.
+        found: usize,
+    },
+    /// What a frame of differences holds for other blocks cannot be there.
+    #[error("differences: {fault}")]
+    Delta {
+        /// What is wrong.
+        fault: DeltaFault,
+    },
+    /// The frame of the blocks that are coded without the base cannot be decoded.
+    #[error("in the frame of the blocks without a base: {source}")]
+    DirectBlocks {
+        /// What is wrong with it.
+        source: Box<DecodeError>,
+    },
     /// The table that the frame names is not one of its codec and type.
     #[error("table `{id:#010x}` is no code book of codec `{codec}` for `{dtype}`")]
     Table {
@@ -414,7 +472,11 @@ impl DecodeError {
                 "raise the limit of the decoder (`Decoder::max_values_len`) if the sender can be trusted"
                     .to_owned(),
             ),
-            Self::UniqueRows { source } => source.help(),
+            Self::UnknownBase { .. } => Some(
+                "add the values that the sender took differences from to the decoder (`Decoder::add_base`)"
+                    .to_owned(),
+            ),
+            Self::UniqueRows { source } | Self::DirectBlocks { source } => source.help(),
             _ => None,
         }
     }
@@ -429,5 +491,11 @@ pub enum TableError {
     Collision {
         /// The id.
         id: u32,
+    },
+    /// Another base has the same id.
+    #[error("another base has the id `{id:#018x}` already")]
+    BaseCollision {
+        /// The id.
+        id: u64,
     },
 }

@@ -108,6 +108,15 @@ pub enum BlockFault {
     /// What fills up a part of the body is not zero.
     #[error("a bit or byte beyond the last value is not zero")]
     Padding,
+    /// The values of the base ask for more or fewer low bits than there are.
+    #[error("the low bits of differences are not as many as the base says")]
+    LowBits,
+    /// Symbols and block table disagree on how many differences are large, or one has more bits than a value.
+    #[error("the large differences are not those of the symbols")]
+    Large,
+    /// Positions of values that differ from the base do not ascend, or are beyond the last value.
+    #[error("positions of differences do not ascend, or pass the last value")]
+    Positions,
 }
 
 /// How a frame with rows left out contradicts itself.
@@ -151,4 +160,19 @@ pub enum RowFault {
     /// Rows were left out twice.
     #[error("the frame of the unique rows leaves out rows itself")]
     Nested,
+}
+
+/// How a frame of differences contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeltaFault {
+    /// Differences are coded in the compact layout only.
+    #[error("a frame of layout `{}` has none", Layout::Split)]
+    Layout,
+    /// All blocks are coded without the base.
+    #[error("no block needs the base")]
+    NoBlock,
+    /// The blocks without the base are in a frame of another codec than those that differences are coded like.
+    #[error("the frame of the blocks without a base is of codec tag `{0}`")]
+    Inner(u8),
 }

@@ -4,6 +4,7 @@ use crate::auto::{self, Auto};
 use crate::body::Body;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
+use crate::delta::{self, Delta};
 use crate::options::{Choice, Value};
 use crate::pieces::Pieces;
 use crate::rans::{self, Rans};
@@ -55,6 +56,10 @@ pub(crate) fn named() -> impl Iterator<Item = &'static Entry> {
     CODECS.iter().chain([&AUTO])
 }
 
+#[rustfmt::skip]
+static DELTA: Entry =
+    Entry { tag: delta::TAG, codec: &Delta::ANY, options: &[], build: |_| Box::new(Delta::ANY), decode: delta::decode, takes_table: false, pieces: None };
+
 /// The codec with this id.
 pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
     named().find(|entry| entry.codec.id() == id)
@@ -62,7 +67,7 @@ pub(crate) fn by_id(id: &str) -> Option<&'static Entry> {
 
 /// What frames with this tag are of.
 pub(crate) fn by_tag(tag: u8) -> Option<&'static Entry> {
-    CODECS.iter().chain([&DEDUP]).find(|entry| entry.tag == tag)
+    CODECS.iter().chain([&DEDUP, &DELTA]).find(|entry| entry.tag == tag)
 }
 
 #[cfg(test)]
@@ -73,6 +78,7 @@ mod tests {
     #[test]
     fn ids_and_tags_are_unique_and_every_combination_of_options_builds_the_codec_it_names() {
         assert!(std::ptr::eq(by_tag(dedup::TAG).unwrap(), &DEDUP));
+        assert!(std::ptr::eq(by_tag(delta::TAG).unwrap(), &DELTA));
         assert!(by_tag(AUTO.tag).is_none());
         assert!(CODECS.iter().all(|entry| std::ptr::eq(by_tag(entry.tag).unwrap(), entry)));
         for entry in named() {

@@ -1,10 +1,11 @@
-//! What is asked of a codec: `[dedup[:row=N]+]name[:key=value,...]`.
+//! What is asked of a codec: `[dedup[:row=N]+|delta+]name[:key=value,...]`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::auto::{self, Auto};
-use crate::dedup::{LONGEST_ROW, Prefix};
+use crate::dedup::{self, LONGEST_ROW};
+use crate::delta::{self, Base};
 use crate::options::{self, ROW, Value, listed};
 use crate::registry;
 use crate::{Codec, SpecError};
@@ -14,6 +15,8 @@ use crate::{Codec, SpecError};
 ///
 /// `dedup:row=256+tiered` leaves out rows of 256 values that repeat an earlier one before the others are coded
 /// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
+///
+/// `delta+rans` codes differences from a base ([`crate::Delta`]), which is given apart from the text ([`Self::against`]).
 ///
 /// Two specs that ask for the same are equal: options at their defaults do not count, nor does the order of options.
 /// What a codec then chose for given values is not a spec; it is in the frame.
@@ -26,12 +29,43 @@ pub struct Spec {
     chosen: Vec<Value>,
 }
 
+/// What can be in front of a codec.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Prefix {
+    Dedup(dedup::Prefix),
+    Delta(delta::Prefix),
+}
+
+impl Prefix {
+    /// All ids.
+    const IDS: [&str; 2] = [dedup::Prefix::ID, delta::Prefix::ID];
+
+    /// Reads what is before the `+`.
+    fn parse(text: &str) -> Result<Self, SpecError> {
+        match options::split(text).0 {
+            dedup::Prefix::ID => dedup::Prefix::parse(text).map(Self::Dedup),
+            delta::Prefix::ID => delta::Prefix::parse(text).map(Self::Delta),
+            id => Err(SpecError::UnknownPrefix { id: id.to_owned(), valid: listed(Self::IDS.into_iter()) }),
+        }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dedup(prefix) => prefix.fmt(f),
+            Self::Delta(prefix) => prefix.fmt(f),
+        }
+    }
+}
+
 impl Spec {
     /// The codec that does what is asked.
     pub fn codec(&self) -> Box<dyn Codec> {
         let codec = (self.entry().build)(&self.chosen);
-        match self.prefix {
-            Some(prefix) => prefix.before(codec),
+        match &self.prefix {
+            Some(Prefix::Dedup(prefix)) => prefix.before(codec),
+            Some(Prefix::Delta(prefix)) => prefix.clone().before(codec),
             None => codec,
         }
     }
@@ -55,19 +89,37 @@ impl Spec {
                 *chosen = option.values.parse(&values.to_string()).unwrap_or(*chosen);
             }
         }
-        if let Some(prefix @ Prefix { row: 0 }) = &mut self.prefix {
+        if let Some(Prefix::Dedup(prefix @ dedup::Prefix { row: 0 })) = &mut self.prefix {
             prefix.row = u32::try_from(values).ok().filter(|row| *row <= LONGEST_ROW).unwrap_or(0);
         }
         self
     }
 
-    /// The spec for values of which nobody else says how long their rows are.
+    /// The spec for values that differ little from those of a base, which its codec then takes differences from. Any other spec
+    /// stays as it is, and so does one that has a base.
+    #[must_use]
+    pub fn against(mut self, base: Base) -> Self {
+        if let Some(Prefix::Delta(prefix)) = &mut self.prefix {
+            prefix.base.get_or_insert(base);
+        }
+        self
+    }
+
+    /// Whether its codec takes differences from a base.
+    pub fn takes_base(&self) -> bool {
+        matches!(self.prefix, Some(Prefix::Delta(_)))
+    }
+
+    /// The spec for values of which nobody else says how long their rows are, or what they differ from.
     ///
     /// # Errors
     /// If it does nothing without that, and leaves it open.
     pub fn complete(self) -> Result<Self, SpecError> {
-        match self.prefix {
-            Some(Prefix { row: 0 }) => Err(SpecError::NoRow { spec: self.to_string() }),
+        match &self.prefix {
+            Some(Prefix::Dedup(dedup::Prefix { row: 0 })) => Err(SpecError::NoRow { spec: self.to_string() }),
+            Some(Prefix::Delta(delta::Prefix { base: None })) => {
+                Err(SpecError::NoBase { spec: self.to_string() })
+            }
             Some(_) | None => Ok(self),
         }
     }
@@ -99,15 +151,19 @@ impl FromStr for Spec {
         // A codec may have the sign in a wrong option.
         let is_codec = |text: &str| text.split(':').next().is_some_and(|id| registry::by_id(id).is_some());
         let (prefix, text) = match text.split_once('+') {
-            Some((prefix, text)) if !is_codec(prefix) => (Some(Prefix::parse(prefix)?), text),
+            Some((prefix, text)) if !is_codec(prefix) => (Some(prefix), text),
             Some(_) | None => (None, text),
         };
         let (id, options) = options::split(text);
+        let prefix = prefix.map(Prefix::parse).transpose()?;
         let entry = registry::by_id(id)
             .ok_or_else(|| SpecError::UnknownId { id: id.to_owned(), valid: listed(Self::ids()) })?;
         let codec = entry.codec.id();
         if std::ptr::eq(entry, &registry::AUTO) {
             auto::check(options)?;
+        }
+        if matches!(prefix, Some(Prefix::Delta(_))) {
+            delta::Prefix::check(codec)?;
         }
         Ok(Self { prefix, id: codec, chosen: options::choose(codec, entry.options, options)? })
     }

@@ -1,8 +1,8 @@
-//! Tables that frames name by an id instead of carrying them.
+//! Tables and bases that frames name by an id instead of carrying them.
 
 use std::sync::Arc;
 
-use crate::{TableError, checksum};
+use crate::{Base, TableError, checksum};
 
 /// A table that frames can name instead of carrying it: a code book that several frames share.
 ///
@@ -45,9 +45,12 @@ pub(crate) fn id_of(bytes: &[u8]) -> u32 {
     checksum::of_front(bytes, checksum::WORD).wrapping_add(len).max(1)
 }
 
-/// The tables of a reader, each with an id of its own.
+/// The tables and the bases of a reader, each with an id of its own.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tables(Vec<Table>);
+pub(crate) struct Tables {
+    tables: Vec<Table>,
+    bases: Vec<Base>,
+}
 
 impl Tables {
     /// No tables.
@@ -55,7 +58,7 @@ impl Tables {
 
     /// No tables yet.
     pub(crate) const fn new() -> Self {
-        Self(Vec::new())
+        Self { tables: Vec::new(), bases: Vec::new() }
     }
 
     /// Adds a table; one that is there already changes nothing.
@@ -66,14 +69,32 @@ impl Tables {
         match self.get(table.id) {
             Some(known) if *known == table => {}
             Some(_) => return Err(TableError::Collision { id: table.id }),
-            None => self.0.push(table),
+            None => self.tables.push(table),
         }
         Ok(())
     }
 
     /// The table with this id.
     pub(crate) fn get(&self, id: u32) -> Option<&Table> {
-        self.0.iter().find(|table| table.id == id)
+        self.tables.iter().find(|table| table.id == id)
+    }
+
+    /// Adds a base; one that is there already changes nothing.
+    ///
+    /// # Errors
+    /// If there is another base with its id.
+    pub(crate) fn add_base(&mut self, base: Base) -> Result<(), TableError> {
+        match self.base(base.id()) {
+            Some(known) if known.is_same(&base) => {}
+            Some(_) => return Err(TableError::BaseCollision { id: base.id() }),
+            None => self.bases.push(base),
+        }
+        Ok(())
+    }
+
+    /// The base with this id.
+    pub(crate) fn base(&self, id: u64) -> Option<&Base> {
+        self.bases.iter().find(|base| base.id() == id)
     }
 }
 
@@ -97,7 +118,7 @@ mod tests {
         let table = Table::new([7]);
         assert_eq!(tables.add(table.clone()), Ok(()));
         assert_eq!(tables.add(table.clone()), Ok(()));
-        assert_eq!(tables.0.len(), 1);
+        assert_eq!(tables.tables.len(), 1);
         let other = Table { id: table.id, bytes: Arc::new([8]) };
         assert_eq!(tables.add(other), Err(TableError::Collision { id: table.id }));
         assert_eq!(tables.get(table.id), Some(&table));

@@ -14,6 +14,10 @@ mod codebook16_reference;
 mod codecs;
 #[path = "dedup.rs"]
 mod dedup;
+#[path = "delta.rs"]
+mod delta;
+#[path = "delta_reference.rs"]
+mod delta_reference;
 #[path = "golden.rs"]
 mod golden;
 #[path = "rans.rs"]

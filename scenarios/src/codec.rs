@@ -73,7 +73,10 @@ fn presets_with(spec: &Spec) -> Vec<&'static str> {
 
 fn spec_schema() -> Schema {
     // Which options a codec has, and what is in front of it, is the codec's matter.
-    let (ids, prefixes): (Vec<_>, Vec<_>) = (Spec::ids().collect(), Spec::prefixes().collect());
+    // Payloads have no base that differences could be taken from.
+    let has_base = |prefix: &&str| format!("{prefix}+rans").parse().is_ok_and(|spec: Spec| spec.takes_base());
+    let prefixes = Spec::prefixes().filter(|prefix| !has_base(prefix));
+    let (ids, prefixes): (Vec<_>, Vec<_>) = (Spec::ids().collect(), prefixes.collect());
     let (ids, prefixes) = (ids.join("|"), prefixes.join("|"));
     let with_options = pattern(&format!("^({ids}):|^({prefixes})(:[^+]*)?\\+({ids})(:|$)"));
     one_of([names(Spec::ids()), with_options])

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use zipwire::bench::inspect::{TensorReport, Total, inspect, totals};
-use zipwire::codec::{Class, Costs, DType, Spec, SpecError, Speed};
+use zipwire::bench::inspect::{TensorReport, Total, inspect, inspect_against, totals};
+use zipwire::codec::{Base, Class, Costs, DType, DeltaCoding, Spec, SpecError, Speed};
 use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError, with_help};
@@ -39,10 +39,8 @@ struct FileReport {
 }
 
 pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
-    let codecs = match &args.codec {
-        None => Spec::ids().map(|id| id.parse().expect("ids are specs")).collect(),
-        Some(named) => named.0.clone(),
-    };
+    let codecs = codecs(args)?;
+    let mut base = args.base.as_deref().map(BaseFile::open).transpose()?;
     let costs = args.costs.as_deref().map(read_costs).transpose()?;
     let mut files = Vec::new();
     for path in &args.files {
@@ -59,7 +57,13 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
             }
             progress.begin(tensor.name.clone());
             let values = file.read(tensor)?;
-            let inspected = inspect(tensor, &values, &codecs, costs.as_ref());
+            let inspected = match &mut base {
+                Some(base) => match base.of(tensor, path)? {
+                    Some(base) => inspect_against(tensor, &values, &base, &codecs, costs.as_ref()),
+                    None => inspect(tensor, &values, &codecs, costs.as_ref()),
+                },
+                None => inspect(tensor, &values, &codecs, costs.as_ref()),
+            };
             report.tensors.push(inspected.map_err(|error| {
                 CliError::Usage(format!("tensor `{}` of `{}`: {error}", tensor.name, path.display()))
             })?);
@@ -117,6 +121,60 @@ fn read_costs(path: &Path) -> Result<Costs, CliError> {
         Err(unfit("no speed of a codec that can be chosen".to_owned()))
     } else {
         Ok(costs)
+    }
+}
+
+/// Those that are named, or all; with a base also those that take differences from it.
+fn codecs(args: &InspectArgs) -> Result<Vec<Spec>, CliError> {
+    let Some(named) = &args.codec else {
+        let deltas = DeltaCoding::ALL.map(|coding| format!("delta+{}", coding.id()));
+        let deltas = deltas.into_iter().filter(|_| args.base.is_some());
+        let all = Spec::ids().map(str::to_owned).chain(deltas);
+        return Ok(all.map(|text| text.parse().expect("ids are specs")).collect());
+    };
+    if let Some(spec) = named.0.iter().find(|spec| spec.takes_base() && args.base.is_none()) {
+        let message = format!(
+            "`{spec}` takes differences from a base, and there is none\nhelp: name it by `--base FILE`"
+        );
+        return Err(CliError::Usage(message));
+    }
+    Ok(named.0.clone())
+}
+
+/// The file with tensors as they were before.
+struct BaseFile {
+    path: PathBuf,
+    file: TensorFile,
+    tensors: Vec<TensorInfo>,
+}
+
+impl BaseFile {
+    fn open(path: &Path) -> Result<Self, CliError> {
+        let file = TensorFile::open(path)?;
+        let tensors = file.tensors();
+        Ok(Self { path: path.to_path_buf(), file, tensors })
+    }
+
+    /// What the tensor was before; `None` if no codec knows its type.
+    fn of(&mut self, tensor: &TensorInfo, file: &Path) -> Result<Option<Base>, CliError> {
+        let Some(dtype) = DType::from_name(&tensor.dtype) else { return Ok(None) };
+        let (base, name) = (self.path.display(), &tensor.name);
+        let Some(before) = self.tensors.iter().find(|before| before.name == *name) else {
+            let message = format!("base `{base}` has no tensor `{name}`, as `{}` has", file.display());
+            return Err(CliError::Usage(message));
+        };
+        if (&before.dtype, &before.shape) != (&tensor.dtype, &tensor.shape) {
+            let message = format!(
+                "tensor `{name}` is {} {:?} in base `{base}` and {} {:?} in `{}`\nhelp: differences are taken from as many values of the same type",
+                before.dtype,
+                before.shape,
+                tensor.dtype,
+                tensor.shape,
+                file.display()
+            );
+            return Err(CliError::Usage(message));
+        }
+        Ok(Some(Base::new(dtype, self.file.read(before)?)))
     }
 }
 

@@ -5,7 +5,7 @@ mod float;
 mod moments;
 
 use serde::Serialize;
-use zipwire_codec::{Auto, Costs, DType, EncodeError, Estimate, Layout, RowIndex, Spec, encode_to_vec};
+use zipwire_codec::{Auto, Base, Costs, DType, EncodeError, Estimate, Layout, RowIndex, Spec, encode_to_vec};
 use zipwire_traces::TensorInfo;
 
 pub use self::entropy::Histogram;
@@ -33,6 +33,9 @@ pub struct TensorReport {
     pub size_pct: Vec<(String, f64)>,
     /// For each codec that chooses another one by the values: what, and why.
     pub choices: Vec<Chosen>,
+    /// How many of the values differ from those of a base, in percent, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_pct: Option<f64>,
     /// What stands out, in words.
     pub remarks: Vec<String>,
 }
@@ -141,8 +144,8 @@ pub fn inspect(
     }
     let remarks = remarks(&tensor.dtype, values.len(), statistics.as_ref());
     let TensorInfo { name, dtype, shape, .. } = tensor.clone();
-    let bytes_raw = values.len() as u64;
-    Ok(TensorReport { name, dtype, shape, bytes_raw, statistics, size_pct, choices, remarks })
+    let (bytes_raw, changed_pct) = (values.len() as u64, None);
+    Ok(TensorReport { name, dtype, shape, bytes_raw, statistics, size_pct, changed_pct, choices, remarks })
 }
 
 fn chosen(codec: String, auto: &Auto, dtype: DType, values: &[u8]) -> Result<Chosen, EncodeError> {
@@ -157,6 +160,29 @@ fn chosen(codec: String, auto: &Auto, dtype: DType, values: &[u8]) -> Result<Cho
         decode_us: 1e6 * estimate.decode_s,
     };
     Ok(Chosen { codec, chosen, estimates: estimates.iter().map(estimate).collect() })
+}
+
+/// As [`inspect`], beside the values that the tensor had before, as many of the same type: codecs that take differences from a base are
+/// given these.
+///
+/// # Errors
+/// As [`inspect`], and if the values are others in type or number.
+pub fn inspect_against(
+    tensor: &TensorInfo,
+    values: &[u8],
+    base: &Base,
+    codecs: &[Spec],
+    costs: Option<&Costs>,
+) -> Result<TensorReport, EncodeError> {
+    let codecs: Vec<Spec> = codecs.iter().map(|spec| spec.clone().against(base.clone())).collect();
+    let mut report = inspect(tensor, values, &codecs, costs)?;
+    let width = base.dtype().width();
+    let pairs = values.chunks(width).zip(base.as_bytes().chunks(width));
+    let changed = pairs.filter(|(value, base)| value != base).count();
+    let changed_pct = 100.0 * (changed * width) as f64 / values.len().max(1) as f64;
+    report.remarks.insert(0, format!("{changed_pct:.2} % of the values differ"));
+    report.changed_pct = Some(changed_pct);
+    Ok(report)
 }
 
 /// Sums over tensors, by type, in the order in which types first come; types that no codec knows are left out.

@@ -20,6 +20,7 @@ mod rans;
 mod rest;
 mod sample;
 mod spread;
+pub(crate) mod symbols;
 mod tiers;
 
 use crate::options::{Choice, ROW, Values};

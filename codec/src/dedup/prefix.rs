@@ -16,15 +16,12 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// All ids.
-    pub(crate) const IDS: [&str; 1] = [ID];
+    /// Its id.
+    pub(crate) const ID: &str = ID;
 
-    /// Reads what is before the `+`.
+    /// Reads what is before the `+`, if it begins with the id.
     pub(crate) fn parse(text: &str) -> Result<Self, SpecError> {
-        let (id, options) = options::split(text);
-        if id != ID {
-            return Err(SpecError::UnknownPrefix { id: id.to_owned(), valid: format!("`{ID}`") });
-        }
+        let (_, options) = options::split(text);
         Ok(Self { row: options::choose(ID, OPTIONS, options)?[0].number() })
     }
 

@@ -5,8 +5,10 @@
 //! know nothing of frames, modes or layouts, nor of which of them is in use: that is [`crate::levels`], above them all.
 
 pub(crate) mod bits;
+pub(crate) mod changes;
 pub(crate) mod codes;
 pub(crate) mod columns;
+pub(crate) mod delta;
 pub(crate) mod eight;
 pub(crate) mod fields;
 pub(crate) mod halves;

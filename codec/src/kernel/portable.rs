@@ -3,7 +3,8 @@
 use super::level::SimdLevel;
 use super::table::Kernel;
 use super::{
-    bits, codes, columns, fields, halves, joint, mask, pass, rans, short, sums, tier, window, words,
+    bits, changes, codes, columns, delta, fields, halves, joint, mask, pass, rans, short, sums, tier, window,
+    words,
 };
 
 /// Plain Rust.
@@ -54,6 +55,11 @@ pub(crate) static PORTABLE: Kernel = Kernel {
         to.copy_from_slice(from);
         sums::mixed(from, word)
     },
+    changes: changes::changes,
+    gather: changes::gather,
+    scatter: changes::scatter,
+    delta_split: delta::split,
+    delta_join: delta::join,
     copy_past: |from, to| to.copy_from_slice(from),
     fence: || (),
     pack_codes: codes::pack_codes,

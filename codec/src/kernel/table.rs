@@ -1,6 +1,7 @@
 //! The functions that every implementation of the inner loops has.
 
 use super::codes::{self, CodeTable};
+use super::delta::{How, JoinFrom, SplitMut as DeltaMut};
 use super::joint::Window;
 use super::level::SimdLevel;
 use super::pass::{Join, Passed, Split, SplitMut};
@@ -24,6 +25,8 @@ type SplitShort = fn(&[u8], u8, &mut [u8], &mut [u8], &mut [u8]);
 type JoinShort = fn(&[u8], &[u8], &[u8], u8, &mut [u8]) -> bool;
 type JoinBytes = fn(&[u8], &[u8], MantissaBits, u8, &mut [u8]) -> bool;
 type SplitWords = fn(&[u8], u8, [&mut [u8]; PLANES], &mut [u8]);
+type DeltaSplit = fn(usize, &[u8], &[u8], How, &mut DeltaMut<'_>);
+type DeltaJoin = fn(usize, &[u8], How, &mut JoinFrom<'_>, &mut [u8]);
 type JoinWords = fn([&[u8]; PLANES], &[u8], u8, &mut [u8]);
 
 /// One implementation of all inner loops.
@@ -135,6 +138,19 @@ pub(crate) struct Kernel {
     /// `(from, to, word, streaming)`: copies to where as many bytes are, and returns the sum of words for the checksum, not
     /// folded; the first one is at index `word`. Past the caches if `streaming`, as `copy_past`, where the kernel can.
     pub(crate) copy_sum: fn(&[u8], &mut [u8], u64, bool) -> u64,
+    /// `(width, values, base, mask)`: writes a bit per value of `width` bytes, set if it is not that of the base, 0 for values that do not
+    /// exist; returns the number of these.
+    pub(crate) changes: fn(usize, &[u8], &[u8], &mut [u8]) -> usize,
+    /// `(width, mask, from, to)`: the values of which the bit is set, one behind the other. `to` has room for them, and a vector behind it,
+    /// of which the bytes are of no meaning afterwards.
+    pub(crate) gather: fn(usize, &[u8], &[u8], &mut [u8]),
+    /// `(width, mask, from, to)`: the inverse; values of which the bit is not set stay as they are. `from` has as many values as
+    /// there are bits, and perhaps more bytes.
+    pub(crate) scatter: fn(usize, &[u8], &[u8], &mut [u8]),
+    /// `(width, values, base, how, out)`: differences of values of `width` bytes from those of a base, of which there are as many.
+    pub(crate) delta_split: DeltaSplit,
+    /// `(width, base, how, from, values)`: the inverse.
+    pub(crate) delta_join: DeltaJoin,
     /// `(from, to)`: copies past the caches, to where as many bytes are. Only for [`crate::streaming_store::StreamingStore`], which calls
     /// `fence` afterwards.
     pub(crate) copy_past: fn(&[u8], &mut [u8]),

@@ -1,5 +1,6 @@
 //! Every function of every kernel of this machine against the portable one.
 
+mod delta;
 mod passes;
 mod rans;
 mod words;

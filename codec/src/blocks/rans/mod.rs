@@ -14,11 +14,11 @@ use super::order::{Order, TIERS};
 use super::tiers::check_zero;
 use crate::kernel::Kernel;
 use crate::kernel::rans::{
-    Alphabet, EncodeTable, Job, LANES, LOWEST, ROOM_PAD, Room, States, Stream, Used, WORD,
+    Alphabet, EncodeTable, Frequencies, Job, LANES, LOWEST, ROOM_PAD, Room, States, Stream, Used, WORD,
 };
 use crate::kernel::tier::plane_bytes;
 use crate::{BlockFault, DType, Layout};
-pub(super) use table::{Model, read};
+pub(super) use table::{Model, TABLE, read};
 
 /// Bytes of the states.
 const STATES: usize = 4 * LANES;
@@ -72,6 +72,11 @@ pub(super) fn choose(
     }
     // Fuzzers have no time for so many values.
     (cfg!(fuzzing) || rans <= tiers && saves(rans, table::TABLE)).then_some(Model::Residuals(frequencies))
+}
+
+/// The table for bytes that occur so often, if there are any.
+pub(super) fn frequencies(histogram: &[u32; 256]) -> Option<Frequencies> {
+    table::choose(histogram)
 }
 
 /// Codes one block after the other.

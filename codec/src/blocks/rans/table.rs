@@ -7,7 +7,7 @@ use crate::kernel::rans::{DecodeTable, ESCAPE, Frequencies, SCALE_BITS, SLOTS, S
 use crate::{DecodeError, Section};
 
 /// Bytes of a table: the first residual, zeros, and the frequencies with 12 bits each.
-pub(super) const TABLE: usize = HEAD + SYMBOLS * SCALE_BITS as usize / 8;
+pub(in crate::blocks) const TABLE: usize = HEAD + SYMBOLS * SCALE_BITS as usize / 8;
 pub(super) const HEAD: usize = 8;
 /// Fraction bits of costs in bits.
 pub(super) const FRACTION: u32 = 8;

@@ -1,10 +1,12 @@
 //! AVX-512 with bytes that are permuted, compressed and expanded (VBMI, VBMI2), on top of AVX2.
 
 mod bits;
+mod changes;
 mod codes;
 mod columns;
 mod copy;
 mod counts;
+mod delta;
 mod fields;
 mod halves;
 mod joint;
@@ -23,6 +25,7 @@ mod writer;
 use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::delta::{How, JoinFrom, SplitMut as DeltaMut};
 use crate::kernel::joint::Window;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
@@ -98,6 +101,11 @@ entries! {
         => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
     fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
+    fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize => changes::changes;
+    fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) -> () => changes::gather;
+    fn scatter(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) -> () => changes::scatter;
+    fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut DeltaMut<'_>) -> () => delta::split;
+    fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) -> () => delta::join;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
         => codes::pack_codes;
@@ -147,6 +155,11 @@ static AVX512: Kernel = Kernel {
     encode_rans,
     decode_rans,
     copy_sum,
+    changes,
+    gather,
+    scatter,
+    delta_split,
+    delta_join,
     copy_past,
     pack_codes,
     unpack_codes,

@@ -1,0 +1,239 @@
+//! Front matter of frames of differences: the base, an entry for each block, and a table.
+
+use super::parts::Parts;
+use crate::BlockFault;
+use crate::DType;
+use crate::blocks::symbols::{self, Counts};
+use crate::header::HEADER_LEN;
+use crate::kernel::delta::{How, LOW_BYTES, most_low_bits};
+
+/// Values of a block; the last one may have fewer.
+pub(super) const BLOCK: usize = symbols::SYMBOLS;
+/// Bytes of an entry.
+pub(super) const ENTRY: usize = 24;
+/// Where the entries are: behind the header and the id of the base.
+pub(super) const ENTRIES: usize = HEADER_LEN + 8;
+
+/// Bytes of front matter for so many values, without a table. Saturates.
+pub(super) fn front_len(count: usize) -> usize {
+    count.div_ceil(BLOCK).saturating_mul(ENTRY).saturating_add(ENTRIES)
+}
+
+/// What is done with a block, in the order of the tags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// All values are those of the base.
+    Same,
+    /// Its values are in the inner frame.
+    Direct,
+    /// All values have differences.
+    Dense,
+    /// A mask says which values differ.
+    Masked,
+    /// Positions say which values differ.
+    Listed,
+}
+
+impl Form {
+    const ALL: [Self; 5] = [Self::Same, Self::Direct, Self::Dense, Self::Masked, Self::Listed];
+}
+
+const XOR: u8 = 1 << 3;
+const RANS: u8 = 1 << 4;
+
+/// An entry of the block table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) form: Form,
+    /// Whether differences are bits that differ.
+    pub(super) xor: bool,
+    /// Whether symbols are coded by rANS.
+    pub(super) rans: bool,
+    /// See [`How::reference`].
+    pub(super) reference: u8,
+    /// How many differences there are.
+    pub(super) coded: u16,
+    /// Of their symbols.
+    pub(super) counts: Counts,
+    /// How many differences are large.
+    pub(super) large: u16,
+    /// Whole bytes of low bits.
+    pub(super) low_bytes: u32,
+    /// Words of 64 other low bits.
+    pub(super) low_words: u32,
+}
+
+impl Entry {
+    /// Of a block without a body.
+    pub(super) fn empty(form: Form) -> Self {
+        Self {
+            form,
+            xor: false,
+            rans: false,
+            reference: 0,
+            coded: 0,
+            counts: [0; 4],
+            large: 0,
+            low_bytes: 0,
+            low_words: 0,
+        }
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; ENTRY] {
+        let mut bytes = [0; ENTRY];
+        let flags = if self.xor { XOR } else { 0 } | if self.rans { RANS } else { 0 };
+        bytes[..2].copy_from_slice(&[self.form as u8 | flags, self.reference]);
+        bytes[2..4].copy_from_slice(&self.coded.to_le_bytes());
+        bytes[4..12].copy_from_slice(self.counts.map(u16::to_le_bytes).as_flattened());
+        bytes[12..14].copy_from_slice(&self.large.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.low_bytes.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.low_words.to_le_bytes());
+        bytes
+    }
+
+    /// The entry of a block of `count` values of this type.
+    ///
+    /// # Errors
+    /// If no encoder writes such a one.
+    pub(super) fn from_bytes(bytes: &[u8; ENTRY], dtype: DType, count: usize) -> Result<Self, BlockFault> {
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let long = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let fault = BlockFault::Form(bytes[0]);
+        let form = *Form::ALL.get(usize::from(bytes[0] & 7)).ok_or(fault)?;
+        let entry = Self {
+            form,
+            xor: bytes[0] & XOR != 0,
+            rans: bytes[0] & RANS != 0,
+            reference: bytes[1],
+            coded: short(2),
+            counts: [4, 6, 8, 10].map(short),
+            large: short(12),
+            low_bytes: long(16),
+            low_words: long(20),
+        };
+        if bytes[0] >= RANS << 1 {
+            return Err(fault);
+        }
+        if short(14) != 0 || (matches!(form, Form::Same | Form::Direct) && entry != Self::empty(form)) {
+            return Err(BlockFault::UnusedField);
+        }
+        let coded = usize::from(entry.coded);
+        let expected = match form {
+            Form::Same | Form::Direct => return Ok(entry),
+            Form::Dense => count,
+            Form::Masked | Form::Listed => coded.clamp(1, count),
+        };
+        if coded != expected {
+            return Err(BlockFault::Coded { expected, found: coded });
+        }
+        let scaled = most_low_bits(dtype.width()) > 0 && !entry.xor;
+        if entry.reference > if scaled { how(dtype).last_exponent } else { 0 } {
+            return Err(BlockFault::Base(entry.reference));
+        }
+        let low = LOW_BYTES * coded;
+        if entry.low_bytes as usize > low || entry.low_words as usize > low.div_ceil(8) {
+            return Err(BlockFault::LowBits);
+        }
+        if entry.large > entry.coded {
+            return Err(BlockFault::Large);
+        }
+        if !symbols::are_possible(coded, entry.counts, entry.rans) {
+            return Err(BlockFault::Overrun);
+        }
+        Ok(entry)
+    }
+
+    /// How differences are made, of values of this type.
+    pub(super) fn how(&self, dtype: DType) -> How {
+        let less = u32::from(matches!(self.form, Form::Masked | Form::Listed));
+        How { reference: self.reference, xor: self.xor, less, ..how(dtype) }
+    }
+
+    /// The lengths of the parts of the body, in a block of `count` values of `width` bytes.
+    pub(super) fn parts(&self, count: usize, width: usize) -> Parts {
+        let coded = usize::from(self.coded);
+        let positions = match self.form {
+            Form::Same | Form::Direct => return Parts::default(),
+            Form::Dense => [0; 2],
+            Form::Masked => [count.div_ceil(8), 0],
+            Form::Listed => [count.div_ceil(super::positions::GROUP), coded],
+        };
+        let symbols =
+            if self.rans { symbols::rans_len(self.counts) } else { symbols::tiers_len(coded, self.counts) };
+        Parts {
+            positions,
+            symbols,
+            low_bytes: self.low_bytes as usize,
+            low_words: 8 * self.low_words as usize,
+            large: width * usize::from(self.large),
+        }
+    }
+}
+
+/// Whether a table belongs to this entry.
+pub(super) fn has_table(entry: &[u8; ENTRY]) -> bool {
+    entry[0] & RANS != 0
+}
+
+/// How differences of values of this type are made, without low bits.
+pub(super) fn how(dtype: DType) -> How {
+    let (mantissa, last_exponent) = match dtype {
+        DType::Bf16 => (7, 255),
+        DType::F16 => (10, 31),
+        DType::F32 => (23, 255),
+        DType::F8E4M3 => (3, 15),
+        DType::F8E5M2 => (2, 31),
+    };
+    How { mantissa, last_exponent, reference: 0, xor: false, less: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_and_others_are_refused() {
+        let dense = Entry {
+            reference: 121,
+            rans: true,
+            coded: 300,
+            counts: [300, 7, 0, 0],
+            large: 2,
+            low_bytes: 64,
+            low_words: 9,
+            ..Entry::empty(Form::Dense)
+        };
+        let listed = Entry { xor: true, coded: 7, counts: [7, 3, 3, 0], ..Entry::empty(Form::Listed) };
+        for (entry, len) in [(dense, 128 + 600 + 8 + 64 + 72 + 8), (listed, 8 + 8 + 4 * 16)] {
+            let bytes = entry.to_bytes();
+            assert_eq!(Entry::from_bytes(&bytes, DType::F32, 300), Ok(entry));
+            assert_eq!(entry.parts(300, 4).len(), len);
+            assert_eq!(has_table(&bytes), entry.rans);
+            for at in [14, 15] {
+                let mut bytes = bytes;
+                bytes[at] = 1;
+                assert_eq!(Entry::from_bytes(&bytes, DType::F32, 300), Err(BlockFault::UnusedField));
+            }
+        }
+        let found = |entry: Entry, dtype| Entry::from_bytes(&entry.to_bytes(), dtype, 300);
+        let coded = BlockFault::Coded { expected: 300, found: 299 };
+        assert_eq!(found(Entry { coded: 299, ..dense }, DType::F32), Err(coded));
+        assert_eq!(found(dense, DType::F16), Err(BlockFault::Base(121)));
+        assert_eq!(found(Entry { reference: 1, ..listed }, DType::F32), Err(BlockFault::Base(1)));
+        assert_eq!(found(Entry { reference: 1, ..dense }, DType::F8E4M3), Err(BlockFault::Base(1)));
+        assert_eq!(found(Entry { low_bytes: 901, ..dense }, DType::F32), Err(BlockFault::LowBits));
+        assert_eq!(found(Entry { large: 301, ..dense }, DType::F32), Err(BlockFault::Large));
+        assert_eq!(found(Entry { counts: [7, 3, 4, 0], ..listed }, DType::F32), Err(BlockFault::Overrun));
+        assert_eq!(
+            found(Entry { coded: 0, ..listed }, DType::F32),
+            Err(BlockFault::Coded { expected: 1, found: 0 })
+        );
+        let unused = Entry { coded: 1, ..Entry::empty(Form::Same) };
+        assert_eq!(found(unused, DType::F32), Err(BlockFault::UnusedField));
+        for form in [5, 6, 7, 32] {
+            let mut bytes = dense.to_bytes();
+            bytes[0] = form;
+            assert_eq!(Entry::from_bytes(&bytes, DType::F32, 300), Err(BlockFault::Form(form)));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `delta+X`: differences from values that both ends have.
+//!
+//! Checkpoints one step apart, or the weights before and after an update, differ in their last bits. As integers in the order of what
+//! they stand for, values and those of a base are close; how close follows from the exponent of the base value, as what an optimizer
+//! adds does not depend on it. So the lowest bits of a difference are noise, of known number, and what is above them is a small number, which
+//! is coded like the residuals of X. In the split layout, whose lengths must not depend on values, frames are those of X.
+
+mod base;
+mod decode;
+mod encode;
+mod entry;
+mod parts;
+mod positions;
+mod prefix;
+mod sample;
+
+use crate::codec::Sealed;
+use crate::rans::{self, Rans};
+use crate::tiered::{self, Tiered};
+use crate::{Codec, DType, EncodeError, FrameShape, Layout, frame};
+pub use base::Base;
+pub(crate) use decode::decode;
+pub(crate) use prefix::Prefix;
+
+/// Tag in frame headers.
+pub(crate) const TAG: u8 = 6;
+/// The prefix of specs.
+const ID: &str = "delta";
+
+/// How differences are coded, and blocks that do not pay for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeltaCoding {
+    /// As residuals of [`Rans`]: the smallest frames.
+    Rans,
+    /// As residuals of [`Tiered`]: the fastest.
+    Tiered,
+}
+
+impl DeltaCoding {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Rans, Self::Tiered];
+
+    /// The id of the codec that is meant.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Rans => "rans",
+            Self::Tiered => "tiered",
+        }
+    }
+
+    /// That of the codec with this id.
+    fn of(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|coding| coding.id() == id)
+    }
+
+    /// The tag of the codec that is meant.
+    fn tag(self) -> u8 {
+        match self {
+            Self::Rans => rans::TAG,
+            Self::Tiered => tiered::TAG,
+        }
+    }
+
+    fn codec(self) -> Box<dyn Codec> {
+        match self {
+            Self::Rans => Box::new(Rans::new()),
+            Self::Tiered => Box::new(Tiered::new()),
+        }
+    }
+}
+
+/// Codes differences from a base.
+///
+/// Its bounds are those of the codec that its coding names: where differences do not pay, frames are those of that codec. Whoever decodes
+/// has the base ([`crate::Decoder::add_base`]); a frame names it, and the checksum is that of all values.
+///
+/// ```
+/// use zipwire_codec::{Base, DType, DecodeError, Decoder, Delta, DeltaCoding, compress_with, decompress};
+///
+/// let before: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700).to_le_bytes()).collect();
+/// let after: Vec<u8> = (0..20_000u16).flat_map(|i| (0x3c00 + i % 700 + i % 3).to_le_bytes()).collect();
+/// let base = Base::new(DType::Bf16, before);
+/// let frame = compress_with(&Delta::new(DeltaCoding::Rans, base.clone()), &after, DType::Bf16)?;
+/// assert!(frame.len() < after.len() / 9);
+///
+/// let mut decoder = Decoder::new();
+/// decoder.add_base(base.clone())?;
+/// assert_eq!(decoder.decompress(&frame)?, after);
+/// assert_eq!(decompress(&frame), Err(DecodeError::UnknownBase { id: base.id() }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Delta {
+    coding: DeltaCoding,
+    /// None stands for any: frames are read without knowing the codec.
+    codec: Option<Box<dyn Codec>>,
+    base: Option<Base>,
+}
+
+impl Delta {
+    /// To read frames with.
+    pub(crate) const ANY: Self = Self { coding: DeltaCoding::Tiered, codec: None, base: None };
+
+    /// Differences from this base.
+    pub fn new(coding: DeltaCoding, base: Base) -> Self {
+        Self { coding, codec: Some(coding.codec()), base: Some(base) }
+    }
+
+    /// In front of a codec that [`DeltaCoding::of`] knows; without a base it is that codec.
+    fn before(codec: Box<dyn Codec>, base: Option<Base>) -> Self {
+        let coding = DeltaCoding::of(codec.id()).expect("specs name no other codecs behind it");
+        Self { coding, codec: Some(codec), base }
+    }
+
+    fn codec(&self) -> &dyn Codec {
+        static ANY: Tiered = Tiered::new();
+        self.codec.as_deref().unwrap_or(&ANY)
+    }
+}
+
+impl Sealed for Delta {}
+
+impl Codec for Delta {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn supports(&self, dtype: DType) -> bool {
+        self.codec().supports(dtype)
+    }
+
+    fn static_len(&self, shape: FrameShape) -> usize {
+        self.codec().static_len(shape)
+    }
+
+    fn bound(&self, shape: FrameShape) -> usize {
+        self.codec().bound(shape)
+    }
+
+    fn min_len(&self, shape: FrameShape) -> usize {
+        let all = self.codec().min_len(shape);
+        match shape.layout {
+            Layout::Split => all,
+            Layout::Compact => all.min(entry::front_len(shape.count)),
+        }
+    }
+
+    fn encode(
+        &self,
+        layout: Layout,
+        dtype: DType,
+        values: &[u8],
+        static_out: &mut [u8],
+        dynamic_out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let shape = frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        if let Some(base) = &self.base {
+            if !base.fits(dtype, values.len()) {
+                let (base_dtype, base_count) = (base.dtype(), base.count());
+                return Err(EncodeError::Base { dtype, count: shape.count, base_dtype, base_count });
+            }
+            let out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
+            let mut encode = || encode::encode(self.coding, self.codec(), base, shape, values, out);
+            let len = if layout == Layout::Compact { encode() } else { None };
+            if let Some(len) = len {
+                return Ok(len);
+            }
+        }
+        self.codec().encode(layout, dtype, values, static_out, dynamic_out)
+    }
+}
