@@ -200,9 +200,10 @@ impl Coding {
             let x = _mm512_mask_srli_epi32::<WORD_BITS>(*state, out, *state);
             let (reciprocal, step) =
                 (tables.reciprocal.get(*symbols, upper), tables.step.get(*symbols, upper));
-            let even = _mm512_srli_epi64::<32>(_mm512_mul_epu32(x, reciprocal));
+            let even = _mm512_mul_epu32(x, reciprocal);
             let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(x), _mm512_srli_epi64::<32>(reciprocal));
-            let quotient = _mm512_mask_blend_epi32(0xaaaa, even, odd);
+            // The upper halves of the products; those of even lanes are in the odd ones beside them.
+            let quotient = _mm512_mask_shuffle_epi32::<_MM_PERM_DDBB>(odd, 0x5555, even);
             let quotient = _mm512_srlv_epi32(quotient, _mm512_srli_epi32::<SHIFT>(step));
             let scaled = _mm512_mullo_epi32(quotient, _mm512_and_si512(step, low));
             *state = _mm512_add_epi32(_mm512_add_epi32(x, _mm512_and_si512(*limit, low)), scaled);
