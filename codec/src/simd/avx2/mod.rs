@@ -1,5 +1,6 @@
 //! AVX2, and the bit instructions that all processors with AVX2 have.
 
+mod bits;
 mod codes;
 mod columns;
 mod copy;
@@ -9,6 +10,7 @@ mod joint;
 mod mask;
 mod pack;
 mod pass;
+mod rans;
 mod short;
 mod sums;
 mod tier;
@@ -20,6 +22,7 @@ use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::joint::Window;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
+use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
 use crate::kernel::short::MantissaBits;
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
@@ -51,6 +54,8 @@ entries! {
     fn split_32(values: &[u8], base: u8, planes: [&mut [u8]; PLANES], residuals: &mut [u8]) -> () => words::split;
     fn join_32(planes: [&[u8]; PLANES], residuals: &[u8], base: u8, values: &mut [u8]) -> () => words::join;
     fn add_plane(number: usize, plane: &[u8], values: &mut [u8]) -> () => words::add_plane;
+    fn pack_bits(bytes: &[u8], planes: usize, out: &mut [u8]) -> () => bits::pack_bits;
+    fn unpack_bits(bits: &[u8], planes: usize, out: &mut [u8]) -> () => bits::unpack_bits;
     fn group_sums_8(values: &[u8], bits: MantissaBits, sums: &mut [GroupSums]) -> () => short::group_sums_8;
     fn group_sums_16(values: &[u8], sums: &mut [GroupSums]) -> () => short::group_sums_16;
     fn split_8(values: &[u8], bits: MantissaBits, base: u8, upper: &mut [u8], residuals: &mut [u8]) -> () => short::split_8;
@@ -79,6 +84,9 @@ entries! {
     fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed => pass::split_pass;
     fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
     fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
+    fn encode_rans(codes: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
+        => rans::encode;
+    fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn fence() -> () => copy::fence;
     fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
@@ -113,8 +121,8 @@ pub(super) static AVX2: Kernel = Kernel {
     split_32,
     join_32,
     add_plane,
-    pack_bits: crate::kernel::bits::pack_bits,
-    unpack_bits: crate::kernel::bits::unpack_bits,
+    pack_bits,
+    unpack_bits,
     group_sums_8,
     group_sums_16,
     split_8,
@@ -130,8 +138,8 @@ pub(super) static AVX2: Kernel = Kernel {
     join_pass,
     merge,
     unmerge,
-    encode_rans: crate::kernel::rans::encode,
-    decode_rans: crate::kernel::rans::decode,
+    encode_rans,
+    decode_rans,
     copy_sum,
     changes: crate::kernel::changes::changes,
     gather: crate::kernel::changes::gather,
