@@ -28,7 +28,7 @@ PACKAGES = ["numpy==2.4.6", "zstandard==0.25.0", "lz4==4.4.5", "lmzip==1.3.0", "
 # Without its dependencies: it would install PyTorch with CUDA for functions that are not called here.
 ALONE = ["zipnn==0.5.4"]
 LEAST_BYTES = 8 * 1024
-CODECS = ["raw", "window7", "codebook16", "tiered", "rans"]
+CODECS = ["raw", "window7", "codebook16", "tiered", "rans", "rans:mantissa=2"]
 
 
 def set_up():
@@ -200,6 +200,8 @@ def main():
     arguments = parser.parse_args()
     subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
     rows = []
+    load = " ".join(f"{part:.1f}" for part in os.getloadavg())
+    print(f"pages of {os.sysconf('SC_PAGE_SIZE')} bytes, {os.cpu_count()} cores, load average {load}\n")
     print("| values | codec | size % | encode GB/s | x copy | decode GB/s | x copy |")
     print("|---|---|---|---|---|---|---|")
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

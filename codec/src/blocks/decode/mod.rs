@@ -31,6 +31,8 @@ pub(super) struct Decoder<'a> {
     table: Option<DecodeTable>,
     /// There if that is one of joint symbols.
     joint: Option<Window>,
+    /// The highest bytes of the rests of a block, once they have been needed apart.
+    tops: Vec<u8>,
     streaming: Option<StreamingStore<'a>>,
     /// Escapes, then what the tiers give, then residuals: always up to where the padding begins.
     list: List,
@@ -60,6 +62,7 @@ impl<'a> Decoder<'a> {
             columns: columns.map(|columns| columns.expanded()),
             table: model.as_ref().map(Model::decode_table),
             joint: model.as_ref().and_then(Model::joint).map(|joint| joint.window),
+            tops: Vec::new(),
             streaming,
             list: [0; BLOCK + LIST_PAD],
             ahead: Ahead::default(),
@@ -173,24 +176,17 @@ impl<'a> Decoder<'a> {
         let Located { block, shape, rest, carries, .. } = &located;
         let payload = if *carries { &payload[..] } else { &[] };
         let count = block.count();
-        let (whole, mut tops);
+        let whole;
         let mut bytes = *rest;
         if *carries && (joint || !(rans::has_byte_rest(self.format.fields) && block.is_plain())) {
             whole = [rest, payload].concat();
             bytes = &whole;
         }
-        let mut of_joint = None;
-        if let Some(window) = self.joint {
-            let rest = Rest::new(shape, bytes)?;
-            tops = vec![0; count];
-            rest.tops(self.kernel, &mut tops);
-            let (symbols, bits) = (&mut list[BLOCK - count..BLOCK], self.format.fields.top_mantissa_bits());
-            let found = (self.kernel.unmerge)(symbols, &mut tops, bits, window.start, located.escapes);
-            if found != located.escapes.len() {
-                return Err(BlockFault::Read { expected: located.escapes.len(), found });
-            }
-            of_joint = Some(rest.with_tops(&tops));
-        }
+        let mut tops = std::mem::take(&mut self.tops);
+        let of_joint = match self.joint {
+            Some(window) => Some(self.take_apart(window, &located, bytes, &mut list, &mut tops)?),
+            None => None,
+        };
         if rans::has_byte_rest(self.format.fields) && block.is_plain() {
             let (rest, payload) = of_joint.as_ref().map_or((*rest, payload), |rest| (rest.bytes(), &[]));
             let (rest, padding) = rest.split_at_checked(count).unwrap_or((rest, &[]));
@@ -206,6 +202,7 @@ impl<'a> Decoder<'a> {
             };
             let sum = plain.join(self.kernel, &mut self.streaming, out).sum;
             self.ahead.give_back(list);
+            self.tops = tops;
             return Ok(Some(sum));
         }
         let residuals = BLOCK - block.count()..BLOCK;
@@ -216,7 +213,30 @@ impl<'a> Decoder<'a> {
             None => Rest::new(shape, bytes)?,
         };
         self.join_all(block, first, &mut rest, out)?;
+        self.tops = tops;
         Ok(None)
+    }
+
+    /// Joint symbols at the end of the list become residuals, and their bits of mantissas go where they belong: into the highest bytes of the
+    /// rests, which come into `tops`.
+    fn take_apart<'b>(
+        &self,
+        window: Window,
+        located: &Located<'_>,
+        rest: &'b [u8],
+        list: &mut List,
+        tops: &'b mut Vec<u8>,
+    ) -> Result<Rest<'b>, BlockFault> {
+        let count = located.block.count();
+        let rest = Rest::new(&located.shape, rest)?;
+        tops.resize(count, 0);
+        rest.tops(self.kernel, tops);
+        let (symbols, bits) = (&mut list[BLOCK - count..BLOCK], self.format.fields.top_mantissa_bits());
+        let found = (self.kernel.unmerge)(symbols, tops, bits, window.start, located.escapes);
+        if found != located.escapes.len() {
+            return Err(BlockFault::Read { expected: located.escapes.len(), found });
+        }
+        Ok(rest.with_tops(tops))
     }
 }
 
