@@ -64,14 +64,6 @@ pub(super) fn load_part(bytes: &[u8]) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(first_bits(bytes.len()), bytes.as_ptr().cast()) }
 }
 
-/// The bytes as half a vector.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-pub(super) fn load_half(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: the reference is valid for reads of 32 bytes, and the load asks for no alignment.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
 /// The bytes as a quarter of a vector.
 #[inline]
 #[target_feature(enable = "avx512bw")]
