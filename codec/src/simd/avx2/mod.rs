@@ -75,8 +75,13 @@ entries! {
     fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn fence() -> () => copy::fence;
-    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
-        => codes::pack_codes;
+    fn pack_codes(
+        exponents: &[u8],
+        table: &CodeTable,
+        codes: &mut [u8],
+        escaped: &mut [u64],
+        streaming: bool
+    ) -> () => codes::pack_codes;
     fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 

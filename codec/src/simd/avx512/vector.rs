@@ -72,14 +72,6 @@ pub(super) fn load_quarter(bytes: &[u8; 16]) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
-/// Writes half a vector.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-pub(super) fn store_half(bytes: &mut [u8; 32], vector: __m256i) {
-    // SAFETY: the reference is valid for writes of 32 bytes, and the store asks for no alignment.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
-}
-
 /// Writes a vector.
 #[inline]
 #[target_feature(enable = "avx512bw")]
