@@ -152,7 +152,8 @@ fn run_start(span: usize) -> usize {
 
 fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {
     let mut order: Vec<u8> = (0..=u8::MAX).take(counts.len()).collect();
-    order.sort_unstable_by_key(|exponent| (std::cmp::Reverse(counts[usize::from(*exponent)]), *exponent));
+    let key = |exponent: &u8| (std::cmp::Reverse(counts[usize::from(*exponent)]), *exponent);
+    order.select_nth_unstable_by_key(ENTRIES - 1, key);
     let mut exponents = *order.first_chunk().expect("every type has at least sixteen exponents");
     exponents.sort_unstable();
     exponents

@@ -7,6 +7,7 @@ mod copy;
 mod counts;
 mod fields;
 mod halves;
+mod histogram;
 mod mask;
 mod pack;
 mod pass;
@@ -91,6 +92,7 @@ entries! {
     fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
         => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
+    fn histogram(values: &[u8]) -> [u32; 256] => histogram::histogram;
     fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn pack_codes(
@@ -106,6 +108,7 @@ entries! {
 static AVX512: Kernel = Kernel {
     level: SimdLevel::Avx512,
     checksum,
+    histogram,
     window_bounds: Some(window_bounds),
     pack,
     unpack,
