@@ -1,5 +1,6 @@
 //! Writing past the caches: memory that is written this way is not read first, and what lies in the caches stays there.
 
+use crate::kernel::codes::CodeTable;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::{Kernel, SimdLevel};
 
@@ -86,6 +87,22 @@ impl<'a> StreamingStore<'a> {
         let joined = (kernel.join_pass)(coded, Self::strip_for(streaming, out));
         Self::flush(streaming, out);
         joined
+    }
+
+    /// Calls [`Kernel::pack_codes`], which writes past the caches where that is permitted.
+    pub(crate) fn pack_codes(
+        streaming: &mut Option<Self>,
+        kernel: &Kernel,
+        exponents: &[u8],
+        table: &CodeTable,
+        codes: &mut [u8],
+        escaped: &mut [u64],
+    ) {
+        if Self::is_direct(streaming) {
+            return (kernel.pack_codes)(exponents, table, codes, escaped, true);
+        }
+        (kernel.pack_codes)(exponents, table, Self::strip_for(streaming, codes), escaped, false);
+        Self::flush(streaming, codes);
     }
 
     /// Must come before memory is written again that may have been written past the caches: such stores are in no order with

@@ -7,7 +7,7 @@ mod common;
 use common::content::Content;
 use zipwire_codec::{
     Auto, Class, Codec, Costs, DType, EncodeError, FrameInfo, FrameShape, Goal, Layout, Speed,
-    decode_from_slice, encode_to_vec,
+    decode_from_slice, encode_to_vec, force_simd,
 };
 
 const GOALS: [Goal; 5] = [
@@ -17,6 +17,12 @@ const GOALS: [Goal; 5] = [
     Goal::Link { bytes_per_s: 1_000_000_000 },
     Goal::Link { bytes_per_s: 25_000_000_000 },
 ];
+
+/// The codec, to run on [`common::level`].
+fn auto(goal: Goal) -> Auto {
+    force_simd(common::level()).unwrap();
+    Auto::new(goal)
+}
 
 fn chosen(auto: &Auto, dtype: DType, values: &[u8]) -> &'static str {
     FrameInfo::peek(&auto_frame(auto, Layout::Compact, dtype, values)).unwrap().codec
@@ -29,7 +35,7 @@ fn auto_frame(auto: &Auto, layout: Layout, dtype: DType, values: &[u8]) -> Vec<u
 #[test]
 fn frames_are_those_of_the_codec_that_is_estimated_best_and_keep_all_bounds() {
     for (dtype, goal) in DType::ALL.into_iter().flat_map(|dtype| GOALS.map(|goal| (dtype, goal))) {
-        let auto = Auto::new(goal);
+        let auto = auto(goal);
         for (content, count) in Content::ALL
             .into_iter()
             .flat_map(|content| [0, 1, 4096, 4097, 40_000].map(|count| (content, count)))
@@ -54,13 +60,13 @@ fn frames_are_those_of_the_codec_that_is_estimated_best_and_keep_all_bounds() {
 #[test]
 fn the_split_layout_has_one_codec_for_a_type_and_a_goal() {
     for (dtype, goal) in DType::ALL.into_iter().flat_map(|dtype| GOALS.map(|goal| (dtype, goal))) {
-        let auto = Auto::new(goal);
+        let auto = auto(goal);
         for content in Content::ALL {
             let frame = auto_frame(&auto, Layout::Split, dtype, &content.values(dtype, 5000, 4));
             assert_eq!(FrameInfo::peek(&frame).unwrap().codec, auto.id_in_split(dtype));
         }
     }
-    let in_split = |goal| Auto::new(goal).id_in_split(DType::Bf16);
+    let in_split = |goal| auto(goal).id_in_split(DType::Bf16);
     assert_eq!((in_split(Goal::Size), in_split(Goal::Speed)), ("rans", "raw"));
 }
 
@@ -70,7 +76,7 @@ fn estimates_of_few_values_are_exact_and_those_of_many_are_near() {
     for content in [Content::Gaussian, Content::Rows, Content::SomeZeros, Content::Noise] {
         for count in [100, 4096, 300_000] {
             let values = content.values(DType::Bf16, count, 5);
-            for estimate in Auto::new(Goal::Size).estimates(DType::Bf16, &values).unwrap() {
+            for estimate in auto(Goal::Size).estimates(DType::Bf16, &values).unwrap() {
                 let codec = estimate.codec.parse::<zipwire_codec::Spec>().unwrap().codec();
                 let bytes = encode_to_vec(&*codec, Layout::Compact, DType::Bf16, &values).unwrap().len();
                 let points = 100.0 * (bytes as f64 - estimate.bytes as f64) / values.len() as f64;
@@ -97,7 +103,7 @@ fn the_caller_says_how_fast_codecs_are() {
         for (codec, gbps) in rows {
             assert!(costs.set(codec, DType::Bf16, Class::Dense, speed(*gbps)));
         }
-        let auto = Auto::new(Goal::Link { bytes_per_s: 25_000_000_000 }).costs(costs);
+        let auto = auto(Goal::Link { bytes_per_s: 25_000_000_000 }).costs(costs);
         chosen(&auto, DType::Bf16, &values)
     };
     assert_eq!(with(&[("raw", 10.0), ("tiered", 1.0)]), "raw");

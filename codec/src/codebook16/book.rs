@@ -1,13 +1,11 @@
 //! Code books: the sixteen exponents that have codes.
 
-use std::borrow::Cow;
-
 use super::Codebook16;
 use super::fields::Fields;
+use crate::kernel::TILE;
+pub(super) use crate::kernel::codes::ENTRIES;
 use crate::tables::{self, Table};
 use crate::{Codec, DType, DecodeError, EncodeError, levels};
-
-pub(super) use crate::kernel::codes::ENTRIES;
 
 /// The exponents that `codebook16` has codes for, of values of one type.
 ///
@@ -122,18 +120,29 @@ const RUN: usize = 1 << 7;
 /// Frames of at most so many values are counted in full.
 const FEW: usize = 1 << 15;
 
-/// What the book of a frame is made from: all of few values, a sixteenth of many.
-pub(super) fn sample(dtype: DType, values: &[u8]) -> Cow<'_, [u8]> {
+/// The book of a frame: of all values where they are few, of a sixteenth where they are many.
+pub(super) fn of_frame(dtype: DType, values: &[u8]) -> Result<Codebook, EncodeError> {
     let width = dtype.width();
     if values.len() <= FEW * width {
-        return Cow::Borrowed(values);
+        return Codebook::calibrate(dtype, [values]);
     }
-    let spans = values.chunks(SPAN * width).enumerate();
-    let runs = spans.filter_map(|(number, span)| {
-        let start = run_start(number) * width;
-        span.get(start..).map(|run| &run[..run.len().min(RUN * width)])
-    });
-    Cow::Owned(runs.collect::<Vec<_>>().concat())
+    let unsupported = EncodeError::Unsupported { codec: Codebook16::ID, dtype };
+    let fields = Fields::of(dtype).ok_or(unsupported)?;
+    let mut counts = [0; 256];
+    let mut gathered = [0; 2 * TILE];
+    // Each run is in a page of its own. Copies wait for several pages at a time, increments would wait for one after the other.
+    let spans = gathered.len() / (RUN * width);
+    for (first, part) in (0..).step_by(spans).zip(values.chunks(spans * SPAN * width)) {
+        let mut len = 0;
+        for (number, span) in (first..).zip(part.chunks(SPAN * width)) {
+            let start = (run_start(number) * width).min(span.len());
+            let run = &span[start..(start + RUN * width).min(span.len())];
+            gathered[len..][..run.len()].copy_from_slice(run);
+            len += run.len();
+        }
+        fields.count(levels::active(), &gathered[..len], &mut counts);
+    }
+    Ok(Codebook { dtype, exponents: most_frequent(&counts[..fields.exponents()]) })
 }
 
 /// Where the run of a span begins: a multiple of its length.
@@ -143,7 +152,8 @@ fn run_start(span: usize) -> usize {
 
 fn most_frequent(counts: &[u64]) -> [u8; ENTRIES] {
     let mut order: Vec<u8> = (0..=u8::MAX).take(counts.len()).collect();
-    order.sort_unstable_by_key(|exponent| (std::cmp::Reverse(counts[usize::from(*exponent)]), *exponent));
+    let key = |exponent: &u8| (std::cmp::Reverse(counts[usize::from(*exponent)]), *exponent);
+    order.select_nth_unstable_by_key(ENTRIES - 1, key);
     let mut exponents = *order.first_chunk().expect("every type has at least sixteen exponents");
     exponents.sort_unstable();
     exponents
@@ -163,6 +173,29 @@ mod tests {
         counts[3] = 8;
         counts[30] = 9;
         assert_eq!(most_frequent(&counts), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 30]);
+    }
+
+    #[test]
+    fn of_many_values_a_run_in_each_span_counts() {
+        for (dtype, count) in [(DType::Bf16, FEW + 3 * SPAN + RUN + 5), (DType::F8E5M2, 3 * FEW + 7)] {
+            let exponent = |value: usize| 3 + value.pow(3) / 7 % 23 + 200 / (value % 97 + 1) % 3;
+            let value = |value: usize| match dtype {
+                DType::Bf16 => ((exponent(value) as u16) << 7).to_le_bytes().to_vec(),
+                _ => vec![(exponent(value) as u8) << 2],
+            };
+            let values: Vec<u8> = (0..count).flat_map(value).collect();
+            let width = dtype.width();
+            let sample: Vec<&[u8]> = (0..count.div_ceil(SPAN))
+                .flat_map(|span| (0..RUN).map(move |value| span * SPAN + run_start(span) + value))
+                .filter_map(|value| values.get(value * width..(value + 1) * width))
+                .collect();
+            assert!(sample.len() > count / 17 && sample.len() < count / 15);
+            assert_eq!(of_frame(dtype, &values), Codebook::calibrate(dtype, [&sample.concat()[..]]));
+            assert_eq!(
+                of_frame(dtype, &values[..FEW * width]),
+                Codebook::calibrate(dtype, [&values[..FEW * width]])
+            );
+        }
     }
 
     #[test]

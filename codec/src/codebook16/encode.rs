@@ -123,7 +123,7 @@ impl<'a> Encoder<'a> {
         let exponents = &mut self.exponents[..coded];
         let escaped = &mut self.escaped[..coded.div_ceil(64)];
         fields.split(kernel, kept, rest, exponents);
-        (kernel.pack_codes)(exponents, &self.table, codes, escaped);
+        (kernel.pack_codes)(exponents, &self.table, codes, escaped, false);
         let (positions, escapes) = escapes::choose(escaped, coded);
         let escapes_len = positions.len(coded, escapes);
         if fixed_len + escapes_len >= values.len() {
@@ -173,14 +173,12 @@ impl<'a> Encoder<'a> {
         }
         let exponents = &self.exponents[..count];
         let escaped = &mut self.escaped[..count.div_ceil(64)];
-        let strip = StreamingStore::strip_for(&mut self.streaming, codes);
-        (self.kernel.pack_codes)(exponents, &self.table, strip, escaped);
+        StreamingStore::pack_codes(&mut self.streaming, self.kernel, exponents, &self.table, codes, escaped);
         let (positions, escapes) = escapes::choose(escaped, count);
         let escapes_len = positions.len(count, escapes);
         if fixed_len + escapes_len >= values.len() {
             return None;
         }
-        StreamingStore::flush(&self.streaming, codes);
         if escapes > 0 {
             escapes::write(positions, escaped, exponents, &mut tail[..escapes_len]);
         }

@@ -105,7 +105,7 @@ impl Codec for Codebook16 {
         let fields = Fields::of(dtype).ok_or(EncodeError::Unsupported { codec: Self::ID, dtype })?;
         let book = match self.book {
             Some(book) => book,
-            None => Codebook::calibrate(dtype, [&book::sample(dtype, values)[..]])?,
+            None => book::of_frame(dtype, values)?,
         };
         let front_len = geometry::front_len(layout, shape.count);
         let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =

@@ -62,7 +62,13 @@ impl CodeTable {
 }
 
 /// See [`super::Kernel::pack_codes`].
-pub(crate) fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) {
+pub(crate) fn pack_codes(
+    exponents: &[u8],
+    table: &CodeTable,
+    codes: &mut [u8],
+    escaped: &mut [u64],
+    _streaming: bool,
+) {
     let chunks = exponents.chunks(64).zip(codes.chunks_mut(32)).zip(escaped);
     for ((exponents, codes), escaped) in chunks {
         let mut marked = [PRESENT; 64];
@@ -118,7 +124,7 @@ mod tests {
         let table = CodeTable::new(&BOOK);
         let exponents = [100, 0, 99, 255, 108];
         let (mut codes, mut escaped) = ([0xee; 3], [7]);
-        pack_codes(&exponents, &table, &mut codes, &mut escaped);
+        pack_codes(&exponents, &table, &mut codes, &mut escaped, false);
         assert_eq!((codes, escaped), ([0x01, 0xf0, 0x09], [0b00100]));
         let mut back = [0; 5];
         unpack_codes(&codes, &BOOK, &mut back);

@@ -21,6 +21,8 @@ type Unmerge = fn(&mut [u8], &mut [u8], MantissaBits, u8, &[u8]) -> usize;
 
 type SplitTier = fn(&[u8], u8, &Tier, &mut [u8], &mut [u8], &mut [u8], usize) -> usize;
 
+type PackCodes = fn(&[u8], &CodeTable, &mut [u8], &mut [u64], bool);
+
 type SplitShort = fn(&[u8], u8, &mut [u8], &mut [u8], &mut [u8]);
 type JoinShort = fn(&[u8], &[u8], &[u8], u8, &mut [u8]) -> bool;
 type JoinBytes = fn(&[u8], &[u8], MantissaBits, u8, &mut [u8]) -> bool;
@@ -156,9 +158,10 @@ pub(crate) struct Kernel {
     pub(crate) copy_past: fn(&[u8], &mut [u8]),
     /// Waits until everything that was written past the caches is visible to other threads.
     pub(crate) fence: fn(),
-    /// `(exponents, table, codes, escaped)`: codes of four bits, 0 where the table has none, and a bit for each exponent
-    /// that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64.
-    pub(crate) pack_codes: fn(&[u8], &CodeTable, &mut [u8], &mut [u64]),
+    /// `(exponents, table, codes, escaped, streaming)`: codes of four bits, 0 where the table has none, and a bit for each
+    /// exponent that it has none for. `codes` has a byte for two exponents, `escaped` a word for 64. Past the caches if
+    /// `streaming`, as `copy_past`, where the kernel can.
+    pub(crate) pack_codes: PackCodes,
     /// `(codes, book, exponents)`: the exponents that the codes stand for.
     pub(crate) unpack_codes: fn(&[u8], &[u8; codes::ENTRIES], &mut [u8]),
 }

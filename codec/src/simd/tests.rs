@@ -453,14 +453,17 @@ fn codes_are_packed_and_unpacked_alike() {
                 .collect();
             let exponents = Unaligned::new(&exponents);
             let table = CodeTable::new(book);
-            let pack = |kernel: &Kernel| {
+            let pack = |kernel: &Kernel, streaming| {
                 let mut codes = Unaligned::filled(0xa5, count.div_ceil(2));
                 let mut escaped = vec![0xa5; count.div_ceil(64)];
-                (kernel.pack_codes)(exponents.bytes(), &table, codes.bytes_mut(), &mut escaped);
+                (kernel.pack_codes)(exponents.bytes(), &table, codes.bytes_mut(), &mut escaped, streaming);
+                settle(kernel);
                 (codes.bytes().to_vec(), escaped)
             };
-            let (codes, escaped) = pack(kernel);
-            assert!((&codes, &escaped) == (&pack(&PORTABLE).0, &pack(&PORTABLE).1), "{count} {book:?}");
+            let (codes, escaped) = pack(&PORTABLE, false);
+            for streaming in [false, true] {
+                assert!(pack(kernel, streaming) == (codes.clone(), escaped.clone()), "{count} {book:?}");
+            }
             let mut out = Unaligned::filled(0x5a, count);
             (kernel.unpack_codes)(Unaligned::new(&codes).bytes(), book, out.bytes_mut());
             for (i, (exponent, decoded)) in exponents.bytes().iter().zip(out.bytes()).enumerate() {

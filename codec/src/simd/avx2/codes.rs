@@ -10,7 +10,13 @@ const STEP: usize = 64;
 
 /// See [`crate::kernel::Kernel::pack_codes`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-pub(super) fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) {
+pub(super) fn pack_codes(
+    exponents: &[u8],
+    table: &CodeTable,
+    codes: &mut [u8],
+    escaped: &mut [u64],
+    _streaming: bool,
+) {
     // One window is the common case, and then nothing of it is loaded again.
     match table.windows() {
         [_] => pack::<1>(exponents, table, codes, escaped),
@@ -52,7 +58,7 @@ fn pack<const WINDOWS: usize>(exponents: &[u8], table: &CodeTable, codes: &mut [
         *escaped = absent(low) | absent(high) << 32;
         store(codes, swap_middle(_mm256_packus_epi16(pairs(low), pairs(high))));
     }
-    codes::pack_codes(tail, table, codes_tail, escaped_tail);
+    codes::pack_codes(tail, table, codes_tail, escaped_tail, false);
 }
 
 /// See [`crate::kernel::Kernel::unpack_codes`].

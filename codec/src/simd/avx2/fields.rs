@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{exponents, load, prefetch, store, sum_epi64, swap_middle};
+use super::vector::{AHEAD, exponents, load, prefetch, prefetch_far, store, sum_epi64, swap_middle};
 use crate::kernel::{BASE_GROUP, GroupSums, TILE, fields};
 
 /// See [`crate::kernel::Kernel::group_sums`].
@@ -14,7 +14,7 @@ pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
         let zero = _mm256_setzero_si256();
         let (mut exponent_sum, mut zeros) = (zero, zero);
         for block in group.as_chunks::<64>().0 {
-            prefetch(block, 2 * TILE);
+            prefetch_far(block, AHEAD);
             let [low, high] = block.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
             let (low, high) = (load(low), load(high));
             exponent_sum = _mm256_add_epi64(exponent_sum, _mm256_sad_epu8(exponents(low, high), zero));
@@ -40,7 +40,7 @@ pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
     // The sign is the highest bit of the upper byte, the mantissa all others of the lower one; their sum has no carry.
     let rest_of = |values| _mm256_maddubs_epi16(_mm256_and_si256(values, mask), _mm256_set1_epi8(1));
     for ((block, rest), residuals) in blocks.iter().zip(rests.as_chunks_mut().0).zip(full.as_chunks_mut().0) {
-        prefetch(block, 1 << 16);
+        prefetch_far(block, 1 << 16);
         prefetch(rest, TILE);
         let [low, high] = block.as_chunks().0 else { unreachable!("64 bytes are twice 32") };
         let (low, high) = (load(low), load(high));

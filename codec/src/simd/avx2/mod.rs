@@ -89,8 +89,13 @@ entries! {
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
     fn fence() -> () => copy::fence;
-    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
-        => codes::pack_codes;
+    fn pack_codes(
+        exponents: &[u8],
+        table: &CodeTable,
+        codes: &mut [u8],
+        escaped: &mut [u64],
+        streaming: bool
+    ) -> () => codes::pack_codes;
     fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 

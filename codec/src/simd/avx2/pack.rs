@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::sums;
-use super::vector::{bits, exponents, load, store, sum_epi64, swap_middle};
+use super::vector::{AHEAD, bits, exponents, load, prefetch_far, store, sum_epi64, swap_middle};
 use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
 use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed};
 
@@ -69,6 +69,9 @@ fn pack_group(
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64], edges: &mut Edges) -> (__m256i, u64) {
+    let [first, second] = values.as_chunks::<64>().0 else { unreachable!("128 bytes are twice 64") };
+    prefetch_far(first, AHEAD);
+    prefetch_far(second, AHEAD);
     let [a, b, c, d] = values.as_chunks().0 else { unreachable!("128 bytes are four times 32") };
     let (a, b, c, d) = (load(a), load(b), load(c), load(d));
 

@@ -4,13 +4,16 @@
 use std::arch::x86_64::*;
 
 use super::fields::{join_32, split};
-use super::vector::{bits, load, load_8_at, load_half, store, store_8_at};
+use super::vector::{bits, load, load_8_at, load_half, prefetch_far, store, store_8_at};
 use crate::kernel::pass::left;
 use crate::kernel::tier::{
     self, BIAS, LIST_PAD, PAIR, STEP, Tier, check_passed, read_pair, unpack_from, write_pair,
 };
 
 const _: () = assert!(LIST_PAD >= 32);
+
+/// How far ahead of their use rests are asked for, in bytes: some pages.
+const REST_AHEAD: usize = 1 << 13;
 
 /// For each mask of eight bytes, the shuffle that brings those which are marked together.
 static TOGETHER: [u64; 256] = shuffles(true);
@@ -153,6 +156,7 @@ pub(super) fn join_tier(
             let (residuals, more) =
                 unsafe { decoder.residuals((low >> shift) as u32, (high >> shift) as u32, passed, of_step) };
             of_step += more;
+            prefetch_far(rest, REST_AHEAD);
             join_32(load(rest), residuals, base, values);
         }
         used += of_step;

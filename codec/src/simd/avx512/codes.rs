@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::vector::{load, load_half, load_quarter, store, store_half};
+use super::vector::{EVEN, load, load_half, load_quarter, store};
+use super::writer::Vectors;
 use crate::kernel::codes::{self, CodeTable, ENTRIES};
 
 /// Values of a step.
@@ -10,25 +11,49 @@ const STEP: usize = 64;
 
 /// See [`crate::kernel::Kernel::pack_codes`].
 #[target_feature(enable = "avx512bw,avx512vbmi")]
-pub(super) fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) {
+pub(super) fn pack_codes(
+    exponents: &[u8],
+    table: &CodeTable,
+    codes: &mut [u8],
+    escaped: &mut [u64],
+    streaming: bool,
+) {
+    if streaming {
+        pack::<true>(exponents, table, codes, escaped);
+    } else {
+        pack::<false>(exponents, table, codes, escaped);
+    }
+}
+
+#[target_feature(enable = "avx512bw,avx512vbmi")]
+fn pack<const PAST: bool>(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) {
     let [first, second, third, fourth] = table.marked().as_chunks().0 else {
         unreachable!("256 bytes are four times 64")
     };
     let (first, second, third, fourth) = (load(first), load(second), load(third), load(fourth));
-    let (steps, tail) = exponents.as_chunks::<STEP>();
-    let (full, codes_tail) = codes.split_at_mut(STEP / 2 * steps.len());
-    let (escaped, escaped_tail) = escaped.split_at_mut(steps.len());
-    for ((exponents, codes), escaped) in steps.iter().zip(full.as_chunks_mut().0).zip(escaped) {
+    // Codes of a step in the lower bytes of 16 bits each, and its escapes.
+    let step = |exponents: &[u8; STEP]| {
         let exponents = load(exponents);
         let below = _mm512_permutex2var_epi8(first, exponents, second);
         let above = _mm512_permutex2var_epi8(third, exponents, fourth);
         let marked = _mm512_mask_blend_epi8(_mm512_movepi8_mask(exponents), below, above);
-        *escaped = _mm512_testn_epi8_mask(marked, marked);
         let places = _mm512_and_si512(marked, _mm512_set1_epi8(15));
         let pairs = _mm512_maddubs_epi16(places, _mm512_set1_epi16(0x1001));
-        store_half(codes, _mm512_cvtepi16_epi8(pairs));
+        (pairs, _mm512_testn_epi8_mask(marked, marked))
+    };
+    let (twos, tail) = exponents.as_chunks::<{ 2 * STEP }>();
+    let (vectors, codes_tail) = codes.split_at_mut(STEP * twos.len());
+    let (of_twos, escaped_tail) = escaped.split_at_mut(2 * twos.len());
+    let mut vectors = Vectors::<PAST>::new(vectors);
+    for (exponents, escaped) in twos.iter().zip(of_twos.as_chunks_mut().0) {
+        let [low, high] = exponents.as_chunks().0 else { unreachable!("128 bytes are twice 64") };
+        let (low, escaped_low) = step(low);
+        let (high, escaped_high) = step(high);
+        *escaped = [escaped_low, escaped_high];
+        vectors.write(_mm512_permutex2var_epi8(low, load(&EVEN), high));
     }
-    codes::pack_codes(tail, table, codes_tail, escaped_tail);
+    vectors.finish();
+    codes::pack_codes(tail, table, codes_tail, escaped_tail, false);
 }
 
 /// See [`crate::kernel::Kernel::unpack_codes`].

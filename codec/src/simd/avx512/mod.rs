@@ -9,6 +9,7 @@ mod counts;
 mod delta;
 mod fields;
 mod halves;
+mod histogram;
 mod joint;
 mod mask;
 mod pack;
@@ -100,6 +101,7 @@ entries! {
     fn encode_rans(residuals: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
         => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
+    fn histogram(values: &[u8]) -> [u32; 256] => histogram::histogram;
     fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => copy::copy_sum;
     fn changes(width: usize, values: &[u8], base: &[u8], mask: &mut [u8]) -> usize => changes::changes;
     fn gather(width: usize, mask: &[u8], from: &[u8], to: &mut [u8]) -> () => changes::gather;
@@ -107,14 +109,20 @@ entries! {
     fn delta_split(width: usize, values: &[u8], base: &[u8], how: How, out: &mut DeltaMut<'_>) -> () => delta::split;
     fn delta_join(width: usize, base: &[u8], how: How, from: &mut JoinFrom<'_>, out: &mut [u8]) -> () => delta::join;
     fn copy_past(from: &[u8], to: &mut [u8]) -> () => copy::copy_past;
-    fn pack_codes(exponents: &[u8], table: &CodeTable, codes: &mut [u8], escaped: &mut [u64]) -> ()
-        => codes::pack_codes;
+    fn pack_codes(
+        exponents: &[u8],
+        table: &CodeTable,
+        codes: &mut [u8],
+        escaped: &mut [u64],
+        streaming: bool
+    ) -> () => codes::pack_codes;
     fn unpack_codes(codes: &[u8], book: &[u8; ENTRIES], exponents: &mut [u8]) -> () => codes::unpack_codes;
 }
 
 static AVX512: Kernel = Kernel {
     level: SimdLevel::Avx512,
     checksum,
+    histogram,
     window_bounds: Some(window_bounds),
     pack,
     unpack,

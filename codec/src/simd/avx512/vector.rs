@@ -56,28 +56,12 @@ pub(super) fn load_part(bytes: &[u8]) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi8(first_bits(bytes.len()), bytes.as_ptr().cast()) }
 }
 
-/// The bytes as half a vector.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-pub(super) fn load_half(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: the reference is valid for reads of 32 bytes, and the load asks for no alignment.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
-}
-
 /// The bytes as a quarter of a vector.
 #[inline]
 #[target_feature(enable = "avx512bw")]
 pub(super) fn load_quarter(bytes: &[u8; 16]) -> __m128i {
     // SAFETY: the reference is valid for reads of 16 bytes, and the load asks for no alignment.
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-}
-
-/// Writes half a vector.
-#[inline]
-#[target_feature(enable = "avx512bw")]
-pub(super) fn store_half(bytes: &mut [u8; 32], vector: __m256i) {
-    // SAFETY: the reference is valid for writes of 32 bytes, and the store asks for no alignment.
-    unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
 }
 
 /// Writes a vector.
