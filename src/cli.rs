@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use zipwire::bench::Level;
+use zipwire::bench::{Level, Pages};
 use zipwire::cluster::CodecCost;
 use zipwire::cluster::library::Operation;
 use zipwire::codec::{Layout, SimdLevel};
@@ -418,6 +418,10 @@ pub(crate) struct BenchCodecArgs {
     /// Layout of frames: compact or split.
     #[arg(long, value_name = "LAYOUT", default_value = "compact", value_parser = crate::commands::bench::layout)]
     pub(crate) layout: Layout,
+    /// Pages of the buffers, separated by commas: small (of 4 KiB mostly), or huge, transparent huge pages of Linux.
+    #[arg(long, value_name = "PAGES,...", value_delimiter = ',', default_value = "small",
+        value_parser = crate::commands::bench::pages_named)]
+    pub(crate) pages: Vec<Pages>,
     /// Print the rows as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,

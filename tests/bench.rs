@@ -33,7 +33,10 @@ fn a_row_for_each_codec_and_number_of_threads() {
             "file",
             "dtype",
             "threads",
+            "pages",
+            "huge_pages_pct",
             "simd",
+            "zeros_pct",
             "bytes_raw",
             "bytes_coded",
             "size_pct",
@@ -49,6 +52,7 @@ fn a_row_for_each_codec_and_number_of_threads() {
         [1, 2].into_iter().flat_map(|threads| codecs.map(|codec| (codec, threads))).collect();
     assert_eq!(names, expected);
     for row in rows {
+        assert_eq!(row["pages"], "small", "those of every system are the default");
         // The tensors of at least 8 KiB: 128x256, 16x256 and two of 32x256 values.
         assert_eq!(row["bytes_raw"], 2 * 256 * (128 + 16 + 32 + 32));
         assert_eq!((&row["dtype"], &row["layout"]), (&"BF16".into(), &"compact".into()));
@@ -83,6 +87,51 @@ fn rows_of_tensors_are_known_to_codecs() {
     assert_eq!(rows[1]["codec"], "dedup+tiered");
     let sizes: Vec<u64> = rows.iter().map(|row| row["bytes_coded"].as_u64().unwrap()).collect();
     assert!(sizes[1] < sizes[0] && sizes[2] == sizes[1] && sizes[3] == sizes[0], "{sizes:?}");
+}
+
+/// The same bytes on both kinds of pages. How many huge ones the kernel gave is up to it; that it is said is up to us.
+#[test]
+#[cfg(target_os = "linux")]
+fn huge_pages_beside_small_ones() {
+    let arguments = ["--codec", "tiered,zstd,lz4", "--pages", "small,huge,small"];
+    let output = bench(&[&arguments[..], &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let page_bytes = |pages: &str| report["page_bytes"][pages].as_u64().unwrap();
+    assert!(page_bytes("huge") > page_bytes("small") && page_bytes("small") >= 4096);
+    let rows = report["rows"].as_array().unwrap();
+    let (small, huge) = rows.split_at(3);
+    assert_eq!(huge.len(), 3);
+    for (small, huge) in small.iter().zip(huge) {
+        assert_eq!((&small["pages"], &huge["pages"]), (&"small".into(), &"huge".into()));
+        assert_eq!((&small["codec"], &small["bytes_coded"]), (&huge["codec"], &huge["bytes_coded"]));
+    }
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Where there is no `smaps`, nothing is known.
+    let known = std::fs::read_to_string("/proc/self/smaps").is_ok_and(|text| text.contains("AnonHugePages:"));
+    let given = |row: &Value| row["huge_pages_pct"].as_f64();
+    assert!(small.iter().all(|row| given(row) == known.then_some(0.0)), "{small:?}");
+    assert!(huge.iter().all(|row| given(row).is_some() == known), "{huge:?}");
+    let is_whole = huge.iter().all(|row| given(row) == Some(100.0));
+    assert_eq!(notes.contains("rows with huge pages had fewer"), !is_whole, "{notes}");
+
+    let table = String::from_utf8(bench(&arguments).stdout).unwrap();
+    assert!(table.contains(", small pages of ") && table.contains(", huge pages of "), "{table}");
+    let column = |word: &str| table.lines().skip(3).filter(|line| line.contains(word)).count();
+    assert_eq!(
+        (table.lines().count(), column("huge") >= 3, column("small") >= 3),
+        (9, true, true),
+        "{table}"
+    );
+}
+
+#[test]
+#[cfg(not(target_os = "linux"))]
+fn huge_pages_are_linuxs() {
+    let output = bench(&["--pages", "huge"]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.contains("huge pages can be asked of Linux only"), "{text}");
 }
 
 #[test]
@@ -141,6 +190,7 @@ fn mistakes_are_named() {
     for (arguments, expected) in [
         (["--codec", "raw,windw7"], "unknown codec `windw7`"),
         (["--layout", "dense"], "unknown layout `dense`; expected one of"),
+        (["--pages", "large"], "unknown pages `large`; expected small or huge"),
         (["--threads", "0"], "0 is not in 1..=1024"),
         (["--threads", "100000"], "100000 is not in 1..=1024"),
     ] {

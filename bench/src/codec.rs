@@ -7,7 +7,8 @@ use serde::Serialize;
 use zipwire_codec::{DType, Layout, simd_level};
 use zipwire_experiments::Cancel;
 
-use crate::contender::{Contender, Worker};
+use crate::contender::{Contender, Task, Worker};
+use crate::memory::{Memory, Pages, padded};
 
 /// Rounds that are measured, after one that is not; the median counts.
 const ROUNDS: usize = 7;
@@ -41,6 +42,8 @@ pub struct Settings {
     pub layout: Layout,
     /// Threads, at least 1.
     pub threads: usize,
+    /// Pages of the values, the frames and what they are decoded to.
+    pub pages: Pages,
 }
 
 /// What one codec did on one load. GB/s are raw bytes (10^9) per second of wall time, the median of several rounds.
@@ -56,6 +59,10 @@ pub struct CodecRow {
     pub dtype: &'static str,
     /// Threads.
     pub threads: usize,
+    /// Pages of the values, the frames and what they are decoded to.
+    pub pages: Pages,
+    /// The share of these buffers that lay on huge pages, in percent; `None` if the system does not say.
+    pub huge_pages_pct: Option<f64>,
     /// SIMD level of the project's codecs.
     pub simd: String,
     /// Values that are +0, in percent.
@@ -70,7 +77,7 @@ pub struct CodecRow {
     pub encode_gbps: f64,
     /// Speed of decoding.
     pub decode_gbps: f64,
-    /// Speed of copying the same values with the same threads.
+    /// Speed of copying the same values with the same threads, from and to the same buffers.
     pub memcpy_gbps: f64,
 }
 
@@ -101,6 +108,16 @@ pub enum BenchError {
         /// Why.
         reason: String,
     },
+    /// The system refuses memory.
+    #[error("cannot have {bytes} bytes of {pages} pages: {reason}", pages = pages.name())]
+    Memory {
+        /// How many bytes.
+        bytes: usize,
+        /// Of what pages.
+        pages: Pages,
+        /// Why.
+        reason: String,
+    },
     /// The system refuses threads.
     #[error("cannot start {threads} threads: {reason}")]
     Threads {
@@ -114,14 +131,14 @@ pub enum BenchError {
 /// Measures every contender on a load; each decodes to the same values, or this fails.
 ///
 /// # Errors
-/// If a codec is not lossless or fails, or the user stops it.
+/// If a codec is not lossless or fails, the system has no such memory, or the user stops it.
 pub fn bench_codec(
     load: &Load,
     contenders: &[Contender],
     settings: Settings,
     cancel: &Cancel,
 ) -> Result<Vec<CodecRow>, BenchError> {
-    let Settings { layout, threads } = settings;
+    let Settings { layout, threads, .. } = settings;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| BenchError::Threads { threads, reason: error.to_string() })?;
     let supported = contenders.iter().filter(|contender| contender.supports(layout, load.dtype));
@@ -144,21 +161,34 @@ fn measure(
     let Load { file, dtype, tensors } = load;
     let (codec, file, dtype) = (contender.to_string(), file.clone(), *dtype);
     let failed = |reason| BenchError::Failed { codec: codec.clone(), file: file.clone(), reason };
-    let worker =
-        |tensor: &LoadTensor| Worker::new(contender, settings.layout, dtype, tensor.row, tensor.values.len());
-    let mut workers: Vec<Worker> = tensors.iter().map(worker).collect();
-    // Touched, as the frames are: the first round would take the page faults otherwise.
-    let mut out: Vec<Vec<u8>> = tensors.iter().map(|tensor| vec![1; tensor.values.len()]).collect();
-    let threads = settings.threads;
-
-    let encode = |workers: &mut [Worker]| {
-        workers.iter_mut().zip(tensors).try_for_each(|(worker, tensor)| worker.encode(&tensor.values))
+    let Settings { layout, threads, pages } = settings;
+    let task =
+        |tensor: &LoadTensor| Task { contender, layout, dtype, row: tensor.row, len: tensor.values.len() };
+    let lens = || {
+        let values = tensors.iter().map(|tensor| tensor.values.len());
+        values.clone().chain(values).chain(tensors.iter().map(|tensor| task(tensor).room_len()))
     };
-    let decode = |workers: &[Worker], out: &mut [Vec<u8>]| {
+    let bytes = lens().map(padded).sum();
+    let refused = |reason| BenchError::Memory { bytes, pages, reason };
+    let mut memory = Memory::new(pages, bytes).map_err(refused)?;
+    let mut parts = memory.parts(lens());
+    // Touched: the first round would take the page faults otherwise.
+    parts.iter_mut().for_each(|part| part.fill(1));
+    let rooms = parts.split_off(2 * tensors.len());
+    let mut out = parts.split_off(tensors.len());
+    let mut values = parts;
+    values.iter_mut().zip(tensors).for_each(|(values, tensor)| values.copy_from_slice(&tensor.values));
+    let workers = tensors.iter().zip(rooms).map(|(tensor, room)| Worker::new(task(tensor), room));
+    let mut workers: Vec<Worker<'_>> = workers.collect();
+
+    let encode = |workers: &mut [Worker<'_>]| {
+        workers.iter_mut().zip(&values).try_for_each(|(worker, values)| worker.encode(values))
+    };
+    let decode = |workers: &[Worker<'_>], out: &mut [&mut [u8]]| {
         workers.iter().zip(out).try_for_each(|(worker, out)| worker.decode(out))
     };
     encode(&mut workers).and_then(|()| decode(&workers, &mut out)).map_err(failed)?;
-    if tensors.iter().zip(&out).any(|(tensor, out)| tensor.values != *out) {
+    if tensors.iter().zip(&out).any(|(tensor, out)| tensor.values != **out) {
         return Err(BenchError::NotLossless { codec, file, dtype });
     }
     let bytes_raw: usize = tensors.iter().map(|tensor| tensor.values.len()).sum();
@@ -178,7 +208,7 @@ fn measure(
                 match task {
                     0 => encode(&mut workers).map_err(failed)?,
                     1 => decode(&workers, &mut out).map_err(failed)?,
-                    _ => copy(tensors, &mut out, threads),
+                    _ => copy(&values, &mut out, threads),
                 }
             }
             *seconds = begin.elapsed().as_secs_f64();
@@ -194,10 +224,12 @@ fn measure(
     let [encode_gbps, decode_gbps, memcpy_gbps] = speeds.map(median);
     Ok(CodecRow {
         codec,
-        layout: settings.layout.name(),
+        layout: layout.name(),
         file,
         dtype: dtype.name(),
-        threads: settings.threads,
+        threads,
+        pages,
+        huge_pages_pct: memory.huge_pct(),
         simd: simd_level().to_string(),
         zeros_pct: zeros_pct(load),
         bytes_raw: bytes_raw as u64,
@@ -218,19 +250,12 @@ fn zeros_pct(load: &Load) -> f64 {
 
 /// Copies each tensor in as many parts as there are threads: the longest calls, which the library's function makes the
 /// most of.
-fn copy(tensors: &[LoadTensor], out: &mut [Vec<u8>], threads: usize) {
-    for (tensor, out) in tensors.iter().zip(out) {
-        let part = tensor.values.len().div_ceil(threads).next_multiple_of(1 << 12);
-        let parts = tensor.values.par_chunks(part).zip(out.par_chunks_mut(part));
+fn copy(values: &[&mut [u8]], out: &mut [&mut [u8]], threads: usize) {
+    for (values, out) in values.iter().zip(out) {
+        let part = values.len().div_ceil(threads).next_multiple_of(1 << 12);
+        let parts = values.par_chunks(part).zip(out.par_chunks_mut(part));
         parts.for_each(|(from, to)| to.copy_from_slice(std::hint::black_box(from)));
     }
-}
-
-/// The pages that measured memory is in: their size, and whether the system makes huge ones of them.
-pub fn pages() -> String {
-    let base = format!("pages of {} KiB", rustix::param::page_size() / 1024);
-    let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
-    if setting.contains("[always]") { format!("{base}, huge ones where the system can") } else { base }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use rayon::prelude::*;
-use zipwire_codec::parallel::{PIECE_VALUES, Pieces};
+use zipwire_codec::parallel::{PIECE_VALUES, Pieces, room_len};
 use zipwire_codec::{Codebook, Codec, DType, Layout, Spec, SpecError};
 
 /// A codec to measure.
@@ -68,21 +68,41 @@ impl Contender {
         }
     }
 
+    /// How it codes bytes, if it is none of the project's.
+    fn method(&self) -> Method {
+        match self {
+            Self::Zstd(level) => Method::Zstd(*level),
+            _ => Method::Lz4,
+        }
+    }
+
     /// Whether it has the layout and codes values of this type.
     pub fn supports(&self, layout: Layout, dtype: DType) -> bool {
         self.codec(0).map_or(layout == Layout::Compact, |codec| codec.supports(dtype))
     }
 }
 
-/// A contender at work on one tensor, with buffers of its own. All code in pieces of about [`PIECE_VALUES`] values.
-pub(super) enum Worker {
-    Own(Box<dyn Codec>, Pieces),
+/// A contender at work on one tensor, with a room for the frames. All code in pieces of about [`PIECE_VALUES`] values.
+pub(super) enum Worker<'a> {
+    Own(Box<dyn Codec>, Pieces<&'a mut [u8]>),
     /// Blocks of bytes.
     Bytes {
         method: Method,
         piece_len: usize,
-        pieces: Vec<Coded>,
+        pieces: Vec<Coded<'a>>,
     },
+}
+
+/// What a contender is to code.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub(super) contender: &'a Contender,
+    pub(super) layout: Layout,
+    pub(super) dtype: DType,
+    /// Values of a row, which codecs that make use of rows are told; 0 if there are none.
+    pub(super) row: usize,
+    /// Bytes of the values.
+    pub(super) len: usize,
 }
 
 /// How blocks of bytes are coded.
@@ -94,9 +114,8 @@ pub(super) enum Method {
 }
 
 /// A coded block in memory that is used again.
-#[derive(Clone)]
-pub(super) struct Coded {
-    buffer: Vec<u8>,
+pub(super) struct Coded<'a> {
+    buffer: &'a mut [u8],
     len: usize,
 }
 
@@ -109,21 +128,33 @@ impl Method {
     }
 }
 
-impl Worker {
-    /// For `len` bytes of values in rows of `row` values, which codecs that make use of rows are told.
-    pub(super) fn new(contender: &Contender, layout: Layout, dtype: DType, row: usize, len: usize) -> Self {
-        let method = match (contender.codec(row), contender) {
-            (Some(codec), _) => {
-                let pieces = Pieces::of_rows(codec.as_ref(), layout, dtype, len, row);
-                return Self::Own(codec, pieces);
+impl Task<'_> {
+    /// Bytes of the room that its frames take at most.
+    pub(super) fn room_len(self) -> usize {
+        let Self { contender, layout, dtype, row, len } = self;
+        match contender.codec(row) {
+            Some(codec) => room_len(codec.as_ref(), layout, dtype, len, row),
+            None => {
+                let piece_len = PIECE_VALUES * dtype.width();
+                len.div_ceil(piece_len) * contender.method().bound(piece_len.min(len))
             }
-            (None, Contender::Zstd(level)) => Method::Zstd(*level),
-            (None, _) => Method::Lz4,
-        };
+        }
+    }
+}
+
+impl<'a> Worker<'a> {
+    /// With this room of [`Task::room_len`] bytes.
+    pub(super) fn new(task: Task<'_>, room: &'a mut [u8]) -> Self {
+        let Task { contender, layout, dtype, row, len } = task;
+        if let Some(codec) = contender.codec(row) {
+            let pieces = Pieces::within(codec.as_ref(), layout, dtype, len, row, room);
+            return Self::Own(codec, pieces);
+        }
+        let method = contender.method();
         let piece_len = PIECE_VALUES * dtype.width();
-        // Touched beforehand, as the frames of the project's codecs are.
-        let piece = Coded { buffer: vec![1; method.bound(piece_len.min(len))], len: 0 };
-        Self::Bytes { method, piece_len, pieces: vec![piece; len.div_ceil(piece_len)] }
+        // Rooms of no bytes have no pieces.
+        let buffers = room.chunks_mut(method.bound(piece_len.min(len)).max(1));
+        Self::Bytes { method, piece_len, pieces: buffers.map(|buffer| Coded { buffer, len: 0 }).collect() }
     }
 
     /// Codes the values on the threads of the current pool.
@@ -139,7 +170,7 @@ impl Worker {
                     |compressor, (values, Coded { buffer, len })| {
                         let compressor = compressor.as_mut().map_err(|error| error.to_string())?;
                         *len = compressor
-                            .compress_to_buffer(values, buffer)
+                            .compress_to_buffer(values, *buffer)
                             .map_err(|error| error.to_string())?;
                         Ok(())
                     },

@@ -5,15 +5,17 @@ mod collective;
 mod contender;
 mod gpu;
 pub mod inspect;
+mod memory;
 mod sim;
 
-pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec, pages};
+pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec};
 pub use collective::{
     By, ClusterSource, CollectiveBench, CollectiveBenchError, CollectiveCluster, CollectiveCodec,
     CollectiveReport, CollectiveRow, OPERATIONS, TYPE_NAME, bench_collective, count, ranks, redop,
 };
 pub use contender::Contender;
 pub use gpu::{GpuBenchError, GpuReport, GpuRow, GpuSettings, bench_gpu};
+pub use memory::Pages;
 pub use sim::{
     CASES, Level, SimBenchError, SimCase, SimRow, WorkPerEvent, bench_sim, bench_sim_scenario, can_play,
 };

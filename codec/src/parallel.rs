@@ -10,9 +10,9 @@ use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, decode};
 /// as many whole rows as fit into it, if one does.
 pub const PIECE_VALUES: usize = 1 << 20;
 
-/// The frames of one buffer, in memory that is used again from call to call.
+/// The frames of one buffer, in memory that is used again from call to call: its own, or a room that the caller gives.
 #[derive(Clone, Debug)]
-pub struct Pieces {
+pub struct Pieces<Room = Vec<u8>> {
     layout: Layout,
     dtype: DType,
     /// Bytes of all values.
@@ -20,7 +20,7 @@ pub struct Pieces {
     /// Bytes of the values of a piece.
     piece_len: usize,
     /// For each piece the static section, in full, and room for the dynamic one, one piece after the other.
-    sections: Vec<u8>,
+    sections: Room,
     /// Bytes between the beginnings of two pieces.
     stride: usize,
     /// Lengths of the two sections of each piece.
@@ -35,13 +35,47 @@ impl Pieces {
 
     /// The same for rows of `row` values, which are not cut, for codecs that make use of rows; 0 if they are not known.
     pub fn of_rows(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, row: usize) -> Self {
-        let rows = PIECE_VALUES.checked_div(row).unwrap_or(0);
-        let piece_values = if rows == 0 { PIECE_VALUES } else { rows * row };
-        let piece_len = piece_values * dtype.width();
-        let stride = codec.bound(FrameShape { layout, dtype, count: piece_values.min(len / dtype.width()) });
+        let room = vec![1; room_len(codec, layout, dtype, len, row)];
+        Self::within(codec, layout, dtype, len, row, room)
+    }
+}
+
+/// Bytes of the room that [`Pieces::within`] takes for the frames of `len` bytes of values.
+pub fn room_len(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, row: usize) -> usize {
+    let piece_len = piece_len(dtype, row);
+    len.div_ceil(piece_len) * stride(codec, layout, dtype, len, piece_len)
+}
+
+/// Bytes of the values of a piece.
+fn piece_len(dtype: DType, row: usize) -> usize {
+    let rows = PIECE_VALUES.checked_div(row).unwrap_or(0);
+    let piece_values = if rows == 0 { PIECE_VALUES } else { rows * row };
+    piece_values * dtype.width()
+}
+
+/// Bytes of the longest frame of a piece.
+fn stride(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, piece_len: usize) -> usize {
+    codec.bound(FrameShape { layout, dtype, count: piece_len.min(len) / dtype.width() })
+}
+
+impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
+    /// As [`Pieces::of_rows`] in this room, whatever it holds: memory of the caller's kind, such as huge pages.
+    ///
+    /// # Panics
+    /// If the room has fewer bytes than [`room_len`].
+    pub fn within(
+        codec: &dyn Codec,
+        layout: Layout,
+        dtype: DType,
+        len: usize,
+        row: usize,
+        room: Room,
+    ) -> Self {
+        let piece_len = piece_len(dtype, row);
+        let stride = stride(codec, layout, dtype, len, piece_len);
         let count = len.div_ceil(piece_len);
-        let (sections, lens) = (vec![1; count * stride], vec![(0, 0); count]);
-        Self { layout, dtype, len, piece_len, sections, stride, lens }
+        assert!(room.as_ref().len() >= count * stride, "the room is too small");
+        Self { layout, dtype, len, piece_len, sections: room, stride, lens: vec![(0, 0); count] }
     }
 
     /// Encodes `values`, as many bytes as there is room for.
@@ -58,7 +92,7 @@ impl Pieces {
             return Ok(());
         }
         let pieces = values.par_chunks(self.piece_len);
-        let rooms = self.sections.par_chunks_mut(self.stride).zip(&mut self.lens);
+        let rooms = self.sections.as_mut().par_chunks_mut(self.stride).zip(&mut self.lens);
         pieces.zip(rooms).try_for_each(|(values, (room, lens))| {
             let count = values.len() / dtype.width();
             let static_len = codec.static_len(FrameShape { layout, dtype, count });
@@ -80,11 +114,12 @@ impl Pieces {
         if self.len == 0 {
             return Ok(());
         }
+        let (layout, dtype) = (self.layout, self.dtype);
         let pieces = out.par_chunks_mut(self.piece_len);
-        let rooms = self.sections.par_chunks(self.stride).zip(&self.lens);
+        let rooms = self.sections.as_ref().par_chunks(self.stride).zip(&self.lens);
         pieces.zip(rooms).try_for_each(|(out, (room, &(static_len, dynamic_len)))| {
             let (static_section, dynamic_section) = room[..static_len + dynamic_len].split_at(static_len);
-            decode(self.layout, self.dtype, static_section, dynamic_section, out)
+            decode(layout, dtype, static_section, dynamic_section, out)
         })
     }
 
@@ -95,7 +130,7 @@ impl Pieces {
 
     /// The frames in order: static and dynamic section of each.
     pub fn frames(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let rooms = self.sections.chunks(self.stride.max(1)).zip(&self.lens);
+        let rooms = self.sections.as_ref().chunks(self.stride.max(1)).zip(&self.lens);
         rooms.map(|(room, &(static_len, dynamic_len))| room[..static_len + dynamic_len].split_at(static_len))
     }
 }
@@ -166,6 +201,37 @@ mod tests {
         pieces.encode(codec.as_ref(), &[]).unwrap();
         assert_eq!((pieces.coded_len(), pieces.frames().count()), (0, 0));
         pieces.decode(&mut []).unwrap();
+    }
+
+    /// A room that holds other bytes, and more than are needed.
+    #[test]
+    fn frames_in_a_room_of_the_caller_are_the_same() {
+        let mut values = vec![0; 3 * PIECE_VALUES + 2];
+        rand_chacha::ChaCha8Rng::seed_from_u64(3).fill_bytes(&mut values[PIECE_VALUES..]);
+        let codec = "tiered".parse::<Spec>().unwrap().codec();
+        let codec = codec.as_ref();
+        for row in [0, 3001] {
+            let mut own = Pieces::of_rows(codec, Layout::Compact, DType::Bf16, values.len(), row);
+            own.encode(codec, &values).unwrap();
+            let room_len = room_len(codec, Layout::Compact, DType::Bf16, values.len(), row);
+            let mut room = vec![0xa5; room_len + 10];
+            let mut given =
+                Pieces::within(codec, Layout::Compact, DType::Bf16, values.len(), row, room.as_mut_slice());
+            given.encode(codec, &values).unwrap();
+            assert!(given.frames().eq(own.frames()), "{row}");
+            let mut out = vec![1; values.len()];
+            given.decode(&mut out).unwrap();
+            assert!(out == values, "{row}");
+            assert_eq!(room[room_len..], [0xa5; 10], "what is behind is not ours");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the room is too small")]
+    fn a_room_that_is_too_small_is_a_mistake() {
+        let codec = "raw".parse::<Spec>().unwrap().codec();
+        let room_len = room_len(codec.as_ref(), Layout::Compact, DType::Bf16, 1000, 0);
+        Pieces::within(codec.as_ref(), Layout::Compact, DType::Bf16, 1000, 0, vec![0; room_len - 1]);
     }
 
     #[test]

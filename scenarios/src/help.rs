@@ -95,7 +95,8 @@ impl Problem {
             Self::NoCodec { .. } | Self::NoCopySpeed => {
                 Some("add a table `[codec]` with `id = \"window7\"`, and its `speed` where the cluster has no `codec_speed`".to_owned())
             }
-            Self::NoCodecSpeed { codec, .. } if codec.starts_with("auto") => Some(
+            // With `dedup+` in front of it, too.
+            Self::NoCodecSpeed { codec, .. } if codec.rsplit('+').next().unwrap_or(codec).starts_with("auto") => Some(
                 "`auto` makes frames of several codecs, of different speeds: state `speed = { encode = \"... GB/s\", decode = \"... GB/s\" }`, \
                  which then is that of every chunk, or name the codec"
                     .to_owned(),

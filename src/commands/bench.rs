@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Settings, bench_codec, pages};
+use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Pages, Settings, bench_codec};
 use zipwire::codec::{DType, Layout, SpecError};
 use zipwire::payload::Rows;
 use zipwire::traces::TensorFile;
@@ -52,6 +52,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     let contenders = distinct(contenders);
     let threads = distinct(args.threads.iter().copied());
+    let pages = distinct(args.pages.iter().copied());
     for load in &loads {
         for contender in contenders.iter().filter(|contender| !contender.supports(args.layout, load.dtype)) {
             let (dtype, layout) = (load.dtype, args.layout);
@@ -63,22 +64,46 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
             "there is nothing to measure\nhelp: name codecs that know the values and have the layout";
         return Err(CliError::Usage(message.to_owned()));
     }
-    let progress = Progress::new(loads.len() * threads.len());
-    let mut rows = Vec::new();
+    let progress = Progress::new(loads.len() * threads.len() * pages.len());
+    let mut rows: Vec<CodecRow> = Vec::new();
     for load in &loads {
         for &threads in &threads {
-            progress.begin(format!("{}, {}, {threads} threads", load.file, load.dtype));
-            let settings = Settings { layout: args.layout, threads: threads.into() };
-            rows.extend(bench_codec(load, &contenders, settings, cancel)?);
-            progress.end();
+            for &pages in &pages {
+                let (file, dtype, name) = (&load.file, load.dtype, pages.name());
+                progress.begin(format!("{file}, {dtype}, {threads} threads, {name} pages"));
+                let settings = Settings { layout: args.layout, threads: threads.into(), pages };
+                rows.extend(bench_codec(load, &contenders, settings, cancel)?);
+                progress.end();
+            }
         }
     }
     drop(progress);
     if cancel.is_cancelled() {
         return Err(ExecuteError::Cancelled.into());
     }
-    let report = || serde_json::json!({ "pages": pages(), "rows": rows });
-    if args.json { print_json(&report()) } else { print(text(&rows) + "\n") }
+    if let Some(note) = missing_huge_pages(&rows) {
+        say!("{note}");
+    }
+    if args.json { print_json(&report(&rows)) } else { print(text(&rows) + "\n") }
+}
+
+fn report(rows: &[CodecRow]) -> serde_json::Value {
+    let page_bytes = |pages: Pages| (pages.name().to_owned(), pages.bytes().into());
+    let page_bytes: serde_json::Map<_, _> = Pages::ALL.into_iter().map(page_bytes).collect();
+    serde_json::json!({ "page_bytes": page_bytes, "rows": rows })
+}
+
+/// What to know where rows with huge pages had fewer than they asked for.
+fn missing_huge_pages(rows: &[CodecRow]) -> Option<String> {
+    let huge: Vec<&CodecRow> = rows.iter().filter(|row| row.pages == Pages::Huge).collect();
+    let fewer = huge.iter().filter(|row| row.huge_pages_pct.is_none_or(|pct| pct < 100.0)).count();
+    (fewer > 0).then(|| {
+        format!(
+            "{fewer} of {} rows with huge pages had fewer than were asked for, or the system does not say how many: the kernel gives them \
+             where memory is free in one piece, and `/sys/kernel/mm/transparent_hugepage/enabled` is `madvise` or `always`",
+            huge.len()
+        )
+    })
 }
 
 /// What a file holds of each type that codecs know, tensors of a few bytes excepted.
@@ -112,8 +137,9 @@ fn synthetic() -> Load {
 }
 
 fn text(rows: &[CodecRow]) -> String {
-    let header = ["file", "type", "codec", "layout", "threads", "raw", "size", "encode", "decode", "memcpy"];
-    let mut lines = table::new(&header, &[0, 1, 2, 3]);
+    let header =
+        ["file", "type", "codec", "layout", "threads", "pages", "raw", "size", "encode", "decode", "memcpy"];
+    let mut lines = table::new(&header, &[0, 1, 2, 3, 5]);
     let files = short_paths(rows.iter().map(|row| row.file.as_str()));
     for (row, file) in rows.iter().zip(files) {
         let speed = |gbps: f64| format!("{gbps:.2} GB/s");
@@ -123,6 +149,7 @@ fn text(rows: &[CodecRow]) -> String {
             row.codec.clone(),
             row.layout.to_owned(),
             row.threads.to_string(),
+            pages(row),
             table::bytes(row.bytes_raw as f64),
             format!("{:.2} %", row.size_pct),
             speed(row.encode_gbps),
@@ -130,8 +157,22 @@ fn text(rows: &[CodecRow]) -> String {
             speed(row.memcpy_gbps),
         ]);
     }
-    let simd = rows.first().map_or_else(String::new, |row| format!("SIMD level {}, {}, ", row.simd, pages()));
-    format!("{simd}every row decoded to what was encoded\n\n{}", table::text(&lines))
+    let simd = rows.first().map_or_else(String::new, |row| format!("SIMD level {}, ", row.simd));
+    let all = Pages::ALL.into_iter().filter(|&pages| rows.iter().any(|row| row.pages == pages));
+    let sizes: Vec<String> =
+        all.map(|pages| format!("{} pages of {} KiB, ", pages.name(), pages.bytes() / 1024)).collect();
+    let sizes = sizes.concat();
+    format!("{simd}{sizes}every row decoded to what was encoded\n\n{}", table::text(&lines))
+}
+
+/// The pages of a row, and how many huge ones there really were if not all.
+fn pages(row: &CodecRow) -> String {
+    match (row.pages, row.huge_pages_pct) {
+        (Pages::Small, None | Some(0.0)) => "small".to_owned(),
+        (Pages::Huge, Some(100.0)) => "huge".to_owned(),
+        (pages, None) => format!("{}, unchecked", pages.name()),
+        (pages, Some(pct)) => format!("{}, {pct:.1} % huge", pages.name()),
+    }
 }
 
 /// Each file by its name, with as many of its folders as tell it apart from the others, and cut where that is too long.
@@ -182,6 +223,15 @@ pub(crate) fn layout(name: &str) -> Result<Layout, String> {
     Layout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| {
         format!("unknown layout `{name}`; expected one of {}", Layout::ALL.map(Layout::name).join(", "))
     })
+}
+
+/// The pages of this name, if the system can be asked for them.
+pub(crate) fn pages_named(name: &str) -> Result<Pages, String> {
+    match Pages::ALL.into_iter().find(|pages| pages.name() == name) {
+        None => Err(format!("unknown pages `{name}`; expected {}", Pages::ALL.map(Pages::name).join(" or "))),
+        Some(pages) if pages.can_be_asked_for() => Ok(pages),
+        Some(_) => Err("huge pages can be asked of Linux only".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The codecs that `auto` chooses among, and what is known of each: a codec is added by its entry.
 //!
-//! The numbers are those of `cargo run --release -p zipwire-codec --example auto -- --table FILE...`, on 60 files with real weights,
+//! The numbers are those of `cargo run --release -p zipwire-codec --example auto -- --table FILE...`, on 48 files with real weights,
 //! gradients, optimizer states, payloads of All-to-All and caches of keys and values: one core of an Intel Emerald Rapids (Xeon of
 //! 2023, AVX-512), tensors of 8 KiB to 1.5 MiB from and into its caches. Where no tensor of a type is sparse, the speed is that of
 //! dense ones. They are data: what is chosen depends on no machine, and callers whose machine is another give their own speeds
