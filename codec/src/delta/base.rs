@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 
 use crate::kernel::Kernel;
@@ -17,7 +18,7 @@ const SECOND: u64 = 1 << 40;
 #[derive(Clone)]
 pub struct Base {
     dtype: DType,
-    bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    bytes: Arc<dyn AsRef<[u8]> + Send + Sync + RefUnwindSafe>,
     id: u64,
 }
 
@@ -25,7 +26,7 @@ impl Base {
     /// The base of these values (little-endian). Reads them all, once: a base is made once for all frames that differ from it.
     ///
     /// Bytes behind the last whole value belong to no value; then no frame differs from this base.
-    pub fn new(dtype: DType, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+    pub fn new(dtype: DType, bytes: impl AsRef<[u8]> + Send + Sync + RefUnwindSafe + 'static) -> Self {
         let id = id_of(levels::active(), dtype, bytes.as_ref());
         Self { dtype, bytes: Arc::new(bytes), id }
     }

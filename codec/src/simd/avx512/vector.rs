@@ -48,6 +48,14 @@ pub(super) fn load(bytes: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
+/// The bytes as half a vector.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+pub(super) fn load_half(bytes: &[u8; 32]) -> __m256i {
+    // SAFETY: the reference is valid for reads of 32 bytes, and the load asks for no alignment.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
+}
+
 /// The bytes as a vector, with zeros behind them; at most 64.
 #[inline]
 #[target_feature(enable = "avx512bw")]
