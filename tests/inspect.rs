@@ -219,6 +219,120 @@ fn what_is_no_safetensors_file_is_refused_with_its_name() {
     );
 }
 
+/// What `zipwire inspect` prints about a sample of weights with these arguments.
+fn inspect_weights(arguments: &[&str]) -> std::process::Output {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples");
+    Command::new(env!("CARGO_BIN_EXE_zipwire"))
+        .arg("inspect")
+        .arg(samples.join("train_late_weights.bf16.safetensors"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn what_is_chosen_is_said_with_what_the_others_would_take() {
+    let output = inspect_weights(&["--codec", "raw,auto:link=1 GB/s,auto:goal=size", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = serde_json::from_slice::<Value>(&output.stdout).unwrap()["files"][0].take();
+    let router = tensor(&report, "L2.ffn.router");
+    let choices = router["choices"].as_array().unwrap();
+    let asked: Vec<&Value> = choices.iter().map(|choice| &choice["codec"]).collect();
+    assert_eq!(
+        asked,
+        ["auto", "auto:goal=size"],
+        "`raw` chooses nothing, and a link of 1 GB/s is the default"
+    );
+    for (choice, has_link) in choices.iter().zip([true, false]) {
+        let estimates = choice["estimates"].as_array().unwrap();
+        let considered: Vec<&str> = estimates.iter().map(|each| each["codec"].as_str().unwrap()).collect();
+        assert_eq!(considered, ["raw", "window7", "tiered", "codebook16", "rans"]);
+        let number = |estimate: &Value, key: &str| estimate[key].as_f64().unwrap();
+        let cost = |estimate: &Value| match has_link {
+            true => ["encode_us", "transfer_us", "decode_us"].iter().map(|key| number(estimate, key)).sum(),
+            false => number(estimate, "size_pct"),
+        };
+        let best = estimates.iter().min_by(|a, b| f64::total_cmp(&cost(a), &cost(b))).unwrap();
+        assert_eq!(choice["chosen"], best["codec"]);
+        for estimate in estimates {
+            assert!(number(estimate, "encode_us") > 0.0 && number(estimate, "decode_us") > 0.0);
+            // 16x256 values of two bytes over a link of a byte per nanosecond.
+            let expected = if has_link { number(estimate, "size_pct") / 100.0 * 8.192 } else { 0.0 };
+            assert!((number(estimate, "transfer_us") - expected).abs() < 1e-9, "{estimate}");
+        }
+        // So few values are coded by all, so the estimate is the size.
+        let size = number(&router["size_pct"], choice["codec"].as_str().unwrap());
+        assert!((size - number(best, "size_pct")).abs() < 1e-9, "{size} {best}");
+    }
+}
+
+#[test]
+fn speeds_come_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("costs.json");
+    let path = path.to_str().unwrap();
+    let row = |codec: &str, bytes_raw: u64, gbps: f64| {
+        json!({ "codec": codec, "dtype": "BF16", "zeros_pct": 0.0, "bytes_raw": bytes_raw, "encode_gbps": gbps,
+            "decode_gbps": gbps })
+    };
+    let inspect = |rows: &[Value]| {
+        std::fs::write(path, json!({ "rows": rows }).to_string()).unwrap();
+        let output = inspect_weights(&["--codec", "auto", "--json", "--costs", path]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report = serde_json::from_slice::<Value>(&output.stdout).unwrap()["files"][0].take();
+        tensor(&report, "L2.ffn.router")["choices"][0].clone()
+    };
+    // 100 bytes at 1 and 300 at 3 GB/s are 400 in 200 ns; nobody chooses `zstd`, nor a codec without a speed.
+    let choice = inspect(&[row("window7", 100, 1.0), row("window7", 300, 3.0), row("zstd", 100, 1000.0)]);
+    assert_eq!(choice["chosen"], "window7");
+    let estimates = choice["estimates"].as_array().unwrap();
+    assert_eq!(estimates.len(), 1);
+    assert!((estimates[0]["encode_us"].as_f64().unwrap() - 8.192 / 2.0).abs() < 1e-9, "{estimates:?}");
+    let choice = inspect(&[row("raw", 100, 1000.0), row("window7", 100, 0.001)]);
+    assert_eq!(choice["chosen"], "raw", "coding would take longer than sending");
+
+    // As it is measured.
+    let sample = "traces/samples/train_late_weights.bf16.safetensors";
+    let measured = Command::new(env!("CARGO_BIN_EXE_zipwire"))
+        .args(["bench", "codec", "--codec", "raw,tiered,lz4", "--json", sample])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    std::fs::write(path, measured.stdout).unwrap();
+    let output = inspect_weights(&["--codec", "auto", "--costs", path]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("considered") && text.contains("chosen"), "{text}");
+    assert!(!text.contains("window7"), "it was not measured: {text}");
+}
+
+#[test]
+fn a_file_without_speeds_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("costs.json");
+    let zstd = "{\"rows\": [{\"codec\": \"zstd\", \"dtype\": \"BF16\", \"zeros_pct\": 0, \"bytes_raw\": 1, \
+        \"encode_gbps\": 1, \"decode_gbps\": 1}]}";
+    for (text, reason) in [
+        (None, ""),
+        (Some("speed"), "expected value at line 1 column 1"),
+        (Some("{}"), "missing field `rows`"),
+        (Some("{\"rows\": [{\"codec\": \"raw\"}]}"), "missing field `dtype`"),
+        (Some("{\"rows\": []}"), "no speed of a codec that can be chosen"),
+        (Some(zstd), "no speed of a codec that can be chosen"),
+    ] {
+        if let Some(text) = text {
+            std::fs::write(&path, text).unwrap();
+        }
+        let output = inspect_weights(&["--codec", "auto", "--costs", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2), "{text:?}");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains(&format!("costs `{}`: {reason}", path.display())), "{error}");
+        assert!(
+            error.contains("\nhelp: speeds are read from what `zipwire bench codec --json` prints"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn a_mistyped_codec_is_suggested() {
     for (codec, meant) in [("windw7", "window7"), ("dedpu+raw", "dedup"), ("window7:scael=std", "scale")] {
