@@ -5,6 +5,7 @@
 mod common;
 
 use common::content::{Content, every_pattern};
+use common::reader::Reader;
 use common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
 
@@ -84,22 +85,6 @@ struct Block {
     /// Whether exponents are coded together with bits of mantissas.
     joint: bool,
     values: Vec<u8>,
-}
-
-/// Bytes that are read from the front.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> &'a [u8] {
-        self.0.split_off(..len).unwrap()
-    }
-
-    /// A part that is filled up to a multiple of 8 bytes.
-    fn part(&mut self, len: usize) -> &'a [u8] {
-        let part = self.take(len);
-        assert!(self.take(len.next_multiple_of(8) - len).iter().all(|byte| *byte == 0));
-        part
-    }
 }
 
 fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {

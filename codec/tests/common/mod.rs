@@ -5,6 +5,7 @@
 
 pub(crate) mod checksum;
 pub(crate) mod content;
+pub(crate) mod reader;
 
 use zipwire_codec::{
     Codec, DType, DecodeError, FrameShape, Layout, SimdLevel, Spec, decode, force_simd, simd_levels,

@@ -1,0 +1,111 @@
+//! What can be wrong with a spec.
+
+/// A spec that names no codec.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No codec has this id.
+    #[error("unknown codec `{id}`")]
+    UnknownId {
+        /// The id that was asked for.
+        id: String,
+        /// All ids, in backticks.
+        valid: String,
+    },
+    /// Nothing that can be in front of a codec has this id.
+    #[error("unknown prefix `{id}`")]
+    UnknownPrefix {
+        /// The id that was asked for.
+        id: String,
+        /// All of them, in backticks.
+        valid: String,
+    },
+    /// The codec has no such option.
+    #[error("codec `{codec}` has no option `{key}`")]
+    UnknownOption {
+        /// Id of the codec.
+        codec: &'static str,
+        /// The option that was asked for.
+        key: String,
+        /// What options the codec has.
+        valid: String,
+    },
+    /// The option cannot have this value.
+    #[error("option `{key}` of codec `{codec}` cannot be `{value}`")]
+    BadValue {
+        /// Id of the codec.
+        codec: &'static str,
+        /// The option.
+        key: &'static str,
+        /// The value that was asked for.
+        value: String,
+        /// What the values are.
+        valid: String,
+    },
+    /// The option is given twice.
+    #[error("option `{key}` of codec `{codec}` is given twice")]
+    Repeated {
+        /// Id of the codec.
+        codec: &'static str,
+        /// The option.
+        key: &'static str,
+    },
+    /// Two options are given of which one says what the other does.
+    #[error("codec `{codec}` takes either `{key}` or `{other}`")]
+    Alternatives {
+        /// Id of the codec.
+        codec: &'static str,
+        /// An option.
+        key: &'static str,
+        /// The other one.
+        other: &'static str,
+    },
+    /// The length of rows is left open where nothing tells it.
+    #[error("`{spec}` does not say how long a row is")]
+    NoRow {
+        /// The spec.
+        spec: String,
+    },
+    /// The values that differences are taken from are left open where nothing tells them.
+    #[error("`{spec}` does not say what values differ from")]
+    NoBase {
+        /// The spec.
+        spec: String,
+    },
+    /// Differences are coded by other means than this codec's.
+    #[error("differences are not coded by `{codec}`")]
+    DeltaCodec {
+        /// Id of the codec.
+        codec: &'static str,
+        /// Those that can be behind `delta+`, in backticks.
+        valid: String,
+    },
+    /// An option without a value.
+    #[error("`{text}` is not an option")]
+    Malformed {
+        /// The part of the spec that is not `key=value`.
+        text: String,
+    },
+}
+
+impl SpecError {
+    /// What would be right, in one line.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::UnknownId { valid, .. } => Some(format!("the codecs are {valid}")),
+            Self::UnknownPrefix { valid, .. } => Some(format!("in front of a codec there can be {valid}")),
+            Self::UnknownOption { valid, .. } => Some(valid.clone()),
+            Self::BadValue { valid, .. } => Some(format!("its values are {valid}")),
+            Self::Repeated { .. } => None,
+            Self::Alternatives { key, .. } => Some(format!("leave `{key}` out, or the other one")),
+            Self::NoRow { .. } => {
+                Some("write `dedup:row=N+...` with the number of values in a row".to_owned())
+            }
+            Self::NoBase { .. } => {
+                Some("give the base (`Spec::against`); `zipwire inspect --base FILE` does".to_owned())
+            }
+            Self::DeltaCodec { valid, .. } => Some(format!("behind `delta+` there can be {valid}")),
+            Self::Malformed { .. } => Some("write `name:key=value,key=value`".to_owned()),
+        }
+    }
+}
