@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use zipwire_codec::{DType, Layout};
+use zipwire_codec::{DType, Decoder, Layout};
 use zipwire_fuzz::{check_decoded, check_unknown};
 
 fuzz_target!(|input: (u8, u16, &[u8])| {
@@ -21,9 +21,9 @@ fuzz_target!(|input: (u8, u16, &[u8])| {
     // Sections that a caller has cut anywhere, and room for values that is there already.
     if count <= 1 << 16 {
         let (static_section, dynamic_section) = bytes.split_at(usize::from(number) % (bytes.len() + 1));
-        let _ = check_decoded(layout, dtype, count, static_section, dynamic_section);
+        let _ = check_decoded(&Decoder::new(), layout, dtype, count, static_section, dynamic_section);
         if layout == Layout::Compact {
-            let _ = check_decoded(layout, dtype, count, &[], bytes);
+            let _ = check_decoded(&Decoder::new(), layout, dtype, count, &[], bytes);
         }
     }
 });

@@ -1,14 +1,18 @@
 //! Frames, and what must hold of intact ones, of damaged ones, and of bytes that may be none.
 
 use zipwire_codec::{
-    BookUsage, Codec, DType, DecodeError, FrameShape, Layout, SimdLevel, decode, decode_from_slice,
+    BookUsage, Codec, DType, DecodeError, Decoder, FrameShape, Layout, SimdLevel, decode_from_slice,
     simd_levels, with_simd,
 };
 
 /// Where the tag of the codec is in the header.
-const CODEC: usize = 5;
+pub(crate) const CODEC: usize = 5;
 /// The tag of frames with rows left out.
 const DEDUP: u8 = 4;
+/// The tag of frames of differences.
+pub(crate) const DELTA: u8 = 6;
+/// Bytes of the magic that headers begin with.
+const MAGIC: usize = 4;
 /// Where the length of the dynamic section is in the header.
 const DYNAMIC_LEN: usize = 16;
 /// Where the checksum is in the header.
@@ -19,6 +23,7 @@ pub struct Frame {
     layout: Layout,
     dtype: DType,
     count: usize,
+    decoder: Decoder,
     static_section: Vec<u8>,
     dynamic_section: Vec<u8>,
 }
@@ -48,7 +53,28 @@ impl Frame {
             assert!(encode(level, 0xa5) == first, "`{level}` writes other bytes");
         }
         let (static_section, dynamic_section) = first;
-        Self { layout, dtype, count, static_section, dynamic_section }
+        Self { layout, dtype, count, decoder: Decoder::new(), static_section, dynamic_section }
+    }
+
+    /// The same, read with what this decoder has.
+    #[must_use]
+    pub fn with(self, decoder: Decoder) -> Self {
+        Self { decoder, ..self }
+    }
+
+    /// What it is read with.
+    pub fn decoder(&self) -> &Decoder {
+        &self.decoder
+    }
+
+    /// Read with another decoder, it gives this error on every level.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn check_error(&self, decoder: Decoder, error: &DecodeError) {
+        let Self { layout, dtype, count, static_section, dynamic_section, .. } = self;
+        let found = check_decoded(&decoder, *layout, *dtype, *count, static_section, dynamic_section);
+        assert!(found.as_ref().err() == Some(error), "{:?} instead of `{error}`", found.err());
     }
 
     /// An undamaged frame gives the values on every level.
@@ -68,18 +94,25 @@ impl Frame {
     pub fn check_damaged(&mut self) {
         let len = self.dynamic_section.len();
         self.put(DYNAMIC_LEN, &(len as u64).to_le_bytes());
-        let inner = self.inner_frame();
-        if let Some(inner) = inner {
-            self.put(inner + DYNAMIC_LEN, &(len.saturating_sub(inner) as u64).to_le_bytes());
+        let inner = self.inner_frames();
+        if let Some(inner) = inner.last() {
+            self.put(inner + DYNAMIC_LEN, &(len.saturating_sub(*inner) as u64).to_le_bytes());
         }
         let mut result = self.check();
-        if let (Err(DecodeError::UniqueRows { source }), Some(inner)) = (&result, inner)
-            && let DecodeError::Checksum { found, .. } = **source
+        if let Err(DecodeError::UniqueRows { source } | DecodeError::DirectBlocks { source }) = &result
+            && let DecodeError::Checksum { expected, found } = **source
         {
-            self.put(inner + CHECKSUM, &found.to_le_bytes());
-            result = self.check();
-            let again = matches!(&result, Err(DecodeError::UniqueRows { .. }));
-            assert!(!again, "only the checksum of the inner frame was wrong");
+            let sealed = inner.into_iter().any(|inner| {
+                self.put(inner + CHECKSUM, &found.to_le_bytes());
+                result = self.check();
+                let again =
+                    matches!(&result, Err(DecodeError::UniqueRows { .. } | DecodeError::DirectBlocks { .. }));
+                if again {
+                    self.put(inner + CHECKSUM, &expected.to_le_bytes());
+                }
+                !again
+            });
+            assert!(sealed, "only the checksum of the inner frame was wrong");
         }
         if let Err(DecodeError::Checksum { found, .. }) = result {
             self.put(CHECKSUM, &found.to_le_bytes());
@@ -87,15 +120,30 @@ impl Frame {
         }
     }
 
+    /// Where the inner frame may be, if there is one.
+    fn inner_frames(&self) -> Vec<usize> {
+        let compact = self.layout == Layout::Compact;
+        match self.get(CODEC) {
+            DEDUP if compact => self.unique_rows().into_iter().collect(),
+            DELTA if compact => self.headers(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Where headers seem to be behind that of the frame itself. The lengths of what is in front of the inner frame of differences
+    /// are many, and an edit can have copied a header: the checksum tells which one it is.
+    fn headers(&self) -> Vec<usize> {
+        let magic = self.dynamic_section.get(..MAGIC);
+        let positions = (40..self.dynamic_section.len()).step_by(8);
+        positions.filter(|&at| self.dynamic_section.get(at..at + MAGIC) == magic).collect()
+    }
+
     /// Where the inner frame of one with rows left out is: behind row length, number of unique rows, mask and numbers.
-    fn inner_frame(&self) -> Option<usize> {
+    fn unique_rows(&self) -> Option<usize> {
         let field = |position: usize| -> Option<usize> {
             let bytes = self.dynamic_section.get(position..)?.first_chunk()?;
             usize::try_from(u32::from_le_bytes(*bytes)).ok()
         };
-        if self.layout != Layout::Compact || self.get(CODEC) != DEDUP {
-            return None;
-        }
         let (row, unique) = (field(32)?, field(36)?);
         let rows = self.count.checked_div(row)?;
         let bits = usize::BITS - unique.saturating_sub(1).leading_zeros();
@@ -104,8 +152,8 @@ impl Frame {
     }
 
     fn check(&self) -> Result<Vec<u8>, DecodeError> {
-        let Self { layout, dtype, count, static_section, dynamic_section } = self;
-        check_decoded(*layout, *dtype, *count, static_section, dynamic_section)
+        let Self { layout, dtype, count, decoder, static_section, dynamic_section } = self;
+        check_decoded(decoder, *layout, *dtype, *count, static_section, dynamic_section)
     }
 
     /// Bytes of both sections.
@@ -132,7 +180,8 @@ impl Frame {
         byte.copied().unwrap_or(0)
     }
 
-    fn put(&mut self, position: usize, bytes: &[u8]) {
+    /// Writes bytes at a position, as many as there is room for.
+    pub fn put(&mut self, position: usize, bytes: &[u8]) {
         bytes.iter().enumerate().for_each(|(i, byte)| self.set(position + i, |_| *byte));
     }
 
@@ -173,6 +222,7 @@ fn vector_levels() -> impl Iterator<Item = SimdLevel> {
 /// # Panics
 /// If levels differ, or one way of decoding differs from the other.
 pub fn check_decoded(
+    decoder: &Decoder,
     layout: Layout,
     dtype: DType,
     count: usize,
@@ -181,7 +231,7 @@ pub fn check_decoded(
 ) -> Result<Vec<u8>, DecodeError> {
     let decode = |level| {
         let mut out = vec![0x5a; count * dtype.width()];
-        with_simd(level, || decode(layout, dtype, static_section, dynamic_section, &mut out))?;
+        with_simd(level, || decoder.decode(layout, dtype, static_section, dynamic_section, &mut out))?;
         Ok(out)
     };
     let first = decode(SimdLevel::Portable);
@@ -193,10 +243,7 @@ pub fn check_decoded(
     assert!(!usage.is_ok_and(|usage| usage.coded + usage.stored > count), "more values than there are");
     let joined = [static_section, dynamic_section].concat();
     if first.is_ok() {
-        assert!(
-            decode_from_slice(FrameShape::new(layout, dtype, count), &joined) == first,
-            "one buffer makes a difference"
-        );
+        assert!(decoder.decompress(&joined) == first, "one buffer makes a difference");
     }
     first
 }

@@ -5,11 +5,13 @@
 
 mod container;
 mod damage;
+mod delta;
 mod frame;
 mod values;
 
 pub use container::{check_container, container};
 pub use damage::damage;
+pub use delta::damaged_difference;
 pub use frame::{Frame, check_decoded, check_unknown};
 pub use values::values;
 

@@ -36,7 +36,7 @@ fn count(input: &mut Unstructured<'_>) -> Result<usize> {
 }
 
 /// Short ones of any length, long ones in whole groups of 256.
-fn run_len(input: &mut Unstructured<'_>) -> Result<usize> {
+pub(crate) fn run_len(input: &mut Unstructured<'_>) -> Result<usize> {
     Ok(match input.arbitrary::<u8>()? {
         short @ 0..128 => 1 + usize::from(short),
         long => usize::from(long - 127) * 256,
