@@ -21,32 +21,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-VENV = TARGET / "bench-venv"
-PACKAGES = ["numpy==2.4.6", "zstandard==0.25.0", "lz4==4.4.5", "lmzip==1.3.0", "openzl==0.3.0"]
-# Without its dependencies: it would install PyTorch with CUDA for functions that are not called here.
-ALONE = ["zipnn==0.5.4"]
+from environment import ROOT, TARGET, set_up
+
 LEAST_BYTES = 8 * 1024
 CODECS = ["raw", "window7", "codebook16", "tiered", "rans", "rans:mantissa=2"]
 
-
-def set_up():
-    """Runs this script again in its environment, unless it is there already."""
-    if Path(sys.prefix) == VENV.resolve():
-        return
-    python = VENV / "bin" / "python"
-    if not (VENV / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *PACKAGES], check=True)
-        subprocess.run([*pip, "--no-deps", *ALONE], check=True)
-        (VENV / "ready").touch()
-    os.execv(python, [python, __file__, *sys.argv[1:]])
-
-
 if __name__ == "__main__":
-    set_up()
+    set_up(__file__)
 
 import statistics
 import struct

@@ -28,6 +28,22 @@ impl DType {
         }
     }
 
+    /// Bits of the mantissa, which are the lowest; the exponent is above them, then comes the sign.
+    pub(crate) fn mantissa_bits(self) -> usize {
+        match self {
+            Self::Bf16 => 7,
+            Self::F16 => 10,
+            Self::F32 => 23,
+            Self::F8E4M3 => 3,
+            Self::F8E5M2 => 2,
+        }
+    }
+
+    /// Bits of the exponent.
+    pub(crate) fn exponent_bits(self) -> usize {
+        8 * self.width() - 1 - self.mantissa_bits()
+    }
+
     /// Name in safetensors files.
     pub fn name(self) -> &'static str {
         match self {

@@ -46,13 +46,7 @@ impl Fields {
 
     /// Bits of the mantissa: the exponent is above it, then comes the sign.
     pub(super) fn mantissa_bits(self) -> usize {
-        match self.dtype {
-            DType::Bf16 => 7,
-            DType::F16 => 10,
-            DType::F32 => 23,
-            DType::F8E4M3 => 3,
-            DType::F8E5M2 => 2,
-        }
+        self.dtype.mantissa_bits()
     }
 
     /// Bits of the rest: the mantissa, and the sign above it.
@@ -183,12 +177,8 @@ impl Fields {
         Places {
             mantissa_bits: self.mantissa_bits() as u32,
             sign_shift: 8 * self.width() as u32 - 1,
-            exponent_mask: (1 << self.exponent_bits()) - 1,
+            exponent_mask: (1 << self.dtype.exponent_bits()) - 1,
         }
-    }
-
-    fn exponent_bits(self) -> usize {
-        8 * self.width() - self.rest_bits()
     }
 
     /// Visits each value as a number.

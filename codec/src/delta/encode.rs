@@ -179,18 +179,11 @@ impl<'a> Encoder<'a> {
         if entry.form == Form::Dense {
             (self.kernel.delta_split)(width, values, base, how, &mut out);
         } else {
-            let [values, base] = [values, base]
-                .into_iter()
-                .zip(&mut self.changed)
-                .map(|(from, to)| {
-                    to.resize(values.len() + PAD, 0);
-                    (self.kernel.gather)(width, mask, from, to);
-                    &to[..coded * width]
-                })
-                .collect::<Vec<_>>()[..]
-            else {
-                unreachable!("there are two")
-            };
+            for (from, to) in [values, base].into_iter().zip(&mut self.changed) {
+                to.resize(from.len() + PAD, 0);
+                (self.kernel.gather)(width, mask, from, to);
+            }
+            let [values, base] = self.changed.each_ref().map(|changed| &changed[..coded * width]);
             (self.kernel.delta_split)(width, values, base, how, &mut out);
         }
         let (bytes_len, words_len, large_len) = (out.bytes_len, out.bits.finish(), out.large_len);

@@ -177,14 +177,8 @@ pub(super) fn has_table(entry: &[u8; ENTRY]) -> bool {
 
 /// How differences of values of this type are made, without low bits.
 pub(super) fn how(dtype: DType) -> How {
-    let (mantissa, last_exponent) = match dtype {
-        DType::Bf16 => (7, 255),
-        DType::F16 => (10, 31),
-        DType::F32 => (23, 255),
-        DType::F8E4M3 => (3, 15),
-        DType::F8E5M2 => (2, 31),
-    };
-    How { mantissa, last_exponent, reference: 0, xor: false, less: 0 }
+    let last_exponent = u8::MAX >> (8 - dtype.exponent_bits());
+    How { mantissa: dtype.mantissa_bits() as u32, last_exponent, reference: 0, xor: false, less: 0 }
 }
 
 #[cfg(test)]

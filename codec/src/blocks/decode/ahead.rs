@@ -22,9 +22,8 @@ pub(super) struct Located<'a> {
     pub(super) rest: &'a [u8],
     pub(super) carries: bool,
     codes: &'a [u8],
-    /// Whether the codes are of joint symbols, of which these are the escapes.
-    joint: bool,
-    pub(super) escapes: &'a [u8],
+    /// The escapes of joint symbols, if the codes are of these.
+    pub(super) escapes: Option<&'a [u8]>,
 }
 
 impl<'a> Located<'a> {
@@ -52,8 +51,8 @@ impl<'a> Located<'a> {
         let rest = take(head, shape.planes_len() - if carries { CARRIED } else { 0 })?;
         let [words, escapes] = entry.words_and_escapes();
         let codes = take(dynamic, rans::codes_len(words, escapes))?;
-        let escapes = if joint { rans::escapes(codes, [words, escapes]) } else { &[] };
-        Ok(Self { block, shape, rest, carries, codes, joint, escapes })
+        let escapes = joint.then(|| rans::escapes(codes, [words, escapes]));
+        Ok(Self { block, shape, rest, carries, codes, escapes })
     }
 
     /// What there is to do for its residuals, which come to the end of `list`.
@@ -63,7 +62,7 @@ impl<'a> Located<'a> {
     {
         let residuals = &mut list[BLOCK - self.block.count()..BLOCK];
         let mut job = rans::job(self.block.entry.words_and_escapes(), self.codes, residuals)?;
-        if self.joint {
+        if self.escapes.is_some() {
             job.stream.escapes = &[];
         }
         Ok(job)

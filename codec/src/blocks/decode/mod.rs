@@ -227,14 +227,14 @@ impl<'a> Decoder<'a> {
         list: &mut List,
         tops: &'b mut Vec<u8>,
     ) -> Result<Rest<'b>, BlockFault> {
-        let count = located.block.count();
+        let (count, escapes) = (located.block.count(), located.escapes.unwrap_or_default());
         let rest = Rest::new(&located.shape, rest)?;
         tops.resize(count, 0);
         rest.tops(self.kernel, tops);
         let (symbols, bits) = (&mut list[BLOCK - count..BLOCK], self.format.fields.top_mantissa_bits());
-        let found = (self.kernel.unmerge)(symbols, tops, bits, window.start, located.escapes);
-        if found != located.escapes.len() {
-            return Err(BlockFault::Read { expected: located.escapes.len(), found });
+        let found = (self.kernel.unmerge)(symbols, tops, bits, window.start, escapes);
+        if found != escapes.len() {
+            return Err(BlockFault::Read { expected: escapes.len(), found });
         }
         Ok(rest.with_tops(tops))
     }

@@ -165,9 +165,7 @@ impl<'a> Encoder<'a> {
         let limit = dynamic.len();
         let mut room = &mut *dynamic;
         let count = values.len() / self.format.fields.width();
-        let bases = room.split_off_mut(..bases_len(plan.form, count))?;
-        plan.write_bases(count.div_ceil(BASE_GROUP), bases);
-        let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
+        let mask = bases_and_mask(plan, count, &mut room)?;
         let tiers_first = self.format.coding == Coding::Tiers;
         let planes_len = if tiers_first { plane_bytes(plan.coded) } else { 0 };
         let head_len = planes_len + plan.rest.len();
@@ -219,9 +217,7 @@ impl<'a> Encoder<'a> {
         let mut write = || {
             let mut room = &mut *dynamic;
             let count = values.len() / fields.width();
-            let bases = room.split_off_mut(..bases_len(plan.form, count))?;
-            plan.write_bases(count.div_ceil(BASE_GROUP), bases);
-            let mask = room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })?;
+            let mask = bases_and_mask(plan, count, &mut room)?;
             let rest = room.split_off_mut(..shape.len())?;
             let tops = &mut tops[..plan.coded];
             let low = shape.byte_planes_alone();
@@ -427,6 +423,13 @@ impl<'a> Encoder<'a> {
         }
         done + count
     }
+}
+
+/// Writes the bases in front of a body of `count` values, and takes their room and that of the mask off; returns the latter.
+fn bases_and_mask<'a>(plan: &Plan, count: usize, room: &mut &'a mut [u8]) -> Option<&'a mut [u8]> {
+    let bases = room.split_off_mut(..bases_len(plan.form, count))?;
+    plan.write_bases(count.div_ceil(BASE_GROUP), bases);
+    room.split_off_mut(..if plan.masked { mask_bytes(plan.kept) } else { 0 })
 }
 
 /// Bytes of the bases in front of a body.

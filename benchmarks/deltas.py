@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Sizes of adjacent checkpoints by other methods, beside which `codec/examples/deltas.rs` prints those of `delta+X`.
+
+    benchmarks/deltas.py BEFORE.safetensors AFTER.safetensors...
+
+Each file is compared with the one before, tensor by tensor. The bits that differ (XOR) are given to ZipNN; and to the method of LMC by
+formula: bytes of values in groups, a Huffman code of its own for each 64 KiB of a group, as long as an ideal one and 128 bytes of
+table. Prints percent of the raw bytes. Uses the environment of `benchmarks/codec.py`.
+"""
+
+import sys
+
+from environment import set_up
+
+if __name__ == "__main__":
+    set_up(__file__)
+
+import heapq
+import json
+import struct
+from pathlib import Path
+
+import codec
+import numpy as np
+
+TABLE = 128
+BLOCK = 64 * 1024
+
+
+def tensors(path):
+    data = Path(path).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    for name, tensor in json.loads(data[8 : 8 + length]).items():
+        if name != "__metadata__" and tensor["dtype"] in codec.ZipNN.dtypes:
+            begin, end = tensor["data_offsets"]
+            yield name, tensor["dtype"], data[8 + length + begin : 8 + length + end]
+
+
+def huffman_bits(counts):
+    """Bits of all symbols by a Huffman code: the sum of the weights of its inner nodes."""
+    heap = [int(count) for count in counts if count]
+    if len(heap) == 1:
+        return heap[0]
+    heapq.heapify(heap)
+    bits = 0
+    while len(heap) > 1:
+        both = heapq.heappop(heap) + heapq.heappop(heap)
+        bits += both
+        heapq.heappush(heap, both)
+    return bits
+
+
+def lmc(data, width):
+    groups = np.frombuffer(data, np.uint8).reshape(-1, width).T
+    blocks = (group[at : at + BLOCK] for group in groups for at in range(0, len(group), BLOCK))
+    sizes = (min(len(block), TABLE + huffman_bits(np.bincount(block)) / 8) for block in blocks)
+    return sum(sizes)
+
+
+def main():
+    print("| file | tensor | type | XOR, ZipNN % | XOR, LMC % |\n|---|---|---|---|---|")
+    for before, after in zip(sys.argv[1:], sys.argv[2:]):
+        bases = {name: data for name, _, data in tensors(before)}
+        for name, dtype, data in tensors(after):
+            if len(bases.get(name, b"")) != len(data):
+                continue
+            differ = np.bitwise_xor(np.frombuffer(data, np.uint8), np.frombuffer(bases[name], np.uint8)).tobytes()
+            coder = codec.ZipNN(dtype)
+            frame = coder.encode(bytearray(differ))
+            if bytes(coder.decode(frame)) != differ:
+                sys.exit("ZipNN is not lossless")
+            shares = [100 * size / len(data) for size in (len(frame), lmc(differ, codec.WIDTHS[dtype]))]
+            print(f"| {Path(after).name} | {name} | {dtype} | {shares[0]:.2f} | {shares[1]:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
