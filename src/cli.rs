@@ -411,6 +411,9 @@ pub(crate) struct BenchCodecArgs {
     /// Measure `codebook16` with the code book of this file as well; may be given several times.
     #[arg(long, value_name = "FILE")]
     pub(crate) codebook: Vec<PathBuf>,
+    /// The same tensors as they were before, a safetensors file: adds `delta+rans` and `delta+tiered`, which code differences from these.
+    #[arg(long, value_name = "FILE", requires = "files")]
+    pub(crate) base: Option<PathBuf>,
     /// Threads, at most 1024; several numbers are measured one after the other.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1",
         value_parser = clap::value_parser!(u16).range(1..=1024))]

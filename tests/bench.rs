@@ -200,3 +200,35 @@ fn mistakes_are_named() {
         assert!(text.contains(expected), "{text}");
     }
 }
+
+#[test]
+fn a_base_adds_codecs_of_differences() {
+    let sample =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples/train_late_weights.bf16.safetensors");
+    let sample = sample.to_str().unwrap();
+    let codecs = |arguments: &[&str]| {
+        let output = bench(&[arguments, &["--json"]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let row =
+            |row: &Value| (row["codec"].as_str().unwrap().to_owned(), row["size_pct"].as_f64().unwrap());
+        report["rows"].as_array().unwrap().iter().map(row).collect::<Vec<_>>()
+    };
+    let all = codecs(&["--base", sample]);
+    // Nothing differs from itself.
+    let deltas: Vec<&str> =
+        all.iter().filter(|(_, size)| *size < 1.0).map(|(codec, _)| codec.as_str()).collect();
+    assert_eq!(deltas, ["delta+rans", "delta+tiered"]);
+    assert!(all.iter().any(|(codec, _)| codec == "window7"), "{all:?}");
+    assert_eq!(codecs(&["--base", sample, "--codec", "delta+rans"]).len(), 1);
+
+    let refused = |arguments: &[&str], expected: &str| {
+        let output = bench(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(expected), "{error}");
+    };
+    refused(&["--codec", "raw,delta+rans"], "`delta+rans` takes differences from a base, and there is none");
+    let other =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples/train_late_kv.bf16.safetensors");
+    refused(&["--base", other.to_str().unwrap()], "has no tensor");
+}

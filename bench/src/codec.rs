@@ -33,6 +33,8 @@ pub struct LoadTensor {
     pub row: usize,
     /// The values, little-endian.
     pub values: Vec<u8>,
+    /// As many values of the same type that codecs may take differences from.
+    pub base: Option<Vec<u8>>,
 }
 
 /// How to measure.
@@ -162,8 +164,7 @@ fn measure(
     let (codec, file, dtype) = (contender.to_string(), file.clone(), *dtype);
     let failed = |reason| BenchError::Failed { codec: codec.clone(), file: file.clone(), reason };
     let Settings { layout, threads, pages } = settings;
-    let task =
-        |tensor: &LoadTensor| Task { contender, layout, dtype, row: tensor.row, len: tensor.values.len() };
+    let task = |tensor| task_of(tensor, contender, layout, dtype);
     let lens = || {
         let values = tensors.iter().map(|tensor| tensor.values.len());
         values.clone().chain(values).chain(tensors.iter().map(|tensor| task(tensor).room_len()))
@@ -179,7 +180,7 @@ fn measure(
     let mut values = parts;
     values.iter_mut().zip(tensors).for_each(|(values, tensor)| values.copy_from_slice(&tensor.values));
     let workers = tensors.iter().zip(rooms).map(|(tensor, room)| Worker::new(task(tensor), room));
-    let mut workers: Vec<Worker<'_>> = workers.collect();
+    let mut workers: Vec<Worker<'_>> = workers.collect::<Result<_, _>>().map_err(failed)?;
 
     let encode = |workers: &mut [Worker<'_>]| {
         workers.iter_mut().zip(&values).try_for_each(|(worker, values)| worker.encode(values))
@@ -239,6 +240,11 @@ fn measure(
         decode_gbps,
         memcpy_gbps,
     })
+}
+
+fn task_of<'a>(tensor: &'a LoadTensor, contender: &'a Contender, layout: Layout, dtype: DType) -> Task<'a> {
+    let LoadTensor { row, values, base } = tensor;
+    Task { contender, layout, dtype, row: *row, len: values.len(), base: base.as_deref() }
 }
 
 /// The share of zeros, on which speeds depend, in percent.

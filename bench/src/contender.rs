@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use rayon::prelude::*;
-use zipwire_codec::parallel::{PIECE_VALUES, Pieces, room_len};
-use zipwire_codec::{Codebook, Codec, DType, Layout, Spec, SpecError};
+use zipwire_codec::parallel::{PIECE_VALUES, Pieces, piece_len, room_len};
+use zipwire_codec::{Base, Codebook, Codec, DType, Decoder, DeltaCoding, Layout, Spec, SpecError};
 
 /// A codec to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,7 @@ impl FromStr for Contender {
         match text {
             "zstd" => Ok(Self::Zstd(1)),
             "lz4" => Ok(Self::Lz4),
-            spec => {
-                let spec: Spec = spec.parse()?;
-                // Pieces of tensors have no bases.
-                if spec.takes_base() { spec.complete() } else { Ok(spec) }.map(Self::Own)
-            }
+            spec => spec.parse().map(Self::Own),
         }
     }
 }
@@ -53,16 +49,31 @@ impl fmt::Display for Contender {
 }
 
 impl Contender {
-    /// The project's codecs, then the others.
-    pub fn all() -> Vec<Self> {
-        let own = Spec::ids().map(|id| Self::Own(id.parse().expect("ids are specs")));
+    /// The project's codecs, those that take differences only where values have a base, then the others.
+    pub fn all(has_base: bool) -> Vec<Self> {
+        let deltas = DeltaCoding::ALL.map(|coding| format!("delta+{}", coding.id()));
+        let own = Spec::ids().map(str::to_owned).chain(deltas.into_iter().filter(|_| has_base));
+        let own = own.map(|spec| Self::Own(spec.parse().expect("ids are specs")));
         own.chain([Self::Zstd(1), Self::Lz4]).collect()
+    }
+
+    /// Whether it takes differences from a base.
+    pub fn takes_base(&self) -> bool {
+        matches!(self, Self::Own(spec) if spec.takes_base())
     }
 
     /// The codec for rows of so many values, if it is one of the project's.
     fn codec(&self, row: usize) -> Option<Box<dyn Codec>> {
+        self.codec_against(row, None)
+    }
+
+    /// The same for values that differ from those of a base.
+    fn codec_against(&self, row: usize, base: Option<Base>) -> Option<Box<dyn Codec>> {
         match self {
-            Self::Own(spec) => Some(spec.clone().for_rows(row).codec()),
+            Self::Own(spec) => {
+                let spec = spec.clone().for_rows(row);
+                Some(base.map_or(spec.clone(), |base| spec.against(base)).codec())
+            }
             Self::Calibrated { book, .. } => Some(book.codec()),
             Self::Zstd(_) | Self::Lz4 => None,
         }
@@ -85,6 +96,14 @@ impl Contender {
 /// A contender at work on one tensor, with a room for the frames. All code in pieces of about [`PIECE_VALUES`] values.
 pub(super) enum Worker<'a> {
     Own(Box<dyn Codec>, Pieces<&'a mut [u8]>),
+    /// Pieces that differ from those of a base.
+    Deltas {
+        /// One for each piece.
+        codecs: Vec<Box<dyn Codec>>,
+        /// With the bases.
+        decoder: Decoder,
+        pieces: Pieces<&'a mut [u8]>,
+    },
     /// Blocks of bytes.
     Bytes {
         method: Method,
@@ -103,6 +122,8 @@ pub(super) struct Task<'a> {
     pub(super) row: usize,
     /// Bytes of the values.
     pub(super) len: usize,
+    /// As many bytes of values that they differ from, where there are such.
+    pub(super) base: Option<&'a [u8]>,
 }
 
 /// How blocks of bytes are coded.
@@ -131,7 +152,7 @@ impl Method {
 impl Task<'_> {
     /// Bytes of the room that its frames take at most.
     pub(super) fn room_len(self) -> usize {
-        let Self { contender, layout, dtype, row, len } = self;
+        let Self { contender, layout, dtype, row, len, base: _ } = self;
         match contender.codec(row) {
             Some(codec) => room_len(codec.as_ref(), layout, dtype, len, row),
             None => {
@@ -143,18 +164,32 @@ impl Task<'_> {
 }
 
 impl<'a> Worker<'a> {
-    /// With this room of [`Task::room_len`] bytes.
-    pub(super) fn new(task: Task<'_>, room: &'a mut [u8]) -> Self {
-        let Task { contender, layout, dtype, row, len } = task;
+    /// With this room of [`Task::room_len`] bytes. Bases are read here.
+    ///
+    /// # Errors
+    /// If pieces of the base that differ have the same id.
+    pub(super) fn new(task: Task<'_>, room: &'a mut [u8]) -> Result<Self, String> {
+        let Task { contender, layout, dtype, row, len, base } = task;
         if let Some(codec) = contender.codec(row) {
             let pieces = Pieces::within(codec.as_ref(), layout, dtype, len, row, room);
-            return Self::Own(codec, pieces);
+            let Some(base) = base.filter(|_| contender.takes_base()) else {
+                return Ok(Self::Own(codec, pieces));
+            };
+            let mut decoder = Decoder::new();
+            let mut codecs = Vec::new();
+            for piece in base.chunks(piece_len(dtype, row)) {
+                let base = Base::new(dtype, piece.to_vec());
+                decoder.add_base(base.clone()).map_err(|error| error.to_string())?;
+                codecs.extend(contender.codec_against(row, Some(base)));
+            }
+            return Ok(Self::Deltas { codecs, decoder, pieces });
         }
         let method = contender.method();
         let piece_len = PIECE_VALUES * dtype.width();
         // Rooms of no bytes have no pieces.
         let buffers = room.chunks_mut(method.bound(piece_len.min(len)).max(1));
-        Self::Bytes { method, piece_len, pieces: buffers.map(|buffer| Coded { buffer, len: 0 }).collect() }
+        let pieces = buffers.map(|buffer| Coded { buffer, len: 0 }).collect();
+        Ok(Self::Bytes { method, piece_len, pieces })
     }
 
     /// Codes the values on the threads of the current pool.
@@ -162,6 +197,9 @@ impl<'a> Worker<'a> {
         match self {
             Self::Own(codec, pieces) => {
                 pieces.encode(codec.as_ref(), values).map_err(|error| error.to_string())
+            }
+            Self::Deltas { codecs, pieces, .. } => {
+                pieces.encode_by(|piece| codecs[piece].as_ref(), values).map_err(|error| error.to_string())
             }
             Self::Bytes { method: Method::Zstd(level), piece_len, pieces } => {
                 let pairs = values.par_chunks(*piece_len).zip(pieces);
@@ -193,6 +231,9 @@ impl<'a> Worker<'a> {
         };
         match self {
             Self::Own(_, pieces) => pieces.decode(out).map_err(|error| error.to_string()),
+            Self::Deltas { decoder, pieces, .. } => {
+                pieces.decode_with(decoder, out).map_err(|error| error.to_string())
+            }
             Self::Bytes { method: Method::Zstd(_), piece_len, pieces } => {
                 let pairs = out.par_chunks_mut(*piece_len).zip(pieces);
                 pairs.try_for_each_init(zstd::bulk::Decompressor::new, |decompressor, (out, coded)| {
@@ -212,7 +253,7 @@ impl<'a> Worker<'a> {
 
     pub(super) fn coded_len(&self) -> usize {
         match self {
-            Self::Own(_, pieces) => pieces.coded_len(),
+            Self::Own(_, pieces) | Self::Deltas { pieces, .. } => pieces.coded_len(),
             Self::Bytes { pieces, .. } => pieces.iter().map(|piece| piece.len).sum(),
         }
     }

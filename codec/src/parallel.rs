@@ -4,7 +4,7 @@
 
 use rayon::prelude::*;
 
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, decode};
+use crate::{Codec, DType, DecodeError, Decoder, EncodeError, FrameShape, Layout};
 
 /// Values of a piece, the last one of a buffer excepted: whole tiles and blocks of every codec. Where rows are known,
 /// as many whole rows as fit into it, if one does.
@@ -46,8 +46,8 @@ pub fn room_len(codec: &dyn Codec, layout: Layout, dtype: DType, len: usize, row
     len.div_ceil(piece_len) * stride(codec, layout, dtype, len, piece_len)
 }
 
-/// Bytes of the values of a piece.
-fn piece_len(dtype: DType, row: usize) -> usize {
+/// Bytes of the values of a piece, the last one of a buffer excepted.
+pub fn piece_len(dtype: DType, row: usize) -> usize {
     let rows = PIECE_VALUES.checked_div(row).unwrap_or(0);
     let piece_values = if rows == 0 { PIECE_VALUES } else { rows * row };
     piece_values * dtype.width()
@@ -86,6 +86,21 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
     /// # Panics
     /// If there are more or fewer bytes, or `codec` is another one than the room was made for.
     pub fn encode(&mut self, codec: &dyn Codec, values: &[u8]) -> Result<(), EncodeError> {
+        self.encode_by(|_| codec, values)
+    }
+
+    /// As [`Self::encode`] with a codec for each piece, by its number: of [`crate::Delta`], whose base is as long as the piece.
+    ///
+    /// # Errors
+    /// As [`Self::encode`].
+    ///
+    /// # Panics
+    /// As [`Self::encode`].
+    pub fn encode_by<'a>(
+        &mut self,
+        codec: impl (Fn(usize) -> &'a dyn Codec) + Sync,
+        values: &[u8],
+    ) -> Result<(), EncodeError> {
         assert_eq!(values.len(), self.len, "the room is for another number of bytes");
         let (layout, dtype) = (self.layout, self.dtype);
         if self.len == 0 {
@@ -93,7 +108,8 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
         }
         let pieces = values.par_chunks(self.piece_len);
         let rooms = self.sections.as_mut().par_chunks_mut(self.stride).zip(&mut self.lens);
-        pieces.zip(rooms).try_for_each(|(values, (room, lens))| {
+        pieces.zip(rooms).enumerate().try_for_each(|(piece, (values, (room, lens)))| {
+            let codec = codec(piece);
             let count = values.len() / dtype.width();
             let static_len = codec.static_len(FrameShape { layout, dtype, count });
             let (static_out, dynamic_out) = room.split_at_mut(static_len);
@@ -110,6 +126,18 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
     /// # Panics
     /// If `out` has another length than the values.
     pub fn decode(&self, out: &mut [u8]) -> Result<(), DecodeError> {
+        static DECODER: Decoder = Decoder::new();
+        self.decode_with(&DECODER, out)
+    }
+
+    /// As [`Self::decode`] with the tables and bases that frames name.
+    ///
+    /// # Errors
+    /// As [`Self::decode`], and if a frame names what the decoder does not have.
+    ///
+    /// # Panics
+    /// As [`Self::decode`].
+    pub fn decode_with(&self, decoder: &Decoder, out: &mut [u8]) -> Result<(), DecodeError> {
         assert_eq!(out.len(), self.len, "the values have another length");
         if self.len == 0 {
             return Ok(());
@@ -119,7 +147,7 @@ impl<Room: AsRef<[u8]> + AsMut<[u8]>> Pieces<Room> {
         let rooms = self.sections.as_ref().par_chunks(self.stride).zip(&self.lens);
         pieces.zip(rooms).try_for_each(|(out, (room, &(static_len, dynamic_len)))| {
             let (static_section, dynamic_section) = room[..static_len + dynamic_len].split_at(static_len);
-            decode(layout, dtype, static_section, dynamic_section, out)
+            decoder.decode(layout, dtype, static_section, dynamic_section, out)
         })
     }
 
@@ -140,7 +168,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::Spec;
+    use crate::{Base, Spec};
 
     fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
@@ -192,6 +220,27 @@ mod tests {
             let pieces = Pieces::of_rows(codec.as_ref(), Layout::Compact, DType::Bf16, values.len(), row);
             assert_eq!(pieces.piece_len, 2 * PIECE_VALUES, "a row of {row}");
         }
+    }
+
+    #[test]
+    fn pieces_differ_from_pieces_of_a_base() {
+        let mut values = vec![0; 2 * PIECE_VALUES + 2 * 777];
+        rand_chacha::ChaCha8Rng::seed_from_u64(4).fill_bytes(&mut values);
+        let before: Vec<u8> = values.iter().zip((0..2).cycle()).map(|(byte, odd)| byte ^ (1 - odd)).collect();
+        let mut decoder = Decoder::new();
+        let against = |piece: &[u8]| {
+            let base = Base::new(DType::Bf16, piece.to_vec());
+            decoder.add_base(base.clone()).unwrap();
+            "delta+rans".parse::<Spec>().unwrap().against(base).codec()
+        };
+        let codecs: Vec<_> = before.chunks(piece_len(DType::Bf16, 0)).map(against).collect();
+        let mut pieces = Pieces::new(codecs[0].as_ref(), Layout::Compact, DType::Bf16, values.len());
+        pieces.encode_by(|piece| codecs[piece].as_ref(), &values).unwrap();
+        assert!(pieces.coded_len() < values.len() / 3, "{}", pieces.coded_len());
+        let mut out = vec![1; values.len()];
+        pieces.decode_with(&decoder, &mut out).unwrap();
+        assert!(out == values);
+        assert!(matches!(pieces.decode(&mut out), Err(DecodeError::UnknownBase { .. })));
     }
 
     #[test]

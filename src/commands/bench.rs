@@ -8,6 +8,7 @@ use zipwire::payload::Rows;
 use zipwire::traces::TensorFile;
 use zipwire::{Cancel, ExecuteError, read_codebook, with_help};
 
+use super::base_file::{self, BaseFile};
 use super::{distinct, print, print_json};
 use crate::cli::{BenchCodecArgs, BenchCommand};
 use crate::error::CliError;
@@ -37,15 +38,19 @@ pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliErro
 fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut contenders = match &args.codec {
         Some(codecs) => codecs.clone().0,
-        None => Contender::all(),
+        None => Contender::all(args.base.is_some()),
     };
+    if let Some(codec) = contenders.iter().find(|codec| codec.takes_base() && args.base.is_none()) {
+        return Err(base_file::missing(codec));
+    }
+    let mut base = args.base.as_deref().map(BaseFile::open).transpose()?;
     for path in &args.codebook {
         contenders
             .push(Contender::Calibrated { file: path.display().to_string(), book: read_codebook(path)? });
     }
     let mut loads = Vec::new();
     for path in &args.files {
-        loads.extend(read(path)?);
+        loads.extend(read(path, base.as_mut())?);
     }
     if args.files.is_empty() {
         loads.push(synthetic());
@@ -107,7 +112,7 @@ fn missing_huge_pages(rows: &[CodecRow]) -> Option<String> {
 }
 
 /// What a file holds of each type that codecs know, tensors of a few bytes excepted.
-fn read(path: &Path) -> Result<Vec<Load>, CliError> {
+fn read(path: &Path, mut base: Option<&mut BaseFile>) -> Result<Vec<Load>, CliError> {
     let mut file = TensorFile::open(path)?;
     let mut loads: Vec<Load> = Vec::new();
     for tensor in file.tensors() {
@@ -116,7 +121,9 @@ fn read(path: &Path) -> Result<Vec<Load>, CliError> {
             continue;
         }
         let row = tensor.shape.last().copied().unwrap_or(0);
-        let tensor = LoadTensor { row, values: file.read(&tensor)? };
+        let values = file.read(&tensor)?;
+        let base = base.as_mut().map(|base| base.of(&tensor, path)).transpose()?.flatten();
+        let tensor = LoadTensor { row, values, base: base.map(|(_, before)| before) };
         match loads.iter_mut().find(|load| load.dtype == dtype) {
             Some(load) => load.tensors.push(tensor),
             None => loads.push(Load { file: path.display().to_string(), dtype, tensors: vec![tensor] }),
@@ -133,7 +140,7 @@ fn synthetic() -> Load {
     let drawn: Vec<u8> = (0..rows.row_count()).flat_map(|row| rows.row(row).to_vec()).collect();
     let values = drawn.iter().copied().cycle().take(SYNTHETIC_BYTES).collect();
     let file = format!("synthetic N(0, {SYNTHETIC_STD}^2)");
-    Load { file, dtype: DType::Bf16, tensors: vec![LoadTensor { row: 0, values }] }
+    Load { file, dtype: DType::Bf16, tensors: vec![LoadTensor { row: 0, values, base: None }] }
 }
 
 fn text(rows: &[CodecRow]) -> String {

@@ -10,6 +10,7 @@ use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError, with_help};
 
+use super::base_file::{self, BaseFile};
 use super::{print, print_json};
 use crate::cli::InspectArgs;
 use crate::commands::bench::specs;
@@ -59,7 +60,10 @@ pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
             let values = file.read(tensor)?;
             let inspected = match &mut base {
                 Some(base) => match base.of(tensor, path)? {
-                    Some(base) => inspect_against(tensor, &values, &base, &codecs, costs.as_ref()),
+                    Some((dtype, base)) => {
+                        let base = Base::new(dtype, base);
+                        inspect_against(tensor, &values, &base, &codecs, costs.as_ref())
+                    }
                     None => inspect(tensor, &values, &codecs, costs.as_ref()),
                 },
                 None => inspect(tensor, &values, &codecs, costs.as_ref()),
@@ -133,49 +137,9 @@ fn codecs(args: &InspectArgs) -> Result<Vec<Spec>, CliError> {
         return Ok(all.map(|text| text.parse().expect("ids are specs")).collect());
     };
     if let Some(spec) = named.0.iter().find(|spec| spec.takes_base() && args.base.is_none()) {
-        let message = format!(
-            "`{spec}` takes differences from a base, and there is none\nhelp: name it by `--base FILE`"
-        );
-        return Err(CliError::Usage(message));
+        return Err(base_file::missing(spec));
     }
     Ok(named.0.clone())
-}
-
-/// The file with tensors as they were before.
-struct BaseFile {
-    path: PathBuf,
-    file: TensorFile,
-    tensors: Vec<TensorInfo>,
-}
-
-impl BaseFile {
-    fn open(path: &Path) -> Result<Self, CliError> {
-        let file = TensorFile::open(path)?;
-        let tensors = file.tensors();
-        Ok(Self { path: path.to_path_buf(), file, tensors })
-    }
-
-    /// What the tensor was before; `None` if no codec knows its type.
-    fn of(&mut self, tensor: &TensorInfo, file: &Path) -> Result<Option<Base>, CliError> {
-        let Some(dtype) = DType::from_name(&tensor.dtype) else { return Ok(None) };
-        let (base, name) = (self.path.display(), &tensor.name);
-        let Some(before) = self.tensors.iter().find(|before| before.name == *name) else {
-            let message = format!("base `{base}` has no tensor `{name}`, as `{}` has", file.display());
-            return Err(CliError::Usage(message));
-        };
-        if (&before.dtype, &before.shape) != (&tensor.dtype, &tensor.shape) {
-            let message = format!(
-                "tensor `{name}` is {} {:?} in base `{base}` and {} {:?} in `{}`\nhelp: differences are taken from as many values of the same type",
-                before.dtype,
-                before.shape,
-                tensor.dtype,
-                tensor.shape,
-                file.display()
-            );
-            return Err(CliError::Usage(message));
-        }
-        Ok(Some(Base::new(dtype, self.file.read(before)?)))
-    }
 }
 
 fn text(report: &FileReport, codecs: &[Spec]) -> String {

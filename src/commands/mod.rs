@@ -1,5 +1,6 @@
 //! The commands: each reads its arguments, calls the library and prints.
 
+mod base_file;
 pub(crate) mod bench;
 pub(crate) mod bench_collective;
 mod bench_gpu;
