@@ -228,7 +228,6 @@ fn a_base_adds_codecs_of_differences() {
         assert!(output.status.code() == Some(2) && error.contains(expected), "{error}");
     };
     refused(&["--codec", "raw,delta+rans"], "`delta+rans` takes differences from a base, and there is none");
-    let other =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples/train_late_kv.bf16.safetensors");
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/samples/train_late_kv.bf16.safetensors");
     refused(&["--base", other.to_str().unwrap()], "has no tensor");
 }
