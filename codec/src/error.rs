@@ -1,6 +1,6 @@
 //! Everything that can go wrong with frames and tables: with buffers for encoding, with a frame that is decoded.
 
-use crate::fault::{BlockFault, DeltaFault, RowFault, TileFault};
+use crate::fault::{BlockFault, DeltaFault, GroupFault, RowFault, TileFault};
 use crate::{DType, Layout};
 
 /// Values or buffers that a codec cannot encode from or into.
@@ -325,6 +325,16 @@ pub enum DecodeError {
         block: usize,
         /// What is wrong.
         fault: BlockFault,
+    },
+    /// A byte group of a chunk contradicts itself.
+    #[error("chunk `{chunk}`, byte group `{group}`: {fault}")]
+    Group {
+        /// Number of the chunk, from 0.
+        chunk: usize,
+        /// Number of the group, from 0, that of the most significant bytes.
+        group: usize,
+        /// What is wrong.
+        fault: GroupFault,
     },
     /// What is said about repeated rows contradicts itself.
     #[error("repeated rows: {fault}")]

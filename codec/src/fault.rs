@@ -119,6 +119,38 @@ pub enum BlockFault {
     Positions,
 }
 
+/// How a byte group of a chunk contradicts itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupFault {
+    /// No method has this tag, or the codec does not have the method.
+    #[error("method `{0}` is not possible here")]
+    Method(u8),
+    /// The method does not take so many bytes for the group.
+    #[error("`{found}` bytes are not possible for a group of `{bytes}` by its method")]
+    Length {
+        /// In the chunk map.
+        found: usize,
+        /// Bytes of the group.
+        bytes: usize,
+    },
+    /// The coded bytes are more than what is left of the section.
+    #[error("the group passes the end of the section")]
+    Overrun,
+    /// The lengths of words are those of no complete code.
+    #[error("the lengths of its words are those of no Huffman code")]
+    Lengths,
+    /// The words are of more or fewer bytes than the group has.
+    #[error("its words are not those of as many bytes")]
+    Words,
+    /// zstd does not read it, or reads another number of bytes.
+    #[error("zstd does not read it as so many bytes")]
+    Zstd,
+    /// The runs are of more or fewer bytes than the group has, or not as long as they can be.
+    #[error("its runs are not those of as many bytes")]
+    Runs,
+}
+
 /// How a frame with rows left out contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -12,8 +12,10 @@
 
 mod auto;
 mod blocks;
+mod blockwise;
 mod body;
 mod book_usage;
+mod canonical;
 mod checksum;
 mod codebook16;
 mod codec;
@@ -27,6 +29,8 @@ mod dtype;
 mod error;
 mod fault;
 mod frame;
+mod grouped;
+mod groups;
 mod header;
 mod info;
 mod kernel;
@@ -56,6 +60,7 @@ mod tile;
 mod window7;
 
 pub use auto::{Auto, Class, Costs, Estimate, Goal, SPARSE_ZEROS_PCT, Speed};
+pub use blockwise::Blockwise;
 pub use book_usage::BookUsage;
 pub use codebook16::{Codebook, Codebook16};
 pub use codec::Codec;
@@ -73,7 +78,8 @@ pub use dedup::{Dedup, RowIndex, RowIndexError};
 pub use delta::{Base, Delta, DeltaCoding};
 pub use dtype::DType;
 pub use error::{DecodeError, EncodeError, Section, TableError};
-pub use fault::{BlockFault, DeltaFault, RowFault, TileFault};
+pub use fault::{BlockFault, DeltaFault, GroupFault, RowFault, TileFault};
+pub use grouped::Grouped;
 pub use header::{FRAME_VERSION, HEADER_LEN};
 pub use info::FrameInfo;
 pub use kernel::SimdLevel;

@@ -1,10 +1,12 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
 use crate::auto::{self, Auto};
+use crate::blockwise::{self, Blockwise};
 use crate::body::Body;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
 use crate::delta::{self, Delta};
+use crate::grouped::{self, Grouped};
 use crate::options::{Choice, Value};
 use crate::pieces::Pieces;
 use crate::rans::{self, Rans};
@@ -39,6 +41,8 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, takes_table: false, pieces: Some(tiered::PIECES) },
     Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, build: rans::build, decode: rans::decode, takes_table: false, pieces: Some(rans::PIECES) },
     Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: &[], build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
+    Entry { tag: grouped::TAG, codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: grouped::decode, takes_table: false, pieces: None },
+    Entry { tag: blockwise::TAG, codec: &Blockwise, options: &[], build: |_| Box::new(Blockwise), decode: blockwise::decode, takes_table: false, pieces: None },
 ];
 
 /// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.

@@ -1,0 +1,54 @@
+//! `grouped`: byte groups by Huffman, zstd or neither, after ZipNN (arXiv 2411.05239).
+
+use crate::body::Body;
+use crate::codec::Sealed;
+use crate::groups::{self, Scheme};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
+
+const SCHEME: Scheme = Scheme::Grouped;
+/// Tag in frame headers.
+pub(crate) const TAG: u8 = SCHEME.tag();
+
+/// Bytes of the same significance together, exponents without the sign, each group of each 256 KiB by a Huffman code of its own, by zstd where
+/// zeros repeat, or as it is (ZipNN): all types.
+///
+/// The spec is `grouped`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Grouped;
+
+/// See [`crate::registry::Entry::decode`].
+pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
+    groups::decode(SCHEME, body, out)
+}
+
+impl Sealed for Grouped {}
+
+impl Codec for Grouped {
+    fn id(&self) -> &'static str {
+        "grouped"
+    }
+
+    fn supports(&self, _: DType) -> bool {
+        true
+    }
+
+    fn static_len(&self, shape: FrameShape) -> usize {
+        groups::static_len(SCHEME, shape)
+    }
+
+    fn bound(&self, shape: FrameShape) -> usize {
+        groups::bound(SCHEME, shape)
+    }
+
+    fn encode(
+        &self,
+        layout: Layout,
+        dtype: DType,
+        values: &[u8],
+        static_out: &mut [u8],
+        dynamic_out: &mut [u8],
+    ) -> Result<usize, EncodeError> {
+        let shape = crate::frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
+        Ok(groups::encode(SCHEME, shape, values, static_out, dynamic_out))
+    }
+}
