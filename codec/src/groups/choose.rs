@@ -38,20 +38,21 @@ impl Coder {
             out[0] = bytes[0];
             return Some((Method::Same, 1));
         }
-        let huffman = huffman_len(&counts);
         match self.scheme {
             Scheme::Grouped if repeats(bytes, counts[0] as usize) => {
                 Some((Method::Zstd, self.by_zstd(bytes, out)?))
             }
-            Scheme::Grouped => by_huffman(bytes, &huffman, out),
+            Scheme::Grouped if is_flat(&counts, bytes.len()) => None,
+            Scheme::Grouped => by_huffman(bytes, &Huffman::of(&counts), out),
             Scheme::Blockwise => {
+                let huffman = (!is_flat(&counts, bytes.len())).then(|| Huffman::of(&counts));
+                let most = huffman.as_ref().map_or(bytes.len(), |huffman| huffman.len.min(bytes.len()));
                 // A run takes two bytes or more.
-                let least = 2 * runs::count(bytes);
-                let coded =
-                    if least < huffman.len.min(bytes.len()) { runs::encode(bytes, out) } else { None };
-                match coded.filter(|len| *len < huffman.len.min(bytes.len())) {
+                let may_pay = 2 * runs::count(bytes) < most;
+                let as_runs = if may_pay { runs::encode(bytes, &mut out[..most - 1]) } else { None };
+                match as_runs {
                     Some(len) => Some((Method::Runs, len)),
-                    None => by_huffman(bytes, &huffman, out),
+                    None => by_huffman(bytes, &huffman?, out),
                 }
             }
         }
@@ -72,12 +73,26 @@ struct Huffman {
     len: usize,
 }
 
-fn huffman_len(counts: &[u32; 256]) -> Huffman {
-    let lengths = canonical::limited(counts, LONGEST);
-    let mut list = [0; MOST_LISTED];
-    let listed = canonical::write_lengths(&lengths, &mut list);
-    let len = listed + canonical::streams_len(canonical::coded_bits(counts, &lengths));
-    Huffman { lengths, len }
+impl Huffman {
+    fn of(counts: &[u32; 256]) -> Self {
+        let lengths = canonical::limited(counts, LONGEST);
+        let mut list = [0; MOST_LISTED];
+        let listed = canonical::write_lengths(&lengths, &mut list);
+        let len = listed + canonical::streams_len(canonical::coded_bits(counts, &lengths));
+        Self { lengths, len }
+    }
+}
+
+/// Whether no code can take fewer than `bytes` bytes for symbols of these counts, which are so many: then none is made.
+///
+/// A code takes no fewer bits for a symbol than Shannon's entropy, and that is no less than the entropy of order two, -log2 of the sum of p^2. With `o` bytes
+/// that a code takes at least beside its words, it takes `bytes` or more if the sum of c^2 is at most bytes^2 2^(8 o / bytes) / 256, and 2^x > 1 + 5/8 x.
+fn is_flat(counts: &[u32; 256], bytes: usize) -> bool {
+    let squares: u64 = counts.iter().map(|&count| u64::from(count) * u64::from(count)).sum();
+    let symbols = counts.iter().filter(|count| **count > 0).count();
+    let beside = (canonical::streams_len(0) + 1 - canonical::STREAMS + symbols / 2) as u64;
+    let bytes = bytes as u64;
+    256 * squares <= bytes * (bytes + 5 * beside)
 }
 
 fn by_huffman(bytes: &[u8], huffman: &Huffman, out: &mut [u8]) -> Option<(Method, usize)> {
@@ -145,6 +160,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_flat_has_no_shorter_code() {
+        let mut flat = 0;
+        for case in 0..2000u32 {
+            let random = |symbol: usize| (case * 1000 + symbol as u32).wrapping_mul(0x9e37_79b1) >> 8;
+            // Around a mean, by more or less, with a few symbols that do not occur.
+            let mean = 1 + case % 60 * 50;
+            let symbols = 256 - (case % 3) as usize;
+            let count = |symbol| mean + random(symbol) % (1 + mean / (1 + case % 20));
+            let counts = std::array::from_fn(|symbol| if symbol < symbols { count(symbol) } else { 0 });
+            let bytes: u32 = counts.iter().sum();
+            if is_flat(&counts, bytes as usize) {
+                flat += 1;
+                let least = Huffman::of(&counts).len + 1 - canonical::STREAMS;
+                assert!(least >= bytes as usize, "{counts:?}");
+            }
+        }
+        assert!((200..1900).contains(&flat), "{flat}");
     }
 
     #[test]

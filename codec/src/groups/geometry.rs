@@ -9,7 +9,7 @@ const GROUPED_CHUNK: usize = 256 << 10;
 /// Bytes of a block of LMC, which are those of one group: values of a chunk.
 const BLOCKWISE_CHUNK: usize = 64 << 10;
 /// Bytes of an entry of the chunk map.
-pub(super) const ENTRY: usize = 4;
+pub(super) const ENTRY: usize = 3;
 
 /// Values of each chunk but the last, which may have fewer. Whole blocks of the checksum.
 pub(super) fn chunk_values(scheme: Scheme, dtype: DType) -> usize {

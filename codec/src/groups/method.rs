@@ -20,20 +20,20 @@ pub(super) enum Method {
 
 const ALL: [Method; 5] = [Method::Stored, Method::Same, Method::Huffman, Method::Zstd, Method::Runs];
 /// Bits of an entry below the method: the number of bytes.
-const LEN_BITS: u32 = 28;
+const LEN_BITS: u32 = 20;
 
 /// Writes an entry: the method and the number of coded bytes, at most 256 Ki.
 pub(super) fn write(method: Method, len: usize, out: &mut [u8]) {
     let entry = (method as u32) << LEN_BITS | len as u32;
-    out[..ENTRY].copy_from_slice(&entry.to_le_bytes());
+    out[..ENTRY].copy_from_slice(&entry.to_le_bytes()[..ENTRY]);
 }
 
 /// Reads an entry of a group of `bytes` bytes.
 ///
 /// # Errors
 /// If there is no such method, or none that takes so many bytes.
-pub(super) fn read(entry: [u8; ENTRY], bytes: usize) -> Result<(Method, usize), GroupFault> {
-    let entry = u32::from_le_bytes(entry);
+pub(super) fn read([low, middle, high]: [u8; ENTRY], bytes: usize) -> Result<(Method, usize), GroupFault> {
+    let entry = u32::from_le_bytes([low, middle, high, 0]);
     let tag = entry >> LEN_BITS;
     let method = *ALL.get(tag as usize).ok_or(GroupFault::Method(tag as u8))?;
     let len = (entry & ((1 << LEN_BITS) - 1)) as usize;
