@@ -20,7 +20,7 @@ impl DType {
     pub const ALL: [Self; 5] = [Self::Bf16, Self::F16, Self::F32, Self::F8E4M3, Self::F8E5M2];
 
     /// Bytes per value.
-    pub fn width(self) -> usize {
+    pub const fn width(self) -> usize {
         match self {
             Self::Bf16 | Self::F16 => 2,
             Self::F32 => 4,

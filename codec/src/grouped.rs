@@ -3,6 +3,7 @@
 use crate::body::Body;
 use crate::codec::Sealed;
 use crate::groups::{self, Scheme};
+use crate::pieces::Pieces;
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
 
 const SCHEME: Scheme = Scheme::Grouped;
@@ -15,6 +16,17 @@ pub(crate) const TAG: u8 = SCHEME.tag();
 /// The spec is `grouped`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grouped;
+
+/// See [`crate::registry::Entry::pieces`]: what is static is signs and mantissas.
+pub(crate) const PIECES: Pieces = Pieces {
+    piece: groups::chunk_values(SCHEME, DType::Bf16),
+    front_len: |count| {
+        groups::front_len(SCHEME, FrameShape { layout: Layout::Split, dtype: DType::Bf16, count })
+    },
+    static_body: |count| count,
+    rest_at: |_| 0,
+    tails: |front, _, count| groups::tails(SCHEME, front, count),
+};
 
 /// See [`crate::registry::Entry::decode`].
 pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {

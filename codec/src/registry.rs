@@ -41,7 +41,7 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, takes_table: false, pieces: Some(tiered::PIECES) },
     Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, build: rans::build, decode: rans::decode, takes_table: false, pieces: Some(rans::PIECES) },
     Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: &[], build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
-    Entry { tag: grouped::TAG, codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: grouped::decode, takes_table: false, pieces: None },
+    Entry { tag: grouped::TAG, codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: grouped::decode, takes_table: false, pieces: Some(grouped::PIECES) },
     Entry { tag: blockwise::TAG, codec: &Blockwise, options: &[], build: |_| Box::new(Blockwise), decode: blockwise::decode, takes_table: false, pieces: None },
 ];
 

@@ -17,7 +17,8 @@ use common::content::Content;
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::{DType, Layout, SimdLevel, Spec, force_simd, simd_levels};
 
-/// Codec, layout, kind of values, XXH3 of static and dynamic section. 20 001 values each.
+/// Codec, layout, kind of values, XXH3 of static and dynamic section. 20 001 values each. Those of `grouped` with rows have groups by zstd, in the version
+/// that `Cargo.lock` names.
 #[rustfmt::skip]
 const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("auto", DType::Bf16, Layout::Split, Content::Gaussian, 0x65a6687de8e9f643),
@@ -141,6 +142,46 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::Rows, 0x7e18289742f92af2),
     ("codebook16", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0x4e2fe88826bf0985),
     ("codebook16", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0xad8005e1182737d9),
+    ("grouped", DType::Bf16, Layout::Split, Content::Gaussian, 0x055121f4c0f7ea89),
+    ("grouped", DType::Bf16, Layout::Compact, Content::Gaussian, 0x2e31975a6e8fa0ff),
+    ("grouped", DType::Bf16, Layout::Split, Content::Rows, 0x0dbe02a1127f3037),
+    ("grouped", DType::Bf16, Layout::Compact, Content::Rows, 0x7bc65cee35de5ece),
+    ("grouped", DType::Bf16, Layout::Split, Content::SomeZeros, 0x0a4d974df50dfe03),
+    ("grouped", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x386d2f51be25a9a7),
+    ("grouped", DType::Bf16, Layout::Split, Content::Special, 0xf9ee514093f88197),
+    ("grouped", DType::Bf16, Layout::Compact, Content::Special, 0xf45a951ad2addd82),
+    ("grouped", DType::Bf16, Layout::Split, Content::Noise, 0xdbe2de04fe702ab4),
+    ("grouped", DType::Bf16, Layout::Compact, Content::Noise, 0xb0e815381461479b),
+    ("grouped", DType::F16, Layout::Split, Content::Rows, 0xafed8d943e597ebf),
+    ("grouped", DType::F16, Layout::Compact, Content::Rows, 0xfd8984e5d3f0bca9),
+    ("grouped", DType::F32, Layout::Split, Content::Rows, 0xb53c8730cdf93e0b),
+    ("grouped", DType::F32, Layout::Compact, Content::Rows, 0xc84f9fda08cae577),
+    ("grouped", DType::F32, Layout::Split, Content::Sums, 0xe2d9c32a5cf8de4d),
+    ("grouped", DType::F32, Layout::Compact, Content::Sums, 0x015f053e3fb75714),
+    ("grouped", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0xca2c93dd0a347641),
+    ("grouped", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0xff1ddfb2e529f1ba),
+    ("grouped", DType::F8E5M2, Layout::Split, Content::Rows, 0x2277ed296cb83366),
+    ("grouped", DType::F8E5M2, Layout::Compact, Content::Rows, 0x3e9865b80d98d81a),
+    ("blockwise", DType::Bf16, Layout::Split, Content::Gaussian, 0x96f35967bd2f60d2),
+    ("blockwise", DType::Bf16, Layout::Compact, Content::Gaussian, 0x6e0bb0b4005cf8ed),
+    ("blockwise", DType::Bf16, Layout::Split, Content::Rows, 0x589b2d8c375261a8),
+    ("blockwise", DType::Bf16, Layout::Compact, Content::Rows, 0x5cc4d7e6c40692e0),
+    ("blockwise", DType::Bf16, Layout::Split, Content::SomeZeros, 0xd753826aac8c87ec),
+    ("blockwise", DType::Bf16, Layout::Compact, Content::SomeZeros, 0xd3ab79ac2ae9a8e8),
+    ("blockwise", DType::Bf16, Layout::Split, Content::Special, 0xd5531c24fd92c552),
+    ("blockwise", DType::Bf16, Layout::Compact, Content::Special, 0x687afba718b73628),
+    ("blockwise", DType::Bf16, Layout::Split, Content::Noise, 0xdc01d2342ca678a8),
+    ("blockwise", DType::Bf16, Layout::Compact, Content::Noise, 0xbfa04b42dac28388),
+    ("blockwise", DType::F16, Layout::Split, Content::Rows, 0x048de71afa9ffe74),
+    ("blockwise", DType::F16, Layout::Compact, Content::Rows, 0xdcc86dc4bfe31e05),
+    ("blockwise", DType::F32, Layout::Split, Content::Rows, 0xb84e3c351291a84f),
+    ("blockwise", DType::F32, Layout::Compact, Content::Rows, 0x101846fae2e6724f),
+    ("blockwise", DType::F32, Layout::Split, Content::Sums, 0x61287b63ef0afb0f),
+    ("blockwise", DType::F32, Layout::Compact, Content::Sums, 0x3c3e5855c19494ab),
+    ("blockwise", DType::F8E4M3, Layout::Split, Content::SomeZeros, 0xbea38bda5137e111),
+    ("blockwise", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0x04256958245ee308),
+    ("blockwise", DType::F8E5M2, Layout::Split, Content::Rows, 0xb18781028fa7b00d),
+    ("blockwise", DType::F8E5M2, Layout::Compact, Content::Rows, 0x5e5423ecc2088d32),
     ("dedup:row=3+raw", DType::Bf16, Layout::Compact, Content::SomeZeros, 0xa812654ea29829ce),
     ("dedup:row=100+tiered", DType::Bf16, Layout::Compact, Content::Rows, 0x205e641431d7b3ad),
     ("dedup:row=100+tiered", DType::Bf16, Layout::Split, Content::Rows, 0x4016f6886d871065),
@@ -182,6 +223,14 @@ const LARGE: &[(&str, DType, Layout, Content, u64)] = &[
     ("rans", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x892cec368cbdbbfa),
     ("rans", DType::F32, Layout::Split, Content::Rows, 0xbd90098d2953156f),
     ("rans", DType::F32, Layout::Compact, Content::Rows, 0x84ace8c79b4b0db8),
+    ("grouped", DType::Bf16, Layout::Split, Content::Gaussian, 0x8dfd928bbfbd0c02),
+    ("grouped", DType::Bf16, Layout::Compact, Content::Gaussian, 0x95772b26892f7417),
+    ("grouped", DType::F32, Layout::Split, Content::Rows, 0x95853dcbca686186),
+    ("grouped", DType::F32, Layout::Compact, Content::Rows, 0x000a78a806da0c25),
+    ("blockwise", DType::Bf16, Layout::Split, Content::Gaussian, 0x346195cbcdc71e29),
+    ("blockwise", DType::Bf16, Layout::Compact, Content::Gaussian, 0x346a12d1373e972e),
+    ("blockwise", DType::F32, Layout::Split, Content::Rows, 0x14fd293718a5c1d9),
+    ("blockwise", DType::F32, Layout::Compact, Content::Rows, 0xdcc384ddbc8d9d18),
 ];
 
 /// More than 2 MiB of BF16, and no whole number of blocks.

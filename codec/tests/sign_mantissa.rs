@@ -10,7 +10,8 @@ use zipwire_codec::{
 };
 
 const BF16: DType = DType::Bf16;
-const SPECS: [&str; 5] = ["window7", "window7:scale=std", "tiered", "tiered:row=64", "codebook16"];
+const SPECS: [&str; 7] =
+    ["window7", "window7:scale=std", "tiered", "tiered:row=64", "rans", "codebook16", "grouped"];
 
 fn codec(spec: &str) -> Box<dyn Codec> {
     spec.parse::<Spec>().unwrap().codec()

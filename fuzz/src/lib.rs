@@ -24,8 +24,18 @@ use tempfile::TempDir;
 use zipwire_codec::{Codebook, Codec, DType, Layout, Spec};
 
 /// Specs of all codecs, with all options that have names.
-pub const SPECS: [&str; 8] =
-    ["raw", "window7", "window7:scale=std", "window7:scale=mean-abs", "tiered", "rans", "codebook16", "auto"];
+pub const SPECS: [&str; 10] = [
+    "raw",
+    "window7",
+    "window7:scale=std",
+    "window7:scale=mean-abs",
+    "tiered",
+    "rans",
+    "codebook16",
+    "auto",
+    "grouped",
+    "blockwise",
+];
 
 /// The codec with this spec.
 ///

@@ -7,8 +7,9 @@ use crate::body::Body;
 use crate::canonical::{self, DecodeTable};
 use crate::fault::GroupFault;
 use crate::header::HEADER_LEN;
+use crate::pieces::Tails;
 use crate::sections::Reader;
-use crate::{DecodeError, FrameShape, checksum, levels};
+use crate::{DType, DecodeError, FrameShape, checksum, levels};
 
 /// See [`crate::registry::Entry::decode`].
 pub(crate) fn decode(scheme: Scheme, body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError> {
@@ -50,6 +51,18 @@ pub(crate) fn decode(scheme: Scheme, body: &Body<'_>, out: &mut [u8]) -> Result<
     }
     reader.finish()?;
     Ok(sum)
+}
+
+/// See [`crate::pieces::Pieces::tails`].
+pub(crate) fn tails(scheme: Scheme, front: &[u8], count: usize) -> Result<Tails, DecodeError> {
+    let chunk_values = chunk_values(scheme, DType::Bf16);
+    let tail = |(chunk, &entry): (usize, &[u8; ENTRY])| {
+        let (_, len) = method::read(entry, (count - chunk * chunk_values).min(chunk_values))
+            .map_err(|fault| DecodeError::Group { chunk, group: 0, fault })?;
+        Ok(Some(len))
+    };
+    let entries = front[HEADER_LEN..].as_chunks().0;
+    Ok(Tails { first: 0, lens: entries.iter().enumerate().map(tail).collect::<Result<_, _>>()? })
 }
 
 /// What the methods keep from group to group.

@@ -12,7 +12,7 @@ const BLOCKWISE_CHUNK: usize = 64 << 10;
 pub(super) const ENTRY: usize = 3;
 
 /// Values of each chunk but the last, which may have fewer. Whole blocks of the checksum.
-pub(super) fn chunk_values(scheme: Scheme, dtype: DType) -> usize {
+pub(crate) const fn chunk_values(scheme: Scheme, dtype: DType) -> usize {
     match scheme {
         Scheme::Grouped => GROUPED_CHUNK / dtype.width(),
         Scheme::Blockwise => BLOCKWISE_CHUNK,
@@ -28,7 +28,7 @@ pub(super) fn mapped_groups(layout: Layout, dtype: DType) -> usize {
 }
 
 /// Bytes of front matter: the header and the chunk map, an entry for each mapped group of each chunk. Saturates.
-pub(super) fn front_len(scheme: Scheme, FrameShape { layout, dtype, count }: FrameShape) -> usize {
+pub(crate) fn front_len(scheme: Scheme, FrameShape { layout, dtype, count }: FrameShape) -> usize {
     let entries = count.div_ceil(chunk_values(scheme, dtype)) * mapped_groups(layout, dtype);
     entries.saturating_mul(ENTRY).saturating_add(HEADER_LEN)
 }

@@ -14,9 +14,9 @@ mod geometry;
 mod method;
 mod runs;
 
-pub(crate) use decode::decode;
+pub(crate) use decode::{decode, tails};
 pub(crate) use encode::encode;
-pub(crate) use geometry::{bound, static_len};
+pub(crate) use geometry::{bound, chunk_values, front_len, static_len};
 
 use crate::checksum;
 use method::Method;
