@@ -1,6 +1,6 @@
 //! Everything that can go wrong with frames and tables: with buffers for encoding, with a frame that is decoded.
 
-use crate::fault::{BlockFault, DeltaFault, GroupFault, RowFault, TileFault};
+use crate::fault::{BlockFault, DeltaFault, GroupFault, RowFault, TileFault, WordFault};
 use crate::{DType, Layout};
 
 /// Values or buffers that a codec cannot encode from or into.
@@ -335,6 +335,12 @@ pub enum DecodeError {
         group: usize,
         /// What is wrong.
         fault: GroupFault,
+    },
+    /// The words of exponents contradict themselves.
+    #[error("words of exponents: {fault}")]
+    Words {
+        /// What is wrong.
+        fault: WordFault,
     },
     /// What is said about repeated rows contradicts itself.
     #[error("repeated rows: {fault}")]

@@ -151,6 +151,30 @@ pub enum GroupFault {
     Runs,
 }
 
+/// How the words of a frame of one Huffman code contradict themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WordFault {
+    /// The lengths of words are those of no complete code.
+    #[error("the lengths of words are those of no Huffman code")]
+    Lengths,
+    /// A part is longer than what is left of the section.
+    #[error("words, gaps and positions pass the end of the section")]
+    Overrun,
+    /// The position of a block is before that of the one before, or beyond the last value.
+    #[error("the position of block `{block}` is out of order or beyond the last value")]
+    Position {
+        /// Number of the block, from 0.
+        block: usize,
+    },
+    /// The words of a block do not end where those of the next one begin.
+    #[error("the words of block `{block}` end before or behind where the next ones begin")]
+    Words {
+        /// Number of the block, from 0.
+        block: usize,
+    },
+}
+
 /// How a frame with rows left out contradicts itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

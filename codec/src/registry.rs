@@ -7,6 +7,7 @@ use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
 use crate::delta::{self, Delta};
 use crate::grouped::{self, Grouped};
+use crate::huffman::{self, Huffman};
 use crate::options::{Choice, Value};
 use crate::pieces::Pieces;
 use crate::rans::{self, Rans};
@@ -43,6 +44,7 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: &[], build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
     Entry { tag: grouped::TAG, codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: grouped::decode, takes_table: false, pieces: Some(grouped::PIECES) },
     Entry { tag: blockwise::TAG, codec: &Blockwise, options: &[], build: |_| Box::new(Blockwise), decode: blockwise::decode, takes_table: false, pieces: None },
+    Entry { tag: huffman::TAG, codec: &Huffman, options: &[], build: |_| Box::new(Huffman), decode: huffman::decode, takes_table: false, pieces: None },
 ];
 
 /// Frames that hold another frame. What makes them is a prefix of specs, not a codec that can be asked for.

@@ -45,6 +45,7 @@ codec_laws!(blockwise_f16, "blockwise", F16);
 codec_laws!(blockwise_f32, "blockwise", F32);
 codec_laws!(blockwise_e4m3, "blockwise", F8E4M3);
 codec_laws!(blockwise_e5m2, "blockwise", F8E5M2);
+codec_laws!(huffman, "huffman", Bf16);
 codec_laws!(auto_bf16, "auto", Bf16);
 codec_laws!(auto_f32, "auto:row=8", F32);
 codec_laws!(auto_e5m2, "auto", F8E5M2);

@@ -4,24 +4,22 @@ use super::decode::{JUMP_LEN, STREAMS};
 use super::{Lengths, words};
 
 /// The word of each symbol, in the lower bits, and above them its length.
-pub(crate) struct EncodeTable([u32; 256]);
+pub(crate) struct EncodeTable([u64; 256]);
 
-const LENGTH_AT: u32 = 24;
+const LENGTH_AT: u32 = 32;
 
 impl EncodeTable {
-    /// Of a code whose words have at most 24 bits; `None` if the lengths are those of no complete code.
+    /// `None` if the lengths are those of no complete code.
     pub(crate) fn new(lengths: &Lengths) -> Option<Self> {
-        let mut table = words::words(lengths)?;
-        for (entry, &length) in table.iter_mut().zip(lengths) {
-            *entry |= u32::from(length) << LENGTH_AT;
-        }
-        Some(Self(table))
+        let words = words::words(lengths)?;
+        let entry = |symbol| u64::from(words[symbol]) | u64::from(lengths[symbol]) << LENGTH_AT;
+        Some(Self(std::array::from_fn(entry)))
     }
 
     #[inline(always)]
-    fn get(&self, symbol: u8) -> (u64, u32) {
+    pub(crate) fn get(&self, symbol: u8) -> (u64, u32) {
         let entry = self.0[usize::from(symbol)];
-        (u64::from(entry & ((1 << LENGTH_AT) - 1)), entry >> LENGTH_AT)
+        (u64::from(entry as u32), (entry >> LENGTH_AT) as u32)
     }
 }
 
@@ -55,25 +53,68 @@ pub(crate) fn encode_streams(table: &EncodeTable, symbols: &[u8], out: &mut [u8]
 
 /// One stream.
 fn encode(table: &EncodeTable, symbols: &[u8], out: &mut [u8]) -> Option<usize> {
-    let (mut word, mut bits, mut at) = (0u64, 0u32, 0);
+    let mut words = Words::new(out);
     let (fours, tail) = symbols.as_chunks::<4>();
     for four in fours {
+        words.put_four(table, *four)?;
+    }
+    tail.iter().try_for_each(|symbol| words.put(table, *symbol))?;
+    Some(words.finish()?.div_ceil(8))
+}
+
+/// Words that are written one behind the other.
+pub(crate) struct Words<'a> {
+    out: &'a mut [u8],
+    /// Whole bytes that are written.
+    at: usize,
+    /// Bits that are not, fewer than eight.
+    word: u64,
+    bits: u32,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(out: &'a mut [u8]) -> Self {
+        Self { out, at: 0, word: 0, bits: 0 }
+    }
+
+    /// Bits of all words so far.
+    pub(crate) fn bits(&self) -> usize {
+        8 * self.at + self.bits as usize
+    }
+
+    /// Four symbols, whose words have at most 56 bits together. `None` if there is no room for eight bytes.
+    #[inline(always)]
+    pub(crate) fn put_four(&mut self, table: &EncodeTable, four: [u8; 4]) -> Option<()> {
         // Pairs first: words of one pair do not wait for those of the other.
         let [a, b, c, d] = four.map(|symbol| table.get(symbol));
         let (low, low_bits) = (a.0 | b.0 << a.1, a.1 + b.1);
         let (high, high_bits) = (c.0 | d.0 << c.1, c.1 + d.1);
-        word |= (low | high << low_bits) << bits;
-        bits += low_bits + high_bits;
-        *out.get_mut(at..)?.first_chunk_mut()? = word.to_le_bytes();
-        at += bits as usize / 8;
-        word >>= bits / 8 * 8;
-        bits %= 8;
+        self.push(low | high << low_bits, low_bits + high_bits)
     }
-    for &symbol in tail {
-        let (code, length) = table.get(symbol);
-        word |= code << bits;
-        bits += length;
+
+    /// One symbol. `None` if there is no room for eight bytes.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, table: &EncodeTable, symbol: u8) -> Option<()> {
+        let (word, bits) = table.get(symbol);
+        self.push(word, bits)
     }
-    *out.get_mut(at..)?.first_chunk_mut()? = word.to_le_bytes();
-    Some(at + bits.div_ceil(8) as usize)
+
+    #[inline(always)]
+    fn push(&mut self, word: u64, bits: u32) -> Option<()> {
+        self.word |= word << self.bits;
+        self.bits += bits;
+        *self.out.get_mut(self.at..)?.first_chunk_mut()? = self.word.to_le_bytes();
+        self.at += self.bits as usize / 8;
+        self.word >>= self.bits / 8 * 8;
+        self.bits %= 8;
+        Some(())
+    }
+
+    /// The number of bits; what fills up the last byte is 0.
+    pub(crate) fn finish(self) -> Option<usize> {
+        if self.bits > 0 {
+            *self.out.get_mut(self.at)? = self.word as u8;
+        }
+        Some(self.bits())
+    }
 }

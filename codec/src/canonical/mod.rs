@@ -10,8 +10,8 @@ mod lengths;
 mod listed;
 mod words;
 
-pub(crate) use decode::{DecodeTable, STREAMS, decode_streams};
-pub(crate) use encode::{EncodeTable, SPARE, encode_streams, streams_len};
+pub(crate) use decode::{DecodeTable, STREAMS, Stream, decode_streams, is_end};
+pub(crate) use encode::{EncodeTable, SPARE, Words, encode_streams, streams_len};
 pub(crate) use lengths::{Lengths, coded_bits, histogram, limited};
 pub(crate) use listed::{MOST_LISTED, read_lengths, write_lengths};
 
