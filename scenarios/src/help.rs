@@ -143,12 +143,9 @@ impl Problem {
                 Algorithm::Direct.name(),
                 Protocol::Native.name()
             )),
-            Self::Codec(SpecError::NoBase { .. }) => Some(
-                "payloads have no base; `zipwire inspect --base FILE` gives sizes of tensors as differences"
-                    .to_owned(),
-            ),
             Self::Codec(error) => spec_help(error),
             Self::Recording(error) => error.help(),
+            Self::Base(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),
             _ => None,
         }

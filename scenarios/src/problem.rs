@@ -1,5 +1,6 @@
 //! Everything that can be wrong with a scenario, as data, and the words for it.
 
+mod base;
 mod graph;
 mod parcel;
 
@@ -10,7 +11,7 @@ use thiserror::Error;
 use zipwire_codec::SpecError;
 use zipwire_traces::TraceError;
 
-pub use self::{graph::GraphProblem, parcel::ParcelProblem};
+pub use self::{base::BaseProblem, graph::GraphProblem, parcel::ParcelProblem};
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
 
@@ -493,6 +494,9 @@ pub enum Problem {
     /// A recording that cannot be read.
     #[error("{0}")]
     Recording(#[source] TraceError),
+    /// What ranks have before anything is sent.
+    #[error(transparent)]
+    Base(BaseProblem),
     /// What was sent from one host to others.
     #[error(transparent)]
     Parcel(ParcelProblem),

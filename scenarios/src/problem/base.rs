@@ -1,0 +1,85 @@
+//! What can be wrong with what ranks have of a payload before it is sent.
+
+use zipwire_traces::TraceError;
+
+use crate::document::Place;
+use crate::error::ScenarioError;
+use crate::problem::Problem;
+
+/// Why there is nothing that values could differ from.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BaseProblem {
+    /// It cannot be read.
+    #[error("the base: {0}")]
+    Unreadable(#[source] TraceError),
+    /// It is no earlier state of the tensor.
+    #[error(
+        "tensor `{tensor}` of the base has {} rows of {} values, and the one that is sent {} of {}",
+        .found[0], .found[1], .needed[0], .needed[1]
+    )]
+    Shape {
+        /// Name of the tensor.
+        tensor: String,
+        /// Rows of the base, and values of a row.
+        found: [usize; 2],
+        /// Those of the tensor that is sent.
+        needed: [usize; 2],
+    },
+    /// The workload carries nothing but gradients.
+    #[error("the workload carries gradients only, of which no rank has an earlier state")]
+    Gradients,
+    /// The codec takes differences, and the payload does not say from what.
+    #[error("codec `{codec}` takes differences from a base, and the payload has none")]
+    None {
+        /// The codec.
+        codec: String,
+        /// Whether the payload is recorded, so that it can have one.
+        is_recorded: bool,
+    },
+    /// The codec takes differences, of sums among others.
+    #[error("codec `{codec}` takes differences from a base, and no rank has one of what is added up")]
+    Sums {
+        /// The codec.
+        codec: String,
+        /// Whether the workload has other calls than reductions.
+        has_others: bool,
+    },
+}
+
+impl BaseProblem {
+    /// What would be right.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Unreadable(error) => error.help(),
+            Self::Shape { .. } => {
+                Some("name a checkpoint of the same model: its tensors have the same shapes".to_owned())
+            }
+            Self::Gradients => Some("leave `base` out".to_owned()),
+            Self::None { is_recorded: true, .. } => Some(
+                "name the file of the tensors as all ranks have them already, `base = \"OLD.safetensors\"`, beside `file`"
+                    .to_owned(),
+            ),
+            Self::None { codec, .. } => Some(format!(
+                "name a recorded tensor, and the file of it as all ranks have it already, `payload = {{ file = \"NEW.safetensors\", \
+                 tensor = \"NAME\", base = \"OLD.safetensors\" }}`, or take the codec `{}`",
+                behind(codec)
+            )),
+            Self::Sums { codec, has_others: true } => Some(format!(
+                "let sums travel uncompressed, `reductions = \"native\"`, or take the codec `{}`",
+                behind(codec)
+            )),
+            Self::Sums { codec, .. } => Some(format!("take the codec `{}`", behind(codec))),
+        }
+    }
+
+    /// The error of this problem at a place.
+    pub(crate) fn at(self, place: Place) -> ScenarioError {
+        Problem::Base(self).at(place)
+    }
+}
+
+/// The codec without what stands in front of it.
+fn behind(codec: &str) -> &str {
+    codec.rsplit('+').next().unwrap_or(codec)
+}
