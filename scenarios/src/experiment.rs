@@ -22,7 +22,7 @@ use crate::language::{
 };
 use crate::origin::{Arguments, Origin};
 use crate::payload::{self, Rowset};
-use crate::problem::{BaseProblem, Problem};
+use crate::problem::{PayloadProblem, Problem};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
@@ -394,7 +394,7 @@ fn check_base(choice: &CodecChoice, header: &Place, user: &ParsedVariant, worklo
     let works = || workload.job.segments.iter().map(|segment| &segment.work);
     if works().any(|work| work.is_reduction() && user.variant.protocol_of(work).is_coded()) {
         let has_others = works().any(|work| work.is_collective() && !work.is_reduction());
-        let problem = BaseProblem::Sums { codec, has_others };
+        let problem = PayloadProblem::SumBase { codec, has_others };
         return Err(problem.at(user.protocol.clone()).with(header.clone(), "the codec"));
     }
     // Without a payload, a stated ratio is that of differences as of anything else.
@@ -406,7 +406,7 @@ fn check_base(choice: &CodecChoice, header: &Place, user: &ParsedVariant, worklo
         return Ok(());
     }
     let is_recorded = matches!(workload.rows, Some(Rowset::Recorded(_)));
-    Err(BaseProblem::None { codec, is_recorded }.at(header.clone()))
+    Err(PayloadProblem::NoBase { codec, is_recorded }.at(header.clone()))
 }
 
 impl Experiment {

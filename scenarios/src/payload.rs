@@ -12,7 +12,7 @@ use crate::files::Files;
 use crate::language::{
     AnyKey, Condition, Field, Keys, Rule, Schema, keys, names, number, one_of, table, text,
 };
-use crate::problem::{BaseProblem, Problem};
+use crate::problem::{PayloadProblem, Problem};
 
 /// Where the rows of the communication segments come from.
 pub(crate) enum Rowset {
@@ -88,7 +88,7 @@ impl Carried {
         table.check(&[source, drawn])?;
         if let Some(std) = table.get(KEYS.gaussian)? {
             if dtype != DType::Bf16 {
-                return Err(field.error(Problem::DrawnType { dtype: dtype.name() }));
+                return Err(PayloadProblem::DrawnType { dtype: dtype.name() }.at(field.place()));
             }
             return Ok(Some(Rowset::Gaussian { std }));
         }
@@ -110,7 +110,7 @@ impl Carried {
         };
         let recorded = carried.iter().map(read).collect::<Result<Vec<_>>>()?;
         if let Some(before) = before.filter(|_| recorded.iter().all(|tensor| tensor.base.is_none())) {
-            return Err(BaseProblem::Gradients.at(before.place()));
+            return Err(PayloadProblem::GradientBase.at(before.place()));
         }
         Ok(Some(Rowset::Recorded(recorded)))
     }
@@ -154,13 +154,13 @@ fn base(
     let base = files.tensor(before.string()?, name, dtype).map_err(|error| {
         // The name is right, as the other file has it.
         let is_of_tensor = is_of_tensor(&error);
-        let error = BaseProblem::Unreadable(error).at(before.place());
+        let error = PayloadProblem::Base(error).at(before.place());
         if is_of_tensor { error.with(tensor.place(), "the tensor") } else { error }
     })?;
     let shape = |rows: &Rows| [rows.row_count(), rows.row_bytes() / dtype.width()];
     if shape(&base) != shape(rows) {
         let (tensor_name, found, needed) = (name.to_owned(), shape(&base), shape(rows));
-        let problem = BaseProblem::Shape { tensor: tensor_name, found, needed };
+        let problem = PayloadProblem::BaseShape { tensor: tensor_name, found, needed };
         return Err(problem.at(before.place()).with(tensor.place(), "the tensor"));
     }
     Ok(base)
