@@ -278,10 +278,9 @@ mod tests {
     fn the_base_of_a_chunk_is_drawn_as_the_chunk() {
         let numbered = |first: u8| Rows::new((0..64 * 8).map(|at| first + (at / 8) as u8).collect(), 8);
         let (_, map) = shared();
-        let sources = vec![Arc::new(numbered(0)); 2];
-        let bare = Payload::new(7, sources).with_tokens(vec![Some(Arc::clone(&map))]);
-        let bases = vec![Some(Arc::new(numbered(100))); 2];
-        let payload = bare.clone().with_bases(bases);
+        let (source, base) = (Arc::new(numbered(0)), Some(Arc::new(numbered(100))));
+        let bare = Payload::new(7, vec![source; 2]).with_tokens(vec![Some(Arc::clone(&map))]);
+        let payload = bare.clone().with_bases(vec![base; 2]);
         let whole = Chunk::between(Rank(0), Rank(3));
         let gateway = Chunk { leg: Leg::ToGateway { ranks_per_node: 2 }, ..whole };
         let parts = [5, 300].map(|offset| Chunk { part: 1, offset, ..whole });
