@@ -11,7 +11,8 @@ use crate::registry::{self, Entry};
 use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, decode};
 
 /// Bytes of the signs and mantissas of `count` values, or `None` if frames of the codec have none that could travel apart: those of
-/// other types than BF16, of `raw`, and of `dedup+X`, whose rows are left out before anything is split.
+/// other types than BF16, of `raw`, of `dedup+X`, whose rows are left out before anything is split, and of `delta+X`,
+/// which has no differences there.
 pub fn sign_mantissa_len(codec: &dyn Codec, dtype: DType, count: usize) -> Option<usize> {
     (codec.supports(dtype) && pieces(registry::by_id(codec.id_in_split(dtype)), dtype).is_some())
         .then_some(count)

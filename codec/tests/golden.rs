@@ -182,6 +182,18 @@ const GOLDEN: &[(&str, DType, Layout, Content, u64)] = &[
     ("blockwise", DType::F8E4M3, Layout::Compact, Content::SomeZeros, 0x04256958245ee308),
     ("blockwise", DType::F8E5M2, Layout::Split, Content::Rows, 0xb18781028fa7b00d),
     ("blockwise", DType::F8E5M2, Layout::Compact, Content::Rows, 0x5e5423ecc2088d32),
+    ("huffman", DType::Bf16, Layout::Split, Content::Gaussian, 0xe25b9fb7f9209e18),
+    ("huffman", DType::Bf16, Layout::Compact, Content::Gaussian, 0x7a79f5e43d36e7ba),
+    ("huffman", DType::Bf16, Layout::Split, Content::Rows, 0x83b58da347938ad0),
+    ("huffman", DType::Bf16, Layout::Compact, Content::Rows, 0xa313a17544d183dd),
+    ("huffman", DType::Bf16, Layout::Split, Content::SomeZeros, 0xfc10befac8695ca2),
+    ("huffman", DType::Bf16, Layout::Compact, Content::SomeZeros, 0x48fd683ecb30f5c0),
+    ("huffman", DType::Bf16, Layout::Split, Content::Special, 0xd682f09b33e1a2f1),
+    ("huffman", DType::Bf16, Layout::Compact, Content::Special, 0xfe374e9ba1532ac1),
+    ("huffman", DType::Bf16, Layout::Split, Content::Noise, 0x856bbfdb4349fc24),
+    ("huffman", DType::Bf16, Layout::Compact, Content::Noise, 0xbe7d6907e0c1bac3),
+    ("huffman", DType::Bf16, Layout::Split, Content::Equal, 0xf175a48ba0a89fc0),
+    ("huffman", DType::Bf16, Layout::Compact, Content::Equal, 0x6e99ab65db9dd0b0),
     ("dedup:row=3+raw", DType::Bf16, Layout::Compact, Content::SomeZeros, 0xa812654ea29829ce),
     ("dedup:row=100+tiered", DType::Bf16, Layout::Compact, Content::Rows, 0x205e641431d7b3ad),
     ("dedup:row=100+tiered", DType::Bf16, Layout::Split, Content::Rows, 0x4016f6886d871065),
@@ -231,6 +243,8 @@ const LARGE: &[(&str, DType, Layout, Content, u64)] = &[
     ("blockwise", DType::Bf16, Layout::Compact, Content::Gaussian, 0x346a12d1373e972e),
     ("blockwise", DType::F32, Layout::Split, Content::Rows, 0x14fd293718a5c1d9),
     ("blockwise", DType::F32, Layout::Compact, Content::Rows, 0xdcc384ddbc8d9d18),
+    ("huffman", DType::Bf16, Layout::Split, Content::Rows, 0x21722b0ded211ef6),
+    ("huffman", DType::Bf16, Layout::Compact, Content::Rows, 0x0948a4997dfda6d5),
 ];
 
 /// More than 2 MiB of BF16, and no whole number of blocks.

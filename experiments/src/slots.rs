@@ -1,6 +1,6 @@
 //! How large the slots of `speculative` are, where a scenario does not say: what the codec is predicted to need.
 
-use zipwire_codec::{DType, FrameShape, Layout, Spec};
+use zipwire_codec::{Base, DType, FrameShape, Layout, Spec};
 use zipwire_scenarios::{Experiment, Variant};
 use zipwire_schedule::{Choice, SegmentId, sum};
 
@@ -22,10 +22,15 @@ pub(crate) fn speculative_capacity(
         (None, None, Some(payload)) => {
             let id = SegmentId(u32::try_from(segment).expect("segments are counted in 32 bits"));
             let rows = payload.source(id).as_bytes();
+            let base = payload.base(id).filter(|_| !work.is_reduction() && codec.spec.takes_base());
+            let spec = match base {
+                Some(base) => codec.spec.clone().against(Base::new(dtype, base.as_bytes().to_vec())),
+                None => codec.spec.clone(),
+            };
             if work.is_reduction() && dtype == DType::F32 {
-                coded_fraction(&codec.spec, layout, dtype, &widened(rows))
+                coded_fraction(&spec, layout, dtype, &widened(rows))
             } else {
-                coded_fraction(&codec.spec, layout, dtype, rows)
+                coded_fraction(&spec, layout, dtype, rows)
             }
         }
         (None, None, None) => return None,

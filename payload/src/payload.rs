@@ -13,7 +13,10 @@ use zipwire_schedule::{Rank, SegmentId, TokenMap};
 
 use crate::{Rows, stream};
 
+mod draws;
 mod reduction;
+
+use self::draws::{Draws, RowDraws, TokenDraws};
 
 /// A chunk of one segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,11 +50,16 @@ const EVERY_RANK: u64 = 1 << 32;
 /// destination: token t is n rows of the source one behind the other, the last one cut, which the draws n t to n t + n - 1 of
 /// `stream(seed, "payload token", [segment, origin, 0])` select.
 ///
+/// Where both ends of a transfer have values already, which what is sent differs from, the base of a chunk is what the same draws select
+/// from the rows of the base ([`fill_base`](Self::fill_base)).
+///
 /// Cheap to clone: the sources are shared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Payload {
     seed: u64,
     sources: Arc<[Arc<Rows>]>,
+    /// By segment; segments behind the last one have none.
+    bases: Arc<[Option<Arc<Rows>>]>,
     /// By segment; segments behind the last one have none.
     tokens: Arc<[Option<Arc<TokenMap>>]>,
 }
@@ -59,7 +67,24 @@ pub struct Payload {
 impl Payload {
     /// A payload with one source per segment, by [`SegmentId`].
     pub fn new(seed: u64, sources: Vec<Arc<Rows>>) -> Self {
-        Self { seed, sources: sources.into(), tokens: Arc::default() }
+        Self { seed, sources: sources.into(), bases: Arc::default(), tokens: Arc::default() }
+    }
+
+    /// The same where ranks have values already, by [`SegmentId`]: row k of a base is what row k of the segment's source was before.
+    ///
+    /// # Panics
+    /// If a base has not as many rows as the source of its segment, or rows of another width.
+    #[must_use]
+    pub fn with_bases(self, bases: Vec<Option<Arc<Rows>>>) -> Self {
+        let shape = |rows: &Rows| (rows.row_count(), rows.row_bytes());
+        let fits = |(base, source): (&Option<Arc<Rows>>, &Arc<Rows>)| {
+            base.as_deref().is_none_or(|base| shape(base) == shape(source))
+        };
+        assert!(
+            bases.iter().zip(self.sources.iter()).all(fits),
+            "a base has the shape of what differs from it"
+        );
+        Self { bases: bases.into(), ..self }
     }
 
     /// The same for chunks that are made of tokens, by [`SegmentId`], where it is known of which.
@@ -83,6 +108,11 @@ impl Payload {
         &self.sources[segment.index()]
     }
 
+    /// The rows that chunks of `segment` have a base in, if they have one.
+    pub fn base(&self, segment: SegmentId) -> Option<&Rows> {
+        self.bases.get(segment.index())?.as_deref()
+    }
+
     /// Writes a chunk to `out`. Its length is that of `out`; a shorter chunk
     /// is the beginning of a longer one.
     ///
@@ -90,14 +120,29 @@ impl Payload {
     /// If the segment has no source, or the length of a sum is not one of whole values.
     pub fn fill(&self, chunk: ChunkId, out: &mut [u8]) {
         match chunk.chunk.sum {
-            None => self.fill_rows(chunk, out),
+            None => self.fill_rows(self.source(chunk.segment), chunk, out),
             Some(sum) => reduction::fill(self, chunk, sum, out),
         }
     }
 
-    /// Writes recorded rows.
-    fn fill_rows(&self, chunk: ChunkId, out: &mut [u8]) {
-        let mut draws = self.draws(chunk);
+    /// Writes what both ends have of a chunk, and says whether there is such: rows of the segment's base, which the draws of
+    /// [`fill`](Self::fill) select. What is added up has none, as nobody had it before; then `out` stays as it is.
+    ///
+    /// # Panics
+    /// As [`fill`](Self::fill).
+    pub fn fill_base(&self, chunk: ChunkId, out: &mut [u8]) -> bool {
+        match self.base(chunk.segment) {
+            Some(base) if chunk.chunk.sum.is_none() => {
+                self.fill_rows(base, chunk, out);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// Writes rows of `source`, which are those of the segment or of its base.
+    fn fill_rows(&self, source: &Rows, chunk: ChunkId, out: &mut [u8]) {
+        let mut draws = self.draws(source, chunk);
         let mut left = out;
         while !left.is_empty() {
             let (piece, behind) = left.split_at_mut(draws.next_len().min(left.len()));
@@ -117,7 +162,7 @@ impl Payload {
             reduction::fill(self, chunk, sum, &mut expected);
             return first_difference(received, &expected).map(|offset| offset as u64);
         }
-        let mut draws = self.draws(chunk);
+        let mut draws = self.draws(self.source(chunk.segment), chunk);
         let mut left = received;
         while !left.is_empty() {
             let (piece, behind) = left.split_at(draws.next_len().min(left.len()));
@@ -131,14 +176,15 @@ impl Payload {
         None
     }
 
-    /// A hash of all that the chunks of `segment` depend on: equal for equal bytes in every chunk.
+    /// A hash of all that the chunks of `segment` and their bases depend on: equal for equal bytes in every chunk.
     ///
     /// # Panics
     /// If the segment has no source.
     pub fn digest(&self, segment: SegmentId) -> u128 {
         let rows = self.sources[segment.index()].digest().to_le_bytes();
+        let base = self.base(segment).map_or(0, Rows::digest).to_le_bytes();
         let tokens = self.tokens(segment).map_or(0, TokenMap::digest).to_le_bytes();
-        let parts: [&[u8]; 4] = [&self.seed.to_le_bytes(), &segment.0.to_le_bytes(), &rows, &tokens];
+        let parts: [&[u8]; 5] = [&self.seed.to_le_bytes(), &segment.0.to_le_bytes(), &rows, &base, &tokens];
         xxh3_128(&parts.concat())
     }
 
@@ -146,15 +192,19 @@ impl Payload {
         self.tokens.get(segment.index())?.as_deref()
     }
 
-    fn draws(&self, chunk: ChunkId) -> Draws<'_> {
+    fn draws<'a>(&self, source: &'a Rows, chunk: ChunkId) -> Draws<'a> {
         match self.tokens(chunk.segment) {
-            Some(tokens) => Draws::Tokens(self.draws_of_tokens(tokens, chunk)),
-            None => Draws::Rows(self.draws_of_rows(chunk)),
+            Some(tokens) => Draws::Tokens(self.draws_of_tokens(source, tokens, chunk)),
+            None => Draws::Rows(self.draws_of_rows(source, chunk)),
         }
     }
 
-    fn draws_of_tokens(&self, map: &TokenMap, ChunkId { segment, chunk }: ChunkId) -> TokenDraws<'_> {
-        let source = &*self.sources[segment.index()];
+    fn draws_of_tokens<'a>(
+        &self,
+        source: &'a Rows,
+        map: &TokenMap,
+        ChunkId { segment, chunk }: ChunkId,
+    ) -> TokenDraws<'a> {
         let keys = [u64::from(segment.0), u64::from(chunk.origin.0), 0];
         let (rng, tokens) = (stream(self.seed, "payload token", keys), map.tokens(&chunk));
         let token_bytes = usize::try_from(map.row_bytes()).expect("tokens fit into memory");
@@ -162,11 +212,10 @@ impl Payload {
         TokenDraws { source, rng, tokens, token_bytes, offset }
     }
 
-    fn draws_of_rows(&self, chunk: ChunkId) -> RowDraws<'_, ChaCha8Rng> {
+    fn draws_of_rows<'a>(&self, source: &'a Rows, chunk: ChunkId) -> RowDraws<'a, ChaCha8Rng> {
         let ChunkId { segment, chunk: Chunk { origin, destination, flow, offset, .. } } = chunk;
         let destination = destination.map_or(EVERY_RANK, |rank| u64::from(rank.0));
         let keys = [u64::from(segment.0) | u64::from(flow) << 32, u64::from(origin.0), destination];
-        let source = &*self.sources[segment.index()];
         let mut rng = stream(self.seed, "payload", keys);
         // A part is what the whole has at its place.
         let row_bytes = source.row_bytes() as u64;
@@ -184,88 +233,6 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
         return None;
     }
     Some(a.iter().zip(b).position(|(a, b)| a != b).expect("unequal slices of one length differ somewhere"))
-}
-
-/// What a chunk is made of, piece by piece.
-enum Draws<'a> {
-    Rows(RowDraws<'a, ChaCha8Rng>),
-    Tokens(TokenDraws<'a>),
-}
-
-impl<'a> Draws<'a> {
-    /// Bytes that [`next`](Self::next) gives.
-    fn next_len(&self) -> usize {
-        match self {
-            Self::Rows(draws) => draws.next_len(),
-            Self::Tokens(draws) => draws.next_len(),
-        }
-    }
-
-    fn next(&mut self) -> &'a [u8] {
-        match self {
-            Self::Rows(draws) => draws.next(),
-            Self::Tokens(draws) => draws.next(),
-        }
-    }
-}
-
-/// The tokens of one chunk, one after the other, each of them in as many pieces as it takes rows of the source.
-struct TokenDraws<'a> {
-    source: &'a Rows,
-    rng: ChaCha8Rng,
-    /// Those of the whole chunk.
-    tokens: Vec<u32>,
-    token_bytes: usize,
-    /// First byte of the next piece, in the whole chunk.
-    offset: usize,
-}
-
-impl<'a> TokenDraws<'a> {
-    /// Bytes of the token that are drawn already.
-    fn drawn(&self) -> usize {
-        self.offset % self.token_bytes
-    }
-
-    fn next_len(&self) -> usize {
-        let row_bytes = self.source.row_bytes();
-        (row_bytes - self.drawn() % row_bytes).min(self.token_bytes - self.drawn())
-    }
-
-    fn next(&mut self) -> &'a [u8] {
-        let (drawn, len, row_bytes) = (self.drawn(), self.next_len(), self.source.row_bytes());
-        let token = self.tokens[self.offset / self.token_bytes];
-        let per_token = self.token_bytes.div_ceil(row_bytes) as u128;
-        self.rng.set_word_pos(u128::from(token) * per_token + (drawn / row_bytes) as u128);
-        self.offset += len;
-        &draw(self.source, &mut self.rng)[drawn % row_bytes..][..len]
-    }
-}
-
-/// The row that the next draw selects. Multiply and shift instead of rejection: one draw per row, with a bias of at most
-/// rows / 2^32.
-fn draw<'a>(source: &'a Rows, rng: &mut impl Rng) -> &'a [u8] {
-    let scaled = u64::from(rng.next_u32()) * source.row_count() as u64;
-    source.row((scaled >> 32) as usize)
-}
-
-/// The rows of one chunk, one after the other.
-struct RowDraws<'a, R> {
-    source: &'a Rows,
-    rng: R,
-    /// Bytes of the next row that are left out.
-    skipped: usize,
-}
-
-impl<'a, R: Rng> RowDraws<'a, R> {
-    /// Bytes that [`next`](Self::next) gives.
-    fn next_len(&self) -> usize {
-        self.source.row_bytes() - self.skipped
-    }
-
-    /// The next row; of the first one, what is not left out.
-    fn next(&mut self) -> &'a [u8] {
-        &draw(self.source, &mut self.rng)[std::mem::take(&mut self.skipped)..]
-    }
 }
 
 #[cfg(test)]
@@ -304,6 +271,45 @@ mod tests {
             assert!(known.contains(row));
         }
         assert!(known.iter().any(|row| row[..7] == chunk[100 * 512..]));
+    }
+
+    /// Row k of the source is made of bytes k, and row k of the base of bytes 100 + k.
+    #[test]
+    fn the_base_of_a_chunk_is_drawn_as_the_chunk() {
+        let numbered = |first: u8| Rows::new((0..64 * 8).map(|at| first + (at / 8) as u8).collect(), 8);
+        let (_, map) = shared();
+        let (source, base) = (Arc::new(numbered(0)), Some(Arc::new(numbered(100))));
+        let bare = Payload::new(7, vec![source; 2]).with_tokens(vec![Some(Arc::clone(&map))]);
+        let payload = bare.clone().with_bases(vec![base; 2]);
+        let whole = Chunk::between(Rank(0), Rank(3));
+        let gateway = Chunk { leg: Leg::ToGateway { ranks_per_node: 2 }, ..whole };
+        let parts = [5, 300].map(|offset| Chunk { part: 1, offset, ..whole });
+        let all = [(COMBINE, Chunk::for_all(Rank(2)))];
+        let some = [DISPATCH, COMBINE]
+            .map(|segment| [whole, gateway, parts[0], parts[1]].map(|chunk| (segment, chunk)));
+        for (segment, chunk) in some.into_iter().flatten().chain(all) {
+            let id = ChunkId { segment, chunk };
+            let len = if segment == DISPATCH { map.tokens(&chunk).len() * 700 } else { 700 };
+            let (mut values, mut base) =
+                (vec![0; len - chunk.offset as usize], vec![0; len - chunk.offset as usize]);
+            payload.fill(id, &mut values);
+            assert!(payload.fill_base(id, &mut base));
+            assert!(values.iter().zip(&base).all(|(value, base)| value + 100 == *base), "{chunk:?}");
+            assert!(values.windows(2).any(|pair| pair[0] != pair[1]), "several rows are drawn");
+            assert!(!bare.fill_base(id, &mut base));
+        }
+        let sum = whole.with_sum(zipwire_schedule::Sum::one(Rank(0), 4, zipwire_schedule::DType::Bf16));
+        let mut untouched = [9; 8];
+        assert!(!payload.fill_base(ChunkId { segment: COMBINE, chunk: sum }, &mut untouched));
+        assert_eq!(untouched, [9; 8]);
+        assert!(payload.digest(COMBINE) != bare.digest(COMBINE), "lengths of frames depend on the base");
+    }
+
+    #[test]
+    #[should_panic(expected = "a base has the shape of what differs from it")]
+    fn a_base_of_another_shape_is_a_programmer_error() {
+        let narrow = Rows::new(source(1).as_bytes().to_vec(), 256);
+        let _ = payload().with_bases(vec![None, Some(Arc::new(narrow))]);
     }
 
     #[test]

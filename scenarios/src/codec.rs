@@ -30,7 +30,7 @@ pub struct CodecChoice {
 pub(crate) const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
 
 keys! { pub(crate) static KEYS =
-    id: Spec = custom(read_spec, spec_schema), "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows", needed = "\"window7\"";
+    id: Spec = custom(read_spec, spec_schema), "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows, `delta+` in front of `rans` or `tiered` codes differences from `base` of the payload", needed = "\"window7\"";
     speed: CodecCost = custom(codec_speed::read_cost, || table(codec_speed::COST.all)), "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default";
     ratio: f64 = number(RATIO_LIMITS), "raw bytes over coded bytes; measured on the payload by default";
 }
@@ -52,8 +52,10 @@ pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds) -> Result<(CodecChoi
 }
 
 fn read_spec(field: &Field<'_>) -> Result<Spec> {
-    // What chunks are made of is not the same in all workloads, so the spec must say itself what a row is.
-    Spec::from_str(field.string()?).and_then(Spec::complete).map_err(|error| {
+    // What chunks are made of is not the same in all workloads, so the spec must say itself what a row is. What they differ from is the
+    // payload's to say.
+    let complete = |spec: Spec| if spec.takes_base() { Ok(spec) } else { spec.complete() };
+    Spec::from_str(field.string()?).and_then(complete).map_err(|error| {
         field.error(match error {
             SpecError::UnknownId { id, .. } => {
                 let valid = Spec::ids().map(str::to_owned).collect();
@@ -73,11 +75,12 @@ fn presets_with(spec: &Spec) -> Vec<&'static str> {
 
 fn spec_schema() -> Schema {
     // Which options a codec has, and what is in front of it, is the codec's matter.
-    // Payloads have no base that differences could be taken from.
-    let has_base = |prefix: &&str| format!("{prefix}+rans").parse().is_ok_and(|spec: Spec| spec.takes_base());
-    let prefixes = Spec::prefixes().filter(|prefix| !has_base(prefix));
-    let (ids, prefixes): (Vec<_>, Vec<_>) = (Spec::ids().collect(), prefixes.collect());
-    let (ids, prefixes) = (ids.join("|"), prefixes.join("|"));
-    let with_options = pattern(&format!("^({ids}):|^({prefixes})(:[^+]*)?\\+({ids})(:|$)"));
-    one_of([names(Spec::ids()), with_options])
+    let ids: Vec<_> = Spec::ids().collect();
+    let behind = |prefix: &str| {
+        let can_be = |id: &&str| format!("{prefix}+{id}").parse::<Spec>().is_ok();
+        let ids: Vec<_> = Spec::ids().filter(can_be).collect();
+        format!("^{prefix}(:[^+]*)?\\+({})(:|$)", ids.join("|"))
+    };
+    let with_options = std::iter::once(format!("^({}):", ids.join("|"))).chain(Spec::prefixes().map(behind));
+    one_of([names(ids), pattern(&with_options.collect::<Vec<_>>().join("|"))])
 }

@@ -22,7 +22,7 @@ use crate::language::{
 };
 use crate::origin::{Arguments, Origin};
 use crate::payload::{self, Rowset};
-use crate::problem::Problem;
+use crate::problem::{PayloadProblem, Problem};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
@@ -376,6 +376,9 @@ fn check_codec(
                 .with(header.clone(), "the codec"));
         }
     }
+    if choice.spec.takes_base() {
+        check_base(choice, header, user, workload)?;
+    }
     if workload.rows.is_none() && choice.ratio.is_none() {
         // A payload is possible only if all values are BF16: name those that are not.
         let other = workload.dtypes.iter().find(|dtype| **dtype != DType::Bf16);
@@ -383,6 +386,27 @@ fn check_codec(
         return Err(Problem::NoPayload { codec, dtype }.at(header.clone()));
     }
     Ok(())
+}
+
+/// Whether a codec of differences has something to take them from, in every call that it codes.
+fn check_base(choice: &CodecChoice, header: &Place, user: &ParsedVariant, workload: &Workload) -> Result<()> {
+    let codec = choice.spec.to_string();
+    let works = || workload.job.segments.iter().map(|segment| &segment.work);
+    if works().any(|work| work.is_reduction() && user.variant.protocol_of(work).is_coded()) {
+        let has_others = works().any(|work| work.is_collective() && !work.is_reduction());
+        let problem = PayloadProblem::SumBase { codec, has_others };
+        return Err(problem.at(user.protocol.clone()).with(header.clone(), "the codec"));
+    }
+    // Without a payload, a stated ratio is that of differences as of anything else.
+    let is_known = match &workload.rows {
+        Some(rows) => rows.has_base(),
+        None => choice.ratio.is_some(),
+    };
+    if is_known {
+        return Ok(());
+    }
+    let is_recorded = matches!(workload.rows, Some(Rowset::Recorded(_)));
+    Err(PayloadProblem::NoBase { codec, is_recorded }.at(header.clone()))
 }
 
 impl Experiment {

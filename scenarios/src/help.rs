@@ -101,6 +101,13 @@ impl Problem {
                  which then is that of every chunk, or name the codec"
                     .to_owned(),
             ),
+            // It is one of values and base together.
+            Self::NoCodecSpeed { codec, .. } if codec.starts_with("delta+") => Some(
+                "state `speed = { encode = \"... GB/s\", decode = \"... GB/s\" }`: hardware files have no speed of differences, which \
+                 depends on how far values are from their base, and GPUs have no kernels for them yet; the example `deltas` of \
+                 `zipwire-codec` measures that of a CPU"
+                    .to_owned(),
+            ),
             Self::NoCodecSpeed { presets, .. } => Some(codec_speed(presets)),
             Self::NoRests { .. } => {
                 let codec = |id: &str| id.parse::<Spec>().expect("ids are specs").codec();
@@ -120,9 +127,6 @@ impl Problem {
             Self::PartialBlock { block, .. } => {
                 Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
             }
-            Self::DrawnType { dtype } => Some(format!(
-                "name a recorded tensor of {dtype} by `file` and `tensor`, leave `payload` out, or send `dtype = \"BF16\"`"
-            )),
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
             Self::FixedOrder { path, free, .. } => {
@@ -143,12 +147,9 @@ impl Problem {
                 Algorithm::Direct.name(),
                 Protocol::Native.name()
             )),
-            Self::Codec(SpecError::NoBase { .. }) => Some(
-                "payloads have no base; `zipwire inspect --base FILE` gives sizes of tensors as differences"
-                    .to_owned(),
-            ),
             Self::Codec(error) => spec_help(error),
             Self::Recording(error) => error.help(),
+            Self::Payload(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),
             _ => None,
         }

@@ -12,16 +12,24 @@ use crate::files::Files;
 use crate::language::{
     AnyKey, Condition, Field, Keys, Rule, Schema, keys, names, number, one_of, table, text,
 };
-use crate::problem::Problem;
+use crate::problem::{PayloadProblem, Problem};
 
 /// Where the rows of the communication segments come from.
 pub(crate) enum Rowset {
     /// Recorded rows, by position of their tensor.
-    Recorded(Vec<Arc<Rows>>),
+    Recorded(Vec<Recorded>),
     /// Normally distributed values, drawn when everything else is known to be right.
     Gaussian { std: f64 },
     /// Random bits.
     Noise,
+}
+
+/// The rows of a tensor.
+#[derive(Clone)]
+pub(crate) struct Recorded {
+    rows: Arc<Rows>,
+    /// The same tensor as ranks have it already.
+    base: Option<Arc<Rows>>,
 }
 
 /// The payload that needs no number.
@@ -36,6 +44,10 @@ const TENSOR: &str = "name of the tensor whose rows the call carries";
 keys! { static KEYS =
     file: String = text(), "a safetensors file of values of the type that is sent, mostly BF16";
     gaussian: f64 = number(STD_LIMITS), "standard deviation of values that are drawn, BF16";
+}
+
+keys! { static BEFORE =
+    base: String = text(), "a safetensors file of the same tensors as all ranks have them already, but for gradients: what `delta+` codecs take differences from; with `file`";
 }
 
 keys! { pub(crate) static TENSORS =
@@ -76,29 +88,31 @@ impl Carried {
         table.check(&[source, drawn])?;
         if let Some(std) = table.get(KEYS.gaussian)? {
             if dtype != DType::Bf16 {
-                return Err(field.error(Problem::DrawnType { dtype: dtype.name() }));
+                return Err(PayloadProblem::DrawnType { dtype: dtype.name() }.at(field.place()));
             }
             return Ok(Some(Rowset::Gaussian { std }));
         }
         let (carried, others) = self.tensors.split_at(count);
         table.refuse_all(others, "no call of the workload carries it")?;
-        let file = table.need_field(KEYS.file)?;
-        let name = file.string()?;
+        let (file, before) = (table.need_field(KEYS.file)?, table.field(BEFORE.base));
         let read = |&key: &&'static dyn AnyKey| {
             let tensor = table.need_field(key)?;
-            files.tensor(name, tensor.string()?, dtype).map_err(|error| {
+            let name = tensor.string()?;
+            let rows = files.tensor(file.string()?, name, dtype).map_err(|error| {
                 // Point at the tensor where the tensor is to blame, else at the file.
-                let is_tensor = matches!(
-                    error,
-                    TraceError::NoSuchTensor { .. }
-                        | TraceError::WrongDtype { .. }
-                        | TraceError::EmptyTensor { .. }
-                );
-                let blamed = if is_tensor { &tensor } else { &file };
+                let blamed = if is_of_tensor(&error) { &tensor } else { &file };
                 blamed.error(Problem::Recording(error))
-            })
+            })?;
+            // Gradients are new in every step, and are added up: nobody had them before.
+            let before = before.as_ref().filter(|_| key.name() != TENSORS.gradients.name);
+            let base = before.map(|before| base(before, &tensor, &rows, dtype, files)).transpose()?;
+            Ok(Recorded { rows, base })
         };
-        Ok(Some(Rowset::Recorded(carried.iter().map(read).collect::<Result<_>>()?)))
+        let recorded = carried.iter().map(read).collect::<Result<Vec<_>>>()?;
+        if let Some(before) = before.filter(|_| recorded.iter().all(|tensor| tensor.base.is_none())) {
+            return Err(PayloadProblem::GradientBase.at(before.place()));
+        }
+        Ok(Some(Rowset::Recorded(recorded)))
     }
 
     /// What [`read`](Self::read) reads.
@@ -107,19 +121,60 @@ impl Carried {
     }
 
     fn keys(&self) -> Vec<&'static dyn AnyKey> {
-        [&[KEYS.file as &dyn AnyKey], self.tensors, &[KEYS.gaussian]].concat()
+        [&[KEYS.file as &dyn AnyKey], self.tensors, BEFORE.all, &[KEYS.gaussian]].concat()
     }
 
     fn rules(&self) -> [Rule; 3] {
         [
             Rule::one_of(KEYS.all),
             Condition::Has(KEYS.file).needs(&self.tensors[..self.always]),
-            Condition::Has(KEYS.gaussian).refuses(self.tensors, "the payload is drawn, not read from a file"),
+            Condition::Has(KEYS.gaussian)
+                .refuses(&[self.tensors, BEFORE.all].concat(), "the payload is drawn, not read from a file"),
         ]
     }
 }
 
+/// Whether an error is about a tensor, and not about all of its file.
+fn is_of_tensor(error: &TraceError) -> bool {
+    matches!(
+        error,
+        TraceError::NoSuchTensor { .. } | TraceError::WrongDtype { .. } | TraceError::EmptyTensor { .. }
+    )
+}
+
+/// The tensor in the file of the base, of the type and shape of `rows`.
+fn base(
+    before: &Field<'_>,
+    tensor: &Field<'_>,
+    rows: &Rows,
+    dtype: DType,
+    files: &Files,
+) -> Result<Arc<Rows>> {
+    let name = tensor.string()?;
+    let base = files.tensor(before.string()?, name, dtype).map_err(|error| {
+        // The name is right, as the other file has it.
+        let is_of_tensor = is_of_tensor(&error);
+        let error = PayloadProblem::Base(error).at(before.place());
+        if is_of_tensor { error.with(tensor.place(), "the tensor") } else { error }
+    })?;
+    let shape = |rows: &Rows| [rows.row_count(), rows.row_bytes() / dtype.width()];
+    if shape(&base) != shape(rows) {
+        let (tensor_name, found, needed) = (name.to_owned(), shape(&base), shape(rows));
+        let problem = PayloadProblem::BaseShape { tensor: tensor_name, found, needed };
+        return Err(problem.at(before.place()).with(tensor.place(), "the tensor"));
+    }
+    Ok(base)
+}
+
 impl Rowset {
+    /// Whether ranks have something already of what differs from it.
+    pub(crate) fn has_base(&self) -> bool {
+        match self {
+            Self::Recorded(tensors) => tensors.iter().any(|tensor| tensor.base.is_some()),
+            Self::Gaussian { .. } | Self::Noise => false,
+        }
+    }
+
     /// One source per segment of the job, which carries the tensor of that position, quantized to rows of so many FP8 values
     /// where `fp8_values` says so; random bits stay as they are. Segments that do not communicate get one that is never used.
     pub(crate) fn into_payload(
@@ -129,15 +184,24 @@ impl Rowset {
         seed: u64,
         files: &Files,
     ) -> Payload {
-        let is_noise = matches!(self, Self::Noise);
-        let sources: Vec<Arc<Rows>> = match self {
-            Self::Recorded(rows) => {
-                tensors.iter().map(|tensor| Arc::clone(&rows[tensor.unwrap_or(0)])).collect()
+        let recorded = match self {
+            Self::Recorded(recorded) => recorded,
+            Self::Gaussian { std } => {
+                let sources = shared(&files.gaussian(std, seed), tensors.len());
+                return Payload::new(seed, quantized(sources, fp8_values));
             }
-            Self::Gaussian { std } => shared(&files.gaussian(std, seed), tensors.len()),
-            Self::Noise => shared(&files.noise(seed), tensors.len()),
+            Self::Noise => return noise(tensors.len(), seed, files),
         };
-        Payload::new(seed, if is_noise { sources } else { quantized(sources, fp8_values) })
+        let of_segments = tensors.iter().map(|tensor| &recorded[tensor.unwrap_or(0)]);
+        let sources = of_segments.clone().map(|tensor| Arc::clone(&tensor.rows)).collect();
+        let payload = Payload::new(seed, quantized(sources, fp8_values));
+        // What is quantized anew differs from what was quantized before.
+        let base = |(tensor, values): (&Recorded, &Option<usize>)| {
+            let base = Arc::clone(tensor.base.as_ref()?);
+            quantized(vec![base], &[*values]).pop()
+        };
+        let bases = of_segments.zip(fp8_values).map(base).collect::<Vec<_>>();
+        if bases.iter().any(Option::is_some) { payload.with_bases(bases) } else { payload }
     }
 }
 

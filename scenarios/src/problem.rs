@@ -2,6 +2,7 @@
 
 mod graph;
 mod parcel;
+mod payload;
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use thiserror::Error;
 use zipwire_codec::SpecError;
 use zipwire_traces::TraceError;
 
-pub use self::{graph::GraphProblem, parcel::ParcelProblem};
+pub use self::{graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem};
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
 
@@ -421,12 +422,6 @@ pub enum Problem {
         /// Values of a block.
         block: usize,
     },
-    /// Drawn values where another type is sent.
-    #[error("values are drawn as BF16, and the workload sends {dtype}")]
-    DrawnType {
-        /// Type of the workload's values.
-        dtype: &'static str,
-    },
     /// A coded protocol for explicit flows.
     #[error("explicit flows travel uncompressed: protocol `{protocol}` does not apply")]
     CodedFlows {
@@ -493,6 +488,9 @@ pub enum Problem {
     /// A recording that cannot be read.
     #[error("{0}")]
     Recording(#[source] TraceError),
+    /// What is sent, and what ranks have of it before.
+    #[error(transparent)]
+    Payload(PayloadProblem),
     /// What was sent from one host to others.
     #[error(transparent)]
     Parcel(ParcelProblem),

@@ -4,11 +4,14 @@
 use std::ops::RangeInclusive;
 
 use zipwire_cluster::{CodecCost, Fabric};
+use zipwire_codec::Layout;
+use zipwire_schedule::Choice;
 
 use crate::cluster::{DeclaredSpeed, Preset, presets};
 use crate::codec::CodecChoice;
 use crate::experiment::Experiment;
 use crate::variant::Variant;
+use crate::words::list;
 
 /// Bytes per second of one NIC, in each direction: from 10 Gb/s, the least that GPUs are clustered with, to two ports of 800 Gb/s, the
 /// most that is announced (NVIDIA ConnectX-9).
@@ -26,7 +29,7 @@ impl Experiment {
     /// a fixed order.
     pub fn warnings(&self) -> Vec<String> {
         let used = self.used_codecs();
-        [self.mistaken_unit(&used), unmeasured(&used), self.borrowed_speed(&used)]
+        [self.mistaken_unit(&used), unmeasured(&used), self.borrowed_speed(&used), self.no_differences()]
             .into_iter()
             .flatten()
             .collect()
@@ -97,6 +100,27 @@ impl Experiment {
                 gb(own.encode_bytes_per_s),
                 gb(own.decode_bytes_per_s)
             ))
+        })
+    }
+
+    /// Variants whose codec takes differences, and whose frames have none.
+    fn no_differences(&self) -> Option<String> {
+        let codes_none = |variant: &&Variant| {
+            let layout = Choice { layout: variant.layout, ..Choice::of(variant.protocol, None) }.layout();
+            let takes_base = self.codec_of(variant).is_some_and(|choice| choice.spec.takes_base());
+            !variant.is_adaptive() && layout == Some(Layout::Split) && takes_base
+        };
+        let names: Vec<&str> =
+            self.variants.iter().filter(codes_none).map(|variant| variant.name.as_str()).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} no differences, as frames have the layout `split`, whose lengths must not depend on values: for differences, \
+                 take `size-first` or `speculative`, in the layout `compact`",
+                match names[..] {
+                    [name] => format!("variant `{name}` codes"),
+                    _ => format!("variants {} code", list(names)),
+                }
+            )
         })
     }
 

@@ -421,15 +421,6 @@ fn codec() {
        |
        = help: write `dedup:row=N+...` with the number of values in a row
     "#);
-    assert_snapshot!(error(&valid_with("id = \"window7\"", "id = \"delta+rans\""), &[]), @r#"
-    error: `delta+rans` does not say what values differ from
-      --> test.toml:18:6
-       |
-    18 | id = "delta+rans"
-       |      ^^^^^^^^^^^^
-       |
-       = help: payloads have no base; `zipwire inspect --base FILE` gives sizes of tensors as differences
-    "#);
     assert_snapshot!(error(&valid_with("speed", "ratio = 0\nspeed"), &[]), @r"
     error: `codec.ratio` is out of range: `0`
       --> test.toml:19:9

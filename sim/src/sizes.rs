@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use rayon::prelude::*;
-use zipwire_codec::{Codec, DType, Layout, Spec};
+use zipwire_codec::{Base, DType, Layout, Spec};
 use zipwire_payload::{ChunkId, Payload};
 use zipwire_schedule::SegmentId;
 use zipwire_schedule::plan::{Batch, Block, Chunk, Leg, Plan};
@@ -218,7 +218,7 @@ impl Task<'_> {
         let values = most(|block| block.values.len);
         // Sums are added up in FP32 from contributions in BF16, by groups or not: 2 + 4 + 4 + 4 bytes for each value of at least 2.
         let sums = 7 * most(|block| if block.chunk.sum.is_some() { block.values.len } else { 0 });
-        // What stands in front of another codec gives it values that it has put together.
+        // What stands in front of another codec gives it values that it has put together, or has a base of as many.
         let text = spec.to_string();
         let is_behind = Spec::prefixes().any(|prefix| text.starts_with(prefix));
         values + frame + sums + if is_behind { values } else { 0 }
@@ -233,11 +233,10 @@ fn measure_all(
     room: Room,
     proceed: &(impl Fn() -> bool + Sync),
 ) -> Result<Option<Lens>, SizeError> {
-    let codec = spec.codec();
     let lanes = lanes(tasks, spec, room)?;
     // What is not split further is done by one thread, one task after the other.
     let lanes = tasks.par_chunks(tasks.len().div_ceil(lanes).max(1)).map(|lane| {
-        let measured = lane.iter().map(|task| measure(task, codec.as_ref(), spec, payload, proceed));
+        let measured = lane.iter().map(|task| measure(task, spec, payload, proceed));
         measured.collect::<Result<Vec<_>, SizeError>>()
     });
     let measured: Vec<Vec<Option<Vec<u64>>>> = lanes.collect::<Result<_, SizeError>>()?;
@@ -252,7 +251,6 @@ fn measure_all(
 /// Dynamic lengths of a task's blocks; `None` when it was told to stop.
 fn measure(
     task: &Task<'_>,
-    codec: &dyn Codec,
     spec: &Spec,
     payload: &Payload,
     proceed: &impl Fn() -> bool,
@@ -261,6 +259,7 @@ fn measure(
     let _span = tracing::info_span!("measure frames of a rank", rank).entered();
     let (mut values, mut fixed, mut dynamic) = (Vec::new(), Vec::new(), Vec::new());
     let mut lens = Vec::with_capacity(task.blocks.len());
+    let plain = spec.codec();
     for block in task.blocks {
         if !proceed() {
             return Ok(None);
@@ -268,7 +267,10 @@ fn measure(
         resize(&mut values, block.values.len)?;
         resize(&mut fixed, block.known_len())?;
         resize(&mut dynamic, block.dynamic_section.len)?;
-        payload.fill(ChunkId { segment: task.segment, chunk: block.chunk }, &mut values);
+        let id = ChunkId { segment: task.segment, chunk: block.chunk };
+        payload.fill(id, &mut values);
+        let with_base = base(task, block, id, spec, payload)?.map(|base| spec.clone().against(base).codec());
+        let codec = with_base.as_ref().unwrap_or(&plain);
         let len =
             codec.encode(task.layout, task.dtype, &values, &mut fixed, &mut dynamic).map_err(|source| {
                 SizeError::Encode {
@@ -281,6 +283,22 @@ fn measure(
         lens.push(len as u64);
     }
     Ok(Some(lens))
+}
+
+/// What both ends have of a block, if the codec takes differences from that.
+fn base(
+    task: &Task<'_>,
+    block: &Block,
+    id: ChunkId,
+    spec: &Spec,
+    payload: &Payload,
+) -> Result<Option<Base>, SizeError> {
+    if !spec.takes_base() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    resize(&mut bytes, block.values.len)?;
+    Ok(payload.fill_base(id, &mut bytes).then(|| Base::new(task.dtype, bytes)))
 }
 
 /// Gives a buffer its length, unless the system has no memory for it.

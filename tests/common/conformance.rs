@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
-use zipwire::codec::{DType, FrameShape, Layout, Spec};
+use zipwire::codec::{DType, DeltaCoding, FrameShape, Layout, Spec};
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::plan::{Batch, Local, OpKind, Plan};
@@ -59,6 +59,9 @@ const FOR_EVERY_CODEC: [&str; 5] = [
 /// With rows in front of a codec as long as drawn payloads have them.
 const DEDUP: &str = "dedup:row=256+tiered";
 
+/// Smoke scenarios in which ranks have something that what is sent differs from: these run with every codec of differences.
+const WITH_BASE: [&str; 2] = ["weight-sync-2x3", "weight-sync-broadcast-1x4"];
+
 /// All smoke scenarios, some of them with every codec, and the quickstart with tokens of `hidden` values.
 pub(crate) fn cases(hidden: u32) -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
@@ -73,6 +76,11 @@ pub(crate) fn cases(hidden: u32) -> Vec<Case> {
     for name in FOR_EVERY_CODEC {
         let case = cases.iter().find(|case| case.name == name).expect("it is a smoke scenario").clone();
         cases.extend(Spec::ids().chain([DEDUP]).map(|spec| case.clone().with_codec(spec)));
+    }
+    for name in WITH_BASE {
+        let case = cases.iter().find(|case| case.name == name).expect("it is a smoke scenario").clone();
+        let deltas = DeltaCoding::ALL.map(|coding| format!("delta+{}", coding.id()));
+        cases.extend(deltas.map(|spec| case.clone().with_codec(&spec)));
     }
     // The full one is run by hand and in CI.
     let shrunk = vec![format!("workload.model.hidden={hidden}"), "iterations=2".to_owned()];

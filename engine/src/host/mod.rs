@@ -4,6 +4,7 @@
 //! A rank holds the whole plan and runs its own program. What it did comes to rank 0 as a report, which alone knows of all.
 
 mod backend;
+mod coders;
 mod cpu_time;
 mod exchange;
 mod library;
@@ -19,7 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zipwire_cluster::Slowdown;
-use zipwire_codec::Codec;
 use zipwire_payload::Payload;
 use zipwire_schedule::plan::{Plan, Program};
 use zipwire_schedule::{
@@ -29,6 +29,7 @@ use zipwire_schedule::{
 use zipwire_timeline::Timeline;
 
 use self::backend::{HostBackend, capabilities};
+use self::coders::Coders;
 use self::overlap::Overlap;
 use self::worker::Worker;
 use crate::chunks::Chunks;
@@ -42,6 +43,7 @@ use crate::transport::Transport;
 use crate::transport::filter::Filtered;
 use crate::transport::flips::Flips;
 
+pub use self::coders::base_bytes;
 pub use self::permits::Permits;
 pub use crate::codec_work::{CallWork, CodecWork, Coding};
 pub use crate::pace::Pace;
@@ -126,8 +128,8 @@ pub(crate) fn run_rank_as(
 ) -> RunResult {
     let plan = setup.plan;
     let program = &plan.programs[transport.rank().index()];
-    let codec = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
-    let job = RankJob { setup, permits, hello, program, codec: codec.as_deref(), chunks: OnceCell::new() };
+    let (chunks, coders) = (OnceCell::new(), OnceCell::new());
+    let job = RankJob { setup, permits, hello, program, chunks, coders };
     let (mut timeline, mut bytes_verified, mut codec_work) = (empty_timeline(plan), 0, CodecWork::default());
     let mut unfired: Vec<usize> = (0..setup.faults.len()).collect();
     let is_first = program.rank == Rank(0);
@@ -175,9 +177,10 @@ struct RankJob<'a> {
     permits: &'a Permits,
     hello: &'a Hello,
     program: &'a Arc<Program>,
-    codec: Option<&'a dyn Codec>,
     /// Made when they are first needed.
     chunks: OnceCell<Chunks>,
+    /// Made before the first iteration.
+    coders: OnceCell<Coders>,
 }
 
 impl RankJob<'_> {
@@ -206,7 +209,7 @@ impl RankJob<'_> {
         let failure_report = FailureReport { segments: &plan.segments };
         let worker = Worker {
             memory: &memory,
-            codec: self.codec,
+            coders: self.coders(&mut transport)?,
             payload,
             chunks: self.chunks.get_or_init(|| Chunks::of(self.program)),
             failure_report,
@@ -260,6 +263,20 @@ impl RankJob<'_> {
         let (bytes_verified, codec_work) = (worker.bytes_verified, std::mem::take(codec_work));
         let unfired = fired.missing();
         Ok(RankReport { rank, begin_s, end_s, spans, bytes_verified, codec_work, unfired, failed: None })
+    }
+
+    /// What codes, made in the first iteration, before ranks meet.
+    fn coders(&self, transport: &mut dyn Transport) -> Result<&Coders, Box<RankEnd>> {
+        if let Some(coders) = self.coders.get() {
+            return Ok(coders);
+        }
+        let rank = self.program.rank;
+        let made = Coders::of(self.setup.plan, rank, self.setup.payload).map_err(|detail| {
+            let failure = Failure::new(rank, None, FailureKind::Device, detail);
+            transport.abort(&failure);
+            Box::new(RankEnd { failure, status: None })
+        })?;
+        Ok(self.coders.get_or_init(|| made))
     }
 
     /// Waits for all ranks and makes sure that they are about to run the same.

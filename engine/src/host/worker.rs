@@ -2,14 +2,14 @@
 //! computed, and compares what has come with what was sent.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
-use zipwire_codec::Codec;
-use zipwire_payload::Payload;
+use zipwire_payload::{ChunkId, Payload};
 use zipwire_schedule::machine::Machine;
 use zipwire_schedule::plan::{
     self, Addition, Batch, Block, Gather, GatherRows, Local, Op, OpKind, Reduce, Region,
 };
 use zipwire_schedule::{Failure, FailureKind, OpId, SizeId, sum};
 
+use super::coders::Coders;
 use crate::chunks::{Chunk, Chunks};
 use crate::failure_report::FailureReport;
 use crate::memory::Memory;
@@ -18,7 +18,7 @@ use crate::run_program::failure;
 /// Carries out the local ops of one rank.
 pub(super) struct Worker<'a> {
     pub(super) memory: &'a Memory,
-    pub(super) codec: Option<&'a dyn Codec>,
+    pub(super) coders: &'a Coders,
     pub(super) payload: &'a Payload,
     pub(super) chunks: &'a Chunks,
     pub(super) failure_report: FailureReport<'a>,
@@ -102,8 +102,9 @@ impl Worker<'_> {
         progress: &mut dyn FnMut(),
     ) -> Result<Vec<(SizeId, u64)>, Failure> {
         let _span = tracing::info_span!("encode", bytes = batch.bytes_raw()).entered();
-        let codec = self.codec.expect("coded plans name their codec");
+        let segment = machine.op(op).segment;
         let encode = |block: &Block| {
+            let codec = self.coders.codec(ChunkId { segment, chunk: block.chunk }, block.values.len);
             // Both sections lie in one buffer.
             let sections = [block.static_section, block.dynamic_section];
             let (values, mut frames) = self.memory.lock([block.values], sections);
@@ -132,14 +133,16 @@ impl Worker<'_> {
         progress: &mut dyn FnMut(),
     ) -> Result<(), Failure> {
         let _span = tracing::info_span!("decode", bytes = batch.bytes_raw()).entered();
+        let segment = machine.op(op).segment;
         batch.blocks.iter().try_for_each(|block| {
+            let decoder = self.coders.decoder(ChunkId { segment, chunk: block.chunk }, block.values.len);
             let size = machine.size(block.size).expect("sizes are known before frames are decoded");
             let live = Region { len: size, ..block.dynamic_section };
             let sections = [block.sign_mantissa, block.static_section, live];
             let (frames, mut values) = self.memory.lock(sections, [block.values]);
             let [sign_mantissa, fixed, dynamic] = frames.slices();
             let decoded = if block.sign_mantissa.len == 0 {
-                zipwire_codec::decode(batch.layout, batch.dtype, fixed, dynamic, &mut values)
+                decoder.decode(batch.layout, batch.dtype, fixed, dynamic, &mut values)
             } else {
                 zipwire_codec::decode_exponents(batch.dtype, sign_mantissa, fixed, dynamic, &mut values)
             };

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use zipwire_engine::host::{Report, RunResult};
+use zipwire_engine::host::{Report, RunResult, base_bytes};
 use zipwire_engine::mpi::WorldError;
 use zipwire_mpi::library;
 use zipwire_payload::Payload;
 use zipwire_scenarios::Experiment;
-use zipwire_schedule::Plan;
+use zipwire_schedule::{Plan, Rank};
 
 use super::{Executor, MPI};
 use crate::execute::{ExecuteError, Outcome, Prepared};
@@ -46,11 +46,13 @@ impl Executor for Mpi {
         None
     }
 
-    /// The buffers of rank 0; those of others are theirs.
+    /// The buffers and bases of rank 0; those of others are theirs.
     fn memory_bytes(&self, prepared: &Prepared<'_>, index: usize) -> u64 {
         let plan = &prepared.planned(index).plan;
         let buffers = plan.programs[0].buffers.iter().map(|buffer| buffer.capacity);
-        memory::timeline_bytes(plan, prepared.experiment.iterations) + buffers.sum::<u64>()
+        memory::timeline_bytes(plan, prepared.experiment.iterations)
+            + buffers.sum::<u64>()
+            + base_bytes(plan, Rank(0))
     }
 
     fn check(&self, prepared: &Prepared<'_>, index: usize) -> Result<(), ExecuteError> {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use zipwire_engine::host::base_bytes;
 use zipwire_engine::threads;
 use zipwire_payload::Payload;
 use zipwire_scenarios::Experiment;
@@ -44,10 +45,13 @@ impl Executor for Threads {
         None
     }
 
-    /// The buffers of all ranks are here.
+    /// The buffers of all ranks are here, and what their codecs take differences from.
     fn memory_bytes(&self, prepared: &Prepared<'_>, index: usize) -> u64 {
         let plan = &prepared.planned(index).plan;
-        memory::timeline_bytes(plan, prepared.experiment.iterations) + plan.buffer_bytes()
+        let bases = plan.programs.iter().map(|program| base_bytes(plan, program.rank));
+        memory::timeline_bytes(plan, prepared.experiment.iterations)
+            + plan.buffer_bytes()
+            + bases.sum::<u64>()
     }
 
     fn run(

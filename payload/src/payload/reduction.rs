@@ -14,7 +14,7 @@ pub(super) fn fill(payload: &Payload, ChunkId { segment, chunk }: ChunkId, sum: 
     let mut values = vec![0; count * row_width];
     let total = sum.of_contributions(count, &mut |origin, out| {
         let chunk = Chunk { offset, part: chunk.part, flow: chunk.flow, ..Chunk::between(origin, shard) };
-        payload.fill_rows(ChunkId { segment, chunk }, &mut values);
+        payload.fill_rows(payload.source(segment), ChunkId { segment, chunk }, &mut values);
         sum::begin(out, DType::Bf16, &values);
     });
     sum::store(&total, sum.dtype(), out);
