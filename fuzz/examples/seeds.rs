@@ -20,7 +20,9 @@ fn main() -> std::io::Result<()> {
         // From the header, as `frame` reads its input; nothing is cut.
         write("frame", &format!("{name}-{dtype}-{layout}"), &[&[1, 0, 0], &frame[..]].concat())?;
     }
-    for target in ["window7", "tiered", "rans", "groups", "codebook16", "dedup", "delta", "round_trip", "container"] {
+    for target in
+        ["window7", "tiered", "rans", "groups", "codebook16", "dedup", "delta", "round_trip", "container"]
+    {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         for number in 0..24 {
             let mut bytes = vec![0; 160];
@@ -48,7 +50,17 @@ fn main() -> std::io::Result<()> {
 /// A short frame of each codec, type and layout, with values of several kinds.
 fn frames() -> Vec<(&'static str, DType, Layout, Vec<u8>)> {
     let mut frames = Vec::new();
-    for name in ["raw", "window7", "tiered", "rans", "codebook16", "grouped", "blockwise", "dedup:row=4+tiered"] {
+    for name in [
+        "raw",
+        "window7",
+        "tiered",
+        "rans",
+        "codebook16",
+        "grouped",
+        "blockwise",
+        "huffman",
+        "dedup:row=4+tiered",
+    ] {
         let codec = codec(name);
         let name = codec.id();
         for dtype in DType::ALL.into_iter().filter(|dtype| codec.supports(*dtype)) {

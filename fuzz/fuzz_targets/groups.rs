@@ -1,4 +1,4 @@
-//! Frames of `grouped` and `blockwise`, damaged and given the checksum that their values call for.
+//! Frames of `grouped`, `blockwise` and `huffman`, damaged and given the checksum that their values call for.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
-    let codec = zipwire_fuzz::codec(if input.arbitrary()? { "grouped" } else { "blockwise" });
+    let codec = zipwire_fuzz::codec(input.choose(&["grouped", "blockwise", "huffman"])?);
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     let layout = zipwire_fuzz::layout(input)?;
     zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)

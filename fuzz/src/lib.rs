@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use zipwire_codec::{Codebook, Codec, DType, Layout, Spec};
 
 /// Specs of all codecs, with all options that have names.
-pub const SPECS: [&str; 10] = [
+pub const SPECS: [&str; 11] = [
     "raw",
     "window7",
     "window7:scale=std",
@@ -35,6 +35,7 @@ pub const SPECS: [&str; 10] = [
     "auto",
     "grouped",
     "blockwise",
+    "huffman",
 ];
 
 /// The codec with this spec.
