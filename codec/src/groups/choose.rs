@@ -3,6 +3,7 @@
 use super::method::Method;
 use super::{Scheme, runs};
 use crate::canonical::{self, EncodeTable, LONGEST, MOST_LISTED};
+use crate::kernel::Kernel;
 
 /// A group of which more than nine tenths are zeros goes to zstd (ZipNN, section 4.2, "Auto Detection").
 const MANY_ZEROS: (usize, usize) = (9, 10);
@@ -13,13 +14,14 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// What the methods keep from group to group.
 pub(super) struct Coder {
+    kernel: &'static Kernel,
     scheme: Scheme,
     zstd: Option<zstd::bulk::Compressor<'static>>,
 }
 
 impl Coder {
-    pub(super) fn new(scheme: Scheme) -> Self {
-        Self { scheme, zstd: None }
+    pub(super) fn new(kernel: &'static Kernel, scheme: Scheme) -> Self {
+        Self { kernel, scheme, zstd: None }
     }
 
     /// Codes the bytes into the front of `out`, which has room for them as they are; returns how, and in how many bytes.
@@ -33,7 +35,7 @@ impl Coder {
 
     /// `None` if no method makes them fewer.
     fn shorter(&mut self, bytes: &[u8], out: &mut [u8]) -> Option<(Method, usize)> {
-        let counts = canonical::histogram(bytes);
+        let counts = canonical::histogram(self.kernel, bytes);
         if counts[usize::from(bytes[0])] as usize == bytes.len() {
             out[0] = bytes[0];
             return Some((Method::Same, 1));
@@ -43,7 +45,7 @@ impl Coder {
                 Some((Method::Zstd, self.by_zstd(bytes, out)?))
             }
             Scheme::Grouped if is_flat(&counts, bytes.len()) => None,
-            Scheme::Grouped => by_huffman(bytes, &Huffman::of(&counts), out),
+            Scheme::Grouped => by_huffman(self.kernel, bytes, &Huffman::of(&counts), out),
             Scheme::Blockwise => {
                 let huffman = (!is_flat(&counts, bytes.len())).then(|| Huffman::of(&counts));
                 let most = huffman.as_ref().map_or(bytes.len(), |huffman| huffman.len.min(bytes.len()));
@@ -52,7 +54,7 @@ impl Coder {
                 let as_runs = if may_pay { runs::encode(bytes, &mut out[..most - 1]) } else { None };
                 match as_runs {
                     Some(len) => Some((Method::Runs, len)),
-                    None => by_huffman(bytes, &huffman?, out),
+                    None => by_huffman(self.kernel, bytes, &huffman?, out),
                 }
             }
         }
@@ -95,7 +97,7 @@ fn is_flat(counts: &[u32; 256], bytes: usize) -> bool {
     256 * squares <= bytes * (bytes + 5 * beside)
 }
 
-fn by_huffman(bytes: &[u8], huffman: &Huffman, out: &mut [u8]) -> Option<(Method, usize)> {
+fn by_huffman(kernel: &Kernel, bytes: &[u8], huffman: &Huffman, out: &mut [u8]) -> Option<(Method, usize)> {
     if huffman.len + canonical::SPARE > bytes.len() {
         return None;
     }
@@ -103,7 +105,7 @@ fn by_huffman(bytes: &[u8], huffman: &Huffman, out: &mut [u8]) -> Option<(Method
     let listed = canonical::write_lengths(&huffman.lengths, &mut list);
     out[..listed].copy_from_slice(&list[..listed]);
     let table = EncodeTable::new(&huffman.lengths)?;
-    let coded = canonical::encode_streams(&table, bytes, &mut out[listed..bytes.len()])?;
+    let coded = canonical::encode_streams(kernel, &table, bytes, &mut out[listed..bytes.len()])?;
     Some((Method::Huffman, listed + coded))
 }
 
@@ -141,6 +143,7 @@ fn has_run(bytes: &[u8], long: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::PORTABLE;
 
     #[test]
     fn runs_of_zeros_are_found_wherever_they_are() {
@@ -187,7 +190,8 @@ mod tests {
         let noise = |len: u32, of: u32| {
             (0..len).map(move |i| (i.wrapping_mul(0x9e37_79b1) >> 16) as u8 % of as u8 + 1)
         };
-        let method = |scheme, bytes: &[u8]| Coder::new(scheme).code(bytes, &mut vec![0; bytes.len()]).0;
+        let method =
+            |scheme, bytes: &[u8]| Coder::new(&PORTABLE, scheme).code(bytes, &mut vec![0; bytes.len()]).0;
         let both = |bytes: &[u8]| (method(Scheme::Grouped, bytes), method(Scheme::Blockwise, bytes));
         assert_eq!(both(&[]), (Method::Stored, Method::Stored));
         assert_eq!(both(&[1]), (Method::Stored, Method::Stored));

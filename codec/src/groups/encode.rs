@@ -25,7 +25,7 @@ pub(crate) fn encode(
     let chunk_values = chunk_values(scheme, dtype);
     let mapped = mapped_groups(layout, dtype);
     let mut scratch = vec![0; chunk_values.min(count) * width];
-    let mut coder = Coder::new(scheme);
+    let mut coder = Coder::new(kernel, scheme);
     // For each group, chunks that are still to be skipped.
     let mut skip = vec![0; width];
     let (mut sum, mut at) = (0u32, 0);

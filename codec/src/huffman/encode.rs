@@ -29,7 +29,7 @@ pub(super) fn encode(
     let mut exponents = vec![0; shape.count];
     let tiles = values.chunks(2 * TILE).zip(rests.chunks_mut(TILE)).zip(exponents.chunks_mut(TILE));
     tiles.for_each(|((values, rests), exponents)| (kernel.split)(values, 0, rests, exponents));
-    let mut counts = canonical::histogram(&exponents);
+    let mut counts = canonical::histogram(kernel, &exponents);
     // A code takes two symbols.
     if let (Some(&only), true) = (exponents.first(), counts.iter().filter(|count| **count > 0).count() == 1) {
         counts[usize::from(only ^ 1)] = 1;

@@ -11,6 +11,7 @@ pub(crate) mod columns;
 pub(crate) mod delta;
 pub(crate) mod eight;
 pub(crate) mod fields;
+pub(crate) mod four;
 pub(crate) mod halves;
 pub(crate) mod joint;
 mod level;

@@ -3,8 +3,8 @@
 use super::level::SimdLevel;
 use super::table::Kernel;
 use super::{
-    bits, changes, codes, columns, delta, fields, halves, joint, mask, pass, rans, short, sums, tier, window,
-    words,
+    bits, changes, codes, columns, delta, fields, four, halves, joint, mask, pass, rans, short, sums, tier,
+    window, words,
 };
 
 /// Plain Rust.
@@ -12,6 +12,8 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     level: SimdLevel::Portable,
     checksum: sums::checksum,
     histogram: sums::histogram,
+    byte_counts: four::byte_counts,
+    fours: four::fours,
     window_bounds: None,
     pack: window::pack,
     unpack: window::unpack,

@@ -2,6 +2,7 @@
 
 use super::codes::{self, CodeTable};
 use super::delta::{How, JoinFrom, SplitMut as DeltaMut};
+use super::four::ShortWords;
 use super::joint::Window;
 use super::level::SimdLevel;
 use super::pass::{Join, Passed, Split, SplitMut};
@@ -42,6 +43,10 @@ pub(crate) struct Kernel {
     pub(crate) checksum: fn(&[u8], u64) -> u32,
     /// `(values)`: how often each exponent occurs.
     pub(crate) histogram: fn(&[u8]) -> [u32; 256],
+    /// `(bytes)`: how often each byte occurs, of at most [`TILE`].
+    pub(crate) byte_counts: fn(&[u8]) -> [u32; 256],
+    /// `(words, symbols, out)`: the words of each four symbols one behind the other, and their length from bit `four::LENGTH_AT` on.
+    pub(crate) fours: fn(&ShortWords, &[[u8; 4]], &mut [u64]),
     /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
     pub(crate) window_bounds: Option<fn(&[u8], u8) -> WindowBounds>,

@@ -6,6 +6,7 @@ mod columns;
 mod copy;
 mod counts;
 mod fields;
+mod four;
 mod joint;
 mod mask;
 mod pack;
@@ -20,6 +21,7 @@ mod words;
 
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
+use crate::kernel::four::ShortWords;
 use crate::kernel::joint::Window;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
@@ -40,6 +42,7 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) -> () => four::fours;
     fn window_bounds(values: &[u8], start: u8) -> WindowBounds => counts::window_bounds;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> => unpack::unpack;
@@ -105,6 +108,8 @@ pub(super) static AVX2: Kernel = Kernel {
     checksum,
     // Counters in memory are as fast as the processor can increment them.
     histogram: crate::kernel::sums::histogram,
+    byte_counts: crate::kernel::four::byte_counts,
+    fours,
     window_bounds: Some(window_bounds),
     pack,
     unpack,

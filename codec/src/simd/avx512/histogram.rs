@@ -1,9 +1,9 @@
-//! How often each exponent occurs: comparisons with the frequent ones, counted in bytes, and counters in memory for the others.
+//! How often each exponent, or each byte, occurs: comparisons with the frequent ones, counted in bytes, and counters in memory for the others.
 
 use std::arch::x86_64::*;
 
 use super::vector::{load, store};
-use crate::kernel::{TILE, sums};
+use crate::kernel::{TILE, four, sums};
 
 /// Values of a step.
 const STEP: usize = 64;
@@ -21,18 +21,32 @@ pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
     assert!(values.len() <= 2 * TILE, "counters of a byte are for a tile");
     let (steps, tail) = values.as_chunks();
     // What begins like noise is counted in memory.
-    let Some(start) = steps.first().and_then(|step| window(step)) else { return sums::histogram(values) };
+    let Some(start) = steps.first().and_then(|step| window(exponents(step))) else {
+        return sums::histogram(values);
+    };
     let mut counts = sums::histogram(tail);
-    add(steps, start, &mut counts);
+    add(steps.iter().map(|step| exponents(step)), start, &mut counts);
+    counts
+}
+
+/// See [`crate::kernel::Kernel::byte_counts`].
+#[target_feature(enable = "avx512bw,popcnt")]
+pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
+    assert!(bytes.len() <= TILE, "counters of a byte are for a tile");
+    let (steps, tail) = bytes.as_chunks();
+    let Some(start) = steps.first().and_then(|step| window(load(step))) else {
+        return four::byte_counts(bytes);
+    };
+    let mut counts = four::byte_counts(tail);
+    add(steps.iter().map(|step| load(step)), start, &mut counts);
     counts
 }
 
 /// The first exponent of a window, if few of a step are outside of it.
 #[target_feature(enable = "avx512bw,popcnt")]
-fn window(step: &[u8; 2 * STEP]) -> Option<u8> {
+fn window(exponents: __m512i) -> Option<u8> {
     /// Exponents outside of it, at most: these take longer than counting them all in memory.
     const FEW: u32 = 4;
-    let exponents = exponents(step);
     let mut bytes = [0; STEP];
     store(&mut bytes, exponents);
     let highest = bytes.into_iter().max().unwrap_or(0);
@@ -42,14 +56,15 @@ fn window(step: &[u8; 2 * STEP]) -> Option<u8> {
     (outside.count_ones() <= FEW).then_some(start)
 }
 
-/// Adds the counts of at most a tile of values.
+/// Adds the counts of at most a tile of exponents.
+#[inline]
 #[target_feature(enable = "avx512bw")]
-fn add(steps: &[[u8; 2 * STEP]], start: u8, counts: &mut [u32; 256]) {
+fn add(steps: impl Iterator<Item = __m512i>, start: u8, counts: &mut [u32; 256]) {
     let one = _mm512_set1_epi8(1);
     let of_window: [__m512i; WINDOW] = std::array::from_fn(|i| _mm512_set1_epi8(i as i8));
     let mut counters = [_mm512_setzero_si512(); WINDOW];
-    for step in steps {
-        let numbers = _mm512_sub_epi8(exponents(step), _mm512_set1_epi8(start.cast_signed()));
+    for exponents in steps {
+        let numbers = _mm512_sub_epi8(exponents, _mm512_set1_epi8(start.cast_signed()));
         for (counter, number) in counters.iter_mut().zip(of_window) {
             *counter = _mm512_mask_add_epi8(*counter, _mm512_cmpeq_epi8_mask(numbers, number), *counter, one);
         }

@@ -8,6 +8,7 @@ mod copy;
 mod counts;
 mod delta;
 mod fields;
+mod four;
 mod halves;
 mod histogram;
 mod joint;
@@ -27,6 +28,7 @@ use super::avx2::{self, AVX2};
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::delta::{How, JoinFrom, SplitMut as DeltaMut};
+use crate::kernel::four::ShortWords;
 use crate::kernel::joint::Window;
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
 use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
@@ -49,6 +51,8 @@ pub(crate) fn kernel() -> Option<&'static Kernel> {
 
 entries! {
     fn checksum(bytes: &[u8], index: u64) -> u32 => sums::checksum;
+    fn byte_counts(bytes: &[u8]) -> [u32; 256] => histogram::byte_counts;
+    fn fours(words: &ShortWords, symbols: &[[u8; 4]], out: &mut [u64]) -> () => four::fours;
     fn window_bounds(values: &[u8], start: u8) -> WindowBounds => counts::window_bounds;
     fn pack(values: &[u8], coded: CodedMut<'_>) -> Packed => pack::pack;
     fn unpack(coded: Coded<'_>, out: &mut [u8]) -> Result<Unpacked, TileFault> => unpack::unpack;
@@ -123,6 +127,8 @@ static AVX512: Kernel = Kernel {
     level: SimdLevel::Avx512,
     checksum,
     histogram,
+    byte_counts,
+    fours,
     window_bounds: Some(window_bounds),
     pack,
     unpack,
