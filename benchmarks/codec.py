@@ -24,7 +24,7 @@ from pathlib import Path
 from environment import ROOT, TARGET, set_up
 
 LEAST_BYTES = 8 * 1024
-CODECS = ["raw", "window7", "codebook16", "tiered", "rans", "rans:mantissa=2"]
+CODECS = ["raw", "window7", "codebook16", "tiered", "rans", "rans:mantissa=2", "grouped", "blockwise", "huffman"]
 
 if __name__ == "__main__":
     set_up(__file__)
