@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The program, with arguments, in the root of the repository.
+/// The program, with arguments, in the root of the repository: that of this build, or the one that `ZIPWIRE_TEST_PROGRAM` names.
 pub(crate) fn zipwire(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_zipwire"));
+    let program = std::env::var_os("ZIPWIRE_TEST_PROGRAM");
+    let mut command = Command::new(program.unwrap_or_else(|| env!("CARGO_BIN_EXE_zipwire").into()));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1");
     command
 }

@@ -5,12 +5,13 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{Codebook, DType, Spec};
 use zipwire_kernels::Fault;
 
+use crate::Extent;
 use crate::bench::{Bench, Frame, cpu_frame};
 use crate::content::Content;
 
 /// Frames of which some bits are flipped, anywhere or where lengths and tables are. A frame that the CPU refuses is
 /// reported, any other one gives the same values.
-pub(crate) fn flipped_bits(spec: &'static str, dtype: DType) {
+pub(crate) fn flipped_bits(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype);
     let mut rng = ChaCha8Rng::seed_from_u64(9);
     let kinds = [
@@ -37,7 +38,7 @@ pub(crate) fn flipped_bits(spec: &'static str, dtype: DType) {
             }
             (frame, values.len())
         };
-        let frames: Vec<(Frame, usize)> = (0..150).map(damaged).collect();
+        let frames: Vec<(Frame, usize)> = (0..extent.of(18, 150)).map(damaged).collect();
         for ((frame, len), found) in frames.iter().zip(bench.decode(&frames)) {
             match (bench.decoded_on_cpu(frame, *len), found) {
                 (None, Ok(_)) => panic!("{content:?}: damage goes unnoticed"),

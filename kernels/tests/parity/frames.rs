@@ -3,6 +3,7 @@
 use zipwire_codec::{Codebook, DType, Spec};
 use zipwire_emulation::Controls;
 
+use crate::Extent;
 use crate::bench::{Bench, cpu_frame};
 use crate::content::Content;
 
@@ -17,11 +18,13 @@ pub(crate) fn all_patterns(spec: &'static str, dtype: DType) {
 }
 
 /// All kinds of values in lengths around those of groups, tiles and words; each batch has frames of several lengths.
-pub(crate) fn every_content_and_length(spec: &'static str, dtype: DType) {
+pub(crate) fn every_content_and_length(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype);
     for (number, content) in Content::ALL.into_iter().enumerate() {
-        let lens =
-            [1, 2, 7, 12, 13, 31, 33, 255, 513, 1023, 1025, 1500, 5000, 8191, 8192, 8193, 20_011, 33_001];
+        let lens: &[usize] = extent.of(
+            &[1, 13, 33, 1023, 8191, 8193],
+            &[1, 2, 7, 12, 13, 31, 33, 255, 513, 1023, 1025, 1500, 5000, 8191, 8192, 8193, 20_011, 33_001],
+        );
         let values: Vec<Vec<u8>> =
             lens.iter().map(|&count| content.values(dtype, count, (100 * number + count) as u64)).collect();
         bench.check(&values, &format!("{content:?}"));
@@ -40,14 +43,14 @@ pub(crate) fn many_tiles(spec: &'static str, dtype: DType) {
 }
 
 /// The bytes do not depend on the order in which threads and blocks come to run.
-pub(crate) fn any_order(spec: &'static str, dtype: DType) {
+pub(crate) fn any_order(spec: &'static str, dtype: DType, extent: Extent) {
     let Some(controls) = Controls::find() else { return };
     let bench = Bench::new(spec, dtype);
     let values: Vec<Vec<u8>> = [Content::Gaussian, Content::Rows, Content::Noise, Content::Special]
         .into_iter()
         .map(|content| content.values(dtype, 33_003, 5))
         .collect();
-    for seed in 1..=4 {
+    for seed in 1..=extent.of(1, 4) {
         controls.set_seed(seed);
         controls.set_workers(1 + seed as u32 % 4);
         controls.set_delay_us(if seed % 2 == 0 { 200 } else { 0 });
