@@ -2,10 +2,12 @@
 """Sizes of adjacent checkpoints by other methods, beside which `codec/examples/deltas.rs` prints those of `delta+X`.
 
     benchmarks/deltas.py BEFORE.safetensors AFTER.safetensors...
+    benchmarks/deltas.py --plain FILE.safetensors...
 
 Each file is compared with the one before, tensor by tensor. The bits that differ (XOR) are given to ZipNN; and to the method of LMC by
-formula: bytes of values in groups, a Huffman code of its own for each 64 KiB of a group, as long as an ideal one and 128 bytes of
-table. Prints percent of the raw bytes. Uses the environment of `benchmarks/codec.py`.
+formula: bytes of values in groups, for each 64 KiB of a group the shortest of a Huffman code of its own, as long as an ideal one and 128 bytes of
+table, of two bytes for each run of equal bytes, and of the bytes as they are. With `--plain` these are the values themselves, beside which `zipwire inspect
+--codec grouped,blockwise` prints those of the project. Prints percent of the raw bytes. Uses the environment of `benchmarks/codec.py`.
 """
 
 import sys
@@ -53,24 +55,38 @@ def huffman_bits(counts):
 def lmc(data, width):
     groups = np.frombuffer(data, np.uint8).reshape(-1, width).T
     blocks = (group[at : at + BLOCK] for group in groups for at in range(0, len(group), BLOCK))
-    sizes = (min(len(block), TABLE + huffman_bits(np.bincount(block)) / 8) for block in blocks)
-    return sum(sizes)
+    return sum(block_len(block) for block in blocks)
+
+
+def block_len(block):
+    runs = 1 + np.count_nonzero(block[1:] != block[:-1])
+    return min(len(block), TABLE + huffman_bits(np.bincount(block)) / 8, 2 * runs)
+
+
+def sizes(file, name, dtype, data):
+    """A row of the table."""
+    coder = codec.ZipNN(dtype)
+    frame = coder.encode(bytearray(data))
+    if bytes(coder.decode(frame)) != data:
+        sys.exit("ZipNN is not lossless")
+    shares = [100 * size / len(data) for size in (len(frame), lmc(data, codec.WIDTHS[dtype]))]
+    print(f"| {Path(file).name} | {name} | {dtype} | {shares[0]:.2f} | {shares[1]:.2f} |")
 
 
 def main():
-    print("| file | tensor | type | XOR, ZipNN % | XOR, LMC % |\n|---|---|---|---|---|")
+    print("| file | tensor | type | ZipNN % | LMC % |\n|---|---|---|---|---|")
+    if sys.argv[1:2] == ["--plain"]:
+        for file in sys.argv[2:]:
+            for name, dtype, data in tensors(file):
+                sizes(file, name, dtype, data)
+        return
     for before, after in zip(sys.argv[1:], sys.argv[2:]):
         bases = {name: data for name, _, data in tensors(before)}
         for name, dtype, data in tensors(after):
             if len(bases.get(name, b"")) != len(data):
                 continue
             differ = np.bitwise_xor(np.frombuffer(data, np.uint8), np.frombuffer(bases[name], np.uint8)).tobytes()
-            coder = codec.ZipNN(dtype)
-            frame = coder.encode(bytearray(differ))
-            if bytes(coder.decode(frame)) != differ:
-                sys.exit("ZipNN is not lossless")
-            shares = [100 * size / len(data) for size in (len(frame), lmc(differ, codec.WIDTHS[dtype]))]
-            print(f"| {Path(after).name} | {name} | {dtype} | {shares[0]:.2f} | {shares[1]:.2f} |")
+            sizes(after, name, dtype, differ)
 
 
 if __name__ == "__main__":
