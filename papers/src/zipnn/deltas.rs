@@ -73,18 +73,24 @@ fn zeros(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
 fn zero_run(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
     let recorded = rests(&deltas(bench)?);
     let begin = recorded.len() / 3;
-    for step in 0..STEPS / 2 {
-        let run = recorded.len() * step / STEPS;
+    let with_run = |run: usize| {
         let mut bytes = recorded.clone();
         bytes[begin..begin + run].fill(0);
-        let lens = [zstd_len(&bytes), huffman_len(&bytes)];
-        if lens[0] < lens[1] {
-            let [zstd, huffman] = lens.map(|len| percent(len, bytes.len()));
-            let note = format!("signs and mantissas; there {zstd:.2} and {huffman:.2} %");
-            return Ok(Ours::with(percent(run, bytes.len()), note));
+        [zstd_len(&bytes), huffman_len(&bytes)]
+    };
+    let percents = |lens: [usize; 2]| lens.map(|len| percent(len, recorded.len()));
+    let [zstd, huffman] = percents(with_run(recorded.len() * 3 / 100));
+    let at_the_level = format!("signs and mantissas; at 3 % {zstd:.2} and {huffman:.2} %");
+    let runs = (0..STEPS / 2).map(|step| recorded.len() * step / STEPS);
+    let found = runs.map(|run| (run, with_run(run))).find(|(_, [zstd, huffman])| zstd < huffman);
+    Ok(match found {
+        Some((run, lens)) => {
+            let [zstd, huffman] = percents(lens);
+            let note = format!("{at_the_level}, there {zstd:.2} and {huffman:.2} %");
+            Ours::with(percent(run, recorded.len()), note)
         }
-    }
-    Ok(Ours::with(50.0, "Zstd is never smaller, up to half of the bytes"))
+        None => Ours::with(50.0, format!("{at_the_level}; not before half of the bytes")),
+    })
 }
 
 /// Of all byte groups of all tensors, how much larger the rule makes one than the better of the two.
