@@ -5,12 +5,14 @@
 //! Nothing is fitted here: what was fitted stands in the scenarios, and `constants.toml` says how it was obtained.
 
 mod bench;
+mod coded;
 mod constants;
 mod curve;
 mod dfloat11;
 mod error;
 mod expected;
 mod figure;
+mod lmc;
 mod null_model;
 mod paper;
 mod pictures;
@@ -49,7 +51,7 @@ fn figures(paper: Paper) -> &'static [Figure] {
         Paper::SplitZip => splitzip::FIGURES,
         Paper::DFloat11 => dfloat11::FIGURES,
         Paper::ZipNn => zipnn::FIGURES,
-        Paper::Lmc => &[],
+        Paper::Lmc => lmc::FIGURES,
     }
 }
 

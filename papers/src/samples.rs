@@ -1,9 +1,10 @@
 //! Sizes and exponents of recorded tensors.
 
 use zipwire_bench::inspect::Histogram;
-use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{DType, ExponentWords, FrameInfo, Huffman, Layout, Spec, encode_to_vec};
 use zipwire_traces::{TensorFile, TensorInfo};
 
+use crate::coded;
 use crate::figure::Ours;
 use crate::{Bench, ReproduceError};
 
@@ -117,6 +118,18 @@ pub(super) fn pretrained(
     let counts = Counts::of(bench, PRETRAINED, bits, |_| true)?;
     let source = format!("{} values of `{PRETRAINED}`", counts.total());
     Ok(Ours::with(number(&counts), source))
+}
+
+/// The Huffman code of the exponents of pretrained weights, and the mean length of its words, in bits.
+pub(super) fn exponent_words(bench: &Bench<'_>) -> Result<(ExponentWords, f64), ReproduceError> {
+    let weights = coded::pretrained_values(bench)?;
+    let frame = coded::frame(&Huffman, DType::Bf16, &weights);
+    let of_frame = |info: FrameInfo| ExponentWords::of_frame(info.shape, &[], &frame);
+    let words = FrameInfo::peek(&frame).and_then(of_frame).expect("`frame` made it");
+    let words = words.expect("exponents of weights are few, so they have a code");
+    let exponents = coded::exponents(&weights);
+    let bits: u64 = exponents.iter().map(|&exponent| u64::from(words.lengths[usize::from(exponent)])).sum();
+    Ok((words, bits as f64 / exponents.len() as f64))
 }
 
 /// Tensors and their bytes.

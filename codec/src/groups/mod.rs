@@ -13,10 +13,12 @@ mod encode;
 mod geometry;
 mod method;
 mod runs;
+mod sizes;
 
 pub(crate) use decode::{decode, tails};
 pub(crate) use encode::encode;
 pub(crate) use geometry::{bound, chunk_values, front_len, static_len};
+pub use sizes::ByteGroup;
 
 use crate::checksum;
 use method::Method;

@@ -6,6 +6,7 @@
 
 mod decode;
 mod encode;
+mod usage;
 
 use crate::canonical::Lengths;
 use crate::codec::Sealed;
@@ -13,6 +14,7 @@ use crate::frame;
 use crate::header::HEADER_LEN;
 use crate::{Codec, DType, EncodeError, FrameShape, Layout};
 pub(crate) use decode::decode;
+pub use usage::ExponentWords;
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 9;

@@ -1,14 +1,14 @@
-//! ZipNN: what is known of weights without its codec.
+//! Section 3.1: how exponents are distributed, and which kind of code suits them.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use zipwire_codec::DType;
 
+use crate::coded::{self, LEVEL, percent, pretrained_values, zstd_len};
 use crate::figure::{Figure, Measurement, Ours};
-use crate::samples::{Bits, PRETRAINED, pretrained, tensors};
+use crate::samples::{Bits, PRETRAINED, exponent_words, pretrained};
 use crate::{Bench, ReproduceError};
 
-pub(super) const FIGURES: &[Figure] = &[Figure {
+pub(super) const FIGURE: Figure = Figure {
     measurements: &[
         Measurement::of("exponents-used", |bench| {
             pretrained(bench, Bits::Exponent, |counts| counts.used() as f64)
@@ -18,28 +18,14 @@ pub(super) const FIGURES: &[Figure] = &[Figure {
         }),
         Measurement::of("shuffle", shuffle),
         Measurement::of("lz4", lz4),
+        Measurement::of("fse", fse),
     ],
     curves: &[],
-}];
-
-/// The level of Zstd, its default.
-const LEVEL: i32 = 3;
-
-/// The BF16 values of all tensors, one after the other.
-fn weights(bench: &Bench<'_>) -> Result<Vec<u8>, ReproduceError> {
-    Ok(tensors(bench, PRETRAINED, DType::Bf16, |_| true)?
-        .into_iter()
-        .flat_map(|(_, values)| values)
-        .collect())
-}
+};
 
 /// How many percent larger the exponents are, coded by Zstd, if the parameters are shuffled.
 fn shuffle(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
-    let weights = weights(bench)?;
-    let mut exponents: Vec<u8> = weights
-        .chunks_exact(2)
-        .map(|value| Bits::Exponent.of(u16::from_le_bytes([value[0], value[1]])) as u8)
-        .collect();
+    let mut exponents = coded::exponents(&pretrained_values(bench)?);
     let before = zstd_len(&exponents);
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for last in (1..exponents.len()).rev() {
@@ -49,13 +35,17 @@ fn shuffle(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
     Ok(Ours::with(100.0 * (zstd_len(&exponents) as f64 / before as f64 - 1.0), note))
 }
 
-fn zstd_len(bytes: &[u8]) -> usize {
-    zstd::bulk::compress(bytes, LEVEL).expect("memory takes it").len()
-}
-
 /// What LZ4 makes of BF16 weights, in percent of their size.
 fn lz4(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
-    let weights = weights(bench)?;
+    let weights = pretrained_values(bench)?;
     let coded = lz4_flex::block::compress(&weights);
-    Ok(Ours::with(100.0 * coded.len() as f64 / weights.len() as f64, format!("`{PRETRAINED}`")))
+    Ok(Ours::with(percent(coded.len(), weights.len()), format!("`{PRETRAINED}`")))
+}
+
+/// By how many percent words of Huffman are longer than the entropy, which no code of single exponents goes below.
+fn fse(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
+    let entropy = coded::entropy(&coded::exponents(&pretrained_values(bench)?));
+    let (_, bits) = exponent_words(bench)?;
+    let note = format!("{bits:.4} bits over {entropy:.4}, exponents of `{PRETRAINED}`");
+    Ok(Ours::with(100.0 * (bits / entropy - 1.0), note))
 }
