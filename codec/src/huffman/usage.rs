@@ -70,7 +70,7 @@ mod tests {
         let count = 50_000;
         let shape = |layout| FrameShape::new(layout, DType::Bf16, count);
         // Exponents 120 and 121 in turn but for a few others, and signs and mantissas of all kinds.
-        let value = |i: usize| (120 + i % 2 + i / 100 % 9 / 8 * (i % 7)) << 7 | i % 128;
+        let value = |i: usize| ((120 + i % 2 + i / 100 % 9 / 8 * (i % 7)) << 7) | (i % 128);
         let values: Vec<u8> = (0..count).flat_map(|i| (value(i) as u16).to_le_bytes()).collect();
         for layout in Layout::ALL {
             let frame = encode_to_vec(&Huffman, layout, DType::Bf16, &values).unwrap();
