@@ -1,5 +1,7 @@
 //! What codecs make of values: frames and their byte groups, and single byte groups by Zstd and by Huffman.
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
 use zipwire_bench::inspect::Histogram;
 use zipwire_codec::{Blockwise, ByteGroup, Codec, DType, FrameInfo, compress_with};
 
@@ -94,6 +96,14 @@ pub(super) fn entropy(bytes: &[u8]) -> f64 {
     let mut histogram = Histogram::new(8);
     bytes.iter().for_each(|&byte| histogram.add(byte.into()));
     histogram.entropy()
+}
+
+/// Brings items into an order that is drawn, and always the same.
+pub(super) fn shuffle<T>(items: &mut [T]) {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    for last in (1..items.len()).rev() {
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
 }
 
 /// Share of bytes, in percent.

@@ -1,14 +1,13 @@
 //! Section 4.2: differences of adjacent checkpoints, and when Zstd suits their byte groups better than Huffman.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
 use zipwire_codec::{DType, Grouped};
 
 use crate::coded::{
-    Adjacent, adjacent, deltas, exponents, frame, groups, huffman_len, over, percent, rests, zstd_len,
+    Adjacent, adjacent, deltas, exponents, frame, groups, huffman_len, over, percent, rests, shuffle,
+    zstd_len,
 };
 use crate::figure::{Figure, Measurement, Ours};
-use crate::{Bench, ReproduceError};
+use crate::{Bench, Curve, ReproduceError};
 
 pub(super) const FIGURE: Figure = Figure {
     measurements: &[
@@ -33,39 +32,52 @@ pub(super) const FIGURE: Figure = Figure {
             Ok(Ours::with(over(lens[0], lens[1]), note))
         }),
     ],
-    curves: &[],
+    curves: &[zeros_curve],
 };
 
 /// Parts of a group, a step of the search for a share.
 const STEPS: usize = 200;
 
-/// From which share of zeros on Zstd is smaller, in percent. Signs and mantissas of the differences have fewer: as many more as it takes are
-/// put in, each in the place of one that differs, as if its value had not changed.
-fn zeros(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
+/// Signs and mantissas of the differences, with more and more zeros: those that differ become 0 in an order drawn once, as if their values had not
+/// changed. Bytes that are 0 as recorded, and for each share of zeros from there on the share and the bytes by Zstd and by Huffman, all in percent.
+fn by_zeros(bench: &Bench<'_>) -> Result<(f64, Vec<[f64; 3]>), ReproduceError> {
     let mut bytes = rests(&deltas(bench)?);
     let mut differing: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] != 0).collect();
-    let mut random = ChaCha8Rng::seed_from_u64(1);
-    for last in (1..differing.len()).rev() {
-        differing.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    shuffle(&mut differing);
+    let count = bytes.len();
+    let recorded = count - differing.len();
+    let mut points = Vec::new();
+    for zeros in (0..STEPS).map(|step| count * step / STEPS).filter(|zeros| *zeros >= recorded) {
+        differing.drain(count - zeros..).for_each(|at| bytes[at] = 0);
+        points.push([zeros, zstd_len(&bytes), huffman_len(&bytes)].map(|len| percent(len, count)));
     }
-    let recorded = percent(bytes.len() - differing.len(), bytes.len());
-    for step in 0..STEPS {
-        let zeros = bytes.len() * step / STEPS;
-        while bytes.len() - differing.len() < zeros
-            && let Some(at) = differing.pop()
-        {
-            bytes[at] = 0;
-        }
-        let lens = [zstd_len(&bytes), huffman_len(&bytes)];
-        if bytes.len() - differing.len() == zeros && lens[0] < lens[1] {
-            let [zstd, huffman] = lens.map(|len| percent(len, bytes.len()));
-            let note = format!(
-                "signs and mantissas, which have {recorded:.1} % as recorded; there {zstd:.2} and {huffman:.2} %"
-            );
-            return Ok(Ours::with(percent(zeros, bytes.len()), note));
-        }
-    }
-    Ok(Ours::with(100.0, "Zstd is never smaller"))
+    Ok((percent(recorded, count), points))
+}
+
+/// From which share of zeros on Zstd is smaller, in percent.
+fn zeros(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
+    let (recorded, points) = by_zeros(bench)?;
+    let found = points.into_iter().find(|[_, zstd, huffman]| zstd < huffman);
+    Ok(found.map_or(Ours::with(100.0, "Zstd is never smaller"), |[zeros, zstd, huffman]| {
+        let note = format!(
+            "signs and mantissas, which have {recorded:.1} % as recorded; there {zstd:.2} and {huffman:.2} %"
+        );
+        Ours::with(zeros, note)
+    }))
+}
+
+fn zeros_curve(bench: &Bench<'_>) -> Result<Curve, ReproduceError> {
+    let (_, points) = by_zeros(bench)?;
+    Ok(Curve {
+        name: "size by share of zeros",
+        title: "signs and mantissas of a delta, if more of them had not changed: by Zstd, and by Huffman (at the end by runs, where these are shorter)",
+        columns: &["zeros, %", "Zstd", "Huffman"],
+        axes: ["zeros, %", "size, %"],
+        groups: &[],
+        published: &[],
+        points: points.into_iter().step_by(5).map(Vec::from).collect(),
+        ranges: None,
+    })
 }
 
 /// From which share of bytes in one run of zeros on Zstd is smaller, in percent. The run begins at a third of the signs and mantissas of the

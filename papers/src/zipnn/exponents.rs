@@ -1,8 +1,5 @@
 //! Section 3.1: how exponents are distributed, and which kind of code suits them.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
-
 use crate::coded::{self, LEVEL, percent, pretrained_values, zstd_len};
 use crate::figure::{Figure, Measurement, Ours};
 use crate::samples::{Bits, PRETRAINED, exponent_words, pretrained};
@@ -27,10 +24,7 @@ pub(super) const FIGURE: Figure = Figure {
 fn shuffle(bench: &Bench<'_>) -> Result<Ours, ReproduceError> {
     let mut exponents = coded::exponents(&pretrained_values(bench)?);
     let before = zstd_len(&exponents);
-    let mut random = ChaCha8Rng::seed_from_u64(1);
-    for last in (1..exponents.len()).rev() {
-        exponents.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
-    }
+    coded::shuffle(&mut exponents);
     let note = format!("{} values of `{PRETRAINED}`, Zstd at level {LEVEL}", exponents.len());
     Ok(Ours::with(100.0 * (zstd_len(&exponents) as f64 / before as f64 - 1.0), note))
 }
