@@ -168,7 +168,12 @@ fn builds_and_runs() -> Result<Completion, Failed> {
     }
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO"));
-        command.args(arguments).arg("--locked").current_dir(&tree).env("CARGO_TARGET_DIR", &target);
+        command
+            .arg(arguments[0])
+            .arg("--locked")
+            .args(&arguments[1..])
+            .current_dir(&tree)
+            .env("CARGO_TARGET_DIR", &target);
         succeeded(&format!("cargo {}", arguments.join(" ")), &command.output()?)
     };
     // One choice of packages and one profile, so that nothing is compiled twice with other features.
