@@ -50,6 +50,26 @@ fn words_have_up_to_thirty_two_bits() {
     frame.assert_survives("words of 25 bits");
 }
 
+/// The last thread of a frame, the first one of its block, has only the end of a word: no value is in that block.
+#[test]
+fn the_last_block_can_have_no_value() {
+    for blocks in 1..4 {
+        // Words of 1, 2 and 2 bits: all bits of the blocks before but one, and a word of two.
+        let mut exponents = vec![7u16; 16_384 * blocks - 3];
+        exponents.extend([8, 9]);
+        let values: Vec<u8> = (0..)
+            .zip(exponents)
+            .flat_map(|(at, exponent)| (exponent << 7 | at & 0x7f).to_le_bytes())
+            .collect();
+        for layout in Layout::ALL {
+            let frame = Frame::new(&*common::codec("huffman"), layout, DType::Bf16, &values);
+            let (found, of) = decode(layout, &frame);
+            assert!(found == values && of == blocks + 1, "{layout} {blocks}");
+            frame.assert_survives("a block without a value");
+        }
+    }
+}
+
 fn lengths(front: &[u8]) -> Vec<usize> {
     let bit = |at: usize| usize::from(front[40 + at / 8] >> (at % 8) & 1);
     (0..256).map(|symbol| (0..6).map(|at| bit(6 * symbol + at) << at).sum()).collect()

@@ -60,11 +60,8 @@ impl<'a> Coded<'a> {
         Self { words, gaps, positions: positions.as_chunks().0 }
     }
 
-    /// The first bit of the first word of a block; of the number of blocks, `end`.
-    fn first_bit(&self, block: usize, end: usize) -> usize {
-        if block == self.positions.len() {
-            return end;
-        }
+    /// The first bit of the first word of a block.
+    fn first_bit(&self, block: usize) -> usize {
         let at = block * BLOCK_THREADS * GAP_BITS;
         let bytes = [0, 1].map(|next| self.gaps.get(at / 8 + next).copied().unwrap_or(0));
         let gap = u16::from_le_bytes(bytes) >> (at % 8) & ((1 << GAP_BITS) - 1);
@@ -97,7 +94,7 @@ fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> R
             let len = coded.position(block + 1, count).checked_sub(coded.position(block, count));
             let len = len.filter(|len| *len <= BLOCK_BITS).ok_or(WordFault::Position { block })?;
             let out = room.split_off_mut(..len).ok_or(WordFault::Position { block })?;
-            streams.push(Stream::new(coded.words, coded.first_bit(block, 0), out));
+            streams.push(Stream::new(coded.words, coded.first_bit(block), out));
             filled += len;
         }
         if let Ok(streams) = <&mut [Stream<'_>; TOGETHER]>::try_from(streams.as_mut_slice()) {
@@ -105,13 +102,17 @@ fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> R
         }
         for (block, stream) in (first..).zip(streams) {
             let end = stream.finish(&table).ok_or(WordFault::Words { block })?;
-            let is_end = if block + 1 == blocks {
+            let (before, behind) = (coded.position(block, count), coded.position(block + 1, count));
+            let is_end = if before == count {
+                // The block has only the end of the last word, which the block with the last value has seen.
+                block > 0
+            } else if behind == count {
                 // Less than a thread, and zeros.
                 end.div_ceil(THREAD_BITS) * THREAD_BITS == 8 * coded.words.len()
                     && canonical::is_end(&coded.words[..end.div_ceil(8)], end)
                     && coded.words[end.div_ceil(8)..].iter().all(|byte| *byte == 0)
             } else {
-                end == coded.first_bit(block + 1, 0)
+                end == coded.first_bit(block + 1)
             };
             if !is_end {
                 return Err(WordFault::Words { block });
