@@ -74,7 +74,8 @@ fn values(args: &BenchGpuArgs) -> Result<Vec<u8>, CliError> {
 }
 
 fn text(report: &GpuReport) -> String {
-    let header = ["codec", "type", "raw", "size", "encode", "of copy", "decode", "of copy", "copy"];
+    let header =
+        ["codec", "type", "raw", "size", "encode", "of copy", "decode", "of copy", "in batches", "copy"];
     let mut lines = table::new(&header, &[0, 1]);
     for row in &report.rows {
         let speed = |gbps: f64| format!("{gbps:.1} GB/s");
@@ -89,6 +90,7 @@ fn text(report: &GpuReport) -> String {
             row.encode_share.map_or_else(|| "-".to_owned(), share),
             speed(row.decode_gbps),
             share(row.decode_share),
+            speed(row.decode_batch_gbps),
             speed(row.copy_gbps),
         ]);
     }

@@ -57,6 +57,9 @@ pub struct GpuRow {
     pub encode_gbps: Option<f64>,
     /// Speed of decoding, with the checksum compared.
     pub decode_gbps: f64,
+    /// Speed of decoding in a launch that has as many frames as launches of one take turns among: for small frames, what a batch
+    /// is worth, such as all matrices of a transformer block.
+    pub decode_batch_gbps: f64,
     /// Speed of a copy of the same values on the device.
     pub copy_gbps: f64,
     /// Bytes that encoding reads and writes per second, over those of the copy.
@@ -182,6 +185,8 @@ impl Bench<'_> {
             false => None,
         };
         let decode_s = time(&|launch| decoders[of_set(launch)].launch(self.stream))?;
+        let batch = self.coder.decoder(outputs.clone())?;
+        let batch_s = time(&|_| batch.launch(self.stream))? / sets as f64;
         let speed = |seconds: f64| bytes as f64 / seconds / 1e9;
         let share = |seconds: f64| (bytes + coded) as f64 / seconds / (2 * bytes) as f64 * copy_s;
         Ok(GpuRow {
@@ -192,6 +197,7 @@ impl Bench<'_> {
             size_pct: 100.0 * coded as f64 / bytes as f64,
             encode_gbps: encode_s.map(speed),
             decode_gbps: speed(decode_s),
+            decode_batch_gbps: speed(batch_s),
             copy_gbps: speed(copy_s),
             encode_share: encode_s.map(share),
             decode_share: share(decode_s),
