@@ -48,6 +48,9 @@ enum Fault {
     FAULT_CHECKSUM = 6, // a wrong checksum
     FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know
     FAULT_BOOK = 8,     // a code book that does not ascend, or has exponents that the type does not
+    FAULT_LENGTHS = 9,    // lengths of words that are those of no complete code
+    FAULT_POSITIONS = 10, // positions of blocks that do not ascend, or pass the last value
+    FAULT_WORDS = 11,     // words that do not end where the next ones begin
 };
 
 #define MAGIC 0x5257505au
@@ -66,6 +69,13 @@ template <class T> DEVICE T* at(u64 address) { return (T*)__cvta_global_to_gener
 DEVICE u32 merge(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
 
 DEVICE u64 round_up(u64 value, u64 multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Four BF16 values from their exponents and from their signs and mantissas.
+DEVICE void join_four(u32 exponents, u32 rests, u32* first, u32* second) {
+    const u32 low = merge(0x80808080u, exponents << 7, rests), high = merge(0x80808080u, rests, exponents >> 1);
+    *first = __byte_perm(low, high, 0x5140);
+    *second = __byte_perm(low, high, 0x7362);
+}
 
 DEVICE u32 lane_id() { return threadIdx.x & 31u; }
 DEVICE u32 warp_id() { return threadIdx.x >> 5; }

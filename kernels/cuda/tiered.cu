@@ -139,11 +139,6 @@ template <class Format> DEVICE Split split(const Octet<1>& values) {
     return parts;
 }
 
-DEVICE void join_four(u32 exponents, u32 rests, u32* first, u32* second) {
-    const u32 low = merge(0x80808080u, exponents << 7, rests), high = merge(0x80808080u, rests, exponents >> 1);
-    *first = __byte_perm(low, high, 0x5140);
-    *second = __byte_perm(low, high, 0x7362);
-}
 template <class Format> DEVICE void join(const Split& parts, Octet<2>* values) {
     join_four(parts.exponents.x, parts.rests.x, &values->raw.x, &values->raw.y);
     join_four(parts.exponents.y, parts.rests.y, &values->raw.z, &values->raw.w);

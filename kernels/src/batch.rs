@@ -81,11 +81,12 @@ impl Batch {
         frames: Vec<Described>,
     ) -> Result<Self, GpuError> {
         let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
-        let all_tiles: u64 = frames.iter().map(tiles).sum();
+        let (of_frame, of_tile) = module.kept;
+        let kept = |frame: &Described| 8 * (of_frame as u64 + of_tile as u64 * tiles(frame));
         let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
         let states = zeros(device, (STATE_LEN * frames.len()) as u64)?;
-        let tile_states = zeros(device, 8 * all_tiles)?;
-        let (mut bytes, mut first_tile, mut first_state) = (Vec::new(), 0, 0);
+        let tile_states = zeros(device, frames.iter().map(kept).sum())?;
+        let (mut bytes, mut first_tile, mut kept_at) = (Vec::new(), 0, 0);
         let address = |region: &Option<DeviceRegion>| region.as_ref().map_or(0, DeviceRegion::address);
         for (number, frame) in frames.iter().enumerate() {
             let fields = [
@@ -95,12 +96,12 @@ impl Batch {
                 frame.dynamic_section.address(),
                 frame.dynamic_section.len(),
                 address(&frame.size),
-                tile_states.address() + 8 * first_state,
+                tile_states.address() + kept_at,
                 states.address() + (STATE_LEN * number) as u64,
                 first_tile | tiles(frame) << 32,
             ];
             bytes.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
-            first_state += tiles(frame);
+            kept_at += kept(frame);
             if (number + 1) % stride == 0 {
                 first_tile += tiles(frame);
             }

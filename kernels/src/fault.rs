@@ -21,6 +21,12 @@ pub enum Fault {
     Columns,
     /// The code book is none of the type.
     Book,
+    /// The lengths of words are those of no complete code.
+    Lengths,
+    /// Positions of blocks that do not ascend, or pass the last value.
+    Positions,
+    /// Words that do not end where the next ones begin.
+    Words,
     /// A number that this build does not know.
     Other(u32),
 }
@@ -38,6 +44,9 @@ impl Fault {
             6 => Self::Checksum,
             7 => Self::Columns,
             8 => Self::Book,
+            9 => Self::Lengths,
+            10 => Self::Positions,
+            11 => Self::Words,
             other => Self::Other(other),
         })
     }
@@ -54,6 +63,9 @@ impl fmt::Display for Fault {
             Self::Checksum => "its checksum is wrong",
             Self::Columns => "its columns have offsets, which the kernels do not know",
             Self::Book => "its code book does not ascend, or has exponents that the type does not",
+            Self::Lengths => "the lengths of its words are those of no Huffman code",
+            Self::Positions => "the positions of its blocks do not ascend, or pass the last value",
+            Self::Words => "its words do not end where the next ones begin",
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

@@ -15,11 +15,18 @@ pub(crate) struct Module {
     pub(crate) tile: usize,
     /// Threads of a block.
     pub(crate) threads: u32,
+    /// Words of 64 bits that kernels keep of each frame, and of each of its tiles behind these.
+    pub(crate) kept: (usize, usize),
+    /// Whether there are kernels that encode.
+    pub(crate) has_encoder: bool,
     /// The work that the kernel before the encoder does, if there is one.
     pub(crate) before: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
     pub(crate) has_sums: bool,
 }
+
+/// Of each tile, where its part of the dynamic section begins.
+const OF_TILES: (usize, usize) = (0, 1);
 
 // A codec is in several files, which make one translation unit.
 const WINDOW7: Module = Module {
@@ -33,6 +40,8 @@ const WINDOW7: Module = Module {
     dtypes: &[DType::Bf16],
     tile: 8192,
     threads: 256,
+    kept: OF_TILES,
+    has_encoder: true,
     before: None,
     has_sums: true,
 };
@@ -48,6 +57,8 @@ const CODEBOOK16: Module = Module {
     dtypes: &[DType::Bf16],
     tile: 8192,
     threads: 256,
+    kept: OF_TILES,
+    has_encoder: true,
     before: Some("book"),
     has_sums: true,
 };
@@ -63,8 +74,28 @@ const TIERED: Module = Module {
     dtypes: &[DType::Bf16],
     tile: 32768,
     threads: 512,
+    kept: OF_TILES,
+    has_encoder: true,
     before: None,
     has_sums: true,
+};
+
+const HUFFMAN: Module = Module {
+    name: "huffman",
+    text: concat!(
+        include_str!("../cuda/huffman.cu"),
+        include_str!("../cuda/huffman_open.cu"),
+        include_str!("../cuda/huffman_decode.cu"),
+    ),
+    dtypes: &[DType::Bf16],
+    tile: 8192,
+    // A block of a frame has 256; a warp more reads on behind it.
+    threads: 288,
+    // `Scratch`, and a `Part` of each tile.
+    kept: (1094, 2),
+    has_encoder: false,
+    before: None,
+    has_sums: false,
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
@@ -77,9 +108,10 @@ impl Module {
         Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
         TIERED,
         Self { dtypes: FP8, has_sums: false, ..TIERED },
+        HUFFMAN,
     ];
 
-    /// The kernels that make the frames of `spec`, if there are any.
+    /// The kernels for the frames of `spec`, if there are any.
     pub(crate) fn of(spec: &Spec, dtype: DType) -> Option<Self> {
         let name = spec.to_string();
         Self::ALL.iter().find(|module| module.name == name && module.dtypes.contains(&dtype)).copied()

@@ -74,7 +74,8 @@ fn values(args: &BenchGpuArgs) -> Result<Vec<u8>, CliError> {
 }
 
 fn text(report: &GpuReport) -> String {
-    let header = ["codec", "type", "raw", "size", "encode", "of copy", "decode", "of copy", "copy"];
+    let header =
+        ["codec", "type", "raw", "size", "encode", "of copy", "decode", "of copy", "in batches", "copy"];
     let mut lines = table::new(&header, &[0, 1]);
     for row in &report.rows {
         let speed = |gbps: f64| format!("{gbps:.1} GB/s");
@@ -84,10 +85,12 @@ fn text(report: &GpuReport) -> String {
             row.dtype.to_owned(),
             table::bytes(row.bytes_raw as f64),
             format!("{:.2} %", row.size_pct),
-            speed(row.encode_gbps),
-            share(row.encode_share),
+            // A codec that the kernels only decode has neither.
+            row.encode_gbps.map_or_else(|| "-".to_owned(), speed),
+            row.encode_share.map_or_else(|| "-".to_owned(), share),
             speed(row.decode_gbps),
             share(row.decode_share),
+            speed(row.decode_batch_gbps),
             speed(row.copy_gbps),
         ]);
     }

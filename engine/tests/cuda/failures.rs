@@ -156,6 +156,9 @@ fn plans_without_kernels_are_refused() {
     said(&compact, &["`size-first`", "`compact`", "`layout = \"split\"`"]);
     let raw = Choice { codec: Some("raw".parse().unwrap()), ..choice(Protocol::StaticFirst) };
     said(&raw, &["`raw`", "BF16"]);
+    // A collective encodes, and these kernels do not.
+    let huffman = Choice { codec: Some("huffman".parse().unwrap()), ..choice(Protocol::StaticFirst) };
+    said(&huffman, &["encodes `huffman`", "the GPU decodes only", "`threads`"]);
     said(&choice(Protocol::SplitSend), &["`split`", "`static-first`", "`threads`"]);
     let order = Choice { order: Order::AnyReady, ..choice(Protocol::Native) };
     said(&order, &["`any-ready`", "`rotation`"]);

@@ -4,11 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 mod bench;
+#[path = "../../../codec/tests/common/checksum.rs"]
+mod checksum;
 #[path = "../../../codec/tests/common/content.rs"]
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
 mod corrupt;
+mod forge;
 mod frames;
+mod huffman;
 mod planted;
 mod samples;
 mod sums;
@@ -40,6 +44,7 @@ const CODERS: &[(&str, DType)] = &[
     ("tiered", DType::Bf16),
     ("tiered", DType::F8E4M3),
     ("tiered", DType::F8E5M2),
+    ("huffman", DType::Bf16),
 ];
 
 fn main() -> ExitCode {
@@ -77,7 +82,7 @@ fn trials() -> Vec<Trial> {
         trials.extend(both("every_content_and_length", frames::every_content_and_length));
         trials.extend(both("any_order_of_threads", frames::any_order));
         trials.extend(both("what_the_cpu_refuses_is_reported", corrupt::flipped_bits));
-        if dtype == DType::Bf16 {
+        if dtype == DType::Bf16 && spec != "huffman" {
             trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
         }
         if spec == "codebook16" {
@@ -86,6 +91,14 @@ fn trials() -> Vec<Trial> {
         if spec == "tiered" {
             trials.push(trial("lists_of_several_rounds", frames::long_lists));
             trials.push(trial("entries_and_tiers_are_checked", corrupt::tiers));
+        }
+        if spec == "huffman" {
+            trials.push(trial("words_have_every_length", huffman::words_of_every_length));
+            trials.push(trial("blocks_begin_and_end_anywhere", huffman::ends_of_blocks));
+            trials.push(trial("one_launch_decodes_a_transformer_block", huffman::many_frames));
+            trials.push(trial("an_index_that_contradicts_the_words_is_reported", huffman::contradictions));
+            trials.push(trial("hostile_frames_with_a_right_checksum", huffman::hostile_frames));
+            trials.push(trial("nothing_is_encoded", huffman::nothing_is_encoded));
         }
         trials
     };

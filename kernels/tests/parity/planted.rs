@@ -66,6 +66,27 @@ const MISTAKES: &[Mistake] = &[
         from: "            __syncthreads();\n            if (first < count) shared->list",
         to: "            if (first < count) shared->list",
     },
+    // Octets are joined before all threads have moved their symbols.
+    Mistake {
+        name: "a_missing_barrier_in_huffman",
+        codec: "huffman",
+        from: "shared->exponents);\n        __syncthreads();",
+        to: "shared->exponents);",
+    },
+    // Words are looked up before the table is there.
+    Mistake {
+        name: "a_table_that_is_not_there_yet",
+        codec: "huffman",
+        from: "        __syncthreads();\n        decode_block",
+        to: "        decode_block",
+    },
+    // Octets that end in the next block are not read to their ends.
+    Mistake {
+        name: "a_block_that_does_not_read_on",
+        codec: "huffman",
+        from: "#define ROWS_BEHIND 2u",
+        to: "#define ROWS_BEHIND 1u",
+    },
 ];
 
 /// Each mistake takes a compilation; these stand for the others, one of each codec, in a plain `cargo test`.
@@ -77,6 +98,7 @@ pub(crate) const SCENES: &[Scene] = &[
     // Several blocks make the book, and what they count differs.
     Scene { name: "codebook16", run: || parity("codebook16", &BY_TURNS) },
     Scene { name: "tiered", run: || parity("tiered", &[Content::SomeZeros]) },
+    Scene { name: "huffman", run: || parity("huffman", &[Content::Gaussian]) },
 ];
 const BY_TURNS: [Content; 5] =
     [Content::Gaussian, Content::Noise, Content::Gaussian, Content::Noise, Content::Gaussian];

@@ -1,0 +1,88 @@
+// huffman (DFloat11, arXiv 2504.11651, section 2.3), BF16, split layout: exponents in words of one canonical Huffman code, decoded only.
+//
+// A thread has 64 bits of the words, a block 256 threads, and the frame says where the first word of each thread and the
+// first value of each block are (format.md, "huffman"). A launch has as many blocks as the frame has tiles of 8192 values; they
+// share the blocks of the frame, whose number is known on the device only. A tile is also what the checksum folds at once.
+
+#define TILE 8192u
+#define BLOCK_THREADS 256u // Threads that a block of the frame has.
+#define THREAD_BITS 64u
+#define THREADS 288u // Those, and a warp that reads on where the next block begins.
+#define WARPS 9u
+#define LONGEST 32u
+// Bits that one look into the table has.
+#define LOOK 11u
+#define ENTRIES (1u << LOOK)
+// Where front matter has its fields.
+#define THREADS_AT 32u
+#define LENGTHS_AT 40u
+#define FRONT_LEN 232u
+
+struct Huffman {
+    static const u32 CODEC = 9, DTYPE = 0;
+};
+
+// How words are read: two by a look into a table where they are short, and by the last word of each length where they are not
+// (Moffat and Turpin, 1997). So its size is bounded whatever the code is, and every exponent can have a word.
+struct Code {
+    // By the next bits, in bytes from the lowest on: two symbols, the bits of the first word, those of both. Where the
+    // second word is not in these bits, bytes 1 and 3 are 0, and all are where the first is not.
+    u32 entries[ENTRIES];
+    u32 ends[36];         // by length: the number behind the last word of this length
+    u32 places[36];       // by length: what to add to a word for the place of its symbol
+    u8 symbols[256];      // by length of word, then by number
+};
+
+// What the blocks that work on a frame have in common, beside State (kernels/src/module.rs has its size): then there is a
+// Part for each tile.
+struct Scratch {
+    u64 index; // sum over the words of gaps and positions
+    u64 unused;
+    Code code;
+};
+
+// A part of the values that is folded at once.
+struct Part {
+    u64 sum;
+    u32 done; // values that are in the sum
+    u32 unused;
+};
+
+DEVICE Scratch* scratch_of(const Frame* frame) { return at<Scratch>(frame->tiles_state); }
+DEVICE Part* parts_of(const Frame* frame) { return (Part*)(scratch_of(frame) + 1); }
+
+// Where a frame has what is coded.
+struct Coded {
+    const u8* bytes;   // words, gaps and positions
+    u32 threads;       // 0 if exponents are stored
+    u32 blocks;
+
+    DEVICE Coded of(const Frame* frame) {
+        Coded coded;
+        coded.bytes = at<const u8>(frame->dynamic);
+        coded.threads = at<const u32>(frame->fixed)[THREADS_AT / 4];
+        coded.blocks = (coded.threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
+        return coded;
+    }
+    __device__ __forceinline__ u64 gaps_at() const { return 8 * (u64)threads; }
+    __device__ __forceinline__ u64 positions_at() const { return gaps_at() + (5 * (u64)threads + 7) / 8; }
+    __device__ __forceinline__ u64 len() const { return positions_at() + 4 * (u64)blocks; }
+};
+
+// The number of bits of the word of an exponent.
+DEVICE u32 length_of(const u8* fixed, u32 exponent) {
+    const u8* from = fixed + LENGTHS_AT + 6 * exponent / 8;
+    // The last lengths of three bytes end with a byte: behind it there is a byte of the first value, which is not looked at.
+    return (from[0] | (u32)from[1] << 8) >> (6 * exponent % 8) & 63u;
+}
+
+// The symbol of the word that bits begin with, and the length of the word above it, which is `least` or more; 0 if it is more than `most`.
+DEVICE u32 find_word(const Code* code, u32 bits, u32 least, u32 most) {
+    const u32 word = __brev(bits);
+    u32 length = least;
+#pragma unroll 1
+    while (length <= most && length < LONGEST && word >> (32 - length) >= code->ends[length]) ++length;
+    if (length > most) return 0;
+    const u32 place = (word >> (32 - length)) + code->places[length];
+    return length << 8 | code->symbols[place & 0xffu];
+}
