@@ -128,7 +128,7 @@ mod tests {
         }
         assert_eq!(peek_with(0, b"ZPWX"), Err(DecodeError::Magic { found: *b"ZPWX" }));
         assert_eq!(peek_with(4, &[1]), Err(DecodeError::Version { found: 1 }));
-        assert_eq!(peek_with(5, &[9]), Err(DecodeError::UnknownCodec { tag: 9 }));
+        assert_eq!(peek_with(5, &[250]), Err(DecodeError::UnknownCodec { tag: 250 }));
         assert_eq!(peek_with(6, &[5]), Err(DecodeError::UnknownDType { tag: 5 }));
         assert_eq!(peek_with(7, &[2]), Err(DecodeError::UnknownLayout { tag: 2 }));
         assert_eq!(
