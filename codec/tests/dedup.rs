@@ -152,7 +152,7 @@ fn errors_name_what_is_wrong_and_where() {
         frame[at] = byte;
         decode_from_slice(FrameShape::new(Layout::Compact, DType::Bf16, count), &frame).unwrap_err()
     };
-    assert_eq!(with(inner + 5, 9).to_string(), "in the frame of the unique rows: no codec has tag `9`");
+    assert_eq!(with(inner + 5, 250).to_string(), "in the frame of the unique rows: no codec has tag `250`");
     assert_eq!(with(inner + 5, 4), DecodeError::Rows { fault: RowFault::Nested });
     assert_eq!(
         with(HEADER, 63).to_string(),
