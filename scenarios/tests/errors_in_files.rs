@@ -410,7 +410,7 @@ fn codec() {
     18 | id = "window"
        |      ^^^^^^^^
        |
-       = help: did you mean `window7`? it must be one of `raw`, `window7`, `tiered`, `rans`, `codebook16` and `auto`
+       = help: did you mean `window7`? it must be one of `raw`, `window7`, `tiered`, `rans`, `codebook16`, `grouped`, `blockwise`, `huffman` and `auto`
     "#);
     assert_snapshot!(error(&valid_with("id = \"window7\"", "id = \"dedup+tiered\""), &[]), @r#"
     error: `dedup+tiered` does not say how long a row is
@@ -451,7 +451,7 @@ fn codec_and_values() {
     12 | [codec]
        | ------- the codec
        |
-       = help: the codecs `window7`, `tiered`, `rans`, `codebook16` and `auto` have one of BF16 values; `in-band` takes any codec and type
+       = help: the codecs `window7`, `tiered`, `rans`, `codebook16`, `grouped` and `auto` have one of BF16 values; `in-band` takes any codec and type
     ");
     assert_snapshot!(error(&text, &[]), @r#"
     error: codec `codebook16` does not code F32 values

@@ -275,7 +275,7 @@ fn a_codec_of_unknown_speed() {
      | --set cluster.codec_speed.window8={ encode = "1 GB/s", decode = "2 GB/s" }
      |                           ^^^^^^^
      |
-     = help: did you mean `window7`? it must be one of `raw`, `window7`, `tiered`, `rans`, `codebook16` and `auto`
+     = help: did you mean `window7`? it must be one of `raw`, `window7`, `tiered`, `rans`, `codebook16`, `grouped`, `blockwise`, `huffman` and `auto`
     "#);
     let speed = "cluster.codec_speed.window7={ encode = \"1 GB/s\", decode = \"2 GB/s\" }";
     assert_snapshot!(error(&coded(cluster, "window7"), &[speed]), @r#"
