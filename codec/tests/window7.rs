@@ -129,7 +129,10 @@ fn faults_have_names() {
         DecodeError::Magic { found: *b"XPWR" }
     );
     assert_eq!(damaged(split, gaussian, |f| f.static_section[4] = 1), DecodeError::Version { found: 1 });
-    assert_eq!(damaged(split, gaussian, |f| f.static_section[5] = 250), DecodeError::UnknownCodec { tag: 250 });
+    assert_eq!(
+        damaged(split, gaussian, |f| f.static_section[5] = 250),
+        DecodeError::UnknownCodec { tag: 250 }
+    );
     assert_eq!(
         damaged(split, gaussian, |f| f.static_section[28] = 1),
         DecodeError::UnusedTable { codec: "window7", id: 1 }
