@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use rayon::prelude::*;
 use zipwire_codec::parallel::{PIECE_VALUES, Pieces, piece_len, room_len};
-use zipwire_codec::{Base, Codebook, Codec, DType, Decoder, DeltaCoding, Layout, Spec, SpecError};
+use zipwire_codec::{Base, Codebook, Codec, DType, Decoder, Layout, Spec, SpecError};
 
 /// A codec to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,9 @@ impl fmt::Display for Contender {
 impl Contender {
     /// The project's codecs, those that take differences only where values have a base, then the others.
     pub fn all(has_base: bool) -> Vec<Self> {
-        let deltas = DeltaCoding::ALL.map(|coding| format!("delta+{}", coding.id()));
-        let own = Spec::ids().map(str::to_owned).chain(deltas.into_iter().filter(|_| has_base));
-        let own = own.map(|spec| Self::Own(spec.parse().expect("ids are specs")));
-        own.chain([Self::Zstd(1), Self::Lz4]).collect()
+        let plain = Spec::ids().map(|id| id.parse().expect("ids are specs"));
+        let own = plain.chain(Spec::deltas().filter(|_| has_base));
+        own.map(Self::Own).chain([Self::Zstd(1), Self::Lz4]).collect()
     }
 
     /// Whether it takes differences from a base.

@@ -12,7 +12,6 @@
 
 mod auto;
 mod blocks;
-mod blockwise;
 mod body;
 mod book_usage;
 mod canonical;
@@ -29,7 +28,6 @@ mod dtype;
 mod error;
 mod fault;
 mod frame;
-mod grouped;
 mod groups;
 mod header;
 mod huffman;
@@ -61,7 +59,6 @@ mod tile;
 mod window7;
 
 pub use auto::{Auto, Class, Costs, Estimate, Goal, SPARSE_ZEROS_PCT, Speed};
-pub use blockwise::Blockwise;
 pub use book_usage::BookUsage;
 pub use codebook16::{Codebook, Codebook16};
 pub use codec::Codec;
@@ -80,8 +77,7 @@ pub use delta::{Base, Delta, DeltaCoding};
 pub use dtype::DType;
 pub use error::{DecodeError, EncodeError, Section, TableError};
 pub use fault::{BlockFault, DeltaFault, GroupFault, RowFault, TileFault, WordFault};
-pub use grouped::Grouped;
-pub use groups::ByteGroup;
+pub use groups::{Blockwise, ByteGroup, Grouped};
 pub use header::{FRAME_VERSION, HEADER_LEN};
 pub use huffman::{ExponentWords, Huffman};
 pub use info::FrameInfo;

@@ -1,12 +1,11 @@
 //! The table of all codecs: what a new codec adds, beside its own module, is an entry here.
 
 use crate::auto::{self, Auto};
-use crate::blockwise::{self, Blockwise};
 use crate::body::Body;
 use crate::codebook16::{self, Codebook16};
 use crate::dedup::{self, Dedup};
 use crate::delta::{self, Delta};
-use crate::grouped::{self, Grouped};
+use crate::groups::{self, Blockwise, Grouped, Scheme};
 use crate::huffman::{self, Huffman};
 use crate::options::{Choice, Value};
 use crate::pieces::Pieces;
@@ -42,8 +41,8 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, takes_table: false, pieces: Some(tiered::PIECES) },
     Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, build: rans::build, decode: rans::decode, takes_table: false, pieces: Some(rans::PIECES) },
     Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: &[], build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
-    Entry { tag: grouped::TAG, codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: grouped::decode, takes_table: false, pieces: Some(grouped::PIECES) },
-    Entry { tag: blockwise::TAG, codec: &Blockwise, options: &[], build: |_| Box::new(Blockwise), decode: blockwise::decode, takes_table: false, pieces: None },
+    Entry { tag: Scheme::Grouped.tag(), codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: groups::decode_grouped, takes_table: false, pieces: Some(groups::GROUPED_PIECES) },
+    Entry { tag: Scheme::Blockwise.tag(), codec: &Blockwise, options: &[], build: |_| Box::new(Blockwise), decode: groups::decode_blockwise, takes_table: false, pieces: None },
     Entry { tag: huffman::TAG, codec: &Huffman, options: &[], build: |_| Box::new(Huffman), decode: huffman::decode, takes_table: false, pieces: None },
 ];
 

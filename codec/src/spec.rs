@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::auto::{self, Auto};
 use crate::dedup::{self, LONGEST_ROW};
-use crate::delta::{self, Base};
+use crate::delta::{self, Base, DeltaCoding};
 use crate::options::{self, ROW, Value, listed};
 use crate::registry;
 use crate::{Codec, SpecError};
@@ -127,6 +127,12 @@ impl Spec {
     /// Ids of all codecs.
     pub fn ids() -> impl Iterator<Item = &'static str> {
         registry::named().map(|entry| entry.codec.id())
+    }
+
+    /// The codecs that take differences from a base, with default options.
+    pub fn deltas() -> impl Iterator<Item = Self> {
+        let spec = |coding: DeltaCoding| format!("{}+{}", delta::ID, coding.id()).parse();
+        DeltaCoding::ALL.into_iter().map(move |coding| spec(coding).expect("the prefix takes these codecs"))
     }
 
     /// Names of the options of the codec with this id; none if there is no such codec.

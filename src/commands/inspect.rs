@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use zipwire::bench::inspect::{TensorReport, Total, inspect, inspect_against, totals};
-use zipwire::codec::{Base, Class, Costs, DType, DeltaCoding, Spec, SpecError, Speed};
+use zipwire::codec::{Base, Class, Costs, DType, Spec, SpecError, Speed};
 use zipwire::scenarios::spec_help;
 use zipwire::traces::{TensorFile, TensorInfo};
 use zipwire::{Cancel, ExecuteError, with_help};
@@ -131,10 +131,8 @@ fn read_costs(path: &Path) -> Result<Costs, CliError> {
 /// Those that are named, or all; with a base also those that take differences from it.
 fn codecs(args: &InspectArgs) -> Result<Vec<Spec>, CliError> {
     let Some(named) = &args.codec else {
-        let deltas = DeltaCoding::ALL.map(|coding| format!("delta+{}", coding.id()));
-        let deltas = deltas.into_iter().filter(|_| args.base.is_some());
-        let all = Spec::ids().map(str::to_owned).chain(deltas);
-        return Ok(all.map(|text| text.parse().expect("ids are specs")).collect());
+        let plain = Spec::ids().map(|id| id.parse().expect("ids are specs"));
+        return Ok(plain.chain(Spec::deltas().filter(|_| args.base.is_some())).collect());
     };
     if let Some(spec) = named.0.iter().find(|spec| spec.takes_base() && args.base.is_none()) {
         return Err(base_file::missing(spec));

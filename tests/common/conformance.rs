@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Failed;
-use zipwire::codec::{DType, DeltaCoding, FrameShape, Layout, Spec};
+use zipwire::codec::{DType, FrameShape, Layout, Spec};
 use zipwire::executors::SIM;
 use zipwire::scenarios::{Experiment, Source, load};
 use zipwire::schedule::plan::{Batch, Local, OpKind, Plan};
@@ -79,8 +79,7 @@ pub(crate) fn cases(hidden: u32) -> Vec<Case> {
     }
     for name in WITH_BASE {
         let case = cases.iter().find(|case| case.name == name).expect("it is a smoke scenario").clone();
-        let deltas = DeltaCoding::ALL.map(|coding| format!("delta+{}", coding.id()));
-        cases.extend(deltas.map(|spec| case.clone().with_codec(&spec)));
+        cases.extend(Spec::deltas().map(|spec| case.clone().with_codec(&spec.to_string())));
     }
     // The full one is run by hand and in CI.
     let shrunk = vec![format!("workload.model.hidden={hidden}"), "iterations=2".to_owned()];

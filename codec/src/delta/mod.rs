@@ -25,7 +25,7 @@ pub(crate) use prefix::Prefix;
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = 6;
 /// The prefix of specs.
-const ID: &str = "delta";
+pub(crate) const ID: &str = "delta";
 
 /// How differences are coded, and blocks that do not pay for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -69,9 +69,11 @@ impl Coder {
     }
 }
 
-/// A code, and the bytes that it takes at most.
+/// A code, its lengths as a frame lists them, and the bytes that all of it takes at most.
 struct Huffman {
     lengths: canonical::Lengths,
+    list: [u8; MOST_LISTED],
+    listed: usize,
     len: usize,
 }
 
@@ -81,7 +83,7 @@ impl Huffman {
         let mut list = [0; MOST_LISTED];
         let listed = canonical::write_lengths(&lengths, &mut list);
         let len = listed + canonical::streams_len(canonical::coded_bits(counts, &lengths));
-        Self { lengths, len }
+        Self { lengths, list, listed, len }
     }
 }
 
@@ -101,10 +103,10 @@ fn by_huffman(kernel: &Kernel, bytes: &[u8], huffman: &Huffman, out: &mut [u8]) 
     if huffman.len + canonical::SPARE > bytes.len() {
         return None;
     }
-    let mut list = [0; MOST_LISTED];
-    let listed = canonical::write_lengths(&huffman.lengths, &mut list);
+    let Huffman { lengths, list, listed, .. } = huffman;
+    let table = EncodeTable::new(lengths)?;
+    let listed = *listed;
     out[..listed].copy_from_slice(&list[..listed]);
-    let table = EncodeTable::new(&huffman.lengths)?;
     let coded = canonical::encode_streams(kernel, &table, bytes, &mut out[listed..bytes.len()])?;
     Some((Method::Huffman, listed + coded))
 }

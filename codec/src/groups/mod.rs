@@ -8,6 +8,7 @@
 
 mod choose;
 mod chunk;
+mod codec;
 mod decode;
 mod encode;
 mod geometry;
@@ -15,9 +16,11 @@ mod method;
 mod runs;
 mod sizes;
 
-pub(crate) use decode::{decode, tails};
-pub(crate) use encode::encode;
-pub(crate) use geometry::{bound, chunk_values, front_len, static_len};
+pub use codec::{Blockwise, Grouped};
+pub(crate) use codec::{GROUPED_PIECES, decode_blockwise, decode_grouped};
+use decode::{decode, tails};
+use encode::encode;
+use geometry::{bound, chunk_values, front_len, static_len};
 pub use sizes::ByteGroup;
 
 use crate::checksum;
@@ -43,6 +46,14 @@ pub(crate) enum Scheme {
 }
 
 impl Scheme {
+    /// The codec's id.
+    const fn id(self) -> &'static str {
+        match self {
+            Self::Grouped => "grouped",
+            Self::Blockwise => "blockwise",
+        }
+    }
+
     /// Tag in frame headers.
     pub(crate) const fn tag(self) -> u8 {
         match self {

@@ -7,7 +7,7 @@ use crate::decode::open;
 use crate::header::HEADER_LEN;
 use crate::sections::Reader;
 use crate::tables::Tables;
-use crate::{Blockwise, Codec, DecodeError, FrameShape, Grouped};
+use crate::{DecodeError, FrameShape};
 
 /// A byte group of a frame of `grouped` or `blockwise`, in all chunks together (ZipNN, Table 2, "breakdown to byte group").
 ///
@@ -54,9 +54,9 @@ impl ByteGroup {
     ) -> Result<Vec<Self>, DecodeError> {
         let (body, _, entry) = open(Tables::NONE, shape, static_section, dynamic_section)?;
         let scheme = match entry.codec.id() {
-            id if id == Grouped.id() => Scheme::Grouped,
-            id if id == Blockwise.id() => Scheme::Blockwise,
-            found => return Err(DecodeError::Codec { expected: Grouped.id(), found }),
+            id if id == Scheme::Grouped.id() => Scheme::Grouped,
+            id if id == Scheme::Blockwise.id() => Scheme::Blockwise,
+            found => return Err(DecodeError::Codec { expected: Scheme::Grouped.id(), found }),
         };
         let FrameShape { layout, dtype, count } = shape;
         let reader = Reader::new(&body, front_len(scheme, shape))?;
@@ -94,7 +94,7 @@ impl ByteGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Layout, Raw, compress_with, encode_to_vec};
+    use crate::{Blockwise, Codec, DType, Grouped, Layout, Raw, compress_with, encode_to_vec};
 
     /// Of exponents few occur, of signs and mantissas all; there are zeros behind the first half.
     fn values(count: u32) -> Vec<u8> {
