@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use zipwire_codec::{Base, ContainerIndex, Decoder};
 
@@ -13,9 +14,12 @@ const AT_ONCE: usize = 8;
 /// Chunks that are worth a thread.
 const PER_THREAD: usize = 4;
 
-/// The chunks of a tensor.
+/// The chunks of a tensor, or of a container by itself.
 pub(crate) struct Chunks<'a> {
-    pub(crate) model: &'a Model,
+    pub(crate) file: &'a File,
+    pub(crate) path: &'a Path,
+    /// What differences are taken from.
+    pub(crate) base: Option<&'a Model>,
     /// Its name.
     pub(crate) tensor: &'a str,
     pub(crate) index: &'a ContainerIndex,
@@ -24,7 +28,8 @@ pub(crate) struct Chunks<'a> {
 }
 
 impl Chunks<'_> {
-    fn chunk_len(&self) -> usize {
+    /// Bytes of the values of a chunk, but of the last one.
+    pub(crate) fn chunk_len(&self) -> usize {
         self.index.chunk_values() as usize * self.index.dtype().width()
     }
 
@@ -85,8 +90,8 @@ impl Chunks<'_> {
             let begin = self.index.frame(first).start;
             let end = self.index.frame(first + values.len() - 1).end;
             frames.resize((end - begin) as usize, 0);
-            at::read_exact(self.model.file(), &mut frames, self.at + begin)
-                .map_err(FileError::io("read", self.model.path()))?;
+            at::read_exact(self.file, &mut frames, self.at + begin)
+                .map_err(FileError::io("read", self.path))?;
             for (chunk, values) in (first..).zip(values) {
                 let place = self.index.frame(chunk);
                 let frame = &frames[(place.start - begin) as usize..(place.end - begin) as usize];
@@ -98,12 +103,12 @@ impl Chunks<'_> {
 
     fn decode_frame(&self, chunk: usize, frame: &[u8], out: &mut [u8]) -> Result<(), FileError> {
         self.index.check(chunk, frame).map_err(|source| FileError::Tensor {
-            path: self.model.path().to_owned(),
+            path: self.path.to_owned(),
             tensor: self.tensor.to_owned(),
             source: Box::new(source),
         })?;
         let mut decoder = Decoder::new();
-        if let Some(base) = self.model.base().filter(|base| base.tensor(self.tensor).is_ok()) {
+        if let Some(base) = self.base.filter(|base| base.tensor(self.tensor).is_ok()) {
             let data = self.index.data(chunk);
             // Where the base has other values, the frame does not name them.
             if base.tensor(self.tensor)?.bytes() >= data.end {
@@ -113,7 +118,7 @@ impl Chunks<'_> {
         }
         let decoded = decoder.decompress_into(frame, out);
         decoded.map(|_| ()).map_err(|source| FileError::Decode {
-            path: self.model.path().to_owned(),
+            path: self.path.to_owned(),
             tensor: self.tensor.to_owned(),
             chunk,
             source,
@@ -121,12 +126,31 @@ impl Chunks<'_> {
     }
 }
 
+/// What a container says of its chunks: the bytes of a file from `at` on, `len` of them.
+pub(crate) fn read_index(
+    file: &File,
+    path: &Path,
+    tensor: &str,
+    (at, len): (u64, u64),
+) -> Result<ContainerIndex, FileError> {
+    let mut window = Window { file, start: at, len, position: 0 };
+    ContainerIndex::read(&mut window).map_err(|error| match error.raw_os_error() {
+        Some(_) => FileError::io("read", path)(error),
+        None => FileError::damaged(path, format!("{}{error}", in_tensor(tensor))),
+    })
+}
+
+/// Where in a file an error is; containers by themselves have no names.
+pub(crate) fn in_tensor(tensor: &str) -> String {
+    if tensor.is_empty() { String::new() } else { format!("tensor `{tensor}`: ") }
+}
+
 /// A part of a file, as if it were one of its own.
-pub(crate) struct Window<'a> {
-    pub(crate) file: &'a File,
-    pub(crate) start: u64,
-    pub(crate) len: u64,
-    pub(crate) position: u64,
+struct Window<'a> {
+    file: &'a File,
+    start: u64,
+    len: u64,
+    position: u64,
 }
 
 impl Read for Window<'_> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
 
+use crate::chunks::in_tensor;
 use crate::header::HeaderError;
 
 /// Why a file is not compressed, restored or read.
@@ -71,7 +72,7 @@ pub enum FileError {
         what: String,
     },
     /// A chunk of a tensor is not what was written.
-    #[error("`{}` is damaged in tensor `{tensor}`: {source}", path.display())]
+    #[error("`{}` is damaged: {}{source}", path.display(), in_tensor(tensor))]
     Tensor {
         /// Which file.
         path: PathBuf,
@@ -139,7 +140,7 @@ pub enum FileError {
         source: EncodeError,
     },
     /// A frame is not sound.
-    #[error("`{}` is damaged in tensor `{tensor}`, chunk {chunk}: {source}", path.display())]
+    #[error("`{}` is damaged: {}chunk {chunk}: {source}", path.display(), in_tensor(tensor))]
     Decode {
         /// Which file.
         path: PathBuf,

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use zipwire_codec::ContainerIndex;
 
-use crate::chunks::{Chunks, Window};
+use crate::chunks::{Chunks, in_tensor, read_index};
 use crate::header::{Header, TensorInfo};
 use crate::note::{Digest, Note, PIECE};
 use crate::{FileError, at, open_input};
@@ -71,15 +71,33 @@ impl Model {
         Self::open_with(path, None)
     }
 
+    /// The same, for who asks what is in the file and not for values: a base is not needed. Tensors that are differences cannot be read.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn list(path: &Path) -> Result<Self, FileError> {
+        let (file, outer, note) = Self::begin(path)?;
+        match note {
+            Some(note) => Self::compressed(path, file, &outer, note, None),
+            None => Ok(Self::plain(path, file, outer)),
+        }
+    }
+
+    fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
+        let file = open_input(path).map_err(FileError::io("read", path))?;
+        let outer =
+            Header::read(&file).map_err(|source| FileError::Header { path: path.to_owned(), source })?;
+        let note = Note::of(&outer, path)?;
+        Ok((file, outer, note))
+    }
+
     /// The same, for a file that may have differences from `base`.
     ///
     /// # Errors
     /// As [`Self::open`], and [`FileError::WrongBase`]: to know that, all of the base is read.
     pub fn open_with(path: &Path, base: Option<Arc<Self>>) -> Result<Self, FileError> {
-        let file = open_input(path).map_err(FileError::io("read", path))?;
-        let outer =
-            Header::read(&file).map_err(|source| FileError::Header { path: path.to_owned(), source })?;
-        let Some(note) = Note::of(&outer, path)? else { return Ok(Self::plain(path, file, outer)) };
+        let (file, outer, note) = Self::begin(path)?;
+        let Some(note) = note else { return Ok(Self::plain(path, file, outer)) };
         if let Some(needed) = &note.base {
             let Some(base) = &base else {
                 return Err(FileError::NoBase { path: path.to_owned(), digest: needed.clone() });
@@ -327,15 +345,9 @@ impl Model {
                 .map_err(FileError::io("read", &self.path));
         };
         let index = self.index(number, *len, index)?;
-        Chunks { model: self, tensor: name, index, at: place.at }.read(start, out, threads)
-    }
-
-    pub(crate) fn base(&self) -> Option<&Self> {
-        self.base.as_deref()
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
+        let base = self.base.as_deref();
+        Chunks { file: &self.file, path: &self.path, base, tensor: name, index, at: place.at }
+            .read(start, out, threads)
     }
 
     /// What the container of a tensor says of its chunks.
@@ -349,15 +361,11 @@ impl Model {
             return Ok(index);
         }
         let tensor = &self.tensors[number];
-        let mut window = Window { file: &self.file, start: self.places[number].at, len, position: 0 };
-        let damaged =
-            |what: String| FileError::damaged(&self.path, format!("tensor `{}`: {what}", tensor.name));
-        let index = ContainerIndex::read(&mut window).map_err(|error| match error.raw_os_error() {
-            Some(_) => FileError::io("read", &self.path)(error),
-            None => damaged(error.to_string()),
-        })?;
+        let index = read_index(&self.file, &self.path, &tensor.name, (self.places[number].at, len))?;
         if index.len() != tensor.bytes() || !index.tail().is_empty() {
-            return Err(damaged(format!("{} bytes in place of {}", index.len(), tensor.bytes())));
+            let what =
+                format!("{}{} bytes in place of {}", in_tensor(&tensor.name), index.len(), tensor.bytes());
+            return Err(FileError::damaged(&self.path, what));
         }
         Ok(known.get_or_init(|| index))
     }

@@ -13,7 +13,7 @@ pub const STAGED: &str = ".zipwire-staged-";
 
 /// A file that is being written beside the place where it will be. Dropped, it is gone.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub struct Output {
     path: PathBuf,
     file: File,
     staged: TempPath,
@@ -25,22 +25,16 @@ impl Output {
     ///
     /// # Errors
     /// [`FileError::Exists`], and if the folder takes no files.
-    pub(crate) fn begin(path: &Path, force: bool) -> Result<Self, FileError> {
+    pub fn begin(path: &Path, force: bool) -> Result<Self, FileError> {
         if !force && path.symlink_metadata().is_ok() {
             return Err(FileError::Exists { path: path.to_owned() });
         }
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(STAGED);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let staged = builder.tempfile_in(folder(path));
-        // The staged file is not the user's, so an error does not name it.
-        let staged = staged.map_err(|error| error.raw_os_error().map_or(error, io::Error::from_raw_os_error));
-        let (file, staged) = staged.map_err(FileError::io("create", path))?.into_parts();
+        let (file, staged) = stage(path).map_err(FileError::io("create", path))?;
         Ok(Self { path: path.to_owned(), file, staged, force })
     }
 
-    pub(crate) fn file(&self) -> &File {
+    /// The file, to be written.
+    pub fn file(&self) -> &File {
         &self.file
     }
 
@@ -48,7 +42,7 @@ impl Output {
     ///
     /// # Errors
     /// If the system refuses any of it, or there is such a file by now.
-    pub(crate) fn finish(self) -> Result<(), FileError> {
+    pub fn finish(self) -> Result<(), FileError> {
         let Self { path, file, staged, force } = self;
         file.sync_all().map_err(FileError::io("write", &path))?;
         drop(file);
@@ -59,6 +53,20 @@ impl Output {
         })?;
         sync_folder(folder(&path)).map_err(FileError::io("write the folder of", &path))
     }
+}
+
+/// A new file in the folder of `path`, with the rights that files of this user have; to be given that name when it is complete.
+///
+/// # Errors
+/// If the folder takes no files. The error does not name the staged file, which is not the user's.
+pub fn stage(path: &Path) -> io::Result<(File, TempPath)> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(STAGED);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let staged = builder.tempfile_in(folder(path));
+    let staged = staged.map_err(|error| error.raw_os_error().map_or(error, io::Error::from_raw_os_error));
+    Ok(staged?.into_parts())
 }
 
 /// The folder that a file is in.
