@@ -60,7 +60,7 @@ fn files_of(from: &Path) -> Result<Vec<PathBuf>, FileError> {
 fn copy_file(from: &Path, to: &Path) -> Result<(), FileError> {
     let mut source = crate::open_input(from).map_err(FileError::io("read", from))?;
     let copy = Output::begin(to, false)?;
-    io::copy(&mut source, &mut &*copy.file()).map_err(FileError::io("copy", from))?;
+    io::copy(&mut source, &mut copy.file()).map_err(FileError::io("copy", from))?;
     copy.finish()
 }
 

@@ -207,7 +207,7 @@ fn write_file(
     write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let output = Output::begin(path, force)?;
-    write(&mut &*output.file())?;
+    write(&mut output.file())?;
     Ok(output.finish()?)
 }
 
