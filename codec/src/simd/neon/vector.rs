@@ -18,13 +18,6 @@ pub(super) fn store(bytes: &mut [u8; 16], vector: uint8x16_t) {
     unsafe { vst1q_u8(bytes.as_mut_ptr(), vector) }
 }
 
-/// The bytes as half a vector.
-#[inline]
-#[target_feature(enable = "neon")]
-pub(super) fn load_half(bytes: &[u8; 8]) -> uint8x8_t {
-    vcreate_u8(u64::from_le_bytes(*bytes))
-}
-
 /// Writes half a vector.
 #[inline]
 #[target_feature(enable = "neon")]

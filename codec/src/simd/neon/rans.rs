@@ -1,0 +1,154 @@
+//! rANS decoding, eight lanes at a time. There are no gathers: what a table has for a slot is loaded lane by lane.
+
+use std::arch::aarch64::*;
+
+use super::super::shuffles::VALUES_APART;
+use super::vector::{bits, load, store};
+use crate::kernel::rans::{
+    self, DecodeTable, Job, LANES, LOWEST, ROW, SCALE_BITS, SLOTS, States, WORD, WORD_BITS,
+};
+
+/// Lanes of a vector, and pairs of vectors of all lanes.
+const WIDTH: usize = 4;
+const PAIRS: usize = LANES / (2 * WIDTH);
+
+/// States of eight lanes, or what is of them.
+type Pair = [uint32x4_t; 2];
+
+/// See [`crate::kernel::Kernel::decode_rans`].
+#[target_feature(enable = "neon")]
+pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+    for job in jobs {
+        let rows = job.residuals.len() / ROW;
+        decode_rows(job, rows, table);
+        rans::decode_rows(job, rows * ROW, table);
+    }
+}
+
+/// Bytes of the words that a row reads at most, and a vector behind them.
+const ROW_WORDS: usize = WORD * ROW + 16;
+
+/// Decodes the first rows. Lanes do not wait for each other, so one block is enough to fill the time of look-ups.
+#[inline]
+#[target_feature(enable = "neon")]
+fn decode_rows(job: &mut Job<'_>, rows: usize, table: &DecodeTable) {
+    let mut states = states_of(&job.states);
+    let start = vdupq_n_u8(table.start);
+    let mut at_end = [0; ROW_WORDS];
+    for out in job.residuals.as_chunks_mut::<ROW>().0.iter_mut().take(rows) {
+        let left = job.stream.words.get(WORD * job.used.words..).unwrap_or_default();
+        let words = left.first_chunk().unwrap_or_else(|| {
+            at_end.fill(0);
+            at_end[..left.len()].copy_from_slice(left);
+            &at_end
+        });
+        let (mut read, mut symbols) = (0, [[vdupq_n_u32(0); 2]; PAIRS]);
+        decode_step::<0>(&mut states, &mut symbols, table, words, &mut read);
+        decode_step::<8>(&mut states, &mut symbols, table, words, &mut read);
+        decode_step::<16>(&mut states, &mut symbols, table, words, &mut read);
+        decode_step::<24>(&mut states, &mut symbols, table, words, &mut read);
+        job.used.words += read;
+        for (pairs, out) in symbols.as_chunks::<2>().0.iter().zip(out.as_chunks_mut::<64>().0) {
+            let symbols = [pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]]
+                .map(|symbols| vreinterpretq_u8_u32(symbols));
+            for (symbols, out) in symbols.into_iter().zip(out.as_chunks_mut().0) {
+                store(out, vaddq_u8(symbols, start));
+            }
+            let Some(escape) = table.escape else { continue };
+            let mut escaped = bits(symbols.map(|symbols| vceqq_u8(symbols, vdupq_n_u8(escape))));
+            while escaped != 0 {
+                let place = escaped.trailing_zeros() as usize;
+                out[place] = job.stream.escapes.get(job.used.escapes).copied().unwrap_or(0);
+                job.used.escapes += 1;
+                escaped &= escaped - 1;
+            }
+        }
+    }
+    write_states(states, &mut job.states);
+}
+
+/// Decodes a symbol of each lane into the bits from `SHIFT` on of the symbols, and all bits above them; `words` are those of the row, of
+/// which `read` have been read.
+#[inline]
+#[target_feature(enable = "neon")]
+fn decode_step<const SHIFT: i32>(
+    states: &mut [Pair; PAIRS],
+    symbols: &mut [Pair; PAIRS],
+    table: &DecodeTable,
+    words: &[u8; ROW_WORDS],
+    read: &mut usize,
+) {
+    for (states, symbols) in states.iter_mut().zip(symbols) {
+        let found = states.map(|states| look_up(&table.slots, states));
+        for (symbols, found) in symbols.iter_mut().zip(found) {
+            // What is above the symbol goes when the next one comes.
+            *symbols = vsliq_n_u32::<SHIFT>(*symbols, found);
+        }
+        let [first, second] = [0, 1].map(|half| advance(states[half], found[half]));
+        // A bit for each lane that reads a word.
+        let reads = [first, second].map(|next| vcltq_u32(next, vdupq_n_u32(LOWEST)));
+        let both = vuzp1q_u16(vreinterpretq_u16_u32(reads[0]), vreinterpretq_u16_u32(reads[1]));
+        let select = vreinterpretq_u16_u8(load(&[1, 0, 2, 0, 4, 0, 8, 0, 16, 0, 32, 0, 64, 0, 128, 0]));
+        let mask = vaddvq_u16(vandq_u16(both, select));
+        let next: &[u8; 16] = words[WORD * *read..].first_chunk().expect("eight lanes read a vector at most");
+        let words = vqtbl1q_u8(load(next), load(&VALUES_APART[usize::from(mask) % 256]));
+        let words = vreinterpretq_u16_u8(words);
+        *read += mask.count_ones() as usize;
+        let room = |next, reads| {
+            let shift = vandq_u32(reads, vdupq_n_u32(WORD_BITS));
+            vshlq_u32(next, vreinterpretq_s32_u32(shift))
+        };
+        *states = [
+            vaddw_u16(room(first, reads[0]), vget_low_u16(words)),
+            vaddw_high_u16(room(second, reads[1]), words),
+        ];
+    }
+}
+
+/// The states before the symbols that were found, but for words that are to be read.
+#[inline]
+#[target_feature(enable = "neon")]
+fn advance(states: uint32x4_t, found: uint32x4_t) -> uint32x4_t {
+    let less_1 = vandq_u32(vshrq_n_u32::<8>(found), vdupq_n_u32(SLOTS as u32 - 1));
+    let quotient = vshrq_n_u32::<{ SCALE_BITS as i32 }>(states);
+    vmlaq_u32(vsraq_n_u32::<20>(quotient, found), less_1, quotient)
+}
+
+/// Entries by the lowest bits of states.
+#[inline]
+#[target_feature(enable = "neon")]
+fn look_up(slots: &[u32; SLOTS], states: uint32x4_t) -> uint32x4_t {
+    let states = vreinterpretq_u64_u32(states);
+    let (first, second) = (vgetq_lane_u64::<0>(states), vgetq_lane_u64::<1>(states));
+    let entry = |state: u64| slots[state as usize % SLOTS];
+    let found = vdupq_n_u32(entry(first));
+    let found = vsetq_lane_u32::<1>(entry(first >> 32), found);
+    let found = vsetq_lane_u32::<2>(entry(second), found);
+    vsetq_lane_u32::<3>(entry(second >> 32), found)
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn states_of(states: &States) -> [Pair; PAIRS] {
+    let mut pairs = [[vdupq_n_u32(0); 2]; PAIRS];
+    for (vector, states) in pairs.as_flattened_mut().iter_mut().zip(states.as_chunks::<WIDTH>().0) {
+        let mut bytes = [0; 16];
+        for (bytes, state) in bytes.as_chunks_mut().0.iter_mut().zip(states) {
+            *bytes = state.to_le_bytes();
+        }
+        *vector = vreinterpretq_u32_u8(load(&bytes));
+    }
+    pairs
+}
+
+#[inline]
+#[target_feature(enable = "neon")]
+fn write_states(pairs: [Pair; PAIRS], states: &mut States) {
+    for (vector, states) in pairs.as_flattened().iter().zip(states.as_chunks_mut::<WIDTH>().0) {
+        let mut bytes = [0; 16];
+        store(&mut bytes, vreinterpretq_u8_u32(*vector));
+        for (bytes, state) in bytes.as_chunks().0.iter().zip(states) {
+            *state = u32::from_le_bytes(*bytes);
+        }
+    }
+}
