@@ -35,26 +35,31 @@ pub(super) fn mixed(bytes: &[u8], index: u64) -> u64 {
     let next = vdupq_n_u64(STEP.wrapping_mul(2 * LANES as u64));
     let mut sums = [vdupq_n_u64(0); LANES];
     for block in blocks {
-        for ((pair, keys), sums) in
-            block.as_chunks::<32>().0.iter().zip(keys.as_chunks_mut::<2>().0).zip(sums.as_chunks_mut::<2>().0)
-        {
-            let [first, second] = pair.as_chunks().0 else { unreachable!("32 bytes are twice 16") };
-            let x = veorq_u64(vreinterpretq_u64_u8(load(first)), keys[0]);
-            let y = veorq_u64(vreinterpretq_u64_u8(load(second)), keys[1]);
+        let vectors = block.as_chunks::<16>().0;
+        // Two vectors at a time.
+        for at in [0, 2] {
+            let x = veorq_u64(vreinterpretq_u64_u8(load(&vectors[at])), keys[at]);
+            let y = veorq_u64(vreinterpretq_u64_u8(load(&vectors[at + 1])), keys[at + 1]);
             // The lower halves of all four words, and the upper ones: their products are added to the words.
             let low = vuzp1q_u32(vreinterpretq_u32_u64(x), vreinterpretq_u32_u64(y));
             let high = vuzp2q_u32(vreinterpretq_u32_u64(x), vreinterpretq_u32_u64(y));
-            let products =
-                [vmlal_u32(x, vget_low_u32(low), vget_low_u32(high)), vmlal_high_u32(y, low, high)];
-            for ((product, key), sum) in products.into_iter().zip(keys).zip(sums) {
-                let folded = veorq_u64(product, vshrq_n_u64::<{ FOLD as i32 }>(product));
-                *sum = vaddq_u64(*sum, folded);
-                *key = vaddq_u64(*key, next);
-            }
+            let x = vmlal_u32(x, vget_low_u32(low), vget_low_u32(high));
+            let y = vmlal_high_u32(y, low, high);
+            sums[at] = vaddq_u64(sums[at], folded(x));
+            sums[at + 1] = vaddq_u64(sums[at + 1], folded(y));
+            keys[at] = vaddq_u64(keys[at], next);
+            keys[at + 1] = vaddq_u64(keys[at + 1], next);
         }
     }
     let [a, b, c, d] = sums;
     let sum = vaddvq_u64(vaddq_u64(vaddq_u64(a, b), vaddq_u64(c, d)));
     let words = (bytes.len() - tail.len()) / WORD;
     sum.wrapping_add(sums::mixed(tail, index.wrapping_add(words as u64)))
+}
+
+/// Products with their upper bits on top of the lower ones, as [`crate::checksum::mix`] has it.
+#[inline]
+#[target_feature(enable = "neon")]
+fn folded(products: uint64x2_t) -> uint64x2_t {
+    veorq_u64(products, vshrq_n_u64::<{ FOLD as i32 }>(products))
 }

@@ -109,7 +109,7 @@ impl Encoder {
     fn new(tier: &Tier) -> Self {
         let absent = tier.codes.map(|code| {
             let absent = code ^ PASSED;
-            (absent & 1) * 0x0f | (absent >> 1) * 0xf0
+            0x0f * (absent & 1) + 0xf0 * (absent >> 1)
         });
         Self { absent: load(&absent), bias: vdupq_n_u8(BIAS) }
     }
