@@ -27,16 +27,17 @@ pub(super) fn group_sums(values: &[u8], sums: &mut [GroupSums]) {
 /// See [`crate::kernel::Kernel::split`].
 #[target_feature(enable = "neon")]
 pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u8]) {
-    let (blocks, tail) = values.as_chunks::<32>();
-    let (rests_out, rest_tail) = rest.split_at_mut(16 * blocks.len());
-    let (full, residuals_tail) = residuals.split_at_mut(16 * blocks.len());
+    let (blocks, tail) = values.as_chunks::<64>();
+    let (rests_out, rest_tail) = rest.split_at_mut(32 * blocks.len());
+    let (full, residuals_tail) = residuals.split_at_mut(32 * blocks.len());
     let bases = vdupq_n_u8(base);
-    for ((block, rest), residuals) in
-        blocks.iter().zip(rests_out.as_chunks_mut().0).zip(full.as_chunks_mut().0)
-    {
-        let values = load_values(block);
-        store(rest, rests(values));
-        store(residuals, vsubq_u8(exponents(values), bases));
+    let outs = rests_out.as_chunks_mut::<32>().0.iter_mut().zip(full.as_chunks_mut::<32>().0);
+    for (block, (rest, residuals)) in blocks.iter().zip(outs) {
+        for half in 0..2 {
+            let values = load_values(&block.as_chunks().0[half]);
+            store(&mut rest.as_chunks_mut().0[half], rests(values));
+            store(&mut residuals.as_chunks_mut().0[half], vsubq_u8(exponents(values), bases));
+        }
     }
     fields::split(tail, base, rest_tail, residuals_tail);
 }
@@ -44,12 +45,17 @@ pub(super) fn split(values: &[u8], base: u8, rest: &mut [u8], residuals: &mut [u
 /// See [`crate::kernel::Kernel::join`].
 #[target_feature(enable = "neon")]
 pub(super) fn join(rest: &[u8], residuals: &[u8], base: u8, values: &mut [u8]) {
-    let (blocks, tail) = values.as_chunks_mut::<32>();
-    let (rests, rest_tail) = rest.split_at(16 * blocks.len());
-    let (full, residuals_tail) = residuals.split_at(16 * blocks.len());
+    let (blocks, tail) = values.as_chunks_mut::<64>();
+    let (rests, rest_tail) = rest.split_at(32 * blocks.len());
+    let (full, residuals_tail) = residuals.split_at(32 * blocks.len());
     let bases = vdupq_n_u8(base);
-    for ((block, rest), residuals) in blocks.iter_mut().zip(rests.as_chunks().0).zip(full.as_chunks().0) {
-        store_values(block, join_16(load(rest), vaddq_u8(load(residuals), bases)));
+    let parts = rests.as_chunks::<32>().0.iter().zip(full.as_chunks::<32>().0);
+    for (block, (rest, residuals)) in blocks.iter_mut().zip(parts) {
+        for half in 0..2 {
+            let exponents = vaddq_u8(load(&residuals.as_chunks().0[half]), bases);
+            let rests = load(&rest.as_chunks().0[half]);
+            store_values(&mut block.as_chunks_mut().0[half], join_16(rests, exponents));
+        }
     }
     fields::join(rest_tail, residuals_tail, base, tail);
 }

@@ -1,7 +1,6 @@
 //! One pass over values: a group at a time, which stays in the fastest cache from one step to the next.
 
 use super::{fields, sums, tier};
-use crate::checksum::WORD;
 use crate::kernel::BASE_GROUP;
 use crate::kernel::pass::{self, GROUP_BYTES, Join, Passed, Split, SplitMut};
 use crate::kernel::tier::plane_bytes;
@@ -10,12 +9,9 @@ use crate::kernel::tier::plane_bytes;
 #[target_feature(enable = "neon")]
 pub(super) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed {
     let SplitMut { rest, mut planes, sums: group_sums, list, mut passed } = out;
-    let (mut sum, mut word) = (0u64, how.word);
     let groups = values.chunks(GROUP_BYTES).zip(group_sums.chunks_mut(1)).zip(rest.chunks_mut(BASE_GROUP));
     for ((values, of_group), rest) in groups {
         fields::group_sums(values, of_group);
-        sum = sum.wrapping_add(sums::mixed(values, word));
-        word = word.wrapping_add((GROUP_BYTES / WORD) as u64);
         let base = how.base.unwrap_or_else(|| of_group[0].base(rest.len() as u32, how.eighths));
         passed = match how.tier {
             Some(tier) => {
@@ -29,7 +25,8 @@ pub(super) fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Pa
             }
         };
     }
-    Passed { passed, sum }
+    // The values of a pass fit into the fastest cache, and keys are made once.
+    Passed { passed, sum: sums::mixed(values, how.word) }
 }
 
 /// See [`crate::kernel::Kernel::join_pass`].

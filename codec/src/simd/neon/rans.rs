@@ -12,6 +12,17 @@ use crate::kernel::rans::{
 const WIDTH: usize = 4;
 const PAIRS: usize = LANES / (2 * WIDTH);
 
+/// How many bits each byte has: cheaper than an instruction for vectors.
+static COUNTS: [u8; 256] = {
+    let mut counts = [0; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        counts[mask] = (mask as u8).count_ones() as u8;
+        mask += 1;
+    }
+    counts
+};
+
 /// States of eight lanes, or what is of them.
 type Pair = [uint32x4_t; 2];
 
@@ -42,12 +53,12 @@ fn decode_rows(job: &mut Job<'_>, rows: usize, table: &DecodeTable) {
             at_end[..left.len()].copy_from_slice(left);
             &at_end
         });
-        let (mut read, mut symbols) = (0, [[vdupq_n_u32(0); 2]; PAIRS]);
-        decode_step::<0>(&mut states, &mut symbols, table, words, &mut read);
-        decode_step::<8>(&mut states, &mut symbols, table, words, &mut read);
-        decode_step::<16>(&mut states, &mut symbols, table, words, &mut read);
-        decode_step::<24>(&mut states, &mut symbols, table, words, &mut read);
-        job.used.words += read;
+        let (mut words, mut symbols) = (Words { bytes: words, read: 0 }, [[vdupq_n_u32(0); 2]; PAIRS]);
+        decode_step::<0>(&mut states, &mut symbols, table, &mut words);
+        decode_step::<8>(&mut states, &mut symbols, table, &mut words);
+        decode_step::<16>(&mut states, &mut symbols, table, &mut words);
+        decode_step::<24>(&mut states, &mut symbols, table, &mut words);
+        job.used.words += words.read;
         for (pairs, out) in symbols.as_chunks::<2>().0.iter().zip(out.as_chunks_mut::<64>().0) {
             let symbols = [pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1]]
                 .map(|symbols| vreinterpretq_u8_u32(symbols));
@@ -68,40 +79,64 @@ fn decode_rows(job: &mut Job<'_>, rows: usize, table: &DecodeTable) {
 }
 
 /// Decodes a symbol of each lane into the bits from `SHIFT` on of the symbols, and all bits above them; `words` are those of the row, of
-/// which `read` have been read.
+/// which the steps before have read some.
 #[inline]
 #[target_feature(enable = "neon")]
 fn decode_step<const SHIFT: i32>(
     states: &mut [Pair; PAIRS],
     symbols: &mut [Pair; PAIRS],
     table: &DecodeTable,
-    words: &[u8; ROW_WORDS],
-    read: &mut usize,
+    words: &mut Words<'_>,
 ) {
-    for (states, symbols) in states.iter_mut().zip(symbols) {
-        let found = states.map(|states| look_up(&table.slots, states));
-        for (symbols, found) in symbols.iter_mut().zip(found) {
-            // What is above the symbol goes when the next one comes.
-            *symbols = vsliq_n_u32::<SHIFT>(*symbols, found);
-        }
-        let [first, second] = [0, 1].map(|half| advance(states[half], found[half]));
-        // A bit for each lane that reads a word.
-        let reads = [first, second].map(|next| vcltq_u32(next, vdupq_n_u32(LOWEST)));
-        let both = vuzp1q_u16(vreinterpretq_u16_u32(reads[0]), vreinterpretq_u16_u32(reads[1]));
+    // One after the other in so many words: as a loop it would keep the states in memory.
+    let ([a, b, c, d], [p, q, r, s]) = (states, symbols);
+    decode_pair::<SHIFT>(a, p, table, words);
+    decode_pair::<SHIFT>(b, q, table, words);
+    decode_pair::<SHIFT>(c, r, table, words);
+    decode_pair::<SHIFT>(d, s, table, words);
+}
+
+/// Decodes a symbol of each of eight lanes.
+#[inline]
+#[target_feature(enable = "neon")]
+fn decode_pair<const SHIFT: i32>(
+    states: &mut Pair,
+    symbols: &mut Pair,
+    table: &DecodeTable,
+    words: &mut Words<'_>,
+) {
+    let found = [look_up(&table.slots, states[0]), look_up(&table.slots, states[1])];
+    // What is above the symbol goes when the next one comes.
+    *symbols = [vsliq_n_u32::<SHIFT>(symbols[0], found[0]), vsliq_n_u32::<SHIFT>(symbols[1], found[1])];
+    let (first, second) = (advance(states[0], found[0]), advance(states[1], found[1]));
+    let lowest = vdupq_n_u32(LOWEST);
+    let reads = [vcltq_u32(first, lowest), vcltq_u32(second, lowest)];
+    let words = words.next(vuzp1q_u16(vreinterpretq_u16_u32(reads[0]), vreinterpretq_u16_u32(reads[1])));
+    // Room for a word where one is read.
+    let bits = vdupq_n_u32(WORD_BITS);
+    let first = vshlq_u32(first, vreinterpretq_s32_u32(vandq_u32(reads[0], bits)));
+    let second = vshlq_u32(second, vreinterpretq_s32_u32(vandq_u32(reads[1], bits)));
+    *states = [vaddw_u16(first, vget_low_u16(words)), vaddw_high_u16(second, words)];
+}
+
+/// The words that a row can read, and how many of them it has read.
+struct Words<'a> {
+    bytes: &'a [u8; ROW_WORDS],
+    read: usize,
+}
+
+impl Words<'_> {
+    /// The next word for each of eight lanes whose bits are all set, and 0 for the others.
+    #[inline]
+    #[target_feature(enable = "neon")]
+    fn next(&mut self, reads: uint16x8_t) -> uint16x8_t {
         let select = vreinterpretq_u16_u8(load(&[1, 0, 2, 0, 4, 0, 8, 0, 16, 0, 32, 0, 64, 0, 128, 0]));
-        let mask = vaddvq_u16(vandq_u16(both, select));
-        let next: &[u8; 16] = words[WORD * *read..].first_chunk().expect("eight lanes read a vector at most");
-        let words = vqtbl1q_u8(load(next), load(&VALUES_APART[usize::from(mask) % 256]));
-        let words = vreinterpretq_u16_u8(words);
-        *read += mask.count_ones() as usize;
-        let room = |next, reads| {
-            let shift = vandq_u32(reads, vdupq_n_u32(WORD_BITS));
-            vshlq_u32(next, vreinterpretq_s32_u32(shift))
-        };
-        *states = [
-            vaddw_u16(room(first, reads[0]), vget_low_u16(words)),
-            vaddw_high_u16(room(second, reads[1]), words),
-        ];
+        let mask = usize::from(vaddvq_u16(vandq_u16(reads, select)) as u8);
+        // A row has no more than 128 words, so this is where they are; the compiler need not know.
+        let at = (WORD * self.read).min(ROW_WORDS - 16);
+        let next = self.bytes[at..].first_chunk().expect("a vector is left");
+        self.read += usize::from(COUNTS[mask]);
+        vreinterpretq_u16_u8(vqtbl1q_u8(load(next), load(&VALUES_APART[mask])))
     }
 }
 
