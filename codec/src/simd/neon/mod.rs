@@ -15,7 +15,7 @@ mod vector;
 use crate::TileFault;
 use crate::kernel::codes::{CodeTable, ENTRIES};
 use crate::kernel::pass::{Join, Passed, Split, SplitMut};
-use crate::kernel::rans::{DecodeTable, Job};
+use crate::kernel::rans::{DecodeTable, EncodeTable, Job, Room, States, Used};
 use crate::kernel::tier::Tier;
 use crate::kernel::window_bounds::WindowBounds;
 use crate::kernel::{Coded, CodedMut, GroupSums, Kernel, PORTABLE, Packed, SimdLevel, Unpacked};
@@ -51,6 +51,8 @@ entries! {
     ) -> usize => tier::split_tier;
     fn split_pass(values: &[u8], how: Split<'_>, out: SplitMut<'_>) -> Passed => pass::split_pass;
     fn join_pass(coded: Join<'_>, values: &mut [u8]) -> Passed => pass::join_pass;
+    fn encode_rans(codes: &[u8], table: &EncodeTable, states: &mut States, room: &mut Room<'_>) -> Used
+        => rans::encode;
     fn decode_rans(jobs: &mut [Job<'_>], table: &DecodeTable) -> () => rans::decode;
     fn copy_sum(from: &[u8], to: &mut [u8], word: u64, streaming: bool) -> u64 => sums::copy_sum;
     fn pack_codes(
@@ -81,6 +83,7 @@ static NEON: Kernel = Kernel {
     split_tier,
     split_pass,
     join_pass,
+    encode_rans,
     decode_rans,
     copy_sum,
     pack_codes,

@@ -1,34 +1,15 @@
-//! rANS decoding, eight lanes at a time. There are no gathers: what a table has for a slot is loaded lane by lane.
+//! Decoding, eight lanes at a time. There are no gathers: what a table has for a slot is loaded lane by lane.
 
 use std::arch::aarch64::*;
 
-use super::super::shuffles::VALUES_APART;
-use super::vector::{bits, load, store};
-use crate::kernel::rans::{
-    self, DecodeTable, Job, LANES, LOWEST, ROW, SCALE_BITS, SLOTS, States, WORD, WORD_BITS,
-};
-
-/// Lanes of a vector, and pairs of vectors of all lanes.
-const WIDTH: usize = 4;
-const PAIRS: usize = LANES / (2 * WIDTH);
-
-/// How many bits each byte has: cheaper than an instruction for vectors.
-static COUNTS: [u8; 256] = {
-    let mut counts = [0; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        counts[mask] = (mask as u8).count_ones() as u8;
-        mask += 1;
-    }
-    counts
-};
-
-/// States of eight lanes, or what is of them.
-type Pair = [uint32x4_t; 2];
+use super::super::super::shuffles::VALUES_APART;
+use super::super::vector::{bits, load, store};
+use super::{COUNTS, PAIRS, Pair, mask_of, states_of, write_states};
+use crate::kernel::rans::{self, DecodeTable, Job, LOWEST, ROW, SCALE_BITS, SLOTS, WORD, WORD_BITS};
 
 /// See [`crate::kernel::Kernel::decode_rans`].
 #[target_feature(enable = "neon")]
-pub(super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
+pub(in super::super) fn decode(jobs: &mut [Job<'_>], table: &DecodeTable) {
     for job in jobs {
         let rows = job.residuals.len() / ROW;
         decode_rows(job, rows, table);
@@ -111,7 +92,7 @@ fn decode_pair<const SHIFT: i32>(
     let (first, second) = (advance(states[0], found[0]), advance(states[1], found[1]));
     let lowest = vdupq_n_u32(LOWEST);
     let reads = [vcltq_u32(first, lowest), vcltq_u32(second, lowest)];
-    let words = words.next(vuzp1q_u16(vreinterpretq_u16_u32(reads[0]), vreinterpretq_u16_u32(reads[1])));
+    let words = words.next(reads);
     // Room for a word where one is read.
     let bits = vdupq_n_u32(WORD_BITS);
     let first = vshlq_u32(first, vreinterpretq_s32_u32(vandq_u32(reads[0], bits)));
@@ -126,12 +107,11 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// The next word for each of eight lanes whose bits are all set, and 0 for the others.
+    /// The next word for each of eight lanes that reads one, and 0 for the others.
     #[inline]
     #[target_feature(enable = "neon")]
-    fn next(&mut self, reads: uint16x8_t) -> uint16x8_t {
-        let select = vreinterpretq_u16_u8(load(&[1, 0, 2, 0, 4, 0, 8, 0, 16, 0, 32, 0, 64, 0, 128, 0]));
-        let mask = usize::from(vaddvq_u16(vandq_u16(reads, select)) as u8);
+    fn next(&mut self, reads: Pair) -> uint16x8_t {
+        let mask = mask_of(reads);
         // A row has no more than 128 words, so this is where they are; the compiler need not know.
         let at = (WORD * self.read).min(ROW_WORDS - 16);
         let next = self.bytes[at..].first_chunk().expect("a vector is left");
@@ -160,30 +140,4 @@ fn look_up(slots: &[u32; SLOTS], states: uint32x4_t) -> uint32x4_t {
     let found = vsetq_lane_u32::<1>(entry(first >> 32), found);
     let found = vsetq_lane_u32::<2>(entry(second), found);
     vsetq_lane_u32::<3>(entry(second >> 32), found)
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
-fn states_of(states: &States) -> [Pair; PAIRS] {
-    let mut pairs = [[vdupq_n_u32(0); 2]; PAIRS];
-    for (vector, states) in pairs.as_flattened_mut().iter_mut().zip(states.as_chunks::<WIDTH>().0) {
-        let mut bytes = [0; 16];
-        for (bytes, state) in bytes.as_chunks_mut().0.iter_mut().zip(states) {
-            *bytes = state.to_le_bytes();
-        }
-        *vector = vreinterpretq_u32_u8(load(&bytes));
-    }
-    pairs
-}
-
-#[inline]
-#[target_feature(enable = "neon")]
-fn write_states(pairs: [Pair; PAIRS], states: &mut States) {
-    for (vector, states) in pairs.as_flattened().iter().zip(states.as_chunks_mut::<WIDTH>().0) {
-        let mut bytes = [0; 16];
-        store(&mut bytes, vreinterpretq_u8_u32(*vector));
-        for (bytes, state) in bytes.as_chunks().0.iter().zip(states) {
-            *state = u32::from_le_bytes(*bytes);
-        }
-    }
 }
