@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::kernel::{Kernel, PORTABLE, SimdLevel};
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 use crate::simd;
 
 /// What [`active`] gives, once that is decided.
@@ -22,7 +22,9 @@ pub(crate) fn active() -> &'static Kernel {
 pub(crate) fn all() -> impl Iterator<Item = &'static Kernel> {
     #[cfg(target_arch = "x86_64")]
     let others = [simd::avx2::kernel(), simd::avx512::kernel()];
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+    let others = [simd::neon::kernel()];
+    #[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))))]
     let others: [Option<&'static Kernel>; 0] = [];
     std::iter::once(&PORTABLE).chain(others.into_iter().flatten())
 }

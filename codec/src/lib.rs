@@ -47,7 +47,7 @@ pub mod scale;
 mod sections;
 mod shape;
 mod sign_mantissa;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
 mod simd;
 mod spec;
 mod spec_error;

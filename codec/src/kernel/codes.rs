@@ -55,7 +55,10 @@ impl CodeTable {
     }
 
     /// Windows that hold all codes between them. Exponents of a Gaussian need one; with zeros, two.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that shuffle"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        allow(dead_code, reason = "for kernels that shuffle")
+    )]
     pub(crate) fn windows(&self) -> &[Window] {
         &self.windows[..self.window_count]
     }

@@ -10,11 +10,13 @@ pub enum SimdLevel {
     Avx2,
     /// AVX-512 with BW, VL, VBMI and VBMI2, and all that [`Self::Avx2`] has.
     Avx512,
+    /// NEON, on AArch64 that is little-endian: all such machines with an operating system have it.
+    Neon,
 }
 
 impl SimdLevel {
     /// All levels, of all machines.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon];
 
     /// Name in reports and options.
     pub const fn name(self) -> &'static str {
@@ -22,6 +24,7 @@ impl SimdLevel {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
+            Self::Neon => "neon",
         }
     }
 

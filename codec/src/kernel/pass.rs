@@ -9,9 +9,11 @@ use super::{BASE_GROUP, GroupSums, fields, sums};
 /// Bytes of a group's values.
 pub(crate) const GROUP_BYTES: usize = 2 * BASE_GROUP;
 /// Bytes of a group's planes, where there is a tier.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that take a group at a time"))]
 pub(crate) const GROUP_PLANES: usize = BASE_GROUP / STEP * PAIR;
 
 /// The symbols of a tier that a pass writes.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that compare with them"))]
 pub(crate) const FIRST_SYMBOLS: [u8; 4] = [0, 1, 255, 0];
 
 /// How values are taken apart.
@@ -27,6 +29,10 @@ pub(crate) struct Split<'a> {
     pub(crate) word: u64,
     /// Whether the rests are written past the caches, where the kernel can. Only for
     /// [`crate::streaming_store::StreamingStore`].
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "for kernels that write past the caches")
+    )]
     pub(crate) streaming: bool,
 }
 
@@ -56,6 +62,10 @@ pub(crate) struct Join<'a> {
     pub(crate) passed: &'a [u8],
     /// Whether the values are written past the caches, where the kernel can. Only for
     /// [`crate::streaming_store::StreamingStore`].
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "for kernels that write past the caches")
+    )]
     pub(crate) streaming: bool,
 }
 

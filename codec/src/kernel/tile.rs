@@ -30,6 +30,10 @@ pub(crate) struct Coded<'a> {
     pub(crate) word: Option<u64>,
     /// Whether the values are written past the caches, where the kernel can. Only where
     /// [`crate::streaming_store::StreamingStore::is_direct`].
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "for kernels that write past the caches")
+    )]
     pub(crate) streaming: bool,
 }
 
@@ -42,6 +46,10 @@ pub(crate) struct CodedMut<'a> {
     pub(crate) escapes: &'a mut EscapeRoom,
     pub(crate) word: Option<u64>,
     /// As in [`Coded`], of rest and codes.
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        allow(dead_code, reason = "for kernels that write past the caches")
+    )]
     pub(crate) streaming: bool,
 }
 

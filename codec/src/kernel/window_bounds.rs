@@ -10,7 +10,10 @@ use crate::scale::{LAST_START, WINDOW};
 pub(crate) const COUNTS: usize = 9;
 
 /// The exponents in and around the window from `start` that are counted one by one, modulo 256.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that count by comparing"))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    allow(dead_code, reason = "for kernels that count by comparing")
+)]
 pub(crate) fn neighbours(start: u8) -> [u8; COUNTS - 3] {
     [start.wrapping_sub(1), start, start + 1, start + 5, start + 6, start.wrapping_add(7)]
 }
@@ -47,7 +50,10 @@ pub(crate) enum Verdict {
 
 impl WindowBounds {
     /// The counts of values with exponent 0, below the window, above it, and with each of [`neighbours`].
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for kernels that count by comparing"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        allow(dead_code, reason = "for kernels that count by comparing")
+    )]
     pub(crate) fn of_counts(start: u8, values: usize, counts: [u32; COUNTS]) -> Self {
         let [zeros, below, above, before, first, second, sixth, last, behind] = counts;
         Self {

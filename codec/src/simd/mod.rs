@@ -24,8 +24,14 @@ macro_rules! entries {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+mod escapes;
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
+mod shuffles;
 
 #[cfg(all(test, miri))]
 mod planted;

@@ -9,6 +9,7 @@
 
 mod table;
 
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_imports, reason = "for kernels that gather"))]
 pub(crate) use table::{
     Alphabet, BUCKET, BySymbol, DecodeTable, EncodeTable, Frequencies, LIMIT, LOW, PLACE, SHIFT, TAIL,
 };

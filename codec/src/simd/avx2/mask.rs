@@ -2,32 +2,9 @@
 
 use std::arch::x86_64::*;
 
+use super::super::shuffles::{VALUES_APART, VALUES_TOGETHER};
 use super::vector::{bits, load, load_half, store_half, sum_epi64, swap_middle};
 use crate::kernel::mask;
-
-/// For each mask of eight values, the shuffle that brings those which are marked together.
-static TOGETHER: [[u8; 16]; 256] = shuffles(true);
-/// For each mask of eight values, the shuffle that brings the first ones to those which are marked; the others are 0.
-static APART: [[u8; 16]; 256] = shuffles(false);
-
-const fn shuffles(together: bool) -> [[u8; 16]; 256] {
-    let mut shuffles = [[0x80; 16]; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let (mut value, mut rank) = (0, 0);
-        while value < 8 {
-            if mask >> value & 1 == 1 {
-                let (from, to) = if together { (value, rank) } else { (rank, value) };
-                shuffles[mask][2 * to] = 2 * from as u8;
-                shuffles[mask][2 * to + 1] = 2 * from as u8 + 1;
-                rank += 1;
-            }
-            value += 1;
-        }
-        mask += 1;
-    }
-    shuffles
-}
 
 /// See [`crate::kernel::Kernel::zeros`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
@@ -55,7 +32,7 @@ pub(super) fn drop_zeros(values: &[u8], mask: &mut [u8], kept: &mut [u8]) -> usi
         for (values, mask) in block.as_chunks().0.iter().zip(mask) {
             // Never more than have been read: there is room for eight.
             let kept = kept[2 * count..].first_chunk_mut().expect("`kept` has room for all values");
-            let shuffle = load_half(&TOGETHER[usize::from(*mask)]);
+            let shuffle = load_half(&VALUES_TOGETHER[usize::from(*mask)]);
             store_half(kept, _mm_shuffle_epi8(load_half(values), shuffle));
             count += mask.count_ones() as usize;
         }
@@ -71,7 +48,7 @@ pub(super) fn restore_zeros(mask: &[u8], kept: &[u8], out: &mut [u8]) {
     for (mask, out) in mask.iter().zip(out.as_chunks_mut().0) {
         // The last values are fewer than a vector.
         let Some(values) = left.first_chunk() else { break };
-        store_half(out, _mm_shuffle_epi8(load_half(values), load_half(&APART[usize::from(*mask)])));
+        store_half(out, _mm_shuffle_epi8(load_half(values), load_half(&VALUES_APART[usize::from(*mask)])));
         left = &left[2 * mask.count_ones() as usize..];
         done += 1;
     }

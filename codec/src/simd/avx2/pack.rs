@@ -2,13 +2,11 @@
 
 use std::arch::x86_64::*;
 
+use super::super::escapes::take_escapes;
 use super::sums;
 use super::vector::{AHEAD, bits, exponents, load, prefetch_far, store, sum_epi64, swap_middle};
-use crate::kernel::window::{CODES, EDGES, Escapes, WINDOWS, pack_groups};
-use crate::kernel::{CodedMut, ESCAPE, EscapeRoom, GROUP, INDEX_GROUP, Packed};
-
-/// Escapes that are taken from every 64 values, there or not: a loop that ends elsewhere each time costs more.
-const UNCONDITIONAL: usize = 4;
+use crate::kernel::window::{CODES, EDGES, WINDOWS, pack_groups};
+use crate::kernel::{CodedMut, ESCAPE, GROUP, Packed};
 
 /// Counts of [`EDGES`].
 type Edges = [__m256i; EDGES.len()];
@@ -103,40 +101,4 @@ fn pack_64(values: &[u8; 128], start: u8, rest: &mut [u8; 64], edges: &mut Edges
     // Both times packing has left what belongs together in different halves.
     let words = _mm256_packus_epi16(nibbles(low), nibbles(high));
     (_mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)), escaped)
-}
-
-/// Writes the exponents of the escapes of a group, and the group's entries of the escape index.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn take_escapes(
-    values: &[u8; 2 * GROUP],
-    escaped: &[u64; GROUP / 64],
-    escapes: &mut Escapes<&mut EscapeRoom>,
-    index: &mut [u16],
-) {
-    let values = values.as_chunks::<2>().0;
-    for (i, bits) in escaped.iter().enumerate() {
-        const STEPS: usize = INDEX_GROUP / 64;
-        if let (0, Some(entry)) = (i % STEPS, index.get_mut(i / STEPS)) {
-            *entry = escapes.count as u16;
-        }
-        // Where no escape is left this is any value; what is taken from there is overwritten or left out.
-        let exponent = |bits: u64| {
-            let position = (64 * i + bits.trailing_zeros() as usize) % GROUP;
-            (u16::from_le_bytes(values[position]) >> 7) as u8
-        };
-        let mut left = *bits;
-        let slots = &mut escapes.exponents[escapes.count..];
-        for slot in &mut slots[..UNCONDITIONAL] {
-            *slot = exponent(left);
-            left &= left.wrapping_sub(1);
-        }
-        let mut number = UNCONDITIONAL;
-        while left != 0 {
-            slots[number] = exponent(left);
-            left &= left - 1;
-            number += 1;
-        }
-        escapes.count += bits.count_ones() as usize;
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::arch::x86_64::*;
 
+use super::super::shuffles::{APART, TOGETHER};
 use super::fields::{join_32, split};
 use super::vector::{bits, load, load_8_at, load_half, prefetch_far, store, store_8_at};
 use crate::kernel::pass::left;
@@ -14,31 +15,6 @@ const _: () = assert!(LIST_PAD >= 32);
 
 /// How far ahead of their use rests are asked for, in bytes: some pages.
 const REST_AHEAD: usize = 1 << 13;
-
-/// For each mask of eight bytes, the shuffle that brings those which are marked together.
-static TOGETHER: [u64; 256] = shuffles(true);
-/// For each mask of eight bytes, the shuffle that brings the first ones to those which are marked; the others are 0.
-static APART: [u64; 256] = shuffles(false);
-
-const fn shuffles(together: bool) -> [u64; 256] {
-    let mut shuffles = [0; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let mut shuffle = [0x80; 8];
-        let (mut position, mut rank) = (0, 0);
-        while position < 8 {
-            if mask >> position & 1 == 1 {
-                let (from, to) = if together { (position, rank) } else { (rank, position) };
-                shuffle[to] = from as u8;
-                rank += 1;
-            }
-            position += 1;
-        }
-        shuffles[mask] = u64::from_le_bytes(shuffle);
-        mask += 1;
-    }
-    shuffles
-}
 
 /// See [`crate::kernel::Kernel::pack_tier`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]

@@ -2,21 +2,16 @@
 
 use std::arch::x86_64::*;
 
+use super::super::escapes::{Exponents, put_escapes};
 use super::fields::join_32;
 use super::sums;
 use super::vector::{bits, load, prefetch, store, swap_middle};
 use crate::TileFault;
-use crate::kernel::window::{CODES, Escapes, WINDOWS, unpack_groups};
-use crate::kernel::{Coded, ESCAPE, GROUP, INDEX_GROUP, TILE, Unpacked};
-
-/// Escapes that are put into every 64 values, there or not: a loop that ends elsewhere each time costs more.
-const UNCONDITIONAL: usize = 4;
+use crate::kernel::window::{CODES, WINDOWS, unpack_groups};
+use crate::kernel::{Coded, ESCAPE, GROUP, TILE, Unpacked};
 
 /// From one tile's rest to the next one's in the split layout, and about so in the compact one.
 const BODY: usize = TILE + TILE / GROUP * CODES;
-
-/// Exponents of a group, and one that stands for those of absent escapes.
-type Exponents = [u8; GROUP + 32];
 
 /// See [`crate::kernel::Kernel::unpack`].
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
@@ -84,46 +79,6 @@ fn unpack_64(words: __m256i, start: u8, exponents: &mut [u8; 64]) -> u64 {
     let escape = _mm256_set1_epi8(ESCAPE.cast_signed());
     let escaped = |codes| u64::from(bits(_mm256_cmpeq_epi8(codes, escape)));
     escaped(low) | escaped(high) << 32
-}
-
-/// Puts the escapes of a group where they belong, counts them, and writes the group's entries of the escape index.
-/// Escapes that are missing count, but what takes their place is of no meaning.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn put_escapes(
-    escaped: &[u64; GROUP / 64],
-    escapes: &mut Escapes<&[u8]>,
-    exponents: &mut Exponents,
-    index: &mut [u16],
-) {
-    let left = escapes.exponents.get(escapes.count..).unwrap_or(&[]);
-    let mut padded = [0; GROUP + UNCONDITIONAL];
-    let source = left.first_chunk::<{ GROUP + UNCONDITIONAL }>().unwrap_or_else(|| {
-        padded[..left.len()].copy_from_slice(left);
-        &padded
-    });
-    let mut count = 0;
-    for (i, bits) in escaped.iter().enumerate() {
-        const STEPS: usize = INDEX_GROUP / 64;
-        if let (0, Some(entry)) = (i % STEPS, index.get_mut(i / STEPS)) {
-            *entry = (escapes.count + count) as u16;
-        }
-        let position = |bits: u64| if bits == 0 { GROUP } else { 64 * i + bits.trailing_zeros() as usize };
-        let mut left = *bits;
-        let source = &source[count..];
-        for escape in &source[..UNCONDITIONAL] {
-            exponents[position(left)] = *escape;
-            left &= left.wrapping_sub(1);
-        }
-        let mut number = UNCONDITIONAL;
-        while left != 0 {
-            exponents[position(left)] = source[number];
-            left &= left - 1;
-            number += 1;
-        }
-        count += bits.count_ones() as usize;
-    }
-    escapes.count += count;
 }
 
 /// Writes the values of a group.
