@@ -56,6 +56,29 @@ fn frames_are_read_as_the_document_says() {
 }
 
 #[test]
+fn frames_that_name_a_table_are_read_with_it() {
+    let lengths = [1, 40, 255, 257, 2048, 20_000, 32_769, 70_001];
+    let (mut named, mut others) = (0, 0);
+    for (count, dtype) in lengths.into_iter().flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {
+        for options in ["", "row=8,", "mantissa=2,"] {
+            let codec = common::codec(&format!("rans:{options}table={}", dtype.name()));
+            for values in Content::ALL.map(|content| content.values(dtype, count, 13)) {
+                for layout in Layout::ALL {
+                    let frame = Frame::new(&*codec, layout, dtype, &values);
+                    let blocks = decode(layout, &frame);
+                    let front =
+                        if layout == Layout::Split { &frame.static_section } else { &frame.dynamic_section };
+                    *(if front[28..32] == [0; 4] { &mut others } else { &mut named }) += 1;
+                    let found: Vec<u8> = blocks.into_iter().flat_map(|block| block.values).collect();
+                    assert!(found == values, "{layout} {dtype} {count} {options}");
+                }
+            }
+        }
+    }
+    assert!(named > 300 && others > 100, "{named} {others}");
+}
+
+#[test]
 fn offsets_of_columns_that_are_far_apart_are_bytes() {
     let codec = common::codec("tiered:row=300");
     for dtype in [DType::Bf16, DType::F32] {
@@ -106,8 +129,16 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
     let has_columns = entries().any(|entry| entry[0] >> 6 & 1 == 1);
     let behind_front = dynamic.0;
     let columns = if has_columns { read_columns(count, &mut dynamic) } else { vec![0] };
-    let table = entries().any(|entry| entry[0] >> 4 & 3 == 3).then(|| Table::read(&mut dynamic));
+    let named = u32::from_le_bytes(front[28..32].try_into().unwrap());
+    let needs_table = entries().any(|entry| entry[0] >> 4 & 3 == 3);
+    let table =
+        needs_table.then(|| if named == 0 { Table::read(&mut dynamic) } else { Table::shared(dtype, named) });
     assert!(rans || table.is_none());
+    assert!(named == 0 || needs_table);
+    assert!(
+        layout == Layout::Compact && dtype != DType::F32
+            || table.as_ref().is_none_or(|table| table.window == 0)
+    );
     let table = rans.then_some(table);
     let vector = &behind_front[..behind_front.len() - dynamic.0.len()];
     let mut unsealed = front.to_vec();
@@ -161,6 +192,19 @@ struct Table {
 }
 
 impl Table {
+    /// The one of the tests that frames name by this id.
+    fn shared(dtype: DType, named: u32) -> Self {
+        let table = ["rans", "rans:mantissa=2"].map(|spec| common::table(&spec.parse().unwrap(), dtype));
+        let table = table.iter().find(|table| table.id() == named).unwrap();
+        let (head, rest) = table.as_bytes().split_at(4);
+        assert_eq!([head[0], head[1], head[3]], [5, tag_of(dtype), 0]);
+        assert!((4..=11).contains(&head[2]));
+        let mut source = Reader(rest);
+        let table = Self::read(&mut source);
+        assert!(source.0.is_empty());
+        table
+    }
+
     fn read(source: &mut Reader<'_>) -> Self {
         let head = source.take(8);
         assert_eq!(head[2..], [0; 6]);

@@ -1,0 +1,52 @@
+//! How well the table of a frame fits its values: what tells a stale table from a good one, whatever the codec.
+
+use crate::decode::open;
+use crate::registry::Entry;
+use crate::tables::Tables;
+use crate::{BookUsage, DecodeError, FrameShape, codebook16, rans};
+
+/// What a frame made of its values with its table, by its front matter ([`crate::Decoder::table_usage`]). Usages add up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableUsage {
+    /// Values that are coded by the table, without those that a mask takes out.
+    pub coded: u64,
+    /// Those of them that the table has no code for.
+    pub escapes: u64,
+    /// Values that are stored or coded by other means, because the table would not make them shorter.
+    pub others: u64,
+}
+
+impl TableUsage {
+    /// The share of values that the table does not serve, from 0 to 1: escapes and others. 0 if there are none but zeros.
+    pub fn missed(&self) -> f64 {
+        let all = self.coded + self.others;
+        if all == 0 { 0.0 } else { (self.escapes + self.others) as f64 / all as f64 }
+    }
+}
+
+impl std::ops::AddAssign for TableUsage {
+    fn add_assign(&mut self, other: Self) {
+        self.coded += other.coded;
+        self.escapes += other.escapes;
+        self.others += other.others;
+    }
+}
+
+/// See [`crate::Decoder::table_usage`].
+pub(crate) fn of_frame(
+    tables: &Tables,
+    shape: FrameShape,
+    static_section: &[u8],
+    dynamic_section: &[u8],
+) -> Result<Option<TableUsage>, DecodeError> {
+    let (body, _, Entry { tag, .. }) = open(tables, shape, static_section, dynamic_section)?;
+    match *tag {
+        rans::TAG => rans::usage(&body, shape.count).map(Some),
+        codebook16::TAG => {
+            let BookUsage { coded, escapes, stored, .. } = BookUsage::of_body(&body, shape.count)?;
+            let [coded, escapes, others] = [coded, escapes, stored].map(|values| values as u64);
+            Ok(Some(TableUsage { coded, escapes, others }))
+        }
+        _ => Ok(None),
+    }
+}
