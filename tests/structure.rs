@@ -16,7 +16,7 @@ const ALLOWED: [(&str, &str); 17] = [
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),
     ("payload", "schedule"),
-    ("traces", "schedule timeline payload"),
+    ("traces", "codec schedule timeline payload"),
     ("calibrate", "cluster"),
     ("scenarios", "codec cluster schedule timeline payload traces"),
     ("kernels", "codec"),

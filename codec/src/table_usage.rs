@@ -17,10 +17,19 @@ pub struct TableUsage {
 }
 
 impl TableUsage {
-    /// The share of values that the table does not serve, from 0 to 1: escapes and others. 0 if there are none but zeros.
+    /// All values, but for those that are left out.
+    pub fn values(&self) -> u64 {
+        self.coded + self.others
+    }
+
+    /// Those that the table does not serve: escapes and others.
+    pub fn missed_values(&self) -> u64 {
+        self.escapes + self.others
+    }
+
+    /// The share of values that the table does not serve, from 0 to 1. 0 if there are none but zeros.
     pub fn missed(&self) -> f64 {
-        let all = self.coded + self.others;
-        if all == 0 { 0.0 } else { (self.escapes + self.others) as f64 / all as f64 }
+        if self.values() == 0 { 0.0 } else { self.missed_values() as f64 / self.values() as f64 }
     }
 }
 
