@@ -142,7 +142,7 @@ impl CliError {
             | Self::Usage(_)
             | Self::Reproduce(_)
             | Self::Traces(_)
-            | Self::Codebook(_)
+            | Self::Table(_)
             | Self::Simd(_) => USAGE,
             Self::Output(error) => {
                 if error.is_refused() {

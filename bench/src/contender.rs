@@ -113,11 +113,7 @@ pub(super) enum Worker<'a> {
         pieces: Pieces<&'a mut [u8]>,
     },
     /// Blocks of bytes.
-    Bytes {
-        method: Method,
-        piece_len: usize,
-        pieces: Vec<Coded<'a>>,
-    },
+    Bytes { method: Method, piece_len: usize, pieces: Vec<Coded<'a>> },
 }
 
 /// What a contender is to code.

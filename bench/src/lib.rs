@@ -20,4 +20,4 @@ pub use memory::Pages;
 pub use sim::{
     CASES, Level, SimBenchError, SimCase, SimRow, WorkPerEvent, bench_sim, bench_sim_scenario, can_play,
 };
-pub use train::{Trained, TrainError, train};
+pub use train::{TrainError, Trained, train};

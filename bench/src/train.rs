@@ -87,7 +87,8 @@ pub fn train(
         let (fixed, frame) = encode(&*codec, layout, dtype, values)?;
         of_table += frame.len() as u64;
         let failed = |source| TrainError::Decode { codec: spec_with.to_string(), source };
-        let (found, out) = check(&decoder, layout, dtype, &frame, fixed, &mut out[..values.len()]).map_err(failed)?;
+        let (found, out) =
+            check(&decoder, layout, dtype, &frame, fixed, &mut out[..values.len()]).map_err(failed)?;
         if out != values {
             return Err(TrainError::NotLossless { codec: spec_with.to_string() });
         }
@@ -107,7 +108,12 @@ pub fn train(
 }
 
 /// A frame in one buffer, and the length of its static section.
-fn encode(codec: &dyn Codec, layout: Layout, dtype: DType, values: &[u8]) -> Result<(usize, Vec<u8>), EncodeError> {
+fn encode(
+    codec: &dyn Codec,
+    layout: Layout,
+    dtype: DType,
+    values: &[u8],
+) -> Result<(usize, Vec<u8>), EncodeError> {
     let frame = zipwire_codec::encode_to_vec(codec, layout, dtype, values)?;
     Ok((codec.static_len(FrameShape::new(layout, dtype, values.len() / dtype.width())), frame))
 }
@@ -123,6 +129,7 @@ fn check<'a>(
 ) -> Result<(Option<TableUsage>, &'a [u8]), DecodeError> {
     let (fixed, dynamic) = frame.split_at(fixed);
     decoder.decode(layout, dtype, fixed, dynamic, out)?;
-    let usage = decoder.table_usage(FrameShape::new(layout, dtype, out.len() / dtype.width()), fixed, dynamic)?;
+    let usage =
+        decoder.table_usage(FrameShape::new(layout, dtype, out.len() / dtype.width()), fixed, dynamic)?;
     Ok((usage, out))
 }

@@ -127,7 +127,7 @@ impl std::fmt::Display for Value {
             Self::Name(name) => f.write_str(name),
             Self::Number(number) => number.fmt(f),
             Self::Speed(bytes_per_s) => f.write_str(&speed::text(*bytes_per_s)),
-            Self::Table(id) => write!(f, "{id:0width$x}", width = ID_DIGITS),
+            Self::Table(id) => write!(f, "{id:0ID_DIGITS$x}"),
         }
     }
 }

@@ -10,10 +10,15 @@ pub(crate) struct Sharing {
     /// Its tag, with which the bytes of its tables begin; the tag of the type follows.
     tag: u8,
     /// The table for values like those of some samples in this layout; none if there are no values to code.
-    pub(crate) train: fn(&[Value], Layout, DType, &[&[u8]]) -> Result<Option<Table>, EncodeError>,
+    pub(crate) train: Train,
     /// The codec with this table for all frames. Fails if it is no table of this codec.
-    pub(crate) build: fn(&[Value], &Table) -> Result<Box<dyn Codec>, DecodeError>,
+    pub(crate) build: Build,
 }
+
+/// See [`Sharing::train`].
+type Train = fn(&[Value], Layout, DType, &[&[u8]]) -> Result<Option<Table>, EncodeError>;
+/// See [`Sharing::build`].
+type Build = fn(&[Value], &Table) -> Result<Box<dyn Codec>, DecodeError>;
 
 static SHARING: [Sharing; 2] = [
     Sharing { tag: rans::TAG, train: rans::train, build: rans::build_with },

@@ -86,7 +86,8 @@ fn with_table(spec: Spec, file: &Field<'_>, files: &Files) -> Result<Spec> {
     let path = files.path(name);
     let unreadable = |source| TableProblem::File(TableFileError::Read { path: path.clone(), source });
     let text = files.text(name).map_err(|source| unreadable(source).at(file.place()))?;
-    let read = parse_table(text.text.as_bytes(), &path).map_err(|error| TableProblem::File(error).at(file.place()))?;
+    let read = parse_table(text.text.as_bytes(), &path)
+        .map_err(|error| TableProblem::File(error).at(file.place()))?;
     spec.with_table(&read.table).map_err(|error| TableProblem::Codec(error).at(file.place()))
 }
 

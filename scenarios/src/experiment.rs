@@ -363,9 +363,7 @@ fn check_codec(
         let problem = of_table.map_or(Problem::CodecType { codec: codec.clone(), dtype }, |of_table| {
             Problem::Table(TableProblem::Type { codec, of_table: of_table.name(), dtype })
         });
-        return Err(problem
-            .at(header.clone())
-            .with(user.protocol.clone(), "used here"));
+        return Err(problem.at(header.clone()).with(user.protocol.clone(), "used here"));
     }
     let protocol = user.variant.protocol;
     if protocol.sends_sign_mantissa() {

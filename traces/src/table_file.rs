@@ -118,7 +118,8 @@ impl TableFileError {
             Self::Read { .. } => None,
             Self::Unknown { what: "codec", .. } => {
                 let takes_tables = |id: &&str| Spec::options(id).any(|option| option == "table");
-                let codecs: Vec<String> = Spec::ids().filter(takes_tables).map(|id| format!("`{id}`")).collect();
+                let codecs: Vec<String> =
+                    Spec::ids().filter(takes_tables).map(|id| format!("`{id}`")).collect();
                 Some(format!("codecs that take tables are {}", codecs.join(", ")))
             }
             _ => Some("`zipwire calibrate table` trains a table and writes such a file".to_owned()),
@@ -133,7 +134,8 @@ impl TableFile {
     /// If the bytes of the table are not those of a codec and a type.
     pub fn to_text(&self) -> String {
         let Self { table, layout, values, missed } = self;
-        let (codec, dtype) = (table.codec().expect("it is a codec's"), table.dtype().expect("it is a type's"));
+        let (codec, dtype) =
+            (table.codec().expect("it is a codec's"), table.dtype().expect("it is a type's"));
         let document = Document {
             version: VERSION,
             codec: codec.to_owned(),
@@ -192,7 +194,8 @@ pub fn parse_table(content: &[u8], path: &Path) -> Result<TableFile, TableFileEr
     let dtype = DType::from_name(&type_name).ok_or_else(|| unknown("type", &type_name))?;
     let named = Layout::ALL.into_iter().find(|known| known.name() == layout);
     let layout = named.ok_or_else(|| unknown("layout", &layout))?;
-    let table = Table::new(from_hexadecimal(&bytes).ok_or_else(|| damaged("its bytes are not in hexadecimal"))?);
+    let table =
+        Table::new(from_hexadecimal(&bytes).ok_or_else(|| damaged("its bytes are not in hexadecimal"))?);
     if id != id_text(table.id()) {
         return Err(TableFileError::Id { path: path(), said: id, found: table.id() });
     }
@@ -252,18 +255,40 @@ mod tests {
             error.to_string()
         };
         let id = format!("{:08x}", file("codebook16", DType::F8E5M2).table.id());
-        assert_eq!(error("\"version\": 1", "\"version\": 2"), "table `t.json` has version `2`, this program reads version `1`");
+        assert_eq!(
+            error("\"version\": 1", "\"version\": 2"),
+            "table `t.json` has version `2`, this program reads version `1`"
+        );
         assert!(error("\"version\": 1,", "").starts_with("`t.json` holds no table: missing field `version`"));
-        assert!(error("\"codec\"", "\"kodec\"").starts_with("`t.json` holds no table: unknown field `kodec`"));
+        assert!(
+            error("\"codec\"", "\"kodec\"").starts_with("`t.json` holds no table: unknown field `kodec`")
+        );
         assert_eq!(error("codebook16", "tiered"), "table `t.json` is for codec `tiered`, which is unknown");
         assert_eq!(error("F8_E5M2", "F9"), "table `t.json` is for type `F9`, which is unknown");
         assert_eq!(error("compact", "loose"), "table `t.json` is for layout `loose`, which is unknown");
-        assert_eq!(error("codebook16", "rans"), format!("table `t.json`: table `{id}` is none of codec `rans`, it is one of `codebook16`"));
-        assert_eq!(error("F8_E5M2", "BF16"), "table `t.json` is damaged: it says that it is for `BF16`, its bytes are for another type");
-        assert_eq!(error("\"bytes\": \"03", "\"bytes\": \"0g"), "table `t.json` is damaged: its bytes are not in hexadecimal");
-        assert_eq!(error("\"missed\": 7", "\"missed\": 40001"), "table `t.json` is damaged: it does not serve more values than it was trained from");
+        assert_eq!(
+            error("codebook16", "rans"),
+            format!("table `t.json`: table `{id}` is none of codec `rans`, it is one of `codebook16`")
+        );
+        assert_eq!(
+            error("F8_E5M2", "BF16"),
+            "table `t.json` is damaged: it says that it is for `BF16`, its bytes are for another type"
+        );
+        assert_eq!(
+            error("\"bytes\": \"03", "\"bytes\": \"0g"),
+            "table `t.json` is damaged: its bytes are not in hexadecimal"
+        );
+        assert_eq!(
+            error("\"missed\": 7", "\"missed\": 40001"),
+            "table `t.json` is damaged: it does not serve more values than it was trained from"
+        );
         let other = error("\"bytes\": \"0304", "\"bytes\": \"0303");
-        assert!(other.starts_with(&format!("table `t.json` is damaged: it says that its id is `{id}`, its bytes have `")), "{other}");
+        assert!(
+            other.starts_with(&format!(
+                "table `t.json` is damaged: it says that its id is `{id}`, its bytes have `"
+            )),
+            "{other}"
+        );
         assert!(error(&id, "00000001").contains("it says that its id is `00000001`"));
         let missing = read_table(Path::new("/nonexistent/t.json")).unwrap_err().to_string();
         assert!(missing.starts_with("cannot read table `/nonexistent/t.json`: "), "{missing}");

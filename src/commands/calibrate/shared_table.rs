@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use zipwire::bench::{Trained, TrainError, train};
+use zipwire::bench::{TrainError, Trained, train};
 use zipwire::codec::{DType, Spec};
 use zipwire::traces::{TensorFile, read_input, read_table};
 use zipwire::{Cancel, ExecuteError, with_help};
@@ -17,14 +17,18 @@ const LONGEST: u64 = 1 << 36;
 
 /// A codec that takes tables.
 pub(crate) fn codec(text: &str) -> Result<Spec, String> {
-    let spec: Spec = text.parse().map_err(|error: zipwire::codec::SpecError| with_help(&error, error.help()))?;
+    let spec: Spec =
+        text.parse().map_err(|error: zipwire::codec::SpecError| with_help(&error, error.help()))?;
     if spec.table_id().is_some() {
         return Err(format!("`{spec}` names a table already\nhelp: leave `table` out"));
     }
     let takes_tables = |id: &&str| Spec::options(id).any(|option| option == "table");
     let known: Vec<&str> = Spec::ids().filter(takes_tables).collect();
     if !known.contains(&spec.codec().id()) {
-        return Err(format!("codec `{spec}` takes no table\nhelp: those that do are `{}`", known.join("`, `")));
+        return Err(format!(
+            "codec `{spec}` takes no table\nhelp: those that do are `{}`",
+            known.join("`, `")
+        ));
     }
     Ok(spec)
 }
@@ -43,10 +47,11 @@ pub(crate) fn run(args: &CalibrateTableArgs, cancel: &Cancel) -> Result<(), CliE
         samples.extend(read(path, args.dtype, cancel)?);
     }
     let samples: Vec<&[u8]> = samples.iter().map(Vec::as_slice).collect();
-    let trained = train(&args.codec, args.layout, args.dtype, &samples, cancel).map_err(|error| match error {
-        TrainError::Cancelled => ExecuteError::Cancelled.into(),
-        error => CliError::Usage(error.to_string()),
-    })?;
+    let trained =
+        train(&args.codec, args.layout, args.dtype, &samples, cancel).map_err(|error| match error {
+            TrainError::Cancelled => ExecuteError::Cancelled.into(),
+            error => CliError::Usage(error.to_string()),
+        })?;
     if let Some(path) = &args.out {
         super::write_over(path, &trained.file.to_text(), |path| read_table(path).is_ok())?;
     }
@@ -89,7 +94,9 @@ fn read(path: &Path, dtype: DType, cancel: &Cancel) -> Result<Vec<Vec<u8>>, CliE
         .map_err(|error| CliError::Usage(format!("cannot read `{name}`: {error}")))?;
     if !values.len().is_multiple_of(dtype.width()) {
         let bytes = values.len();
-        return Err(CliError::Usage(format!("`{name}` has {bytes} bytes, which are no whole number of {dtype} values")));
+        return Err(CliError::Usage(format!(
+            "`{name}` has {bytes} bytes, which are no whole number of {dtype} values"
+        )));
     }
     Ok(vec![values])
 }
