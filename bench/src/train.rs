@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use zipwire_codec::{
-    Codec, DType, DecodeError, Decoder, EncodeError, FrameShape, Layout, Spec, TableError, TableUsage,
+    Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Spec, TableError, TableUsage,
 };
 use zipwire_experiments::Cancel;
 use zipwire_traces::TableFile;
@@ -86,13 +86,16 @@ pub fn train(
         of_own += encode(&*own, layout, dtype, values)?.1.len() as u64;
         let (fixed, frame) = encode(&*codec, layout, dtype, values)?;
         of_table += frame.len() as u64;
-        let failed = |source| TrainError::Decode { codec: spec_with.to_string(), source };
-        let (found, out) =
-            check(&decoder, layout, dtype, &frame, fixed, &mut out[..values.len()]).map_err(failed)?;
-        if out != values {
+        let mut decode = || -> Result<TableUsage, DecodeError> {
+            let (out, (fixed, dynamic)) = (&mut out[..values.len()], frame.split_at(fixed));
+            decoder.decode(layout, dtype, fixed, dynamic, out)?;
+            let shape = FrameShape::new(layout, dtype, values.len() / dtype.width());
+            TableUsage::of_shared(&decoder, table.id(), shape, fixed, dynamic)
+        };
+        usage += decode().map_err(|source| TrainError::Decode { codec: spec_with.to_string(), source })?;
+        if out[..values.len()] != *values {
             return Err(TrainError::NotLossless { codec: spec_with.to_string() });
         }
-        usage += found.unwrap_or_default();
     }
     let pct = |part: u64| 100.0 * part as f64 / bytes.max(1) as f64;
     Ok(Trained {
@@ -116,20 +119,4 @@ fn encode(
 ) -> Result<(usize, Vec<u8>), EncodeError> {
     let frame = zipwire_codec::encode_to_vec(codec, layout, dtype, values)?;
     Ok((codec.static_len(FrameShape::new(layout, dtype, values.len() / dtype.width())), frame))
-}
-
-/// How well the table of a frame fits, and the values.
-fn check<'a>(
-    decoder: &Decoder,
-    layout: Layout,
-    dtype: DType,
-    frame: &[u8],
-    fixed: usize,
-    out: &'a mut [u8],
-) -> Result<(Option<TableUsage>, &'a [u8]), DecodeError> {
-    let (fixed, dynamic) = frame.split_at(fixed);
-    decoder.decode(layout, dtype, fixed, dynamic, out)?;
-    let usage =
-        decoder.table_usage(FrameShape::new(layout, dtype, out.len() / dtype.width()), fixed, dynamic)?;
-    Ok((usage, out))
 }

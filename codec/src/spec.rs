@@ -141,6 +141,16 @@ impl Spec {
         Ok(self)
     }
 
+    /// The spec whose frames carry their own tables, or name another one that is given next.
+    #[must_use]
+    pub fn without_table(mut self) -> Self {
+        if let Some(Value::Table(named)) = self.chosen.last_mut() {
+            *named = 0;
+        }
+        self.table = None;
+        self
+    }
+
     /// The table that its frames name, if it has been given ([`Self::with_table`]).
     pub fn table(&self) -> Option<&Table> {
         self.table.as_ref()

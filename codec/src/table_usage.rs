@@ -1,9 +1,9 @@
 //! How well the table of a frame fits its values: what tells a stale table from a good one, whatever the codec.
 
-use crate::decode::open;
+use crate::decode::{first_section, open};
 use crate::registry::Entry;
 use crate::tables::Tables;
-use crate::{BookUsage, DecodeError, FrameShape, codebook16, rans};
+use crate::{BookUsage, DecodeError, Decoder, FrameInfo, FrameShape, Section, codebook16, rans};
 
 /// What a frame made of its values with its table, by its front matter ([`crate::Decoder::table_usage`]). Usages add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,26 @@ pub struct TableUsage {
 }
 
 impl TableUsage {
+    /// That of a frame that is to name table `id`, which the decoder has: what a frame without the table codes by a table of its own is coded by other means.
+    ///
+    /// # Errors
+    /// As [`Decoder::table_usage`].
+    pub fn of_shared(
+        decoder: &Decoder,
+        id: u32,
+        shape: FrameShape,
+        static_section: &[u8],
+        dynamic_section: &[u8],
+    ) -> Result<Self, DecodeError> {
+        let usage = decoder.table_usage(shape, static_section, dynamic_section)?.unwrap_or_default();
+        let first = match first_section(shape.layout) {
+            Section::Static => static_section,
+            Section::Dynamic => dynamic_section,
+        };
+        let is_named = FrameInfo::peek(first)?.table == Some(id);
+        Ok(if is_named { usage } else { Self { coded: 0, escapes: 0, others: usage.values() } })
+    }
+
     /// All values, but for those that are left out.
     pub fn values(&self) -> u64 {
         self.coded + self.others

@@ -18,8 +18,10 @@ use crate::problem::{Problem, TableProblem};
 /// A codec, its declared cost and, if stated, its ratio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodecChoice {
-    /// The codec, for real runs and for sizes.
+    /// The codec, for real runs and for sizes; with the table that its frames share, if they do.
     pub spec: Spec,
+    /// The share of values that this table does not serve, by its file.
+    pub table_misses: Option<f64>,
     /// What encoding and decoding cost.
     pub cost: CodecCost,
     /// How that is known, if the cluster says it and not the scenario.
@@ -42,13 +44,13 @@ keys! { pub(crate) static KEYS =
 pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds, files: &Files) -> Result<(CodecChoice, Place)> {
     let table = field.table(KEYS.all)?;
     let spec = table.need(KEYS.id)?;
-    let spec = match table.field(KEYS.table) {
+    let (spec, table_misses) = match table.field(KEYS.table) {
         Some(file) => with_table(spec, &file, files)?,
         None if spec.table_id().is_some() => {
             let problem = TableProblem::Nowhere { codec: spec.to_string() };
             return Err(problem.at(table.need_field(KEYS.id)?.place()));
         }
-        None => spec,
+        None => (spec, None),
     };
     let (cost, declared) = match table.get(KEYS.speed)? {
         Some(cost) => (cost, None),
@@ -59,7 +61,8 @@ pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds, files: &Files) -> Re
             (declared.cost, Some(declared.clone()))
         }
     };
-    Ok((CodecChoice { spec, cost, declared, ratio: table.get(KEYS.ratio)? }, field.place()))
+    let ratio = table.get(KEYS.ratio)?;
+    Ok((CodecChoice { spec, table_misses, cost, declared, ratio }, field.place()))
 }
 
 fn read_spec(field: &Field<'_>) -> Result<Spec> {
@@ -80,15 +83,16 @@ fn read_spec(field: &Field<'_>) -> Result<Spec> {
     })
 }
 
-/// The codec with the table of a file.
-fn with_table(spec: Spec, file: &Field<'_>, files: &Files) -> Result<Spec> {
+/// The codec with the table of a file, and what that promises.
+fn with_table(spec: Spec, file: &Field<'_>, files: &Files) -> Result<(Spec, Option<f64>)> {
     let name = file.string()?;
     let path = files.path(name);
     let unreadable = |source| TableProblem::File(TableFileError::Read { path: path.clone(), source });
     let text = files.text(name).map_err(|source| unreadable(source).at(file.place()))?;
     let read = parse_table(text.text.as_bytes(), &path)
         .map_err(|error| TableProblem::File(error).at(file.place()))?;
-    spec.with_table(&read.table).map_err(|error| TableProblem::Codec(error).at(file.place()))
+    let spec = spec.with_table(&read.table).map_err(|error| TableProblem::Codec(error).at(file.place()))?;
+    Ok((spec, Some(read.promise())))
 }
 
 /// Names of the presets that say how fast the codec is.

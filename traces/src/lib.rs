@@ -32,7 +32,7 @@ pub use printable::{escaped, printable};
 pub use routing_matrix::{RoutingMatrix, parse_routing_matrices, read_routing_matrices};
 pub use routing_trace::{RoutingStep, parse_routing_trace, read_routing_trace};
 pub use summary::{Executors, Split, Summary, VariantSummary};
-pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary};
+pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary, SwitcherTable};
 pub use table_file::{TableFile, TableFileError, parse_table, read_table};
 pub use tensor::{TensorFile, TensorInfo, read_rows};
 pub use transfers::{TransferRow, write_transfers};
