@@ -65,11 +65,23 @@ fn a_table_is_trained_kept_and_measured() {
     zipwire(&["calibrate", "table", ACTIVATIONS, "--codec", "rans", "-o", &rans]);
     assert_eq!(fs::read(&rans).unwrap(), first);
     fs::write(folder.path("notes.json"), "{}").unwrap();
-    let text = refused(&["calibrate", "table", ACTIVATIONS, "--codec", "rans", "-o", &folder.name("notes.json")]);
+    let text =
+        refused(&["calibrate", "table", ACTIVATIONS, "--codec", "rans", "-o", &folder.name("notes.json")]);
     assert!(text.contains("it exists, and no calibration wrote it"), "{text}");
     assert_eq!(fs::read(folder.path("notes.json")).unwrap(), b"{}");
 
-    let report = json(&["bench", "codec", ACTIVATIONS, "--codec", "rans", "--table", &rans, "--table", &book, "--json"]);
+    let report = json(&[
+        "bench",
+        "codec",
+        ACTIVATIONS,
+        "--codec",
+        "rans",
+        "--table",
+        &rans,
+        "--table",
+        &book,
+        "--json",
+    ]);
     let rows = report["rows"].as_array().unwrap();
     let found: Vec<&str> = rows.iter().map(|row| row["codec"].as_str().unwrap()).collect();
     assert_eq!(found, names);
@@ -86,14 +98,20 @@ fn samples_of_other_types_and_damaged_files_are_named() {
     let text = train(&[ACTIVATIONS, "--codec", "rans", "--dtype", "F32"]);
     assert!(text.contains("has no tensor of type F32: it has BF16, I32\nhelp: choose the type"), "{text}");
     fs::write(folder.path("x.f32"), [0; 8]).unwrap();
-    assert!(train(&[&folder.name("x.f32"), "--codec", "rans"]).contains("has values of type F32 by its name"));
+    assert!(
+        train(&[&folder.name("x.f32"), "--codec", "rans"]).contains("has values of type F32 by its name")
+    );
     fs::write(folder.path("x.bf16"), [0; 3]).unwrap();
     assert!(train(&[&folder.name("x.bf16"), "--codec", "rans"]).contains("no whole number of BF16 values"));
     fs::write(folder.path("x.bf16"), [0; 64]).unwrap();
     assert!(train(&[&folder.name("x.bf16"), "--codec", "rans"]).contains("there are no values to train"));
     fs::write(folder.path("x.bf16"), [0x12; 64]).unwrap();
     let table = folder.name("t.json");
-    assert!(zipwire(&["calibrate", "table", &folder.name("x.bf16"), "--codec", "rans", "-o", &table]).status.success());
+    assert!(
+        zipwire(&["calibrate", "table", &folder.name("x.bf16"), "--codec", "rans", "-o", &table])
+            .status
+            .success()
+    );
 
     let whole = fs::read_to_string(&table).unwrap();
     let damaged = whole.replacen("\"bytes\": \"0500", "\"bytes\": \"0501", 1);
@@ -139,7 +157,10 @@ fn a_stale_table_is_replaced_on_the_way() {
         assert_eq!(tables.len(), 1, "{tables:?}");
         assert_eq!((&tables[0]["rank"], tables[0]["id"] == "65dfce8f"), (&Value::from(0), false));
         assert!(tables[0]["missed"].as_f64().unwrap() > 0.9, "{tables:?}");
-        assert_eq!(of(executor, "adaptive")["verified"], if executor == "sim" { Value::Null } else { Value::from(true) });
+        assert_eq!(
+            of(executor, "adaptive")["verified"],
+            if executor == "sim" { Value::Null } else { Value::from(true) }
+        );
     }
     // Ranks say the same, whatever carries the run out.
     let tables = |executor: &str| of(executor, "adaptive")["switcher"]["tables"].clone();
@@ -149,7 +170,9 @@ fn a_stale_table_is_replaced_on_the_way() {
     assert!(time("adaptive") < 0.95 * time("native"), "{} {}", time("adaptive"), time("native"));
     // A table that fits stays.
     let book = folder.name("book.json");
-    assert!(zipwire(&["calibrate", "table", ACTIVATIONS, "--codec", "codebook16", "-o", &book]).status.success());
+    assert!(
+        zipwire(&["calibrate", "table", ACTIVATIONS, "--codec", "codebook16", "-o", &book]).status.success()
+    );
     let set = format!("codec.table=\"{book}\"");
     let summary = json(&["run", scenario, "--set", &set, "--out", &folder.name("other"), "--json"]);
     assert_eq!(summary["executors"]["sim"]["adaptive"]["switcher"].get("tables"), None);
