@@ -12,7 +12,7 @@ use zipwire_traces::TableFile;
 /// The file of a table of a codec for values of a type.
 fn file(codec: &str, dtype: DType) -> String {
     let spec: Spec = codec.parse().unwrap();
-    let sample: Vec<u8> = (0..4000u32).map(|i| (i * i >> 5) as u8).collect();
+    let sample: Vec<u8> = (0..4000u32).map(|i| ((i * i) >> 5) as u8).collect();
     let table = spec.train(Layout::Compact, dtype, &[&sample]).unwrap();
     TableFile { table, layout: Layout::Compact, values: 2000, missed: 10 }.to_text()
 }

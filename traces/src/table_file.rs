@@ -227,7 +227,7 @@ mod tests {
 
     fn file(codec: &str, dtype: DType) -> TableFile {
         let spec: Spec = codec.parse().unwrap();
-        let sample: Vec<u8> = (0..40_000u32).map(|i| (i * i >> 7) as u8 & 0x3f | 0x20).collect();
+        let sample: Vec<u8> = (0..40_000u32).map(|i| (((i * i) >> 7) as u8 & 0x3f) | 0x20).collect();
         let table = spec.train(Layout::Compact, dtype, &[&sample]).unwrap();
         TableFile { table, layout: Layout::Compact, values: 40_000, missed: 7 }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use zipwire::bench::{TrainError, Trained, train};
 use zipwire::codec::{DType, Spec};
-use zipwire::traces::{TensorFile, read_input, read_table};
+use zipwire::traces::{TableFileError, TensorFile, read_input, read_table};
 use zipwire::{Cancel, ExecuteError, with_help};
 
 use crate::cli::CalibrateTableArgs;
@@ -53,9 +53,14 @@ pub(crate) fn run(args: &CalibrateTableArgs, cancel: &Cancel) -> Result<(), CliE
             error => CliError::Usage(error.to_string()),
         })?;
     if let Some(path) = &args.out {
-        super::write_over(path, &trained.file.to_text(), |path| read_table(path).is_ok())?;
+        super::write_over(path, &trained.file.to_text(), is_table_file)?;
     }
     if args.json { print_json(&trained) } else { print(text(&trained, samples.len())) }
+}
+
+/// Whether a file is one of a table, of another version or damaged though it may be.
+fn is_table_file(path: &Path) -> bool {
+    !matches!(read_table(path), Err(TableFileError::Read { .. } | TableFileError::Syntax { .. }))
 }
 
 /// The values of the type in a file.
