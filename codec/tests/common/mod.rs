@@ -5,6 +5,7 @@
 
 pub(crate) mod checksum;
 pub(crate) mod content;
+pub(crate) mod frequencies;
 pub(crate) mod reader;
 
 use std::sync::LazyLock;
