@@ -5,8 +5,7 @@ mod parcel;
 mod payload;
 mod table;
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use thiserror::Error;
 use zipwire_codec::SpecError;
