@@ -1,6 +1,7 @@
 //! The command line's grammar.
 
 mod calibrate;
+mod files;
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use zipwire::schedule::Protocol;
 use zipwire::{Executor, SIMD_VARIABLE, executors};
 
 pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, CalibrateTableArgs, ProbeArgs};
+pub(crate) use self::files::{CatArgs, CompressArgs, DecompressArgs, LsArgs, VerifyArgs, WorkArgs};
 
 use crate::commands::bench::Contenders;
 use crate::commands::inspect::Specs;
@@ -46,6 +48,16 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Say what is compressible in tensors, why, and by which codec.
     Inspect(InspectArgs),
+    /// Compress model files: safetensors into safetensors that any part is read of, and other values into streams.
+    Compress(CompressArgs),
+    /// Restore what `compress` wrote, byte for byte.
+    Decompress(DecompressArgs),
+    /// Decode files that `compress` wrote and compare them with their digests.
+    Verify(VerifyArgs),
+    /// Write a tensor, or rows of it, to stdout: only what is asked for is decoded.
+    Cat(CatArgs),
+    /// List the tensors of model files, compressed or not.
+    Ls(LsArgs),
     /// Measure parts side by side.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -67,6 +79,11 @@ impl Command {
             Self::Diff(_) => "diff",
             Self::Reproduce(_) => "reproduce",
             Self::Inspect(_) => "inspect",
+            Self::Compress(_) => "compress",
+            Self::Decompress(_) => "decompress",
+            Self::Verify(_) => "verify",
+            Self::Cat(_) => "cat",
+            Self::Ls(_) => "ls",
             Self::Bench(_) => "bench",
             Self::Calibrate(_) => "calibrate",
             Self::Scenario(_) => "scenario",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, SimBenchError};
 use zipwire::executors::MPI;
+use zipwire::files::FileError;
 use zipwire::kernels::GpuError;
 use zipwire::mpi_job::JobError;
 use zipwire::papers::ReproduceError;
@@ -67,6 +68,8 @@ pub(crate) enum CliError {
     Traces(#[from] TraceError),
     #[error("{}", with_help(.0, .0.help()))]
     Table(#[from] TableFileError),
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error(transparent)]
     Simd(#[from] SimdError),
     #[error("cannot handle Ctrl-C: {0}")]
@@ -144,6 +147,14 @@ impl CliError {
             | Self::Traces(_)
             | Self::Table(_)
             | Self::Simd(_) => USAGE,
+            Self::File(error) => match error {
+                FileError::Cancelled => STOPPED,
+                FileError::Io { .. }
+                | FileError::Damaged { .. }
+                | FileError::Tensor { .. }
+                | FileError::Decode { .. } => FAILED,
+                _ => USAGE,
+            },
             Self::Output(error) => {
                 if error.is_refused() {
                     USAGE

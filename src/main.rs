@@ -16,7 +16,6 @@ mod error;
 mod profile;
 mod progress;
 mod shipped;
-mod staged;
 mod table;
 
 use std::process::ExitCode;
@@ -61,6 +60,11 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Diff(args) => commands::diff::run(args, &cancel),
         Command::Reproduce(args) => commands::reproduce::run(args, &cancel),
         Command::Inspect(args) => commands::inspect::run(args, &cancel),
+        Command::Compress(args) => commands::files::compress::run(args, &cancel),
+        Command::Decompress(args) => commands::files::decompress::run(args, &cancel),
+        Command::Verify(args) => commands::files::decompress::run_verify(args, &cancel),
+        Command::Cat(args) => commands::files::read::cat(args),
+        Command::Ls(args) => commands::files::read::ls(args),
         Command::Bench(command) => commands::bench::run(command, &cancel),
         Command::Calibrate(command) => commands::calibrate::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),

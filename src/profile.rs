@@ -12,8 +12,9 @@ use tempfile::TempPath;
 use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
 use tracing_subscriber::layer::SubscriberExt;
 
+use zipwire::files::stage;
+
 use crate::error::CliError;
-use crate::staged::stage;
 
 /// A profile that is being recorded. The file appears under its name when it is complete; dropped before, it leaves nothing
 /// behind.

@@ -22,6 +22,22 @@ impl Progress {
         Self { bar, has_begun: AtomicBool::new(false) }
     }
 
+    /// A bar over bytes of a file, with their speed and the time that is left.
+    pub(crate) fn of_bytes(bytes: u64, file: String) -> Self {
+        let bar = ProgressBar::new(bytes).with_message(file);
+        let style = ProgressStyle::with_template(
+            "{spinner} [{elapsed_precise}] {bar:24} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left  {msg}",
+        );
+        bar.set_style(style.expect("the template is valid"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, has_begun: AtomicBool::new(false) }
+    }
+
+    /// So many more have been done.
+    pub(crate) fn add(&self, steps: u64) {
+        self.bar.inc(steps);
+    }
+
     /// Names the step that begins.
     pub(crate) fn begin(&self, step: String) {
         self.bar.set_message(step);

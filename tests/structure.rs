@@ -10,13 +10,14 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 17] = [
+const ALLOWED: [(&str, &str); 18] = [
     ("codec", ""),
+    ("files", "codec"),
     ("cluster", ""),
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),
     ("payload", "schedule"),
-    ("traces", "codec schedule timeline payload"),
+    ("traces", "codec files schedule timeline payload"),
     ("calibrate", "cluster"),
     ("scenarios", "codec cluster schedule timeline payload traces"),
     ("kernels", "codec"),

@@ -69,8 +69,8 @@ pub use compress::{
     encode_to_vec,
 };
 pub use container::{
-    CONTAINER_VERSION, ContainerError, DEFAULT_CHUNK_VALUES, MAX_CHUNK_VALUES, Reader, SeekReader, Writer,
-    WriterOptions,
+    CONTAINER_VERSION, ContainerBuilder, ContainerError, ContainerIndex, DEFAULT_CHUNK_VALUES,
+    MAX_CHUNK_VALUES, Reader, SeekReader, Writer, WriterOptions,
 };
 pub use decode::{decode, decode_from_slice};
 pub use decoder::Decoder;

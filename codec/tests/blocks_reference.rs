@@ -24,7 +24,9 @@ fn frames_are_read_as_the_document_says() {
     let rans = ["rans", "rans:row=8", "rans:row=300", "rans:mantissa=2", "rans:mantissa=2,row=8"];
     let codecs: Vec<_> =
         ["tiered", "tiered:row=8", "tiered:row=300"].into_iter().chain(rans).map(common::codec).collect();
-    let lengths = (0..140).chain([255, 256, 257, 1000, 2048, 8193, 20_000, 32_767, 32_768, 32_769, 70_001]);
+    // Each up to 35, and those around multiples of 32, which are words of bits and lanes.
+    let short = (0..140).filter(|count| *count < 36 || (count + 2) % 32 < 5);
+    let lengths = short.chain([255, 256, 257, 1000, 2048, 8193, 20_000, 32_767, 32_768, 32_769, 70_001]);
     let mut forms = [0; 5];
     let (mut orders, mut masks, mut columns, mut joint, mut plane_forms) = ([0; 4], 0, 0, 0, [0; 5]);
     for (count, dtype) in lengths.flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {

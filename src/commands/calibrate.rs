@@ -13,13 +13,13 @@ use zipwire::calibrate::{
     parse_log,
 };
 use zipwire::cluster::library::{Constant, Operation};
+use zipwire::files::stage;
 use zipwire::traces::open_bounded;
 use zipwire::{Cancel, ExecuteError};
 
 use super::{print, print_json};
 use crate::cli::{CalibrateCommand, CalibrateNcclTestsArgs};
 use crate::error::CliError;
-use crate::staged::stage;
 use crate::table;
 
 /// Longest log, in bytes: a run of a day prints less.

@@ -7,6 +7,7 @@ mod bench_gpu;
 pub(crate) mod bench_sim;
 pub(crate) mod calibrate;
 pub(crate) mod diff;
+pub(crate) mod files;
 pub(crate) mod inspect;
 mod list;
 pub(crate) mod mpi;

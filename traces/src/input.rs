@@ -2,27 +2,16 @@
 //!
 //! A pipe or a device may never give a byte, or never stop: inputs are files, which are also read twice, for their hashes.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Opens an input file.
-///
-/// # Errors
-/// If the system refuses, or if it is a pipe, a socket or a device: that is known without opening it, which could wait for ever.
-pub fn open_input(path: &Path) -> io::Result<File> {
-    let kind = fs::metadata(path)?.file_type();
-    if !kind.is_file() && !kind.is_dir() {
-        let reason = "it is a pipe or a device, and inputs are files: write what it gives to one first";
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-    }
-    File::open(path)
-}
+use zipwire_files::open_input;
 
 /// Opens an input file of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open_input`], and if it is longer.
+/// As [`open_input`](crate::open_input), and if it is longer.
 pub fn open_bounded(path: &Path, limit: u64) -> io::Result<File> {
     let file = open_input(path)?;
     let bytes = file.metadata()?.len();

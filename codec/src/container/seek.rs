@@ -5,9 +5,8 @@ use std::ops::Range;
 
 use super::ContainerError;
 use super::batch;
-use super::format::{ENTRY_LEN, Entry, FOOT_LEN, Foot, HEAD_LEN, HEADER_LEN, Header, INDEX, Sum, Tail};
-use super::reader::read_array;
-use crate::{DType, DecodeError, Decoder, FrameInfo, FrameShape, memory};
+use super::index::ContainerIndex;
+use crate::{DType, DecodeError, Decoder, FrameShape, memory};
 
 /// Gives any part of a container, and decodes only the chunks that it is in.
 ///
@@ -33,11 +32,7 @@ use crate::{DType, DecodeError, Decoder, FrameInfo, FrameShape, memory};
 pub struct SeekReader<R> {
     inner: R,
     decoder: Decoder,
-    header: Header,
-    tail: Tail,
-    foot: Foot,
-    /// Where each chunk begins, and the entry of the index that it must agree with.
-    chunks: Vec<(u64, Entry)>,
+    index: ContainerIndex,
     /// Number and values of the chunk that was decoded last in part.
     kept: Option<(usize, Vec<u8>)>,
     /// Frames that are decoded at once.
@@ -59,60 +54,18 @@ impl<R: Read + Seek> SeekReader<R> {
     /// # Errors
     /// As [`Self::new`].
     pub fn with_decoder(mut inner: R, decoder: Decoder) -> io::Result<Self> {
-        let container_len = inner.seek(SeekFrom::End(0))?;
-        inner.seek(SeekFrom::Start(0))?;
-        let header = Header::read(&read_array::<HEADER_LEN>(&mut inner, "header")?)?;
-        let truncated = || ContainerError::Truncated { part: "index" };
-        let foot_at = container_len.checked_sub(FOOT_LEN as u64).ok_or_else(truncated)?;
-        inner.seek(SeekFrom::Start(foot_at))?;
-        let foot_bytes = read_array::<FOOT_LEN>(&mut inner, "index")?;
-        let chunks = Foot::peek(&foot_bytes)?.chunks;
-        // Chunks are bounded by the length of the container, so that a wrong number takes no memory.
-        let entries_at = chunks.checked_mul(ENTRY_LEN as u64).and_then(|len| foot_at.checked_sub(len));
-        let index_at = entries_at.and_then(|at| at.checked_sub(HEAD_LEN as u64)).ok_or_else(truncated)?;
-        inner.seek(SeekFrom::Start(index_at))?;
-        let found = read_array::<4>(&mut inner, "index")?;
-        if found != INDEX {
-            return Err(ContainerError::Marker { chunks, found }.into());
-        }
-        let tail = Tail::read(read_array(&mut inner, "index")?, header.dtype)?;
-        let (mut sum, mut at) = (Sum::default(), HEADER_LEN as u64);
-        let mut places = Vec::new();
-        let bytes = chunks as usize * size_of::<(u64, Entry)>();
-        let no_memory = |_| io::Error::from(ContainerError::OutOfMemory { bytes });
-        places.try_reserve_exact(chunks as usize).map_err(no_memory)?;
-        let mut index = io::BufReader::new(inner.by_ref().take(chunks * ENTRY_LEN as u64));
-        for chunk in 0..chunks {
-            let entry = Entry::from_bytes(read_array(&mut index, "index")?);
-            sum.add_entry(chunk, entry);
-            places.push((at, entry));
-            at = at.saturating_add(entry.frame_len());
-        }
-        let foot = Foot::read(&foot_bytes, header, tail, sum)?;
-        if at != index_at {
-            return Err(ContainerError::IndexMismatch { chunks }.into());
-        }
-        Ok(Self {
-            inner,
-            decoder,
-            header,
-            tail,
-            foot,
-            chunks: places,
-            kept: None,
-            frames: Vec::new(),
-            position: 0,
-        })
+        let index = ContainerIndex::read(&mut inner)?;
+        Ok(Self { inner, decoder, index, kept: None, frames: Vec::new(), position: 0 })
     }
 
     /// Type of the values.
     pub fn dtype(&self) -> DType {
-        self.header.dtype
+        self.index.dtype()
     }
 
     /// Bytes of the data.
     pub fn len(&self) -> u64 {
-        self.foot.data_len
+        self.index.len()
     }
 
     /// Whether there is no data.
@@ -122,7 +75,7 @@ impl<R: Read + Seek> SeekReader<R> {
 
     /// Values of every chunk but the last: ranges that begin and end at multiples of it decode nothing in vain.
     pub fn chunk_values(&self) -> u32 {
-        self.header.chunk_values
+        self.index.chunk_values()
     }
 
     /// The bytes of a range.
@@ -145,14 +98,14 @@ impl<R: Read + Seek> SeekReader<R> {
     /// `out` then holds unspecified bytes.
     pub fn read_at(&mut self, start: u64, out: &mut [u8]) -> io::Result<()> {
         self.check_end(start.saturating_add(out.len() as u64))?;
-        let values_len = self.len() - self.tail.as_bytes().len() as u64;
+        let values_len = self.len() - self.index.tail().len() as u64;
         let in_values = values_len.saturating_sub(start).min(out.len() as u64) as usize;
         let (mut out, tail) = out.split_at_mut(in_values);
         if !tail.is_empty() {
             let at = (start + in_values as u64 - values_len) as usize;
-            tail.copy_from_slice(&self.tail.as_bytes()[at..at + tail.len()]);
+            tail.copy_from_slice(&self.index.tail()[at..at + tail.len()]);
         }
-        let chunk_len = self.header.chunk_len();
+        let chunk_len = self.index.header.chunk_len();
         let mut chunk = usize::try_from(start / chunk_len as u64).map_err(io::Error::other)?;
         let mut skip = (start % chunk_len as u64) as usize;
         while !out.is_empty() {
@@ -181,18 +134,12 @@ impl<R: Read + Seek> SeekReader<R> {
 
     /// How many chunks from this one on fill `len` bytes and have nothing else, at most as many as are decoded at once.
     fn whole_chunks(&self, chunk: usize, len: usize) -> usize {
-        let full = len / self.header.chunk_len();
-        let is_end =
-            self.shape(chunk + full).is_some_and(|shape| shape.values_len() == len % self.header.chunk_len());
+        let full = len / self.index.header.chunk_len();
+        let is_end = self
+            .index
+            .shape(chunk + full)
+            .is_some_and(|shape| shape.values_len() == len % self.index.header.chunk_len());
         (full + usize::from(is_end)).min(batch::default_chunks())
-    }
-
-    /// What the chunk with this number is a frame of.
-    fn shape(&self, chunk: usize) -> Option<FrameShape> {
-        let shape = self.header.chunk_shape();
-        let before = (chunk as u64).checked_mul(shape.count as u64)?;
-        let left = self.foot.values(self.header).checked_sub(before).filter(|left| *left > 0)?;
-        Some(FrameShape { count: left.min(shape.count as u64) as usize, ..shape })
     }
 
     /// The values of a chunk, which are kept.
@@ -201,7 +148,7 @@ impl<R: Read + Seek> SeekReader<R> {
             Some((kept, values)) if kept == chunk => return Ok(&self.kept.insert((chunk, values)).1),
             other => other.map_or_else(Vec::new, |(_, values)| values),
         };
-        let bytes = self.shape(chunk).map_or(0, FrameShape::values_len);
+        let bytes = self.index.shape(chunk).map_or(0, FrameShape::values_len);
         if values.len() != bytes {
             self.decoder.check_limit(bytes).map_err(|source| at(chunk, source))?;
             values = memory::zeroed(bytes).ok_or(ContainerError::OutOfMemory { bytes })?;
@@ -212,7 +159,7 @@ impl<R: Read + Seek> SeekReader<R> {
 
     /// Decodes chunks from this one on, all of whose values are `out`.
     fn decode_whole(&mut self, first: usize, out: &mut [u8]) -> io::Result<()> {
-        let parts = out.chunks_mut(self.header.chunk_len());
+        let parts = out.chunks_mut(self.index.header.chunk_len());
         let count = parts.len();
         if self.frames.len() < count {
             self.frames.resize_with(count, Vec::new);
@@ -231,22 +178,16 @@ impl<R: Read + Seek> SeekReader<R> {
 
     /// Reads the frame of a chunk, which must be the one that the index knows.
     fn read_frame(&mut self, chunk: usize, slot: usize) -> io::Result<()> {
-        let (start, entry) = self.chunks[chunk];
+        let place = self.index.frame(chunk);
         let frame = &mut self.frames[slot];
         frame.clear();
-        self.inner.seek(SeekFrom::Start(start))?;
-        let len = self.inner.by_ref().take(entry.frame_len()).read_to_end(frame)?;
-        if (len as u64) < entry.frame_len() {
+        self.inner.seek(SeekFrom::Start(place.start))?;
+        let frame_len = place.end - place.start;
+        let len = self.inner.by_ref().take(frame_len).read_to_end(frame)?;
+        if (len as u64) < frame_len {
             return Err(ContainerError::Truncated { part: "chunks" }.into());
         }
-        let info = FrameInfo::peek(frame).map_err(|source| at(chunk, source))?;
-        if Some(info.shape) != self.shape(chunk) {
-            return Err(ContainerError::ChunkShape { chunk: chunk as u64, found: info.shape }.into());
-        }
-        if Entry::of(&info) != entry {
-            return Err(ContainerError::ChunkIndex { chunk: chunk as u64 }.into());
-        }
-        Ok(())
+        Ok(self.index.check(chunk, frame)?)
     }
 }
 
@@ -258,11 +199,11 @@ fn at(chunk: usize, source: DecodeError) -> ContainerError {
 impl<R: Read + Seek> Read for SeekReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         // No further than the end of the chunk, so that small buffers and large ones decode no chunk twice.
-        let chunk_len = self.header.chunk_len() as u64;
+        let chunk_len = self.index.header.chunk_len() as u64;
         let in_chunk = (self.position % chunk_len) as usize;
-        let most = match out.len() / self.header.chunk_len() {
-            chunks if in_chunk > 0 || chunks == 0 => self.header.chunk_len() - in_chunk,
-            chunks => chunks * self.header.chunk_len(),
+        let most = match out.len() / self.index.header.chunk_len() {
+            chunks if in_chunk > 0 || chunks == 0 => self.index.header.chunk_len() - in_chunk,
+            chunks => chunks * self.index.header.chunk_len(),
         };
         let left = self.len().saturating_sub(self.position);
         let len = out.len().min(most).min(usize::try_from(left).unwrap_or(usize::MAX));

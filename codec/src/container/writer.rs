@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use super::ContainerError;
 use super::batch;
-use super::format::{Entry, Foot, Header, Sum, Tail};
-use crate::{Codec, DType, EncodeError, FrameInfo, FrameShape, Layout, Tiered, memory};
+use super::builder::ContainerBuilder;
+use super::format::{Header, Tail};
+use crate::{Codec, DType, EncodeError, FrameShape, Layout, Tiered, memory};
 
 /// Values of a chunk unless the caller says otherwise: 256 KiB of BF16.
 ///
@@ -86,13 +87,11 @@ impl WriterOptions {
         let header = self.header()?;
         Ok(Writer {
             inner,
-            header,
+            builder: ContainerBuilder::of(header),
             codec: self.codec,
             chunks_at_once: self.chunks_at_once,
             slots: Vec::new(),
             filled: 0,
-            entries: Vec::new(),
-            data_len: 0,
             state: State::Fresh,
         })
     }
@@ -131,16 +130,14 @@ impl WriterOptions {
 #[must_use = "without `finish` a container is cut"]
 pub struct Writer<W: Write> {
     inner: W,
-    header: Header,
+    /// Knows the chunks that are written.
+    builder: ContainerBuilder,
     codec: Box<dyn Codec>,
     chunks_at_once: usize,
     /// At most so many as are encoded at once: full ones that wait for the others, then the one that is filled.
     slots: Vec<Slot>,
     /// How many are full.
     filled: usize,
-    entries: Vec<Entry>,
-    /// Bytes of all chunks that are written.
-    data_len: u64,
     state: State,
 }
 
@@ -180,7 +177,7 @@ impl<W: Write> Writer<W> {
     /// If something cannot be written, or could not before. The container is then cut, and readers say so.
     pub fn finish(mut self) -> io::Result<W> {
         let tail = self.guarded(|writer| {
-            let width = writer.header.dtype.width();
+            let width = writer.builder.header.dtype.width();
             let mut tail = Tail::default();
             if let Some(last) = writer.slots.get_mut(writer.filled) {
                 let whole = last.len - last.len % width;
@@ -191,15 +188,7 @@ impl<W: Write> Writer<W> {
             Ok(tail)
         })?;
         self.guarded(|writer| {
-            let chunks = writer.entries.len() as u64;
-            let mut sum = Sum::default();
-            writer.inner.write_all(&tail.to_bytes())?;
-            for (chunk, entry) in (0..).zip(&writer.entries) {
-                sum.add_entry(chunk, *entry);
-                writer.inner.write_all(&entry.to_bytes())?;
-            }
-            let data_len = writer.data_len + tail.as_bytes().len() as u64;
-            writer.inner.write_all(&Foot { chunks, data_len }.to_bytes(tail, sum))?;
+            writer.inner.write_all(&writer.builder.index(tail))?;
             writer.inner.flush()
         })?;
         Ok(self.inner)
@@ -224,7 +213,7 @@ impl<W: Write> Writer<W> {
 
     /// Takes what fits into the chunk that is filled.
     fn take(&mut self, bytes: &[u8]) -> Result<usize, ContainerError> {
-        let chunk_len = self.header.chunk_len();
+        let chunk_len = self.builder.header.chunk_len();
         if self.slots.len() == self.filled {
             let values = memory::zeroed(chunk_len).ok_or(ContainerError::OutOfMemory { bytes: chunk_len })?;
             self.slots.push(Slot { values, len: 0, frame: Vec::new(), result: Ok(0) });
@@ -239,7 +228,7 @@ impl<W: Write> Writer<W> {
 
     /// Encodes and writes the chunks that wait, after the header if nothing was written yet.
     fn write_chunks(&mut self) -> io::Result<()> {
-        let (codec, header) = (&*self.codec, self.header);
+        let (codec, header) = (&*self.codec, self.builder.header);
         batch::for_each(&mut self.slots, |slot| slot.encode(codec, header));
         if self.state == State::Fresh {
             self.inner.write_all(&header.to_bytes())?;
@@ -248,10 +237,8 @@ impl<W: Write> Writer<W> {
         self.filled = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.len > 0) {
             let frame = &slot.frame[..slot.result.clone()?];
-            let info = FrameInfo::peek(frame).expect("a frame that was just written has a sound header");
             self.inner.write_all(frame)?;
-            self.entries.push(Entry::of(&info));
-            self.data_len += slot.len as u64;
+            self.builder.push(frame)?;
             slot.len = 0;
         }
         Ok(())

@@ -1,0 +1,31 @@
+//! Model files and checkpoints, compressed without loss: [`compress`] and [`restore`] for whole files, [`Model`] for any part of one.
+//!
+//! A compressed safetensors file is a safetensors file still. Every reader opens it; tensors that were coded are bytes (`U8`) to those
+//! that do not know zipwire. `docs/files.md` has recipes, `docs/format.md` every byte.
+
+mod at;
+mod chunks;
+mod compress;
+mod duplicate_keys;
+mod error;
+mod folder;
+mod header;
+mod input;
+mod model;
+mod note;
+mod output;
+mod parts;
+mod pieces;
+mod restore;
+mod watch;
+
+pub use compress::{Compressed, Compression, compress, compress_values};
+pub use error::FileError;
+pub use folder::mirror;
+pub use header::{Header, HeaderError, TensorInfo};
+pub use input::open_input;
+pub use model::Model;
+pub use note::FORMAT_VERSION;
+pub use output::{Output, STAGED, stage};
+pub use restore::{is_container, restore, restore_values, verify};
+pub use watch::Watch;

@@ -1,0 +1,240 @@
+//! `zipwire compress`, `decompress`, `verify`, `cat` and `ls`: model files.
+
+pub(crate) mod compress;
+pub(crate) mod decompress;
+pub(crate) mod read;
+
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+use zipwire::codec::{DType, Spec};
+use zipwire::files::{FileError, Model, Output, Watch};
+use zipwire::scenarios::spec_help;
+use zipwire::{Cancel, with_help};
+
+use super::{print, print_json};
+use crate::cli::WorkArgs;
+use crate::error::CliError;
+use crate::progress::Progress;
+use crate::table;
+
+/// What stands in the names of compressed files, and what files of values get behind theirs.
+const MARK: &str = ".zw";
+const SAFETENSORS: &str = ".safetensors";
+/// stdin or stdout.
+const PIPE: &str = "-";
+
+/// A codec, for the parser of arguments.
+pub(crate) fn spec(text: &str) -> Result<Spec, String> {
+    text.parse().map_err(|error| with_help(&error, spec_help(&error)))
+}
+
+/// A type of values.
+pub(crate) fn dtype(text: &str) -> Result<DType, String> {
+    let names = DType::ALL.map(DType::name);
+    DType::from_name(&text.to_uppercase()).ok_or_else(|| format!("types are {}", names.join(", ")))
+}
+
+/// `A..B`.
+pub(crate) fn rows(text: &str) -> Result<Range<u64>, String> {
+    let (start, end) = text.split_once("..").ok_or("rows are written `A..B`, the second one left out")?;
+    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("`{text}`: {error}"));
+    let (start, end) = (number(start)?, number(end)?);
+    if start <= end { Ok(start..end) } else { Err("the first row is behind the last".to_owned()) }
+}
+
+/// What came of a file.
+#[derive(Debug, Serialize)]
+struct Row {
+    file: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<PathBuf>,
+    bytes_raw: u64,
+    bytes_coded: u64,
+    size_pct: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codec: Option<String>,
+    seconds: f64,
+    gbps: f64,
+}
+
+impl Row {
+    fn new(
+        file: &Path,
+        out: Option<&Path>,
+        (raw, coded): (u64, u64),
+        codec: Option<&Spec>,
+        begun: Instant,
+    ) -> Self {
+        let seconds = begun.elapsed().as_secs_f64();
+        Self {
+            file: file.to_owned(),
+            out: out.map(Path::to_owned),
+            bytes_raw: raw,
+            bytes_coded: coded,
+            size_pct: if raw == 0 { 100.0 } else { 100.0 * coded as f64 / raw as f64 },
+            codec: codec.map(ToString::to_string),
+            seconds,
+            gbps: raw as f64 / 1e9 / seconds,
+        }
+    }
+}
+
+/// Prints what came of files: of all together at the end, if there are several.
+fn print_rows(rows: &[Row], json: bool) -> Result<(), CliError> {
+    if json {
+        return print_json(&serde_json::json!({ "files": rows }));
+    }
+    let mut table = table::new(&["file", "out", "raw", "coded", "size", "time", "GB/s"], &[0, 1]);
+    let mut add = |file: String, out: String, [raw, coded]: [u64; 2], seconds: f64| {
+        table.add_row(vec![
+            file,
+            out,
+            table::bytes(raw as f64),
+            table::bytes(coded as f64),
+            format!("{:.2} %", 100.0 * coded as f64 / raw.max(1) as f64),
+            format!("{seconds:.2} s"),
+            format!("{:.2}", raw as f64 / 1e9 / seconds),
+        ]);
+    };
+    for row in rows {
+        let out = row.out.as_ref().map_or_else(|| "sound".to_owned(), |out| out.display().to_string());
+        add(row.file.display().to_string(), out, [row.bytes_raw, row.bytes_coded], row.seconds);
+    }
+    if rows.len() > 1 {
+        let sum = |of: fn(&Row) -> u64| rows.iter().map(of).sum();
+        let seconds = rows.iter().map(|row| row.seconds).sum();
+        let all = [sum(|row| row.bytes_raw), sum(|row| row.bytes_coded)];
+        add(format!("all {}", rows.len()), String::new(), all, seconds);
+    }
+    print(table::text(&table) + "\n")
+}
+
+/// Does something with a file while its bytes are counted, and until the user asks to stop; then it cleans up first.
+fn watched<T>(
+    work: &WorkArgs,
+    cancel: &Cancel,
+    (file, bytes): (&Path, u64),
+    run: impl FnOnce(&Watch<'_>) -> Result<T, FileError>,
+) -> Result<T, CliError> {
+    let _hold = cancel.hold();
+    let progress = Progress::of_bytes(bytes, file.display().to_string());
+    let cancelled = || cancel.is_cancelled();
+    let done = |bytes| progress.add(bytes);
+    let default = Watch::default();
+    let watch =
+        Watch { threads: work.threads.unwrap_or(default.threads), cancelled: &cancelled, done: &done };
+    Ok(run(&watch)?)
+}
+
+/// The base for a file: one file, or that of the same name in a folder.
+fn base_for(base: Option<&Path>, file: &Path) -> Result<Option<Arc<Model>>, CliError> {
+    let Some(base) = base else { return Ok(None) };
+    if !base.is_dir() {
+        return Ok(Some(Arc::new(Model::open(base)?)));
+    }
+    let plain = restored_name(file).unwrap_or_else(|| file.to_owned());
+    let names = [compressed_name(&plain), plain];
+    let found =
+        names.iter().filter_map(|name| Some(base.join(name.file_name()?))).find(|path| path.is_file());
+    match found {
+        Some(path) => Ok(Some(Arc::new(Model::open(&path)?))),
+        None => {
+            let message = format!("base `{}` has no file for `{}`", base.display(), file.display());
+            Err(CliError::Usage(message))
+        }
+    }
+}
+
+/// What a file is called once it is compressed: `x.zw.safetensors` for `x.safetensors`, `x.zw` for any other `x`.
+fn compressed_name(file: &Path) -> PathBuf {
+    let name = file.as_os_str().to_string_lossy();
+    match name.strip_suffix(SAFETENSORS) {
+        Some(stem) => format!("{stem}{MARK}{SAFETENSORS}").into(),
+        None => format!("{name}{MARK}").into(),
+    }
+}
+
+/// What it was called before; `None` if it does not tell.
+fn restored_name(file: &Path) -> Option<PathBuf> {
+    let name = file.as_os_str().to_string_lossy();
+    if let Some(stem) = name.strip_suffix(SAFETENSORS) {
+        return Some(format!("{}{SAFETENSORS}", stem.strip_suffix(MARK)?).into());
+    }
+    Some(name.strip_suffix(MARK)?.into())
+}
+
+/// Where each of several files goes: beside it, to the one file `out`, or into the folder `out`.
+fn place(file: &Path, out: Option<&Path>, several: bool, name: &Path) -> Result<PathBuf, CliError> {
+    let Some(out) = out else { return Ok(name.to_owned()) };
+    if !several && !out.is_dir() {
+        return Ok(out.to_owned());
+    }
+    std::fs::create_dir_all(out).map_err(|source| FileError::Io {
+        action: "create folder",
+        path: out.to_owned(),
+        source,
+    })?;
+    let name = name.file_name();
+    let message = || CliError::Usage(format!("`{}` has no name", file.display()));
+    Ok(out.join(name.ok_or_else(message)?))
+}
+
+/// Copies to the end, or until the user asks to stop.
+fn copy(from: &mut dyn Read, to: &mut dyn Write, cancel: &Cancel) -> Result<(), CliError> {
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        if cancel.is_cancelled() {
+            return Err(FileError::Cancelled.into());
+        }
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(len) => to.write_all(&buffer[..len])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A file that is written from front to back, and appears when it is complete.
+fn write_file(
+    path: &Path,
+    force: bool,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let output = Output::begin(path, force)?;
+    write(&mut &*output.file())?;
+    Ok(output.finish()?)
+}
+
+/// An error of a file that is not a model's.
+fn io_error(action: &'static str, path: &Path) -> impl Fn(io::Error) -> CliError {
+    let path = path.to_owned();
+    move |source| FileError::Io { action, path: path.clone(), source }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for (plain, packed) in [
+            ("a/x.safetensors", "a/x.zw.safetensors"),
+            ("kv.bin", "kv.bin.zw"),
+            ("x", "x.zw"),
+            ("x.pt", "x.pt.zw"),
+        ] {
+            assert_eq!(compressed_name(Path::new(plain)), Path::new(packed));
+            assert_eq!(restored_name(Path::new(packed)).as_deref(), Some(Path::new(plain)));
+        }
+        assert_eq!(restored_name(Path::new("x.safetensors")), None);
+        assert_eq!(rows("3..7"), Ok(3..7));
+        assert!(rows("7..3").is_err() && rows("7").is_err() && rows("a..b").is_err());
+        assert_eq!(dtype("bf16"), Ok(DType::Bf16));
+    }
+}

@@ -1,0 +1,106 @@
+//! `zipwire cat` and `zipwire ls`: what is in model files.
+
+use std::fs;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+use serde::Serialize;
+use zipwire::files::Model;
+
+use super::{base_for, io_error, print, print_json};
+use crate::cli::{CatArgs, LsArgs};
+use crate::error::CliError;
+use crate::table;
+
+/// Rows that are decoded at once: about so many bytes of them.
+const AT_ONCE: u64 = 1 << 26;
+
+pub(crate) fn cat(args: &CatArgs) -> Result<(), CliError> {
+    let model = Model::open_with(&args.file, base_for(args.base.as_deref(), &args.file)?)?;
+    let tensor = model.tensor(&args.tensor)?;
+    let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
+    let rows = args.range.clone().unwrap_or(0..count);
+    let row = tensor.bytes().checked_div(count).unwrap_or(0).max(1);
+    let step = (AT_ONCE / row).max(1);
+    let mut out = stdout().lock();
+    // Also where there is none: the range is checked.
+    let mut start = rows.start;
+    loop {
+        let end = rows.end.min(start.saturating_add(step));
+        out.write_all(&model.read_rows(&args.tensor, start..end)?)?;
+        start = end;
+        if start >= rows.end {
+            return Ok(out.flush()?);
+        }
+    }
+}
+
+/// What a file has.
+#[derive(Serialize)]
+struct Listed {
+    file: PathBuf,
+    compressed: bool,
+    bytes_raw: u64,
+    bytes: u64,
+    tensors: Vec<ListedTensor>,
+}
+
+#[derive(Serialize)]
+struct ListedTensor {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+    bytes_raw: u64,
+    bytes: u64,
+}
+
+pub(crate) fn ls(args: &LsArgs) -> Result<(), CliError> {
+    let mut files = Vec::new();
+    for file in &args.files {
+        // Names, types and lengths are there without the base.
+        let model = Model::list(file)?;
+        let bytes = fs::metadata(file).map_err(io_error("read", file))?.len();
+        let tensors = model.tensors().iter().map(|tensor| {
+            Ok::<_, CliError>(ListedTensor {
+                name: tensor.name.clone(),
+                dtype: tensor.dtype.clone(),
+                shape: tensor.shape.clone(),
+                bytes_raw: tensor.bytes(),
+                bytes: model.bytes_kept(&tensor.name)?,
+            })
+        });
+        files.push(Listed {
+            file: file.clone(),
+            compressed: model.is_compressed(),
+            bytes_raw: model.bytes(),
+            bytes,
+            tensors: tensors.collect::<Result<_, _>>()?,
+        });
+    }
+    if args.json {
+        return print_json(&serde_json::json!({ "files": files }));
+    }
+    print(files.iter().map(text).collect::<Vec<_>>().join("\n\n") + "\n")
+}
+
+fn text(file: &Listed) -> String {
+    let mut rows = table::new(&["tensor", "type", "shape", "raw", "here", "size"], &[0, 1]);
+    let mut add = |name: &str, dtype: &str, shape: String, raw: u64, here: u64| {
+        let size = format!("{:.2} %", 100.0 * here as f64 / raw.max(1) as f64);
+        rows.add_row(vec![
+            name.to_owned(),
+            dtype.to_owned(),
+            shape,
+            table::bytes(raw as f64),
+            table::bytes(here as f64),
+            size,
+        ]);
+    };
+    for tensor in &file.tensors {
+        let shape: Vec<String> = tensor.shape.iter().map(ToString::to_string).collect();
+        let shape = if shape.is_empty() { "scalar".to_owned() } else { shape.join("x") };
+        add(&table::shortened(&tensor.name), &tensor.dtype, shape, tensor.bytes_raw, tensor.bytes);
+    }
+    add("the file", "", String::new(), file.bytes_raw, file.bytes);
+    format!("{}\n\n{}", file.file.display(), table::text(&rows))
+}
