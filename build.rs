@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 /// Folders, and the endings of their files: all that scenarios and papers read.
 const FOLDERS: [(&str, &[&str]); 3] = [
-    ("scenarios", &["toml"]),
+    ("scenarios", &["json", "toml"]),
     ("traces/samples", &["csv", "jsonl", "md", "safetensors"]),
     ("traces/samples/licenses", &["txt"]),
 ];

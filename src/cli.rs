@@ -18,7 +18,7 @@ use zipwire::scenarios::Dimension;
 use zipwire::schedule::Protocol;
 use zipwire::{Executor, SIMD_VARIABLE, executors};
 
-pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, ProbeArgs};
+pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, CalibrateTableArgs, ProbeArgs};
 pub(crate) use self::files::{CatArgs, CompressArgs, DecompressArgs, LsArgs, VerifyArgs, WorkArgs};
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
 
@@ -63,7 +63,7 @@ pub(crate) enum Command {
     /// Measure parts side by side.
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Fit the constants of a cluster to what was measured on it.
+    /// Fit the constants of a cluster to what was measured on it, or the tables of codecs to samples.
     #[command(subcommand)]
     Calibrate(CalibrateCommand),
     /// Check or list scenario files, or describe their language to an editor.
@@ -427,9 +427,9 @@ pub(crate) struct BenchCodecArgs {
     /// Codecs, separated by commas [default: all, zstd and lz4].
     #[arg(long, value_name = "SPEC,...")]
     pub(crate) codec: Option<Contenders>,
-    /// Measure `codebook16` with the code book of this file as well; may be given several times.
+    /// Measure the codec of this table as well, with frames that name the table; may be given several times. `calibrate table` trains tables.
     #[arg(long, value_name = "FILE")]
-    pub(crate) codebook: Vec<PathBuf>,
+    pub(crate) table: Vec<PathBuf>,
     /// The same tensors as they were before, a safetensors file: adds `delta+rans` and `delta+tiered`, which code differences from these.
     #[arg(long, value_name = "FILE", requires = "files")]
     pub(crate) base: Option<PathBuf>,

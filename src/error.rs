@@ -12,8 +12,8 @@ use zipwire::papers::ReproduceError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
 use zipwire::sweep::{JournalError, SweepError};
-use zipwire::traces::{TraceError, printable};
-use zipwire::{CodebookFileError, ExecuteError, OutputError, STOPPED, SimdError, with_help};
+use zipwire::traces::{TableFileError, TraceError, printable};
+use zipwire::{ExecuteError, OutputError, STOPPED, SimdError, with_help};
 
 /// All went well, and somebody read as much of it as was wanted.
 const SUCCESS: u8 = 0;
@@ -66,10 +66,10 @@ pub(crate) enum CliError {
     Reproduce(Box<ReproduceError>),
     #[error("{}", with_help(.0, .0.help()))]
     Traces(#[from] TraceError),
+    #[error("{}", with_help(.0, .0.help()))]
+    Table(#[from] TableFileError),
     #[error(transparent)]
     File(#[from] FileError),
-    #[error(transparent)]
-    Codebook(#[from] CodebookFileError),
     #[error(transparent)]
     Simd(#[from] SimdError),
     #[error("cannot handle Ctrl-C: {0}")]
@@ -145,7 +145,7 @@ impl CliError {
             | Self::Usage(_)
             | Self::Reproduce(_)
             | Self::Traces(_)
-            | Self::Codebook(_)
+            | Self::Table(_)
             | Self::Simd(_) => USAGE,
             Self::File(error) => match error {
                 FileError::Cancelled => STOPPED,

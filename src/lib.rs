@@ -4,7 +4,6 @@
 //! its variants, and each plan runs on any [`Executor`], of which [`executors`] is the list. The command line is a thin
 //! shell over it.
 
-mod codebook;
 mod help;
 mod simd;
 
@@ -25,7 +24,6 @@ pub use zipwire_sim as sim;
 pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
 
-pub use codebook::{CodebookFileError, read_codebook, write_codebook};
 pub use help::with_help;
 pub use simd::{SIMD_VARIABLE, SimdError, simd_from_environment};
 pub use zipwire_experiments::*;

@@ -146,46 +146,6 @@ fn comparators_have_no_split_layout() {
 }
 
 #[test]
-fn calibrated_books_are_measured_beside_the_frames_own() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    };
-    let book = |dtype: &str, first: u8| {
-        let exponents: Vec<u8> = (first..first + 16).collect();
-        format!("{{\"dtype\": \"{dtype}\", \"exponents\": {exponents:?}}}")
-    };
-    // The weights of the sample are around 2^-5: exponents of about 122. Nothing of them is near 2^50.
-    let (good, stale) = (write("good.json", &book("BF16", 109)), write("stale.json", &book("BF16", 170)));
-    let eight_bits = write("e5m2.json", &book("F8_E5M2", 7));
-    let books = ["--codebook", &good, "--codebook", &stale, "--codebook", &eight_bits];
-    let output = bench(&[&["--codec", "codebook16", "--json"], &books[..]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let rows = report["rows"].as_array().unwrap();
-    let names: Vec<&str> = rows.iter().map(|row| row["codec"].as_str().unwrap()).collect();
-    let with = |file: &str| format!("codebook16 with {file}");
-    assert_eq!(names, ["codebook16".to_owned(), with(&good), with(&stale)]);
-    let sizes: Vec<f64> = rows.iter().map(|row| row["size_pct"].as_f64().unwrap()).collect();
-    assert!((sizes[0] - 75.1).abs() < 0.3 && (sizes[1] - sizes[0]).abs() < 0.3, "{sizes:?}");
-    assert!((100.0..100.5).contains(&sizes[2]), "a stale book codes nothing: {sizes:?}");
-    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(notes.contains(&format!("codec `{}` does not code BF16", with(&eight_bits))), "{notes}");
-
-    let bad = write("bad.json", "{}");
-    for (file, expected) in
-        [(bad.as_str(), "is no code book"), ("none.json", "cannot read code book `none.json`")]
-    {
-        let output = bench(&["--codebook", file]);
-        assert_eq!(output.status.code(), Some(2));
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(text.contains(expected), "{text}");
-    }
-}
-
-#[test]
 fn mistakes_are_named() {
     for (arguments, expected) in [
         (["--codec", "raw,windw7"], "unknown codec `windw7`"),

@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &str); 18] = [
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),
     ("payload", "schedule"),
-    ("traces", "files schedule timeline payload"),
+    ("traces", "codec files schedule timeline payload"),
     ("calibrate", "cluster"),
     ("scenarios", "codec cluster schedule timeline payload traces"),
     ("kernels", "codec"),

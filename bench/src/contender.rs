@@ -5,20 +5,13 @@ use std::str::FromStr;
 
 use rayon::prelude::*;
 use zipwire_codec::parallel::{PIECE_VALUES, Pieces, piece_len, room_len};
-use zipwire_codec::{Base, Codebook, Codec, DType, Decoder, Layout, Spec, SpecError};
+use zipwire_codec::{Base, Codec, DType, Decoder, Layout, Spec, SpecError};
 
 /// A codec to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contender {
-    /// One of the project's.
+    /// One of the project's; with a table, if frames are to name one.
     Own(Spec),
-    /// `codebook16` with a book that was calibrated beforehand.
-    Calibrated {
-        /// Where the book comes from.
-        file: String,
-        /// The book.
-        book: Codebook,
-    },
     /// zstd at a level, over the bytes as they are.
     Zstd(i32),
     /// LZ4, over the bytes as they are.
@@ -41,7 +34,6 @@ impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Own(spec) => spec.fmt(f),
-            Self::Calibrated { file, book } => write!(f, "{} with {file}", book.codec().id()),
             Self::Zstd(_) => f.write_str("zstd"),
             Self::Lz4 => f.write_str("lz4"),
         }
@@ -54,6 +46,11 @@ impl Contender {
         let plain = Spec::ids().map(|id| id.parse().expect("ids are specs"));
         let own = plain.chain(Spec::deltas().filter(|_| has_base));
         own.map(Self::Own).chain([Self::Zstd(1), Self::Lz4]).collect()
+    }
+
+    /// Whether it names a table that it has not been given.
+    pub fn lacks_table(&self) -> bool {
+        matches!(self, Self::Own(spec) if spec.table_id().is_some() && spec.table().is_none())
     }
 
     /// Whether it takes differences from a base.
@@ -73,8 +70,15 @@ impl Contender {
                 let spec = spec.clone().for_rows(row);
                 Some(base.map_or(spec.clone(), |base| spec.against(base)).codec())
             }
-            Self::Calibrated { book, .. } => Some(book.codec()),
             Self::Zstd(_) | Self::Lz4 => None,
+        }
+    }
+
+    /// What reads its frames, but for bases.
+    fn decoder(&self) -> Decoder {
+        match self {
+            Self::Own(spec) => spec.decoder(),
+            Self::Zstd(_) | Self::Lz4 => Decoder::new(),
         }
     }
 
@@ -94,7 +98,12 @@ impl Contender {
 
 /// A contender at work on one tensor, with a room for the frames. All code in pieces of about [`PIECE_VALUES`] values.
 pub(super) enum Worker<'a> {
-    Own(Box<dyn Codec>, Pieces<&'a mut [u8]>),
+    Own {
+        codec: Box<dyn Codec>,
+        /// With the table, if frames name one.
+        decoder: Decoder,
+        pieces: Pieces<&'a mut [u8]>,
+    },
     /// Pieces that differ from those of a base.
     Deltas {
         /// One for each piece.
@@ -104,11 +113,7 @@ pub(super) enum Worker<'a> {
         pieces: Pieces<&'a mut [u8]>,
     },
     /// Blocks of bytes.
-    Bytes {
-        method: Method,
-        piece_len: usize,
-        pieces: Vec<Coded<'a>>,
-    },
+    Bytes { method: Method, piece_len: usize, pieces: Vec<Coded<'a>> },
 }
 
 /// What a contender is to code.
@@ -172,9 +177,9 @@ impl<'a> Worker<'a> {
         if let Some(codec) = contender.codec(row) {
             let pieces = Pieces::within(codec.as_ref(), layout, dtype, len, row, room);
             let Some(base) = base.filter(|_| contender.takes_base()) else {
-                return Ok(Self::Own(codec, pieces));
+                return Ok(Self::Own { codec, decoder: contender.decoder(), pieces });
             };
-            let mut decoder = Decoder::new();
+            let mut decoder = contender.decoder();
             let mut codecs = Vec::new();
             for piece in base.chunks(piece_len(dtype, row)) {
                 let base = Base::new(dtype, piece.to_vec());
@@ -194,7 +199,7 @@ impl<'a> Worker<'a> {
     /// Codes the values on the threads of the current pool.
     pub(super) fn encode(&mut self, values: &[u8]) -> Result<(), String> {
         match self {
-            Self::Own(codec, pieces) => {
+            Self::Own { codec, pieces, .. } => {
                 pieces.encode(codec.as_ref(), values).map_err(|error| error.to_string())
             }
             Self::Deltas { codecs, pieces, .. } => {
@@ -229,8 +234,7 @@ impl<'a> Worker<'a> {
             if written == out.len() { Ok(()) } else { Err("it decoded to another length".to_owned()) }
         };
         match self {
-            Self::Own(_, pieces) => pieces.decode(out).map_err(|error| error.to_string()),
-            Self::Deltas { decoder, pieces, .. } => {
+            Self::Own { decoder, pieces, .. } | Self::Deltas { decoder, pieces, .. } => {
                 pieces.decode_with(decoder, out).map_err(|error| error.to_string())
             }
             Self::Bytes { method: Method::Zstd(_), piece_len, pieces } => {
@@ -252,7 +256,7 @@ impl<'a> Worker<'a> {
 
     pub(super) fn coded_len(&self) -> usize {
         match self {
-            Self::Own(_, pieces) | Self::Deltas { pieces, .. } => pieces.coded_len(),
+            Self::Own { pieces, .. } | Self::Deltas { pieces, .. } => pieces.coded_len(),
             Self::Bytes { pieces, .. } => pieces.iter().map(|piece| piece.len).sum(),
         }
     }

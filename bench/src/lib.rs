@@ -7,6 +7,7 @@ mod gpu;
 pub mod inspect;
 mod memory;
 mod sim;
+mod train;
 
 pub use codec::{BenchError, CodecRow, Load, LoadTensor, Settings, bench_codec};
 pub use collective::{
@@ -19,3 +20,4 @@ pub use memory::Pages;
 pub use sim::{
     CASES, Level, SimBenchError, SimCase, SimRow, WorkPerEvent, bench_sim, bench_sim_scenario, can_play,
 };
+pub use train::{TrainError, Trained, train};

@@ -1,5 +1,6 @@
 //! How well the book of a frame fits its values: what tells a stale book from a good one.
 
+use crate::body::Body;
 use crate::codebook16::{Codebook, Codebook16, Front};
 use crate::decode::open;
 use crate::kernel::TILE;
@@ -32,11 +33,15 @@ impl BookUsage {
         dynamic_section: &[u8],
     ) -> Result<Self, DecodeError> {
         let (body, _, entry) = open(Tables::NONE, shape, static_section, dynamic_section)?;
-        let count = shape.count;
         if entry.codec.id() != Codebook16::ID {
             return Err(DecodeError::Codec { expected: Codebook16::ID, found: entry.codec.id() });
         }
-        let front = Front::read(&body, count)?;
+        Self::of_body(&body, shape.count)
+    }
+
+    /// The same of a frame of `count` values whose header has been read, and that may name its book.
+    pub(crate) fn of_body(body: &Body<'_>, count: usize) -> Result<Self, DecodeError> {
+        let front = Front::read(body, count)?;
         let mut usage = Self { book: front.book, coded: 0, escapes: 0, stored: 0 };
         for tile in 0..front.tiles() {
             let entry = front.entry(tile)?;

@@ -2,7 +2,10 @@
 
 use crate::decode::{decode_slice_with, decode_with};
 use crate::tables::Tables;
-use crate::{Base, DType, DecodeError, FrameInfo, Layout, Section, Table, TableError};
+use crate::{
+    Base, DType, DecodeError, FrameInfo, FrameShape, Layout, Section, Table, TableError, TableUsage,
+    sign_mantissa, table_usage,
+};
 
 /// What frames are read with: the tables that they may name, and a limit for the memory of their values.
 ///
@@ -101,6 +104,44 @@ impl Decoder {
         out: &mut [u8],
     ) -> Result<(), DecodeError> {
         decode_with(&self.tables, layout, dtype, static_section, dynamic_section, out)
+    }
+
+    /// [`crate::decode_from_slice`]: as [`Self::decompress`] of a frame of which both ends know what it is.
+    ///
+    /// # Errors
+    /// As [`Self::decompress`], and if it is of another shape.
+    pub fn decode_from_slice(&self, shape: FrameShape, frame: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        self.check_limit(shape.values_len())?;
+        decode_slice_with(&self.tables, shape, frame)
+    }
+
+    /// [`crate::decode_exponents`]: the values of a frame whose signs and mantissas came by themselves.
+    ///
+    /// # Errors
+    /// As [`crate::decode_exponents`], and [`DecodeError::UnknownTable`].
+    pub fn decode_exponents(
+        &self,
+        dtype: DType,
+        sign_mantissa: &[u8],
+        static_section: &[u8],
+        dynamic_section: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), DecodeError> {
+        sign_mantissa::decode_with(&self.tables, dtype, [sign_mantissa, static_section, dynamic_section], out)
+    }
+
+    /// How well the table of a frame fits its values, whether the frame carries it or names it. Bodies are not looked at, and the checksum is
+    /// not compared. None if its codec has no tables.
+    ///
+    /// # Errors
+    /// If the sections are not those of a frame of this shape, or its front matter contradicts itself.
+    pub fn table_usage(
+        &self,
+        shape: FrameShape,
+        static_section: &[u8],
+        dynamic_section: &[u8],
+    ) -> Result<Option<TableUsage>, DecodeError> {
+        table_usage::of_frame(&self.tables, shape, static_section, dynamic_section)
     }
 
     /// What the header says, within the limit.

@@ -235,8 +235,10 @@ pub enum DecodeError {
         /// Id in the header.
         id: u32,
     },
-    /// A frame names a table, and its codec has none.
-    #[error("frames of codec `{codec}` are read with no table, this one names `{id:#010x}`")]
+    /// A frame names a table, and its codec has none, or no part of it needs one.
+    #[error(
+        "the frame names table `{id:#010x}`, and nothing in a frame of codec `{codec}` like this one is read with a table"
+    )]
     UnusedTable {
         /// Id of the codec.
         codec: &'static str,
@@ -272,7 +274,7 @@ pub enum DecodeError {
         source: Box<DecodeError>,
     },
     /// The table that the frame names is not one of its codec and type.
-    #[error("table `{id:#010x}` is no code book of codec `{codec}` for `{dtype}`")]
+    #[error("table `{id:#010x}` is none of codec `{codec}` for `{dtype}` in this layout")]
     Table {
         /// Id in the header.
         id: u32,
@@ -403,5 +405,38 @@ pub enum TableError {
     BaseCollision {
         /// The id.
         id: u64,
+    },
+    /// The codec has no tables that could be shared.
+    #[error("codec `{codec}` takes no table")]
+    NoTables {
+        /// Id of the codec.
+        codec: &'static str,
+    },
+    /// There is nothing that a table could be trained from.
+    #[error("there are no values to train a table of codec `{codec}` from")]
+    NoSample {
+        /// Id of the codec.
+        codec: &'static str,
+    },
+    /// The samples are not values of the type, or the codec does not code it.
+    #[error(transparent)]
+    Sample(#[from] EncodeError),
+    /// The bytes are no table of the codec.
+    #[error("table `{id:08x}` is none of codec `{codec}`{}", found.map_or(String::new(), |found| format!(", it is one of `{found}`")))]
+    Codec {
+        /// Id of the table.
+        id: u32,
+        /// Id of the codec.
+        codec: &'static str,
+        /// Id of the codec that it is for, if the bytes say so.
+        found: Option<&'static str>,
+    },
+    /// The spec names another table.
+    #[error("`{spec}` names another table than `{found:08x}`")]
+    Other {
+        /// The spec.
+        spec: String,
+        /// Id of the table.
+        found: u32,
     },
 }

@@ -6,6 +6,11 @@ use crate::speed;
 /// The option that says how many values a row has; [`crate::Spec::for_rows`] sets it.
 pub(crate) const ROW: &str = "row";
 
+/// The option that names a table; [`crate::Spec::with_table`] sets it.
+pub(crate) const TABLE: Choice = Choice { key: "table", values: Values::Table };
+/// Digits of the id of a table in the text of a spec.
+const ID_DIGITS: usize = 8;
+
 /// An option of a codec.
 pub(crate) struct Choice {
     /// Name.
@@ -22,6 +27,8 @@ pub(crate) enum Values {
     UpTo(u32),
     /// A speed with its unit, in bytes per second; this one is the default.
     Speed(u64),
+    /// The id of a table; none by default.
+    Table,
 }
 
 /// What an option is.
@@ -33,6 +40,8 @@ pub(crate) enum Value {
     Number(u32),
     /// Bytes per second of [`Values::Speed`].
     Speed(u64),
+    /// Id of a table; 0, which no table has, for none.
+    Table(u32),
 }
 
 impl Values {
@@ -41,6 +50,7 @@ impl Values {
             Self::Names(names) => Value::Name(names[0]),
             Self::UpTo(_) => Value::Number(0),
             Self::Speed(default) => Value::Speed(*default),
+            Self::Table => Value::Table(0),
         }
     }
 
@@ -52,6 +62,10 @@ impl Values {
             Self::UpTo(_) if !text.bytes().all(|byte| byte.is_ascii_digit()) => None,
             Self::UpTo(most) => text.parse().ok().filter(|number| number <= most).map(Value::Number),
             Self::Speed(_) => speed::parse(text).map(Value::Speed),
+            Self::Table if text.len() != ID_DIGITS || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                None
+            }
+            Self::Table => u32::from_str_radix(text, 16).ok().filter(|id| *id != 0).map(Value::Table),
         }
     }
 
@@ -61,6 +75,7 @@ impl Values {
             Self::Names(names) => listed(names.iter().copied()),
             Self::UpTo(most) => format!("whole numbers from `0` to `{most}`"),
             Self::Speed(_) => "speeds with their unit, like `25 GB/s` or `400 Gb/s`".to_owned(),
+            Self::Table => format!("ids of tables, with {ID_DIGITS} hexadecimal digits"),
         }
     }
 }
@@ -73,7 +88,9 @@ impl Value {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Name(name) => name,
-            Self::Number(_) | Self::Speed(_) => panic!("the option is a name, not `{self}`"),
+            Self::Number(_) | Self::Speed(_) | Self::Table(_) => {
+                panic!("the option is a name, not `{self}`")
+            }
         }
     }
 
@@ -84,7 +101,9 @@ impl Value {
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::Number(number) => number,
-            Self::Name(_) | Self::Speed(_) => panic!("the option is a number, not `{self}`"),
+            Self::Name(_) | Self::Speed(_) | Self::Table(_) => {
+                panic!("the option is a number, not `{self}`")
+            }
         }
     }
 
@@ -95,7 +114,9 @@ impl Value {
     pub(crate) fn speed(self) -> u64 {
         match self {
             Self::Speed(bytes_per_s) => bytes_per_s,
-            Self::Name(_) | Self::Number(_) => panic!("the option is a speed, not `{self}`"),
+            Self::Name(_) | Self::Number(_) | Self::Table(_) => {
+                panic!("the option is a speed, not `{self}`")
+            }
         }
     }
 }
@@ -106,6 +127,7 @@ impl std::fmt::Display for Value {
             Self::Name(name) => f.write_str(name),
             Self::Number(number) => number.fmt(f),
             Self::Speed(bytes_per_s) => f.write_str(&speed::text(*bytes_per_s)),
+            Self::Table(id) => write!(f, "{id:0ID_DIGITS$x}"),
         }
     }
 }

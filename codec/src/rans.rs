@@ -3,12 +3,12 @@
 //! Frames are those of `tiered`, with the same bases, masks and offsets of columns, but residuals are coded by rANS with a
 //! table of the frame. Blocks to which the table does not fit are coded in tiers.
 
-use crate::blocks::{self, Coding, How, MAX_ROW};
+use crate::blocks::{self, Coding, How, MAX_ROW, Shared};
 use crate::body::Body;
 use crate::codec::Sealed;
-use crate::options::{Choice, Value, Values};
+use crate::options::{self, Choice, Value, Values};
 use crate::pieces::Pieces;
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Table, TableUsage};
 
 /// Tag in frame headers.
 pub(crate) const TAG: u8 = CODING.tag();
@@ -16,19 +16,21 @@ const CODING: Coding = Coding::Rans;
 
 /// Exponents at their entropy by interleaved rANS: all types. Smaller than [`crate::Tiered`], and slower.
 ///
-/// The specs are `rans` and `rans:mantissa=2`.
+/// The specs are `rans`, `rans:mantissa=2` and, with a table that many frames share, `rans:table=ID`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rans {
     /// Values of a row; 0 if that is not known.
     row: u32,
     /// Whether exponents are coded together with the two highest bits of mantissas.
     mantissa: bool,
+    /// The table of all frames; none if each has its own.
+    shared: Option<Shared>,
 }
 
 impl Rans {
     /// Rows of unknown length.
     pub const fn new() -> Self {
-        Self { row: 0, mantissa: false }
+        Self { row: 0, mantissa: false, shared: None }
     }
 
     /// How many values a row (a token, an output channel) has, for offsets of columns, as the option `row` of specs. 0, or
@@ -47,18 +49,53 @@ impl Rans {
         self.mantissa = together;
         self
     }
+
+    /// One table for all frames ([`crate::Spec::train`]), which name it by its id instead of carrying theirs: they are read by a
+    /// [`crate::Decoder`] that has it. The codec then supports the type of the table only.
+    ///
+    /// Frames are shorter by the 56 or 104 bytes of a table, no sample is taken of their values, and those that are too short for a table of their own are
+    /// coded by this one. A frame whose blocks are all shorter without it carries its own, or none, as does each in the split layout if the table is one of
+    /// exponents with bits of mantissas.
+    ///
+    /// # Errors
+    /// [`DecodeError::Table`] if it is no table of this codec.
+    pub fn shared_table(mut self, table: &Table) -> Result<Self, DecodeError> {
+        self.shared = Some(Shared::read(table)?);
+        Ok(self)
+    }
 }
 
 /// Names of bits of mantissas that are coded together with exponents.
 const MANTISSA_BITS: &[&str] = &["0", "2"];
 
-/// `row`, as with `tiered`, and `mantissa`: how many bits of mantissas are coded together with exponents.
+/// `row`, as with `tiered`; `mantissa`: how many bits of mantissas are coded together with exponents; and `table`.
 pub(crate) const OPTIONS: &[Choice] =
-    &[blocks::ROW_CHOICE, Choice { key: "mantissa", values: Values::Names(MANTISSA_BITS) }];
+    &[blocks::ROW_CHOICE, Choice { key: "mantissa", values: Values::Names(MANTISSA_BITS) }, options::TABLE];
 
 /// See [`crate::registry::Entry::build`].
 pub(crate) fn build(chosen: &[Value]) -> Box<dyn Codec> {
-    Box::new(Rans::new().row(chosen[0].number()).with_mantissa(chosen[1].name() == MANTISSA_BITS[1]))
+    Box::new(plain(chosen))
+}
+
+/// Without a table that is shared.
+fn plain(chosen: &[Value]) -> Rans {
+    Rans::new().row(chosen[0].number()).with_mantissa(chosen[1].name() == MANTISSA_BITS[1])
+}
+
+/// See [`crate::sharing::Sharing::build`].
+pub(crate) fn build_with(chosen: &[Value], table: &Table) -> Result<Box<dyn Codec>, DecodeError> {
+    Ok(Box::new(plain(chosen).shared_table(table)?))
+}
+
+/// See [`crate::sharing::Sharing::train`].
+pub(crate) fn train(
+    chosen: &[Value],
+    layout: Layout,
+    dtype: DType,
+    samples: &[&[u8]],
+) -> Result<Option<Table>, EncodeError> {
+    let Rans { mantissa, .. } = plain(chosen);
+    Ok(Shared::train(layout, dtype, mantissa, samples).map(|shared| shared.table()))
 }
 
 /// See [`crate::registry::Entry::pieces`].
@@ -69,6 +106,11 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     blocks::decode(CODING, body, out)
 }
 
+/// See [`crate::TableUsage`].
+pub(crate) fn usage(body: &Body<'_>, count: usize) -> Result<TableUsage, DecodeError> {
+    blocks::usage(CODING, body, count)
+}
+
 impl Sealed for Rans {}
 
 impl Codec for Rans {
@@ -76,8 +118,8 @@ impl Codec for Rans {
         "rans"
     }
 
-    fn supports(&self, _: DType) -> bool {
-        true
+    fn supports(&self, dtype: DType) -> bool {
+        self.shared.is_none_or(|shared| shared.dtype == dtype)
     }
 
     fn static_len(&self, shape: FrameShape) -> usize {
@@ -98,7 +140,7 @@ impl Codec for Rans {
     ) -> Result<usize, EncodeError> {
         let shape = crate::frame::check_buffers(self, layout, dtype, values, static_out, dynamic_out)?;
         let dynamic_out = &mut dynamic_out[..self.bound(shape) - static_out.len()];
-        let how = How { row: self.row, mantissa: self.mantissa };
+        let how = How { row: self.row, mantissa: self.mantissa, shared: self.shared };
         Ok(blocks::encode(CODING, shape, how, values, static_out, dynamic_out))
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     pub(crate) build: fn(&[Value]) -> Box<dyn Codec>,
     /// Decodes what follows the header. Returns the checksum of values and front matter, the header's part excluded.
     pub(crate) decode: fn(&Body<'_>, &mut [u8]) -> Result<u32, DecodeError>,
-    /// Whether its frames can name a table that is kept elsewhere.
+    /// Whether its frames can name a table that is kept elsewhere ([`crate::sharing`]): its last option is then [`crate::options::TABLE`].
     pub(crate) takes_table: bool,
     /// Where the signs and mantissas of BF16 values are in the split layout, if it has any.
     pub(crate) pieces: Option<Pieces>,
@@ -39,8 +39,8 @@ pub(crate) static CODECS: &[Entry] = &[
     Entry { tag: raw::TAG, codec: &Raw, options: &[], build: |_| Box::new(Raw), decode: raw::decode, takes_table: false, pieces: None },
     Entry { tag: window7::TAG, codec: &Window7::new(), options: window7::OPTIONS, build: window7::build, decode: window7::decode, takes_table: false, pieces: Some(window7::PIECES) },
     Entry { tag: tiered::TAG, codec: &Tiered::new(), options: tiered::OPTIONS, build: tiered::build, decode: tiered::decode, takes_table: false, pieces: Some(tiered::PIECES) },
-    Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, build: rans::build, decode: rans::decode, takes_table: false, pieces: Some(rans::PIECES) },
-    Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: &[], build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
+    Entry { tag: rans::TAG, codec: &Rans::new(), options: rans::OPTIONS, build: rans::build, decode: rans::decode, takes_table: true, pieces: Some(rans::PIECES) },
+    Entry { tag: codebook16::TAG, codec: &Codebook16::new(), options: codebook16::OPTIONS, build: |_| Box::new(Codebook16::new()), decode: codebook16::decode, takes_table: true, pieces: Some(codebook16::PIECES) },
     Entry { tag: Scheme::Grouped.tag(), codec: &Grouped, options: &[], build: |_| Box::new(Grouped), decode: groups::decode_grouped, takes_table: false, pieces: Some(groups::GROUPED_PIECES) },
     Entry { tag: Scheme::Blockwise.tag(), codec: &Blockwise, options: &[], build: |_| Box::new(Blockwise), decode: groups::decode_blockwise, takes_table: false, pieces: None },
     Entry { tag: huffman::TAG, codec: &Huffman, options: &[], build: |_| Box::new(Huffman), decode: huffman::decode, takes_table: false, pieces: None },
@@ -92,6 +92,7 @@ mod tests {
                 Values::Names(names) => names.iter().map(|name| Value::Name(name)).collect::<Vec<_>>(),
                 Values::UpTo(most) => [0, 1, most].map(Value::Number).to_vec(),
                 Values::Speed(default) => [default, 1, 12_500_000_000].map(Value::Speed).to_vec(),
+                Values::Table => vec![Value::Table(0x0a0b_0c0d)],
             };
             let combinations: usize = entry.options.iter().map(|option| values(option).len()).product();
             for number in 0..combinations {

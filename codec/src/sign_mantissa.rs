@@ -5,10 +5,12 @@
 //! per value, and its dynamic section as long as ever. A piece that is stored keeps the exponents of its values, a byte
 //! each, in place of the values.
 
+use crate::decode;
 use crate::header::Header;
 use crate::pieces::{Pieces, Tails};
 use crate::registry::{self, Entry};
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section, decode};
+use crate::tables::Tables;
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Section};
 
 /// Bytes of the signs and mantissas of `count` values, or `None` if frames of the codec have none that could travel apart: those of
 /// other types than BF16, of `raw`, of `dedup+X`, whose rows are left out before anything is split, and of `delta+X`,
@@ -89,6 +91,16 @@ pub fn decode_exponents(
     dynamic_section: &[u8],
     out: &mut [u8],
 ) -> Result<(), DecodeError> {
+    decode_with(Tables::NONE, dtype, [sign_mantissa, static_section, dynamic_section], out)
+}
+
+/// [`decode_exponents`] with tables, of the three parts of a frame.
+pub(crate) fn decode_with(
+    tables: &Tables,
+    dtype: DType,
+    [sign_mantissa, static_section, dynamic_section]: [&[u8]; 3],
+    out: &mut [u8],
+) -> Result<(), DecodeError> {
     let header = Header::read(static_section, Section::Static)?;
     let entry = registry::by_tag(header.codec).ok_or(DecodeError::UnknownCodec { tag: header.codec })?;
     let unsupported = DecodeError::Unsupported { codec: entry.codec.id(), dtype };
@@ -129,7 +141,7 @@ pub fn decode_exponents(
         [before, sign_mantissa, behind].iter().for_each(|part| whole.extend_from_slice(part));
         at += len;
     }
-    decode(Layout::Split, dtype, &whole, &dynamic, out)
+    decode::decode_with(tables, Layout::Split, dtype, &whole, &dynamic, out)
 }
 
 fn pieces(entry: Option<&'static Entry>, dtype: DType) -> Option<&'static Pieces> {

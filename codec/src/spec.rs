@@ -8,7 +8,8 @@ use crate::dedup::{self, LONGEST_ROW};
 use crate::delta::{self, Base, DeltaCoding};
 use crate::options::{self, ROW, Value, listed};
 use crate::registry;
-use crate::{Codec, SpecError};
+use crate::sharing;
+use crate::{Codec, DType, Decoder, EncodeError, Layout, SpecError, Table, TableError};
 
 /// A codec and its options, as written in scenarios and on the command line: `raw`, `window7`, `window7:scale=std`,
 /// `tiered:row=4096`, `auto:link=25 GB/s`.
@@ -17,6 +18,8 @@ use crate::{Codec, SpecError};
 /// ([`crate::Dedup`]); in `dedup+tiered` the length of a row is left to whoever has the values ([`Self::for_rows`]).
 ///
 /// `delta+rans` codes differences from a base ([`crate::Delta`]), which is given apart from the text ([`Self::against`]).
+///
+/// `rans:table=0a1b2c3d` names a table that many frames share ([`Table`]), which is given apart as well ([`Self::with_table`]).
 ///
 /// Two specs that ask for the same are equal: options at their defaults do not count, nor does the order of options.
 /// What a codec then chose for given values is not a spec; it is in the frame.
@@ -27,6 +30,8 @@ pub struct Spec {
     id: &'static str,
     /// A value for each option of the codec, in the order of the registry.
     chosen: Vec<Value>,
+    /// The table that the last option names; none if it is for whoever has it to give.
+    table: Option<Table>,
 }
 
 /// What can be in front of a codec.
@@ -62,7 +67,12 @@ impl fmt::Display for Prefix {
 impl Spec {
     /// The codec that does what is asked.
     pub fn codec(&self) -> Box<dyn Codec> {
-        let codec = (self.entry().build)(&self.chosen);
+        let codec = match (&self.table, sharing::of(self.entry())) {
+            (Some(table), Some(sharing)) => {
+                (sharing.build)(&self.chosen, table).expect("a spec is given no other tables")
+            }
+            _ => (self.entry().build)(&self.chosen),
+        };
         match &self.prefix {
             Some(Prefix::Dedup(prefix)) => prefix.before(codec),
             Some(Prefix::Delta(prefix)) => prefix.clone().before(codec),
@@ -110,7 +120,79 @@ impl Spec {
         matches!(self.prefix, Some(Prefix::Delta(_)))
     }
 
-    /// The spec for values of which nobody else says how long their rows are, or what they differ from.
+    /// The spec with a table that all its frames name.
+    ///
+    /// # Errors
+    /// If the codec takes none, if it is a table of another codec or a damaged one, and if the spec names another one.
+    pub fn with_table(mut self, table: &Table) -> Result<Self, TableError> {
+        let codec = self.id;
+        let sharing = sharing::of(self.entry()).ok_or(TableError::NoTables { codec })?;
+        if (sharing.build)(&self.chosen, table).is_err() {
+            let found = table.codec().filter(|found| *found != codec);
+            return Err(TableError::Codec { id: table.id(), codec, found });
+        }
+        if self.table_id().is_some_and(|named| named != table.id()) {
+            return Err(TableError::Other { spec: self.to_string(), found: table.id() });
+        }
+        if let Some(named) = self.chosen.last_mut() {
+            *named = Value::Table(table.id());
+        }
+        self.table = Some(table.clone());
+        Ok(self)
+    }
+
+    /// The spec whose frames carry their own tables, or name another one that is given next.
+    #[must_use]
+    pub fn without_table(mut self) -> Self {
+        if let Some(Value::Table(named)) = self.chosen.last_mut() {
+            *named = 0;
+        }
+        self.table = None;
+        self
+    }
+
+    /// The table that its frames name, if it has been given ([`Self::with_table`]).
+    pub fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// The id of the table that it names.
+    pub fn table_id(&self) -> Option<u32> {
+        match self.chosen.last() {
+            Some(Value::Table(id)) if *id != 0 => Some(*id),
+            _ => None,
+        }
+    }
+
+    /// A table for values like these samples (little-endian, whole values of a type each), for frames in this layout: to be kept, and to be given to the
+    /// spec ([`Self::with_table`]) and to readers ([`Decoder::add_table`]). What a prefix does is not done to the samples.
+    ///
+    /// # Errors
+    /// If the codec takes no tables or does not code the type, and if there is no value to code.
+    pub fn train(&self, layout: Layout, dtype: DType, samples: &[&[u8]]) -> Result<Table, TableError> {
+        let codec = self.id;
+        let sharing = sharing::of(self.entry()).ok_or(TableError::NoTables { codec })?;
+        for values in samples {
+            if !values.len().is_multiple_of(dtype.width()) {
+                return Err(EncodeError::PartialValue { bytes: values.len(), dtype }.into());
+            }
+        }
+        (sharing.train)(&self.chosen, layout, dtype, samples)?.ok_or(TableError::NoSample { codec })
+    }
+
+    /// What reads its frames: with the table and the base that it has been given.
+    pub fn decoder(&self) -> Decoder {
+        let mut decoder = Decoder::new();
+        if let Some(table) = &self.table {
+            decoder.add_table(table.clone()).expect("a decoder without tables takes one");
+        }
+        if let Some(Prefix::Delta(delta::Prefix { base: Some(base) })) = &self.prefix {
+            decoder.add_base(base.clone()).expect("a decoder without bases takes one");
+        }
+        decoder
+    }
+
+    /// The spec for values of which nobody else says how long their rows are, what they differ from, or what is in the table that it names.
     ///
     /// # Errors
     /// If it does nothing without that, and leaves it open.
@@ -119,6 +201,9 @@ impl Spec {
             Some(Prefix::Dedup(dedup::Prefix { row: 0 })) => Err(SpecError::NoRow { spec: self.to_string() }),
             Some(Prefix::Delta(delta::Prefix { base: None })) => {
                 Err(SpecError::NoBase { spec: self.to_string() })
+            }
+            Some(_) | None if self.table_id() != self.table.as_ref().map(Table::id) => {
+                Err(SpecError::NoTable { spec: self.to_string() })
             }
             Some(_) | None => Ok(self),
         }
@@ -171,7 +256,7 @@ impl FromStr for Spec {
         if matches!(prefix, Some(Prefix::Delta(_))) {
             delta::Prefix::check(codec)?;
         }
-        Ok(Self { prefix, id: codec, chosen: options::choose(codec, entry.options, options)? })
+        Ok(Self { prefix, id: codec, chosen: options::choose(codec, entry.options, options)?, table: None })
     }
 }
 

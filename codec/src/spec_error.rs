@@ -72,6 +72,12 @@ pub enum SpecError {
         /// The spec.
         spec: String,
     },
+    /// The table that the spec names is left open where nothing gives it.
+    #[error("`{spec}` names a table and does not say what is in it")]
+    NoTable {
+        /// The spec.
+        spec: String,
+    },
     /// Differences are coded by other means than this codec's.
     #[error("differences are not coded by `{codec}`")]
     DeltaCodec {
@@ -103,6 +109,9 @@ impl SpecError {
             }
             Self::NoBase { .. } => {
                 Some("give the base (`Spec::against`); `zipwire inspect --base FILE` does".to_owned())
+            }
+            Self::NoTable { .. } => {
+                Some("give the table (`Spec::with_table`); where there is a file, name the file".to_owned())
             }
             Self::DeltaCodec { valid, .. } => Some(format!("behind `delta+` there can be {valid}")),
             Self::Malformed { .. } => Some("write `name:key=value,key=value`".to_owned()),

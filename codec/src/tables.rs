@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::{Base, TableError, checksum};
+use crate::registry::{self, Entry};
+use crate::{Base, DType, TableError, checksum, sharing};
 
-/// A table that frames can name instead of carrying it: a code book that several frames share.
+/// A table that frames can name instead of carrying it, so that many frames share it: a code book of [`crate::Codebook16`], frequencies of [`crate::Rans`].
 ///
 /// Its id follows from its bytes, so both ends of a transfer mean the same table by it, whoever made it. The bytes are all
-/// there is to bring it to a reader.
-#[derive(Clone, PartialEq, Eq)]
+/// there is to bring it to a reader. [`crate::Spec::train`] makes one.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Table {
     id: u32,
     bytes: Arc<[u8]>,
@@ -26,9 +27,21 @@ impl Table {
         self.id
     }
 
-    /// Its bytes.
+    /// Its bytes. They begin with the tags of the codec and of the type that it is for.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Id of the codec that it is for, if its bytes begin as those of a table.
+    pub fn codec(&self) -> Option<&'static str> {
+        let is_of = |entry: &&Entry| sharing::of(entry).is_some();
+        registry::by_tag(*self.bytes.first()?).filter(is_of).map(|entry| entry.codec.id())
+    }
+
+    /// Type of the values that it is for, if its bytes begin as those of a table.
+    pub fn dtype(&self) -> Option<DType> {
+        let tag = *self.bytes.get(1)?;
+        DType::ALL.into_iter().find(|dtype| dtype.tag() == tag)
     }
 }
 

@@ -88,7 +88,7 @@ impl Codec for Tiered {
         Ok(blocks::encode(
             CODING,
             shape,
-            How { row: self.row, mantissa: false },
+            How { row: self.row, ..How::default() },
             values,
             static_out,
             dynamic_out,

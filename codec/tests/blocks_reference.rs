@@ -5,6 +5,7 @@
 mod common;
 
 use common::content::{Content, every_pattern};
+use common::frequencies::Table;
 use common::reader::Reader;
 use common::{Frame, checksum};
 use zipwire_codec::{DType, Layout};
@@ -58,6 +59,29 @@ fn frames_are_read_as_the_document_says() {
 }
 
 #[test]
+fn frames_that_name_a_table_are_read_with_it() {
+    let lengths = [1, 40, 255, 257, 2048, 20_000, 32_769, 70_001];
+    let (mut named, mut others) = (0, 0);
+    for (count, dtype) in lengths.into_iter().flat_map(|count| DType::ALL.map(|dtype| (count, dtype))) {
+        for options in ["", "row=8,", "mantissa=2,"] {
+            let codec = common::codec(&format!("rans:{options}table={}", dtype.name()));
+            for values in Content::ALL.map(|content| content.values(dtype, count, 13)) {
+                for layout in Layout::ALL {
+                    let frame = Frame::new(&*codec, layout, dtype, &values);
+                    let blocks = decode(layout, &frame);
+                    let front =
+                        if layout == Layout::Split { &frame.static_section } else { &frame.dynamic_section };
+                    *(if front[28..32] == [0; 4] { &mut others } else { &mut named }) += 1;
+                    let found: Vec<u8> = blocks.into_iter().flat_map(|block| block.values).collect();
+                    assert!(found == values, "{layout} {dtype} {count} {options}");
+                }
+            }
+        }
+    }
+    assert!(named > 300 && others > 100, "{named} {others}");
+}
+
+#[test]
 fn offsets_of_columns_that_are_far_apart_are_bytes() {
     let codec = common::codec("tiered:row=300");
     for dtype in [DType::Bf16, DType::F32] {
@@ -108,8 +132,16 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
     let has_columns = entries().any(|entry| entry[0] >> 6 & 1 == 1);
     let behind_front = dynamic.0;
     let columns = if has_columns { read_columns(count, &mut dynamic) } else { vec![0] };
-    let table = entries().any(|entry| entry[0] >> 4 & 3 == 3).then(|| Table::read(&mut dynamic));
+    let named = u32::from_le_bytes(front[28..32].try_into().unwrap());
+    let needs_table = entries().any(|entry| entry[0] >> 4 & 3 == 3);
+    let table =
+        needs_table.then(|| if named == 0 { Table::read(&mut dynamic) } else { Table::shared(dtype, named) });
     assert!(rans || table.is_none());
+    assert!(named == 0 || needs_table);
+    assert!(
+        layout == Layout::Compact && dtype != DType::F32
+            || table.as_ref().is_none_or(|table| table.window == 0)
+    );
     let table = rans.then_some(table);
     let vector = &behind_front[..behind_front.len() - dynamic.0.len()];
     let mut unsealed = front.to_vec();
@@ -147,82 +179,6 @@ fn read_columns(count: usize, source: &mut Reader<'_>) -> Vec<i32> {
             source.part(row).iter().map(|offset| i32::from(*offset)).collect()
         }
         form => panic!("no offsets have form {form}"),
-    }
-}
-
-/// A table of frequencies.
-struct Table {
-    start: u8,
-    /// Residuals of a window, whose symbols have two bits of mantissas as well; 0 if there is none.
-    window: usize,
-    frequencies: Vec<usize>,
-    /// For each slot its symbol.
-    symbols: Vec<usize>,
-    /// The first slot of each symbol.
-    first: Vec<usize>,
-}
-
-impl Table {
-    fn read(source: &mut Reader<'_>) -> Self {
-        let head = source.take(8);
-        assert_eq!(head[2..], [0; 6]);
-        let window = usize::from(head[1]);
-        let count = if window > 0 { 64 } else { 32 };
-        let bytes = source.take(count * 12 / 8);
-        let bit = |i: usize| usize::from(bytes[i / 8] >> (i % 8) & 1);
-        let mut frequencies: Vec<usize> =
-            (0..count).map(|s| (0..12).map(|i| bit(12 * s + i) << i).sum()).collect();
-        if frequencies == [0; 32] {
-            frequencies[31] = 4096;
-        }
-        assert!(frequencies.iter().sum::<usize>() == 4096 && frequencies[count - 1] > 0);
-        assert!(window == 0 || (0..60).all(|s| (frequencies[s] > 0) == (s < 4 * window)));
-        let mut ranked: Vec<usize> = (0..count).collect();
-        ranked.sort_by(|a, b| frequencies[*b].cmp(&frequencies[*a]).then(a.cmp(b)));
-        let (mut symbols, mut first) = (vec![], vec![0; count]);
-        for symbol in ranked {
-            first[symbol] = symbols.len();
-            symbols.extend(vec![symbol; frequencies[symbol]]);
-        }
-        Self { start: head[0], window, frequencies, symbols, first }
-    }
-
-    /// Residuals, bits of mantissas, and what the states are in the end.
-    fn decode(
-        &self,
-        [count, words, escapes]: [usize; 3],
-        source: &mut Reader<'_>,
-    ) -> (Vec<i32>, Vec<u32>, Vec<u64>) {
-        let states = source.take(128).chunks(4);
-        let mut states: Vec<u64> =
-            states.map(|state| u64::from(u32::from_le_bytes(state.try_into().unwrap()))).collect();
-        let mut words = source.part(2 * words).chunks(2);
-        let mut symbols = vec![0; count];
-        for row in 0..count.div_ceil(128) {
-            for (step, lane) in (0..4).flat_map(|step| (0..32).map(move |lane| (step, lane))) {
-                let Some(symbol) = symbols.get_mut(128 * row + 4 * lane + step) else { continue };
-                let slot = (states[lane] % 4096) as usize;
-                *symbol = self.symbols[slot];
-                let state = self.frequencies[*symbol] as u64 * (states[lane] / 4096);
-                states[lane] = state + (slot - self.first[*symbol]) as u64;
-                if states[lane] < 1 << 15 {
-                    let word = u16::from_le_bytes(words.next().unwrap().try_into().unwrap());
-                    states[lane] = states[lane] << 16 | u64::from(word);
-                }
-            }
-        }
-        assert!(words.next().is_none());
-        let mut escapes = source.part(escapes).iter();
-        let bits =
-            symbols.iter().map(|symbol| if self.window > 0 { *symbol as u32 % 4 } else { 0 }).collect();
-        let (per_residual, escape) = if self.window > 0 { (4, 15) } else { (1, 31) };
-        let residual = |symbol: usize| match symbol / per_residual {
-            place if place == escape => i32::from(*escapes.next().unwrap()),
-            place => i32::from(self.start) + place as i32,
-        };
-        let residuals = symbols.into_iter().map(residual).collect();
-        assert!(escapes.next().is_none());
-        (residuals, bits, states)
     }
 }
 

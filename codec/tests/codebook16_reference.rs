@@ -25,7 +25,7 @@ fn frames_are_those_of_the_document() {
         for values in contents.into_iter().chain((count == 0).then_some(further).into_iter().flatten()) {
             for layout in Layout::ALL {
                 let frame = Frame::new(&*codec, layout, dtype, &values);
-                let expected = encode(layout, dtype, &values);
+                let expected = encode(layout, dtype, &values, None);
                 let context = format!("{layout} {dtype} {count}");
                 assert!(frame.static_section == expected.static_section, "{context}");
                 assert!(frame.dynamic_section == expected.dynamic_section, "{context}");
@@ -37,6 +37,27 @@ fn frames_are_those_of_the_document() {
         }
     }
     assert!(modes.into_iter().chain(forms).all(|number| number > 5), "{modes:?} {forms:?}");
+}
+
+#[test]
+fn frames_that_name_a_book_are_those_of_the_document() {
+    for dtype in DTYPES {
+        let codec = common::codec(&format!("codebook16:table={}", dtype.name()));
+        let table = common::table(&"codebook16".parse().unwrap(), dtype);
+        let (head, book) = table.as_bytes().split_at(2);
+        let tag = DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8;
+        assert!(head == [3, tag] && book.len() == 16);
+        for (count, layout) in
+            [0, 1, 64, 300, 8193, 20_000].into_iter().flat_map(|n| Layout::ALL.map(|l| (n, l)))
+        {
+            for values in Content::ALL.map(|content| content.values(dtype, count, 14)) {
+                let frame = Frame::new(&*codec, layout, dtype, &values);
+                let expected = encode(layout, dtype, &values, Some((book, table.id())));
+                assert!(frame.static_section == expected.static_section, "{layout} {dtype} {count}");
+                assert!(frame.dynamic_section == expected.dynamic_section, "{layout} {dtype} {count}");
+            }
+        }
+    }
 }
 
 /// Tiles with no, few and many escapes, and chunks of nothing else.
@@ -72,7 +93,8 @@ fn fields(dtype: DType) -> (usize, usize) {
     }
 }
 
-fn encode(layout: Layout, dtype: DType, values: &[u8]) -> Parts {
+/// With a book of its own, or one that is named by an id.
+fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32)>) -> Parts {
     let numbers: Vec<u16> = values
         .chunks(dtype.width())
         .map(|value| u16::from_le_bytes([value[0], value.get(1).copied().unwrap_or(0)]))
@@ -90,6 +112,9 @@ fn encode(layout: Layout, dtype: DType, values: &[u8]) -> Parts {
     order.sort_by(|a, b| counts[*b].cmp(&counts[*a]).then(a.cmp(b)));
     let mut book = order[..16].to_vec();
     book.sort_unstable();
+    if let Some((named, _)) = named {
+        book = named.iter().map(|exponent| usize::from(*exponent)).collect();
+    }
 
     let (mut table, mut bodies, mut dynamic) = (vec![], vec![], vec![]);
     for tile in numbers.chunks(TILE) {
@@ -137,7 +162,8 @@ fn encode(layout: Layout, dtype: DType, values: &[u8]) -> Parts {
     }
 
     let mut front = vec![0; 32];
-    front.extend(book.iter().map(|exponent| *exponent as u8));
+    front.extend(book.iter().map(|exponent| if named.is_some() { 0 } else { *exponent as u8 }));
+    front[28..32].copy_from_slice(&named.map_or(0, |(_, id)| id).to_le_bytes());
     front.extend(&table);
     if layout == Layout::Split {
         front.resize(front.len().next_multiple_of(128), 0);

@@ -24,6 +24,8 @@ mod golden;
 mod rans;
 #[path = "reference.rs"]
 mod reference;
+#[path = "shared_tables.rs"]
+mod shared_tables;
 #[path = "theory.rs"]
 mod theory;
 #[path = "tiered.rs"]

@@ -9,7 +9,7 @@ pub struct Hello {
     pub version: String,
     /// Digest of the plan.
     pub plan: String,
-    /// The codec with its options and the version of its frames; empty without a codec.
+    /// The codec with its options, the id of its table among them, and the version of its frames; empty without a codec.
     pub codec: String,
 }
 
@@ -46,8 +46,9 @@ impl Hello {
     pub fn check(&self, rank: Rank, peer: Rank, other: &Self) -> Result<(), Failure> {
         let pairs = [
             ("version", &self.version, &other.version),
-            ("plan", &self.plan, &other.plan),
+            // Another codec, or another table of it, makes another plan; who reads this wants to know which.
             ("codec", &self.codec, &other.codec),
+            ("plan", &self.plan, &other.plan),
         ];
         match pairs.into_iter().find(|(_, own, others)| own != others) {
             None => Ok(()),
@@ -71,9 +72,11 @@ mod tests {
     fn equals_agree_and_both_sides_of_a_difference_are_named() {
         let (own, same) = (hello("a", "window7"), Hello::of_word(&hello("a", "window7").to_word()));
         assert_eq!(own.check(Rank(0), Rank(1), &same), Ok(()));
-        for (other, both) in
-            [(hello("b", "window7"), ["`a`", "`b`"]), (hello("a", "raw"), ["`window7`", "`raw`"])]
-        {
+        for (other, both) in [
+            (hello("b", "window7"), ["`a`", "`b`"]),
+            (hello("a", "raw"), ["`window7`", "`raw`"]),
+            (hello("b", "rans:table=0a1b2c3d"), ["`window7`", "`rans:table=0a1b2c3d`"]),
+        ] {
             let failure = own.check(Rank(0), Rank(3), &other).unwrap_err();
             assert_eq!((failure.rank, failure.kind), (Rank(0), FailureKind::Mismatch));
             let text = failure.to_string();

@@ -40,8 +40,8 @@ pub(crate) fn coded<'a>(experiment: &'a Experiment, executors: &Executors) -> Ve
 
 /// The codec of a variant, if it saved nothing and took no time.
 fn free_codec(experiment: &Experiment, variant: &Variant) -> Option<CodecChoice> {
-    let CodecChoice { spec, .. } = experiment.codec_of(variant)?.clone();
-    Some(CodecChoice { spec, cost: CodecCost::FREE, ratio: Some(1.0), declared: None })
+    let own = experiment.codec_of(variant)?.clone();
+    Some(CodecChoice { cost: CodecCost::FREE, ratio: Some(1.0), declared: None, ..own })
 }
 
 /// The experiment with nothing but a variant that compresses nothing and whose codec is free; it travels as it did.

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{Codebook, DType, Layout, encode_to_vec};
+use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
 use zipwire_fuzz::{SPECS, codec, values};
+use zipwire_traces::TableFile;
 
 fn main() -> std::io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
@@ -33,10 +34,18 @@ fn main() -> std::io::Result<()> {
     for (number, spec) in SPECS.iter().chain([&"dedup:row=16+tiered:row=8"]).enumerate() {
         write("spec", &format!("spec-{number}"), spec.as_bytes())?;
     }
-    for dtype in [DType::Bf16, DType::F8E4M3, DType::F8E5M2] {
-        let book = Codebook::calibrate(dtype, []).expect("the codec codes the type");
-        let text = format!(r#"{{"dtype":"{dtype}","exponents":{:?}}}"#, book.exponents());
-        write("spec", &format!("book-{dtype}"), text.as_bytes())?;
+    let (sample, layout) = ([0x3c; 4096], Layout::Compact);
+    for (codec, dtype) in [
+        ("codebook16", DType::Bf16),
+        ("codebook16", DType::F8E5M2),
+        ("rans", DType::Bf16),
+        ("rans", DType::F32),
+        ("rans", DType::F8E4M3),
+    ] {
+        let spec: Spec = codec.parse().expect("ids are specs");
+        let table = spec.train(layout, dtype, &[&sample]).expect("the codec codes the type");
+        let text = TableFile { table, layout, values: 0, missed: 0 }.to_text();
+        write("spec", &format!("table-{codec}-{dtype}"), text.as_bytes())?;
     }
     for (name, text) in scenarios() {
         write("scenario", name, text.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Frames of `rans`, with and without columns and bits of mantissas, damaged and given the checksum that their values call for.
+//! Frames of `rans`, with and without columns, bits of mantissas and a table that they name, damaged and given the checksum that their values call for.
 
 #![no_main]
 
@@ -12,8 +12,9 @@ fuzz_target!(|input: &[u8]| {
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let id = if input.arbitrary()? { "rans:mantissa=2,row" } else { "rans:row" };
-    let codec = zipwire_fuzz::blocks(input, id)?;
-    let dtype = zipwire_fuzz::dtype(input, &*codec)?;
+    let spec = zipwire_fuzz::blocks(input, id)?;
+    let dtype = zipwire_fuzz::dtype(input, &*spec.codec())?;
     let layout = zipwire_fuzz::layout(input)?;
-    zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)
+    let spec = zipwire_fuzz::with_table(input, &spec, layout, dtype)?;
+    zipwire_fuzz::damaged_frame_with(input, &*spec.codec(), spec.decoder(), layout, dtype)
 }

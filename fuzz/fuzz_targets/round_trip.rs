@@ -14,7 +14,7 @@ fuzz_target!(|input: &[u8]| {
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let codec = match input.int_in_range(0..=SPECS.len() + 1)? {
-        0 => zipwire_fuzz::blocks(input, "tiered:row")?,
+        0 => zipwire_fuzz::blocks(input, "tiered:row")?.codec(),
         1 => zipwire_fuzz::dedup(input)?,
         number => zipwire_fuzz::codec(SPECS[number - 2]),
     };

@@ -1,26 +1,19 @@
-//! What users choose codecs by: specs, and code book files.
+//! What users choose codecs by: specs, and files of tables.
 
 #![no_main]
 
-use std::fs;
+use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use zipwire_codec::{Codebook, FrameShape, Layout, Spec, decode_from_slice, encode_to_vec};
-use zipwire_fuzz::scratch_file;
-
-// The facade's own module, without the crates that the facade is in front of.
-#[path = "../../src/codebook.rs"]
-mod codebook;
-#[path = "../../src/help.rs"]
-mod help;
+use zipwire_codec::{Layout, Spec, encode_to_vec};
+use zipwire_traces::{TableFile, parse_table};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check_spec(text);
     }
-    let path = scratch_file(bytes);
-    match codebook::read_codebook(&path) {
-        Ok(book) => check_book(&path, book),
+    match parse_table(bytes, Path::new("table.json")) {
+        Ok(file) => check_table(bytes, &file),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });
@@ -34,22 +27,21 @@ fn check_spec(text: &str) {
             // A speed is written in one unit, whatever it was given in.
             assert!(canonical.len() <= text.len() || text.contains("link="));
             assert_eq!(spec.codec().id(), canonical.split([':', '+']).next().unwrap_or_default());
+            assert!(spec.table_id().is_none() || spec.complete().is_err());
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
-/// A book comes back from its file, and codes values.
-fn check_book(path: &std::path::Path, book: Codebook) {
-    let text = fs::read(path).expect("the file was read before");
-    codebook::write_codebook(path, &book).expect("the file can be written");
-    assert_eq!(codebook::read_codebook(path).ok(), Some(book));
-    let values = &text[..text.len() / 2 * 2];
-    let count = values.len() / book.dtype().width();
+/// A table comes back from its file, and codes values.
+fn check_table(bytes: &[u8], file: &TableFile) {
+    assert_eq!(parse_table(file.to_text().as_bytes(), Path::new("table.json")).ok().as_ref(), Some(file));
+    let (spec, dtype) = (file.spec(), file.table.dtype().expect("the file was compared with its bytes"));
+    let values = &bytes[..bytes.len() / dtype.width() * dtype.width()];
     for layout in Layout::ALL {
-        let frame =
-            encode_to_vec(&*book.codec(), layout, book.dtype(), values).expect("the type is supported");
-        let out = decode_from_slice(FrameShape::new(layout, book.dtype(), count), &frame);
+        let codec = spec.codec();
+        let frame = encode_to_vec(&*codec, layout, dtype, values).expect("the type is supported");
+        let out = spec.decoder().decompress(&frame);
         assert!(out.is_ok_and(|out| out == values));
     }
 }

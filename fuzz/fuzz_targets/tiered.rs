@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn run(input: &mut Unstructured<'_>) -> Result<()> {
-    let codec = zipwire_fuzz::blocks(input, "tiered:row")?;
+    let codec = zipwire_fuzz::blocks(input, "tiered:row")?.codec();
     let dtype = zipwire_fuzz::dtype(input, &*codec)?;
     let layout = zipwire_fuzz::layout(input)?;
     zipwire_fuzz::damaged_frame(input, &*codec, layout, dtype)

@@ -241,6 +241,11 @@ pub fn check_decoded(
     // Whether it is one of this codec, and whether its tables are sound, has been found out above.
     let usage = BookUsage::of_frame(FrameShape::new(layout, dtype, count), static_section, dynamic_section);
     assert!(!usage.is_ok_and(|usage| usage.coded + usage.stored > count), "more values than there are");
+    let shape = FrameShape::new(layout, dtype, count);
+    if let Ok(Some(usage)) = decoder.table_usage(shape, static_section, dynamic_section) {
+        assert!(usage.values() <= count as u64, "more values than there are");
+        assert!(first.is_err() || usage.escapes <= usage.coded, "more escapes than values");
+    }
     let joined = [static_section, dynamic_section].concat();
     if first.is_ok() {
         assert!(decoder.decompress(&joined) == first, "one buffer makes a difference");

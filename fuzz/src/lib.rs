@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 
 use arbitrary::{Result, Unstructured};
 use tempfile::TempDir;
-use zipwire_codec::{Codebook, Codec, DType, Layout, Spec};
+use zipwire_codec::{Codebook, Codec, DType, Decoder, Layout, Spec};
 
 /// Specs of all codecs, with all options that have names.
 pub const SPECS: [&str; 11] = [
@@ -65,13 +65,13 @@ pub fn codebook16(input: &mut Unstructured<'_>, dtype: DType) -> Result<Box<dyn 
 ///
 /// # Errors
 /// If there are too few bytes.
-pub fn blocks(input: &mut Unstructured<'_>, spec: &str) -> Result<Box<dyn Codec>> {
+pub fn blocks(input: &mut Unstructured<'_>, spec: &str) -> Result<Spec> {
     let row = match input.int_in_range(0..=7)? {
         0..=3 => 0,
         4..=6 => input.int_in_range(2..=24)?,
         _ => input.int_in_range(2..=600)?,
     };
-    Ok(codec(&format!("{spec}={row}")))
+    Ok(format!("{spec}={row}").parse().expect("the spec is one of this crate"))
 }
 
 /// `dedup`, with rows so short that a few hundred values are many of them, in front of another codec.
@@ -104,6 +104,21 @@ pub fn layout(input: &mut Unstructured<'_>) -> Result<Layout> {
     input.choose(&Layout::ALL).copied()
 }
 
+/// A spec whose codec takes tables; half the time with one that was trained from some values.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn with_table(input: &mut Unstructured<'_>, spec: &Spec, layout: Layout, dtype: DType) -> Result<Spec> {
+    if !input.arbitrary::<bool>()? {
+        return Ok(spec.clone());
+    }
+    let sample = values(input, dtype)?;
+    // There may be nothing to train from.
+    let table = spec.train(layout, dtype, &[&sample]).ok();
+    let with = |table| spec.clone().with_table(&table).expect("it is a table of the codec");
+    Ok(table.map_or_else(|| spec.clone(), with))
+}
+
 /// A frame of a codec, damaged, and what must hold of it: the body of every target of a decoder.
 ///
 /// # Errors
@@ -114,11 +129,25 @@ pub fn damaged_frame(
     layout: Layout,
     dtype: DType,
 ) -> Result<()> {
+    damaged_frame_with(input, codec, Decoder::new(), layout, dtype)
+}
+
+/// The same of frames that are read with what this decoder has.
+///
+/// # Errors
+/// If there are too few bytes.
+pub fn damaged_frame_with(
+    input: &mut Unstructured<'_>,
+    codec: &dyn Codec,
+    decoder: Decoder,
+    layout: Layout,
+    dtype: DType,
+) -> Result<()> {
     let edits = input.int_in_range(0..=6)?;
     // The damage comes first in the bytes, so that it stays what it is when the values change.
     let mut bytes = Unstructured::new(input.bytes((edits * damage::EDIT_BYTES).min(input.len()))?);
     let values = values(input, dtype)?;
-    let mut frame = Frame::new(codec, layout, dtype, &values);
+    let mut frame = Frame::new(codec, layout, dtype, &values).with(decoder);
     if edits == 0 {
         frame.check_intact(&values);
     }

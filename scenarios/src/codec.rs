@@ -5,19 +5,23 @@ use std::str::FromStr;
 
 use zipwire_cluster::CodecCost;
 use zipwire_codec::{Spec, SpecError};
+use zipwire_traces::{TableFileError, parse_table};
 
 use crate::cluster::codec_speed::{self, CodecSpeeds, DeclaredSpeed};
 use crate::cluster::{Preset, presets};
 use crate::document::Place;
 use crate::error::Result;
-use crate::language::{Field, Schema, custom, keys, names, number, one_of, pattern, table};
-use crate::problem::Problem;
+use crate::files::Files;
+use crate::language::{Field, Schema, custom, keys, names, number, one_of, pattern, table, text};
+use crate::problem::{Problem, TableProblem};
 
 /// A codec, its declared cost and, if stated, its ratio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodecChoice {
-    /// The codec, for real runs and for sizes.
+    /// The codec, for real runs and for sizes; with the table that its frames share, if they do.
     pub spec: Spec,
+    /// The share of values that this table does not serve, by its file.
+    pub table_misses: Option<f64>,
     /// What encoding and decoding cost.
     pub cost: CodecCost,
     /// How that is known, if the cluster says it and not the scenario.
@@ -31,14 +35,23 @@ pub(crate) const RATIO_LIMITS: RangeInclusive<f64> = 0.01..=1e4;
 
 keys! { pub(crate) static KEYS =
     id: Spec = custom(read_spec, spec_schema), "the codec of the coded variants; options follow a colon: `window7:scale=std`; `dedup:row=N+` in front leaves out repeated rows, `delta+` in front of `rans` or `tiered` codes differences from `base` of the payload", needed = "\"window7\"";
+    table: String = text(), "file of a table that all frames share, from `zipwire calibrate table`: a code book of `codebook16`, frequencies of `rans`; each frame has its own by default", example = "\"FILE.json\"";
     speed: CodecCost = custom(codec_speed::read_cost, || table(codec_speed::COST.all)), "declared speed of encoding and decoding; what the cluster's `codec_speed` says by default";
     ratio: f64 = number(RATIO_LIMITS), "raw bytes over coded bytes; measured on the payload by default";
 }
 
 /// Reads the table; also gives the place of its header. `speeds` are those of the cluster.
-pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds) -> Result<(CodecChoice, Place)> {
+pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds, files: &Files) -> Result<(CodecChoice, Place)> {
     let table = field.table(KEYS.all)?;
     let spec = table.need(KEYS.id)?;
+    let (spec, table_misses) = match table.field(KEYS.table) {
+        Some(file) => with_table(spec, &file, files)?,
+        None if spec.table_id().is_some() => {
+            let problem = TableProblem::Nowhere { codec: spec.to_string() };
+            return Err(problem.at(table.need_field(KEYS.id)?.place()));
+        }
+        None => (spec, None),
+    };
     let (cost, declared) = match table.get(KEYS.speed)? {
         Some(cost) => (cost, None),
         None => {
@@ -48,13 +61,17 @@ pub(crate) fn read(field: &Field<'_>, speeds: &CodecSpeeds) -> Result<(CodecChoi
             (declared.cost, Some(declared.clone()))
         }
     };
-    Ok((CodecChoice { spec, cost, declared, ratio: table.get(KEYS.ratio)? }, field.place()))
+    let ratio = table.get(KEYS.ratio)?;
+    Ok((CodecChoice { spec, table_misses, cost, declared, ratio }, field.place()))
 }
 
 fn read_spec(field: &Field<'_>) -> Result<Spec> {
     // What chunks are made of is not the same in all workloads, so the spec must say itself what a row is. What they differ from is the
-    // payload's to say.
-    let complete = |spec: Spec| if spec.takes_base() { Ok(spec) } else { spec.complete() };
+    // payload's to say, and what is in a table, another key's.
+    let complete = |spec: Spec| match spec.clone().complete() {
+        Err(SpecError::NoBase { .. } | SpecError::NoTable { .. }) => Ok(spec),
+        other => other,
+    };
     Spec::from_str(field.string()?).and_then(complete).map_err(|error| {
         field.error(match error {
             SpecError::UnknownId { id, .. } => {
@@ -64,6 +81,18 @@ fn read_spec(field: &Field<'_>) -> Result<Spec> {
             other => Problem::Codec(other),
         })
     })
+}
+
+/// The codec with the table of a file, and what that promises.
+fn with_table(spec: Spec, file: &Field<'_>, files: &Files) -> Result<(Spec, Option<f64>)> {
+    let name = file.string()?;
+    let path = files.path(name);
+    let unreadable = |source| TableProblem::File(TableFileError::Read { path: path.clone(), source });
+    let text = files.text(name).map_err(|source| unreadable(source).at(file.place()))?;
+    let read = parse_table(text.text.as_bytes(), &path)
+        .map_err(|error| TableProblem::File(error).at(file.place()))?;
+    let spec = spec.with_table(&read.table).map_err(|error| TableProblem::Codec(error).at(file.place()))?;
+    Ok((spec, Some(read.promise())))
 }
 
 /// Names of the presets that say how fast the codec is.

@@ -22,7 +22,7 @@ use crate::language::{
 };
 use crate::origin::{Arguments, Origin};
 use crate::payload::{self, Rowset};
-use crate::problem::{PayloadProblem, Problem};
+use crate::problem::{PayloadProblem, Problem, TableProblem};
 use crate::source::Source;
 use crate::traffic::Traffic;
 use crate::tree::Node;
@@ -188,11 +188,11 @@ pub(crate) fn resolve(
     let context = workload::Context { files, seed, iterations, ranks, compute };
     let workload = workload::read(kind, &workload_field, &context)?;
 
-    let codec = table.field(KEYS.codec).map(|field| codec::read(&field, &codec_speeds)).transpose()?;
+    let codec = table.field(KEYS.codec).map(|field| codec::read(&field, &codec_speeds, files)).transpose()?;
     let gpus_per_node = topology.gpus_per_node;
     let variants = table.field(KEYS.variant);
     let placed =
-        variant::read(variants.as_ref(), &workload.job, gpus_per_node, &host.library, &codec_speeds)?;
+        variant::read(variants.as_ref(), &workload.job, gpus_per_node, &host.library, &codec_speeds, files)?;
     check_coded(&placed, codec.as_ref(), &workload)?;
     let mut variants: Vec<Variant> = placed.into_iter().map(|placed| placed.variant).collect();
     if variants.is_empty() {
@@ -359,9 +359,11 @@ fn check_codec(
 ) -> Result<()> {
     if let Some(dtype) = workload.dtypes.iter().find(|dtype| !choice.spec.codec().supports(**dtype)) {
         let (codec, dtype) = (choice.spec.to_string(), dtype.name());
-        return Err(Problem::CodecType { codec, dtype }
-            .at(header.clone())
-            .with(user.protocol.clone(), "used here"));
+        let of_table = choice.spec.table().and_then(zipwire_codec::Table::dtype);
+        let problem = of_table.map_or(Problem::CodecType { codec: codec.clone(), dtype }, |of_table| {
+            Problem::Table(TableProblem::Type { codec, of_table: of_table.name(), dtype })
+        });
+        return Err(problem.at(header.clone()).with(user.protocol.clone(), "used here"));
     }
     let protocol = user.variant.protocol;
     if protocol.sends_sign_mantissa() {

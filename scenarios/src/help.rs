@@ -150,6 +150,7 @@ impl Problem {
             Self::Codec(error) => spec_help(error),
             Self::Recording(error) => error.help(),
             Self::Payload(problem) => problem.help(),
+            Self::Table(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),
             _ => None,
         }

@@ -3,15 +3,15 @@
 mod graph;
 mod parcel;
 mod payload;
+mod table;
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use thiserror::Error;
 use zipwire_codec::SpecError;
 use zipwire_traces::TraceError;
 
-pub use self::{graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem};
+pub use self::{graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem, table::TableProblem};
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
 
@@ -491,6 +491,9 @@ pub enum Problem {
     /// What is sent, and what ranks have of it before.
     #[error(transparent)]
     Payload(PayloadProblem),
+    /// A table that frames are to share.
+    #[error(transparent)]
+    Table(TableProblem),
     /// What was sent from one host to others.
     #[error(transparent)]
     Parcel(ParcelProblem),

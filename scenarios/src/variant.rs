@@ -15,6 +15,7 @@ use crate::cluster::CodecSpeeds;
 use crate::codec::{self, CodecChoice};
 use crate::document::Place;
 use crate::error::Result;
+use crate::files::Files;
 use crate::language::{
     self, Condition, Field, Keys, Raw, Reader, Rule, Schema, Then, array, choice, count, custom, file_name,
     integer, keys, names, number, raw, string, table,
@@ -185,6 +186,7 @@ pub(crate) fn read(
     gpus_per_node: u32,
     library: &LibraryCost,
     speeds: &CodecSpeeds,
+    files: &Files,
 ) -> Result<Vec<ParsedVariant>> {
     let items = match field {
         Some(field) => field.tables(LIMIT, "variants")?,
@@ -193,7 +195,7 @@ pub(crate) fn read(
     let mut variants: Vec<ParsedVariant> = Vec::with_capacity(items.len());
     let mut names: Vec<Place> = Vec::with_capacity(items.len());
     for item in &items {
-        let (placed, name) = read_one(item, job, gpus_per_node, library, speeds)?;
+        let (placed, name) = read_one(item, job, gpus_per_node, library, speeds, files)?;
         if let Some(index) = variants.iter().position(|other| other.variant.name == placed.variant.name) {
             let problem = Problem::DuplicateVariant { name: placed.variant.name };
             return Err(problem.at(name).with(names[index].clone(), "the first one"));
@@ -278,6 +280,7 @@ fn read_one(
     gpus_per_node: u32,
     library: &LibraryCost,
     speeds: &CodecSpeeds,
+    files: &Files,
 ) -> Result<(ParsedVariant, Place)> {
     let table = item.table(KEYS.all)?;
     let name_field = table.need_field(KEYS.name)?;
@@ -308,7 +311,7 @@ fn read_one(
     let (channels, slices) = read_rings(&table, job, gpus_per_node)?;
     let (dedup, dedup_place) = read_dedup(&table, job, gpus_per_node)?.unzip();
     let window = table.field(KEYS.window).map(|field| field.integer_u32(1..=job.rank_count - 1));
-    let codec = table.field(KEYS.codec).map(|field| codec::read(&field, speeds)).transpose()?;
+    let codec = table.field(KEYS.codec).map(|field| codec::read(&field, speeds, files)).transpose()?;
     let (codec, header) = codec.unzip();
     let variant = Variant {
         name,

@@ -13,8 +13,10 @@ mod rank_set;
 mod run;
 mod size_cache;
 mod sizes;
+mod table_fit;
 
 pub use network::{FlowId, Network, Work};
 pub use run::{Setup, SimError, run};
 pub use size_cache::SizeCache;
 pub use sizes::{FrameSizes, Room, SizeError, SizeTable, encoding_bytes};
+pub use table_fit::{calibrated_table, table_fit};

@@ -302,7 +302,7 @@ fn base(
 }
 
 /// Gives a buffer its length, unless the system has no memory for it.
-fn resize(buffer: &mut Vec<u8>, len: u64) -> Result<(), SizeError> {
+pub(crate) fn resize(buffer: &mut Vec<u8>, len: u64) -> Result<(), SizeError> {
     let refused = SizeError::Allocation { bytes: len };
     let Ok(len) = usize::try_from(len) else { return Err(refused) };
     if let Some(more) = len.checked_sub(buffer.len())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use zipwire::cluster::library::Operation;
+use zipwire::codec::{DType, Layout, Spec};
 use zipwire::{Executor, executors};
 
 use super::MpiArgs;
@@ -15,6 +16,30 @@ pub(crate) enum CalibrateCommand {
     NcclTests(CalibrateNcclTestsArgs),
     /// What links, codecs and memory of hosts take, by running small scenarios on them.
     Probe(ProbeArgs),
+    /// A table that many frames share, trained from samples: a code book of `codebook16`, frequencies of `rans`.
+    Table(CalibrateTableArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateTableArgs {
+    /// Samples: all tensors of the type in safetensors files, or files that are nothing but values, as `x.bf16`.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The codec that takes the table: `codebook16`, `rans` or `rans:mantissa=2`.
+    #[arg(long, value_name = "SPEC", value_parser = crate::commands::calibrate::shared_table::codec)]
+    pub(crate) codec: Spec,
+    /// Type of the values.
+    #[arg(long, value_name = "TYPE", default_value = "BF16", value_parser = crate::commands::calibrate::shared_table::dtype)]
+    pub(crate) dtype: DType,
+    /// Layout of the frames that the table is for: compact or split. Frames in the other one can name it, too.
+    #[arg(long, value_name = "LAYOUT", default_value = "compact", value_parser = crate::commands::bench::layout)]
+    pub(crate) layout: Layout,
+    /// Write the table to this file, for `table = "..."` of a scenario's codec and `bench codec --table`.
+    #[arg(short = 'o', long, value_name = "TABLE.json")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the result as JSON instead of text.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

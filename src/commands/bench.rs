@@ -5,8 +5,8 @@ use std::path::Path;
 use zipwire::bench::{CodecRow, Contender, Load, LoadTensor, Pages, Settings, bench_codec};
 use zipwire::codec::{DType, Layout, SpecError};
 use zipwire::payload::Rows;
-use zipwire::traces::TensorFile;
-use zipwire::{Cancel, ExecuteError, read_codebook, with_help};
+use zipwire::traces::{TensorFile, read_table};
+use zipwire::{Cancel, ExecuteError, with_help};
 
 use super::base_file::{self, BaseFile};
 use super::{distinct, print, print_json};
@@ -44,9 +44,11 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
         return Err(base_file::missing(codec));
     }
     let mut base = args.base.as_deref().map(BaseFile::open).transpose()?;
-    for path in &args.codebook {
-        contenders
-            .push(Contender::Calibrated { file: path.display().to_string(), book: read_codebook(path)? });
+    if let Some(codec) = contenders.iter().find(|codec| codec.lacks_table()) {
+        return Err(table_missing(codec));
+    }
+    for path in &args.table {
+        contenders.push(Contender::Own(read_table(path)?.spec()));
     }
     let mut loads = Vec::new();
     for path in &args.files {
@@ -90,6 +92,13 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
         say!("{note}");
     }
     if args.json { print_json(&report(&rows)) } else { print(text(&rows) + "\n") }
+}
+
+/// What to say where a codec names a table that is nowhere.
+fn table_missing(codec: &Contender) -> CliError {
+    CliError::Usage(format!(
+        "`{codec}` names a table and does not say what is in it\nhelp: name the file alone, by `--table FILE`: it says its codec as well"
+    ))
 }
 
 fn report(rows: &[CodecRow]) -> serde_json::Value {

@@ -1,6 +1,7 @@
-//! `zipwire calibrate`: constants of a cluster, from what nccl-tests measured on it, or from probes.
+//! `zipwire calibrate`: constants of a cluster, from what nccl-tests measured on it, or from probes; and tables of codecs, from samples.
 
 mod probe;
+pub(crate) mod shared_table;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,6 +29,7 @@ pub(crate) fn run(command: &CalibrateCommand, cancel: &Cancel) -> Result<(), Cli
     match command {
         CalibrateCommand::NcclTests(args) => nccl_tests(args, cancel),
         CalibrateCommand::Probe(args) => probe::run(args, cancel),
+        CalibrateCommand::Table(args) => shared_table::run(args, cancel),
     }
 }
 
@@ -86,13 +88,18 @@ fn read(path: &Path) -> Result<String, CliError> {
 
 /// Writes a cluster file, whole or not at all; over one that a calibration wrote, but over nothing else.
 fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
+    write_over(path, text, is_cluster_file)
+}
+
+/// Writes a file, whole or not at all; over one that `is_own` knows as such a file, but over nothing else.
+fn write_over(path: &Path, text: &str, is_own: fn(&Path) -> bool) -> Result<(), CliError> {
     let refused = |error: std::io::Error| {
         CliError::Usage(format!(
             "cannot write `{}`: {error}\nhelp: choose another file, in a writable folder, with `-o`",
             path.display()
         ))
     };
-    if path.exists() && !is_cluster_file(path) {
+    if path.exists() && !is_own(path) {
         return Err(refused(std::io::Error::other("it exists, and no calibration wrote it")));
     }
     let write = || -> std::io::Result<()> {

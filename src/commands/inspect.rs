@@ -26,8 +26,14 @@ impl FromStr for Specs {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let specs = specs(text).iter().map(|spec| spec.parse()).collect::<Result<_, SpecError>>();
-        specs.map(Self).map_err(|error| with_help(&error, spec_help(&error)))
+        let specs = specs(text).iter().map(|spec| spec.parse()).collect::<Result<Vec<Spec>, SpecError>>();
+        let specs = specs.map_err(|error| with_help(&error, spec_help(&error)))?;
+        match specs.iter().find(|spec| spec.table_id().is_some()) {
+            None => Ok(Self(specs)),
+            Some(spec) => Err(format!(
+                "`{spec}` names a table, and no file gives one here\nhelp: `zipwire bench codec --table FILE` measures a codec with a table"
+            )),
+        }
     }
 }
 

@@ -33,7 +33,7 @@ fn a_pipe_is_no_input() {
     refused(&["scenario", "check", "/dev/zero"]);
     refused(&["inspect", name]);
     refused(&["diff", name, name]);
-    refused(&["bench", "codec", "--codebook", name]);
+    refused(&["bench", "codec", "--table", name]);
     for routing in ["{ matrix = \"pipe\", layer = 0, sharding = \"domain\" }", "{ trace = \"pipe\" }"] {
         case.put("hostile.toml", SCENARIO.replace("{ dirichlet = 4.0 }", routing));
         case.run(&[]).expect(2, "it is a pipe or a device");

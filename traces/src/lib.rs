@@ -4,7 +4,8 @@
 //! numbers of variants side by side. [`read_chrome`] reads a trace back; [`Diff::of`] holds two of them against each other,
 //! span by span.
 //!
-//! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_rows`] what transfers carried.
+//! In: [`read_routing_matrices`] and [`read_routing_trace`] read where tokens went, [`read_rows`] what transfers carried, [`read_table`] what their
+//! frames share.
 
 mod by_collective;
 mod chrome;
@@ -16,6 +17,7 @@ mod routing_matrix;
 mod routing_trace;
 mod summary;
 mod switcher;
+mod table_file;
 mod tensor;
 mod transfers;
 mod verdict;
@@ -29,7 +31,8 @@ pub use printable::{escaped, printable};
 pub use routing_matrix::{RoutingMatrix, parse_routing_matrices, read_routing_matrices};
 pub use routing_trace::{RoutingStep, parse_routing_trace, read_routing_trace};
 pub use summary::{Executors, Split, Summary, VariantSummary};
-pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary};
+pub use switcher::{SwitcherClass, SwitcherDecision, SwitcherSummary, SwitcherTable};
+pub use table_file::{TableFile, TableFileError, parse_table, read_table};
 pub use tensor::{TensorFile, read_rows};
 pub use transfers::{TransferRow, write_transfers};
 pub use verdict::{Binds, BreakEven, Sensitivity, Verdict};

@@ -29,6 +29,24 @@ pub struct SwitcherSummary {
     pub over_native: Option<f64>,
     /// Decisions that changed something, and all probes.
     pub decisions: Vec<SwitcherDecision>,
+    /// Tables that took the place of stale ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<SwitcherTable>,
+}
+
+/// A table that frames share from an iteration on.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct SwitcherTable {
+    /// The first iteration whose frames name it.
+    pub iteration: u32,
+    /// Its id, as in specs.
+    pub id: String,
+    /// The rank from whose values it was calibrated.
+    pub rank: u32,
+    /// The share of that rank's values that the table before it did not serve.
+    pub missed: f64,
+    /// The share that the table before it promised not to serve.
+    pub promised: f64,
 }
 
 /// Calls that are alike.

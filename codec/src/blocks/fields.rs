@@ -44,6 +44,11 @@ impl Fields {
         self.dtype.width()
     }
 
+    /// Whether values are all exponent and mantissa, which then are coded together wherever that is possible.
+    pub(super) fn is_short(self) -> bool {
+        matches!(self.dtype, DType::F8E4M3 | DType::F8E5M2)
+    }
+
     /// Bits of the mantissa: the exponent is above it, then comes the sign.
     pub(super) fn mantissa_bits(self) -> usize {
         self.dtype.mantissa_bits()

@@ -6,14 +6,15 @@ use super::columns::{self, Columns};
 use super::decode::{Body, Decoder};
 use super::encode::Encoder;
 use super::entry::{self, Entry, Form};
+use super::shared::Shared;
 use super::{geometry, rans, sample};
 use crate::body;
-use crate::header::HEADER_LEN;
+use crate::header::{HEADER_LEN, Header};
 use crate::kernel::tier::plane_bytes;
 use crate::pieces::{Pieces, Tails};
 use crate::sections::{Reader, Writer};
 use crate::streaming_store::StreamingStore;
-use crate::{DType, DecodeError, FrameShape, Layout, checksum, frame, levels};
+use crate::{DType, DecodeError, FrameShape, Layout, Section, TableUsage, checksum, frame, levels};
 
 /// See [`crate::Codec::static_len`].
 pub(crate) fn static_len(coding: Coding, FrameShape { layout, dtype, count }: FrameShape) -> usize {
@@ -32,13 +33,26 @@ pub(crate) struct How {
     pub(crate) row: u32,
     /// Whether exponents may be coded together with the highest bits of mantissas, by [`Coding::Rans`].
     pub(crate) mantissa: bool,
+    /// A table that frames name instead of carrying one, by [`Coding::Rans`].
+    pub(crate) shared: Option<Shared>,
+}
+
+/// Where the table of a frame comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// It is named.
+    Shared(Shared),
+    /// The frame carries it, if one seems to pay: of exponents, or with bits of mantissas too if that is asked for.
+    Own { mantissa: bool },
+    /// There is none.
+    None,
 }
 
 /// Writes a frame of values; returns the length of the dynamic section. The sections together have room for [`bound`].
 pub(crate) fn encode(
     coding: Coding,
     shape: FrameShape,
-    How { row, mantissa }: How,
+    How { row, mantissa, shared }: How,
     values: &[u8],
     static_out: &mut [u8],
     dynamic_out: &mut [u8],
@@ -46,27 +60,29 @@ pub(crate) fn encode(
     let format = Format::new(coding, shape.layout, shape.dtype);
     let row = usize::try_from(row).unwrap_or(usize::MAX);
     let columns = columns::choose(levels::active(), format.fields, values, row).unwrap_or_default();
+    let mantissa = rans::has_joint(shape.layout, shape.dtype) && (mantissa || format.fields.is_short());
     // What does not pay is left out.
-    // Lengths in `split` follow from the number of values, and the planes of F32 have forms. All of FP8 is exponent and mantissa.
-    let FrameShape { layout, dtype, .. } = shape;
-    let short = matches!(dtype, DType::F8E4M3 | DType::F8E5M2);
-    let mantissa = layout == Layout::Compact && dtype != DType::F32 && (mantissa || short);
-    let attempts = [(&columns[..], true), (&[], true), (&[], false)];
-    let mut attempts = attempts.into_iter().skip(if columns.is_empty() { 1 } else { 0 });
-    let len = attempts.find_map(|(vector, table)| {
-        write(format, shape, values, vector, table.then_some(mantissa), static_out, dynamic_out)
-    });
+    let shared = shared.filter(|shared| shared.fits(shape.layout)).map(Source::Shared);
+    let own = Source::Own { mantissa };
+    let attempts = [shared, Some(own)].into_iter().flatten();
+    let attempts = attempts.flat_map(|source| [(&columns[..], source), (&[], source)]);
+    // Without columns both are the same.
+    let attempts =
+        attempts.skip(usize::from(columns.is_empty())).step_by(1 + usize::from(columns.is_empty()));
+    let len = attempts
+        .chain([(&[][..], Source::None)])
+        .find_map(|(vector, source)| write(format, shape, values, vector, source, static_out, dynamic_out));
     len.expect("without columns and a table there is room for every block")
 }
 
-/// Writes a frame with these offsets of columns, none if empty, and with a table, if it may have one, of exponents or with bits of mantissas
-/// too, and that seems to pay; returns the length of the dynamic section. Fails if what all blocks need takes more room than it saves, or no block uses it.
+/// Writes a frame with these offsets of columns, none if empty, and with a table from this source, if there is one; returns the length of the dynamic
+/// section. Fails if what all blocks need takes more room than it saves, or no block uses it.
 fn write(
     format: Format,
     shape: FrameShape,
     values: &[u8],
     vector: &[u8],
-    table: Option<bool>,
+    source: Source,
     static_out: &mut [u8],
     dynamic_out: &mut [u8],
 ) -> Option<usize> {
@@ -77,9 +93,14 @@ fn write(
         [] => None,
         mut vector => Columns::read(count, &mut vector).map(|(columns, _)| columns.expanded()).ok(),
     };
-    let table = table.filter(|_| format.coding == Coding::Rans);
-    let table = table.and_then(|mantissa| sample::table(kernel, format, mantissa, columns.as_ref(), values));
-    let bytes = table.map(|table| table.model.to_bytes());
+    let (table, named) = match source {
+        Source::Shared(shared) => (Some(shared.table), shared.id),
+        Source::Own { mantissa } if format.coding == Coding::Rans => {
+            (sample::table(kernel, format, mantissa, columns.as_ref(), values), 0)
+        }
+        Source::Own { .. } | Source::None => (None, 0),
+    };
+    let bytes = table.filter(|_| named == 0).map(|table| table.model.to_bytes());
     let common = [vector, bytes.as_ref().map_or(&[], |bytes| &bytes[..])].concat();
     let Writer { front, mut bodies, mut dynamic, front_dynamic_len: mut dynamic_len } =
         Writer::new(layout, front_len, static_out, dynamic_out);
@@ -102,7 +123,7 @@ fn write(
     }
     let sum = encoder.checksum.wrapping_add(checksum::of_front(&front[HEADER_LEN..], HEADER_LEN));
     let sum = sum.wrapping_add(checksum::of_front(&common, front_len));
-    frame::seal(format.coding.tag(), shape, 0, dynamic_len, sum, front);
+    frame::seal(format.coding.tag(), shape, named, dynamic_len, sum, front);
     (uses_columns && uses_table).then_some(dynamic_len)
 }
 
@@ -133,7 +154,8 @@ fn bf16(coding: Coding) -> Format {
 fn tails(coding: Coding, front: &[u8], mut dynamic: &[u8], count: usize) -> Result<Tails, DecodeError> {
     let table = front[HEADER_LEN..].as_chunks::<ENTRY>().0;
     let table = &table[..count.div_ceil(BLOCK)];
-    let first = Common::read(table, count, &mut dynamic)?.bytes.len();
+    let is_named = Header::read(front, Section::Static)?.table != 0;
+    let first = Common::read(bf16(coding), is_named, table, count, &mut dynamic)?.bytes.len();
     let tail = |(block, bytes): (usize, &[u8; ENTRY])| {
         let count = (count - block * BLOCK).min(BLOCK);
         let entry = Entry::from_bytes(*bytes, bf16(coding), count)
@@ -161,12 +183,25 @@ struct Common<'a> {
 }
 
 impl<'a> Common<'a> {
-    /// Takes what the blocks of a frame of `count` values need off its bodies.
-    fn read(table: &[[u8; ENTRY]], count: usize, dynamic: &mut &'a [u8]) -> Result<Self, DecodeError> {
+    /// Takes what the blocks of a frame of `count` values need off its bodies: but for the table, if the frame names one.
+    fn read(
+        format: Format,
+        is_named: bool,
+        table: &[[u8; ENTRY]],
+        count: usize,
+        dynamic: &mut &'a [u8],
+    ) -> Result<Self, DecodeError> {
         let whole = *dynamic;
         let needs = |flag: fn(&[u8; ENTRY]) -> bool| table.iter().any(flag);
         let columns = if needs(entry::has_columns) { Some(Columns::read(count, dynamic)?.0) } else { None };
-        let model = if needs(entry::has_table) { Some(rans::read(dynamic)?.0) } else { None };
+        let carries_table = needs(entry::has_table) && !is_named;
+        let model = if carries_table { Some(rans::read(dynamic)?.0) } else { None };
+        // Lengths in the split layout follow from the number of values.
+        if model.is_some_and(|model| {
+            model.joint().is_some() && !rans::has_joint(format.layout, format.fields.dtype)
+        }) {
+            return Err(DecodeError::Padding);
+        }
         let bytes = &whole[..whole.len() - dynamic.len()];
         Ok(Self { columns, model, bytes })
     }
@@ -186,7 +221,12 @@ pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> R
     }
     let kernel = levels::active();
     let table: &[[u8; ENTRY]] = table.as_chunks().0;
-    let Common { columns, model, bytes } = Common::read(table, count, &mut sections.dynamic)?;
+    let common = Common::read(format, body.table.is_some(), table, count, &mut sections.dynamic)?;
+    let Common { columns, model, bytes } = common;
+    let model = match body.table {
+        Some(named) => Some(Shared::of_frame(named, format, table.iter().any(entry::has_table))?.table.model),
+        None => model,
+    };
     let mut sum = checksum::of_front(&front[HEADER_LEN..], HEADER_LEN);
     sum = sum.wrapping_add(checksum::of_front(bytes, front.len()));
     let streaming = StreamingStore::of_large(kernel, out.len());
@@ -205,6 +245,30 @@ pub(crate) fn decode(coding: Coding, body: &body::Body<'_>, out: &mut [u8]) -> R
     }
     sections.finish()?;
     Ok(sum)
+}
+
+/// See [`crate::TableUsage`].
+pub(crate) fn usage(coding: Coding, body: &body::Body<'_>, count: usize) -> Result<TableUsage, DecodeError> {
+    let format = Format::new(coding, body.layout, body.dtype);
+    let front = Reader::new(body, geometry::front_len(format.layout, count))?.front;
+    let table = front[HEADER_LEN..].as_chunks::<ENTRY>().0.iter().take(count.div_ceil(BLOCK));
+    let mut usage = TableUsage::default();
+    for (block, bytes) in table.enumerate() {
+        let count = (count - block * BLOCK).min(BLOCK);
+        let entry =
+            Entry::from_bytes(*bytes, format, count).map_err(|fault| DecodeError::Block { block, fault })?;
+        let coded = u64::from(entry.counts[0]);
+        match entry.form {
+            Form::Zero => {}
+            Form::Stored => usage.others += count as u64,
+            _ if entry.rans => {
+                usage.coded += coded;
+                usage.escapes += entry.words_and_escapes()[1] as u64;
+            }
+            _ => usage.others += coded,
+        }
+    }
+    Ok(usage)
 }
 
 /// Bytes of a block's part of the static section.

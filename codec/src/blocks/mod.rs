@@ -19,13 +19,15 @@ mod plan;
 mod rans;
 mod rest;
 mod sample;
+mod shared;
 mod spread;
 pub(crate) mod symbols;
 mod tiers;
 
 use crate::options::{Choice, ROW, Values};
 pub(crate) use coding::Coding;
-pub(crate) use frame::{How, bound, decode, encode, pieces, static_len};
+pub(crate) use frame::{How, bound, decode, encode, pieces, static_len, usage};
+pub(crate) use shared::Shared;
 
 /// The longest rows that have columns.
 pub(crate) const MAX_ROW: u32 = 1 << 24;

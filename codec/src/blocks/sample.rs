@@ -22,6 +22,11 @@ pub(super) struct Table {
     pub(super) eighths: u32,
 }
 
+/// Blocks of a sample for training: so many that two of them, and an eighth of their values, are looked at.
+const TRAINING_BLOCKS: usize = 4;
+/// Values that are counted for training at most: what histograms have room for.
+const MOST_COUNTED: usize = 1 << 31;
+
 /// The table of a frame, if that pays; it may be one of exponents with the highest bits of mantissas, if that is asked for.
 pub(super) fn table(
     kernel: &Kernel,
@@ -30,74 +35,158 @@ pub(super) fn table(
     columns: Option<&Expanded>,
     values: &[u8],
 ) -> Option<Table> {
-    let fields = format.fields;
-    let blocks = values.len().div_ceil(BLOCK * fields.width());
-    let looked_at = (blocks / 4).clamp(blocks.min(2), MAX_BLOCKS);
-    let mut sums = [[GroupSums::default(); GROUPS]; MAX_BLOCKS];
-    let block_of = |number: usize| {
-        let block = number * blocks / looked_at;
-        let end = values.len().min((block + 1) * BLOCK * fields.width());
-        (&values[block * BLOCK * fields.width()..end], block * BLOCK)
-    };
+    let mut sums = NO_SUMS;
+    let sample = Sample::of(kernel, format, columns, values, &mut sums);
+    let eighths = eighths(sample.exponents, sample.nonzero)?;
+    let mut counts = Counts::NONE;
+    sample.count(eighths, &mut counts);
+    let count = (values.len() / format.fields.width()) as u128;
+    let coded = (count * counts.counted as u128).checked_div(counts.seen as u128)? as u64;
+    let model = rans::choose(format, sample.blocks, coded, with_mantissa, &counts.histogram)?;
+    Some(Table { model, eighths })
+}
+
+/// The table for frames of values like these samples, whatever the length of frames. None if no value would be coded.
+pub(super) fn train(
+    kernel: &Kernel,
+    format: Format,
+    with_mantissa: bool,
+    samples: &[&[u8]],
+) -> Option<Table> {
+    let len = TRAINING_BLOCKS * BLOCK * format.fields.width();
+    let pieces = || samples.iter().flat_map(|values| values.chunks(len));
     let (mut exponents, mut nonzero) = (0, 0);
-    for (number, sums) in sums[..looked_at].iter_mut().enumerate() {
-        let (values, first) = block_of(number);
-        fields.group_sums(kernel, values, sums);
-        if let Some(columns) = columns {
-            take_offsets(kernel, fields, columns, values, first, sums);
-        }
-        exponents += sums.iter().map(|sums| u64::from(sums.exponents)).sum::<u64>();
-        nonzero += (values.len() / fields.width()) as u64;
-        nonzero -= sums.iter().map(|sums| u64::from(sums.zeros)).sum::<u64>();
+    let mut sums = NO_SUMS;
+    for values in pieces() {
+        let sample = Sample::of(kernel, format, None, values, &mut sums);
+        exponents += sample.exponents;
+        nonzero += sample.nonzero;
     }
+    let eighths = eighths(exponents, nonzero)?;
+    let mut counts = Counts::NONE;
+    for values in pieces() {
+        if counts.counted < MOST_COUNTED {
+            Sample::of(kernel, format, None, values, &mut sums).count(eighths, &mut counts);
+        }
+    }
+    Some(Table { model: rans::fit(with_mantissa, &counts.histogram)?, eighths })
+}
+
+/// What is added to means for bases, from the sum of so many exponents; none of none.
+fn eighths(exponents: u64, nonzero: u64) -> Option<u32> {
     let rounded = ((8 * exponents + nonzero / 2).checked_div(nonzero)? % 8) as u32;
     // From 4 to 11, so that it is near that of tiers.
-    let eighths = 4 + (8 - rounded) % 8;
-    let mut histogram: JointHistogram = [0; _];
-    // Residuals that have been counted, and all values in the groups that they are from.
-    let (mut counted, mut seen) = (0, 0);
-    for (number, sums) in sums[..looked_at].iter().enumerate() {
-        let (values, first) = block_of(number);
-        let count = values.len() / fields.width();
-        let groups = count.div_ceil(BASE_GROUP);
-        let plan = Plan::new(format.layout, fields, count, &sums[..groups], &RestStats::EMPTY, eighths);
-        let step = groups.div_ceil(MAX_GROUPS / looked_at);
-        let groups = values.chunks(fields.width() * BASE_GROUP).zip(plan.bases).enumerate();
-        for (group, (values, base)) in groups.skip(number % step).step_by(step) {
-            let count = values.len() / fields.width();
-            seen += count;
-            let Some(base) = base else { continue };
-            let (mut bits, mut kept) = ([0; BASE_GROUP / 8], [0; MAX_WIDTH * BASE_GROUP]);
-            let (mut coded, mut mask) = (values, None);
-            if plan.masked {
-                let bits = &mut bits[..count.div_ceil(8)];
-                let len = fields.drop_zeros(kernel, values, bits, &mut kept[..values.len()]);
-                (coded, mask) = (&kept[..len], Some(&*bits));
-            }
-            let mut residuals = [0; BASE_GROUP];
-            let out = &mut residuals[..coded.len() / fields.width()];
-            let mut rests = [[0; BASE_GROUP]; PLANES];
-            let planes = rests.each_mut().map(|plane| &mut plane[..out.len()]);
-            fields.split(kernel, coded, base, planes, out);
+    Some(4 + (8 - rounded) % 8)
+}
+
+/// Sums over the groups of the blocks of a sample.
+type Sums = [[GroupSums; GROUPS]; MAX_BLOCKS];
+
+const NO_SUMS: Sums = [[GroupSums { exponents: 0, zeros: 0 }; GROUPS]; MAX_BLOCKS];
+
+/// The blocks of a frame that are looked at.
+struct Sample<'a> {
+    kernel: &'a Kernel,
+    format: Format,
+    columns: Option<&'a Expanded>,
+    values: &'a [u8],
+    /// Of the whole frame.
+    blocks: usize,
+    /// Of each block that is looked at.
+    sums: &'a [[GroupSums; GROUPS]],
+    /// Sum of the exponents of the values in them that are not +0, and number of these.
+    exponents: u64,
+    nonzero: u64,
+}
+
+/// What has been counted in samples.
+struct Counts {
+    histogram: JointHistogram,
+    /// Residuals that have been counted, and all values in the groups that they are from.
+    counted: usize,
+    seen: usize,
+}
+
+impl Counts {
+    const NONE: Self = Self { histogram: [0; _], counted: 0, seen: 0 };
+}
+
+impl<'a> Sample<'a> {
+    /// That of the values of a frame, with room for sums.
+    fn of(
+        kernel: &'a Kernel,
+        format: Format,
+        columns: Option<&'a Expanded>,
+        values: &'a [u8],
+        sums: &'a mut Sums,
+    ) -> Self {
+        let fields = format.fields;
+        let blocks = values.len().div_ceil(BLOCK * fields.width());
+        let looked_at = (blocks / 4).clamp(blocks.min(2), MAX_BLOCKS);
+        let (mut exponents, mut nonzero) = (0, 0);
+        for (number, sums) in sums[..looked_at].iter_mut().enumerate() {
+            let (values, first) = block(fields, values, number * blocks / looked_at);
+            fields.group_sums(kernel, values, sums);
+            let sums = &mut sums[..(values.len() / fields.width()).div_ceil(BASE_GROUP)];
             if let Some(columns) = columns {
-                let mut room = [0; BASE_GROUP];
-                let offsets = columns.of_group(first + group * BASE_GROUP, count, mask, &mut room);
-                out.iter_mut()
-                    .zip(offsets)
-                    .for_each(|(residual, offset)| *residual = residual.wrapping_sub(*offset));
+                take_offsets(kernel, fields, columns, values, first, sums);
             }
-            let below = fields.top_mantissa_bits() - joint::BITS as u32;
-            for (residual, top) in out.iter().zip(&rests[(fields.rest_bits() - joint::BITS) / 8]) {
-                let pair = usize::from(*residual) << joint::BITS | usize::from(*top >> below & 3);
-                histogram[pair] += 1;
+            exponents += sums.iter().map(|sums| u64::from(sums.exponents)).sum::<u64>();
+            nonzero += (values.len() / fields.width()) as u64;
+            nonzero -= sums.iter().map(|sums| u64::from(sums.zeros)).sum::<u64>();
+        }
+        Self { kernel, format, columns, values, blocks, sums: &sums[..looked_at], exponents, nonzero }
+    }
+
+    /// Counts residuals, and bits of mantissas, with bases for which so many eighths are added to means.
+    fn count(&self, eighths: u32, counts: &mut Counts) {
+        let Self { kernel, format, columns, .. } = *self;
+        let (fields, looked_at) = (format.fields, self.sums.len());
+        for (number, sums) in self.sums.iter().enumerate() {
+            let (values, first) = block(fields, self.values, number * self.blocks / looked_at);
+            let count = values.len() / fields.width();
+            let groups = count.div_ceil(BASE_GROUP);
+            let plan = Plan::new(format.layout, fields, count, &sums[..groups], &RestStats::EMPTY, eighths);
+            let step = groups.div_ceil(MAX_GROUPS / looked_at);
+            let groups = values.chunks(fields.width() * BASE_GROUP).zip(plan.bases).enumerate();
+            for (group, (values, base)) in groups.skip(number % step).step_by(step) {
+                let count = values.len() / fields.width();
+                counts.seen += count;
+                let Some(base) = base else { continue };
+                let (mut bits, mut kept) = ([0; BASE_GROUP / 8], [0; MAX_WIDTH * BASE_GROUP]);
+                let (mut coded, mut mask) = (values, None);
+                if plan.masked {
+                    let bits = &mut bits[..count.div_ceil(8)];
+                    let len = fields.drop_zeros(kernel, values, bits, &mut kept[..values.len()]);
+                    (coded, mask) = (&kept[..len], Some(&*bits));
+                }
+                let mut residuals = [0; BASE_GROUP];
+                let out = &mut residuals[..coded.len() / fields.width()];
+                let mut rests = [[0; BASE_GROUP]; PLANES];
+                let planes = rests.each_mut().map(|plane| &mut plane[..out.len()]);
+                fields.split(kernel, coded, base, planes, out);
+                if let Some(columns) = columns {
+                    let mut room = [0; BASE_GROUP];
+                    let offsets = columns.of_group(first + group * BASE_GROUP, count, mask, &mut room);
+                    out.iter_mut()
+                        .zip(offsets)
+                        .for_each(|(residual, offset)| *residual = residual.wrapping_sub(*offset));
+                }
+                let below = fields.top_mantissa_bits() - joint::BITS as u32;
+                for (residual, top) in out.iter().zip(&rests[(fields.rest_bits() - joint::BITS) / 8]) {
+                    let pair = usize::from(*residual) << joint::BITS | usize::from(*top >> below & 3);
+                    counts.histogram[pair] += 1;
+                }
+                counts.counted += out.len();
             }
-            counted += out.len();
         }
     }
-    let count = (values.len() / fields.width()) as u128;
-    let coded = (count * counted as u128).checked_div(seen as u128)? as u64;
-    let model = rans::choose(format, blocks, coded, with_mantissa, &histogram)?;
-    Some(Table { model, eighths })
+}
+
+/// The values of a block, and how many are before it.
+fn block(fields: Fields, values: &[u8], number: usize) -> (&[u8], usize) {
+    let end = values.len().min((number + 1) * BLOCK * fields.width());
+    (&values[number * BLOCK * fields.width()..end], number * BLOCK)
 }
 
 /// Takes the offsets of columns off the sums of groups; of values from `first` on.

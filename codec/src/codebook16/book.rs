@@ -93,6 +93,14 @@ impl Codebook {
         bytes
     }
 
+    /// The book that a table is, for example one that [`Self::table`] gave at another time.
+    ///
+    /// # Errors
+    /// [`DecodeError::Table`] if it is none.
+    pub fn read(table: &Table) -> Result<Self, DecodeError> {
+        Self::from_table(table.dtype().unwrap_or(DType::Bf16), table)
+    }
+
     /// The book that a frame of these values names.
     ///
     /// # Errors

@@ -22,11 +22,12 @@ use crate::codec::Sealed;
 use crate::frame;
 use crate::header::HEADER_LEN;
 use crate::kernel::TILE;
+use crate::options::{self, Choice, Value};
 use crate::pieces::{Pieces, Tails};
 use crate::sections::Writer;
 use crate::streaming_store::StreamingStore;
 use crate::tile::Mode;
-use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, levels};
+use crate::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, Table, levels};
 pub use book::Codebook;
 use decode::Decoder;
 use encode::Encoder;
@@ -40,7 +41,7 @@ pub(crate) const TAG: u8 = 3;
 
 /// Sixteen exponents as codes of 4 bits, all others as a sparse list (SplitZip): BF16, F8_E4M3 and F8_E5M2.
 ///
-/// The spec is `codebook16`.
+/// The specs are `codebook16` and, with a book that many frames share, `codebook16:table=ID`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codebook16 {
     /// The book of all frames; none if each has its own.
@@ -140,6 +141,25 @@ impl Codec for Codebook16 {
         frame::seal(TAG, shape, table, dynamic_len, sum, front);
         Ok(dynamic_len)
     }
+}
+
+/// `table`: the book that frames name.
+pub(crate) const OPTIONS: &[Choice] = &[options::TABLE];
+
+/// See [`crate::sharing::Sharing::build`].
+pub(crate) fn build_with(_: &[Value], table: &Table) -> Result<Box<dyn Codec>, DecodeError> {
+    Ok(Box::new(Codebook16::new().shared_book(Codebook::read(table)?)))
+}
+
+/// See [`crate::sharing::Sharing::train`]. A book is the same in all layouts.
+pub(crate) fn train(
+    _: &[Value],
+    _: Layout,
+    dtype: DType,
+    samples: &[&[u8]],
+) -> Result<Option<Table>, EncodeError> {
+    let book = Codebook::calibrate(dtype, samples.iter().copied())?;
+    Ok(samples.iter().any(|values| !values.is_empty()).then(|| book.table()))
 }
 
 /// See [`crate::registry::Entry::pieces`]: a coded tile begins with its rests.

@@ -5,10 +5,14 @@
 
 pub(crate) mod checksum;
 pub(crate) mod content;
+pub(crate) mod frequencies;
 pub(crate) mod reader;
 
+use std::sync::LazyLock;
+
+use content::Content;
 use zipwire_codec::{
-    Codec, DType, DecodeError, FrameShape, Layout, SimdLevel, Spec, decode, force_simd, simd_levels,
+    Codec, DType, DecodeError, Decoder, FrameShape, Layout, SimdLevel, Spec, Table, force_simd, simd_levels,
 };
 
 /// The SIMD level of this process: the portable one in the test target of that name, the best one in all others.
@@ -20,11 +24,40 @@ pub(crate) fn level() -> SimdLevel {
     }
 }
 
-/// The codec with this spec, to run on [`level`].
+/// The codec with this spec, to run on [`level`]. `table=TYPE` in it stands for [`table`].
 pub(crate) fn codec(spec: &str) -> Box<dyn Codec> {
     force_simd(level()).unwrap();
-    spec.parse::<Spec>().unwrap().codec()
+    self::spec(spec).codec()
 }
+
+/// The spec of such a text.
+pub(crate) fn spec(text: &str) -> Spec {
+    let Some((front, dtype)) = text.split_once("table=") else { return text.parse().unwrap() };
+    let spec: Spec = front.trim_end_matches([':', ',']).parse().unwrap();
+    let table = table(&spec, DType::from_name(dtype).unwrap());
+    spec.with_table(&table).unwrap()
+}
+
+/// A table for values of this type as they are in the tests.
+pub(crate) fn table(spec: &Spec, dtype: DType) -> Table {
+    let samples = [Content::Gaussian, Content::Rows].map(|content| content.values(dtype, 5000, 77));
+    spec.train(Layout::Compact, dtype, &samples.each_ref().map(Vec::as_slice)).unwrap()
+}
+
+/// Has all tables that [`codec`] can stand for.
+pub(crate) static DECODER: LazyLock<Decoder> = LazyLock::new(|| {
+    let mut decoder = Decoder::new();
+    for (spec, dtype) in ["rans", "rans:mantissa=2", "codebook16"]
+        .into_iter()
+        .flat_map(|spec| DType::ALL.map(|dtype| (spec, dtype)))
+    {
+        let spec: Spec = spec.parse().unwrap();
+        if spec.codec().supports(dtype) {
+            decoder.add_table(table(&spec, dtype)).unwrap();
+        }
+    }
+    decoder
+});
 
 /// A frame and what it is of.
 pub(crate) struct Frame {
@@ -71,7 +104,7 @@ impl Frame {
 
     pub(crate) fn decode(&self) -> Result<Vec<u8>, DecodeError> {
         let mut out = vec![0x5a; self.values.len()];
-        decode(self.layout, self.dtype, &self.static_section, &self.dynamic_section, &mut out)?;
+        DECODER.decode(self.layout, self.dtype, &self.static_section, &self.dynamic_section, &mut out)?;
         Ok(out)
     }
 

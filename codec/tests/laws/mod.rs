@@ -3,12 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use super::common::content::{self, Content};
-use super::common::{self, Frame};
+use super::common::{self, DECODER, Frame};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{
-    Codec, DType, DecodeError, EncodeError, FrameShape, Layout, decode, decode_from_slice, encode_to_vec,
-};
+use zipwire_codec::{Codec, DType, DecodeError, EncodeError, FrameShape, Layout, encode_to_vec};
 
 /// Lengths at which damage is tried exhaustively.
 const SMALL: [usize; 9] = [0, 1, 2, 63, 64, 65, 511, 512, 513];
@@ -211,7 +209,7 @@ pub(crate) fn every_cut_and_every_extra_byte_is_an_error(spec: &str, dtype: DTyp
 pub(crate) fn foreign_frames_are_errors(spec: &str, dtype: DType) {
     for (_, frame) in frames(spec, dtype, &[0, 1, 2, 64, 8192, 10_000]) {
         let decode = |layout, dtype, static_section: &[u8], dynamic_section: &[u8], len| {
-            decode(layout, dtype, static_section, dynamic_section, &mut vec![0; len])
+            DECODER.decode(layout, dtype, static_section, dynamic_section, &mut vec![0; len])
         };
         let (layout, count) = (frame.layout, frame.count());
         let (static_section, dynamic_section) = (&frame.static_section[..], &frame.dynamic_section[..]);
@@ -308,11 +306,13 @@ pub(crate) fn one_buffer_is_enough(spec: &str, dtype: DType) {
             let buffer = encode_to_vec(&*codec, layout, dtype, &values).unwrap();
             let frame = Frame::new(&*codec, layout, dtype, &values);
             assert!(buffer == [frame.static_section, frame.dynamic_section].concat());
-            assert!(decode_from_slice(FrameShape::new(layout, dtype, count), &buffer).unwrap() == values);
-            assert!(decode_from_slice(FrameShape::new(layout, dtype, count + 1), &buffer).is_err());
+            assert!(
+                DECODER.decode_from_slice(FrameShape::new(layout, dtype, count), &buffer).unwrap() == values
+            );
+            assert!(DECODER.decode_from_slice(FrameShape::new(layout, dtype, count + 1), &buffer).is_err());
             for len in (0..buffer.len()).step_by(1 + count / 100) {
                 assert!(
-                    decode_from_slice(FrameShape::new(layout, dtype, count), &buffer[..len]).is_err(),
+                    DECODER.decode_from_slice(FrameShape::new(layout, dtype, count), &buffer[..len]).is_err(),
                     "cut to {len}"
                 );
             }
@@ -330,7 +330,7 @@ pub(crate) fn headers_alone_allocate_nothing(spec: &str, dtype: DType) {
             frame[8..16].copy_from_slice(&(count as u64).to_le_bytes());
             let least = codec.min_len(FrameShape::new(layout, dtype, count));
             assert!(least > 1 << 20, "{least} bytes for {count} values");
-            let error = decode_from_slice(FrameShape::new(layout, dtype, count), &frame).unwrap_err();
+            let error = DECODER.decode_from_slice(FrameShape::new(layout, dtype, count), &frame).unwrap_err();
             let len = frame.len();
             // Without rows that repeat others, the frame is that of the codec behind, which may be longer at least.
             assert!(

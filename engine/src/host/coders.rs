@@ -11,14 +11,13 @@ use zipwire_payload::{ChunkId, Payload};
 use zipwire_schedule::plan::{Local, OpKind, Plan};
 use zipwire_schedule::{Rank, SegmentId};
 
-/// Reads frames that name no base.
-static PLAIN: Decoder = Decoder::new();
-
 /// The codecs and decoders of one rank.
 #[derive(Debug)]
 pub(super) struct Coders {
     /// `None` in plans without a codec.
     plain: Option<Box<dyn Codec>>,
+    /// Reads frames that name no base; with the table of the codec, if that has one.
+    decoder: Decoder,
     /// Those that take differences, by chunk and its bytes.
     of_chunks: HashMap<(ChunkId, u64), Coder>,
 }
@@ -44,6 +43,7 @@ impl Coders {
     /// What to say if the system refuses memory for a base.
     pub(super) fn of(plan: &Plan, rank: Rank, payload: &Payload) -> Result<Self, String> {
         let plain = plan.codec.as_ref().map(zipwire_codec::Spec::codec);
+        let plain_decoder = plan.codec.as_ref().map_or_else(Decoder::new, zipwire_codec::Spec::decoder);
         let mut of_chunks = HashMap::new();
         let has_base = |segment: SegmentId| payload.base(segment).is_some();
         for Differing { id, dtype, bytes } in differing(plan, rank).filter(|chunk| has_base(chunk.id.segment))
@@ -57,12 +57,10 @@ impl Coders {
                 continue;
             }
             let base = Base::new(dtype, values);
-            let mut decoder = Decoder::new();
-            decoder.add_base(base.clone()).expect("a decoder without bases takes one");
-            let spec = plan.codec.clone().expect("plans with differences have a codec");
-            of_chunks.insert((id, bytes), Coder { codec: spec.against(base).codec(), decoder });
+            let spec = plan.codec.clone().expect("plans with differences have a codec").against(base);
+            of_chunks.insert((id, bytes), Coder { codec: spec.codec(), decoder: spec.decoder() });
         }
-        Ok(Self { plain, of_chunks })
+        Ok(Self { plain, decoder: plain_decoder, of_chunks })
     }
 
     /// What encodes a chunk of so many bytes.
@@ -73,7 +71,7 @@ impl Coders {
 
     /// What decodes its frame.
     pub(super) fn decoder(&self, id: ChunkId, bytes: u64) -> &Decoder {
-        self.of_chunks.get(&(id, bytes)).map_or(&PLAIN, |coder| &coder.decoder)
+        self.of_chunks.get(&(id, bytes)).map_or(&self.decoder, |coder| &coder.decoder)
     }
 }
 

@@ -144,7 +144,7 @@ impl Worker<'_> {
             let decoded = if block.sign_mantissa.len == 0 {
                 decoder.decode(batch.layout, batch.dtype, fixed, dynamic, &mut values)
             } else {
-                zipwire_codec::decode_exponents(batch.dtype, sign_mantissa, fixed, dynamic, &mut values)
+                decoder.decode_exponents(batch.dtype, sign_mantissa, fixed, dynamic, &mut values)
             };
             progress();
             decoded.map_err(|error| {

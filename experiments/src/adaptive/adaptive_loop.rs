@@ -1,12 +1,17 @@
 //! The course of a run: each iteration is chosen, run, and learned from.
 
+use std::rc::Rc;
+
 use serde_json::json;
+use zipwire_codec::Table;
 use zipwire_scenarios::Experiment;
+use zipwire_schedule::Plan;
 use zipwire_schedule::switcher::{Class, Decision, Round, Switcher};
 use zipwire_timeline::{Note, Timeline};
 use zipwire_traces::{SwitcherClass, SwitcherDecision, SwitcherSummary};
 
 use super::plans::Key;
+use super::recalibration::Recalibration;
 use super::{Arms, statistics};
 use crate::ExecuteError;
 
@@ -14,6 +19,12 @@ use crate::ExecuteError;
 pub(super) trait Iterations {
     /// Runs an iteration, whole; the bytes before coding are those of its plan.
     fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError>;
+
+    /// The plan of a choice.
+    fn plan(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError>;
+
+    /// From the next iteration on, frames name this table.
+    fn use_table(&mut self, table: &Table);
 
     /// Hears of an iteration behind the warm-up, before the switcher learns from it.
     fn follow(&mut self, ran: &IterationResult<'_>) -> Result<(), ExecuteError>;
@@ -31,6 +42,7 @@ pub(super) struct IterationResult<'a> {
 pub(super) fn adaptive_loop(
     experiment: &Experiment,
     arms: &Arms<'_>,
+    mut recalibration: Option<Recalibration<'_>>,
     iterations: &mut impl Iterations,
 ) -> Result<(Timeline, SwitcherSummary), ExecuteError> {
     let mut switcher = arms.switcher();
@@ -41,7 +53,8 @@ pub(super) fn adaptive_loop(
     let mut raw = 0_u128;
     for iteration in 0..experiment.iterations {
         let round = switcher.choose(iteration);
-        let (mut ran, bytes_raw) = iterations.run(iteration, &(round.arms.clone(), round.exchanges))?;
+        let key = (round.arms.clone(), round.exchanges);
+        let (mut ran, bytes_raw) = iterations.run(iteration, &key)?;
         raw += u128::from(bytes_raw);
         let report = statistics::report(&ran, &arms.raw_bytes);
         ran.notes = log.add(&switcher, &round, experiment);
@@ -61,6 +74,12 @@ pub(super) fn adaptive_loop(
         }
         if round.exchanges {
             switcher.observe(iteration, &round, &report);
+            if let Some(recalibration) = &mut recalibration {
+                let plan = iterations.plan(&key)?;
+                if let Some(table) = recalibration.observe(iteration, &plan)? {
+                    iterations.use_table(&table);
+                }
+            }
         }
     }
     let class = |class: &Class| SwitcherClass { name: class.name.clone(), calls: class.segments.len() };
@@ -78,6 +97,7 @@ pub(super) fn adaptive_loop(
         over_best_arm: None,
         over_native: None,
         decisions: log.decisions,
+        tables: recalibration.map_or(Vec::new(), |recalibration| recalibration.tables),
     };
     Ok((timeline, summary))
 }

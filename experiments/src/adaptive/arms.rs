@@ -9,6 +9,7 @@ use zipwire_schedule::plan::{LocalKind, OpKind, Plan};
 use zipwire_schedule::switcher::{Arm, ClassModel, LinearModel, Prior, Switcher, classes};
 use zipwire_schedule::{Algorithm, CallKind, Choice, Job, Protocol, Segment, Slot, Work};
 
+use super::recalibration::{self, TABLE_BYTES};
 use crate::choices::{choice, costs};
 use crate::{ExecuteError, Executor};
 
@@ -72,7 +73,8 @@ impl<'a> Arms<'a> {
             models: Vec::new(),
         };
         let found = classes(job, &arms.raw_bytes);
-        let bytes = STATISTICS_BYTES * found.len() as u64;
+        let of_table = if recalibration::applies(experiment, variant) { TABLE_BYTES } else { 0 };
+        let bytes = STATISTICS_BYTES * found.len() as u64 + of_table;
         arms.jobs = [bytes, 0].map(|bytes| with_statistics(job, bytes));
         let by_arm: Vec<Vec<Load>> = (0..variant.arms.len())
             .map(|arm| loads(experiment, variant, &arms.plan(&vec![arm; job.segments.len()], false)))

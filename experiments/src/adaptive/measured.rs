@@ -3,6 +3,9 @@
 //! Each plan that it chooses, with any mixture of arms, moves real bytes, of which every received one is compared. It sees the times of
 //! all ranks, as it would from the statistics that they exchange.
 
+use std::rc::Rc;
+
+use zipwire_codec::Table;
 use zipwire_engine::threads::{CodecWork, Pace, Report};
 use zipwire_payload::Payload;
 use zipwire_schedule::Plan;
@@ -12,6 +15,7 @@ use zipwire_traces::SwitcherSummary;
 use super::Arms;
 use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop};
 use super::plans::{Key, Plans};
+use super::recalibration::Recalibration;
 use crate::executors::{MPI, Real};
 use crate::fault_setup::FaultSetup;
 use crate::mpi_job::Task;
@@ -39,7 +43,9 @@ impl Prepared<'_> {
             bytes_verified: 0,
             codec_work: CodecWork::default(),
         };
-        let (timeline, summary) = adaptive_loop(self.experiment, &arms, &mut measured)?;
+        let variant = &self.experiment.variants[index];
+        let recalibration = Recalibration::new(self.experiment, variant, cancel);
+        let (timeline, summary) = adaptive_loop(self.experiment, &arms, recalibration, &mut measured)?;
         let Measured { bytes_verified, codec_work, .. } = measured;
         // Adaptive variants run without faults.
         Ok((Report { timeline, bytes_verified, codec_work, unfired: Vec::new() }, summary))
@@ -73,7 +79,8 @@ impl Iterations for Measured<'_, '_> {
         if self.executor == MPI {
             let variant = self.prepared.experiment.variants[self.index].name.clone();
             let verifies = self.prepared.verifies();
-            let task = Task::Adapt { variant, iteration, key: key.clone(), verifies };
+            let table = self.plans.table().map(|table| table.as_bytes().to_vec());
+            let task = Task::Adapt { variant, iteration, key: key.clone(), table, verifies };
             let (index, iterations) = (self.index, iteration..iteration + 1);
             let report = self.prepared.run_over_mpi(index, &plan, &self.payload, iterations, &task)?;
             return Ok(self.take(report, &plan));
@@ -87,6 +94,14 @@ impl Iterations for Measured<'_, '_> {
         };
         let report = self.prepared.run_on_threads(self.index, &real, self.cancel)?;
         Ok(self.take(report, &plan))
+    }
+
+    fn plan(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
+        self.plans.get(key)
+    }
+
+    fn use_table(&mut self, table: &Table) {
+        self.plans.use_table(table);
     }
 
     fn follow(&mut self, _: &IterationResult<'_>) -> Result<(), ExecuteError> {

@@ -8,6 +8,7 @@ mod arms;
 mod measured;
 mod oracle;
 mod plans;
+mod recalibration;
 mod runs;
 mod simulated;
 mod statistics;

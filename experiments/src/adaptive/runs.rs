@@ -1,8 +1,11 @@
 //! Single iterations under any choice of arms, simulated at most once where they would be equal.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use zipwire_codec::Table;
 use zipwire_scenarios::{Conditions, Variant};
+use zipwire_schedule::Plan;
 use zipwire_timeline::Timeline;
 
 use super::Arms;
@@ -53,6 +56,17 @@ impl<'a, 'e> Runs<'a, 'e> {
         let found = self.found(iteration);
         self.lengths_s.insert((key.clone(), found.0, found.1), timeline.end_s());
         Ok((timeline, plan.bytes_raw()))
+    }
+
+    /// The plan of a choice.
+    pub(super) fn plan(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
+        self.plans.get(key)
+    }
+
+    /// From now on, frames name this table; no iteration is known to be equal to one before.
+    pub(super) fn use_table(&mut self, table: &Table) {
+        self.plans.use_table(table);
+        self.lengths_s.clear();
     }
 
     /// Seconds of an iteration. Iterations that find the same take the same time.

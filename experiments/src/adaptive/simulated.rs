@@ -1,8 +1,11 @@
 //! An adaptive variant in the simulator, with everything that it could have chosen beside it.
 
+use std::rc::Rc;
+
+use zipwire_codec::Table;
 use zipwire_scenarios::Variant;
-use zipwire_schedule::Protocol;
 use zipwire_schedule::switcher::{Reason, Round, Switcher};
+use zipwire_schedule::{Plan, Protocol};
 use zipwire_timeline::Timeline;
 use zipwire_traces::SwitcherSummary;
 
@@ -10,6 +13,7 @@ use super::Arms;
 use super::adaptive_loop::{IterationResult, Iterations, adaptive_loop, share};
 use super::oracle::Oracle;
 use super::plans::Key;
+use super::recalibration::Recalibration;
 use super::runs::Runs;
 use crate::{Cancel, ExecuteError, Prepared};
 
@@ -26,7 +30,8 @@ impl Prepared<'_> {
         let (simulator, _) = self.simulator(cancel);
         let runs = Runs::new(&arms, variant, simulator);
         let mut simulated = Simulated { runs, oracle: Oracle::new(variant.arms.len()), probing_s: 0.0 };
-        let (timeline, summary) = adaptive_loop(experiment, &arms, &mut simulated)?;
+        let recalibration = Recalibration::new(experiment, variant, cancel);
+        let (timeline, summary) = adaptive_loop(experiment, &arms, recalibration, &mut simulated)?;
         let Simulated { oracle, probing_s, .. } = simulated;
         let is_native = |arm: &Variant| arm.protocol == Protocol::Native;
         let native = variant.arms.iter().position(is_native);
@@ -52,6 +57,14 @@ struct Simulated<'a, 'e> {
 impl Iterations for Simulated<'_, '_> {
     fn run(&mut self, iteration: u32, key: &Key) -> Result<(Timeline, u64), ExecuteError> {
         self.runs.run(iteration, key)
+    }
+
+    fn plan(&mut self, key: &Key) -> Result<Rc<Plan>, ExecuteError> {
+        self.runs.plan(key)
+    }
+
+    fn use_table(&mut self, table: &Table) {
+        self.runs.use_table(table);
     }
 
     fn follow(&mut self, ran: &IterationResult<'_>) -> Result<(), ExecuteError> {

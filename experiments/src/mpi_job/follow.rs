@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use zipwire_codec::Table;
 use zipwire_engine::host::Setup;
 use zipwire_engine::mpi::{World, WorldError};
 use zipwire_engine::transport::Ended;
@@ -80,7 +81,14 @@ fn adaptive(
     let mut plans = Plans::new(&arms);
     loop {
         match next {
-            Some(Task::Adapt { variant, iteration, key, verifies }) if variant == own.name => {
+            Some(Task::Adapt { variant, iteration, key, table, verifies }) if variant == own.name => {
+                if let Some(table) = table.map(Table::new) {
+                    // It is rank 0's to calibrate, and this rank's to doubt.
+                    let codec = experiment.codec_of(own).map(|choice| choice.spec.clone().without_table());
+                    let named = codec.map(|codec| codec.with_table(&table)).transpose();
+                    named.map_err(|error| JobError::Task(error.to_string()))?;
+                    plans.use_table(&table);
+                }
                 let plan = plans.get(&key).map_err(refused)?;
                 let iterations = iteration..iteration + 1;
                 let setup = setup(experiment, &plan, &payload, iterations, world.patience(), verifies);

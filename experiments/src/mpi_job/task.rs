@@ -32,6 +32,8 @@ pub(crate) enum Task {
         iteration: u32,
         /// What was chosen for it.
         key: Key,
+        /// Bytes of the table that frames name in place of the scenario's.
+        table: Option<Vec<u8>>,
         /// Whether what is received is compared.
         verifies: bool,
     },

@@ -18,6 +18,12 @@ use crate::cli::CompressArgs;
 use crate::error::CliError;
 
 pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> {
+    if args.codec.table_id().is_some() {
+        return Err(CliError::Usage(format!(
+            "`{}` names a table, and files are read without tables: each of their frames has its own\nhelp: leave `table` out",
+            args.codec
+        )));
+    }
     if args.codec.takes_base() && args.base.is_none() {
         return Err(crate::commands::base_file::missing(&args.codec));
     }

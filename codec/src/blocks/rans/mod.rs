@@ -29,6 +29,12 @@ const CARRIER: u32 = 1 << 24;
 /// Where tiers are looked at: more than so many bits for eight values.
 const FEW_BITS: usize = 24;
 
+/// Whether exponents can be coded together with bits of mantissas: not where the length of the rest must not depend on values, nor where it has
+/// forms.
+pub(super) fn has_joint(layout: Layout, dtype: DType) -> bool {
+    layout == Layout::Compact && dtype != DType::F32
+}
+
 /// The bytes of a rest that states can carry.
 pub(super) type Payload = [u8; CARRIED];
 
@@ -72,6 +78,19 @@ pub(super) fn choose(
     }
     // Fuzzers have no time for so many values.
     (cfg!(fuzzing) || rans <= tiers && saves(rans, table::TABLE)).then_some(Model::Residuals(frequencies))
+}
+
+/// The table for values like those of a sample, whatever it takes: of exponents with bits of mantissas if these may be coded together and that is
+/// shorter. None of none.
+pub(super) fn fit(with_mantissa: bool, histogram: &JointHistogram) -> Option<Model> {
+    let residuals = std::array::from_fn(|residual| histogram.as_chunks::<4>().0[residual].iter().sum());
+    let sampled: u64 = residuals.iter().map(|count| u64::from(*count)).sum();
+    let frequencies = table::choose(&residuals)?;
+    let (rans, _) = table::costs(&residuals, &frequencies);
+    let joint = if with_mantissa { joint::choose(histogram) } else { None };
+    let of_bits = (joint::BITS as u64 * sampled) << table::FRACTION;
+    let shorter = joint.filter(|joint| joint.cost(histogram).saturating_sub(of_bits) < rans);
+    Some(shorter.map_or(Model::Residuals(frequencies), Model::Joint))
 }
 
 /// The table for bytes that occur so often, if there are any.
