@@ -69,6 +69,7 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered.cu"),
         include_str!("../cuda/tiered_encode.cu"),
         include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/tiered_kernels.cu"),
         include_str!("../cuda/tiered_reduce.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -78,6 +79,25 @@ const TIERED: Module = Module {
     has_encoder: true,
     before: None,
     has_sums: true,
+};
+
+const RANS: Module = Module {
+    name: "rans",
+    // Frames of `tiered` with another code for residuals.
+    text: concat!(
+        include_str!("../cuda/tiered.cu"),
+        include_str!("../cuda/rans.cu"),
+        include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/rans_decode.cu"),
+    ),
+    dtypes: &[DType::Bf16],
+    tile: 32768,
+    threads: 512,
+    // `Scratch`, and two sums of each tile.
+    kept: (2124, 2),
+    has_encoder: false,
+    before: None,
+    has_sums: false,
 };
 
 const HUFFMAN: Module = Module {
@@ -108,6 +128,7 @@ impl Module {
         Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
         TIERED,
         Self { dtypes: FP8, has_sums: false, ..TIERED },
+        RANS,
         HUFFMAN,
     ];
 

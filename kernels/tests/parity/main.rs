@@ -44,6 +44,7 @@ const CODERS: &[(&str, DType)] = &[
     ("tiered", DType::Bf16),
     ("tiered", DType::F8E4M3),
     ("tiered", DType::F8E5M2),
+    ("rans", DType::Bf16),
     ("huffman", DType::Bf16),
 ];
 
@@ -82,7 +83,7 @@ fn trials() -> Vec<Trial> {
         trials.extend(both("every_content_and_length", frames::every_content_and_length));
         trials.extend(both("any_order_of_threads", frames::any_order));
         trials.extend(both("what_the_cpu_refuses_is_reported", corrupt::flipped_bits));
-        if dtype == DType::Bf16 && spec != "huffman" {
+        if dtype == DType::Bf16 && !["rans", "huffman"].contains(&spec) {
             trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
         }
         if spec == "codebook16" {
