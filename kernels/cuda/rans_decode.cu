@@ -177,13 +177,13 @@ DEVICE void decode_by_rans(const Frame* frame, u32 tile, const Entry& entry, con
         if (GROUP * (group + 1) <= count && stream.word + GROUP <= stream.readable) {
             u32 of_row[2];
 #pragma unroll
-            for (u32 i = 0; i < 2; ++i) of_row[i] = __ldcs((const u32*)(rests + ROW_LEN * i));
+            for (u32 i = 0; i < 2; ++i) of_row[i] = __ldcs((const u32*)(rests + GROUP * group + ROW_LEN * i));
 #pragma unroll
             for (u32 i = 0; i < 2; ++i) {
                 const u32 exponents = exponents_of_row(&stream, decode_row<true>(&stream, 4), base);
                 uint2 v;
                 join_four(exponents, of_row[i], &v.x, &v.y);
-                store(values + 2 * ROW_LEN * i, v);
+                store(values + 2 * (GROUP * group + ROW_LEN * i), v);
                 sum += mix(word_of(v.x, v.y), word_key);
                 word_key += ROW_LEN / 4 * KEY_STEP;
             }
@@ -193,12 +193,12 @@ DEVICE void decode_by_rans(const Frame* frame, u32 tile, const Entry& entry, con
             for (u32 i = 0; i < 2; ++i) {
                 const u32 first = GROUP * group + ROW_LEN * i + 4 * lane, live = first >= count ? 0 : count - first < 4 ? count - first : 4;
                 const u32 there = (u32)((1ull << 8 * live) - 1);
-                const u32 of_row = first < round8(count) ? *(const u32*)(rests + ROW_LEN * i) : 0;
+                const u32 of_row = first < round8(count) ? *(const u32*)(rests + GROUP * group + ROW_LEN * i) : 0;
                 is_wrong |= (of_row & ~there) != 0;
                 const u32 exponents = exponents_of_row(&stream, decode_row<false>(&stream, live), base) & there;
                 uint2 v;
                 join_four(exponents, of_row & there, &v.x, &v.y);
-                u16* to = (u16*)(values + 2 * ROW_LEN * i);
+                u16* to = (u16*)(values + 2 * (GROUP * group + ROW_LEN * i));
                 if (live > 0) to[0] = (u16)v.x;
                 if (live > 1) to[1] = (u16)(v.x >> 16);
                 if (live > 2) to[2] = (u16)v.y;
@@ -207,8 +207,6 @@ DEVICE void decode_by_rans(const Frame* frame, u32 tile, const Entry& entry, con
                 word_key += ROW_LEN / 4 * KEY_STEP;
             }
         }
-        rests += GROUP;
-        values += 2 * GROUP;
         // The checksum is folded for each 16384 bytes.
         if (group % 32 == 31 || group == groups - 1) {
             of_values += fold(warp_sum(sum));

@@ -337,7 +337,7 @@ rans_encode_bf16(const Frame* frames, u32 frame_count) {
 }
 
 // Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any.
-extern "C" __global__ void __launch_bounds__(512, 2)
+extern "C" __global__ void __launch_bounds__(512, 1)
 rans_again_bf16(const Frame* frames, u32 frame_count) {
     __shared__ RansEncodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);

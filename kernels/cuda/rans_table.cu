@@ -63,13 +63,16 @@ DEVICE u32 bits_in_tiers(u32 residual) {
     return ((residual + 8) & 0xffu) < 12 ? 2 * tier : 16;
 }
 
-// What a symbol that has the slots from `first` on is coded with. A state below 2^31 times the reciprocal, shifted, is their
-// quotient: by 1 one less where there is one slot, which the last number makes up for.
-DEVICE uint4 step_of(u32 frequency, u32 first) {
-    if (frequency < 2) return make_uint4(1u << 19, ALL, SLOTS - 1, first + SLOTS - 1);
-    const u32 shift = 31 - (u32)__clz((int)(frequency - 1));
-    const u32 reciprocal = (u32)(((1ull << (shift + 32)) + frequency - 1) / frequency);
-    return make_uint4(frequency << 19, reciprocal, (SLOTS - frequency) | shift << 16, first);
+// Writes what a symbol that has the slots from `first` on is coded with. A state below 2^31 times the reciprocal, shifted, is
+// their quotient: by 1 one less where there is one slot, which the last number makes up for.
+DEVICE void write_step(u32 frequency, u32 first, uint4* to) {
+    const bool is_single = frequency < 2;
+    const u32 shift = is_single ? 0 : 31 - (u32)__clz((int)(frequency - 1)), divisor = is_single ? 1 : frequency;
+    u32* words = (u32*)to;
+    words[0] = divisor << 19;
+    words[1] = is_single ? ALL : (u32)(((1ull << (shift + 32)) + divisor - 1) / divisor);
+    words[2] = (SLOTS - divisor) | shift << 16;
+    words[3] = first + (is_single ? SLOTS - 1 : 0);
 }
 
 // Chooses the table from the residuals of a sample, `counted` of the `seen` values of its groups, by the first warp; whether it pays.
@@ -107,7 +110,7 @@ DEVICE bool choose_table(const Frame* frame, u32 counted, u32 seen, u32 start, S
     const u32 most = __reduce_max_sync(ALL, lane < ESCAPE ? frequency << 5 | lane : 0u) & 31u;
     const u32 unused_below = ~of_symbols & ((1u << most) - 1), core = unused_below ? 32 - (u32)__clz((int)unused_below) : 0;
     const u32 core_len = of_symbols >> most & 1u ? (u32)__ffs((int)~(of_symbols >> core)) - 1 : 0;
-    scratch->steps[(lane - core) & 31u] = step_of(frequency, first);
+    write_step(frequency, first, scratch->steps + ((lane - core) & 31u));
     const u32 next = __shfl_down_sync(ALL, frequency, 1);
     u8* bytes = (u8*)scratch->table;
     if (lane % 2 == 0) {

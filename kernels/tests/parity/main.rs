@@ -14,6 +14,7 @@ mod forge;
 mod frames;
 mod huffman;
 mod planted;
+mod rans;
 mod samples;
 mod sums;
 
@@ -92,6 +93,11 @@ fn trials() -> Vec<Trial> {
         if spec == "tiered" {
             trials.push(trial("lists_of_several_rounds", frames::long_lists));
             trials.push(trial("entries_and_tiers_are_checked", corrupt::tiers));
+        }
+        if spec == "rans" {
+            trials.push(trial("blocks_of_every_kind", rans::blocks_of_every_kind));
+            trials.push(trial("tables_that_hardly_pay", rans::tables_that_hardly_pay));
+            trials.push(trial("entries_tables_and_codes_are_checked", rans::contradictions));
         }
         if spec == "huffman" {
             trials.push(trial("words_have_every_length", huffman::words_of_every_length));
