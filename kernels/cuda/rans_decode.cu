@@ -94,9 +94,7 @@ template <bool FULL> DEVICE u32 decode_row(Stream* stream, u32 live) {
         const bool reads = takes && state < LOWEST_STATE;
         const u32 readers = __ballot_sync(ALL, reads);
         const u32 place = stream->word + __popc(readers & stream->before);
-        u32 word = 0;
-        if (reads && (FULL || place < stream->word_count)) word = stream->words[place];
-        if (reads) state = state << 16 | word;
+        if (reads) state = state << 16 | (FULL || place < stream->word_count ? stream->words[place] : 0u);
         if (takes) stream->state = state;
         stream->word += __popc(readers);
         symbols = __funnelshift_r(symbols, takes ? entry : 0u, 8);

@@ -230,7 +230,9 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
         for (u32 i = 0; i < at_once; ++i) {
             const u32 j = row + i, live = live_of<FULL>(count, first + GROUP * j);
             const Split parts = split<Rans>(v[i]);
-            bytes[j] = parts.exponents;
+            if (FULL) bytes[j] = parts.exponents;
+            // Where it takes more to know what is there, registers are too few.
+            else shared->list[(first + GROUP * j) / 8] = parts.exponents;
             sum += mix_octet(v[i], key_of_row<Rans>(key, j), live);
             const u32 exponents = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, 0u));
             const u32 in_group = __reduce_add_sync(ALL, nonzero(v[i]) * (1u << 20) + exponents);
@@ -250,6 +252,8 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
     if (coded) {
         if (warp_id() == 0) choose_bases(count, &shared->plan, has_table ? scratch->eighths : EIGHTHS);
         __syncthreads();
+#pragma unroll
+        for (u32 j = 0; !FULL && j < ROWS; ++j) bytes[j] = shared->list[(first + GROUP * j) / 8];
         take_bases(bytes, shared->plan);
         const u32 form = shared->plan.form, base = shared->plan.base;
         if (has_table) {
@@ -281,7 +285,7 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
             }
         }
         if (!by_rans) {
-            const u32 order = shared->plan.order, second = code_first_tier<FULL>(&codes, count, bytes, shared);
+            const u32 order = shared->plan.order, second = code_first_tier<Rans, FULL>(0, &codes, count, bytes, shared);
             const u32 third = code_tier((u8*)shared->second, 2, order, second, shared);
             count_passed(third, order, shared);
             const u32 own_order = form == FORM_ONE ? order : 0;

@@ -217,9 +217,23 @@ DEVICE void take_bases(uint2* bytes, const Plan& plan) {
     for (u32 j = 0; j < ROWS; ++j) bytes[j] = add_to_bytes(bytes[j], 0u - ((u32)(bases >> 8 * j) & 0xffu));
 }
 
+// Writes the codes of this thread's word in tier 1.
+template <class Format, bool FULL> DEVICE void write_first_tier(u8* to, u32 count, uint4 codes) {
+    const u32 word = warp_id() * 32 + word_of_lane();
+    if (!FULL && 64 * word >= count) return;
+    if (Format::FIRST_IN_BODY) {
+        store(to + 16 * word, codes);
+    } else {
+        store(to + 16 * word, make_uint2(codes.x, codes.y));
+        store(to + 16 * word + 8, make_uint2(codes.z, codes.w));
+    }
+}
+
 // Codes residuals in tier 1, and puts what is passed on into the list, in the order of the values. Returns how many values that
-// are; `codes` are those of this thread's word. A barrier is inside and another at the end.
-template <bool FULL> DEVICE u32 code_first_tier(uint4* codes, u32 count, const uint2* bytes, EncodeShared* shared) {
+// are. `codes` are those of this thread's word, which are written to the body if they belong there. A barrier is inside and another at
+// the end.
+template <class Format, bool FULL>
+DEVICE u32 code_first_tier(u8* body, uint4* codes, u32 count, const uint2* bytes, EncodeShared* shared) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     uint2 lows = make_uint2(0, 0), highs = make_uint2(0, 0);
 #pragma unroll
@@ -232,6 +246,7 @@ template <bool FULL> DEVICE u32 code_first_tier(uint4* codes, u32 count, const u
     const Transpose transpose = Transpose::of_lane();
     const uint2 low = transpose.run(lows), high = transpose.run(highs);
     *codes = make_uint4(low.x, low.y, high.x, high.y);
+    if (Format::FIRST_IN_BODY) write_first_tier<Format, FULL>(body, count, *codes);
     u32 total, all;
     const u32 start = scan_words(__popc(low.x & high.x) + __popc(low.y & high.y), &total);
     const uint2 within = bits_before(passed);
@@ -246,18 +261,6 @@ template <bool FULL> DEVICE u32 code_first_tier(uint4* codes, u32 count, const u
     }
     __syncthreads();
     return all;
-}
-
-// Writes the codes of this thread's word in tier 1.
-template <class Format, bool FULL> DEVICE void write_first_tier(u8* to, u32 count, uint4 codes) {
-    const u32 word = warp_id() * 32 + word_of_lane();
-    if (!FULL && 64 * word >= count) return;
-    if (Format::FIRST_IN_BODY) {
-        store(to + 16 * word, codes);
-    } else {
-        store(to + 16 * word, make_uint2(codes.x, codes.y));
-        store(to + 16 * word + 8, make_uint2(codes.z, codes.w));
-    }
 }
 
 // Writes the bit planes of the rests of FP8.
@@ -327,8 +330,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
         const u32 form = shared->plan.form, order = shared->plan.order;
         uint4 codes;
         take_bases(bytes, shared->plan);
-        const u32 second = code_first_tier<FULL>(&codes, count, bytes, shared);
-        write_first_tier<Format, FULL>(body, count, codes);
+        const u32 second = code_first_tier<Format, FULL>(body, &codes, count, bytes, shared);
         const u32 third = code_tier((u8*)shared->second, 2, order, second, shared);
         count_passed(third, order, shared);
         const u32 own_order = form == FORM_ONE ? order : 0;
