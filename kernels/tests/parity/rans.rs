@@ -77,7 +77,7 @@ pub(crate) fn tables_that_hardly_pay(spec: &'static str, dtype: DType) {
         let forms = forms(&bench.on_cpu(values), values.len().div_ceil(2 * BLOCK));
         assert!(forms.iter().all(|form| form & RANS != RANS), "no block uses the table: {forms:02x?}");
     }
-    for number in 0..96 {
+    for number in 0..32 {
         let count = [700, 1100, 2000, 5000][number % 4] + number;
         let (of, most) = (1 + number / 4 % 12, 12);
         values.push(mixed(count, number as u64, |group| group * 7 % most < of));
@@ -91,7 +91,7 @@ pub(crate) fn tables_that_hardly_pay(spec: &'static str, dtype: DType) {
     }
     let coded = |values: &&Vec<u8>| forms(&bench.on_cpu(values), 1)[0] & RANS == RANS;
     let with_table = values.iter().filter(coded).count();
-    assert!(with_table > 20 && with_table + 20 < values.len(), "{with_table} of {}", values.len());
+    assert!(with_table > 8 && with_table + 8 < values.len(), "{with_table} of {}", values.len());
     bench.check(&values, "tables that hardly pay");
 }
 
@@ -149,6 +149,18 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     refused(&|frame| *frame.dynamic.last_mut().unwrap() = 1, &[Fault::Codes]);
     // The last byte of the rest fills it up.
     refused(&|frame| *frame.fixed.last_mut().unwrap() |= 0x80, &[Fault::Codes]);
+
+    // As many words as there is room for, and states that ask for more with each symbol.
+    let alone = Content::Gaussian.values(dtype, BLOCK, 4);
+    let mut frame = bench.on_cpu(&alone);
+    let many = (BLOCK - FREQUENCIES - 128) / 2 / 4 * 4;
+    frame.dynamic.truncate(words_at);
+    frame.dynamic.resize(words_at + 2 * many, 0);
+    frame.fixed[16..24].copy_from_slice(&(frame.dynamic.len() as u64).to_le_bytes());
+    frame.fixed[full + 4..full + 6].copy_from_slice(&(many as u16).to_le_bytes());
+    frame.fixed[full + 6..full + 8].fill(0);
+    assert!(bench.decoded_on_cpu(&frame, alone.len()).is_none());
+    assert_eq!(bench.decode(&[(frame, alone.len())]), [Err(Fault::Codes)]);
 
     let codec = "rans:row=8".parse::<Spec>().unwrap().codec();
     let values = Content::Columns.values(dtype, 40_000, 4);
