@@ -51,6 +51,7 @@ enum Fault {
     FAULT_LENGTHS = 9,    // lengths of words that are those of no complete code
     FAULT_POSITIONS = 10, // positions of blocks that do not ascend, or pass the last value
     FAULT_WORDS = 11,     // words that do not end where the next ones begin
+    FAULT_FREQUENCIES = 12, // frequencies of symbols that are those of no table
 };
 
 #define MAGIC 0x5257505au
@@ -278,9 +279,16 @@ template <class Format> DEVICE void seal_frames(const Frame* frames) {
     }
 }
 
+// What all tiles of a frame need: the front of the dynamic section.
+struct Common {
+    u64 len;   // in bytes
+    u32 sum;   // its part of the checksum
+    u32 fault; // what is wrong with it
+};
+
 // Runs before a decoder: compares the header, and finds where each tile's part of the dynamic section begins. A block of
 // 1024 threads per frame.
-template <class Format> DEVICE void open_frames(const Frame* frames) {
+template <class Format> DEVICE void open_frames(const Frame* frames, Common common = Common()) {
     __shared__ u32 totals[32];
     const Frame* frame = frames + blockIdx.x;
     if (!frame->fixed) return; // Values as they are.
@@ -289,9 +297,9 @@ template <class Format> DEVICE void open_frames(const Frame* frames) {
     const u64 dynamic_len = *at<const u64>(frame->size);
     if (threadIdx.x == 0) {
         state->front = 0;
-        state->values = 0;
+        state->values = common.sum;
         state->done = 0;
-        u32 fault = dynamic_len > frame->capacity ? FAULT_LENGTH : FAULT_NONE;
+        u32 fault = dynamic_len > frame->capacity ? FAULT_LENGTH : common.fault;
         for (u32 word = 0; word < 3; ++word)
             if (((const u64*)fixed)[word] != header_word<Format>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
         if (((const u32*)fixed)[7] != 0) fault = FAULT_HEADER; // The id of a code book.
@@ -302,7 +310,7 @@ template <class Format> DEVICE void open_frames(const Frame* frames) {
     __syncthreads();
     const u8* table = fixed + Format::table_at();
     u64* offsets = at<u64>(frame->tiles_state);
-    u64 before = 0;
+    u64 before = common.len;
 #pragma unroll 1
     for (u32 first = 0; first < frame->tile_count; first += blockDim.x) {
         const u32 tile = first + threadIdx.x;

@@ -15,6 +15,7 @@
 #define ROUND 4096u        // values of a list that a block has at a time
 #define TAIL_LEN 16u       // room for an octet that is not full
 #define LAST_BASE 254u
+#define EIGHTHS 7u         // what is added to means for bases
 #define MAX_SPAN 14u       // the largest difference between bases that are nibbles
 #define MIN_VARIANCE 4096u // of means with 8 bits behind the point: a quarter of an octave, squared
 #define GAUSSIAN_VARIANCE 167772u
@@ -73,15 +74,19 @@ struct Entry {
 };
 
 // The codec with a type. `MANTISSA` is the bits of the mantissa, `PLANES` the bit planes of the rest: none of BF16, where the
-// rest is a byte.
-template <u32 TYPE, u32 BYTES, u32 MANTISSA_BITS> struct Tiered {
-    static const u32 TILE = 32768, ENTRY = 12, CODEC = 2, DTYPE = TYPE, WIDTH = BYTES, MANTISSA = MANTISSA_BITS;
+// rest is a byte. Frames of another codec, `rans`, have the codes of all tiers in the dynamic section.
+template <u32 TYPE, u32 BYTES, u32 MANTISSA_BITS, u32 TAG = 2> struct Tiered {
+    static const u32 TILE = 32768, ENTRY = 12, CODEC = TAG, DTYPE = TYPE, WIDTH = BYTES, MANTISSA = MANTISSA_BITS;
     static const u32 PLANES = BYTES == 1 ? MANTISSA_BITS + 1 : 0;
     static const u32 PART_WARPS = 16384 / (ROWS * GROUP * BYTES); // that share a part of the checksum
     DEVICE u64 tile_count(u64 count) { return (count + TILE - 1) / TILE; }
     DEVICE u64 table_at() { return HEADER_BYTES; }
     DEVICE u64 front_end(u64 count) { return table_at() + ENTRY * tile_count(count); }
-    DEVICE u32 head_len(u32 count) { return codes_len(count) + (PLANES ? (count + 63) / 64 * 8 * PLANES : round8(count)); }
+    static const bool FIRST_IN_BODY = TAG == 2;
+    // Bytes of the codes of tier 1 in the static section, in front of the rest, and in the dynamic one, behind the bases.
+    DEVICE u32 first_len(u32 count) { return FIRST_IN_BODY ? codes_len(count) : 0; }
+    DEVICE u32 later_len(u32 count) { return FIRST_IN_BODY ? 0 : codes_len(count); }
+    DEVICE u32 head_len(u32 count) { return first_len(count) + (PLANES ? (count + 63) / 64 * 8 * PLANES : round8(count)); }
     DEVICE bool has_codes(u32 count) { return head_len(count) < WIDTH * count; }
     DEVICE u32 static_body(u32 count) { return has_codes(count) ? head_len(count) : WIDTH * count; }
 
@@ -98,7 +103,7 @@ template <u32 TYPE, u32 BYTES, u32 MANTISSA_BITS> struct Tiered {
         for (u32 tier = 0; tier < 4; ++tier) fits = fits && entry.counts[tier] >= entry.counts[tier + 1];
         if (!fits || !has_codes(count)) *fault = FAULT_TILE;
         if (bytes[0] & FORM_COLUMNS) *fault = FAULT_COLUMNS;
-        return *fault ? 0 : entry.dynamic_len(count);
+        return *fault ? 0 : later_len(count) + entry.dynamic_len(count);
     }
 };
 

@@ -175,17 +175,24 @@ template <bool FULL> DEVICE void clear_unless(bool is_there, uint4* pair) {
     pair->x &= mask, pair->y &= mask, pair->z &= mask, pair->w &= mask;
 }
 // What is not there is read elsewhere and then cleared: loads under a condition keep the compiler from ending.
-template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, const u8* body, u32 count) {
+template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, const u8* codes, u32 count) {
     const u32 word = warp_id() * 32 + word_of_lane();
     const bool is_there = FULL || 64 * word < count;
-    head->codes = __ldcs((const uint4*)body + (is_there ? word : 0));
+    const u32 place = is_there ? word : 0;
+    if (Format::FIRST_IN_BODY) {
+        head->codes = __ldcs((const uint4*)codes + place);
+    } else {
+        // In the dynamic section, parts begin at multiples of eight bytes.
+        const uint2 low = __ldcs((const uint2*)codes + 2 * place), high = __ldcs((const uint2*)codes + 2 * place + 1);
+        head->codes = make_uint4(low.x, low.y, high.x, high.y);
+    }
     clear_unless<FULL>(is_there, &head->codes);
 }
 // Of `number` rows from row or plane `begin` on.
 template <class Format, bool FULL> DEVICE void read_rests(Head<Format>* head, const u8* body, u32 count, u32 begin, u32 number) {
     const u32 word = warp_id() * 32 + word_of_lane(), first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const bool is_there = FULL || 64 * word < count;
-    const u8* rests = body + codes_len(count);
+    const u8* rests = body + Format::first_len(count);
 #pragma unroll
     for (u32 i = begin; i < begin + number; ++i) {
         const bool has = Format::PLANES ? is_there : live_of<FULL>(count, first + GROUP * i) > 0;
@@ -214,7 +221,7 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
     const u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
     Head<Format> head;
     // Loads that depend on nothing come first.
-    if (FULL) read_codes<Format, FULL>(&head, body, count);
+    if (FULL && Format::FIRST_IN_BODY) read_codes<Format, FULL>(&head, body, count);
     if (FULL && Taker::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
     const Entry entry = Entry::read(fixed + Format::table_at() + (u64)tile * Format::ENTRY);
     const u8* dynamic = at<const u8>(frame->dynamic) + at<const u64>(frame->tiles_state)[tile];
@@ -223,7 +230,8 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
         read_stored<Format, FULL>(body, dynamic, count, taker, shared);
         return;
     }
-    if (!FULL) read_codes<Format, FULL>(&head, body, count);
+    const u8* codes = dynamic + entry.bases_len(count);
+    if (!FULL || !Format::FIRST_IN_BODY) read_codes<Format, FULL>(&head, Format::FIRST_IN_BODY ? body : codes, count);
     if (!FULL && Taker::HAS_ROOM) read_rests<Format, FULL>(&head, body, count, 0, Head<Format>::NUMBER);
     const uint2 low = make_uint2(head.codes.x, head.codes.y), high = make_uint2(head.codes.z, head.codes.w);
     bool is_wrong = read_bases(dynamic, count, entry, shared);
@@ -235,7 +243,7 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
     }
     const u32 passed = __shfl_sync(ALL, popc_both(low, high), lane_of_word());
     u32 before;
-    if (!expand_tiers(dynamic + entry.bases_len(count), entry, passed, &before, is_wrong, shared)) {
+    if (!expand_tiers(codes + Format::later_len(count), entry, passed, &before, is_wrong, shared)) {
         report(frame, FAULT_CODES);
         return;
     }
@@ -313,22 +321,4 @@ template <class Format> DEVICE void decode_frames(const Frame* frames, u32 frame
     const u32 count = values_of_tile<Format>(frame->count, tile);
     if (count == Format::TILE) decode_tile<Format, true>(frame, tile, count, &shared);
     else decode_tile<Format, false>(frame, tile, count, &shared);
-}
-
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_bf16(const Frame* frames) { open_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_e4m3(const Frame* frames) { open_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_e5m2(const Frame* frames) { open_frames<E5m2>(frames); }
-
-// Reads the frames of a batch, after `tiered_open`. A block of 512 threads per block of values.
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_bf16(const Frame* frames, u32 frame_count) {
-    decode_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_e4m3(const Frame* frames, u32 frame_count) {
-    decode_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_decode_e5m2(const Frame* frames, u32 frame_count) {
-    decode_frames<E5m2>(frames, frame_count);
 }

@@ -1,42 +1,47 @@
 // Encoders of tiered.
 
-struct EncodeShared {
-    // Residuals, a byte each, of the values that a tier passes on; behind them eight that the next tier has the code 0 for.
-    uint2 list[Bf16::TILE / 8 + 1];
-    uint2 second[Bf16::TILE / 32]; // the codes of tier 2
-    u32 selectors[256];       // of `__byte_perm`: the bytes of eight whose bits are set come first
+// What is chosen for a block, and from what.
+struct Plan {
     u32 sums[GROUPS];         // of the exponents of each group; from bit 20 on, how many values are not +0
     u64 bases[GROUPS / 8];    // a byte each, 0 for a group of zeros
     u8 marks[GROUPS];         // bases as the dynamic section has them
+    u32 form, order, base;
+};
+
+struct EncodeShared {
+    Plan plan;
+    u32 selectors[256];       // of `__byte_perm`: the bytes of eight whose bits are set come first
     u64 parts[WARPS];
     u32 totals[2][WARPS];
     u32 beyond[2];            // how many values the tiers 3 and 4 pass on
-    u32 form, order, base;
     u64 offset;
     __align__(16) u8 tail[TAIL_LEN];
+    // Residuals, a byte each, of the values that a tier passes on; behind them eight that the next tier has the code 0 for.
+    uint2 list[Bf16::TILE / 8 + 1];
+    uint2 second[Bf16::TILE / 32]; // the codes of tier 2
 };
 
-// The mean exponent of values that are not +0, plus 7/8, rounded down.
-DEVICE u32 base_of(u32 exponents, u32 values) {
-    const u32 base = (8 * exponents + 7 * values) / (8 * values);
+// The mean exponent of values that are not +0, plus so many eighths, rounded down.
+DEVICE u32 base_of(u32 exponents, u32 values, u32 eighths) {
+    const u32 base = (8 * exponents + eighths * values) / (8 * values);
     return base < LAST_BASE ? base : LAST_BASE;
 }
 
-// Chooses form and bases of a block from the sums of its groups, as codec/src/tiered/plan.rs. By one warp.
-DEVICE void choose_bases(u32 count, EncodeShared* shared) {
+// Chooses form and bases of a block from the sums of its groups, as codec/src/blocks/plan.rs. By one warp.
+DEVICE void choose_bases(u32 count, Plan* plan, u32 eighths = EIGHTHS) {
     const u32 groups = (count + GROUP - 1) / GROUP;
     u32 exponents = 0, values = 0, means = 0, lowest = LAST_BASE, highest = 0;
     bool has_zeros = false;
     u64 squares = 0;
 #pragma unroll 1
     for (u32 group = lane_id(); group < groups; group += 32) {
-        const u32 sum = shared->sums[group] & 0xfffffu, of_group = shared->sums[group] >> 20;
+        const u32 sum = plan->sums[group] & 0xfffffu, of_group = plan->sums[group] >> 20;
         if (of_group == 0) {
             has_zeros = true;
             continue;
         }
         // A sum over 256 values is a mean with eight bits behind the point.
-        const u32 mean = of_group == GROUP ? sum : sum * 256 / of_group, base = base_of(sum, of_group);
+        const u32 mean = of_group == GROUP ? sum : sum * 256 / of_group, base = base_of(sum, of_group, eighths);
         exponents += sum;
         values += of_group;
         means += mean;
@@ -61,25 +66,25 @@ DEVICE void choose_bases(u32 count, EncodeShared* shared) {
         form = highest - lowest > MAX_SPAN ? FORM_BYTES : FORM_NIBBLES;
         if (form == FORM_BYTES) base = 0;
     } else {
-        const u32 quarter = values ? (8 * exponents + 7 * values) % (8 * values) / (2 * values) : 0;
+        const u32 quarter = values ? (8 * exponents + EIGHTHS * values) % (8 * values) / (2 * values) : 0;
         order = quarter == 0 ? ORDER_LOW : quarter < 3 ? ORDER_MIDDLE : ORDER_HIGH;
-        base = values ? base_of(exponents, values) : 0;
+        base = values ? base_of(exponents, values, eighths) : 0;
     }
 #pragma unroll 1
     for (u32 group = lane_id(); group < GROUPS; group += 32) {
         u32 own = base, mark = 0;
         if (differ && group < groups) {
-            const u32 sum = shared->sums[group] & 0xfffffu, of_group = shared->sums[group] >> 20;
-            own = of_group ? base_of(sum, of_group) : 0;
+            const u32 sum = plan->sums[group] & 0xfffffu, of_group = plan->sums[group] >> 20;
+            own = of_group ? base_of(sum, of_group, eighths) : 0;
             mark = form == FORM_BYTES ? (of_group ? own : 255) : (of_group ? own - base : 15);
         }
-        ((u8*)shared->bases)[group] = (u8)own;
-        shared->marks[group] = (u8)mark;
+        ((u8*)plan->bases)[group] = (u8)own;
+        plan->marks[group] = (u8)mark;
     }
     if (lane_id() == 0) {
-        shared->form = form;
-        shared->order = order;
-        shared->base = base;
+        plan->form = form;
+        plan->order = order;
+        plan->base = base;
     }
 }
 
@@ -184,47 +189,71 @@ DEVICE u32 code_tier(u8* to, u32 tier, u32 order, u32 count, EncodeShared* share
     return passed;
 }
 
-// Writes what a block has in the dynamic section. The codes of tier 2 are there, and the values in tier 3.
-DEVICE void write_dynamic(u8* to, u32 count, const Entry& entry, EncodeShared* shared) {
-    const u32 bases = entry.bases_len(count), nibbles = entry.form == FORM_NIBBLES, order = entry.order_of_tiers();
-    if (threadIdx.x < bases) {
-        const u8* marks = shared->marks + threadIdx.x * (1 + nibbles);
+// Writes the bases of a block to the front of what it has in the dynamic section.
+DEVICE void write_bases(u8* to, u32 count, const Entry& entry, const Plan& plan) {
+    const u32 nibbles = entry.form == FORM_NIBBLES;
+    if (threadIdx.x < entry.bases_len(count)) {
+        const u8* marks = plan.marks + threadIdx.x * (1 + nibbles);
         to[threadIdx.x] = (u8)(nibbles ? marks[0] | marks[1] << 4 : marks[0]);
     }
-    const u32 third_at = bases + codes_len(entry.counts[1]), fourth_at = third_at + codes_len(entry.counts[2]);
-    copy_words(to + bases, (const u8*)shared->second, codes_len(entry.counts[1]));
+}
+
+// Writes what a block in tiers has in the dynamic section, less the codes of tier 1. The codes of tier 2 are there, and the values
+// in tier 3.
+template <class Format> DEVICE void write_dynamic(u8* to, u32 count, const Entry& entry, EncodeShared* shared) {
+    const u32 second_at = entry.bases_len(count) + Format::later_len(count), order = entry.order_of_tiers();
+    write_bases(to, count, entry, shared->plan);
+    const u32 third_at = second_at + codes_len(entry.counts[1]), fourth_at = third_at + codes_len(entry.counts[2]);
+    copy_words(to + second_at, (const u8*)shared->second, codes_len(entry.counts[1]));
     code_tier(to + third_at, 3, order, entry.counts[2], shared);
     code_tier(to + fourth_at, 4, order, entry.counts[3], shared);
     copy_words(to + fourth_at + codes_len(entry.counts[3]), (const u8*)shared->list, round8(entry.counts[4]));
 }
 
-// Writes the codes of tier 1, and puts what is passed on into the list, in the order of the values. Returns how many values that
-// are. A barrier is inside and another at the end.
+// Makes residuals of the exponents in a thread's rows.
+DEVICE void take_bases(uint2* bytes, const Plan& plan) {
+    const u64 bases = plan.bases[warp_id()];
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j) bytes[j] = add_to_bytes(bytes[j], 0u - ((u32)(bases >> 8 * j) & 0xffu));
+}
+
+// Writes the codes of this thread's word in tier 1.
+template <class Format, bool FULL> DEVICE void write_first_tier(u8* to, u32 count, uint4 codes) {
+    const u32 word = warp_id() * 32 + word_of_lane();
+    if (!FULL && 64 * word >= count) return;
+    if (Format::FIRST_IN_BODY) {
+        store(to + 16 * word, codes);
+    } else {
+        store(to + 16 * word, make_uint2(codes.x, codes.y));
+        store(to + 16 * word + 8, make_uint2(codes.z, codes.w));
+    }
+}
+
+// Codes residuals in tier 1, and puts what is passed on into the list, in the order of the values. Returns how many values that
+// are. `codes` are those of this thread's word, which are written to the body if they belong there. A barrier is inside and another at
+// the end.
 template <class Format, bool FULL>
-DEVICE u32 write_first_tier(u8* body, u32 count, uint2* bytes, EncodeShared* shared) {
+DEVICE u32 code_first_tier(u8* body, uint4* codes, u32 count, const uint2* bytes, EncodeShared* shared) {
     const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
-    const u64 bases = shared->bases[warp_id()];
     uint2 lows = make_uint2(0, 0), highs = make_uint2(0, 0);
 #pragma unroll
     for (u32 j = 0; j < ROWS; ++j) {
-        const u32 base = (u32)(bases >> 8 * j) & 0xffu;
-        bytes[j] = add_to_bytes(bytes[j], 0u - base);
-        const Codes codes = first_codes(bytes[j], live_of<FULL>(count, first + GROUP * j));
-        insert(&lows, codes.low, j);
-        insert(&highs, codes.high, j);
+        const Codes of_row = first_codes(bytes[j], live_of<FULL>(count, first + GROUP * j));
+        insert(&lows, of_row.low, j);
+        insert(&highs, of_row.high, j);
     }
     const uint2 passed = make_uint2(lows.x & highs.x, lows.y & highs.y);
     const Transpose transpose = Transpose::of_lane();
     const uint2 low = transpose.run(lows), high = transpose.run(highs);
-    const u32 word = warp_id() * 32 + word_of_lane();
-    if (FULL || 64 * word < count) store(body + 16 * word, make_uint4(low.x, low.y, high.x, high.y));
+    *codes = make_uint4(low.x, low.y, high.x, high.y);
+    if (Format::FIRST_IN_BODY) write_first_tier<Format, FULL>(body, count, *codes);
     u32 total, all;
     const u32 start = scan_words(__popc(low.x & high.x) + __popc(low.y & high.y), &total);
     const uint2 within = bits_before(passed);
     if (lane_id() == 0) shared->totals[0][warp_id()] = total;
     __syncthreads();
     u8* list = (u8*)shared->list + warps_before(shared->totals[0], &all);
-    pad_list(all, shared->order, 2, shared);
+    pad_list(all, shared->plan.order, 2, shared);
 #pragma unroll
     for (u32 j = 0; j < ROWS; ++j) {
         const u32 mask = byte_of(passed, j), place = __shfl_sync(ALL, start, (lane_id() & 24) | j) + byte_of(within, j);
@@ -289,21 +318,23 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
         }
     }
     if (Format::PLANES && coded) write_planes<Format, FULL>(body + codes_len(count), count, planes);
-    if (lane_id() < ROWS) shared->sums[warp_id() * ROWS + lane_id()] = of_group;
+    if (lane_id() < ROWS) shared->plan.sums[warp_id() * ROWS + lane_id()] = of_group;
     const u32 of_values = fold_parts<Format>(sum, shared->parts);
     if (threadIdx.x == 0) atomicAdd(&state_of(frame)->values, of_values);
 
     Entry entry = {FORM_STORED, 0, 0, {0, 0, 0, 0, 0}};
     u32 length = width * count - in_body;
     if (coded) {
-        if (warp_id() == 0) choose_bases(count, shared);
+        if (warp_id() == 0) choose_bases(count, &shared->plan);
         __syncthreads();
-        const u32 form = shared->form, order = shared->order;
-        const u32 second = write_first_tier<Format, FULL>(body, count, bytes, shared);
+        const u32 form = shared->plan.form, order = shared->plan.order;
+        uint4 codes;
+        take_bases(bytes, shared->plan);
+        const u32 second = code_first_tier<Format, FULL>(body, &codes, count, bytes, shared);
         const u32 third = code_tier((u8*)shared->second, 2, order, second, shared);
         count_passed(third, order, shared);
         const u32 own_order = form == FORM_ONE ? order : 0;
-        const Entry found = {form, own_order, shared->base, {count, second, third, shared->beyond[0], shared->beyond[1]}};
+        const Entry found = {form, own_order, shared->plan.base, {count, second, third, shared->beyond[0], shared->beyond[1]}};
         if (found.dynamic_len(count) < length) {
             entry = found;
             length = found.dynamic_len(count);
@@ -323,7 +354,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
         copy_words(body, values, in_body);
         copy_words(dynamic, values + in_body, length);
     } else {
-        write_dynamic(dynamic, count, entry, shared);
+        write_dynamic<Format>(dynamic, count, entry, shared);
     }
 }
 
@@ -335,21 +366,3 @@ template <class Format> DEVICE void encode_frames(const Frame* frames, u32 frame
     if (count == Format::TILE) encode_tile<Format, true>(frame, tile, count, &shared);
     else encode_tile<Format, false>(frame, tile, count, &shared);
 }
-
-// Writes the frames of a batch, but for what `tiered_seal` adds. A block of 512 threads per block of values.
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_bf16(const Frame* frames, u32 frame_count) {
-    encode_frames<Bf16>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_e4m3(const Frame* frames, u32 frame_count) {
-    encode_frames<E4m3>(frames, frame_count);
-}
-extern "C" __global__ void __launch_bounds__(512, 2)
-tiered_encode_e5m2(const Frame* frames, u32 frame_count) {
-    encode_frames<E5m2>(frames, frame_count);
-}
-
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_bf16(const Frame* frames) { seal_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_e4m3(const Frame* frames) { seal_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(256) tiered_seal_e5m2(const Frame* frames) { seal_frames<E5m2>(frames); }

@@ -36,6 +36,7 @@ struct Kernels {
     codec: Box<dyn Codec>,
     dtype: DType,
     before: Option<Function>,
+    again: Option<Function>,
     /// Those that encode and seal, if there are such.
     encode: Option<[Function; 2]>,
     open: Function,
@@ -95,6 +96,7 @@ impl Coder {
             codec: spec.codec(),
             dtype,
             before: module.before.map(function).transpose()?,
+            again: module.again.map(function).transpose()?,
             encode: match module.has_encoder {
                 true => Some([function("encode")?, function("seal")?]),
                 false => None,
@@ -195,7 +197,9 @@ impl Encoder {
                 let grid = (blocks_before, batch.frame_count());
                 before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
             }
-            encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
+            for encode in [Some(encode), kernels.again.as_ref()].into_iter().flatten() {
+                encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
+            }
             seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
         }
     }

@@ -52,8 +52,8 @@ pub enum GpuError {
     /// No kernels for this codec.
     #[error(
         "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
-         help: there are some for `window7` (BF16), `codebook16` and `tiered` (BF16, FP8), without \
-         options, and one that decodes `huffman` (BF16)"
+         help: there are some for `window7` and `rans` (BF16), `codebook16` and `tiered` (BF16, FP8), \
+         without options, and one that decodes `huffman` (BF16)"
     )]
     Unsupported {
         /// The codec.
@@ -65,8 +65,8 @@ pub enum GpuError {
     #[error(
         "there is no GPU kernel that encodes `{codec}`: what it is for, weights, is compressed once, by the CPU, and the GPU \
          decodes only\n\
-         help: of codecs that code on both sides there are kernels for `window7`, `codebook16` and `tiered`; `sim` and `threads` \
-         run `{codec}` as well"
+         help: of codecs that code on both sides there are kernels for `window7`, `codebook16`, `tiered` and `rans`; `sim` and \
+         `threads` run `{codec}` as well"
     )]
     NoEncoder {
         /// The codec.

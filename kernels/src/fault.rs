@@ -27,6 +27,8 @@ pub enum Fault {
     Positions,
     /// Words that do not end where the next ones begin.
     Words,
+    /// Frequencies of symbols that are those of no table.
+    Frequencies,
     /// A number that this build does not know.
     Other(u32),
 }
@@ -47,6 +49,7 @@ impl Fault {
             9 => Self::Lengths,
             10 => Self::Positions,
             11 => Self::Words,
+            12 => Self::Frequencies,
             other => Self::Other(other),
         })
     }
@@ -66,6 +69,7 @@ impl fmt::Display for Fault {
             Self::Lengths => "the lengths of its words are those of no Huffman code",
             Self::Positions => "the positions of its blocks do not ascend, or pass the last value",
             Self::Words => "its words do not end where the next ones begin",
+            Self::Frequencies => "the frequencies of its symbols are those of no table",
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

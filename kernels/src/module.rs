@@ -21,6 +21,8 @@ pub(crate) struct Module {
     pub(crate) has_encoder: bool,
     /// The work that the kernel before the encoder does, if there is one.
     pub(crate) before: Option<&'static str>,
+    /// The work that the kernel behind the encoder does, with as many blocks of threads, if there is one.
+    pub(crate) again: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
     pub(crate) has_sums: bool,
 }
@@ -43,6 +45,7 @@ const WINDOW7: Module = Module {
     kept: OF_TILES,
     has_encoder: true,
     before: None,
+    again: None,
     has_sums: true,
 };
 
@@ -60,6 +63,7 @@ const CODEBOOK16: Module = Module {
     kept: OF_TILES,
     has_encoder: true,
     before: Some("book"),
+    again: None,
     has_sums: true,
 };
 
@@ -69,6 +73,7 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered.cu"),
         include_str!("../cuda/tiered_encode.cu"),
         include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/tiered_kernels.cu"),
         include_str!("../cuda/tiered_reduce.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -77,7 +82,31 @@ const TIERED: Module = Module {
     kept: OF_TILES,
     has_encoder: true,
     before: None,
+    again: None,
     has_sums: true,
+};
+
+const RANS: Module = Module {
+    name: "rans",
+    // Frames of `tiered` with another code for residuals.
+    text: concat!(
+        include_str!("../cuda/tiered.cu"),
+        include_str!("../cuda/rans.cu"),
+        include_str!("../cuda/tiered_encode.cu"),
+        include_str!("../cuda/rans_table.cu"),
+        include_str!("../cuda/rans_encode.cu"),
+        include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/rans_decode.cu"),
+    ),
+    dtypes: &[DType::Bf16],
+    tile: 32768,
+    threads: 512,
+    // `Scratch`, and two sums of each tile.
+    kept: (2124, 2),
+    has_encoder: true,
+    before: Some("table"),
+    again: Some("again"),
+    has_sums: false,
 };
 
 const HUFFMAN: Module = Module {
@@ -95,6 +124,7 @@ const HUFFMAN: Module = Module {
     kept: (1094, 2),
     has_encoder: false,
     before: None,
+    again: None,
     has_sums: false,
 };
 
@@ -108,6 +138,7 @@ impl Module {
         Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
         TIERED,
         Self { dtypes: FP8, has_sums: false, ..TIERED },
+        RANS,
         HUFFMAN,
     ];
 

@@ -14,6 +14,7 @@ mod forge;
 mod frames;
 mod huffman;
 mod planted;
+mod rans;
 mod samples;
 mod sums;
 
@@ -44,6 +45,7 @@ const CODERS: &[(&str, DType)] = &[
     ("tiered", DType::Bf16),
     ("tiered", DType::F8E4M3),
     ("tiered", DType::F8E5M2),
+    ("rans", DType::Bf16),
     ("huffman", DType::Bf16),
 ];
 
@@ -82,7 +84,7 @@ fn trials() -> Vec<Trial> {
         trials.extend(both("every_content_and_length", frames::every_content_and_length));
         trials.extend(both("any_order_of_threads", frames::any_order));
         trials.extend(both("what_the_cpu_refuses_is_reported", corrupt::flipped_bits));
-        if dtype == DType::Bf16 && spec != "huffman" {
+        if dtype == DType::Bf16 && !["rans", "huffman"].contains(&spec) {
             trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
         }
         if spec == "codebook16" {
@@ -91,6 +93,11 @@ fn trials() -> Vec<Trial> {
         if spec == "tiered" {
             trials.push(trial("lists_of_several_rounds", frames::long_lists));
             trials.push(trial("entries_and_tiers_are_checked", corrupt::tiers));
+        }
+        if spec == "rans" {
+            trials.push(trial("blocks_of_every_kind", rans::blocks_of_every_kind));
+            trials.push(trial("tables_that_hardly_pay", rans::tables_that_hardly_pay));
+            trials.push(trial("entries_tables_and_codes_are_checked", rans::contradictions));
         }
         if spec == "huffman" {
             trials.push(trial("words_have_every_length", huffman::words_of_every_length));

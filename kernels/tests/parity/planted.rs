@@ -66,6 +66,20 @@ const MISTAKES: &[Mistake] = &[
         from: "            __syncthreads();\n            if (first < count) shared->list",
         to: "            if (first < count) shared->list",
     },
+    // Slots are looked up before they are there.
+    Mistake {
+        name: "slots_that_are_not_there_yet",
+        codec: "rans",
+        from: "shared.slots[i] = slots[i];\n        __syncthreads();",
+        to: "shared.slots[i] = slots[i];",
+    },
+    // The words of a lane are where those of the lanes behind it belong.
+    Mistake {
+        name: "words_in_the_order_of_no_decoder",
+        codec: "rans",
+        from: "__popc(writers & before)",
+        to: "__popc(writers & ~before) - 1",
+    },
     // Octets are joined before all threads have moved their symbols.
     Mistake {
         name: "a_missing_barrier_in_huffman",
@@ -89,7 +103,7 @@ const MISTAKES: &[Mistake] = &[
     },
 ];
 
-/// Each mistake takes a compilation; these stand for the others, one of each codec, in a plain `cargo test`.
+/// Each mistake takes a compilation; these stand for the others in a plain `cargo test`.
 const SHORT: [&str; 3] = ["a_wrong_size", "a_book_of_a_part", "a_list_that_is_overwritten"];
 
 /// What runs with mistaken kernels, in a process of its own.
@@ -98,6 +112,7 @@ pub(crate) const SCENES: &[Scene] = &[
     // Several blocks make the book, and what they count differs.
     Scene { name: "codebook16", run: || parity("codebook16", &BY_TURNS) },
     Scene { name: "tiered", run: || parity("tiered", &[Content::SomeZeros]) },
+    Scene { name: "rans", run: || parity("rans", &[Content::Gaussian]) },
     Scene { name: "huffman", run: || parity("huffman", &[Content::Gaussian]) },
 ];
 const BY_TURNS: [Content; 5] =

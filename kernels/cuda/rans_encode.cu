@@ -1,0 +1,367 @@
+// Encoders of rans.
+//
+// Codes of symbols and words share memory: symbols are coded from the last to the first, and words, of which the last one comes
+// first, take the place of those that have been coded. They are in order in the end. What is left in front of the first symbol's place
+// is enough for the words of every block that is worth being coded: a word for 16 bits, of which a symbol has 12 at most.
+
+struct RansEncodeShared {
+    EncodeShared tiers; // which ends with the list and the codes of tier 2
+    u8 more[3328];
+    uint4 steps[SYMBOLS];
+    u32 passed[4];      // how many values each tier of order `high` passes on
+    u32 escapes;
+    u32 words;          // ALL if they are too many
+    u32 writes;
+};
+
+DEVICE u8* room_of(RansEncodeShared* shared) { return (u8*)shared->tiers.list; }
+DEVICE u32 room_len(RansEncodeShared* shared) { return (u32)(shared->more + sizeof shared->more - room_of(shared)); }
+
+// Codes of symbols are their places behind the first one of those that all have slots.
+struct Codebook {
+    u32 start, core, core_len, used;
+    // The code of a residual, and whether that is an escape.
+    __device__ __forceinline__ u32 code(u32 residual, bool* is_escape) const {
+        const u32 place = (residual - start) & 0xffu;
+        *is_escape = place >= ESCAPE || !(used >> place & 1u);
+        return ((*is_escape ? ESCAPE : place) - core) & 31u;
+    }
+};
+
+// Puts the codes of a thread's residuals into the room. `escapes` are bits of rows, set where a residual is listed.
+template <bool FULL> DEVICE void make_codes(u32 count, const uint2* residuals, const Codebook& book, uint2* escapes, uint2* room) {
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
+    *escapes = make_uint2(0, 0);
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j) {
+        uint2 codes = least_of(residuals[j], 0u - (book.start + book.core), book.core_len);
+        const u32 beyond = ((codes.x + rep(SYMBOLS - book.core_len)) | (codes.y + rep(SYMBOLS - book.core_len))) & rep(SYMBOLS);
+        if (beyond) {
+            u64 of_row = word_of(residuals[j].x, residuals[j].y), found = 0;
+            u32 mask = 0;
+#pragma unroll 1
+            for (u32 i = 0; i < 8; ++i) {
+                bool is_escape;
+                found = found >> 8 | (u64)book.code((u32)of_row & 0xffu, &is_escape) << 56;
+                mask |= (u32)(is_escape && i < live_of<FULL>(count, first + GROUP * j)) << i;
+                of_row >>= 8;
+            }
+            codes = make_uint2((u32)found, (u32)(found >> 32));
+            insert(escapes, mask, j);
+        }
+        room[(first + GROUP * j) / 8] = codes;
+    }
+}
+
+// Codes the symbols in the room, by one warp. Returns how many words there are, at the end of the room, and leaves the states; ALL if
+// the words are too many.
+DEVICE u32 encode_by_rans(u8* room, u32 room_len, u32 count, const uint4* steps, u32* state) {
+    const u32 lane = lane_id(), before = (1u << lane) - 1;
+    u16* words = (u16*)room;
+    u32 x = LOWEST_STATE, at = room_len / 2;
+    u32 row = (count - 1) / ROW_LEN;
+    u32 next = ((const u32*)room)[ROW_LEN / 4 * row + lane];
+    // The last row may be a part of one.
+    u32 live = ROW_LEN * row + 4 * lane >= count ? 0 : count - ROW_LEN * row - 4 * lane;
+#pragma unroll 1
+    for (;; --row) {
+        const u32 codes = next;
+        // A row has 128 words at most.
+        if (at < ROW_LEN / 2 * row + ROW_LEN) return ALL;
+        if (row) next = ((const u32*)room)[ROW_LEN / 4 * (row - 1) + lane];
+        __syncwarp();
+#pragma unroll
+        for (u32 k = 0; k < 4; ++k) {
+            const u32 i = 3 - k;
+            const uint4 step = steps[codes >> 8 * i & 31u];
+            const bool takes = i < live, writes = takes && x >= step.x;
+            const u32 writers = __ballot_sync(ALL, writes);
+            at -= __popc(writers);
+            if (writes) {
+                words[at + __popc(writers & before)] = (u16)x;
+                x >>= 16;
+            }
+            const u32 coded = x + step.w + (__umulhi(x, step.y) >> (step.z >> 16)) * (step.z & 0xffffu);
+            if (takes) x = coded;
+        }
+        live = 4;
+        if (row == 0) break;
+    }
+    *state = x;
+    return room_len / 2 - at;
+}
+
+// How many of a thread's residuals each tier of order `high` passes on. Barriers are around it.
+template <bool FULL> DEVICE void count_tiers(u32 count, const uint2* residuals, u32* passed) {
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
+    u32 beyond[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j) {
+        const uint2 there = live_bytes(live_of<FULL>(count, first + GROUP * j));
+        const uint2 live = make_uint2(residuals[j].x & there.x, residuals[j].y & there.y);
+        beyond[0] += count_beyond(live, 1, 3);
+        beyond[1] += count_beyond(live, 3, 6);
+        beyond[2] += count_beyond(live, 6, 9);
+        beyond[3] += count_beyond(live, 8, 12);
+    }
+#pragma unroll
+    for (u32 tier = 0; tier < 4; ++tier) {
+        const u32 of_warp = __reduce_add_sync(ALL, __dp4a(beyond[tier], 0x01010101u, 0u));
+        if (lane_id() == 0) atomicAdd(passed + tier, of_warp);
+    }
+}
+
+DEVICE u32 tiers_len(u32 count, const u32* passed) {
+    return codes_len(count) + codes_len(passed[0]) + codes_len(passed[1]) + codes_len(passed[2]) + round8(passed[3]);
+}
+
+// Copies words from the end of the room, filled up with zeros, by all threads.
+DEVICE void write_words(u8* to, const u8* room, u32 room_len, u32 words) {
+    const u32 len = 2 * words, start = room_len - len, shift = 8 * (start & 2);
+    const u32* from = (const u32*)(room + (start & ~3u));
+#pragma unroll 1
+    for (u32 i = threadIdx.x; 8 * i < len; i += THREADS) {
+        const u32 a = from[2 * i], b = from[2 * i + 1], c = from[2 * i + 2];
+        const uint2 there = live_bytes(len - 8 * i < 8 ? len - 8 * i : 8);
+        const uint2 both = make_uint2(__funnelshift_r(a, b, shift) & there.x, __funnelshift_r(b, c, shift) & there.y);
+        *(uint2*)(to + 8 * i) = both;
+    }
+}
+
+// Writes the residuals that are listed, filled up with zeros. What is in the room in front of the words is overwritten; barriers are
+// inside.
+DEVICE void write_escapes(u8* to, u32 count, const uint2* residuals, uint2 rows, EncodeShared* shared) {
+    const Transpose transpose = Transpose::of_lane();
+    const uint2 words = transpose.run(rows);
+    u32 total, all;
+    const u32 start = scan_words(__popc(words.x) + __popc(words.y), &total);
+    const uint2 within = bits_before(rows);
+    if (lane_id() == 0) shared->totals[0][warp_id()] = total;
+    __syncthreads();
+    u8* list = (u8*)shared->list + warps_before(shared->totals[0], &all);
+    if (threadIdx.x < 8) ((u8*)shared->list)[count + threadIdx.x] = 0;
+#pragma unroll
+    for (u32 j = 0; j < ROWS; ++j) {
+        const u32 mask = byte_of(rows, j), place = __shfl_sync(ALL, start, (lane_id() & 24) | j) + byte_of(within, j);
+        append(list + place, residuals[j], mask, __popc(mask), shared->selectors);
+    }
+    __syncthreads();
+    copy_words(to, (const u8*)shared->list, round8(count));
+}
+
+// ---- Places ------------------------------------------------------------------------------------------------------
+//
+// A frame has a table only if a block uses it and there is room for all. That is not known before the last block, and
+// nothing may be written then that does not belong there. So a block writes its part of the dynamic section if it and those before it
+// have saved more than the table takes, one of them by the table; others are left to a second launch, which knows. Sums
+// over the blocks of a frame are bytes in bits 0 to 39, blocks that use the table above.
+
+#define COUNT_AT 40
+
+DEVICE u64 bytes_in(u64 sum) { return sum & ((1ull << COUNT_AT) - 1); }
+
+// Bytes that a block takes in the dynamic section if it is stored.
+DEVICE u32 stored_len(u32 count) { return 2 * count - Rans::static_body(count); }
+
+// Whether a frame certainly has a table, from the sum up to a block of so many values.
+DEVICE bool is_settled(u64 sum, u32 tile, u32 count) {
+    return sum >> COUNT_AT && (u64)tile * stored_len(Rans::TILE) + stored_len(count) > bytes_in(sum) + TABLE_LEN;
+}
+
+// Finds where a block writes, by the first warp, and whether it does. In a second launch `has_table` is known to be right.
+DEVICE bool place_block(const Frame* frame, u32 tile, u32 count, u32 length, u32 form, bool by_rans, bool has_table, bool again, u64* offset) {
+    Scratch* scratch = scratch_of(frame);
+    u64* sums = at<u64>(frame->tiles_state);
+    const bool is_last = tile == frame->tile_count - 1;
+    const u64 own = length | (u64)by_rans << COUNT_AT;
+    if (again && has_table) {
+        *offset = TABLE_LEN + bytes_in(sums[tile] & PUBLISHED_VALUE) - length;
+        return true;
+    }
+    if (again) sums += frame->tile_count;
+    const u64 before = look_back(sums, tile, own);
+    *offset = (has_table ? TABLE_LEN : 0) + bytes_in(before);
+    if (is_last && lane_id() == 0) *at<u64>(frame->size) = *offset + length;
+    if (!has_table) return true;
+    const u32 last = values_of_tile<Rans>(frame->count, frame->tile_count - 1);
+    const u64 all = (u64)(frame->tile_count - 1) * stored_len(Rans::TILE) + stored_len(last);
+    if (lane_id() == 0) {
+        // A byte is to be left behind a coded block.
+        if (*offset + length + (form != FORM_STORED) > all) atomicOr(&scratch->failed, 1u);
+        if (is_last) scratch->coded = (u32)((before + own) >> COUNT_AT);
+    }
+    return is_settled(before + own, tile, count);
+}
+
+// ---- Blocks ------------------------------------------------------------------------------------------------------
+
+template <bool FULL>
+DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table, bool again, RansEncodeShared* both) {
+    EncodeShared* shared = &both->tiers;
+    const Scratch* scratch = scratch_of(frame);
+    const u32 first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Rans::static_body(count);
+    const u8* values = at<u8>(frame->values) + (u64)tile * (2 * Rans::TILE);
+    u8* fixed = at<u8>(frame->fixed);
+    u8* body = fixed + front_len<Rans>(frame->count) + (u64)tile * Rans::static_body(Rans::TILE);
+    const bool coded = FULL || Rans::has_codes(count);
+    if (threadIdx.x < 256) {
+        u32 selector = 0, shift = 0;
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i)
+            if (threadIdx.x >> i & 1) selector |= i << shift, shift += 4;
+        shared->selectors[threadIdx.x] = selector;
+    }
+    if (threadIdx.x < SYMBOLS) both->steps[threadIdx.x] = scratch->steps[threadIdx.x];
+    if (threadIdx.x < 4) both->passed[threadIdx.x] = 0;
+    if (threadIdx.x < 2) shared->beyond[threadIdx.x] = 0;
+    if (threadIdx.x == 0) both->escapes = 0;
+    if (!FULL) load_tail<Rans>(values, count, shared->tail);
+    const u64 key = first_key<Rans>(tile);
+    u64 sum = 0;
+    u32 of_group = 0;
+    uint2 bytes[ROWS];
+    // Not all at once: there are not enough registers.
+    const u32 at_once = FULL ? 4 : 2;
+#pragma unroll
+    for (u32 row = 0; row < ROWS; row += at_once) {
+        Octet<2> v[at_once];
+        load_rows<Rans, FULL, at_once>(values, count, row, v, shared->tail);
+#pragma unroll
+        for (u32 i = 0; i < at_once; ++i) {
+            const u32 j = row + i, live = live_of<FULL>(count, first + GROUP * j);
+            const Split parts = split<Rans>(v[i]);
+            if (FULL) bytes[j] = parts.exponents;
+            // Where it takes more to know what is there, registers are too few.
+            else shared->list[(first + GROUP * j) / 8] = parts.exponents;
+            sum += mix_octet(v[i], key_of_row<Rans>(key, j), live);
+            const u32 exponents = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, 0u));
+            const u32 in_group = __reduce_add_sync(ALL, nonzero(v[i]) * (1u << 20) + exponents);
+            if (lane_id() == j) of_group = in_group;
+            if (coded && live) store(body + first + GROUP * j, parts.rests);
+        }
+    }
+    if (lane_id() < ROWS) shared->plan.sums[warp_id() * ROWS + lane_id()] = of_group;
+    const u32 of_values = fold_parts<Rans>(sum, shared->parts);
+    if (threadIdx.x == 0 && !again) atomicAdd(&state_of(frame)->values, of_values);
+
+    Entry entry = {FORM_STORED, 0, 0, {0, 0, 0, 0, 0}};
+    u32 length = stored_len(count), state = 0;
+    bool by_rans = false;
+    uint2 escapes = make_uint2(0, 0);
+    uint4 codes = make_uint4(0, 0, 0, 0);
+    if (coded) {
+        if (warp_id() == 0) choose_bases(count, &shared->plan, has_table ? scratch->eighths : EIGHTHS);
+        __syncthreads();
+#pragma unroll
+        for (u32 j = 0; !FULL && j < ROWS; ++j) bytes[j] = shared->list[(first + GROUP * j) / 8];
+        take_bases(bytes, shared->plan);
+        const u32 form = shared->plan.form, base = shared->plan.base;
+        if (has_table) {
+            const Codebook book = {scratch->start, scratch->core, scratch->core_len, scratch->used};
+            make_codes<FULL>(count, bytes, book, &escapes, shared->list);
+            const u32 listed = __reduce_add_sync(ALL, __popc(escapes.x) + __popc(escapes.y));
+            if (lane_id() == 0 && listed) atomicAdd(&both->escapes, listed);
+            __syncthreads();
+            if (warp_id() == 0) {
+                const u32 words = encode_by_rans(room_of(both), room_len(both), count, both->steps, &state);
+                if (lane_id() == 0) both->words = words;
+            }
+            __syncthreads();
+            const u32 words = both->words, listed_in_all = both->escapes;
+            if (words != ALL) {
+                const Entry found = {form, ORDER_RANS, base, {count, words, listed_in_all, 0, 0}};
+                const u32 len = rans_len(words, listed_in_all);
+                by_rans = found.bases_len(count) + len < length;
+                // More than three bits for each value: tiers may be shorter.
+                if (by_rans && 64 * len > 24 * count) {
+                    count_tiers<FULL>(count, bytes, both->passed);
+                    __syncthreads();
+                    by_rans = tiers_len(count, both->passed) >= len;
+                }
+                if (by_rans) {
+                    entry = found;
+                    length = found.bases_len(count) + len;
+                }
+            }
+        }
+        if (!by_rans) {
+            const u32 order = shared->plan.order, second = code_first_tier<Rans, FULL>(0, &codes, count, bytes, shared);
+            const u32 third = code_tier((u8*)shared->second, 2, order, second, shared);
+            count_passed(third, order, shared);
+            const u32 own_order = form == FORM_ONE ? order : 0;
+            const Entry found = {form, own_order, base, {count, second, third, shared->beyond[0], shared->beyond[1]}};
+            const u32 len = Rans::later_len(count) + found.dynamic_len(count);
+            if (len < length) {
+                entry = found;
+                length = len;
+            }
+        }
+    }
+    if (warp_id() == 0) {
+        u64 offset;
+        const bool writes = place_block(frame, tile, count, length, entry.form, by_rans, has_table, again, &offset);
+        if (lane_id() == 0) {
+            shared->offset = offset;
+            both->writes = writes;
+            entry.write(fixed + Rans::table_at() + (u64)tile * Rans::ENTRY);
+        }
+    }
+    __syncthreads();
+    if (!both->writes) return;
+    u8* dynamic = at<u8>(frame->dynamic) + shared->offset;
+    if (entry.form == FORM_STORED) {
+        copy_words(body, values, in_body);
+        copy_words(dynamic, values + in_body, length);
+    } else if (by_rans) {
+        write_bases(dynamic, count, entry, shared->plan);
+        dynamic += entry.bases_len(count);
+        if (warp_id() == 0) ((u32*)dynamic)[lane_id()] = state;
+        write_words(dynamic + STATES_LEN, room_of(both), room_len(both), entry.counts[1]);
+        dynamic += STATES_LEN + round8(2 * entry.counts[1]);
+        if (entry.counts[2]) write_escapes(dynamic, entry.counts[2], bytes, escapes, shared);
+    } else {
+        write_first_tier<Rans, FULL>(dynamic + entry.bases_len(count), count, codes);
+        write_dynamic<Rans>(dynamic, count, entry, shared);
+    }
+}
+
+DEVICE void encode_block_of(const Frame* frame, u32 tile, bool has_table, bool again, RansEncodeShared* shared) {
+    const u32 count = values_of_tile<Rans>(frame->count, tile);
+    if (count == Rans::TILE) encode_block<true>(frame, tile, count, has_table, again, shared);
+    else encode_block<false>(frame, tile, count, has_table, again, shared);
+}
+
+// Writes the frames of a batch, after `rans_table`, but for what `rans_again` and `rans_seal` add. A block of 512 threads per block of
+// values.
+extern "C" __global__ void __launch_bounds__(512, 2)
+rans_encode_bf16(const Frame* frames, u32 frame_count) {
+    __shared__ RansEncodeShared shared;
+    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
+    encode_block_of(frame, blockIdx.x - frame->first_tile, scratch_of(frame)->has_table != 0, false, &shared);
+}
+
+// Writes the tables of frames, and the blocks that could not know whether there is one: hardly ever any.
+extern "C" __global__ void __launch_bounds__(512, 1)
+rans_again_bf16(const Frame* frames, u32 frame_count) {
+    __shared__ RansEncodeShared shared;
+    const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
+    const Scratch* scratch = scratch_of(frame);
+    if (!scratch->has_table) return;
+    const u32 tile = blockIdx.x - frame->first_tile;
+    const bool has_table = !scratch->failed && scratch->coded;
+    if (has_table && tile == 0 && warp_id() == 0) {
+        const u32 sum = table_sum(scratch->table, frame->count);
+        if (lane_id() == 0) atomicAdd(&state_of(frame)->values, sum);
+        if (lane_id() < TABLE_LEN / 8) at<u64>(frame->dynamic)[lane_id()] = scratch->table[lane_id()];
+    }
+    if (has_table && is_settled(at<const u64>(frame->tiles_state)[tile] & PUBLISHED_VALUE, tile, values_of_tile<Rans>(frame->count, tile))) return;
+    encode_block_of(frame, tile, has_table, true, &shared);
+}
+
+extern "C" __global__ void __launch_bounds__(256) rans_seal_bf16(const Frame* frames) {
+    const Frame* frame = frames + blockIdx.y;
+    // Sums of the second launch.
+    for (u64 tile = (u64)blockIdx.x * blockDim.x + threadIdx.x; tile < frame->tile_count; tile += (u64)gridDim.x * blockDim.x)
+        at<u64>(frame->tiles_state)[frame->tile_count + tile] = 0;
+    seal_frames<Rans>(frames);
+}
