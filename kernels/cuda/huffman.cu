@@ -1,4 +1,4 @@
-// huffman (DFloat11, arXiv 2504.11651, section 2.3), BF16, split layout: exponents in words of one canonical Huffman code, decoded only.
+// huffman (DFloat11, arXiv 2504.11651, section 2.3), BF16, split layout: exponents in words of one canonical Huffman code.
 //
 // A thread has 64 bits of the words, a block 256 threads, and the frame says where the first word of each thread and the
 // first value of each block are (format.md, "huffman"). A launch has as many blocks as the frame has tiles of 8192 values; they
@@ -17,6 +17,8 @@
 #define THREADS_AT 32u
 #define LENGTHS_AT 40u
 #define FRONT_LEN 232u
+// Values that a frame with words has at most: positions have 32 bits, rounded up to octets as well.
+#define MOST_VALUES (ALL - 7)
 
 struct Huffman {
     static const u32 CODEC = 9, DTYPE = 0;
@@ -58,16 +60,35 @@ struct Coded {
     u32 blocks;
 
     DEVICE Coded of(const Frame* frame) {
-        Coded coded;
+        Coded coded = with_threads(at<const u32>(frame->fixed)[THREADS_AT / 4]);
         coded.bytes = at<const u8>(frame->dynamic);
-        coded.threads = at<const u32>(frame->fixed)[THREADS_AT / 4];
-        coded.blocks = (coded.threads + BLOCK_THREADS - 1) / BLOCK_THREADS;
+        return coded;
+    }
+    DEVICE Coded with_threads(u32 threads) {
+        const Coded coded = {nullptr, threads, threads / BLOCK_THREADS + (threads % BLOCK_THREADS != 0)};
         return coded;
     }
     __device__ __forceinline__ u64 gaps_at() const { return 8 * (u64)threads; }
     __device__ __forceinline__ u64 positions_at() const { return gaps_at() + (5 * (u64)threads + 7) / 8; }
     __device__ __forceinline__ u64 len() const { return positions_at() + 4 * (u64)blocks; }
+    // Words of gaps and positions, and what one of them adds to the checksum.
+    __device__ __forceinline__ u64 index_words() const { return (len() - gaps_at() + 7) / 8; }
+    __device__ __forceinline__ u64 mix_index(u64 word) const {
+        u64 value = 0;
+        const u64 left = len() - gaps_at() - 8 * word;
+        // Behind the last byte there may be none of the section.
+        const u8* from = bytes + gaps_at() + 8 * word;
+        if (left >= 8) value = *(const u64*)from;
+        else for (u32 i = 0; i < (u32)left; ++i) value |= (u64)from[i] << 8 * i;
+        return mix(value, key(~(FRONT_LEN / 8 + word)));
+    }
 };
+
+// The sum over the front matter behind the header, by one warp.
+DEVICE u64 sum_front(const u64* fixed) {
+    const u64 word = HEADER_BYTES / 8 + lane_id();
+    return warp_sum(word < FRONT_LEN / 8 ? mix(fixed[word], key(~word)) : 0ull);
+}
 
 // The number of bits of the word of an exponent.
 DEVICE u32 length_of(const u8* fixed, u32 exponent) {

@@ -182,16 +182,10 @@ DEVICE u32 position(const Coded& coded, u32 number) {
 
 // Adds the sum over this block's share of the words of gaps and positions, by one warp.
 DEVICE void add_to_index(const Frame* frame, const Coded& coded, u32 block) {
-    const u64 len = coded.len() - coded.gaps_at(), words = (len + 7) / 8;
+    const u64 words = coded.index_words();
     const u32 share = (u32)((words + coded.blocks - 1) / coded.blocks); // at most 21
     const u64 word = (u64)share * block + lane_id();
-    u64 value = 0;
-    if (lane_id() < share && word < words) {
-        value = ((const u64*)(coded.bytes + coded.gaps_at()))[word];
-        const u64 left = len - 8 * word;
-        if (left < 8) value &= (1ull << 8 * left) - 1;
-        value = mix(value, key(~(FRONT_LEN / 8 + word)));
-    }
+    u64 value = lane_id() < share && word < words ? coded.mix_index(word) : 0ull;
     value = warp_sum(value);
     if (lane_id() == 0) atomicAdd(&scratch_of(frame)->index, value);
 }

@@ -92,8 +92,7 @@ extern "C" __global__ void __launch_bounds__(1024) huffman_open_bf16(const Frame
         ((uint4*)&scratch->code)[i] = ((const uint4*)&shared.code)[i];
 
     if (warp_id() != 0) return;
-    const u64 word = HEADER_BYTES / 8 + lane_id();
-    const u64 sum = warp_sum(word < FRONT_LEN / 8 ? mix(((const u64*)fixed)[word], key(~word)) : 0ull);
+    const u64 sum = sum_front((const u64*)fixed);
     if (lane_id() != 0) return;
     scratch->index = 0;
     state->front = sum;
@@ -103,8 +102,8 @@ extern "C" __global__ void __launch_bounds__(1024) huffman_open_bf16(const Frame
     if (((const u32*)fixed)[THREADS_AT / 4 + 1] != 0) fault = FAULT_PADDING;
     if (!is_stored) {
         if (!is_code) fault = FAULT_LENGTHS;
-        // Positions have 32 bits, rounded up to octets as well; and the first block has a value.
-        if (coded.threads == 0 || count > ALL - 7) fault = FAULT_POSITIONS;
+        // The first block has a value.
+        if (coded.threads == 0 || count > MOST_VALUES) fault = FAULT_POSITIONS;
         // Encoders store what is not eight bytes shorter; so all words of 32 bits that are looked at are in the section.
         if (coded.len() != dynamic_len || coded.len() + 8 > count) fault = FAULT_LENGTH;
     } else if (dynamic_len != count) fault = FAULT_LENGTH;

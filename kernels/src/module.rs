@@ -84,17 +84,19 @@ const HUFFMAN: Module = Module {
     name: "huffman",
     text: concat!(
         include_str!("../cuda/huffman.cu"),
+        include_str!("../cuda/huffman_code.cu"),
+        include_str!("../cuda/huffman_encode.cu"),
         include_str!("../cuda/huffman_open.cu"),
         include_str!("../cuda/huffman_decode.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
-    // A block of a frame has 256; a warp more reads on behind it.
+    // A block of a frame has 256; a warp more reads on behind it, or looks at the tiles before.
     threads: 288,
     // `Scratch`, and a `Part` of each tile.
     kept: (1094, 2),
-    has_encoder: false,
-    before: None,
+    has_encoder: true,
+    before: Some("code"),
     has_sums: false,
 };
 

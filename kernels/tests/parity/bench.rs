@@ -1,9 +1,7 @@
 //! A device, and frames on it.
 
 use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode};
-use zipwire_kernels::{
-    Block, Coder, Contribution, Decoder, Device, DeviceRegion, Fault, GpuError, Stream, Sum,
-};
+use zipwire_kernels::{Block, Coder, Contribution, Decoder, Device, DeviceRegion, Fault, Stream, Sum};
 
 /// What memory holds before kernels write it.
 const POISON: u8 = 0xee;
@@ -82,11 +80,6 @@ impl Bench {
             Frame { fixed: block.static_section.read().unwrap(), dynamic }
         };
         blocks.iter().map(frame).collect()
-    }
-
-    /// Why the kernels do not encode, if they do not.
-    pub(crate) fn encoder_error(&self) -> Option<GpuError> {
-        self.coder.encoder(vec![self.block(64)]).err()
     }
 
     /// What the kernels read out of frames of so many bytes of values, all in one launch.

@@ -3,9 +3,9 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{DType, Spec};
+use zipwire_codec::DType;
 use zipwire_emulation::Controls;
-use zipwire_kernels::{Coder, Fault, GpuError};
+use zipwire_kernels::Fault;
 
 use crate::bench::{Bench, Frame};
 use crate::content::Content;
@@ -221,14 +221,4 @@ pub(crate) fn hostile_frames(spec: &'static str, dtype: DType) {
         }
     }
     assert!(reported > 100, "{reported}");
-}
-
-/// A coder of `huffman` decodes only, and says so.
-pub(crate) fn nothing_is_encoded(spec: &'static str, dtype: DType) {
-    let spec: Spec = spec.parse().unwrap();
-    let error = Coder::check(&spec, dtype).unwrap_err();
-    assert!(matches!(error, GpuError::NoEncoder { codec: "huffman" }), "{error}");
-    assert!(error.to_string().contains("the GPU decodes only"), "{error}");
-    let bench = Bench::new("huffman", dtype);
-    assert!(matches!(bench.encoder_error(), Some(GpuError::NoEncoder { codec: "huffman" })));
 }

@@ -66,6 +66,20 @@ const MISTAKES: &[Mistake] = &[
         from: "            __syncthreads();\n            if (first < count) shared->list",
         to: "            if (first < count) shared->list",
     },
+    // Words are copied before all threads have written theirs.
+    Mistake {
+        name: "a_missing_barrier_in_words_of_huffman",
+        codec: "huffman",
+        from: "    __syncthreads();\n    if (threadIdx.x == 0) pass_bits",
+        to: "    if (threadIdx.x == 0) pass_bits",
+    },
+    // What one tile begins and another one ends is lost.
+    Mistake {
+        name: "bits_that_nobody_takes",
+        codec: "huffman",
+        from: "shared->out[place.first / 32] |= (u32)found;",
+        to: "",
+    },
     // Octets are joined before all threads have moved their symbols.
     Mistake {
         name: "a_missing_barrier_in_huffman",
