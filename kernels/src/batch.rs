@@ -50,6 +50,11 @@ const FRAME_LEN: usize = 72;
 const STATE_LEN: usize = 40;
 const STATUS_AT: usize = 20;
 
+/// Bytes that a launch takes on the device for a frame of so many values, beside its regions.
+pub(crate) fn frame_len(module: Module, count: u64) -> u64 {
+    (FRAME_LEN + STATE_LEN) as u64 + module.kept_len(count)
+}
+
 /// Descriptions of frames on the device, and room for what kernels keep between their blocks.
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -81,8 +86,7 @@ impl Batch {
         frames: Vec<Described>,
     ) -> Result<Self, GpuError> {
         let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
-        let (of_frame, of_tile) = module.kept;
-        let kept = |frame: &Described| 8 * (of_frame as u64 + of_tile as u64 * tiles(frame));
+        let kept = |frame: &Described| module.kept_len(frame.count as u64);
         let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
         let states = zeros(device, (STATE_LEN * frames.len()) as u64)?;
         let tile_states = zeros(device, frames.iter().map(kept).sum())?;

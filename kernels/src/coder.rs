@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, DType, Spec};
 
-use crate::batch::{Batch, Block, Described, Needs, Sum, faults};
+use crate::batch::{Batch, Block, Described, Needs, Sum, faults, frame_len};
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::GpuError;
@@ -79,6 +79,15 @@ impl Coder {
     pub fn check(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
         let module = module(spec, dtype)?;
         if module.has_encoder { Ok(()) } else { Err(GpuError::NoEncoder { codec: module.name }) }
+    }
+
+    /// Bytes of device memory that a launch takes for a frame of so many values beside its regions, which are some
+    /// allocations for all frames of a launch. Needs no GPU.
+    ///
+    /// # Errors
+    /// As for [`Self::check`].
+    pub fn frame_len(spec: &Spec, dtype: DType, count: u64) -> Result<u64, GpuError> {
+        Ok(frame_len(module(spec, dtype)?, count))
     }
 
     /// Compiles the kernels, or takes them from the cache, and loads them.

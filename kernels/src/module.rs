@@ -119,6 +119,12 @@ impl Module {
         Self::ALL.iter().find(|module| module.name == name && module.dtypes.contains(&dtype)).copied()
     }
 
+    /// Bytes that kernels keep of a frame of so many values.
+    pub(crate) fn kept_len(self, count: u64) -> u64 {
+        let (of_frame, of_tile) = self.kept;
+        8 * (of_frame as u64 + of_tile as u64 * count.div_ceil(self.tile as u64))
+    }
+
     /// Name of a kernel.
     pub(crate) fn kernel(self, work: &str, dtype: DType) -> String {
         let suffix = match dtype {
