@@ -111,26 +111,49 @@ DEVICE void begin_thread(const Frame* frame, const Coded& coded, const Place& pl
     for (u32 k = 0; k < 4; ++k) to[k] = (u8)(value >> 8 * k);
 }
 
+// Where a thread writes: bits of a word of 32 that is not full, and which one it is.
+struct Writer {
+    u64 bits;
+    u32 word, filled;
+
+    // Writes the word of one value, or of two that have fewer than 32 bits together: `length` bits, of which the word of value `value` has
+    // `of_first`. Then the gap and the position of what begins behind one of them.
+    __device__ __forceinline__ void put(const Frame* frame, const Coded& coded, const Place& place, uint2 entry, u32 of_first, u32 value, EncodeShared* shared) {
+        bits |= (u64)entry.x << filled;
+        const u32 behind_first = filled + of_first;
+        filled += entry.y;
+        if (filled < 32) return;
+        atomicOr(&shared->out[word], (u32)bits);
+        bits >>= 32;
+        filled -= 32;
+        ++word;
+        if (word % 2) return;
+        const bool is_first = behind_first >= 32;
+        begin_thread(frame, coded, place, word / 2, is_first ? behind_first - 32 : filled, value + (is_first ? 1 : 2), shared);
+    }
+};
+
 // Writes the words of a thread's values, the first one at bit `bit`, and the gaps and positions of what begins behind one of them.
 template <bool FULL>
 DEVICE void write_words(const Frame* frame, const Coded& coded, const Place& place, u32 bit, u32 first, u32 live, const u32* exponents, EncodeShared* shared) {
-    u32 word = bit / 32, filled = bit & 31u;
-    u64 bits = 0;
+    Writer writer = {0, bit / 32, bit & 31u};
 #pragma unroll
-    for (u32 i = 0; i < OF_THREAD; ++i) {
+    for (u32 i = 0; i < OF_THREAD; i += 2) {
         if (!FULL && i >= live) continue;
-        const uint2 entry = shared->words[byte_at(exponents, i)];
-        bits |= (u64)entry.x << filled;
-        filled += entry.y;
-        if (filled >= 32) {
-            atomicOr(&shared->out[word], (u32)bits);
-            bits >>= 32;
-            filled -= 32;
-            ++word;
-            if (word % 2 == 0) begin_thread(frame, coded, place, word / 2, filled, first + i + 1, shared);
+        const uint2 one = shared->words[byte_at(exponents, i)];
+        uint2 other = shared->words[byte_at(exponents, i + 1)];
+        if (!FULL && i + 1 >= live) other = make_uint2(0, 0);
+        if (one.y + other.y < 32) {
+            writer.put(frame, coded, place, make_uint2(one.x | other.x << one.y, one.y + other.y), one.y, first + i, shared);
+        } else {
+#pragma unroll 1
+            for (u32 k = 0; k < 2; ++k) {
+                const uint2 entry = k ? other : one;
+                writer.put(frame, coded, place, entry, entry.y, first + i + k, shared);
+            }
         }
     }
-    if (filled) atomicOr(&shared->out[word], (u32)bits);
+    if (writer.filled) atomicOr(&shared->out[writer.word], (u32)writer.bits);
 }
 
 // Hands the last bits of a tile on to the next one, and takes those of the tile before, by one thread: its block has started.

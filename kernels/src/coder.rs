@@ -26,7 +26,7 @@ const BEFORE_TILES: u32 = 16;
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
-/// The kernels of a codec for a type, on a device. Frames have the split layout. Those of `huffman` decode only.
+/// The kernels of a codec for a type, on a device. Frames have the split layout.
 #[derive(Clone, Debug)]
 pub struct Coder(Arc<Kernels>);
 
@@ -36,8 +36,8 @@ struct Kernels {
     codec: Box<dyn Codec>,
     dtype: DType,
     before: Option<Function>,
-    /// Those that encode and seal, if there are such.
-    encode: Option<[Function; 2]>,
+    encode: Function,
+    seal: Function,
     open: Function,
     decode: Function,
     /// Those that add up, and those for partial tiles, if there are such.
@@ -75,10 +75,9 @@ impl Coder {
     /// Whether there are kernels that encode and decode frames of this codec and type. Needs no GPU.
     ///
     /// # Errors
-    /// [`GpuError::Unsupported`] if there are none, [`GpuError::NoEncoder`] if they decode only.
+    /// [`GpuError::Unsupported`] if there are none.
     pub fn check(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
-        let module = module(spec, dtype)?;
-        if module.has_encoder { Ok(()) } else { Err(GpuError::NoEncoder { codec: module.name }) }
+        module(spec, dtype).map(drop)
     }
 
     /// Bytes of device memory that a launch takes for a frame of so many values beside its regions, which are some
@@ -104,10 +103,8 @@ impl Coder {
             codec: spec.codec(),
             dtype,
             before: module.before.map(function).transpose()?,
-            encode: match module.has_encoder {
-                true => Some([function("encode")?, function("seal")?]),
-                false => None,
-            },
+            encode: function("encode")?,
+            seal: function("seal")?,
             open: function("open")?,
             decode: function("decode")?,
             sums: match module.has_sums {
@@ -118,19 +115,11 @@ impl Coder {
         })))
     }
 
-    /// Whether there are kernels that encode.
-    pub fn has_encoder(&self) -> bool {
-        self.0.encode.is_some()
-    }
-
     /// Prepares a launch that encodes these blocks. Waits for the device.
     ///
     /// # Errors
-    /// If the kernels decode only, a region is not as [`Block`] says, or the device has no room.
+    /// If a region is not as [`Block`] says, or the device has no room.
     pub fn encoder(&self, blocks: Vec<Block>) -> Result<Encoder, GpuError> {
-        if !self.has_encoder() {
-            return Err(GpuError::NoEncoder { codec: self.0.module.name });
-        }
         Ok(Encoder { coder: self.clone(), batch: self.batch(blocks)? })
     }
 
@@ -192,7 +181,6 @@ impl Encoder {
         if batch.tile_count() == 0 {
             return Ok(());
         }
-        let [encode, seal] = kernels.encode.as_ref().expect("only coders that have them make encoders");
         let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         let blocks = batch.tile_count().div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
@@ -204,8 +192,8 @@ impl Encoder {
                 let grid = (blocks_before, batch.frame_count());
                 before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
             }
-            encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
-            seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
+            kernels.encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
+            kernels.seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
         }
     }
 }

@@ -7,7 +7,7 @@
 //! Nothing here waits for the device unless its documentation says so: lengths of frames stay on the device, and what
 //! follows is ordered by streams. A [`Device`] is a GPU, a [`Stream`] a queue of its work, a [`DeviceRegion`] bytes of its
 //! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`], a [`Decoder`] or a [`Reducer`] of the frames that one
-//! launch works on. Not every codec has all of them: `huffman` is decoded only.
+//! launch works on. Not every codec has all of them: frames of `huffman` are not added up.
 
 mod batch;
 pub mod cache;

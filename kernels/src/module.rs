@@ -17,8 +17,6 @@ pub(crate) struct Module {
     pub(crate) threads: u32,
     /// Words of 64 bits that kernels keep of each frame, and of each of its tiles behind these.
     pub(crate) kept: (usize, usize),
-    /// Whether there are kernels that encode.
-    pub(crate) has_encoder: bool,
     /// The work that the kernel before the encoder does, if there is one.
     pub(crate) before: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
@@ -41,7 +39,6 @@ const WINDOW7: Module = Module {
     tile: 8192,
     threads: 256,
     kept: OF_TILES,
-    has_encoder: true,
     before: None,
     has_sums: true,
 };
@@ -58,7 +55,6 @@ const CODEBOOK16: Module = Module {
     tile: 8192,
     threads: 256,
     kept: OF_TILES,
-    has_encoder: true,
     before: Some("book"),
     has_sums: true,
 };
@@ -75,7 +71,6 @@ const TIERED: Module = Module {
     tile: 32768,
     threads: 512,
     kept: OF_TILES,
-    has_encoder: true,
     before: None,
     has_sums: true,
 };
@@ -95,7 +90,6 @@ const HUFFMAN: Module = Module {
     threads: 288,
     // `Scratch`, and a `Part` of each tile.
     kept: (1094, 2),
-    has_encoder: true,
     before: Some("code"),
     has_sums: false,
 };

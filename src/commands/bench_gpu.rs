@@ -85,9 +85,8 @@ fn text(report: &GpuReport) -> String {
             row.dtype.to_owned(),
             table::bytes(row.bytes_raw as f64),
             format!("{:.2} %", row.size_pct),
-            // A codec that the kernels only decode has neither.
-            row.encode_gbps.map_or_else(|| "-".to_owned(), speed),
-            row.encode_share.map_or_else(|| "-".to_owned(), share),
+            speed(row.encode_gbps),
+            share(row.encode_share),
             speed(row.decode_gbps),
             share(row.decode_share),
             speed(row.decode_batch_gbps),
