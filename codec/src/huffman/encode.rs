@@ -1,7 +1,8 @@
 //! Values to frames.
 
 use super::{
-    BLOCK_THREADS, FRONT_LEN, GAP_BITS, LENGTHS, LONGEST, MOST_VALUES, POSITION, Parts, TAG, THREAD_BITS, THREADS,
+    BLOCK_THREADS, FRONT_LEN, GAP_BITS, LENGTHS, LONGEST, MOST_VALUES, POSITION, Parts, TAG, THREAD_BITS,
+    THREADS,
 };
 use crate::canonical::{self, EncodeTable, SPARE, Words};
 use crate::header::HEADER_LEN;
