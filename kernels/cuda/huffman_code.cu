@@ -12,6 +12,8 @@ struct EncodeScratch {
 };
 static_assert(sizeof(EncodeScratch) <= sizeof(Scratch), "there is room for it");
 
+typedef Coded<SplitLayout> Written;
+
 DEVICE EncodeScratch* encode_scratch_of(const Frame* frame) { return at<EncodeScratch>(frame->tiles_state); }
 
 struct CodeShared {
@@ -142,10 +144,10 @@ DEVICE void write_code(const Frame* frame, u32 found, CodeShared* shared) {
     const u64 bits = block_sum((u64)found * length, shared->parts), count = frame->count;
     u8* fixed = at<u8>(frame->fixed);
     if (mine == 0) {
-        const Coded coded = Coded::with_threads((u32)((bits + THREAD_BITS - 1) / THREAD_BITS));
+        const Written coded = Written::with_threads((u32)((bits + THREAD_BITS - 1) / THREAD_BITS));
         // The bits of the code decide, so that of a symbol that was added is one of them. Positions have 32 bits.
         const u64 threads = (bits + (present == 1) + THREAD_BITS - 1) / THREAD_BITS;
-        const bool is_stored = Coded::with_threads((u32)threads).len() + 8 > count || count > MOST_VALUES;
+        const bool is_stored = Written::with_threads((u32)threads).len() + 8 > count || count > MOST_VALUES;
         shared->is_stored = is_stored;
         ((u32*)fixed)[THREADS_AT / 4] = is_stored ? 0u : coded.threads;
         ((u32*)fixed)[THREADS_AT / 4 + 1] = 0;

@@ -99,7 +99,7 @@ struct Place {
 };
 
 // Writes what begins with thread `number` of a place: the first word there is that of value `value`, at bit `gap`.
-DEVICE void begin_thread(const Frame* frame, const Coded& coded, const Place& place, u32 number, u32 gap, u32 value, EncodeShared* shared) {
+DEVICE void begin_thread(const Frame* frame, const Written& coded, const Place& place, u32 number, u32 gap, u32 value, EncodeShared* shared) {
     const u32 bit = place.gap_bit + 5 * (number - 1), shift = bit & 31u, thread = place.thread + number;
     // The bits behind the last word are no gap.
     if (value == (u32)frame->count) gap = 0;
@@ -118,7 +118,7 @@ struct Writer {
 
     // Writes the word of one value, or of two that have fewer than 32 bits together: `length` bits, of which the word of value `value` has
     // `of_first`. Then the gap and the position of what begins behind one of them.
-    __device__ __forceinline__ void put(const Frame* frame, const Coded& coded, const Place& place, uint2 entry, u32 of_first, u32 value, EncodeShared* shared) {
+    __device__ __forceinline__ void put(const Frame* frame, const Written& coded, const Place& place, uint2 entry, u32 of_first, u32 value, EncodeShared* shared) {
         bits |= (u64)entry.x << filled;
         const u32 behind_first = filled + of_first;
         filled += entry.y;
@@ -135,7 +135,7 @@ struct Writer {
 
 // Writes the words of a thread's values, the first one at bit `bit`, and the gaps and positions of what begins behind one of them.
 template <bool FULL>
-DEVICE void write_words(const Frame* frame, const Coded& coded, const Place& place, u32 bit, u32 first, u32 live, const u32* exponents, EncodeShared* shared) {
+DEVICE void write_words(const Frame* frame, const Written& coded, const Place& place, u32 bit, u32 first, u32 live, const u32* exponents, EncodeShared* shared) {
     Writer writer = {0, bit / 32, bit & 31u};
 #pragma unroll
     for (u32 i = 0; i < OF_THREAD; i += 2) {
@@ -171,7 +171,7 @@ DEVICE void pass_bits(const Frame* frame, u32 tile, const Place& place, EncodeSh
 }
 
 // Copies what a tile has to the dynamic section, by all threads.
-DEVICE void copy_out(const Frame* frame, const Coded& coded, u32 tile, const Place& place, const EncodeShared* shared) {
+DEVICE void copy_out(const Frame* frame, const Written& coded, u32 tile, const Place& place, const EncodeShared* shared) {
     const bool is_last = tile + 1 == frame->tile_count;
     u32* words = (u32*)coded.bytes + 2 * (u64)place.thread;
     // Should the values have changed since they were counted, nothing is written behind the words.
@@ -191,7 +191,7 @@ DEVICE void copy_out(const Frame* frame, const Coded& coded, u32 tile, const Pla
 
 // Codes the exponents of a tile, of which each thread has `live`, from value `first` on.
 template <bool FULL> DEVICE void encode_coded(const Frame* frame, u32 tile, u32 first, u32 live, const u32* exponents, EncodeShared* shared) {
-    const Coded coded = Coded::of(frame);
+    const Written coded = Written::of(frame);
     u32 bits = 0;
     if (threadIdx.x < CODERS) {
 #pragma unroll
@@ -229,7 +229,7 @@ template <bool FULL> DEVICE void encode_coded(const Frame* frame, u32 tile, u32 
 
 template <bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, EncodeShared* shared) {
     const u64 first = (u64)tile * TILE + OF_THREAD * threadIdx.x, count = frame->count;
-    const bool is_stored = Coded::of(frame).threads == 0;
+    const bool is_stored = Written::of(frame).threads == 0;
     if (threadIdx.x < 256) shared->words[threadIdx.x] = encode_scratch_of(frame)->words[threadIdx.x];
     u32 exponents[OF_THREAD / 4];
     u64 sum = 0;
@@ -256,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(256) huffman_seal_bf16(const Frame*
     State* state = state_of(frame);
     EncodeScratch* scratch = encode_scratch_of(frame);
     const u64* fixed = at<const u64>(frame->fixed);
-    const Coded coded = Coded::of(frame);
+    const Written coded = Written::of(frame);
     const u64 stride = (u64)gridDim.x * blockDim.x, thread = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     u64 sum = 0;
 #pragma unroll 1
