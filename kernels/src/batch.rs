@@ -45,6 +45,17 @@ pub enum Contribution {
     Values(DeviceRegion),
 }
 
+/// A frame in the compact layout, such as files and held weights have, and the values in it.
+#[derive(Clone, Debug)]
+pub struct CompactBlock {
+    /// The values, at a multiple of 16 bytes.
+    pub values: DeviceRegion,
+    /// Room for the frame, which is in front, at a multiple of 16 bytes; a multiple of 4 bytes long. Frames may lie one behind the other.
+    pub frame: DeviceRegion,
+    /// The length of the frame in bytes, a `u64` at a multiple of 8 bytes.
+    pub size: DeviceRegion,
+}
+
 /// Bytes of `Frame` and of `State` in `cuda/common.cuh`, and where the status is in the latter.
 const FRAME_LEN: usize = 72;
 const STATE_LEN: usize = 40;
@@ -173,6 +184,31 @@ impl Needs<'_> {
             values: Some(values),
             static_section: Some(static_section),
             dynamic_section,
+            size: Some(size),
+        })
+    }
+
+    /// A compact frame, which is both sections of what kernels get.
+    pub(crate) fn compact(&self, block: CompactBlock) -> Result<Described, GpuError> {
+        let count = usize::try_from(block.values.len()).expect("it is in memory") / self.dtype.width();
+        self.values("values", &block.values, count, self.dtype.width())?;
+        let least = self.codec.min_len(FrameShape::new(Layout::Compact, self.dtype, count)) as u64;
+        let fits = block.frame.len() >= least && block.frame.len().is_multiple_of(4);
+        need(
+            "a frame",
+            &block.frame,
+            count,
+            fits,
+            16,
+            &format!("at least {least} bytes, in whole words of 4,"),
+        )?;
+        need("a size", &block.size, count, block.size.len() == 8, 8, "8 bytes")?;
+        let CompactBlock { values, frame, size } = block;
+        Ok(Described {
+            count,
+            values: Some(values),
+            static_section: Some(frame.clone()),
+            dynamic_section: frame,
             size: Some(size),
         })
     }

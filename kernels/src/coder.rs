@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, DType, Spec};
 
-use crate::batch::{Batch, Block, Described, Needs, Sum, faults, frame_len};
+use crate::batch::{Batch, Block, CompactBlock, Described, Needs, Sum, faults, frame_len};
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::GpuError;
@@ -26,7 +26,7 @@ const BEFORE_TILES: u32 = 16;
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
-/// The kernels of a codec for a type, on a device. Frames have the split layout.
+/// The kernels of a codec for a type, on a device. Frames have the split layout where nothing else is said.
 #[derive(Clone, Debug)]
 pub struct Coder(Arc<Kernels>);
 
@@ -38,8 +38,10 @@ struct Kernels {
     before: Option<Function>,
     encode: Function,
     seal: Function,
-    open: Function,
-    decode: Function,
+    /// Those that open and decode.
+    decode: [Function; 2],
+    /// The same for the compact layout, if there are such.
+    decode_compact: Option<[Function; 2]>,
     /// Those that add up, and those for partial tiles, if there are such.
     sums: Option<[Function; 2]>,
     /// The functions are in it.
@@ -58,6 +60,7 @@ pub struct Encoder {
 pub struct Decoder {
     coder: Coder,
     batch: Batch,
+    is_compact: bool,
 }
 
 /// Decodes frames and adds them up, again and again.
@@ -105,8 +108,11 @@ impl Coder {
             before: module.before.map(function).transpose()?,
             encode: function("encode")?,
             seal: function("seal")?,
-            open: function("open")?,
-            decode: function("decode")?,
+            decode: [function("open")?, function("decode")?],
+            decode_compact: match module.has_compact {
+                true => Some([function("open_compact")?, function("decode_compact")?]),
+                false => None,
+            },
             sums: match module.has_sums {
                 true => Some([function("reduce")?, function("reduce_last")?]),
                 false => None,
@@ -128,7 +134,22 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn decoder(&self, blocks: Vec<Block>) -> Result<Decoder, GpuError> {
-        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks)? })
+        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks)?, is_compact: false })
+    }
+
+    /// Prepares a launch that decodes compact frames, any number of them. Waits for the device.
+    ///
+    /// # Errors
+    /// If the codec has no kernels for them, a region is not as [`CompactBlock`] says, or the device has no room.
+    pub fn compact_decoder(&self, blocks: Vec<CompactBlock>) -> Result<Decoder, GpuError> {
+        let Kernels { device, module, codec, dtype, .. } = &*self.0;
+        if !module.has_compact {
+            return Err(GpuError::NoCompact { codec: module.name });
+        }
+        let needs = Needs { codec: &**codec, dtype: *dtype };
+        let frames = blocks.into_iter().map(|block| needs.compact(block)).collect::<Result<Vec<_>, _>>()?;
+        let batch = Batch::new(device, *module, 1, frames)?;
+        Ok(Decoder { coder: self.clone(), batch, is_compact: true })
     }
 
     /// Prepares a launch that adds up, in FP32 and in the order of the contributions. Outputs are FP32 or, if `rounded`, of
@@ -205,16 +226,18 @@ impl Decoder {
     /// # Errors
     /// If the driver fails.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
-        let Self { coder: Coder(kernels), batch } = self;
+        let Self { coder: Coder(kernels), batch, is_compact } = self;
         if batch.tile_count() == 0 {
             return Ok(());
         }
+        let compact = kernels.decode_compact.as_ref().filter(|_| *is_compact);
+        let [open, decode] = compact.unwrap_or(&kernels.decode);
         let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         // SAFETY: as for the encoder; whatever the frames hold, the kernels stay within the regions.
         unsafe {
-            kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
-            kernels.decode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)
+            open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
+            decode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)
         }
     }
 
@@ -251,7 +274,7 @@ impl Reducer {
         ];
         // SAFETY: as for the decoder, with the number of outputs and of contributions to each.
         unsafe {
-            kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
+            kernels.decode[0].launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
             reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             if self.has_partial_tiles {
                 reduce_last.launch(stream, (self.output_count, 1), kernels.module.threads, &mut params)?;

@@ -21,6 +21,8 @@ pub(crate) struct Module {
     pub(crate) before: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
     pub(crate) has_sums: bool,
+    /// Whether there are kernels that decode the compact layout.
+    pub(crate) has_compact: bool,
 }
 
 /// Of each tile, where its part of the dynamic section begins.
@@ -41,6 +43,7 @@ const WINDOW7: Module = Module {
     kept: OF_TILES,
     before: None,
     has_sums: true,
+    has_compact: false,
 };
 
 const CODEBOOK16: Module = Module {
@@ -57,6 +60,7 @@ const CODEBOOK16: Module = Module {
     kept: OF_TILES,
     before: Some("book"),
     has_sums: true,
+    has_compact: false,
 };
 
 const TIERED: Module = Module {
@@ -73,6 +77,7 @@ const TIERED: Module = Module {
     kept: OF_TILES,
     before: None,
     has_sums: true,
+    has_compact: false,
 };
 
 const HUFFMAN: Module = Module {
@@ -92,6 +97,7 @@ const HUFFMAN: Module = Module {
     kept: (1094, 2),
     before: Some("code"),
     has_sums: false,
+    has_compact: true,
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];

@@ -6,6 +6,7 @@
 mod bench;
 #[path = "../../../codec/tests/common/checksum.rs"]
 mod checksum;
+mod compact;
 #[path = "../../../codec/tests/common/content.rs"]
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
@@ -48,6 +49,9 @@ const CODERS: &[(&str, DType)] = &[
     ("huffman", DType::Bf16),
 ];
 
+/// Those that have kernels for compact frames.
+const COMPACT: &[(&str, DType)] = &[("huffman", DType::Bf16)];
+
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
@@ -86,6 +90,14 @@ fn trials() -> Vec<Trial> {
         if dtype == DType::Bf16 && spec != "huffman" {
             trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
         }
+        if COMPACT.contains(&(spec, dtype)) {
+            trials.push(trial("compact::every_content_and_length", compact::every_content_and_length));
+            trials.push(trial("compact::many_frames_in_one_launch", compact::many_frames));
+            trials.push(trial("compact::headers_and_lengths_are_checked", compact::headers));
+            trials.extend(both("compact::what_the_cpu_refuses_is_reported", compact::flipped_bits));
+        } else {
+            trials.push(trial("compact::is_refused", compact::is_refused));
+        }
         if spec == "codebook16" {
             trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));
         }
@@ -101,6 +113,10 @@ fn trials() -> Vec<Trial> {
             trials.push(trial("blocks_begin_and_end_anywhere", huffman::ends_of_blocks));
             trials.push(trial("one_launch_decodes_a_transformer_block", huffman::many_frames));
             trials.push(trial("an_index_that_contradicts_the_words_is_reported", huffman::contradictions));
+            trials.push(trial(
+                "compact::hostile_frames_with_a_right_checksum",
+                huffman::hostile_compact_frames,
+            ));
             trials.push(trial("hostile_frames_with_a_right_checksum", huffman::hostile_frames));
         }
         trials
