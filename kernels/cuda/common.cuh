@@ -51,6 +51,8 @@ enum Fault {
     FAULT_LENGTHS = 9,    // lengths of words that are those of no complete code
     FAULT_POSITIONS = 10, // positions of blocks that do not ascend, or pass the last value
     FAULT_WORDS = 11,     // words that do not end where the next ones begin
+    FAULT_BASE = 20,      // differences from other values than those that are there
+    FAULT_METHOD = 21,    // blocks that have no base, or are coded by rANS, which these kernels do not know
 };
 
 #define MAGIC 0x5257505au

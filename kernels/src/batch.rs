@@ -269,7 +269,7 @@ impl Needs<'_> {
     }
 }
 
-fn need(
+pub(crate) fn need(
     what: &'static str,
     region: &DeviceRegion,
     values: usize,

@@ -294,7 +294,7 @@ fn module(spec: &Spec, dtype: DType) -> Result<Module, GpuError> {
 }
 
 /// A parameter of a kernel, as the driver wants it.
-fn parameter<T>(value: &mut T) -> *mut c_void {
+pub(crate) fn parameter<T>(value: &mut T) -> *mut c_void {
     std::ptr::from_mut(value).cast()
 }
 

@@ -27,6 +27,10 @@ pub enum Fault {
     Positions,
     /// Words that do not end where the next ones begin.
     Words,
+    /// The frame has differences from other values than those that are there.
+    Base,
+    /// Blocks that have no base, or are coded by rANS, which the kernels do not know.
+    Method,
     /// A number that this build does not know.
     Other(u32),
 }
@@ -47,6 +51,8 @@ impl Fault {
             9 => Self::Lengths,
             10 => Self::Positions,
             11 => Self::Words,
+            20 => Self::Base,
+            21 => Self::Method,
             other => Self::Other(other),
         })
     }
@@ -66,6 +72,10 @@ impl fmt::Display for Fault {
             Self::Lengths => "the lengths of its words are those of no Huffman code",
             Self::Positions => "the positions of its blocks do not ascend, or pass the last value",
             Self::Words => "its words do not end where the next ones begin",
+            Self::Base => "it has differences from other values than those that are there",
+            Self::Method => {
+                "it has blocks that have no base or are coded by rANS, which the kernels do not know"
+            }
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

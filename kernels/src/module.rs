@@ -100,6 +100,19 @@ const HUFFMAN: Module = Module {
     has_compact: true,
 };
 
+/// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
+const DELTA: Module = Module {
+    name: "delta",
+    text: concat!(include_str!("../cuda/delta.cu"), include_str!("../cuda/delta_decode.cu")),
+    dtypes: &[DType::Bf16],
+    tile: 32768,
+    threads: 512,
+    kept: OF_TILES,
+    before: None,
+    has_sums: false,
+    has_compact: false,
+};
+
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
 
 impl Module {
@@ -112,6 +125,9 @@ impl Module {
         Self { dtypes: FP8, has_sums: false, ..TIERED },
         HUFFMAN,
     ];
+
+    /// What decodes differences: no codec of its own.
+    pub(crate) const DELTA: Self = DELTA;
 
     /// The kernels for the frames of `spec`, if there are any.
     pub(crate) fn of(spec: &Spec, dtype: DType) -> Option<Self> {

@@ -11,6 +11,7 @@ mod compact;
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
 mod corrupt;
+mod delta;
 mod forge;
 mod frames;
 mod huffman;
@@ -122,6 +123,21 @@ fn trials() -> Vec<Trial> {
         trials
     };
     let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();
+    let delta = |name: &str, test: fn()| {
+        Trial::test(format!("delta::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        delta("every_change_and_length", delta::every_change_and_length),
+        delta("every_pattern", delta::every_pattern),
+        delta("every_part", delta::every_part),
+        delta("what_is_refused", delta::refusals),
+        delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
+        delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
+            .with_ignored_flag(true),
+    ]);
     trials.extend(planted::trials());
     trials
 }
