@@ -230,9 +230,10 @@ DEVICE bool write_changed(const u8* body, const Entry& entry, u32 count, const u
             for (u32 half = 0; half < 2; ++half)
                 if (found[half].is_there) low[half] = low_bytes[shared->bytes_at[step] + 32 * half + lane_id()];
         } else {
+            const u32 first = found[0].low_bits, second = found[1].low_bits, most = __reduce_max_sync(ALL, first > second ? first : second);
             u32 bit = shared->bits_at[step];
 #pragma unroll 1
-            for (u32 plane = 0; plane < 8; ++plane) {
+            for (u32 plane = 0; plane < most; ++plane) {
 #pragma unroll
                 for (u32 half = 0; half < 2; ++half) {
                     const u32 have = __ballot_sync(ALL, found[half].low_bits > plane), at_bit = bit + __popc(have & below);

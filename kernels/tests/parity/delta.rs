@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{Base, DType, Decoder, Delta, DeltaCoding, Layout, encode_to_vec};
+use zipwire_emulation::Controls;
 use zipwire_kernels::{DeltaBlock, DeltaCoder, DeltaDecoder, Device, DeviceRegion, Fault, Stream};
 
 use crate::Extent;
@@ -215,6 +216,33 @@ pub(crate) fn every_part() {
     let forms: Vec<u8> = all.iter().flat_map(Update::forms).collect();
     assert!(forms.contains(&DENSE) && forms.iter().any(|form| [MASKED, LISTED].contains(form)), "{forms:?}");
     bench.check(&all, "every part");
+}
+
+/// Values do not depend on the order in which threads and blocks come to run.
+pub(crate) fn any_order(extent: Extent) {
+    let Some(controls) = Controls::find() else { return };
+    let bench = Bench::new();
+    let base = Content::Rows.values(DType::Bf16, 70_001, 3);
+    let changes = [Change::Step, Change::Some, Change::Rare, Change::Outliers];
+    let mut all: Vec<Update> =
+        changes.iter().map(|change| Update::new(base.clone(), change.of(&base, 4))).collect();
+    all.retain(|update| update.is_delta() && !update.forms().contains(&DIRECT));
+    assert!(all.len() >= 2);
+    for seed in 1..=extent.of(1, 4) {
+        controls.set_seed(seed);
+        controls.set_workers(1 + seed as u32 % 4);
+        bench.check(&all, &format!("seed {seed}"));
+    }
+    controls.set_seed(0);
+    controls.set_workers(2);
+}
+
+/// Low bits and values of a change under several orders of threads, for mistakes that are planted.
+pub(crate) fn some_updates(seed: u64) {
+    let base = Content::Gaussian.values(DType::Bf16, 40_003, 3);
+    let all = [Change::Step, Change::Some].map(|change| Update::new(base.clone(), change.of(&base, 4)));
+    assert!(all.iter().all(|update| update.is_delta() && !update.forms().contains(&DIRECT)));
+    Bench::new().check(&all, &format!("seed {seed}"));
 }
 
 /// What the kernels do not know or must not take.

@@ -133,6 +133,8 @@ fn trials() -> Vec<Trial> {
         delta("every_change_and_length", delta::every_change_and_length),
         delta("every_pattern", delta::every_pattern),
         delta("every_part", delta::every_part),
+        delta("any_order_of_threads", || delta::any_order(Extent::Short)),
+        delta("whole::any_order_of_threads", || delta::any_order(Extent::Whole)).with_ignored_flag(true),
         delta("what_is_refused", delta::refusals),
         delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
         delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
