@@ -52,12 +52,15 @@ enum Fault {
     FAULT_POSITIONS = 10, // positions of blocks that do not ascend, or pass the last value
     FAULT_WORDS = 11,     // words that do not end where the next ones begin
     FAULT_FREQUENCIES = 12, // frequencies of symbols that are those of no table
+    FAULT_BASE = 20,      // differences from other values than those that are there
+    FAULT_METHOD = 21,    // blocks that have no base, or are coded by rANS, which these kernels do not know
 };
 
 #define MAGIC 0x5257505au
 #define VERSION 0u
 #define HEADER_BYTES 32u
 #define LAYOUT_SPLIT 0u
+#define LAYOUT_COMPACT 1u
 #define ALIGN 128u
 
 // The pointer to an address in device memory. The compiler does not know what an integer points to; told so, it need not
@@ -225,19 +228,19 @@ template <class Format> DEVICE u32 values_of_tile(u64 count, u64 tile) {
 }
 
 // The four words of a header.
-template <class Format> DEVICE u64 header_word(u32 word, u64 count, u64 dynamic_len, u32 checksum) {
+template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE u64 header_word(u32 word, u64 count, u64 dynamic_len, u32 checksum) {
     if (word == 0) {
-        const u32 tags = VERSION | Format::CODEC << 8 | Format::DTYPE << 16 | LAYOUT_SPLIT << 24;
+        const u32 tags = VERSION | Format::CODEC << 8 | Format::DTYPE << 16 | LAYOUT << 24;
         return word_of(MAGIC, tags);
     }
     return word == 1 ? count : word == 2 ? dynamic_len : (u64)checksum;
 }
 
 // The part of the checksum that the header has.
-template <class Format> DEVICE u32 header_sum(u64 count, u64 dynamic_len) {
+template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE u32 header_sum(u64 count, u64 dynamic_len) {
     u64 sum = 0;
 #pragma unroll 1
-    for (u32 word = 0; word < 4; ++word) sum += mix(header_word<Format>(word, count, dynamic_len, 0), key(~(u64)word));
+    for (u32 word = 0; word < 4; ++word) sum += mix(header_word<Format, LAYOUT>(word, count, dynamic_len, 0), key(~(u64)word));
     return fold(sum);
 }
 

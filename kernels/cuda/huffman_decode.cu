@@ -117,13 +117,15 @@ DEVICE void place_symbols(const u32* column, int first, int count, int low, int 
     }
 }
 
-// Writes the values of an octet of a frame, `live` of which are there, from their exponents; returns the sum over them.
-DEVICE u64 write_octet(const Frame* frame, const u8* exponents, u64 octet, u32 live) {
+// Writes the values of an octet of a frame, `live` of which are there, from their exponents, at a multiple of 8 if `IS_ALIGNED`; returns the sum
+// over them.
+template <bool IS_ALIGNED> DEVICE u64 write_octet(const Frame* frame, const u8* exponents, u64 octet, u32 live) {
     const u8* rests = at<const u8>(frame->fixed) + FRONT_LEN + 8 * octet;
     u16* values = at<u16>(frame->values) + 8 * octet;
     uint2 of_exponents = make_uint2(0, 0), of_rests = make_uint2(0, 0);
     if (live == 8) {
-        of_exponents = *(const uint2*)exponents;
+        if (IS_ALIGNED) of_exponents = *(const uint2*)exponents;
+        else of_exponents = make_uint2(unaligned_word(exponents), unaligned_word(exponents + 4));
         of_rests = __ldcs((const uint2*)rests);
     } else {
 #pragma unroll 1
@@ -151,13 +153,13 @@ DEVICE u64 write_octet(const Frame* frame, const u8* exponents, u64 octet, u32 l
 
 // Writes values `from` to `to` - 1 of a frame, which are in one tile; `exponents` has that of the first one. `from` is a multiple of 8, and so
 // is `to` but at the end of the frame. The first warp has the sum over them; barriers are inside.
-DEVICE u64 write_values(const Frame* frame, const u8* exponents, u64 from, u64 to, u64* parts) {
+template <bool IS_ALIGNED> DEVICE u64 write_values(const Frame* frame, const u8* exponents, u64 from, u64 to, u64* parts) {
     u64 sum = 0;
     const u32 octets = (u32)((to - from + 7) / 8);
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < octets; i += THREADS) {
         const u64 left = to - from - 8 * (u64)i;
-        sum += write_octet(frame, exponents + 8 * i, from / 8 + i, left < 8 ? (u32)left : 8u);
+        sum += write_octet<IS_ALIGNED>(frame, exponents + 8 * i, from / 8 + i, left < 8 ? (u32)left : 8u);
     }
     return block_sum(sum, parts);
 }
@@ -174,38 +176,52 @@ DEVICE void add_to_part(const Frame* frame, u32 tile, u64 sum, u32 values) {
 }
 
 // Number `number` of the positions.
-DEVICE u32 position(const Coded& coded, u32 number) {
-    const u64 at_byte = coded.positions_at() + 4 * (u64)number;
-    const u32* words = (const u32*)(coded.bytes + (at_byte & ~3ull));
-    return __funnelshift_r(words[0], words[1], 8 * (u32)(at_byte & 3));
+template <class Layout> DEVICE u32 position(const Coded<Layout>& coded, u32 number) {
+    return unaligned_word(coded.bytes + coded.positions_at() + 4 * (u64)number);
 }
 
 // Adds the sum over this block's share of the words of gaps and positions, by one warp.
-DEVICE void add_to_index(const Frame* frame, const Coded& coded, u32 block) {
-    const u64 len = coded.len() - coded.gaps_at(), words = (len + 7) / 8;
+template <class Layout> DEVICE void add_to_index(const Frame* frame, const Coded<Layout>& coded, u32 block) {
+    const u64 words = coded.index_words();
     const u32 share = (u32)((words + coded.blocks - 1) / coded.blocks); // at most 21
     const u64 word = (u64)share * block + lane_id();
-    u64 value = 0;
-    if (lane_id() < share && word < words) {
-        value = ((const u64*)(coded.bytes + coded.gaps_at()))[word];
-        const u64 left = len - 8 * word;
-        if (left < 8) value &= (1ull << 8 * left) - 1;
-        value = mix(value, key(~(FRONT_LEN / 8 + word)));
-    }
+    u64 value = lane_id() < share && word < words ? coded.mix_index(word) : 0ull;
     value = warp_sum(value);
     if (lane_id() == 0) atomicAdd(&scratch_of(frame)->index, value);
 }
 
+// The bits of a thread, and those of the next one that its last word may have.
+template <class Layout> DEVICE Bits bits_from(const Coded<Layout>& coded, u32 thread) {
+    const bool has_next = thread + 1 < coded.threads;
+    if (Layout::IS_ALIGNED) {
+        const uint2 own = ((const uint2*)coded.bytes)[thread];
+        const Bits bits = {own.x, own.y, has_next ? ((const uint2*)coded.bytes)[thread + 1].x : 0u};
+        return bits;
+    }
+    // Behind the last word there are five bytes or more of gaps and positions.
+    const u8* from = coded.bytes + 8 * (u64)thread;
+    const u32* words = (const u32*)((size_t)from & ~(size_t)3);
+    const u32 shift = 8 * (u32)((size_t)from & 3);
+    const u32 third = has_next ? __funnelshift_r(words[2], words[3], shift) : 0u;
+    const Bits bits = {__funnelshift_r(words[0], words[1], shift), __funnelshift_r(words[1], words[2], shift), third};
+    return bits;
+}
+
 // The gaps of a thread and of the next one, in ten bits.
-DEVICE u32 two_gaps(const Coded& coded, u32 thread) {
+template <class Layout> DEVICE u32 two_gaps(const Coded<Layout>& coded, u32 thread) {
     const u64 bit = 5 * (u64)thread;
+    if (!Layout::IS_ALIGNED) {
+        // These are in three bytes at most, and behind the gaps there is a position.
+        const u8* from = coded.bytes + coded.gaps_at() + bit / 8;
+        return unaligned_word(from) >> (bit & 7);
+    }
     const u32* words = (const u32*)(coded.bytes + coded.gaps_at()) + bit / 32;
     return __funnelshift_r(words[0], words[1], (u32)bit & 31u);
 }
 
 // Whether the words of a frame end in its last thread, with zeros behind them, if `count` symbols of this thread are the last ones.
-DEVICE bool is_end(const Frame* frame, u32 thread, const u32* column, u32 count) {
-    const Coded coded = Coded::of(frame);
+template <class Layout> DEVICE bool is_end(const Frame* frame, u32 thread, const u32* column, u32 count) {
+    const Coded<Layout> coded = Coded<Layout>::of(frame);
     u32 end = two_gaps(coded, thread) & 31u;
 #pragma unroll 1
     for (u32 i = 0; i < count; ++i)
@@ -214,19 +230,19 @@ DEVICE bool is_end(const Frame* frame, u32 thread, const u32* column, u32 count)
     const u64 at_bit = (u64)THREAD_BITS * thread + end, before = (u64)THREAD_BITS * last;
     if (at_bit <= before || at_bit > before + THREAD_BITS) return false;
     const u32 used = (u32)(at_bit - before);
-    return used == THREAD_BITS || ((const u64*)coded.bytes)[last] >> used == 0;
+    const uint2 bits = coded.thread_at(last);
+    return used == THREAD_BITS || word_of(bits.x, bits.y) >> used == 0;
 }
 
 // Decodes a block of a frame.
-DEVICE void decode_block(const Frame* frame, u32 block, DecodeShared* shared) {
-    const Coded coded = Coded::of(frame);
+template <class Layout> DEVICE void decode_block(const Frame* frame, u32 block, DecodeShared* shared) {
+    const Coded<Layout> coded = Coded<Layout>::of(frame);
     const u32 thread = block * BLOCK_THREADS + threadIdx.x;
     u32* column = shared->columns[1] + threadIdx.x;
     Decoded found = {0, 0};
     bool is_chained = false; // words end where those of the next thread begin
     if (thread < coded.threads) {
-        const uint2 own = ((const uint2*)coded.bytes)[thread];
-        const Bits bits = {own.x, own.y, thread + 1 < coded.threads ? ((const uint2*)coded.bytes)[thread + 1].x : 0u};
+        const Bits bits = bits_from(coded, thread);
         const u32 gaps = two_gaps(coded, thread);
         const u32 rows = threadIdx.x < BLOCK_THREADS ? ROWS : ROWS_BEHIND;
         found = decode_words(&shared->code, bits, gaps & 31u, rows, column);
@@ -258,7 +274,7 @@ DEVICE void decode_block(const Frame* frame, u32 block, DecodeShared* shared) {
     if (threadIdx.x < BLOCK_THREADS && found.count) {
         // The last value may be here; zeros that fill up the last thread may look like words.
         if (behind < len || !has_last) is_wrong |= !is_chained;
-        else if (before < len) is_wrong |= !is_end(frame, thread, column, len - before);
+        else if (before < len) is_wrong |= !is_end<Layout>(frame, thread, column, len - before);
     }
     if (is_wrong) report(frame, FAULT_WORDS);
 
@@ -270,44 +286,51 @@ DEVICE void decode_block(const Frame* frame, u32 block, DecodeShared* shared) {
         const int low = from > start ? (int)(from - start) : 0, high = to - start < TILE ? (int)(to - start) : (int)TILE;
         place_symbols(column, (int)(first + before - start), (int)found.count, low, high, shared->exponents);
         __syncthreads();
-        const u64 sum = write_values(frame, (const u8*)shared->exponents + low, start + low, start + high, shared->parts);
+        const u64 sum = write_values<true>(frame, (const u8*)shared->exponents + low, start + low, start + high, shared->parts);
         if (threadIdx.x == 0) add_to_part(frame, tile, sum, high - low);
     }
 }
 
 // Decodes what this block of threads has of a frame. Barriers are inside.
-DEVICE void decode_coded(const Frame* frame, u32 tile, DecodeShared* shared) {
+template <class Layout> DEVICE void decode_coded(const Frame* frame, u32 tile, DecodeShared* shared) {
     const uint4* code = (const uint4*)&scratch_of(frame)->code;
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < sizeof(Code) / sizeof(uint4); i += THREADS) ((uint4*)&shared->code)[i] = code[i];
 #pragma unroll 1
-    for (u32 block = tile; block < Coded::of(frame).blocks; block += frame->tile_count) {
+    for (u32 block = tile; block < Coded<Layout>::of(frame).blocks; block += frame->tile_count) {
         // What is shared is read by all before it is written again.
         __syncthreads();
-        decode_block(frame, block, shared);
+        decode_block<Layout>(frame, block, shared);
     }
     __syncthreads();
 }
 
 // Reads the frames of a batch, after `huffman_open`. As many blocks per frame as it has tiles.
-extern "C" __global__ void __launch_bounds__(288, AT_ONCE) huffman_decode_bf16(const Frame* frames, u32 frame_count) {
+template <class Layout> DEVICE void decode_frames(const Frame* frames, u32 frame_count) {
     __shared__ __align__(16) DecodeShared shared;
     const Frame* frame = frame_of(frames, frame_count, blockIdx.x);
     if (state_of(frame)->refused) return;
     const u32 tile = blockIdx.x - frame->first_tile;
-    const Coded coded = Coded::of(frame);
+    const Coded<Layout> coded = Coded<Layout>::of(frame);
     if (coded.threads == 0) {
         const u64 from = (u64)tile * TILE, to = frame->count - from < TILE ? frame->count : from + TILE;
-        const u64 sum = write_values(frame, coded.bytes + from, from, to, shared.parts);
+        const u64 sum = write_values<Layout::IS_ALIGNED>(frame, coded.bytes + from, from, to, shared.parts);
         if (threadIdx.x == 0) atomicAdd(&state_of(frame)->values, fold(sum));
     } else {
-        decode_coded(frame, tile, &shared);
+        decode_coded<Layout>(frame, tile, &shared);
     }
     State* state = state_of(frame);
     if (threadIdx.x != 0 || !is_last_block(state, frame->tile_count)) return;
     const u32 of_values = *(volatile u32*)&state->values;
     const u64 of_front = *(volatile u64*)&state->front, of_index = *(volatile u64*)&scratch_of(frame)->index;
     const u64 dynamic_len = *at<const u64>(frame->size);
-    const u32 checksum = of_values + fold(of_front) + fold(of_index) + header_sum<Huffman>(frame->count, dynamic_len);
+    const u32 checksum = of_values + fold(of_front) + fold(of_index) + header_sum<Huffman, Layout::TAG>(frame->count, dynamic_len);
     if (checksum != at<const u32>(frame->fixed)[6]) report(frame, FAULT_CHECKSUM);
+}
+
+extern "C" __global__ void __launch_bounds__(288, AT_ONCE) huffman_decode_bf16(const Frame* frames, u32 frame_count) {
+    decode_frames<SplitLayout>(frames, frame_count);
+}
+extern "C" __global__ void __launch_bounds__(288, AT_ONCE) huffman_decode_compact_bf16(const Frame* frames, u32 frame_count) {
+    decode_frames<CompactLayout>(frames, frame_count);
 }

@@ -68,14 +68,14 @@ DEVICE bool make_code(u32 length, OpenShared* shared) {
 }
 
 // A block of 1024 threads per frame.
-extern "C" __global__ void __launch_bounds__(1024) huffman_open_bf16(const Frame* frames) {
+template <class Layout> DEVICE void open_coded(const Frame* frames) {
     __shared__ __align__(16) OpenShared shared;
     const Frame* frame = frames + blockIdx.x;
     State* state = state_of(frame);
     Scratch* scratch = scratch_of(frame);
     const u8* fixed = at<const u8>(frame->fixed);
-    const u64 dynamic_len = *at<const u64>(frame->size), count = frame->count;
-    const Coded coded = Coded::of(frame);
+    const u64 dynamic_len = *at<const u64>(frame->size), count = frame->count, coded_at = Layout::coded_at(count);
+    const Coded<Layout> coded = Coded<Layout>::of(frame);
     Part* parts = parts_of(frame);
 #pragma unroll 1
     for (u32 tile = threadIdx.x; tile < frame->tile_count; tile += blockDim.x) {
@@ -92,8 +92,7 @@ extern "C" __global__ void __launch_bounds__(1024) huffman_open_bf16(const Frame
         ((uint4*)&scratch->code)[i] = ((const uint4*)&shared.code)[i];
 
     if (warp_id() != 0) return;
-    const u64 word = HEADER_BYTES / 8 + lane_id();
-    const u64 sum = warp_sum(word < FRONT_LEN / 8 ? mix(((const u64*)fixed)[word], key(~word)) : 0ull);
+    const u64 sum = sum_front((const u64*)fixed);
     if (lane_id() != 0) return;
     scratch->index = 0;
     state->front = sum;
@@ -103,15 +102,18 @@ extern "C" __global__ void __launch_bounds__(1024) huffman_open_bf16(const Frame
     if (((const u32*)fixed)[THREADS_AT / 4 + 1] != 0) fault = FAULT_PADDING;
     if (!is_stored) {
         if (!is_code) fault = FAULT_LENGTHS;
-        // Positions have 32 bits, rounded up to octets as well; and the first block has a value.
-        if (coded.threads == 0 || count > ALL - 7) fault = FAULT_POSITIONS;
+        // The first block has a value.
+        if (coded.threads == 0 || count > MOST_VALUES) fault = FAULT_POSITIONS;
         // Encoders store what is not eight bytes shorter; so all words of 32 bits that are looked at are in the section.
-        if (coded.len() != dynamic_len || coded.len() + 8 > count) fault = FAULT_LENGTH;
-    } else if (dynamic_len != count) fault = FAULT_LENGTH;
+        if (coded_at + coded.len() != dynamic_len || coded.len() + 8 > count) fault = FAULT_LENGTH;
+    } else if (dynamic_len != coded_at + count) fault = FAULT_LENGTH;
     if (dynamic_len > frame->capacity) fault = FAULT_LENGTH;
     for (u32 i = 0; i < 3; ++i)
-        if (((const u64*)fixed)[i] != header_word<Huffman>(i, count, dynamic_len, 0)) fault = FAULT_HEADER;
+        if (((const u64*)fixed)[i] != header_word<Huffman, Layout::TAG>(i, count, dynamic_len, 0)) fault = FAULT_HEADER;
     if (((const u32*)fixed)[7] != 0) fault = FAULT_HEADER; // The id of a table.
     state->status = fault;
     state->refused = fault;
 }
+
+extern "C" __global__ void __launch_bounds__(1024) huffman_open_bf16(const Frame* frames) { open_coded<SplitLayout>(frames); }
+extern "C" __global__ void __launch_bounds__(1024) huffman_open_compact_bf16(const Frame* frames) { open_coded<CompactLayout>(frames); }

@@ -45,10 +45,26 @@ pub enum Contribution {
     Values(DeviceRegion),
 }
 
+/// A frame in the compact layout, such as files and held weights have, and the values in it.
+#[derive(Clone, Debug)]
+pub struct CompactBlock {
+    /// The values, at a multiple of 16 bytes.
+    pub values: DeviceRegion,
+    /// Room for the frame, which is in front, at a multiple of 16 bytes; a multiple of 4 bytes long. Frames may lie one behind the other.
+    pub frame: DeviceRegion,
+    /// The length of the frame in bytes, a `u64` at a multiple of 8 bytes.
+    pub size: DeviceRegion,
+}
+
 /// Bytes of `Frame` and of `State` in `cuda/common.cuh`, and where the status is in the latter.
 const FRAME_LEN: usize = 72;
 const STATE_LEN: usize = 40;
 const STATUS_AT: usize = 20;
+
+/// Bytes that a launch takes on the device for a frame of so many values, beside its regions.
+pub(crate) fn frame_len(module: Module, count: u64) -> u64 {
+    (FRAME_LEN + STATE_LEN) as u64 + module.kept_len(count)
+}
 
 /// Descriptions of frames on the device, and room for what kernels keep between their blocks.
 #[derive(Debug)]
@@ -81,8 +97,7 @@ impl Batch {
         frames: Vec<Described>,
     ) -> Result<Self, GpuError> {
         let tiles = |frame: &Described| frame.count.div_ceil(module.tile) as u64;
-        let (of_frame, of_tile) = module.kept;
-        let kept = |frame: &Described| 8 * (of_frame as u64 + of_tile as u64 * tiles(frame));
+        let kept = |frame: &Described| module.kept_len(frame.count as u64);
         let described = DeviceRegion::allocate(device, (FRAME_LEN * frames.len()) as u64)?;
         let states = zeros(device, (STATE_LEN * frames.len()) as u64)?;
         let tile_states = zeros(device, frames.iter().map(kept).sum())?;
@@ -173,6 +188,31 @@ impl Needs<'_> {
         })
     }
 
+    /// A compact frame, which is both sections of what kernels get.
+    pub(crate) fn compact(&self, block: CompactBlock) -> Result<Described, GpuError> {
+        let count = usize::try_from(block.values.len()).expect("it is in memory") / self.dtype.width();
+        self.values("values", &block.values, count, self.dtype.width())?;
+        let least = self.codec.min_len(FrameShape::new(Layout::Compact, self.dtype, count)) as u64;
+        let fits = block.frame.len() >= least && block.frame.len().is_multiple_of(4);
+        need(
+            "a frame",
+            &block.frame,
+            count,
+            fits,
+            16,
+            &format!("at least {least} bytes, in whole words of 4,"),
+        )?;
+        need("a size", &block.size, count, block.size.len() == 8, 8, "8 bytes")?;
+        let CompactBlock { values, frame, size } = block;
+        Ok(Described {
+            count,
+            values: Some(values),
+            static_section: Some(frame.clone()),
+            dynamic_section: frame,
+            size: Some(size),
+        })
+    }
+
     /// What contributes to a sum; the first one has the address of the output.
     pub(crate) fn sum(&self, sum: Sum, rounded: bool) -> Result<Vec<Described>, GpuError> {
         let width = if rounded { self.dtype.width() } else { 4 };
@@ -229,7 +269,7 @@ impl Needs<'_> {
     }
 }
 
-fn need(
+pub(crate) fn need(
     what: &'static str,
     region: &DeviceRegion,
     values: usize,

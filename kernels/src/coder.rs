@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zipwire_codec::{Codec, DType, Spec};
 
-use crate::batch::{Batch, Block, Described, Needs, Sum, faults};
+use crate::batch::{Batch, Block, CompactBlock, Described, Needs, Sum, faults, frame_len};
 use crate::compile::compile;
 use crate::device::{Code, Device, DeviceRegion, Function, Stream};
 use crate::error::GpuError;
@@ -26,7 +26,7 @@ const BEFORE_TILES: u32 = 16;
 /// Threads of the block that opens a frame.
 const OPEN_THREADS: u32 = 1024;
 
-/// The kernels of a codec for a type, on a device. Frames have the split layout. Those of `huffman` decode only.
+/// The kernels of a codec for a type, on a device. Frames have the split layout where nothing else is said.
 #[derive(Clone, Debug)]
 pub struct Coder(Arc<Kernels>);
 
@@ -37,10 +37,12 @@ struct Kernels {
     dtype: DType,
     before: Option<Function>,
     again: Option<Function>,
-    /// Those that encode and seal, if there are such.
-    encode: Option<[Function; 2]>,
-    open: Function,
-    decode: Function,
+    encode: Function,
+    seal: Function,
+    /// Those that open and decode.
+    decode: [Function; 2],
+    /// The same for the compact layout, if there are such.
+    decode_compact: Option<[Function; 2]>,
     /// Those that add up, and those for partial tiles, if there are such.
     sums: Option<[Function; 2]>,
     /// The functions are in it.
@@ -59,6 +61,7 @@ pub struct Encoder {
 pub struct Decoder {
     coder: Coder,
     batch: Batch,
+    is_compact: bool,
 }
 
 /// Decodes frames and adds them up, again and again.
@@ -76,10 +79,18 @@ impl Coder {
     /// Whether there are kernels that encode and decode frames of this codec and type. Needs no GPU.
     ///
     /// # Errors
-    /// [`GpuError::Unsupported`] if there are none, [`GpuError::NoEncoder`] if they decode only.
+    /// [`GpuError::Unsupported`] if there are none.
     pub fn check(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
-        let module = module(spec, dtype)?;
-        if module.has_encoder { Ok(()) } else { Err(GpuError::NoEncoder { codec: module.name }) }
+        module(spec, dtype).map(drop)
+    }
+
+    /// Bytes of device memory that a launch takes for a frame of so many values beside its regions, which are some
+    /// allocations for all frames of a launch. Needs no GPU.
+    ///
+    /// # Errors
+    /// As for [`Self::check`].
+    pub fn frame_len(spec: &Spec, dtype: DType, count: u64) -> Result<u64, GpuError> {
+        Ok(frame_len(module(spec, dtype)?, count))
     }
 
     /// Compiles the kernels, or takes them from the cache, and loads them.
@@ -97,12 +108,13 @@ impl Coder {
             dtype,
             before: module.before.map(function).transpose()?,
             again: module.again.map(function).transpose()?,
-            encode: match module.has_encoder {
-                true => Some([function("encode")?, function("seal")?]),
+            encode: function("encode")?,
+            seal: function("seal")?,
+            decode: [function("open")?, function("decode")?],
+            decode_compact: match module.has_compact {
+                true => Some([function("open_compact")?, function("decode_compact")?]),
                 false => None,
             },
-            open: function("open")?,
-            decode: function("decode")?,
             sums: match module.has_sums {
                 true => Some([function("reduce")?, function("reduce_last")?]),
                 false => None,
@@ -111,19 +123,11 @@ impl Coder {
         })))
     }
 
-    /// Whether there are kernels that encode.
-    pub fn has_encoder(&self) -> bool {
-        self.0.encode.is_some()
-    }
-
     /// Prepares a launch that encodes these blocks. Waits for the device.
     ///
     /// # Errors
-    /// If the kernels decode only, a region is not as [`Block`] says, or the device has no room.
+    /// If a region is not as [`Block`] says, or the device has no room.
     pub fn encoder(&self, blocks: Vec<Block>) -> Result<Encoder, GpuError> {
-        if !self.has_encoder() {
-            return Err(GpuError::NoEncoder { codec: self.0.module.name });
-        }
         Ok(Encoder { coder: self.clone(), batch: self.batch(blocks)? })
     }
 
@@ -132,7 +136,22 @@ impl Coder {
     /// # Errors
     /// If a region is not as [`Block`] says, or the device has no room.
     pub fn decoder(&self, blocks: Vec<Block>) -> Result<Decoder, GpuError> {
-        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks)? })
+        Ok(Decoder { coder: self.clone(), batch: self.batch(blocks)?, is_compact: false })
+    }
+
+    /// Prepares a launch that decodes compact frames, any number of them. Waits for the device.
+    ///
+    /// # Errors
+    /// If the codec has no kernels for them, a region is not as [`CompactBlock`] says, or the device has no room.
+    pub fn compact_decoder(&self, blocks: Vec<CompactBlock>) -> Result<Decoder, GpuError> {
+        let Kernels { device, module, codec, dtype, .. } = &*self.0;
+        if !module.has_compact {
+            return Err(GpuError::NoCompact { codec: module.name });
+        }
+        let needs = Needs { codec: &**codec, dtype: *dtype };
+        let frames = blocks.into_iter().map(|block| needs.compact(block)).collect::<Result<Vec<_>, _>>()?;
+        let batch = Batch::new(device, *module, 1, frames)?;
+        Ok(Decoder { coder: self.clone(), batch, is_compact: true })
     }
 
     /// Prepares a launch that adds up, in FP32 and in the order of the contributions. Outputs are FP32 or, if `rounded`, of
@@ -185,7 +204,6 @@ impl Encoder {
         if batch.tile_count() == 0 {
             return Ok(());
         }
-        let [encode, seal] = kernels.encode.as_ref().expect("only coders that have them make encoders");
         let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         let blocks = batch.tile_count().div_ceil(SEAL_TILES).min(SEAL_BLOCKS);
@@ -197,10 +215,10 @@ impl Encoder {
                 let grid = (blocks_before, batch.frame_count());
                 before.launch(stream, grid, BEFORE_THREADS, &mut params[..1])?;
             }
-            for encode in [Some(encode), kernels.again.as_ref()].into_iter().flatten() {
+            for encode in [Some(&kernels.encode), kernels.again.as_ref()].into_iter().flatten() {
                 encode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             }
-            seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
+            kernels.seal.launch(stream, (blocks, batch.frame_count()), SEAL_THREADS, &mut params[..1])
         }
     }
 }
@@ -212,16 +230,18 @@ impl Decoder {
     /// # Errors
     /// If the driver fails.
     pub fn launch(&self, stream: &Stream) -> Result<(), GpuError> {
-        let Self { coder: Coder(kernels), batch } = self;
+        let Self { coder: Coder(kernels), batch, is_compact } = self;
         if batch.tile_count() == 0 {
             return Ok(());
         }
+        let compact = kernels.decode_compact.as_ref().filter(|_| *is_compact);
+        let [open, decode] = compact.unwrap_or(&kernels.decode);
         let (mut frames, mut frame_count) = (batch.frames(), batch.frame_count());
         let mut params = [parameter(&mut frames), parameter(&mut frame_count)];
         // SAFETY: as for the encoder; whatever the frames hold, the kernels stay within the regions.
         unsafe {
-            kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
-            kernels.decode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)
+            open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
+            decode.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)
         }
     }
 
@@ -258,7 +278,7 @@ impl Reducer {
         ];
         // SAFETY: as for the decoder, with the number of outputs and of contributions to each.
         unsafe {
-            kernels.open.launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
+            kernels.decode[0].launch(stream, (batch.frame_count(), 1), OPEN_THREADS, &mut params[..1])?;
             reduce.launch(stream, (batch.tile_count(), 1), kernels.module.threads, &mut params)?;
             if self.has_partial_tiles {
                 reduce_last.launch(stream, (self.output_count, 1), kernels.module.threads, &mut params)?;
@@ -278,7 +298,7 @@ fn module(spec: &Spec, dtype: DType) -> Result<Module, GpuError> {
 }
 
 /// A parameter of a kernel, as the driver wants it.
-fn parameter<T>(value: &mut T) -> *mut c_void {
+pub(crate) fn parameter<T>(value: &mut T) -> *mut c_void {
     std::ptr::from_mut(value).cast()
 }
 

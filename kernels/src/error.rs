@@ -52,25 +52,14 @@ pub enum GpuError {
     /// No kernels for this codec.
     #[error(
         "there are no GPU kernels for codec `{spec}` with `{dtype}`\n\
-         help: there are some for `window7` and `rans` (BF16), `codebook16` and `tiered` (BF16, FP8), \
-         without options, and one that decodes `huffman` (BF16)"
+         help: there are some for `window7`, `rans` and `huffman` (BF16), `codebook16` and `tiered` (BF16, FP8), without \
+         options"
     )]
     Unsupported {
         /// The codec.
         spec: Box<Spec>,
         /// The type.
         dtype: DType,
-    },
-    /// The kernels of a codec decode only.
-    #[error(
-        "there is no GPU kernel that encodes `{codec}`: what it is for, weights, is compressed once, by the CPU, and the GPU \
-         decodes only\n\
-         help: of codecs that code on both sides there are kernels for `window7`, `codebook16`, `tiered` and `rans`; `sim` and \
-         `threads` run `{codec}` as well"
-    )]
-    NoEncoder {
-        /// The codec.
-        codec: &'static str,
     },
     /// Frames of this type are not added up on a GPU.
     #[error("kernels of `{codec}` add up no `{dtype}`")]
@@ -79,6 +68,15 @@ pub enum GpuError {
         codec: &'static str,
         /// The type.
         dtype: DType,
+    },
+    /// Frames of this codec in the compact layout are not decoded on a GPU.
+    #[error(
+        "there is no GPU kernel that decodes `{codec}` in the layout `compact`\n\
+         help: there are some for `huffman`; every codec with kernels decodes in `split`"
+    )]
+    NoCompact {
+        /// The codec.
+        codec: &'static str,
     },
     /// A region that is not what a kernel needs.
     #[error(

@@ -2,26 +2,29 @@
 //!
 //! CUDA is loaded at run time: the same binary starts on a machine without it, and [`Device::open`] says what is missing.
 //! The kernels are CUDA C++ that NVRTC compiles for the device at hand, once ([`cache`]). Frames are those of
-//! [`zipwire_codec`] in the split layout, byte for byte.
+//! [`zipwire_codec`] in the split layout, byte for byte; those of `huffman` in the compact layout are decoded, too, and
+//! a [`DeltaCoder`] decodes differences from values that are on the device.
 //!
 //! Nothing here waits for the device unless its documentation says so: lengths of frames stay on the device, and what
 //! follows is ordered by streams. A [`Device`] is a GPU, a [`Stream`] a queue of its work, a [`DeviceRegion`] bytes of its
 //! memory; a [`Coder`] has the kernels of a codec, and makes an [`Encoder`], a [`Decoder`] or a [`Reducer`] of the frames that one
-//! launch works on. Not every codec has all of them: `huffman` is decoded only.
+//! launch works on. Not every codec has all of them: frames of `huffman` are not added up.
 
 mod batch;
 pub mod cache;
 mod coder;
 mod compile;
+mod delta;
 mod device;
 mod error;
 mod fault;
 mod module;
 mod source;
 
-pub use batch::{Block, Contribution, Sum};
+pub use batch::{Block, CompactBlock, Contribution, Sum};
 pub use coder::{Coder, Decoder, Encoder, Reducer};
 pub use compile::compiler;
+pub use delta::{DeltaBlock, DeltaCoder, DeltaDecoder};
 pub use device::{Device, DeviceBuffer, DeviceRegion, Event, HostBuffer, Stream};
 pub use error::GpuError;
 pub use fault::Fault;

@@ -17,14 +17,14 @@ pub(crate) struct Module {
     pub(crate) threads: u32,
     /// Words of 64 bits that kernels keep of each frame, and of each of its tiles behind these.
     pub(crate) kept: (usize, usize),
-    /// Whether there are kernels that encode.
-    pub(crate) has_encoder: bool,
     /// The work that the kernel before the encoder does, if there is one.
     pub(crate) before: Option<&'static str>,
     /// The work that the kernel behind the encoder does, with as many blocks of threads, if there is one.
     pub(crate) again: Option<&'static str>,
     /// Whether there are kernels that add up what they decode.
     pub(crate) has_sums: bool,
+    /// Whether there are kernels that decode the compact layout.
+    pub(crate) has_compact: bool,
 }
 
 /// Of each tile, where its part of the dynamic section begins.
@@ -43,10 +43,10 @@ const WINDOW7: Module = Module {
     tile: 8192,
     threads: 256,
     kept: OF_TILES,
-    has_encoder: true,
     before: None,
     again: None,
     has_sums: true,
+    has_compact: false,
 };
 
 const CODEBOOK16: Module = Module {
@@ -61,10 +61,10 @@ const CODEBOOK16: Module = Module {
     tile: 8192,
     threads: 256,
     kept: OF_TILES,
-    has_encoder: true,
     before: Some("book"),
     again: None,
     has_sums: true,
+    has_compact: false,
 };
 
 const TIERED: Module = Module {
@@ -80,10 +80,10 @@ const TIERED: Module = Module {
     tile: 32768,
     threads: 512,
     kept: OF_TILES,
-    has_encoder: true,
     before: None,
     again: None,
     has_sums: true,
+    has_compact: false,
 };
 
 const RANS: Module = Module {
@@ -103,29 +103,45 @@ const RANS: Module = Module {
     threads: 512,
     // `Scratch`, and two sums of each tile.
     kept: (2124, 2),
-    has_encoder: true,
     before: Some("table"),
     again: Some("again"),
     has_sums: false,
+    has_compact: false,
 };
 
 const HUFFMAN: Module = Module {
     name: "huffman",
     text: concat!(
         include_str!("../cuda/huffman.cu"),
+        include_str!("../cuda/huffman_code.cu"),
+        include_str!("../cuda/huffman_encode.cu"),
         include_str!("../cuda/huffman_open.cu"),
         include_str!("../cuda/huffman_decode.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
-    // A block of a frame has 256; a warp more reads on behind it.
+    // A block of a frame has 256; a warp more reads on behind it, or looks at the tiles before.
     threads: 288,
     // `Scratch`, and a `Part` of each tile.
     kept: (1094, 2),
-    has_encoder: false,
+    before: Some("code"),
+    again: None,
+    has_sums: false,
+    has_compact: true,
+};
+
+/// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
+const DELTA: Module = Module {
+    name: "delta",
+    text: concat!(include_str!("../cuda/delta.cu"), include_str!("../cuda/delta_decode.cu")),
+    dtypes: &[DType::Bf16],
+    tile: 32768,
+    threads: 512,
+    kept: OF_TILES,
     before: None,
     again: None,
     has_sums: false,
+    has_compact: false,
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
@@ -142,10 +158,19 @@ impl Module {
         HUFFMAN,
     ];
 
+    /// What decodes differences: no codec of its own.
+    pub(crate) const DELTA: Self = DELTA;
+
     /// The kernels for the frames of `spec`, if there are any.
     pub(crate) fn of(spec: &Spec, dtype: DType) -> Option<Self> {
         let name = spec.to_string();
         Self::ALL.iter().find(|module| module.name == name && module.dtypes.contains(&dtype)).copied()
+    }
+
+    /// Bytes that kernels keep of a frame of so many values.
+    pub(crate) fn kept_len(self, count: u64) -> u64 {
+        let (of_frame, of_tile) = self.kept;
+        8 * (of_frame as u64 + of_tile as u64 * count.div_ceil(self.tile as u64))
     }
 
     /// Name of a kernel.

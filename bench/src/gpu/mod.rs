@@ -1,7 +1,7 @@
 //! Speed of the kernels on a GPU, beside copies of the same size on the same device in the same run.
 //!
-//! Every row is first compared with the codec of the CPU: the kernels write the same bytes, where they write frames, and read
-//! their values out of them. Times are the device's own, launches included.
+//! Every row is first compared with the codec of the CPU: the kernels write the same bytes, and read their values out of
+//! them. Times are the device's own, launches included.
 
 mod parity;
 mod timing;
@@ -53,8 +53,8 @@ pub struct GpuRow {
     pub bytes_coded: u64,
     /// 100 x coded / raw.
     pub size_pct: f64,
-    /// Speed of encoding; none where the kernels decode only.
-    pub encode_gbps: Option<f64>,
+    /// Speed of encoding.
+    pub encode_gbps: f64,
     /// Speed of decoding, with the checksum compared.
     pub decode_gbps: f64,
     /// Speed of decoding in a launch that has as many frames as launches of one take turns among: for small frames, what a batch
@@ -63,7 +63,7 @@ pub struct GpuRow {
     /// Speed of a copy of the same values on the device.
     pub copy_gbps: f64,
     /// Bytes that encoding reads and writes per second, over those of the copy.
-    pub encode_share: Option<f64>,
+    pub encode_share: f64,
     /// Bytes that decoding reads and writes per second, over those of the copy.
     pub decode_share: f64,
 }
@@ -161,8 +161,7 @@ impl Bench<'_> {
             .iter()
             .map(|block| Ok(Block { values: DeviceRegion::allocate(self.device, bytes)?, ..block.clone() }));
         let outputs = outputs.collect::<Result<Vec<Block>, GpuError>>()?;
-        let encoded = blocks.iter().filter(|_| self.coder.has_encoder());
-        let encoders = encoded.map(|block| self.coder.encoder(vec![block.clone()]));
+        let encoders = blocks.iter().map(|block| self.coder.encoder(vec![block.clone()]));
         let encoders = encoders.collect::<Result<Vec<Encoder>, _>>()?;
         let decoders = outputs.iter().map(|block| self.coder.decoder(vec![block.clone()]));
         let decoders = decoders.collect::<Result<Vec<Decoder>, _>>()?;
@@ -180,10 +179,7 @@ impl Bench<'_> {
         let copy_s = time(&|launch| {
             self.stream.copy(&blocks[of_set(launch)].values, &outputs[of_set(launch)].values)
         })?;
-        let encode_s = match self.coder.has_encoder() {
-            true => Some(time(&|launch| encoders[of_set(launch)].launch(self.stream))?),
-            false => None,
-        };
+        let encode_s = time(&|launch| encoders[of_set(launch)].launch(self.stream))?;
         let decode_s = time(&|launch| decoders[of_set(launch)].launch(self.stream))?;
         let batch = self.coder.decoder(outputs.clone())?;
         let batch_s = time(&|_| batch.launch(self.stream))? / sets as f64;
@@ -195,17 +191,17 @@ impl Bench<'_> {
             bytes_raw: bytes,
             bytes_coded: coded,
             size_pct: 100.0 * coded as f64 / bytes as f64,
-            encode_gbps: encode_s.map(speed),
+            encode_gbps: speed(encode_s),
             decode_gbps: speed(decode_s),
             decode_batch_gbps: speed(batch_s),
             copy_gbps: speed(copy_s),
-            encode_share: encode_s.map(share),
+            encode_share: share(encode_s),
             decode_share: share(decode_s),
         })
     }
 
-    /// Codes every set once. The first frame has the bytes that the CPU writes; all decode to the values. Where the kernels
-    /// do not encode, the frames are the CPU's. Returns the length of a frame.
+    /// Codes every set once. The first frame has the bytes that the CPU writes; all decode to the values. Returns the length of
+    /// a frame.
     fn check(
         &self,
         values: &[u8],
@@ -225,10 +221,6 @@ impl Bench<'_> {
         };
         let expected = encode_to_vec(&*self.spec.codec(), Layout::Split, self.dtype, values)
             .map_err(|error| wrong(error.to_string()))?;
-        if !self.coder.has_encoder() {
-            self.stream.synchronize()?;
-            blocks.iter().try_for_each(|block| upload(block, &expected))?;
-        }
         encoders.iter().try_for_each(|encoder| encoder.launch(self.stream))?;
         decoders.iter().try_for_each(|decoder| decoder.launch(self.stream))?;
         self.stream.synchronize()?;
@@ -266,16 +258,6 @@ fn block(device: &Device, spec: &Spec, dtype: DType, values: &[u8]) -> Result<Bl
     };
     block.values.write(values)?;
     Ok(block)
-}
-
-/// Puts a frame of the CPU into the sections of a block. Waits for the device.
-fn upload(block: &Block, frame: &[u8]) -> Result<(), GpuError> {
-    let static_len = usize::try_from(block.static_section.len()).expect("it is in memory");
-    let (fixed, dynamic) = frame.split_at(static_len);
-    let live = dynamic.len() as u64;
-    block.static_section.write(fixed)?;
-    block.dynamic_section.part(0..live).write(dynamic)?;
-    block.size.write(&live.to_le_bytes())
 }
 
 /// A frame in one buffer, static section first; cut where its size says more than there is room for.

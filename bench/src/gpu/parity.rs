@@ -48,16 +48,7 @@ pub(super) fn compare(
                         stream.fill(region, POISON)?;
                     }
                 }
-                if coder.has_encoder() {
-                    coder.encoder(blocks.clone())?.launch(stream)?;
-                } else {
-                    stream.synchronize()?;
-                    for (values, block) in frames.iter().zip(&blocks) {
-                        let frame = encode_to_vec(&*spec.codec(), Layout::Split, dtype, values)
-                            .map_err(|error| wrong(values, &error.to_string()))?;
-                        super::upload(block, &frame)?;
-                    }
-                }
+                coder.encoder(blocks.clone())?.launch(stream)?;
                 let decoded = blocks.iter().map(|block| {
                     let values = DeviceRegion::allocate(device, block.values.len())?;
                     stream.fill(&values, POISON)?;

@@ -1,7 +1,8 @@
 //! Values to frames.
 
 use super::{
-    BLOCK_THREADS, FRONT_LEN, GAP_BITS, LENGTHS, LONGEST, POSITION, Parts, TAG, THREAD_BITS, THREADS,
+    BLOCK_THREADS, FRONT_LEN, GAP_BITS, LENGTHS, LONGEST, MOST_VALUES, POSITION, Parts, TAG, THREAD_BITS,
+    THREADS,
 };
 use crate::canonical::{self, EncodeTable, SPARE, Words};
 use crate::header::HEADER_LEN;
@@ -29,7 +30,11 @@ pub(super) fn encode(
     let mut exponents = vec![0; shape.count];
     let tiles = values.chunks(2 * TILE).zip(rests.chunks_mut(TILE)).zip(exponents.chunks_mut(TILE));
     tiles.for_each(|((values, rests), exponents)| (kernel.split)(values, 0, rests, exponents));
-    let mut counts = canonical::histogram(kernel, &exponents);
+    // Without counts there is no code, and exponents are stored.
+    let mut counts = match shape.count <= MOST_VALUES {
+        true => canonical::histogram(kernel, &exponents),
+        false => [0; 256],
+    };
     // A code takes two symbols.
     if let (Some(&only), true) = (exponents.first(), counts.iter().filter(|count| **count > 0).count() == 1) {
         counts[usize::from(only ^ 1)] = 1;

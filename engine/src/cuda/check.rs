@@ -52,7 +52,7 @@ fn brings_along(exchange: &Exchange) -> bool {
 pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> {
     let mut needed = vec![0; devices.len()];
     for program in &plan.programs {
-        needed[program.rank.index() % devices.len()] += bytes(program);
+        needed[program.rank.index() % devices.len()] += bytes(plan, program)?;
     }
     for (device, needed) in devices.iter().zip(needed) {
         let (free, _) = device.memory()?;
@@ -65,13 +65,9 @@ pub fn check_memory(plan: &Plan, devices: &[Device]) -> Result<(), EngineError> 
 
 /// Bytes that an allocation takes more than it was asked for, at the most.
 const ROUNDING: u64 = 512;
-/// Bytes that a frame takes beside its sections: what describes it, and what kernels keep of it.
-const FRAME: u64 = 128;
-/// Values of the smallest tile, and the bytes that kernels keep of a tile.
-const TILE: (u64, u64) = (8192, 8);
 
 /// Bytes that a rank takes on its GPU.
-fn bytes(program: &Program) -> u64 {
+fn bytes(plan: &Plan, program: &Program) -> Result<u64, EngineError> {
     let chunks = Chunks::of(program);
     let total = |chunks: &mut dyn Iterator<Item = &Chunk>| -> u64 {
         chunks.map(|chunk| chunk.region.len + ROUNDING).sum()
@@ -80,10 +76,13 @@ fn bytes(program: &Program) -> u64 {
     let kept = total(&mut chunks.checked_before.values().flatten());
     let buffers: u64 = program.buffers.iter().map(|buffer| buffer.capacity + ROUNDING).sum();
     let batches = program.ops.iter().filter_map(|op| op.kind.local()?.framed());
-    let codec = batches.map(|batch| {
-        let values = |bytes: u64| bytes / batch.dtype.width() as u64;
-        let of_block = |bytes: u64| FRAME + TILE.1 * values(bytes).div_ceil(TILE.0);
-        3 * ROUNDING + batch.blocks.iter().map(|block| of_block(block.values.len)).sum::<u64>()
-    });
-    filled + kept + buffers + codec.sum::<u64>() + 8 * u64::from(program.size_count) + ROUNDING
+    let mut of_codec = 0;
+    for batch in batches {
+        let spec = plan.codec.as_ref().expect("coded plans name their codec");
+        of_codec += 3 * ROUNDING;
+        for block in &batch.blocks {
+            of_codec += Coder::frame_len(spec, batch.dtype, block.values.len / batch.dtype.width() as u64)?;
+        }
+    }
+    Ok(filled + kept + buffers + of_codec + 8 * u64::from(program.size_count) + ROUNDING)
 }

@@ -1,8 +1,8 @@
 //! A device, and frames on it.
 
-use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode};
+use zipwire_codec::{Codec, DType, FrameShape, Layout, Spec, decode, encode_to_vec};
 use zipwire_kernels::{
-    Block, Coder, Contribution, Decoder, Device, DeviceRegion, Fault, GpuError, Stream, Sum,
+    Block, Coder, CompactBlock, Contribution, Decoder, Device, DeviceRegion, Fault, GpuError, Stream, Sum,
 };
 
 /// What memory holds before kernels write it.
@@ -84,11 +84,6 @@ impl Bench {
         blocks.iter().map(frame).collect()
     }
 
-    /// Why the kernels do not encode, if they do not.
-    pub(crate) fn encoder_error(&self) -> Option<GpuError> {
-        self.coder.encoder(vec![self.block(64)]).err()
-    }
-
     /// What the kernels read out of frames of so many bytes of values, all in one launch.
     pub(crate) fn decode(&self, frames: &[(Frame, usize)]) -> Vec<Result<Vec<u8>, Fault>> {
         let blocks: Vec<Block> = frames.iter().map(|(frame, len)| self.filled_block(frame, *len)).collect();
@@ -103,6 +98,51 @@ impl Bench {
         let faults = Decoder::faults(&decoder.states().read().unwrap());
         let values = blocks.iter().map(|block| block.values.read().unwrap());
         values.zip(faults).map(|(values, fault)| fault.map_or(Ok(values), Err)).collect()
+    }
+
+    /// What the CPU writes in the compact layout.
+    pub(crate) fn compact_on_cpu(&self, values: &[u8]) -> Vec<u8> {
+        encode_to_vec(&*self.codec, Layout::Compact, self.dtype, values).unwrap()
+    }
+
+    /// What the CPU reads out of a compact frame of so many bytes of values.
+    pub(crate) fn compact_decoded_on_cpu(&self, frame: &[u8], len: usize) -> Option<Vec<u8>> {
+        let mut out = vec![POISON; len];
+        decode(Layout::Compact, self.dtype, &[], frame, &mut out).ok().map(|()| out)
+    }
+
+    /// What the kernels read out of compact frames of so many bytes of values, all in one launch. The frames lie one behind the other, with
+    /// no more room than they take.
+    pub(crate) fn decode_compact(&self, frames: &[(Vec<u8>, usize)]) -> Vec<Result<Vec<u8>, Fault>> {
+        let room = |(frame, _): &(Vec<u8>, usize)| frame.len().next_multiple_of(16);
+        let arena = self.region(frames.iter().map(room).sum());
+        let mut at = 0;
+        let mut blocks = Vec::new();
+        for whole in frames {
+            let (frame, len) = whole;
+            let place = arena.part(at..at + frame.len().next_multiple_of(4) as u64);
+            place.part(0..frame.len() as u64).write(frame).unwrap();
+            let size = self.region(8);
+            size.write(&(frame.len() as u64).to_le_bytes()).unwrap();
+            blocks.push(CompactBlock { values: self.region(*len), frame: place, size });
+            at += room(whole) as u64;
+        }
+        let before = arena.read().unwrap();
+        let decoder = self.coder.compact_decoder(blocks.clone()).unwrap();
+        for _ in 0..self.launches {
+            decoder.launch(&self.stream).unwrap();
+        }
+        self.stream.synchronize().unwrap();
+        assert!(arena.read().unwrap() == before, "a decoder writes no frames");
+        let faults = Decoder::faults(&decoder.states().read().unwrap());
+        let values = blocks.iter().map(|block| block.values.read().unwrap());
+        values.zip(faults).map(|(values, fault)| fault.map_or(Ok(values), Err)).collect()
+    }
+
+    /// Why these kernels decode no compact frames, if they do not.
+    pub(crate) fn compact_error(&self) -> Option<GpuError> {
+        let (values, frame, size) = (self.region(64), self.region(1024), self.region(8));
+        self.coder.compact_decoder(vec![CompactBlock { values, frame, size }]).err()
     }
 
     /// What the kernels add up, all in one launch; or what is wrong with each contribution.
@@ -148,11 +188,10 @@ impl Bench {
         }
     }
 
-    /// The kernels write what the CPU writes, where they write frames, and read it.
+    /// The kernels write what the CPU writes, and read it.
     pub(crate) fn check(&self, all_values: &[Vec<u8>], context: &str) {
         let expected: Vec<Frame> = all_values.iter().map(|values| self.on_cpu(values)).collect();
-        let encoded = if self.coder.has_encoder() { self.encode(all_values) } else { Vec::new() };
-        for (number, (found, expected)) in encoded.iter().zip(&expected).enumerate() {
+        for (number, (found, expected)) in self.encode(all_values).iter().zip(&expected).enumerate() {
             let what = format!("{context}, frame {number} of {} bytes", all_values[number].len());
             assert_same(&found.fixed, &expected.fixed, &format!("{what}: static section"));
             assert_same(&found.dynamic, &expected.dynamic, &format!("{what}: dynamic section"));

@@ -48,17 +48,30 @@ impl Forged {
         Self { threads: threads as u32, lengths, rests, words: packed(&bits), gaps, positions }
     }
 
-    /// The frame, with the checksum of these values.
+    /// The frame in the layout `split`, with the checksum of these values.
     pub(crate) fn frame(&self, values: &[u8]) -> Frame {
+        let (fixed, dynamic) = self.sections(values, 0, |dynamic| dynamic);
+        Frame { fixed, dynamic }
+    }
+
+    /// The same in the layout `compact`.
+    pub(crate) fn compact(&self, values: &[u8]) -> Vec<u8> {
+        let (fixed, dynamic) =
+            self.sections(values, 1, |dynamic| FRONT_LEN as u64 + self.rests.len() as u64 + dynamic);
+        [fixed, dynamic].concat()
+    }
+
+    /// What is known in length, and what is not; the header says that the latter, of so many bytes, is this long.
+    fn sections(&self, values: &[u8], layout: u8, len: impl Fn(u64) -> u64) -> (Vec<u8>, Vec<u8>) {
         let gaps: Vec<bool> =
             self.gaps.iter().flat_map(|gap| (0..5).map(move |bit| gap >> bit & 1 == 1)).collect();
         let mut index = packed(&gaps);
         index.extend(self.positions.iter().flat_map(|position| position.to_le_bytes()));
         let dynamic = [&self.words[..], &index].concat();
         let mut fixed = vec![0; FRONT_LEN];
-        fixed[..8].copy_from_slice(&[0x5a, 0x50, 0x57, 0x52, 0, 9, 0, 0]);
+        fixed[..8].copy_from_slice(&[0x5a, 0x50, 0x57, 0x52, 0, 9, 0, layout]);
         fixed[8..16].copy_from_slice(&(self.rests.len() as u64).to_le_bytes());
-        fixed[16..24].copy_from_slice(&(dynamic.len() as u64).to_le_bytes());
+        fixed[16..24].copy_from_slice(&len(dynamic.len() as u64).to_le_bytes());
         fixed[32..36].copy_from_slice(&self.threads.to_le_bytes());
         let lengths: Vec<bool> =
             self.lengths.iter().flat_map(|length| (0..6).map(move |bit| length >> bit & 1 == 1)).collect();
@@ -66,7 +79,7 @@ impl Forged {
         let sum = checksum::checksum(values, &fixed).wrapping_add(checksum::behind(FRONT_LEN, &index));
         fixed[24..28].copy_from_slice(&sum.to_le_bytes());
         fixed.extend(&self.rests);
-        Frame { fixed, dynamic }
+        (fixed, dynamic)
     }
 }
 

@@ -3,9 +3,9 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use zipwire_codec::{DType, Spec};
+use zipwire_codec::DType;
 use zipwire_emulation::Controls;
-use zipwire_kernels::{Coder, Fault, GpuError};
+use zipwire_kernels::Fault;
 
 use crate::bench::{Bench, Frame};
 use crate::content::Content;
@@ -187,17 +187,14 @@ pub(crate) fn contradictions(spec: &'static str, dtype: DType) {
     assert_eq!(fault_of(&bench, reserved, &values), Some(Fault::Padding));
 }
 
-/// Frames whose index, words or lengths are anything at some places, with a checksum that fits: the kernels end, stay within the regions,
-/// and report at least what the CPU refuses; what they do not report are the CPU's values.
-pub(crate) fn hostile_frames(spec: &'static str, dtype: DType) {
-    let bench = Bench::new(spec, dtype);
-    let mut rng = ChaCha8Rng::seed_from_u64(6);
+/// Frames whose index, words or lengths are anything at some places, with a checksum that fits; and the values that they are made of.
+fn hostile(seed: u64) -> (Vec<Forged>, Vec<u8>) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let lengths = lengths_to(20);
-    let exponents = exponents_of(&lengths, 25_000, 30, 2);
+    let exponents = exponents_of(&lengths, 25_000 + seed as usize, 30, 2);
     let (values, rests) = values_of(&exponents);
     let whole = Forged::new(lengths, &exponents, rests);
-    let mut frames = Vec::new();
-    for number in 0..120 {
+    let frame = |number| {
         let mut forged = whole.clone();
         for _ in 0..=number % 3 {
             let (gaps, positions) = (forged.gaps.len(), forged.positions.len());
@@ -210,11 +207,16 @@ pub(crate) fn hostile_frames(spec: &'static str, dtype: DType) {
                 _ => forged.words[rng.random_range(0..5000)] = rng.random(),
             }
         }
-        frames.push((forged.frame(&values), values.len()));
-    }
+        forged
+    };
+    ((0..120).map(frame).collect(), values)
+}
+
+/// The kernels report at least what the CPU refuses; what they do not report are the CPU's values.
+fn assert_reported(on_cpu: impl Iterator<Item = Option<Vec<u8>>>, found: Vec<Result<Vec<u8>, Fault>>) {
     let mut reported = 0;
-    for ((frame, len), found) in frames.iter().zip(bench.decode(&frames)) {
-        match (bench.decoded_on_cpu(frame, *len), found) {
+    for (expected, found) in on_cpu.zip(found) {
+        match (expected, found) {
             (None, Ok(_)) => panic!("damage goes unnoticed"),
             (Some(expected), Ok(found)) => assert!(found == expected, "other values"),
             (_, Err(_)) => reported += 1,
@@ -223,12 +225,26 @@ pub(crate) fn hostile_frames(spec: &'static str, dtype: DType) {
     assert!(reported > 100, "{reported}");
 }
 
-/// A coder of `huffman` decodes only, and says so.
-pub(crate) fn nothing_is_encoded(spec: &'static str, dtype: DType) {
-    let spec: Spec = spec.parse().unwrap();
-    let error = Coder::check(&spec, dtype).unwrap_err();
-    assert!(matches!(error, GpuError::NoEncoder { codec: "huffman" }), "{error}");
-    assert!(error.to_string().contains("the GPU decodes only"), "{error}");
-    let bench = Bench::new("huffman", dtype);
-    assert!(matches!(bench.encoder_error(), Some(GpuError::NoEncoder { codec: "huffman" })));
+/// The kernels end and stay within the regions, whatever is in a frame.
+pub(crate) fn hostile_frames(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype);
+    let (forged, values) = hostile(6);
+    let frames: Vec<_> = forged.iter().map(|forged| (forged.frame(&values), values.len())).collect();
+    assert_reported(
+        frames.iter().map(|(frame, len)| bench.decoded_on_cpu(frame, *len)),
+        bench.decode(&frames),
+    );
+}
+
+/// The same of compact frames, whose words lie at any byte.
+pub(crate) fn hostile_compact_frames(spec: &'static str, dtype: DType) {
+    let bench = Bench::new(spec, dtype);
+    for seed in [7, 8, 9] {
+        let (forged, values) = hostile(seed);
+        let frames: Vec<_> = forged.iter().map(|forged| (forged.compact(&values), values.len())).collect();
+        assert_reported(
+            frames.iter().map(|(frame, len)| bench.compact_decoded_on_cpu(frame, *len)),
+            bench.decode_compact(&frames),
+        );
+    }
 }

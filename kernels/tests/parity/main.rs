@@ -6,13 +6,16 @@
 mod bench;
 #[path = "../../../codec/tests/common/checksum.rs"]
 mod checksum;
+mod compact;
 #[path = "../../../codec/tests/common/content.rs"]
 #[allow(dead_code, reason = "other tests use all of it")]
 mod content;
 mod corrupt;
+mod delta;
 mod forge;
 mod frames;
 mod huffman;
+mod huffman_codes;
 mod planted;
 mod rans;
 mod samples;
@@ -48,6 +51,9 @@ const CODERS: &[(&str, DType)] = &[
     ("rans", DType::Bf16),
     ("huffman", DType::Bf16),
 ];
+
+/// Those that have kernels for compact frames.
+const COMPACT: &[(&str, DType)] = &[("huffman", DType::Bf16)];
 
 fn main() -> ExitCode {
     let sources: Vec<String> = zipwire_kernels::sources().into_iter().map(|source| source.text).collect();
@@ -87,6 +93,14 @@ fn trials() -> Vec<Trial> {
         if dtype == DType::Bf16 && !["rans", "huffman"].contains(&spec) {
             trials.push(trial("sums_are_those_of_plain_loops", sums::sums));
         }
+        if COMPACT.contains(&(spec, dtype)) {
+            trials.push(trial("compact::every_content_and_length", compact::every_content_and_length));
+            trials.push(trial("compact::many_frames_in_one_launch", compact::many_frames));
+            trials.push(trial("compact::headers_and_lengths_are_checked", compact::headers));
+            trials.extend(both("compact::what_the_cpu_refuses_is_reported", compact::flipped_bits));
+        } else {
+            trials.push(trial("compact::is_refused", compact::is_refused));
+        }
         if spec == "codebook16" {
             trials.push(trial("books_and_lists_are_checked", corrupt::books_and_lists));
         }
@@ -100,16 +114,39 @@ fn trials() -> Vec<Trial> {
             trials.push(trial("entries_tables_and_codes_are_checked", rans::contradictions));
         }
         if spec == "huffman" {
+            trials.push(trial("codes_with_equal_counts", huffman_codes::equal_counts));
+            trials.push(trial("encoded_blocks_end_anywhere", huffman_codes::ends_of_blocks));
+            trials.extend(both("long_words_in_one_place", huffman_codes::long_words));
             trials.push(trial("words_have_every_length", huffman::words_of_every_length));
             trials.push(trial("blocks_begin_and_end_anywhere", huffman::ends_of_blocks));
             trials.push(trial("one_launch_decodes_a_transformer_block", huffman::many_frames));
             trials.push(trial("an_index_that_contradicts_the_words_is_reported", huffman::contradictions));
+            trials.push(trial(
+                "compact::hostile_frames_with_a_right_checksum",
+                huffman::hostile_compact_frames,
+            ));
             trials.push(trial("hostile_frames_with_a_right_checksum", huffman::hostile_frames));
-            trials.push(trial("nothing_is_encoded", huffman::nothing_is_encoded));
         }
         trials
     };
     let mut trials: Vec<Trial> = CODERS.iter().flat_map(of_coder).collect();
+    let delta = |name: &str, test: fn()| {
+        Trial::test(format!("delta::{name}"), move || {
+            test();
+            Ok(())
+        })
+    };
+    trials.extend([
+        delta("every_change_and_length", delta::every_change_and_length),
+        delta("every_pattern", delta::every_pattern),
+        delta("every_part", delta::every_part),
+        delta("any_order_of_threads", || delta::any_order(Extent::Short)),
+        delta("whole::any_order_of_threads", || delta::any_order(Extent::Whole)).with_ignored_flag(true),
+        delta("what_is_refused", delta::refusals),
+        delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
+        delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
+            .with_ignored_flag(true),
+    ]);
     trials.extend(planted::trials());
     trials
 }
