@@ -110,6 +110,7 @@ window = 1
 fn scenarios() -> Vec<PathBuf> {
     let folder = Path::new("../scenarios/smoke");
     let mut files: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
     files.sort();
     files
 }

@@ -53,14 +53,14 @@ pub enum FileError {
         /// Which file.
         path: PathBuf,
     },
-    /// Of a later version.
-    #[error("`{}` has version {found} of the format, and this program reads up to {known}\nhelp: use a newer zipwire", path.display())]
+    /// Of another version.
+    #[error("`{}` has version {found} of the format, and this program reads {known}\nhelp: use the zipwire that wrote it, or a newer one", path.display())]
     Version {
         /// Which file.
         path: PathBuf,
         /// Its version.
         found: u64,
-        /// The last one that is known.
+        /// The one that is known.
         known: u64,
     },
     /// What the file says of itself cannot be.
