@@ -13,16 +13,7 @@ use zipwire::codec::{SimdLevel, Spec, simd_levels};
 #[path = "common/process.rs"]
 mod process;
 
-use process::{output, summary, text_of, zipwire};
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
+use process::{names, output, summary, text_of, zipwire};
 
 #[test]
 fn a_run_writes_summary_and_timelines() {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 #[path = "common/process.rs"]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod process;
 
 use process::{output, summary, text_of};

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "common/process.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod process;
 
 use std::fs;
@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use process::{output, text_of, zipwire};
+use process::{names, output, text_of, zipwire};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -24,15 +24,6 @@ fn sample(name: &str) -> String {
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 #[track_caller]
@@ -66,18 +57,23 @@ fn a_folder_comes_back_as_it_was() {
     let index = "{\"metadata\":{\"total_size\":1},\"weight_map\":{ \"a\" : \"b.safetensors\"}}\n";
     fs::write(model.join("model.safetensors.index.json"), index).unwrap();
     fs::write(model.join("original/tokenizer.model"), [0, 1, 255]).unwrap();
+    fs::copy(model.join(format!("{}.safetensors", SAMPLES[0])), model.join("original/w.safetensors"))
+        .unwrap();
 
     let report = succeeds(&["compress", text(&model), "--json", "--verify"]);
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let rows = report["files"].as_array().unwrap();
-    assert_eq!(rows.len(), SAMPLES.len());
+    assert_eq!(rows.len(), SAMPLES.len() + 1);
     assert!(rows.iter().all(|row| row["size_pct"].as_f64().unwrap() < 90.0), "{report}");
     let packed = folder.path().join("model.zw");
     let mut expected = SAMPLES.map(|name| format!("{name}.zw.safetensors")).to_vec();
     expected.extend(["model.safetensors.index.json", "original"].map(str::to_owned));
     expected.sort();
     assert_eq!(names(&packed), expected);
-    succeeds(&["verify", text(&packed)]);
+    // Folders within it are looked into, too.
+    let looked = succeeds(&["verify", text(&packed), "--json"]);
+    let looked: Value = serde_json::from_slice(&looked.stdout).unwrap();
+    assert_eq!(looked["files"].as_array().unwrap().len(), SAMPLES.len() + 1);
 
     let back = folder.path().join("back");
     succeeds(&["decompress", text(&packed), "-o", text(&back)]);
@@ -86,6 +82,20 @@ fn a_folder_comes_back_as_it_was() {
         assert!(fs::read(model.join(name)).unwrap() == fs::read(back.join(name)).unwrap(), "{name}");
     }
     assert_eq!(fs::read(back.join("original/tokenizer.model")).unwrap(), [0, 1, 255]);
+
+    assert!(
+        fs::read(model.join("original/w.safetensors")).unwrap()
+            == fs::read(back.join("original/w.safetensors")).unwrap()
+    );
+
+    // Against a folder, each file has the one of its place as its base.
+    let same = folder.path().join("same");
+    let report = succeeds(&["compress", text(&model), "--base", text(&packed), "-o", text(&same), "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let rows = report["files"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["size_pct"].as_f64().unwrap() < 10.0), "nothing differs: {report}");
+    succeeds(&["verify", text(&same), "--base", text(&model)]);
+    fs::remove_dir_all(&same).unwrap();
 
     // What is there is not replaced unasked, and nothing half is left.
     fails(2, &["decompress", text(&packed), "-o", text(&back)], &["is there already", "--force"]);

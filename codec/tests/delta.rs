@@ -206,7 +206,7 @@ fn damaged_at_each(step: usize) {
             frame[bit / 8] ^= 1 << (bit % 8);
             assert!(decoder.decompress(&frame).is_err(), "{name}: bit {bit}");
         }
-        for len in (0..frame.len()).step_by(step) {
+        for len in (0..frame.len()).step_by(step.min(97)) {
             assert!(decoder.decompress(&frame[..len]).is_err(), "{name}: cut to {len}");
         }
         assert!(decoder.decompress(&[&frame[..], &[0]].concat()).is_err(), "{name}");

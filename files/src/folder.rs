@@ -24,7 +24,7 @@ pub fn mirror<E: From<FileError>>(
     let create = FileError::io("create", to);
     let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(folder(to)).map_err(&create)?;
     let root = staged.path().join("folder");
-    for file in files_of(from)? {
+    for file in files_below(from)? {
         let within = file.strip_prefix(from).unwrap_or(&file);
         let copy = root.join(within);
         fs::create_dir_all(folder(&copy)).map_err(&create)?;
@@ -35,7 +35,7 @@ pub fn mirror<E: From<FileError>>(
     fs::create_dir_all(&root).map_err(&create)?;
     sync_all_folders(&root).map_err(&create)?;
     if to.symlink_metadata().is_ok() {
-        // Both names are in one folder that is removed at the end: a crash between the two leaves the old one there.
+        // The old one is removed with the staged folder, at the end: a crash between the two renames leaves it there.
         fs::rename(to, staged.path().join("before")).map_err(&create)?;
     }
     fs::rename(&root, to).map_err(&create)?;
@@ -44,7 +44,10 @@ pub fn mirror<E: From<FileError>>(
 }
 
 /// All files below a folder, in the order of their names.
-fn files_of(from: &Path) -> Result<Vec<PathBuf>, FileError> {
+///
+/// # Errors
+/// If a folder cannot be read.
+pub fn files_below(from: &Path) -> Result<Vec<PathBuf>, FileError> {
     let read = FileError::io("read folder", from);
     let (mut files, mut folders) = (Vec::new(), vec![from.to_owned()]);
     while let Some(folder) = folders.pop() {

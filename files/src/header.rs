@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use safetensors::tensor::Metadata;
 
-use crate::{at, duplicate_keys};
+use crate::{at, buffer, duplicate_keys};
 
 /// Bytes of the length in front of the header.
 const LENGTH_BYTES: u64 = 8;
@@ -91,11 +91,7 @@ impl Header {
         if end > found {
             return Err(HeaderError::WrongLength { found, needed: end });
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(end as usize).map_err(|_| {
-            let reason = format!("the system refuses {end} bytes of memory for its header");
-            io::Error::new(io::ErrorKind::OutOfMemory, reason)
-        })?;
+        let mut bytes = buffer(end)?;
         bytes.resize(end as usize, 0);
         at::read_exact(file, &mut bytes, 0)?;
         Self::parse(bytes, found)

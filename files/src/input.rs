@@ -16,3 +16,17 @@ pub fn open_input(path: &Path) -> io::Result<File> {
     }
     File::open(path)
 }
+
+/// An empty buffer with room for so many bytes.
+///
+/// # Errors
+/// If the system has no memory for it.
+pub fn buffer(bytes: u64) -> io::Result<Vec<u8>> {
+    let mut buffer = Vec::new();
+    let room = usize::try_from(bytes).ok().and_then(|bytes| buffer.try_reserve_exact(bytes).ok());
+    let refused = || {
+        let reason = format!("the system refuses {bytes} bytes of memory for it");
+        io::Error::new(io::ErrorKind::OutOfMemory, reason)
+    };
+    room.map(|()| buffer).ok_or_else(refused)
+}

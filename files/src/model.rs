@@ -11,11 +11,9 @@ use zipwire_codec::ContainerIndex;
 
 use crate::chunks::{Chunks, in_tensor, read_index};
 use crate::header::{Header, TensorInfo};
+use crate::nearest::nearest;
 use crate::note::{Digest, Note, PIECE};
-use crate::{FileError, at, open_input};
-
-/// How many names an error lists.
-const NEAREST: usize = 3;
+use crate::{FileError, at, buffer, open_input};
 
 /// A safetensors file, compressed by [`compress`](crate::compress) or not: its tensors are those of the file that was compressed. Reads the
 /// headers and what is asked for, not the file; a part of a compressed tensor costs the chunks that it is in. It can be shared by threads.
@@ -241,10 +239,7 @@ impl Model {
 
     fn number(&self, name: &str) -> Result<usize, FileError> {
         self.numbers.get(name).copied().ok_or_else(|| {
-            let mut names: Vec<&String> = self.numbers.keys().collect();
-            let distance = |other: &String| 1.0 - strsim::jaro_winkler(name, other);
-            names.sort_by(|a, b| distance(a).total_cmp(&distance(b)).then_with(|| a.cmp(b)));
-            let nearest = names.into_iter().take(NEAREST).cloned().collect();
+            let nearest = nearest(name, self.tensors.iter().map(|tensor| tensor.name.clone()).collect());
             FileError::NoTensor { path: self.path.clone(), tensor: name.to_owned(), nearest }
         })
     }
@@ -314,7 +309,9 @@ impl Model {
     /// # Panics
     /// If the tensor ends before the range does.
     pub fn read_bytes(&self, name: &str, range: Range<u64>) -> Result<Vec<u8>, FileError> {
-        let mut out = vec![0; range.end.saturating_sub(range.start) as usize];
+        let len = range.end.saturating_sub(range.start);
+        let mut out = buffer(len).map_err(FileError::io("read", &self.path))?;
+        out.resize(len as usize, 0);
         self.read_into(name, range.start, &mut out)?;
         Ok(out)
     }

@@ -1,6 +1,10 @@
-//! How long work is watched and stopped.
+//! Work on several threads that somebody watches and may stop.
 
 use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::FileError;
 
 /// How work is done, and who looks on.
 #[derive(Clone, Copy)]
@@ -18,6 +22,44 @@ impl Default for Watch<'_> {
     fn default() -> Self {
         let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         Self { threads, cancelled: &|| false, done: &|_| () }
+    }
+}
+
+impl Watch<'_> {
+    /// Does work of these numbers, each once, on as many threads as are asked for, each with a buffer of its own.
+    ///
+    /// # Errors
+    /// The first one; the other threads then end with what they have begun.
+    pub(crate) fn for_each(
+        &self,
+        count: usize,
+        work: impl Fn(usize, &mut Vec<u8>) -> Result<(), FileError> + Sync,
+    ) -> Result<(), FileError> {
+        let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
+        let run = || -> Result<(), FileError> {
+            let mut buffer = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return Ok(());
+                }
+                if (self.cancelled)() {
+                    return Err(FileError::Cancelled);
+                }
+                work(number, &mut buffer)?;
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.get().min(count) {
+                scope.spawn(|| {
+                    if let Err(error) = run() {
+                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        next.store(count, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 

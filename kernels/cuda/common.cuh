@@ -289,38 +289,31 @@ struct Common {
     u32 fault; // what is wrong with it
 };
 
-// Runs before a decoder: compares the header, and finds where each tile's part of the dynamic section begins. A block of
-// 1024 threads per frame.
-template <class Format> DEVICE void open_frames(const Frame* frames, Common common = Common()) {
-    __shared__ u32 totals[32];
-    const Frame* frame = frames + blockIdx.x;
-    if (!frame->fixed) return; // Values as they are.
+// Makes the state of a frame ready for its decoder, and compares the header. `values` is the part of the checksum over values that is known
+// already, `words` how many of front matter the blocks share. By one thread.
+template <class Format, u32 LAYOUT = LAYOUT_SPLIT>
+DEVICE void open_state(const Frame* frame, const u8* front, u32 values, u32 fault, u64 words) {
     State* state = state_of(frame);
-    const u8* fixed = at<const u8>(frame->fixed);
     const u64 dynamic_len = *at<const u64>(frame->size);
-    if (threadIdx.x == 0) {
-        state->front = 0;
-        state->values = common.sum;
-        state->done = 0;
-        u32 fault = dynamic_len > frame->capacity ? FAULT_LENGTH : common.fault;
-        for (u32 word = 0; word < 3; ++word)
-            if (((const u64*)fixed)[word] != header_word<Format>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
-        if (((const u32*)fixed)[7] != 0) fault = FAULT_HEADER; // The id of a code book.
-        state->status = fault;
-        const u64 words = front_len<Format>(frame->count) / 8 - HEADER_BYTES / 8;
-        state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
-    }
-    __syncthreads();
-    const u8* table = fixed + Format::table_at();
+    state->front = 0;
+    state->values = values;
+    state->done = 0;
+    if (dynamic_len > frame->capacity) fault = FAULT_LENGTH;
+    for (u32 word = 0; word < 3; ++word)
+        if (((const u64*)front)[word] != header_word<Format, LAYOUT>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
+    if (((const u32*)front)[7] != 0) fault = FAULT_HEADER; // The id of a table.
+    state->status = fault;
+    state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
+}
+
+// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives and reports what
+// is wrong with. Ends the opening of a frame. By 1024 threads.
+template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const LenOf& len_of) {
     u64* offsets = at<u64>(frame->tiles_state);
-    u64 before = common.len;
 #pragma unroll 1
     for (u32 first = 0; first < frame->tile_count; first += blockDim.x) {
         const u32 tile = first + threadIdx.x;
-        u32 len = 0, fault = FAULT_NONE;
-        if (tile < frame->tile_count)
-            len = Format::dynamic_len(table + (u64)tile * Format::ENTRY, values_of_tile<Format>(frame->count, tile), &fault);
-        if (fault) report(frame, fault);
+        const u32 len = tile < frame->tile_count ? len_of(tile) : 0;
         u32 total;
         const u32 in_warp = warp_scan(len, &total);
         if (lane_id() == 31) totals[warp_id()] = total;
@@ -333,9 +326,45 @@ template <class Format> DEVICE void open_frames(const Frame* frames, Common comm
         __syncthreads();
     }
     if (threadIdx.x == 0) {
-        if (before != dynamic_len) report(frame, FAULT_LENGTH);
+        State* state = state_of(frame);
+        if (before != *at<const u64>(frame->size)) report(frame, FAULT_LENGTH);
         state->refused = *(volatile u32*)&state->status;
     }
+}
+
+// Runs before a decoder: compares the header, and finds where each tile's part of the dynamic section begins. A block of
+// 1024 threads per frame.
+template <class Format> DEVICE void open_frames(const Frame* frames, Common common = Common()) {
+    __shared__ u32 totals[32];
+    const Frame* frame = frames + blockIdx.x;
+    if (!frame->fixed) return; // Values as they are.
+    const u8* fixed = at<const u8>(frame->fixed);
+    if (threadIdx.x == 0)
+        open_state<Format>(frame, fixed, common.sum, common.fault, front_len<Format>(frame->count) / 8 - HEADER_BYTES / 8);
+    __syncthreads();
+    const u8* table = fixed + Format::table_at();
+    place_tiles(frame, common.len, totals, [=](u32 tile) {
+        u32 fault = FAULT_NONE;
+        const u32 len = Format::dynamic_len(table + (u64)tile * Format::ENTRY, values_of_tile<Format>(frame->count, tile), &fault);
+        if (fault) report(frame, fault);
+        return len;
+    });
+}
+
+// Adds a block's share of the front matter's checksum, which its first warp has summed, and the sum over its values, folded; compares that of
+// the frame in the last block.
+template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const Frame* frame, const u8* front, u64 sum, u32 values) {
+    State* state = state_of(frame);
+    sum = warp_sum(sum);
+    if (lane_id() != 0) return;
+    atomicAdd(&state->front, sum);
+    atomicAdd(&state->values, values);
+    if (!is_last_block(state, frame->tile_count)) return;
+    const u64 dynamic_len = *at<const u64>(frame->size);
+    const u64 of_front = *(volatile u64*)&state->front;
+    const u32 of_values = *(volatile u32*)&state->values;
+    const u32 checksum = of_values + fold(of_front) + header_sum<Format, LAYOUT>(frame->count, dynamic_len);
+    if (checksum != ((const u32*)front)[6]) report(frame, FAULT_CHECKSUM);
 }
 
 // What the first warp of every block of a decoder does besides its tile: the tile's share of the front matter's checksum
@@ -353,16 +382,14 @@ template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32
         if (live < 8 && value >> 8 * live != 0) report(frame, FAULT_PADDING);
         sum += mix(value, key(~word));
     }
-    sum = warp_sum(sum);
-    if (lane_id() != 0) return;
-    atomicAdd(&state->front, sum);
-    atomicAdd(&state->values, values);
-    if (!is_last_block(state, frame->tile_count)) return;
-    const u64 dynamic_len = *at<const u64>(frame->size);
-    const u64 front = *(volatile u64*)&state->front;
-    const u32 of_values = *(volatile u32*)&state->values;
-    const u32 checksum = of_values + fold(front) + header_sum<Format>(frame->count, dynamic_len);
-    if (checksum != ((const u32*)fixed)[6]) report(frame, FAULT_CHECKSUM);
+    close_share<Format>(frame, fixed, sum, values);
+}
+
+// Exponents of four values of BF16, and signs and mantissas.
+DEVICE void split_four(u32 first, u32 second, u32* exponents, u32* rests) {
+    const u32 low = __byte_perm(first, second, 0x6420), high = __byte_perm(first, second, 0x7531);
+    *rests = merge(0x80808080u, high, low);
+    *exponents = merge(0xfefefefeu, high << 1, low >> 7);
 }
 
 // ---- Sums in FP32 ------------------------------------------------------------------------------------------------

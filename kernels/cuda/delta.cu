@@ -100,48 +100,17 @@ DEVICE u32 fault_of_entry(const u8* bytes, u32 count) {
 extern "C" __global__ void __launch_bounds__(1024) delta_open_bf16(const Frame* frames, const u64* base_ids) {
     __shared__ u32 totals[32];
     const Frame* frame = frames + blockIdx.x;
-    State* state = state_of(frame);
     const u8* front = at<const u8>(frame->dynamic);
-    const u64 dynamic_len = *at<const u64>(frame->size);
+    const u64 end = front_end(frame->tile_count);
     if (threadIdx.x == 0) {
-        state->front = 0;
-        state->values = 0;
-        state->done = 0;
-        u32 fault = ((const u64*)front)[BASE_AT / 8] != base_ids[blockIdx.x] ? FAULT_BASE : FAULT_NONE;
-        if (dynamic_len > frame->capacity) fault = FAULT_LENGTH;
-        for (u32 word = 0; word < 3; ++word)
-            if (((const u64*)front)[word] != header_word<Delta, LAYOUT_COMPACT>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
-        if (((const u32*)front)[7] != 0) fault = FAULT_HEADER; // The id of a table.
-        state->status = fault;
-        const u64 words = (front_end(frame->tile_count) - HEADER_BYTES) / 8;
-        state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
+        const u32 fault = ((const u64*)front)[BASE_AT / 8] != base_ids[blockIdx.x] ? FAULT_BASE : FAULT_NONE;
+        open_state<Delta, LAYOUT_COMPACT>(frame, front, 0, fault, (end - HEADER_BYTES) / 8);
     }
     __syncthreads();
-    u64* offsets = at<u64>(frame->tiles_state);
-    u64 before = front_end(frame->tile_count);
-#pragma unroll 1
-    for (u32 first = 0; first < frame->tile_count; first += blockDim.x) {
-        const u32 tile = first + threadIdx.x;
-        u32 len = 0;
-        if (tile < frame->tile_count) {
-            const u8* entry = front + ENTRIES_AT + (u64)ENTRY_LEN * tile;
-            const u32 count = values_of_block(frame->count, tile), fault = fault_of_entry(entry, count);
-            if (fault) report(frame, fault);
-            else len = Entry::read(entry).len(count);
-        }
-        u32 total;
-        const u32 in_warp = warp_scan(len, &total);
-        if (lane_id() == 31) totals[warp_id()] = total;
-        __syncthreads();
-        u32 all;
-        const u32 of_warps = warp_scan(lane_id() < blockDim.x / 32 ? totals[lane_id()] : 0u, &all);
-        const u64 offset = before + in_warp + __shfl_sync(ALL, of_warps, warp_id());
-        if (tile < frame->tile_count) offsets[tile] = offset;
-        before += all;
-        __syncthreads();
-    }
-    if (threadIdx.x == 0) {
-        if (before != dynamic_len) report(frame, FAULT_LENGTH);
-        state->refused = *(volatile u32*)&state->status;
-    }
+    place_tiles(frame, end, totals, [=](u32 tile) {
+        const u8* entry = front + ENTRIES_AT + (u64)ENTRY_LEN * tile;
+        const u32 count = values_of_block(frame->count, tile), fault = fault_of_entry(entry, count);
+        if (fault) report(frame, fault);
+        return fault ? 0u : Entry::read(entry).len(count);
+    });
 }

@@ -307,23 +307,14 @@ DEVICE void decode_block(const Frame* frame, u32 block, u32 count, DecodeShared*
 
 // Adds a block's share of the front matter's checksum, and compares that of the frame in the last one. By the first warp.
 DEVICE void close_block(const Frame* frame, u32 block, u32 values) {
-    State* state = state_of(frame);
+    const State* state = state_of(frame);
     const u8* front = at<const u8>(frame->dynamic);
     const u64 all = front_end(frame->tile_count) / 8, from = HEADER_BYTES / 8 + (u64)block * state->share;
     const u64 to = from + state->share < all ? from + state->share : all;
     u64 sum = 0;
 #pragma unroll 1
     for (u64 word = from + lane_id(); word < to; word += 32) sum += mix(((const u64*)front)[word], key(~word));
-    sum = warp_sum(sum);
-    if (lane_id() != 0) return;
-    atomicAdd(&state->front, sum);
-    atomicAdd(&state->values, values);
-    if (!is_last_block(state, frame->tile_count)) return;
-    const u64 dynamic_len = *at<const u64>(frame->size);
-    const u64 of_front = *(volatile u64*)&state->front;
-    const u32 of_values = *(volatile u32*)&state->values;
-    const u32 checksum = of_values + fold(of_front) + header_sum<Delta, LAYOUT_COMPACT>(frame->count, dynamic_len);
-    if (checksum != ((const u32*)front)[6]) report(frame, FAULT_CHECKSUM);
+    close_share<Delta, LAYOUT_COMPACT>(frame, front, sum, values);
 }
 
 // Reads the frames of a batch, after `delta_open`. A block of 512 threads per block of values.

@@ -26,13 +26,6 @@ struct EncodeShared {
 DEVICE u64* bits_of_tiles(const Frame* frame) { return (u64*)parts_of(frame); }
 DEVICE u64* handed_on(const Frame* frame) { return bits_of_tiles(frame) + frame->tile_count; }
 
-// Exponents of four values, and signs and mantissas.
-DEVICE void split_four(u32 first, u32 second, u32* exponents, u32* rests) {
-    const u32 low = __byte_perm(first, second, 0x6420), high = __byte_perm(first, second, 0x7531);
-    *exponents = merge(0xfefefefeu, high << 1, low >> 7);
-    *rests = merge(0x80808080u, high, low);
-}
-
 DEVICE u32 byte_at(const u32* bytes, u32 i) { return bytes[i / 4] >> 8 * (i & 3) & 0xffu; }
 
 // Stores the first `live` of eight bytes.

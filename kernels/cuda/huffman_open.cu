@@ -95,9 +95,6 @@ template <class Layout> DEVICE void open_coded(const Frame* frames) {
     const u64 sum = sum_front((const u64*)fixed);
     if (lane_id() != 0) return;
     scratch->index = 0;
-    state->front = sum;
-    state->values = 0;
-    state->done = 0;
     u32 fault = FAULT_NONE;
     if (((const u32*)fixed)[THREADS_AT / 4 + 1] != 0) fault = FAULT_PADDING;
     if (!is_stored) {
@@ -107,12 +104,9 @@ template <class Layout> DEVICE void open_coded(const Frame* frames) {
         // Encoders store what is not eight bytes shorter; so all words of 32 bits that are looked at are in the section.
         if (coded_at + coded.len() != dynamic_len || coded.len() + 8 > count) fault = FAULT_LENGTH;
     } else if (dynamic_len != coded_at + count) fault = FAULT_LENGTH;
-    if (dynamic_len > frame->capacity) fault = FAULT_LENGTH;
-    for (u32 i = 0; i < 3; ++i)
-        if (((const u64*)fixed)[i] != header_word<Huffman, Layout::TAG>(i, count, dynamic_len, 0)) fault = FAULT_HEADER;
-    if (((const u32*)fixed)[7] != 0) fault = FAULT_HEADER; // The id of a table.
-    state->status = fault;
-    state->refused = fault;
+    open_state<Huffman, Layout::TAG>(frame, fixed, 0, fault, 0);
+    state->front = sum;
+    state->refused = state->status;
 }
 
 extern "C" __global__ void __launch_bounds__(1024) huffman_open_bf16(const Frame* frames) { open_coded<SplitLayout>(frames); }

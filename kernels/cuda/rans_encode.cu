@@ -204,13 +204,7 @@ DEVICE void encode_block(const Frame* frame, u32 tile, u32 count, bool has_table
     u8* fixed = at<u8>(frame->fixed);
     u8* body = fixed + front_len<Rans>(frame->count) + (u64)tile * Rans::static_body(Rans::TILE);
     const bool coded = FULL || Rans::has_codes(count);
-    if (threadIdx.x < 256) {
-        u32 selector = 0, shift = 0;
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i)
-            if (threadIdx.x >> i & 1) selector |= i << shift, shift += 4;
-        shared->selectors[threadIdx.x] = selector;
-    }
+    make_selectors(shared);
     if (threadIdx.x < SYMBOLS) both->steps[threadIdx.x] = scratch->steps[threadIdx.x];
     if (threadIdx.x < 4) both->passed[threadIdx.x] = 0;
     if (threadIdx.x < 2) shared->beyond[threadIdx.x] = 0;

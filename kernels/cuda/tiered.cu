@@ -121,11 +121,6 @@ struct Split {
     uint2 exponents, rests;
 };
 
-DEVICE void split_four(u32 first, u32 second, u32* exponents, u32* rests) {
-    const u32 low = __byte_perm(first, second, 0x6420), high = __byte_perm(first, second, 0x7531);
-    *rests = merge(0x80808080u, high, low);
-    *exponents = merge(0xfefefefeu, high << 1, low >> 7);
-}
 template <class Format> DEVICE Split split(const Octet<2>& values) {
     Split parts;
     split_four(values.raw.x, values.raw.y, &parts.exponents.x, &parts.rests.x);

@@ -274,19 +274,23 @@ template <class Format, bool FULL> DEVICE void write_planes(u8* to, u32 count, c
     }
 }
 
+// For each byte of marks, the places of those that are set, four bits each. By the first 256 threads.
+DEVICE void make_selectors(EncodeShared* shared) {
+    if (threadIdx.x >= 256) return;
+    u32 selector = 0, shift = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i)
+        if (threadIdx.x >> i & 1) selector |= i << shift, shift += 4;
+    shared->selectors[threadIdx.x] = selector;
+}
+
 template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u32 tile, u32 count, EncodeShared* shared) {
     const u32 width = Format::WIDTH, first = warp_id() * (ROWS * GROUP) + 8 * lane_id(), in_body = Format::static_body(count);
     const u8* values = at<u8>(frame->values) + (u64)tile * (width * Format::TILE);
     u8* fixed = at<u8>(frame->fixed);
     u8* body = fixed + front_len<Format>(frame->count) + (u64)tile * Format::static_body(Format::TILE);
     const bool coded = FULL || Format::has_codes(count);
-    if (threadIdx.x < 256) {
-        u32 selector = 0, shift = 0;
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i)
-            if (threadIdx.x >> i & 1) selector |= i << shift, shift += 4;
-        shared->selectors[threadIdx.x] = selector;
-    }
+    make_selectors(shared);
     if (threadIdx.x < 2) shared->beyond[threadIdx.x] = 0;
     if (!FULL) load_tail<Format>(values, count, shared->tail);
     const u64 key = first_key<Format>(tile);

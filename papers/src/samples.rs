@@ -139,8 +139,8 @@ pub(super) fn tensors(
     dtype: DType,
     is_wanted: fn(&str) -> bool,
 ) -> Result<Vec<(TensorInfo, Vec<u8>)>, ReproduceError> {
-    let mut opened = TensorFile::open(&bench.sample(file))?;
+    let opened = TensorFile::open(&bench.sample(file))?;
     let listed = opened.tensors();
-    let wanted = listed.into_iter().filter(|info| info.dtype == dtype.name() && is_wanted(&info.name));
-    wanted.map(|info| Ok((info.clone(), opened.read(&info)?))).collect()
+    let wanted = listed.iter().filter(|info| info.dtype == dtype.name() && is_wanted(&info.name));
+    wanted.map(|info| Ok((info.clone(), opened.read(info)?))).collect()
 }

@@ -12,25 +12,18 @@ use crate::error::CliError;
 pub(super) struct BaseFile {
     path: PathBuf,
     file: TensorFile,
-    tensors: Vec<TensorInfo>,
 }
 
 impl BaseFile {
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
-        let file = TensorFile::open(path)?;
-        let tensors = file.tensors();
-        Ok(Self { path: path.to_path_buf(), file, tensors })
+        Ok(Self { path: path.to_path_buf(), file: TensorFile::open(path)? })
     }
 
     /// Type and values of what a tensor of `file` was before; `None` if no codec knows its type.
-    pub(super) fn of(
-        &mut self,
-        tensor: &TensorInfo,
-        file: &Path,
-    ) -> Result<Option<(DType, Vec<u8>)>, CliError> {
+    pub(super) fn of(&self, tensor: &TensorInfo, file: &Path) -> Result<Option<(DType, Vec<u8>)>, CliError> {
         let Some(dtype) = DType::from_name(&tensor.dtype) else { return Ok(None) };
         let (base, name) = (self.path.display(), &tensor.name);
-        let Some(before) = self.tensors.iter().find(|before| before.name == *name) else {
+        let Some(before) = self.file.tensors().iter().find(|before| before.name == *name) else {
             let message = format!("base `{base}` has no tensor `{name}`, as `{}` has", file.display());
             return Err(CliError::Usage(message));
         };

@@ -122,7 +122,7 @@ fn missing_huge_pages(rows: &[CodecRow]) -> Option<String> {
 
 /// What a file holds of each type that codecs know, tensors of a few bytes excepted.
 fn read(path: &Path, mut base: Option<&mut BaseFile>) -> Result<Vec<Load>, CliError> {
-    let mut file = TensorFile::open(path)?;
+    let file = TensorFile::open(path)?;
     let mut loads: Vec<Load> = Vec::new();
     for tensor in file.tensors() {
         let Some(dtype) = DType::from_name(&tensor.dtype) else { continue };

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &BenchGpuArgs, cancel: &Cancel) -> Result<(), CliError> 
 fn values(args: &BenchGpuArgs) -> Result<Vec<u8>, CliError> {
     let mut values = Vec::new();
     for path in &args.files {
-        let mut file = TensorFile::open(path)?;
+        let file = TensorFile::open(path)?;
         for tensor in
             file.tensors().iter().filter(|tensor| DType::from_name(&tensor.dtype) == Some(DType::Bf16))
         {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use zipwire::bench::inspect::{TensorReport, Total, inspect, inspect_against, totals};
 use zipwire::codec::{Base, Class, Costs, DType, Spec, SpecError, Speed};
 use zipwire::scenarios::spec_help;
-use zipwire::traces::{TensorFile, TensorInfo};
+use zipwire::traces::TensorFile;
 use zipwire::{Cancel, ExecuteError, with_help};
 
 use super::base_file::{self, BaseFile};
@@ -47,24 +47,23 @@ struct FileReport {
 
 pub(crate) fn run(args: &InspectArgs, cancel: &Cancel) -> Result<(), CliError> {
     let codecs = codecs(args)?;
-    let mut base = args.base.as_deref().map(BaseFile::open).transpose()?;
+    let base = args.base.as_deref().map(BaseFile::open).transpose()?;
     let costs = args.costs.as_deref().map(read_costs).transpose()?;
     let mut files = Vec::new();
     for path in &args.files {
         files.push((path, TensorFile::open(path)?));
     }
-    let listed: Vec<Vec<TensorInfo>> = files.iter().map(|(_, file)| file.tensors()).collect();
-    let progress = Progress::new(listed.iter().map(Vec::len).sum());
+    let progress = Progress::new(files.iter().map(|(_, file)| file.tensors().len()).sum());
     let mut reports = Vec::new();
-    for ((path, file), tensors) in files.iter_mut().zip(listed) {
-        let mut report = FileReport { file: path.clone(), tensors: Vec::new(), totals: Vec::new() };
-        for tensor in &tensors {
+    for (path, file) in &files {
+        let mut report = FileReport { file: path.to_path_buf(), tensors: Vec::new(), totals: Vec::new() };
+        for tensor in file.tensors() {
             if cancel.is_cancelled() {
                 return Err(ExecuteError::Cancelled.into());
             }
             progress.begin(tensor.name.clone());
             let values = file.read(tensor)?;
-            let inspected = match &mut base {
+            let inspected = match &base {
                 Some(base) => match base.of(tensor, path)? {
                     Some((dtype, base)) => {
                         let base = Base::new(dtype, base);

@@ -22,6 +22,15 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Names of all that is in a folder.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 /// Runs a smoke scenario into a folder and returns the bytes of its summary.
 pub(crate) fn summary(scenario: &str, folder: &Path, args: &[&str], rayon_threads: &str) -> Vec<u8> {
     let scenario = format!("scenarios/smoke/{scenario}.toml");

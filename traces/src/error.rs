@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+use zipwire_files::{FileError, HeaderError};
 
 /// Why a recording could not be read. Every variant names the file and the place in it.
 #[derive(Debug, Error)]
@@ -47,6 +48,9 @@ pub enum TraceError {
         /// The most similar names that the file does have, best first, at most three.
         nearest: Vec<String>,
     },
+    /// A compressed file that is damaged, of another version, or has differences from another file.
+    #[error(transparent)]
+    Compressed(Box<FileError>),
     /// The tensor holds values of another type.
     #[error("tensor `{tensor}` of `{path}` holds `{found}` values where `{needed}` is needed")]
     WrongDtype {
@@ -160,6 +164,22 @@ impl TraceError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
+    }
+
+    /// What is wrong with a model file, as an error of this crate.
+    pub(crate) fn of_file(error: FileError) -> Self {
+        match error {
+            FileError::Io { path, source, .. }
+            | FileError::Header { path, source: HeaderError::Io(source) } => Self::Io { path, source },
+            FileError::Header { path, source: HeaderError::Invalid { end, reason } } => {
+                Self::NotSafetensors { path, header_end: end, reason }
+            }
+            FileError::Header { path, source: HeaderError::WrongLength { found, needed } } => {
+                Self::WrongLength { path, found, needed }
+            }
+            FileError::NoTensor { path, tensor, nearest } => Self::NoSuchTensor { path, tensor, nearest },
+            error => Self::Compressed(Box::new(error)),
+        }
     }
 
     /// What a JSON parser complains about, without the place.

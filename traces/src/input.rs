@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use zipwire_files::open_input;
+use zipwire_files::{buffer, open_input};
 
 /// Opens an input file of at most `limit` bytes.
 ///
@@ -34,18 +34,4 @@ pub fn read_input(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     // What is appended meanwhile is not waited for.
     file.take(limit).read_to_end(&mut content)?;
     Ok(content)
-}
-
-/// An empty buffer with room for so many bytes.
-///
-/// # Errors
-/// If the system has no memory for it.
-pub(crate) fn buffer(bytes: u64) -> io::Result<Vec<u8>> {
-    let mut buffer = Vec::new();
-    let room = usize::try_from(bytes).ok().and_then(|bytes| buffer.try_reserve_exact(bytes).ok());
-    let refused = || {
-        let reason = format!("the system refuses {bytes} bytes of memory for it");
-        io::Error::new(io::ErrorKind::OutOfMemory, reason)
-    };
-    room.map(|()| buffer).ok_or_else(refused)
 }

@@ -10,17 +10,15 @@
     reason = "vectors are loaded through pointers, and processors differ in what they can run"
 )]
 
-/// Functions for a table, which call those for the instruction set. To be used once in the module of a level, whose
-/// private functions they are.
-macro_rules! entries {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty => $function:path;)*) => {
-        $(
-            fn $name($($argument: $type),*) -> $result {
-                // SAFETY: this function is private and only in the table of its level; `kernel` hands that out, and
-                // nothing else does, after it has found every feature that the function called here is compiled for.
-                unsafe { $function($($argument),*) }
-            }
-        )*
+/// An entry of a table, which calls a function for the instruction set with these arguments. To be used once for each, in the table of the level that the
+/// function is of.
+macro_rules! call {
+    ($function:path $(, $argument:ident)*) => {
+        |$($argument),*| {
+            // SAFETY: this closure is only in the table of its level; `kernel` hands that out, and nothing else does, after it has found
+            // every feature that the function called here is compiled for.
+            unsafe { $function($($argument),*) }
+        }
     };
 }
 

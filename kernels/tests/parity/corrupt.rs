@@ -1,5 +1,7 @@
 //! Damaged frames: a kernel stays within its regions, ends, and says so.
 
+use std::fmt::Debug;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{Codebook, DType, Spec};
@@ -40,13 +42,19 @@ pub(crate) fn flipped_bits(spec: &'static str, dtype: DType, extent: Extent) {
         };
         let frames: Vec<(Frame, usize)> = (0..extent.of(18, 150)).map(damaged).collect();
         for ((frame, len), found) in frames.iter().zip(bench.decode(&frames)) {
-            match (bench.decoded_on_cpu(frame, *len), found) {
-                (None, Ok(_)) => panic!("{content:?}: damage goes unnoticed"),
-                (Some(expected), Ok(found)) => assert!(found == expected, "{content:?}: other values"),
-                (Some(_), Err(fault)) => panic!("{content:?}: {fault}, where the CPU sees nothing wrong"),
-                (None, Err(_)) => {}
-            }
+            agree(content, bench.decoded_on_cpu(frame, *len), found);
         }
+    }
+}
+
+/// What the CPU refuses is reported, and anything else gives the same values.
+#[track_caller]
+pub(crate) fn agree(name: impl Debug, on_cpu: Option<Vec<u8>>, found: Result<Vec<u8>, Fault>) {
+    match (on_cpu, found) {
+        (None, Ok(_)) => panic!("{name:?}: damage goes unnoticed"),
+        (Some(expected), Ok(found)) => assert!(found == expected, "{name:?}: other values"),
+        (Some(_), Err(fault)) => panic!("{name:?}: {fault}, where the CPU sees nothing wrong"),
+        (None, Err(_)) => {}
     }
 }
 

@@ -68,7 +68,7 @@ fn read(path: &Path, dtype: DType, cancel: &Cancel) -> Result<Vec<Vec<u8>>, CliE
     let name = path.display();
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     if extension.eq_ignore_ascii_case("safetensors") {
-        let mut file = TensorFile::open(path)?;
+        let file = TensorFile::open(path)?;
         let all = file.tensors();
         let mut samples = Vec::new();
         for tensor in all.iter().filter(|tensor| tensor.dtype == dtype.name()) {

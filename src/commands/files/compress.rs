@@ -3,12 +3,11 @@
 use std::fs;
 use std::io::{Write, stdin, stdout};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use zipwire::Cancel;
-use zipwire::codec::{DType, WriterOptions};
-use zipwire::files::{Compression, Model, compress, compress_values, mirror, restore_values, verify};
+use zipwire::codec::WriterOptions;
+use zipwire::files::{Compression, Model, compress, compress_values, mirror};
 
 use super::{
     MARK, PIPE, Row, SAFETENSORS, base_for, compressed_name, copy, io_error, place, print_rows, watched,
@@ -43,52 +42,43 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
             };
             mirror(file, &out, args.write.force, |from, to| {
                 let is_model = from.to_string_lossy().ends_with(SAFETENSORS);
-                if !is_model || Model::open(from).is_ok_and(|model| model.is_compressed()) {
+                if !is_model || Model::list(from).is_ok_and(|model| model.is_compressed()) {
                     return Ok(false);
                 }
-                rows.push(one(args, from, &compressed_name(to), cancel)?);
+                rows.push(one(args, from, &compressed_name(to), Some(file), cancel)?);
                 Ok::<_, CliError>(true)
             })?;
         } else {
             let out = place(file, args.out.as_deref(), several, &compressed_name(file))?;
-            rows.push(one(args, file, &out, cancel)?);
+            rows.push(one(args, file, &out, None, cancel)?);
         }
     }
     print_rows(&rows, args.write.work.json)
 }
 
-fn one(args: &CompressArgs, file: &Path, out: &Path, cancel: &Cancel) -> Result<Row, CliError> {
+/// Compresses a file, of `folder` if it is in one that is compressed as a whole.
+fn one(
+    args: &CompressArgs,
+    file: &Path,
+    out: &Path,
+    folder: Option<&Path>,
+    cancel: &Cancel,
+) -> Result<Row, CliError> {
     let begun = Instant::now();
     let bytes = fs::metadata(file).map_err(io_error("read", file))?.len();
     let compression = Compression { spec: args.codec.clone(), force: args.write.force };
     let base = match args.dtype {
         Some(_) => None,
-        None => base_for(args.base.as_deref(), file)?,
+        None => base_for(args.base.as_deref(), file, folder)?,
     };
     let made = watched(&args.write.work, cancel, (file, bytes), |watch| match args.dtype {
         Some(dtype) => compress_values(file, out, dtype, &compression, watch),
         None => compress(file, out, &compression, base.as_deref(), watch),
     })?;
     if args.verify {
-        check(args, out, base, args.dtype, cancel, bytes)?;
+        super::decompress::decode(out, None, base, &args.write.work, cancel)?;
     }
     Ok(Row::new(file, Some(out), (made.bytes_raw, made.bytes_coded), Some(&args.codec), begun))
-}
-
-/// Reads back what was written.
-fn check(
-    args: &CompressArgs,
-    out: &Path,
-    base: Option<Arc<Model>>,
-    dtype: Option<DType>,
-    cancel: &Cancel,
-    bytes: u64,
-) -> Result<(), CliError> {
-    watched(&args.write.work, cancel, (out, bytes), |watch| match dtype {
-        // Frames have checksums over their values.
-        Some(_) => restore_values(out, None, false, watch).map(|_| ()),
-        None => verify(&Model::open_with(out, base)?, watch),
-    })
 }
 
 /// Values from stdin, as a container to stdout or to a file.

@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::{self, Write, stdin, stdout};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::Reader;
-use zipwire::files::{Model, is_container, mirror, restore, restore_values, verify};
+use zipwire::files::{FileError, Model, Values, files_below, mirror, restore, verify};
 
 use super::{
     MARK, PIPE, Row, base_for, copy, io_error, place, print_rows, restored_name, watched, write_file,
@@ -39,7 +40,8 @@ pub(crate) fn run(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliError
             };
             mirror(file, &out, args.write.force, |from, to| {
                 let Some(name) = restored_name(to).filter(|_| is_compressed(from)) else { return Ok(false) };
-                rows.push(one(args, from, &name, cancel)?);
+                let base = base_for(args.base.as_deref(), from, Some(file))?;
+                rows.push(decode(from, Some((&name, args.write.force)), base, &args.write.work, cancel)?);
                 Ok::<_, CliError>(true)
             })?;
         } else {
@@ -47,7 +49,8 @@ pub(crate) fn run(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliError
                 (Some(out), None) if !several && !out.is_dir() => out.clone(),
                 (_, name) => place(file, args.out.as_deref(), several, &name.ok_or_else(unnamed)?)?,
             };
-            rows.push(one(args, file, &out, cancel)?);
+            let base = base_for(args.base.as_deref(), file, None)?;
+            rows.push(decode(file, Some((&out, args.write.force)), base, &args.write.work, cancel)?);
         }
     }
     print_rows(&rows, args.write.work.json)
@@ -56,29 +59,28 @@ pub(crate) fn run(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliError
 pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut rows = Vec::new();
     let mut failed = None;
-    let mut look = |file: &Path| match check(&args.work, file, args.base.as_deref(), cancel) {
-        Ok(row) => {
-            rows.push(row);
-            Ok(())
+    let mut look = |file: &Path, folder: Option<&Path>| {
+        let base = base_for(args.base.as_deref(), file, folder)?;
+        match decode(file, None, base, &args.work, cancel) {
+            Ok(row) => rows.push(row),
+            // All are looked at, whatever is found.
+            Err(error @ CliError::File(_)) if !cancel.is_cancelled() => {
+                error.say();
+                failed.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
         }
-        // All are looked at, whatever is found.
-        Err(error @ CliError::File(_)) if !cancel.is_cancelled() => {
-            error.say();
-            failed.get_or_insert(error);
-            Ok(())
-        }
-        Err(error) => Err(error),
+        Ok(())
     };
     for file in &args.files {
         if file.is_dir() {
-            let mut within: Vec<PathBuf> = Vec::new();
-            for entry in fs::read_dir(file).map_err(io_error("read folder", file))? {
-                within.push(entry.map_err(io_error("read folder", file))?.path());
-            }
-            within.sort();
-            within.iter().filter(|file| is_compressed(file)).try_for_each(|file| look(file))?;
+            let within = files_below(file)?;
+            within
+                .iter()
+                .filter(|within| is_compressed(within))
+                .try_for_each(|within| look(within, Some(file)))?;
         } else {
-            look(file)?;
+            look(file, None)?;
         }
     }
     print_rows(&rows, args.work.json)?;
@@ -87,43 +89,45 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
 
 /// Whether this program has written it, damaged or not.
 fn is_compressed(file: &Path) -> bool {
-    match is_container(file) {
-        Ok(false) => {
-            !matches!(
-                Model::open(file),
-                Err(zipwire::files::FileError::Header { .. } | zipwire::files::FileError::Io { .. })
-            ) && Model::open(file).map_or(true, |model| model.is_compressed())
-        }
-        Ok(true) => true,
-        Err(_) => false,
+    match Values::open(file) {
+        Ok(None) => match Model::list(file) {
+            Ok(model) => model.is_compressed(),
+            Err(FileError::Header { .. } | FileError::Io { .. }) => false,
+            Err(_) => true,
+        },
+        Ok(Some(_)) => true,
+        Err(error) => !matches!(error, FileError::Io { .. }),
     }
 }
 
-fn one(args: &DecompressArgs, file: &Path, out: &Path, cancel: &Cancel) -> Result<Row, CliError> {
+/// Decodes a file to `out`, which may be there with `force`, or to nowhere.
+pub(super) fn decode(
+    file: &Path,
+    out: Option<(&Path, bool)>,
+    base: Option<Arc<Model>>,
+    work: &WorkArgs,
+    cancel: &Cancel,
+) -> Result<Row, CliError> {
     let begun = Instant::now();
     let coded = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let (work, force) = (&args.write.work, args.write.force);
-    let raw = if is_container(file).map_err(io_error("read", file))? {
-        watched(work, cancel, (file, coded), |watch| restore_values(file, Some(out), force, watch))?
-    } else {
-        let model = Model::open_with(file, base_for(args.base.as_deref(), file)?)?;
-        watched(work, cancel, (file, model.bytes()), |watch| restore(&model, out, force, watch))?;
-        model.bytes()
+    let raw = match Values::open(file)? {
+        Some(values) => {
+            watched(work, cancel, (file, values.bytes()), |watch| match out {
+                Some((out, force)) => values.restore(out, force, watch),
+                None => values.verify(watch),
+            })?;
+            values.bytes()
+        }
+        None => {
+            let model = Model::open_with(file, base)?;
+            watched(work, cancel, (file, model.bytes()), |watch| match out {
+                Some((out, force)) => restore(&model, out, force, watch),
+                None => verify(&model, watch),
+            })?;
+            model.bytes()
+        }
     };
-    Ok(Row::new(file, Some(out), (raw, coded), None, begun))
-}
-
-fn check(work: &WorkArgs, file: &Path, base: Option<&Path>, cancel: &Cancel) -> Result<Row, CliError> {
-    let begun = Instant::now();
-    let coded = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let raw = if is_container(file).map_err(io_error("read", file))? {
-        watched(work, cancel, (file, coded), |watch| restore_values(file, None, false, watch))?
-    } else {
-        let model = Model::open_with(file, base_for(base, file)?)?;
-        watched(work, cancel, (file, model.bytes()), |watch| verify(&model, watch))?;
-        model.bytes()
-    };
-    Ok(Row::new(file, None, (raw, coded), None, begun))
+    Ok(Row::new(file, out.map(|(out, _)| out), (raw, coded), None, begun))
 }
 
 /// A container from stdin, as values to stdout or to a file.

@@ -131,17 +131,19 @@ fn watched<T>(
     Ok(run(&watch)?)
 }
 
-/// The base for a file: one file, or that of the same name in a folder.
-fn base_for(base: Option<&Path>, file: &Path) -> Result<Option<Arc<Model>>, CliError> {
+/// The base for a file: one file, or, of a folder, the one at the place that the file has in its own folder, compressed or not.
+fn base_for(base: Option<&Path>, file: &Path, folder: Option<&Path>) -> Result<Option<Arc<Model>>, CliError> {
     let Some(base) = base else { return Ok(None) };
     if !base.is_dir() {
         return Ok(Some(Arc::new(Model::open(base)?)));
     }
     let plain = restored_name(file).unwrap_or_else(|| file.to_owned());
     let names = [compressed_name(&plain), plain];
-    let found =
-        names.iter().filter_map(|name| Some(base.join(name.file_name()?))).find(|path| path.is_file());
-    match found {
+    let within = |name: &PathBuf| match folder {
+        Some(folder) => Some(base.join(name.strip_prefix(folder).ok()?)),
+        None => Some(base.join(name.file_name()?)),
+    };
+    match names.iter().filter_map(within).find(|path| path.is_file()) {
         Some(path) => Ok(Some(Arc::new(Model::open(&path)?))),
         None => {
             let message = format!("base `{}` has no file for `{}`", base.display(), file.display());

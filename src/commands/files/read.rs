@@ -16,7 +16,7 @@ use crate::table;
 const AT_ONCE: u64 = 1 << 26;
 
 pub(crate) fn cat(args: &CatArgs) -> Result<(), CliError> {
-    let model = Model::open_with(&args.file, base_for(args.base.as_deref(), &args.file)?)?;
+    let model = Model::open_with(&args.file, base_for(args.base.as_deref(), &args.file, None)?)?;
     let tensor = model.tensor(&args.tensor)?;
     let count = tensor.shape.first().map_or(1, |rows| *rows as u64);
     let rows = args.range.clone().unwrap_or(0..count);
