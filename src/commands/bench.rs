@@ -43,7 +43,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     if let Some(codec) = contenders.iter().find(|codec| codec.takes_base() && args.base.is_none()) {
         return Err(base_file::missing(codec));
     }
-    let mut base = args.base.as_deref().map(BaseFile::open).transpose()?;
+    let base = args.base.as_deref().map(BaseFile::open).transpose()?;
     if let Some(codec) = contenders.iter().find(|codec| codec.lacks_table()) {
         return Err(table_missing(codec));
     }
@@ -52,7 +52,7 @@ fn codec(args: &BenchCodecArgs, cancel: &Cancel) -> Result<(), CliError> {
     }
     let mut loads = Vec::new();
     for path in &args.files {
-        loads.extend(read(path, base.as_mut())?);
+        loads.extend(read(path, base.as_ref())?);
     }
     if args.files.is_empty() {
         loads.push(synthetic());
@@ -121,7 +121,7 @@ fn missing_huge_pages(rows: &[CodecRow]) -> Option<String> {
 }
 
 /// What a file holds of each type that codecs know, tensors of a few bytes excepted.
-fn read(path: &Path, mut base: Option<&mut BaseFile>) -> Result<Vec<Load>, CliError> {
+fn read(path: &Path, base: Option<&BaseFile>) -> Result<Vec<Load>, CliError> {
     let file = TensorFile::open(path)?;
     let mut loads: Vec<Load> = Vec::new();
     for tensor in file.tensors() {
@@ -130,8 +130,8 @@ fn read(path: &Path, mut base: Option<&mut BaseFile>) -> Result<Vec<Load>, CliEr
             continue;
         }
         let row = tensor.shape.last().copied().unwrap_or(0);
-        let values = file.read(&tensor)?;
-        let base = base.as_mut().map(|base| base.of(&tensor, path)).transpose()?.flatten();
+        let values = file.read(tensor)?;
+        let base = base.map(|base| base.of(tensor, path)).transpose()?.flatten();
         let tensor = LoadTensor { row, values, base: base.map(|(_, before)| before) };
         match loads.iter_mut().find(|load| load.dtype == dtype) {
             Some(load) => load.tensors.push(tensor),
