@@ -97,6 +97,18 @@ fn a_folder_comes_back_as_it_was() {
     succeeds(&["verify", text(&same), "--base", text(&model)]);
     fs::remove_dir_all(&same).unwrap();
 
+    // A file that was cut is found, and no folder comes of it.
+    let cut = packed.join(format!("{}.zw.safetensors", SAMPLES[1]));
+    let whole = fs::read(&cut).unwrap();
+    fs::write(&cut, &whole[..whole.len() - 1]).unwrap();
+    fails(2, &["verify", text(&packed)], &[SAMPLES[1], "it was cut"]);
+    fails(
+        2,
+        &["decompress", text(&packed), "-o", text(&folder.path().join("half"))],
+        &[SAMPLES[1], "it was cut"],
+    );
+    fs::write(&cut, &whole).unwrap();
+
     // What is there is not replaced unasked, and nothing half is left.
     fails(2, &["decompress", text(&packed), "-o", text(&back)], &["is there already", "--force"]);
     succeeds(&["decompress", text(&packed), "-o", text(&back), "--force"]);

@@ -11,7 +11,8 @@ use zipwire::codec::Reader;
 use zipwire::files::{FileError, Model, Values, files_below, mirror, restore, verify};
 
 use super::{
-    MARK, PIPE, Row, base_for, copy, io_error, place, print_rows, restored_name, watched, write_file,
+    MARK, PIPE, Row, SAFETENSORS, base_for, copy, io_error, place, print_rows, restored_name, watched,
+    write_file,
 };
 use crate::cli::{DecompressArgs, VerifyArgs, WorkArgs};
 use crate::error::CliError;
@@ -87,16 +88,17 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
     failed.map_or(Ok(()), |error| Err(CliError::Said(error.exit_code())))
 }
 
-/// Whether this program has written it, damaged or not.
+/// Whether this program has written it, damaged or not. Where that cannot be seen, its name says so: a file that was cut is not passed over.
 fn is_compressed(file: &Path) -> bool {
     match Values::open(file) {
         Ok(None) => match Model::list(file) {
             Ok(model) => model.is_compressed(),
-            Err(FileError::Header { .. } | FileError::Io { .. }) => false,
+            Err(FileError::Header { .. }) => {
+                file.to_string_lossy().ends_with(&format!("{MARK}{SAFETENSORS}"))
+            }
             Err(_) => true,
         },
-        Ok(Some(_)) => true,
-        Err(error) => !matches!(error, FileError::Io { .. }),
+        Ok(Some(_)) | Err(_) => true,
     }
 }
 
