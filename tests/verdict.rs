@@ -150,3 +150,14 @@ fn where_a_variant_breaks_even_it_does() {
     assert!(table.contains(&format!("\nthe speedup of `{best}` would be ")), "{table}");
     assert_eq!(sensitivity.len(), 2, "{sensitivity:?}");
 }
+
+/// A variant that changes as it goes can gain where each fixed one loses.
+#[test]
+fn an_adaptive_variant_that_is_the_fastest_comes_first() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().to_str().unwrap();
+    let ran = output(&["run", "scenarios/switcher/stale-table-2x2.toml", "--out", out]);
+    let table = text_of(&ran.stdout);
+    assert!(table.contains("\nverdict: `adaptive` is 1."), "{table}");
+    assert!(table.contains("\nof those that do not change: do not compress here: `native`, "), "{table}");
+}

@@ -1,7 +1,7 @@
 //! What a simulated comparison comes to, in words: whether compressing pays, and what of a gain is something else.
 
 use zipwire::executors::SIM;
-use zipwire::scenarios::Experiment;
+use zipwire::scenarios::{Experiment, Variant};
 use zipwire::traces::{BreakEven, Sensitivity, Split, Summary};
 
 /// Of a speedup, what is more than this is called another algorithm.
@@ -30,13 +30,7 @@ fn comparison(experiment: &Experiment, summary: &Summary) -> String {
     let Some(&(best, speedup, split)) = coded.iter().reduce(|a, b| if b.1 > a.1 { b } else { a }) else {
         return String::new();
     };
-    let uncompressed =
-        experiment.variants.iter().filter(|variant| !variant.is_coded() && !variant.is_adaptive());
-    let speedups = uncompressed.filter_map(|variant| {
-        let result = summary.executors.get(SIM.name(), &variant.name)?;
-        Some((variant.name.as_str(), result.speedup?))
-    });
-    let fastest = speedups.reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let fastest = fastest_of(experiment, summary, |variant| !variant.is_coded() && !variant.is_adaptive());
     let of = format!("{:.3} by compression and {:.3} by algorithm", split.compression, split.algorithm);
     let faster = fastest.filter(|&(name, other)| name != first && other > speedup * (1.0 + NOTHING));
     let mut text = if let Some((uncompressed, other)) = faster {
@@ -56,6 +50,15 @@ fn comparison(experiment: &Experiment, summary: &Summary) -> String {
     } else {
         format!("verdict: `{best}` is {speedup:.3} times as fast as `{first}`: {of}\n")
     };
+    let others = fastest.map_or(speedup, |(_, other)| speedup.max(other));
+    if let Some((adaptive, gain)) = fastest_of(experiment, summary, Variant::is_adaptive)
+        && gain > others * (1.0 + NOTHING)
+    {
+        text = format!(
+            "verdict: `{adaptive}` is {gain:.3} times as fast as `{first}`: it changes between other variants as it goes\n{}",
+            text.replacen("verdict", "of those that do not change", 1)
+        );
+    }
     for (name, _, split) in coded.iter().filter(|(.., split)| split.algorithm > BY_ALGORITHM) {
         text += &format!(
             "note: `{name}` is {:.3} times as fast at ratio 1 with a free codec: that is its algorithm and its overlap, and a \
@@ -64,6 +67,20 @@ fn comparison(experiment: &Experiment, summary: &Summary) -> String {
         );
     }
     text + &break_evens(experiment, summary)
+}
+
+/// Name and speedup of the fastest variant of a kind, as simulated.
+fn fastest_of<'a>(
+    experiment: &'a Experiment,
+    summary: &Summary,
+    is_of_kind: impl Fn(&Variant) -> bool,
+) -> Option<(&'a str, f64)> {
+    let of_kind = experiment.variants.iter().filter(|variant| is_of_kind(variant));
+    let speedups = of_kind.filter_map(|variant| {
+        let result = summary.executors.get(SIM.name(), &variant.name)?;
+        Some((variant.name.as_str(), result.speedup?))
+    });
+    speedups.reduce(|a, b| if b.1 > a.1 { b } else { a })
 }
 
 /// From when on each coded variant pays: a line each.
