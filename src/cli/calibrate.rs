@@ -29,7 +29,7 @@ pub(crate) struct CalibrateTableArgs {
     #[arg(long, value_name = "SPEC", value_parser = crate::commands::calibrate::shared_table::codec)]
     pub(crate) codec: Spec,
     /// Type of the values.
-    #[arg(long, value_name = "TYPE", default_value = "BF16", value_parser = crate::commands::calibrate::shared_table::dtype)]
+    #[arg(long, value_name = "TYPE", default_value = "BF16", value_parser = crate::commands::dtype)]
     pub(crate) dtype: DType,
     /// Layout of the frames that the table is for: compact or split. Frames in the other one can name it, too.
     #[arg(long, value_name = "LAYOUT", default_value = "compact", value_parser = crate::commands::bench::layout)]

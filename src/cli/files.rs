@@ -24,7 +24,7 @@ pub(crate) struct CompressArgs {
     #[arg(long, value_name = "FILE|DIR")]
     pub(crate) base: Option<PathBuf>,
     /// Type of raw values: BF16, F16, F32, F8_E4M3 or F8_E5M2.
-    #[arg(long, value_name = "TYPE", value_parser = crate::commands::files::dtype)]
+    #[arg(long, value_name = "TYPE", value_parser = crate::commands::dtype)]
     pub(crate) dtype: Option<DType>,
     /// Read back what was written, and compare it with the digest of the input.
     #[arg(long)]

@@ -24,6 +24,7 @@ use std::io::{Write, stdout};
 use std::path::Path;
 
 use serde::Serialize;
+use zipwire::codec::DType;
 use zipwire::scenarios::{Experiment, ScenarioError, Source, load, load_real};
 
 use crate::cli::ScenarioArgs;
@@ -68,6 +69,12 @@ fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
+/// A type of values, for the parser of arguments.
+pub(crate) fn dtype(text: &str) -> Result<DType, String> {
+    let names = DType::ALL.map(DType::name);
+    DType::from_name(&text.to_uppercase()).ok_or_else(|| format!("types are {}", names.join(", ")))
+}
+
 /// Prints a result.
 fn print(text: impl Display) -> Result<(), CliError> {
     let mut out = stdout().lock();
@@ -88,6 +95,12 @@ mod tests {
     use zipwire::executors::{SIM, THREADS};
 
     use super::*;
+
+    #[test]
+    fn types_have_names_in_any_case() {
+        assert_eq!((dtype("bf16"), dtype("F8_E4M3")), (Ok(DType::Bf16), Ok(DType::F8E4M3)));
+        assert_eq!(dtype("fp16"), Err("types are BF16, F16, F32, F8_E4M3, F8_E5M2".to_owned()));
+    }
 
     #[test]
     fn an_executor_named_twice_runs_once() {

@@ -33,14 +33,6 @@ pub(crate) fn codec(text: &str) -> Result<Spec, String> {
     Ok(spec)
 }
 
-/// A type by its name.
-pub(crate) fn dtype(name: &str) -> Result<DType, String> {
-    DType::from_name(name).ok_or_else(|| {
-        let names = DType::ALL.map(DType::name).join(", ");
-        format!("expected one of {names}")
-    })
-}
-
 pub(crate) fn run(args: &CalibrateTableArgs, cancel: &Cancel) -> Result<(), CliError> {
     let mut samples = Vec::new();
     for path in &args.files {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use zipwire::codec::{DType, Spec};
+use zipwire::codec::Spec;
 use zipwire::files::{FileError, Model, Output, Watch};
 use zipwire::scenarios::spec_help;
 use zipwire::{Cancel, with_help};
@@ -31,12 +31,6 @@ const PIPE: &str = "-";
 /// A codec, for the parser of arguments.
 pub(crate) fn spec(text: &str) -> Result<Spec, String> {
     text.parse().map_err(|error| with_help(&error, spec_help(&error)))
-}
-
-/// A type of values.
-pub(crate) fn dtype(text: &str) -> Result<DType, String> {
-    let names = DType::ALL.map(DType::name);
-    DType::from_name(&text.to_uppercase()).ok_or_else(|| format!("types are {}", names.join(", ")))
 }
 
 /// `A..B`.
@@ -237,6 +231,5 @@ mod tests {
         assert_eq!(restored_name(Path::new("x.safetensors")), None);
         assert_eq!(rows("3..7"), Ok(3..7));
         assert!(rows("7..3").is_err() && rows("7").is_err() && rows("a..b").is_err());
-        assert_eq!(dtype("bf16"), Ok(DType::Bf16));
     }
 }
