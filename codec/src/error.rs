@@ -123,8 +123,8 @@ pub enum DecodeError {
         /// First four bytes.
         found: [u8; 4],
     },
-    /// A frame of another version of the format.
-    #[error("frame version `{found}` is not supported")]
+    /// A frame of another version of the format: of a later release, or of none, which is version 0.
+    #[error("the frame has version `{found}` of the format; {}", remedy_for_version((*found).into(), crate::FRAME_VERSION.into()))]
     Version {
         /// Version in the header.
         found: u8,
@@ -439,4 +439,13 @@ pub enum TableError {
         /// Id of the table.
         found: u32,
     },
+}
+
+/// What is known of a format's version that is not read here, and what to do.
+pub(crate) fn remedy_for_version(found: u64, known: u64) -> String {
+    if found > known {
+        format!("a later zipwire wrote it, this one reads version {known}: update it")
+    } else {
+        format!("no release wrote that, this one reads version {known}: encode the values anew")
+    }
 }

@@ -6,8 +6,8 @@ use crate::{DecodeError, FrameShape, Section, checksum};
 pub const HEADER_LEN: usize = 32;
 
 const MAGIC: [u8; 4] = *b"ZPWR";
-/// Version of the frame format; decoders refuse others.
-pub const FRAME_VERSION: u8 = 0;
+/// Version of the frame format. It is the first one that later releases of this crate promise to read; decoders refuse others.
+pub const FRAME_VERSION: u8 = 1;
 const CHECKSUM: std::ops::Range<usize> = 24..28;
 
 /// The fields that vary between frames of this version.
@@ -114,7 +114,7 @@ mod tests {
         let mut bytes = [0xee; 40];
         let shape = FrameShape { layout: Layout::Compact, dtype: DType::F32, count: 0x0102_0304 };
         Header::write(1, shape, 0x0d0c, 0x0a0b, 77, &mut bytes);
-        assert_eq!(bytes[..8], [b'Z', b'P', b'W', b'R', 0, 1, 2, 1]);
+        assert_eq!(bytes[..8], [b'Z', b'P', b'W', b'R', 1, 1, 2, 1]);
         assert_eq!(bytes[8..24], [4, 3, 2, 1, 0, 0, 0, 0, 0x0b, 0x0a, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[28..], [0x0c, 0x0d, 0, 0, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee, 0xee]);
         let header = Header::read(&bytes, Section::Static).unwrap();

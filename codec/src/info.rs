@@ -113,7 +113,7 @@ mod tests {
     fn a_header_says_all_lengths() {
         let info = FrameInfo::peek(&frame()).unwrap();
         let shape = FrameShape::new(Layout::Split, DType::F32, 10);
-        assert_eq!((info.codec, info.shape, info.version, info.table), ("raw", shape, 0, None));
+        assert_eq!((info.codec, info.shape, info.version, info.table), ("raw", shape, 1, None));
         assert_eq!((info.static_len, info.dynamic_len, info.frame_len()), (72, 0, 72));
         assert_eq!(info.static_len, Raw.static_len(shape));
     }
@@ -127,7 +127,8 @@ mod tests {
             assert_eq!(FrameInfo::peek(&frame[..len]), Err(truncated));
         }
         assert_eq!(peek_with(0, b"ZPWX"), Err(DecodeError::Magic { found: *b"ZPWX" }));
-        assert_eq!(peek_with(4, &[1]), Err(DecodeError::Version { found: 1 }));
+        assert_eq!(peek_with(4, &[0]), Err(DecodeError::Version { found: 0 }));
+        assert_eq!(peek_with(4, &[2]), Err(DecodeError::Version { found: 2 }));
         assert_eq!(peek_with(5, &[250]), Err(DecodeError::UnknownCodec { tag: 250 }));
         assert_eq!(peek_with(6, &[5]), Err(DecodeError::UnknownDType { tag: 5 }));
         assert_eq!(peek_with(7, &[2]), Err(DecodeError::UnknownLayout { tag: 2 }));

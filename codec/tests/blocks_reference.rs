@@ -138,7 +138,7 @@ fn decode(layout: Layout, frame: &Frame) -> Vec<Block> {
     let tag = if rans { 5 } else { 2 };
     assert_eq!(
         front[..8],
-        [b'Z', b'P', b'W', b'R', 0, tag, tag_of(dtype), u8::from(layout == Layout::Compact)]
+        [b'Z', b'P', b'W', b'R', 1, tag, tag_of(dtype), u8::from(layout == Layout::Compact)]
     );
     assert!(front[front_len..].iter().all(|byte| *byte == 0));
     let entries = || front[32..front_len].chunks(12);

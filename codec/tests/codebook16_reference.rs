@@ -170,7 +170,7 @@ fn encode(layout: Layout, dtype: DType, values: &[u8], named: Option<(&[u8], u32
     }
     let dynamic_len = dynamic.len() + if layout == Layout::Split { 0 } else { front.len() };
     front[..4].copy_from_slice(&[0x5a, 0x50, 0x57, 0x52]);
-    front[5] = 3;
+    front[4..6].copy_from_slice(&[1, 3]);
     front[6] = DType::ALL.into_iter().position(|other| other == dtype).unwrap() as u8;
     front[7] = u8::from(layout == Layout::Compact);
     front[8..16].copy_from_slice(&(numbers.len() as u64).to_le_bytes());

@@ -36,7 +36,7 @@ fn reference_decode(dtype: DType, count: usize, frame: &[u8]) -> Vec<u8> {
     let word = |at: usize| u32::from_le_bytes(frame[at..at + 4].try_into().unwrap()) as usize;
     assert_eq!(
         frame[..8],
-        [b'Z', b'P', b'W', b'R', 0, 4, DType::ALL.iter().position(|d| *d == dtype).unwrap() as u8, 1]
+        [b'Z', b'P', b'W', b'R', 1, 4, DType::ALL.iter().position(|d| *d == dtype).unwrap() as u8, 1]
     );
     let (row, unique) = (word(HEADER), word(HEADER + 4));
     let rows = count / row;
@@ -146,7 +146,7 @@ fn errors_name_what_is_wrong_and_where() {
     let count = values.len() / 2;
     let good = encode_to_vec(&*dedup(64, "tiered"), Layout::Compact, DType::Bf16, &values).unwrap();
     let inner = (HEADER + 8 + 13 + (81 * 5_usize).div_ceil(8)).next_multiple_of(8);
-    assert_eq!(good[inner..inner + 6], [b'Z', b'P', b'W', b'R', 0, 2]);
+    assert_eq!(good[inner..inner + 6], [b'Z', b'P', b'W', b'R', 1, 2]);
     let with = |at: usize, byte: u8| {
         let mut frame = good.clone();
         frame[at] = byte;

@@ -111,7 +111,7 @@ impl Document {
         let in_front = if layout == Layout::Compact { front.len() + bodies.len() } else { 0 };
         let dynamic_len = dynamic.len() + in_front;
         front[..4].copy_from_slice(b"ZPWR");
-        front[5] = 1;
+        front[4..6].copy_from_slice(&[1, 1]);
         front[6] = if dtype == DType::F32 { 2 } else { 0 };
         front[7] = u8::from(layout == Layout::Compact);
         front[8..16].copy_from_slice(&((values.len() / width) as u64).to_le_bytes());

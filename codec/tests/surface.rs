@@ -194,7 +194,7 @@ fn headers_ask_for_no_more_than_the_limit_or_than_there_is() {
     // A bit for each row of 65536 values: 64 MiB of them earn 2^47 bytes, more than a process can address.
     let count: u64 = 1 << 45;
     let mut frame = vec![0; 40 + (count as usize >> 16) / 8];
-    frame[..8].copy_from_slice(&[b'Z', b'P', b'W', b'R', 0, 4, 2, 1]);
+    frame[..8].copy_from_slice(&[b'Z', b'P', b'W', b'R', 1, 4, 2, 1]);
     frame[8..16].copy_from_slice(&count.to_le_bytes());
     let len = frame.len() as u64;
     frame[16..24].copy_from_slice(&len.to_le_bytes());

@@ -128,7 +128,7 @@ fn faults_have_names() {
         damaged(split, gaussian, |f| f.static_section[0] = b'X'),
         DecodeError::Magic { found: *b"XPWR" }
     );
-    assert_eq!(damaged(split, gaussian, |f| f.static_section[4] = 1), DecodeError::Version { found: 1 });
+    assert_eq!(damaged(split, gaussian, |f| f.static_section[4] = 2), DecodeError::Version { found: 2 });
     assert_eq!(
         damaged(split, gaussian, |f| f.static_section[5] = 250),
         DecodeError::UnknownCodec { tag: 250 }

@@ -54,7 +54,11 @@ pub enum FileError {
         path: PathBuf,
     },
     /// Of another version.
-    #[error("`{}` has version {found} of the format, and this program reads {known}\nhelp: use the zipwire that wrote it, or a newer one", path.display())]
+    #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), if found > known {
+        "a later zipwire wrote it: update this one"
+    } else {
+        "no release wrote that version: compress the original anew"
+    })]
     Version {
         /// Which file.
         path: PathBuf,

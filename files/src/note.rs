@@ -11,8 +11,8 @@ use crate::header::Header;
 /// The key.
 pub(crate) const KEY: &str = "zipwire";
 
-/// The version that is written, and the only one that is read: 0, unstable as that of frames.
-pub const FORMAT_VERSION: u64 = 0;
+/// The version that is written, and the first one that later releases promise to read; others are refused.
+pub const FORMAT_VERSION: u64 = 1;
 
 /// Bytes that are worked on at a time, and that a digest is made of: whole chunks of any type.
 pub(crate) const PIECE: u64 = 1 << 20;

@@ -253,5 +253,5 @@ fn a_later_version_is_said_to_be_one() {
     let path = folder.path("m.zw");
     fs::write(&path, safetensors(&[], Some("{\"zipwire\":\"{\\\"version\\\":2,\\\"new\\\":[]}\"}"))).unwrap();
     let error = Model::open(&path).unwrap_err().to_string();
-    assert!(error.contains("version 2") && error.contains("newer"), "{error}");
+    assert!(error.contains("version 2") && error.contains("later zipwire"), "{error}");
 }

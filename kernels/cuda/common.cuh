@@ -57,7 +57,7 @@ enum Fault {
 };
 
 #define MAGIC 0x5257505au
-#define VERSION 0u
+#define VERSION 1u
 #define HEADER_BYTES 32u
 #define LAYOUT_SPLIT 0u
 #define LAYOUT_COMPACT 1u

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::error::remedy_for_version;
 use crate::{DecodeError, EncodeError, FrameShape};
 
 /// A container that is damaged, cut, or none; or a use of one that cannot be.
@@ -26,7 +27,7 @@ pub enum ContainerError {
         found: [u8; 4],
     },
     /// A container of another version of the format.
-    #[error("container version `{found}` is not supported")]
+    #[error("the container has version `{found}` of the format; {}", remedy_for_version((*found).into(), crate::CONTAINER_VERSION.into()))]
     Version {
         /// Version in the header.
         found: u8,

@@ -4,8 +4,8 @@ use super::ContainerError;
 use crate::checksum::{fold, key, mix};
 use crate::{DType, FrameInfo, FrameShape, Layout};
 
-/// Version of the container format; readers refuse others.
-pub const CONTAINER_VERSION: u8 = 0;
+/// Version of the container format. It is the first one that later releases of this crate promise to read; readers refuse others.
+pub const CONTAINER_VERSION: u8 = 1;
 
 /// The most values of a chunk: what bounds the memory of readers.
 pub const MAX_CHUNK_VALUES: u32 = 1 << 26;
@@ -250,7 +250,7 @@ mod tests {
     fn fields_of_the_header_are_where_the_format_says() {
         let header = Header::new(DType::F32, 0x0201).unwrap();
         let bytes = header.to_bytes();
-        assert_eq!(bytes[..12], [b'Z', b'P', b'W', b'S', 0, 2, 0, 0, 1, 2, 0, 0]);
+        assert_eq!(bytes[..12], [b'Z', b'P', b'W', b'S', 1, 2, 0, 0, 1, 2, 0, 0]);
         assert_eq!(Header::read(&bytes), Ok(header));
         assert_eq!((header.chunk_len(), header.chunk_shape().count), (4 * 0x0201, 0x0201));
         for found in [0, u64::from(MAX_CHUNK_VALUES) + 1, u64::MAX] {
@@ -268,7 +268,8 @@ mod tests {
             Header::read(&bytes).unwrap_err()
         };
         assert_eq!(with(3, b'R'), ContainerError::Magic { found: *b"ZPWR" });
-        assert_eq!(with(4, 1), ContainerError::Version { found: 1 });
+        assert_eq!(with(4, 0), ContainerError::Version { found: 0 });
+        assert_eq!(with(4, 2), ContainerError::Version { found: 2 });
         assert_eq!(with(5, 5), ContainerError::UnknownDType { tag: 5 });
         assert_eq!(with(6, 1), ContainerError::Padding { part: "header" });
         assert_eq!(with(8, 0), ContainerError::ChunkValues { found: 0 });
