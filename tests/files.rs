@@ -94,6 +94,8 @@ fn a_folder_comes_back_as_it_was() {
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let rows = report["files"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["size_pct"].as_f64().unwrap() < 10.0), "nothing differs: {report}");
+    let outputs = rows.iter().map(|row| Path::new(row["out"].as_str().unwrap()));
+    assert!(outputs.clone().all(Path::is_file), "files are named where they are: {report}");
     succeeds(&["verify", text(&same), "--base", text(&model)]);
     fs::remove_dir_all(&same).unwrap();
 
@@ -113,6 +115,17 @@ fn a_folder_comes_back_as_it_was() {
     fails(2, &["decompress", text(&packed), "-o", text(&back)], &["is there already", "--force"]);
     succeeds(&["decompress", text(&packed), "-o", text(&back), "--force"]);
     assert_eq!(names(folder.path()), ["back", "model", "model.zw"]);
+}
+
+#[test]
+fn memory_bounds_threads() {
+    let folder = TempDir::new().unwrap();
+    let packed = folder.path().join("w.zw");
+    let plain = sample(SAMPLES[0]);
+    let args = |memory| ["compress", &plain, "-o", text(&packed), "--threads", "8", "--memory", memory];
+    fails(2, &args("8MiB"), &["--memory", "16 MiB"]);
+    succeeds(&args("20MiB"));
+    assert!(packed.is_file());
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Files into compressed ones.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use zipwire_codec::{DType, Spec};
 
+use crate::archive;
 use crate::header::Header;
 use crate::model::Model;
-use crate::note::{FORMAT_VERSION, KEY, Note, PartNote};
+use crate::note::{Archive, FORMAT_VERSION, KEY, Note, PartNote};
 use crate::output::Output;
 use crate::parts::{Codecs, Coding, How, Part, choose};
 use crate::pieces::{Kept, write_parts};
@@ -47,8 +48,11 @@ pub struct Compressed {
 /// `base` is a file with earlier values of the same tensors, which the codec then takes differences from; it is needed to read the result.
 /// Memory is about 3 MiB for each thread, whatever the file has, and the headers.
 ///
+/// A zip archive, as PyTorch writes its `.pt` and `.bin` files, is taken, too: each member that was stored as it is, has 4 KiB or more and is
+/// worth it is such a tensor, of the type that codes a sample of it shortest. It has no base.
+///
 /// # Errors
-/// If the input is no safetensors file or is compressed already, the codec has no such values, there is an output already, the system
+/// If the input is no safetensors file and no archive, or is compressed already, the codec has no such values, there is an output already, the system
 /// refuses something, or `watch` says to stop. Then there is no new file.
 pub fn compress(
     input: &Path,
@@ -58,8 +62,16 @@ pub fn compress(
     watch: &Watch<'_>,
 ) -> Result<Compressed, FileError> {
     let file = open(input, output)?;
-    let header =
-        Header::read(&file).map_err(|source| FileError::Header { path: input.to_owned(), source })?;
+    let header = match Header::read(&file) {
+        Ok(header) => header,
+        Err(_) if archive::begins_as_archive(&file) => {
+            return compress_archive((&file, input), output, compression, base, watch);
+        }
+        Err(_) if archive::begins_as_pickle(&file) => {
+            return Err(FileError::Pickle { path: input.to_owned() });
+        }
+        Err(source) => return Err(FileError::Header { path: input.to_owned(), source }),
+    };
     if Note::of(&header, input)?.is_some() {
         return Err(FileError::Compressed { path: input.to_owned() });
     }
@@ -82,20 +94,38 @@ pub fn compress(
         let how = choose((&file, input), tensor, at, &codecs)?;
         parts.push(Part { tensor: tensor.name.clone(), at, bytes: tensor.bytes(), how });
     }
-    let staged = Output::begin(output, compression.force)?;
-    // The header is in front of what it counts, so it gets the room that it may need at the most, and spaces for the rest.
-    let room = header_of(&header, &parts, None, base_digest).len().next_multiple_of(8) as u64;
-    let kept = write_parts((&file, input), &parts, base, (staged.file(), output), 8 + room, watch)?;
-    let mut text = header_of(&header, &parts, Some(&kept), base_digest);
-    text.push_str(&" ".repeat(room as usize - text.len()));
-    let front = [&room.to_le_bytes(), text.as_bytes()].concat();
-    at::write_all(staged.file(), &front, 0).map_err(FileError::io("write", output))?;
-    staged.finish()?;
-    let coded = parts[1..].iter().filter(|part| matches!(part.how, How::Coded(_))).count();
+    let outline = Outline { notes: header.notes(), archive: None, base: base_digest, parts };
+    let kept = outline.write((&file, input), base, output, compression.force, watch)?;
+    let coded = outline.coded();
     Ok(Compressed {
-        bytes_raw: values_at + tensors.last().map_or(0, |tensor| tensor.range.end),
+        bytes_raw: outline.bytes(),
         bytes_coded: kept.end,
         tensors: (coded, tensors.len() - coded),
+        digest: kept.digest,
+    })
+}
+
+/// Compresses a zip archive into a safetensors file: its members that are worth it are coded tensors, what is between them is kept.
+fn compress_archive(
+    (file, input): (&File, &Path),
+    output: &Path,
+    compression: &Compression,
+    base: Option<&Model>,
+    watch: &Watch<'_>,
+) -> Result<Compressed, FileError> {
+    if base.is_some() {
+        return Err(FileError::ArchiveBase { path: input.to_owned() });
+    }
+    let bytes = file.metadata().map_err(FileError::io("read", input))?.len();
+    let parts = archive::parts((file, input), bytes, &Codecs::new(&compression.spec, None)?, watch)?;
+    let none = Header::none();
+    let outline = Outline { notes: none.notes(), archive: Some(Archive::Zip), base: None, parts };
+    let kept = outline.write((file, input), None, output, compression.force, watch)?;
+    let coded = outline.coded();
+    Ok(Compressed {
+        bytes_raw: bytes,
+        bytes_coded: kept.end,
+        tensors: (coded, outline.parts.len() - coded),
         digest: kept.digest,
     })
 }
@@ -134,45 +164,100 @@ fn open(input: &Path, output: &Path) -> Result<File, FileError> {
     crate::open_input(input).map_err(FileError::io("read", input))
 }
 
-/// The header of the compressed file: before it is known what was kept, with all numbers as long as they can be.
-fn header_of(header: &Header, parts: &[Part], kept: Option<&Kept>, base: Option<&str>) -> String {
-    let mut metadata: BTreeMap<&str, String> =
-        header.notes().iter().map(|(key, text)| (key.as_str(), text.clone())).collect();
-    let note = Note {
-        version: FORMAT_VERSION,
-        bytes: parts.iter().map(|part| part.bytes).sum(),
-        digest: kept.map_or_else(|| "0".repeat(32), |kept| kept.digest.clone()),
-        base: base.filter(|_| parts.iter().any(|part| takes_base(&part.how))).map(str::to_owned),
-        parts: (0..)
-            .zip(parts)
-            .map(|(number, part): (usize, _)| PartNote {
-                tensor: part.tensor.clone(),
-                bytes: part.bytes,
-                container: match (&part.how, kept) {
-                    (How::Coded(_), Some(kept)) => kept.parts[number].container,
-                    (How::Coded(_), None) => Some(part.bound()),
-                    (How::Stored { .. } | How::Bytes, _) => None,
-                },
-            })
-            .collect(),
-    };
-    metadata.insert(KEY, serde_json::to_string(&note).expect("it has text and numbers"));
-    let mut entries = Map::new();
-    entries.insert("__metadata__".to_owned(), json!(metadata));
-    let most: u64 = parts.iter().map(Part::bound).sum();
-    let mut start = 0;
-    for (number, part) in parts.iter().enumerate() {
-        let len = kept.map_or(part.bound(), |kept| kept.parts[number].len);
-        let (dtype, shape) = match &part.how {
-            How::Stored { dtype, shape } => (dtype.as_str(), json!(shape)),
-            How::Bytes | How::Coded(_) => ("U8", json!([len])),
-        };
-        let offsets = if kept.is_some() { [start, start + len] } else { [most; 2] };
-        entries
-            .insert(part.tensor.clone(), json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets }));
-        start += len;
+/// What a compressed file consists of.
+struct Outline<'a> {
+    /// What the file that is compressed says beside its tensors.
+    notes: &'a HashMap<String, String>,
+    archive: Option<Archive>,
+    /// Digest of the base.
+    base: Option<&'a str>,
+    parts: Vec<Part>,
+}
+
+impl Outline<'_> {
+    /// Bytes of the file that is compressed.
+    fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
     }
-    Value::Object(entries).to_string()
+
+    /// How many parts are coded.
+    fn coded(&self) -> usize {
+        self.parts.iter().filter(|part| matches!(part.how, How::Coded(_))).count()
+    }
+
+    /// Writes the compressed file.
+    fn write(
+        &self,
+        input: (&File, &Path),
+        base: Option<&Model>,
+        output: &Path,
+        force: bool,
+        watch: &Watch<'_>,
+    ) -> Result<Kept, FileError> {
+        let staged = Output::begin(output, force)?;
+        // The header is in front of what it counts, so it gets the room that it may need at the most, and spaces for the rest.
+        let room = self.header(None).len().next_multiple_of(8) as u64;
+        let kept = write_parts(input, &self.parts, base, (staged.file(), output), 8 + room, watch)?;
+        let mut text = self.header(Some(&kept));
+        text.push_str(&" ".repeat(room as usize - text.len()));
+        let front = [&room.to_le_bytes(), text.as_bytes()].concat();
+        at::write_all(staged.file(), &front, 0).map_err(FileError::io("write", output))?;
+        staged.finish()?;
+        Ok(kept)
+    }
+
+    /// The header of the compressed file: before it is known what was kept, with all numbers as long as they can be.
+    fn header(&self, kept: Option<&Kept>) -> String {
+        let mut metadata: BTreeMap<&str, String> =
+            self.notes.iter().map(|(key, text)| (key.as_str(), text.clone())).collect();
+        let note = Note {
+            version: FORMAT_VERSION,
+            bytes: self.bytes(),
+            digest: kept.map_or_else(|| "0".repeat(32), |kept| kept.digest.clone()),
+            base: self
+                .base
+                .filter(|_| self.parts.iter().any(|part| takes_base(&part.how)))
+                .map(str::to_owned),
+            archive: self.archive,
+            parts: (0..).zip(&self.parts).map(|(number, part)| self.note_of(number, part, kept)).collect(),
+        };
+        metadata.insert(KEY, serde_json::to_string(&note).expect("it has text and numbers"));
+        let mut entries = Map::new();
+        entries.insert("__metadata__".to_owned(), json!(metadata));
+        let most: u64 = self.parts.iter().map(Part::bound).sum();
+        let mut start = 0;
+        for (number, part) in self.parts.iter().enumerate() {
+            let len = kept.map_or(part.bound(), |kept| kept.parts[number].len);
+            let (dtype, shape) = match &part.how {
+                How::Stored { dtype, shape } => (dtype.as_str(), json!(shape)),
+                How::Bytes | How::Coded(_) => ("U8", json!([len])),
+            };
+            let offsets = if kept.is_some() { [start, start + len] } else { [most; 2] };
+            entries.insert(
+                part.tensor.clone(),
+                json!({ "dtype": dtype, "shape": shape, "data_offsets": offsets }),
+            );
+            start += len;
+        }
+        Value::Object(entries).to_string()
+    }
+
+    fn note_of(&self, number: usize, part: &Part, kept: Option<&Kept>) -> PartNote {
+        let coding = match &part.how {
+            How::Coded(coding) => Some(coding),
+            How::Stored { .. } | How::Bytes => None,
+        };
+        PartNote {
+            tensor: part.tensor.clone(),
+            bytes: part.bytes,
+            container: coding.and_then(|_| match kept {
+                Some(kept) => kept.parts[number].container,
+                None => Some(part.bound()),
+            }),
+            // A safetensors file says itself of what type its tensors are.
+            dtype: self.archive.and(coding).map(|coding| coding.dtype_name().to_owned()),
+        }
+    }
 }
 
 fn takes_base(how: &How) -> bool {

@@ -41,6 +41,32 @@ pub enum FileError {
         /// What is wrong with it.
         source: HeaderError,
     },
+    /// Archives are read when they are compressed.
+    #[error("`{0}` is a zip archive and not compressed\nhelp: `zipwire compress {0}`; its parts are read from the result", path.display())]
+    PlainArchive {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// It begins as a zip archive and is none.
+    #[error("`{}` is not read as a zip archive: {reason}\nhelp: it was cut or damaged: fetch it again", path.display())]
+    Archive {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A pickle has no members that could be coded.
+    #[error("`{}` is a pickle of Python, as PyTorch wrote before version 1.6, and no archive\nhelp: load it and save it anew, as safetensors or by `torch.save`", path.display())]
+    Pickle {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Differences of an archive are not coded.
+    #[error("`{}` is a zip archive, and differences from a base are coded of safetensors only\nhelp: leave the base out, or store the checkpoint as safetensors", path.display())]
+    ArchiveBase {
+        /// Which file.
+        path: PathBuf,
+    },
     /// Compressed by this program before.
     #[error("`{}` is compressed already", path.display())]
     Compressed {

@@ -66,6 +66,12 @@ pub enum HeaderError {
 }
 
 impl Header {
+    /// That of a file that has none: an archive.
+    pub(crate) fn none() -> Self {
+        let metadata = Metadata::new(None, Vec::new()).expect("no tensors fill no bytes");
+        Self { bytes: Vec::new(), metadata }
+    }
+
     /// Reads the header, and compares it with the length of the file.
     ///
     /// # Errors
@@ -125,7 +131,8 @@ impl Header {
         &self.bytes
     }
 
-    /// All tensors, in the order of their values, which fill the file behind the header without gaps.
+    /// All tensors, in the order of their values, which fill the file behind the header without gaps; those without values at the same place
+    /// by their names.
     pub fn tensors(&self) -> Vec<TensorInfo> {
         let named = |name: String| {
             let info = self.metadata.info(&name)?;
@@ -137,7 +144,13 @@ impl Header {
                 range: start as u64..end as u64,
             })
         };
-        self.metadata.offset_keys().into_iter().filter_map(named).collect()
+        let mut tensors: Vec<TensorInfo> =
+            self.metadata.offset_keys().into_iter().filter_map(named).collect();
+        // The parser leaves equal places in any order.
+        tensors.sort_by(|a, b| {
+            (a.range.start, a.range.end, &a.name).cmp(&(b.range.start, b.range.end, &b.name))
+        });
+        tensors
     }
 
     /// What the file says beside its tensors.

@@ -3,6 +3,7 @@
 //! A compressed safetensors file is a safetensors file still. Every reader opens it; tensors that were coded are bytes (`U8`) to those
 //! that do not know zipwire. `docs/files.md` has recipes, `docs/format.md` every byte.
 
+mod archive;
 mod at;
 mod chunks;
 mod compress;
@@ -21,6 +22,7 @@ mod restore;
 mod values;
 mod watch;
 
+pub use archive::is_archive;
 pub use compress::{Compressed, Compression, compress, compress_values};
 pub use error::FileError;
 pub use folder::{files_below, mirror};

@@ -7,15 +7,17 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use zipwire_codec::ContainerIndex;
+use zipwire_codec::{ContainerIndex, DType};
 
+use crate::archive::begins_as_archive;
 use crate::chunks::{Chunks, in_tensor, read_index};
 use crate::header::{Header, TensorInfo};
 use crate::nearest::nearest;
 use crate::note::{Digest, Note, PIECE};
 use crate::{FileError, at, buffer, open_input};
 
-/// A safetensors file, compressed by [`compress`](crate::compress) or not: its tensors are those of the file that was compressed. Reads the
+/// A safetensors file, compressed by [`compress`](crate::compress) or not: its tensors are those of the file that was compressed; of an archive,
+/// coded members and the bytes between them. Reads the
 /// headers and what is asked for, not the file; a part of a compressed tensor costs the chunks that it is in. It can be shared by threads.
 ///
 /// ```
@@ -83,8 +85,10 @@ impl Model {
 
     fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
         let file = open_input(path).map_err(FileError::io("read", path))?;
-        let outer =
-            Header::read(&file).map_err(|source| FileError::Header { path: path.to_owned(), source })?;
+        let outer = Header::read(&file).map_err(|source| match begins_as_archive(&file) {
+            true => FileError::PlainArchive { path: path.to_owned() },
+            false => FileError::Header { path: path.to_owned(), source },
+        })?;
         let note = Note::of(&outer, path)?;
         Ok((file, outer, note))
     }
@@ -144,6 +148,10 @@ impl Model {
             })?;
             let container = part.container.map(|len| (len, OnceLock::new()));
             places.push(Place { at: values_at + tensor.range.start, container });
+        }
+        if note.archive.is_some() {
+            let tensors = members(&note);
+            return Ok(Self::of(path, file, Header::none(), Some(note), base, (tensors, places)));
         }
         let (Some(first), true) =
             (note.parts.first(), places.first().is_some_and(|place| place.container.is_none()))
@@ -366,4 +374,20 @@ impl Model {
         }
         Ok(known.get_or_init(|| index))
     }
+}
+
+/// The parts of an archive, as if they were tensors of one dimension.
+fn members(note: &Note) -> Vec<TensorInfo> {
+    let mut end = 0;
+    let mut tensors = Vec::new();
+    for part in &note.parts {
+        let dtype = part.dtype.clone().unwrap_or_else(|| "U8".to_owned());
+        let width = DType::from_name(&dtype).map_or(1, |dtype| dtype.width() as u64);
+        // A member may end inside of a value.
+        let (dtype, width) = if part.bytes % width == 0 { (dtype, width) } else { ("U8".to_owned(), 1) };
+        let (start, shape) = (end, vec![(part.bytes / width) as usize]);
+        end += part.bytes;
+        tensors.push(TensorInfo { name: part.tensor.clone(), dtype, shape, range: start..end });
+    }
+    tensors
 }

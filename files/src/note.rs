@@ -28,8 +28,19 @@ pub(crate) struct Note {
     /// Digest of the file that tensors are differences from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) base: Option<String>,
+    /// What it was, if it was no safetensors file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) archive: Option<Archive>,
     /// What it consists of, in its order.
     pub(crate) parts: Vec<PartNote>,
+}
+
+/// Files that are no safetensors and have parts all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Archive {
+    /// A zip archive, as PyTorch writes it.
+    Zip,
 }
 
 /// Successive bytes of the file that was compressed.
@@ -41,6 +52,9 @@ pub(crate) struct PartNote {
     /// How many bytes of the tensor are a container with them; if there is none, they are there as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) container: Option<u64>,
+    /// Of an archive: the type of the values, if it is coded as values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) dtype: Option<String>,
 }
 
 impl Note {

@@ -1,6 +1,7 @@
 //! What a file is cut into, and how each part is kept.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use zipwire_codec::{Base, DEFAULT_CHUNK_VALUES, DType, FrameShape, Layout, Spec, encode_to_vec};
@@ -12,8 +13,10 @@ use crate::{FileError, at};
 
 /// A part is stored if its sample saves less than this share of its bytes: what reads safetensors then finds it as it is.
 const LEAST_SAVING: f64 = 0.02;
-/// Tensors of types that no codec knows are coded as bytes from so many bytes on.
-const LEAST_BYTES: u64 = 1 << 12;
+/// Tensors of types that no codec knows, and members of archives, are coded from so many bytes on.
+pub(crate) const LEAST_BYTES: u64 = 1 << 12;
+/// What names of parts of an archive begin with that are no members.
+pub(crate) const BETWEEN: &str = "zipwire.between.";
 /// What is in front of a codec of differences.
 const DELTA: &str = "delta+";
 /// The codec for them: byte groups, by Huffman codes or by zstd.
@@ -51,6 +54,11 @@ pub(crate) struct Coding {
 }
 
 impl Coding {
+    /// The type of the values: that of bytes, if it is that only for want of another.
+    pub(crate) fn dtype_name(&self) -> &'static str {
+        if self.spec.to_string() == FOR_BYTES { "U8" } else { self.dtype.name() }
+    }
+
     /// Bytes of the values of a chunk.
     pub(crate) fn chunk_len(&self) -> u64 {
         u64::from(DEFAULT_CHUNK_VALUES) * self.dtype.width() as u64
@@ -137,26 +145,46 @@ pub(crate) fn choose(
             dtype,
             base: before.map(|(_, _, before)| before.name.clone()),
         },
-        None if tensor.bytes() >= LEAST_BYTES => Coding {
-            spec: FOR_BYTES.parse().expect("this codec has no options that are needed"),
-            dtype: DType::F8E4M3,
-            base: None,
-        },
+        None if tensor.bytes() >= LEAST_BYTES => for_bytes(),
         None => return Ok(stored()),
     };
-    if tensor.bytes() == 0 {
-        return Ok(stored());
+    let range = at..at + tensor.bytes();
+    let share = share_of_sample((file, path), &range, &coding, before.map(|(_, base, _)| base))?;
+    Ok(if share.is_some() { How::Coded(coding) } else { stored() })
+}
+
+/// The coding of what has no type that a codec knows.
+pub(crate) fn for_bytes() -> Coding {
+    Coding {
+        spec: FOR_BYTES.parse().expect("this codec has no options that are needed"),
+        dtype: DType::F8E4M3,
+        base: None,
     }
-    // The chunk in the middle.
-    let chunk_len = coding.chunk_len();
-    let start = tensor.bytes() / chunk_len / 2 * chunk_len;
-    let len = chunk_len.min(tensor.bytes() - start);
-    let mut sample = vec![0; len as usize];
-    at::read_exact(file, &mut sample, at + start).map_err(FileError::io("read", path))?;
-    let codec = coding.spec_at(before.map(|(_, base, _)| base), start, len)?.codec();
+}
+
+/// The share of its bytes that the chunk in the middle takes when it is coded so; `None` if that saves too little.
+///
+/// # Errors
+/// If the file or the base cannot be read, or the codec does not take what it is given.
+pub(crate) fn share_of_sample(
+    (file, path): (&File, &Path),
+    range: &Range<u64>,
+    coding: &Coding,
+    base: Option<&Model>,
+) -> Result<Option<f64>, FileError> {
+    let (bytes, chunk_len) = (range.end - range.start, coding.chunk_len());
+    let start = bytes / chunk_len / 2 * chunk_len;
+    let len = chunk_len.min(bytes - start);
+    let values = len / coding.dtype.width() as u64 * coding.dtype.width() as u64;
+    let mut sample = vec![0; values as usize];
+    if sample.is_empty() {
+        return Ok(None);
+    }
+    at::read_exact(file, &mut sample, range.start + start).map_err(FileError::io("read", path))?;
+    let codec = coding.spec_at(base, start, values)?.codec();
     let frame = encode_to_vec(&*codec, Layout::Compact, coding.dtype, &sample)
         .map_err(|source| FileError::Encode { path: path.to_owned(), source })?;
     // A container has 48 bytes beside its frames.
     let share = (frame.len() + 48) as f64 / sample.len() as f64;
-    Ok(if share > 1.0 - LEAST_SAVING { stored() } else { How::Coded(coding) })
+    Ok((share <= 1.0 - LEAST_SAVING).then_some(share))
 }

@@ -25,6 +25,8 @@ fn odd() -> Vec<Tensor> {
         ("scalar", "BF16", vec![], vec![0x80, 0x3f]),
         ("norm", "BF16", vec![384], weights(384, 4)),
         ("empty", "F16", vec![0, 17], vec![]),
+        ("another empty one", "F32", vec![0], vec![]),
+        ("hollow", "BF16", vec![3, 0], vec![]),
         ("noise", "F16", vec![5000], noise(10_000, 5)),
         (
             "e4m3",

@@ -9,15 +9,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use common::{Folder, noise, safetensors, weights};
+use common::{Folder, archive, noise, safetensors, weights};
 use xxhash_rust::xxh3::xxh3_64;
 use zipwire_codec::DType;
 use zipwire_files::{Compression, Model, Values, Watch, compress, compress_values, restore};
 
-/// Each release has these: a model, by two codecs; the one after it as differences from it; values without a header; and what they restore to.
+/// Each release has these: a model, by two codecs; the one after it as differences from it; a zip archive; values without a header; and what they restore to.
 const MODEL: [&str; 2] = ["model.rans.zw", "model.tiered.zw"];
 const NEXT: &str = "next.delta.zw";
 const RAW: &str = "values.zw";
+const ARCHIVE: &str = "archive.zw";
 const LIST: &str = "list.txt";
 
 fn releases() -> PathBuf {
@@ -53,6 +54,7 @@ fn files_of_all_releases_are_restored() {
         let mut list = |file: &str, again: &Path| found += &format!("{file} {}\n", hash(again));
         MODEL.iter().for_each(|file| list(file, &restored(file, None)));
         list(NEXT, &restored(NEXT, Some(&folder.join(MODEL[0]))));
+        list(ARCHIVE, &restored(ARCHIVE, None));
         let again = out.path("values");
         Values::open(&folder.join(RAW)).unwrap().unwrap().restore(&again, false, &Watch::default()).unwrap();
         list(RAW, &again);
@@ -101,6 +103,10 @@ fn writes_the_files_of_this_release() {
     let base = Model::open(&first).unwrap();
     compress(&next, &folder.join(NEXT), &by("delta+rans"), Some(&base), &Watch::default()).unwrap();
     list += &format!("{NEXT} {}\n", hash(&next));
+    let zip = plain.path("archive");
+    fs::write(&zip, archive(&[("m/data.pkl", noise(90, 9)), ("m/data/0", weights(20_000, 10))])).unwrap();
+    compress(&zip, &folder.join(ARCHIVE), &by("rans"), None, &Watch::default()).unwrap();
+    list += &format!("{ARCHIVE} {}\n", hash(&zip));
     let values = plain.path("values");
     fs::write(&values, [weights(9000, 8), vec![7]].concat()).unwrap();
     compress_values(&values, &folder.join(RAW), DType::Bf16, &by("rans"), &Watch::default()).unwrap();

@@ -21,9 +21,18 @@ fn main() -> std::io::Result<()> {
         // From the header, as `frame` reads its input; nothing is cut.
         write("frame", &format!("{name}-{dtype}-{layout}"), &[&[1, 0, 0], &frame[..]].concat())?;
     }
-    for target in
-        ["window7", "tiered", "rans", "groups", "codebook16", "dedup", "delta", "round_trip", "container"]
-    {
+    for target in [
+        "window7",
+        "tiered",
+        "rans",
+        "groups",
+        "codebook16",
+        "dedup",
+        "delta",
+        "round_trip",
+        "container",
+        "model",
+    ] {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         for number in 0..24 {
             let mut bytes = vec![0; 160];

@@ -7,12 +7,14 @@ mod container;
 mod damage;
 mod delta;
 mod frame;
+mod model;
 mod values;
 
 pub use container::{check_container, container};
 pub use damage::damage;
 pub use delta::damaged_difference;
 pub use frame::{Frame, check_decoded, check_unknown};
+pub use model::{check_model, compressed_model};
 pub use values::values;
 
 use std::fs;
@@ -163,9 +165,17 @@ pub fn damaged_frame_with(
 /// # Panics
 /// If it cannot be written.
 pub fn scratch_file(bytes: &[u8]) -> PathBuf {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| tempfile::tempdir().expect("there is room for a temporary folder"));
-    let path = folder.path().join("input");
+    let path = scratch_path("input");
     fs::write(&path, bytes).expect("there is room for a temporary file");
     path
+}
+
+/// Where a file of this name can be, in a folder of this process.
+///
+/// # Panics
+/// If there can be no such folder.
+pub fn scratch_path(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| tempfile::tempdir().expect("there is room for a temporary folder"));
+    folder.path().join(name)
 }

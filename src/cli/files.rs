@@ -9,7 +9,8 @@ use zipwire::codec::{DType, Spec};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompressArgs {
-    /// Safetensors files, folders with them, files of raw values with `--dtype`, or `-` for raw values from stdin to stdout.
+    /// Safetensors files, zip archives of PyTorch (`.pt`, `.bin`) and NumPy, folders with them, files of raw values with `--dtype`, or `-`
+    /// for raw values from stdin to stdout.
     #[arg(required = true, value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
     /// Where to: a file for one file, a folder for a folder or several files [default: `x.zw.safetensors` beside
@@ -49,6 +50,9 @@ pub(crate) struct WorkArgs {
     /// Threads that code; each takes about 3 MiB of memory [default: one for each processor].
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
+    /// The most memory that coding takes, such as 32MiB: there are fewer threads if it does not suffice for all.
+    #[arg(long, value_name = "SIZE", value_parser = super::bytes)]
+    pub(crate) memory: Option<u64>,
     /// Print the result as JSON instead of a table.
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,11 +2,14 @@
 #![allow(dead_code, reason = "not every test target uses all of it")]
 
 use std::fs;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 use zipwire_files::{Compression, FileError, Watch, compress};
 
 /// Name, type, shape, values.
@@ -51,6 +54,18 @@ pub(crate) fn safetensors(tensors: &[Tensor], metadata: Option<&str>) -> Vec<u8>
     let mut header = format!("{{{}}}", entries.join(" ,"));
     header.push_str("     ");
     [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &values].concat()
+}
+
+/// A zip archive as PyTorch writes them: stored, values at multiples of 64 bytes.
+pub(crate) fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    let options =
+        SimpleFileOptions::default().compression_method(CompressionMethod::Stored).with_alignment(64);
+    for (name, bytes) in members {
+        writer.start_file(*name, options).unwrap();
+        writer.write_all(bytes).unwrap();
+    }
+    writer.finish().unwrap().into_inner()
 }
 
 /// BF16 values as weights have them.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::WriterOptions;
-use zipwire::files::{Compression, Model, compress, compress_values, mirror};
+use zipwire::files::{Compression, Model, compress, compress_values, is_archive, mirror};
 
 use super::{
     MARK, PIPE, Row, SAFETENSORS, base_for, compressed_name, copy, io_error, place, print_rows, watched,
@@ -41,11 +41,12 @@ pub(crate) fn run(args: &CompressArgs, cancel: &Cancel) -> Result<(), CliError> 
                 None => default,
             };
             mirror(file, &out, args.write.force, |from, to| {
-                let is_model = from.to_string_lossy().ends_with(SAFETENSORS);
+                let is_model = from.to_string_lossy().ends_with(SAFETENSORS) || is_archive(from);
                 if !is_model || Model::list(from).is_ok_and(|model| model.is_compressed()) {
                     return Ok(false);
                 }
-                rows.push(one(args, from, &compressed_name(to), Some(file), cancel)?);
+                let row = one(args, from, &compressed_name(to), Some(file), cancel)?;
+                rows.push(row.placed(&out, &compressed_name(from), file));
                 Ok::<_, CliError>(true)
             })?;
         } else {
@@ -69,6 +70,8 @@ fn one(
     let compression = Compression { spec: args.codec.clone(), force: args.write.force };
     let base = match args.dtype {
         Some(_) => None,
+        // Archives in a folder are coded without, beside models that have one.
+        None if folder.is_some() && is_archive(file) => None,
         None => base_for(args.base.as_deref(), file, folder)?,
     };
     let made = watched(&args.write.work, cancel, (file, bytes), |watch| match args.dtype {

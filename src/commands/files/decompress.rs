@@ -42,7 +42,8 @@ pub(crate) fn run(args: &DecompressArgs, cancel: &Cancel) -> Result<(), CliError
             mirror(file, &out, args.write.force, |from, to| {
                 let Some(name) = restored_name(to).filter(|_| is_compressed(from)) else { return Ok(false) };
                 let base = base_for(args.base.as_deref(), from, Some(file))?;
-                rows.push(decode(from, Some((&name, args.write.force)), base, &args.write.work, cancel)?);
+                let row = decode(from, Some((&name, args.write.force)), base, &args.write.work, cancel)?;
+                rows.push(row.placed(&out, &restored_name(from).unwrap_or_else(|| from.to_owned()), file));
                 Ok::<_, CliError>(true)
             })?;
         } else {

@@ -5,6 +5,7 @@ pub(crate) mod decompress;
 pub(crate) mod read;
 
 use std::io::{self, Read, Write};
+use std::num::NonZero;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,9 @@ use crate::table;
 /// What stands in the names of compressed files, and what files of values get behind theirs.
 const MARK: &str = ".zw";
 const SAFETENSORS: &str = ".safetensors";
+/// Memory that the program takes by itself, and each thread that codes with it: pieces of a MiB, their frames, and tables of codecs.
+const OWN_MEMORY: u64 = 12 << 20;
+const THREAD_MEMORY: u64 = 4 << 20;
 /// stdin or stdout.
 const PIPE: &str = "-";
 
@@ -76,6 +80,11 @@ impl Row {
             gbps: raw as f64 / 1e9 / seconds,
         }
     }
+
+    /// That of a file that appears in the folder `out`, at the place that a file of this name would have in `folder`.
+    fn placed(self, out: &Path, name: &Path, folder: &Path) -> Self {
+        Self { out: Some(out.join(name.strip_prefix(folder).unwrap_or(name))), ..self }
+    }
 }
 
 /// Prints what came of files: of all together at the end, if there are several.
@@ -119,10 +128,23 @@ fn watched<T>(
     let progress = Progress::of_bytes(bytes, file.display().to_string());
     let cancelled = || cancel.is_cancelled();
     let done = |bytes| progress.add(bytes);
-    let default = Watch::default();
-    let watch =
-        Watch { threads: work.threads.unwrap_or(default.threads), cancelled: &cancelled, done: &done };
+    let watch = Watch { threads: threads(work)?, cancelled: &cancelled, done: &done };
     Ok(run(&watch)?)
+}
+
+/// Threads that are asked for, as far as there is memory for them.
+fn threads(work: &WorkArgs) -> Result<NonZero<usize>, CliError> {
+    let asked = work.threads.unwrap_or(Watch::default().threads);
+    let Some(memory) = work.memory else { return Ok(asked) };
+    let room = usize::try_from(memory.saturating_sub(OWN_MEMORY) / THREAD_MEMORY).unwrap_or(usize::MAX);
+    match NonZero::new(room) {
+        Some(room) => Ok(room.min(asked)),
+        None => Err(CliError::Usage(format!(
+            "`--memory` is too little for one thread\nhelp: it takes {} MiB, and {} MiB more for each further one",
+            (OWN_MEMORY + THREAD_MEMORY) >> 20,
+            THREAD_MEMORY >> 20
+        ))),
+    }
 }
 
 /// The base for a file: one file, or, of a folder, the one at the place that the file has in its own folder, compressed or not.
