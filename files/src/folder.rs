@@ -4,6 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+use rustix::fs::{CWD, RenameFlags};
+
 use crate::FileError;
 use crate::output::{Output, STAGED, folder, sync_folder};
 
@@ -34,13 +37,23 @@ pub fn mirror<E: From<FileError>>(
     }
     fs::create_dir_all(&root).map_err(&create)?;
     sync_all_folders(&root).map_err(&create)?;
-    if to.symlink_metadata().is_ok() {
-        // The old one is removed with the staged folder, at the end: a crash between the two renames leaves it there.
-        fs::rename(to, staged.path().join("before")).map_err(&create)?;
-    }
-    fs::rename(&root, to).map_err(&create)?;
+    // One that was there is in the staged folder then, and removed with it.
+    put(&root, to, &staged.path().join("before")).map_err(&create)?;
     sync_folder(folder(to)).map_err(&create)?;
     Ok(())
+}
+
+/// Puts a folder in its place. What is there goes to `before`, or to where the folder was: in one step, where the system has one.
+fn put(root: &Path, to: &Path, before: &Path) -> io::Result<()> {
+    if to.symlink_metadata().is_ok() {
+        #[cfg(target_os = "linux")]
+        if rustix::fs::renameat_with(CWD, root, CWD, to, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(());
+        }
+        // File systems need not have it. A crash between the two renames leaves the old folder within the staged one.
+        fs::rename(to, before)?;
+    }
+    fs::rename(root, to)
 }
 
 /// All files below a folder, in the order of their names.
