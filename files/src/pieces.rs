@@ -13,6 +13,7 @@ use zipwire_codec::{ContainerBuilder, DEFAULT_CHUNK_VALUES, FrameShape, Layout};
 use crate::model::Model;
 use crate::note::{Digest, PIECE};
 use crate::parts::{Coding, How, Part};
+use crate::watch::on_threads;
 use crate::{FileError, Watch, at};
 
 /// What was written.
@@ -126,14 +127,10 @@ pub(crate) fn write_parts(
             (watch.done)(len);
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 0..watch.threads.get().min(usize::try_from(count).unwrap_or(usize::MAX)) {
-            scope.spawn(|| {
-                if let Err(error) = work() {
-                    lock(&turn).failure.get_or_insert(error);
-                    changed.notify_all();
-                }
-            });
+    on_threads(watch.threads.get().min(usize::try_from(count).unwrap_or(usize::MAX)), || {
+        if let Err(error) = work() {
+            lock(&turn).failure.get_or_insert(error);
+            changed.notify_all();
         }
     });
     let turn = turn.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -49,14 +49,10 @@ impl Watch<'_> {
                 work(number, &mut buffer)?;
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 0..self.threads.get().min(count) {
-                scope.spawn(|| {
-                    if let Err(error) = run() {
-                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                        next.store(count, Ordering::Relaxed);
-                    }
-                });
+        on_threads(self.threads.get().min(count), || {
+            if let Err(error) = run() {
+                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                next.store(count, Ordering::Relaxed);
             }
         });
         failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
@@ -67,4 +63,16 @@ impl std::fmt::Debug for Watch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watch").field("threads", &self.threads).finish_non_exhaustive()
     }
+}
+
+/// Runs `work` on so many threads: on the caller's, if one is enough.
+pub(crate) fn on_threads(count: usize, work: impl Fn() + Sync) {
+    if count == 1 {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(&work);
+        }
+    });
 }
