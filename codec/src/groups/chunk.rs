@@ -13,16 +13,9 @@ pub(super) fn split(kernel: &Kernel, scheme: Scheme, dtype: DType, values: &[u8]
         (Scheme::Grouped, DType::F32, [exponents, high, middle, low]) => {
             (kernel.split_32)(values, 0, [low, middle, high], exponents);
         }
-        (_, _, [high, low]) => {
-            for ((value, high), low) in values.as_chunks().0.iter().zip(&mut **high).zip(&mut **low) {
-                [*low, *high] = *value;
-            }
-        }
+        (_, _, [high, low]) => (kernel.split_bytes_2)(values, low, high),
         (_, _, [first, second, third, fourth]) => {
-            let groups = first.iter_mut().zip(&mut **second).zip(&mut **third).zip(&mut **fourth);
-            for (value, (((first, second), third), fourth)) in values.as_chunks().0.iter().zip(groups) {
-                [*fourth, *third, *second, *first] = *value;
-            }
+            (kernel.split_bytes_4)(values, [fourth, third, second, first]);
         }
         (_, _, groups) => groups.iter_mut().for_each(|group| group.copy_from_slice(values)),
     }
@@ -35,17 +28,9 @@ pub(super) fn join(kernel: &Kernel, scheme: Scheme, dtype: DType, groups: &[&[u8
         (Scheme::Grouped, DType::F32, [exponents, high, middle, low]) => {
             (kernel.join_32)([low, middle, high], exponents, 0, values);
         }
-        (_, _, [high, low]) => {
-            for (value, (high, low)) in values.as_chunks_mut().0.iter_mut().zip(high.iter().zip(*low)) {
-                *value = [*low, *high];
-            }
-        }
+        (_, _, [high, low]) => (kernel.join_bytes_2)(low, high, values),
         (_, _, [first, second, third, fourth]) => {
-            let groups = first.iter().zip(*second).zip(third.iter().zip(*fourth));
-            for (value, ((first, second), (third, fourth))) in values.as_chunks_mut().0.iter_mut().zip(groups)
-            {
-                *value = [*fourth, *third, *second, *first];
-            }
+            (kernel.join_bytes_4)([fourth, third, second, first], values);
         }
         (_, _, groups) => groups.iter().for_each(|group| values.copy_from_slice(group)),
     }

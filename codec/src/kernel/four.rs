@@ -71,6 +71,35 @@ mod tests {
         assert_eq!(byte_counts(&[]), [0; 256]);
     }
 
+    /// Clusters, with and without a sign on top of them, with a few bytes anywhere; and noise.
+    #[test]
+    fn every_level_counts_the_same() {
+        use crate::kernel::TILE;
+        let random = |i: u32| i.wrapping_mul(0x9e37_79b1) >> 7;
+        for kernel in crate::levels::all() {
+            for center in [0u32, 1, 7, 60, 120, 122, 127, 128, 131, 200, 250, 255] {
+                for (spread, sign, odd) in
+                    [(1, 0, 0), (4, 0x80, 0), (9, 0x80, 50), (14, 0, 30), (40, 0x80, 3), (256, 0, 0)]
+                {
+                    let byte = |i: u32| match odd {
+                        1.. if i % 64 == odd => random(i + 5) as u8,
+                        _ => ((center + random(i) % spread) as u8) ^ (random(i + 9) & sign) as u8,
+                    };
+                    for len in [0, 1, 63, 64, 65, 1000, TILE as u32] {
+                        let bytes: Vec<u8> = (0..len).map(byte).collect();
+                        let counts = (kernel.byte_counts)(&bytes);
+                        assert_eq!(
+                            counts,
+                            byte_counts(&bytes),
+                            "{} {center} {spread} {sign} {len}",
+                            kernel.level
+                        );
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn four_words_are_one_behind_the_other() {
         let words = ShortWords::new(|symbol| match symbol {

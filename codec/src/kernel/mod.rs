@@ -17,6 +17,7 @@ pub(crate) mod joint;
 mod level;
 pub(crate) mod mask;
 pub(crate) mod pass;
+pub(crate) mod planes;
 mod portable;
 pub(crate) mod rans;
 pub(crate) mod short;

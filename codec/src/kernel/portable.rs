@@ -3,8 +3,8 @@
 use super::level::SimdLevel;
 use super::table::Kernel;
 use super::{
-    bits, changes, codes, columns, delta, fields, four, halves, joint, mask, pass, rans, short, sums, tier,
-    window, words,
+    bits, changes, codes, columns, delta, fields, four, halves, joint, mask, pass, planes, rans, short, sums,
+    tier, window, words,
 };
 
 /// Plain Rust.
@@ -14,6 +14,10 @@ pub(crate) static PORTABLE: Kernel = Kernel {
     histogram: sums::histogram,
     byte_counts: four::byte_counts,
     fours: four::fours,
+    split_bytes_2: planes::split_2,
+    join_bytes_2: planes::join_2,
+    split_bytes_4: planes::split_4,
+    join_bytes_4: planes::join_4,
     window_bounds: None,
     pack: window::pack,
     unpack: window::unpack,

@@ -47,6 +47,14 @@ pub(crate) struct Kernel {
     pub(crate) byte_counts: fn(&[u8]) -> [u32; 256],
     /// `(words, symbols, out)`: the words of each four symbols one behind the other, and their length from bit `four::LENGTH_AT` on.
     pub(crate) fours: fn(&ShortWords, &[[u8; 4]], &mut [u64]),
+    /// `(values, low, high)`: the lower and the upper byte of each value of 16 bits.
+    pub(crate) split_bytes_2: fn(&[u8], &mut [u8], &mut [u8]),
+    /// `(low, high, values)`: the inverse.
+    pub(crate) join_bytes_2: fn(&[u8], &[u8], &mut [u8]),
+    /// `(values, bytes)`: the four bytes of each value of 32 bits, the lowest first.
+    pub(crate) split_bytes_4: fn(&[u8], [&mut [u8]; 4]),
+    /// `(bytes, values)`: the inverse.
+    pub(crate) join_bytes_4: fn([&[u8]; 4], &mut [u8]),
     /// `(values, start)`: exponents counted around the window that begins at `start`, where that is faster than all of
     /// them.
     pub(crate) window_bounds: Option<fn(&[u8], u8) -> WindowBounds>,

@@ -11,6 +11,7 @@ mod joint;
 mod mask;
 mod pack;
 mod pass;
+mod planes;
 mod rans;
 mod short;
 mod sums;
@@ -38,6 +39,10 @@ pub(super) static AVX2: Kernel = Kernel {
     histogram: crate::kernel::sums::histogram,
     byte_counts: crate::kernel::four::byte_counts,
     fours: call!(four::fours, words, symbols, out),
+    split_bytes_2: call!(planes::split_2, values, low, high),
+    join_bytes_2: call!(planes::join_2, low, high, values),
+    split_bytes_4: call!(planes::split_4, values, bytes),
+    join_bytes_4: call!(planes::join_4, bytes, values),
     window_bounds: Some(call!(counts::window_bounds, values, start)),
     pack: call!(pack::pack, values, coded),
     unpack: call!(unpack::unpack, coded, out),

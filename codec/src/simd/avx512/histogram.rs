@@ -21,11 +21,11 @@ pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
     assert!(values.len() <= 2 * TILE, "counters of a byte are for a tile");
     let (steps, tail) = values.as_chunks();
     // What begins like noise is counted in memory.
-    let Some(start) = steps.first().and_then(|step| window(exponents(step))) else {
+    let Some(start) = steps.first().and_then(|step| window::<false>(exponents(step))) else {
         return sums::histogram(values);
     };
     let mut counts = sums::histogram(tail);
-    add(steps.iter().map(|step| exponents(step)), start, &mut counts);
+    add::<false>(steps.iter().map(|step| exponents(step)), start, &mut counts);
     counts
 }
 
@@ -34,54 +34,90 @@ pub(super) fn histogram(values: &[u8]) -> [u32; 256] {
 pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     assert!(bytes.len() <= TILE, "counters of a byte are for a tile");
     let (steps, tail) = bytes.as_chunks();
-    let Some(start) = steps.first().and_then(|step| window(load(step))) else {
+    let Some(first) = steps.first() else { return four::byte_counts(bytes) };
+    let (one, two) = (window::<false>(load(first)), window::<true>(load(first)));
+    if one.or(two).is_none() {
         return four::byte_counts(bytes);
-    };
+    }
     let mut counts = four::byte_counts(tail);
-    add(steps.iter().map(|step| load(step)), start, &mut counts);
+    let steps = steps.iter().map(|step| load(step));
+    match (one, two) {
+        (Some(start), _) => add::<false>(steps, start, &mut counts),
+        (None, Some(start)) => add::<true>(steps, start, &mut counts),
+        (None, None) => {}
+    }
     counts
 }
 
-/// The first exponent of a window, if few of a step are outside of it.
+/// The first exponent, or byte, of a window, if few of a step are outside of it. With `SIGNS` the highest bit of a byte is a sign: there are two windows
+/// of half the length, one with and one without that bit.
 #[target_feature(enable = "avx512bw,popcnt")]
-fn window(exponents: __m512i) -> Option<u8> {
-    /// Exponents outside of it, at most: these take longer than counting them all in memory.
+fn window<const SIGNS: bool>(step: __m512i) -> Option<u8> {
+    /// What is outside of it, at most: more take longer than counting all in memory.
     const FEW: u32 = 4;
     let mut bytes = [0; STEP];
-    store(&mut bytes, exponents);
-    let highest = bytes.into_iter().max().unwrap_or(0);
-    let start = highest.saturating_add(ABOVE).saturating_sub(WINDOW as u8 - 1);
-    let numbers = _mm512_sub_epi8(exponents, _mm512_set1_epi8(start.cast_signed()));
-    let outside = _mm512_cmpge_epu8_mask(numbers, _mm512_set1_epi8(WINDOW as i8));
+    store(&mut bytes, step);
+    let (above, len) = if SIGNS { (ABOVE / 2, WINDOW as u8 / 2) } else { (ABOVE, WINDOW as u8) };
+    let highest = bytes.into_iter().map(|byte| if SIGNS { byte & !SIGN } else { byte }).max().unwrap_or(0);
+    let start = highest.saturating_add(above).saturating_sub(len - 1);
+    let outside = _mm512_cmpge_epu8_mask(numbers::<SIGNS>(step, start), _mm512_set1_epi8(WINDOW as i8));
     (outside.count_ones() <= FEW).then_some(start)
 }
 
-/// Adds the counts of at most a tile of exponents.
+/// The sign of a value in its highest byte.
+const SIGN: u8 = 1 << 7;
+
+/// The number of each byte in the window that begins at `start`, or in the two windows; [`WINDOW`] or more outside.
 #[inline]
 #[target_feature(enable = "avx512bw")]
-fn add(steps: impl Iterator<Item = __m512i>, start: u8, counts: &mut [u32; 256]) {
+fn numbers<const SIGNS: bool>(bytes: __m512i, start: u8) -> __m512i {
+    let start = _mm512_set1_epi8(start.cast_signed());
+    if !SIGNS {
+        return _mm512_sub_epi8(bytes, start);
+    }
+    let half = _mm512_set1_epi8(WINDOW as i8 / 2);
+    let signs = _mm512_movepi8_mask(bytes);
+    let within = _mm512_sub_epi8(_mm512_and_si512(bytes, _mm512_set1_epi8((!SIGN).cast_signed())), start);
+    let outside = _mm512_cmpge_epu8_mask(within, half);
+    let numbers = _mm512_mask_add_epi8(within, signs, within, half);
+    _mm512_mask_blend_epi8(outside, numbers, _mm512_set1_epi8(-1))
+}
+
+/// The byte with a number.
+fn byte<const SIGNS: bool>(number: u8, start: u8) -> u8 {
+    if !SIGNS {
+        return start.wrapping_add(number);
+    }
+    let (sign, within) = (number / (WINDOW as u8 / 2), number % (WINDOW as u8 / 2));
+    // A window may reach beyond the highest byte without a sign: there it counts nothing.
+    (start.wrapping_add(within) & !SIGN) | (sign * SIGN)
+}
+
+/// Adds the counts of at most a tile of exponents, or of bytes.
+#[inline]
+#[target_feature(enable = "avx512bw")]
+fn add<const SIGNS: bool>(steps: impl Iterator<Item = __m512i>, start: u8, counts: &mut [u32; 256]) {
     let one = _mm512_set1_epi8(1);
     let of_window: [__m512i; WINDOW] = std::array::from_fn(|i| _mm512_set1_epi8(i as i8));
     let mut counters = [_mm512_setzero_si512(); WINDOW];
-    for exponents in steps {
-        let numbers = _mm512_sub_epi8(exponents, _mm512_set1_epi8(start.cast_signed()));
+    for step in steps {
+        let numbers = numbers::<SIGNS>(step, start);
         for (counter, number) in counters.iter_mut().zip(of_window) {
             *counter = _mm512_mask_add_epi8(*counter, _mm512_cmpeq_epi8_mask(numbers, number), *counter, one);
         }
         let mut others = _mm512_cmpge_epu8_mask(numbers, _mm512_set1_epi8(WINDOW as i8));
         if others != 0 {
             let mut bytes = [0; STEP];
-            store(&mut bytes, numbers);
+            store(&mut bytes, step);
             while others != 0 {
-                let number = bytes[others.trailing_zeros() as usize % STEP];
-                counts[usize::from(number.wrapping_add(start))] += 1;
+                counts[usize::from(bytes[others.trailing_zeros() as usize % STEP])] += 1;
                 others &= others - 1;
             }
         }
     }
     for (number, counter) in (0..).zip(counters) {
         let found = _mm512_reduce_add_epi64(_mm512_sad_epu8(counter, _mm512_setzero_si512()));
-        counts[usize::from(start.wrapping_add(number))] += found as u32;
+        counts[usize::from(byte::<SIGNS>(number, start))] += found as u32;
     }
 }
 

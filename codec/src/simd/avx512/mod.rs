@@ -15,6 +15,7 @@ mod joint;
 mod mask;
 mod pack;
 mod pass;
+mod planes;
 mod rans;
 mod short;
 mod sums;
@@ -44,6 +45,10 @@ static AVX512: Kernel = Kernel {
     histogram: call!(histogram::histogram, values),
     byte_counts: call!(histogram::byte_counts, bytes),
     fours: call!(four::fours, words, symbols, out),
+    split_bytes_2: call!(planes::split_2, values, low, high),
+    join_bytes_2: call!(planes::join_2, low, high, values),
+    split_bytes_4: call!(planes::split_4, values, bytes),
+    join_bytes_4: call!(planes::join_4, bytes, values),
     window_bounds: Some(call!(counts::window_bounds, values, start)),
     pack: call!(pack::pack, values, coded),
     unpack: call!(unpack::unpack, coded, out),
