@@ -3,10 +3,11 @@
 use super::{BLOCK_THREADS, FRONT_LEN, GAP_BITS, LENGTHS, POSITION, Parts, THREAD_BITS, THREADS};
 use crate::body::Body;
 use crate::canonical::{self, DecodeTable, Lengths, Stream};
+use crate::checksum::{self, BLOCK_BYTES};
 use crate::fault::WordFault;
 use crate::header::HEADER_LEN;
 use crate::sections::Reader;
-use crate::{DecodeError, Layout, checksum, levels};
+use crate::{DecodeError, Layout, levels};
 
 /// Blocks that are read side by side.
 const TOGETHER: usize = 4;
@@ -32,14 +33,16 @@ pub(crate) fn decode(body: &Body<'_>, out: &mut [u8]) -> Result<u32, DecodeError
     if threads == 0 && lengths == [0; 256] {
         let exponents = reader.dynamic.split_off(..count).ok_or(word_fault(WordFault::Overrun))?;
         (kernel.join)(rests, exponents, 0, out);
+        sum = sum.wrapping_add(checksum::of_values(kernel, out));
     } else {
         let parts = Parts::of(threads);
         let coded = reader.dynamic.split_off(..parts.len()).ok_or(word_fault(WordFault::Overrun))?;
         sum = sum.wrapping_add(checksum::of_front(&coded[parts.words..], FRONT_LEN));
-        read(&lengths, &Coded::new(coded, parts), rests, out).map_err(word_fault)?;
+        let of_values = read(&lengths, &Coded::new(coded, parts), rests, out).map_err(word_fault)?;
+        sum = sum.wrapping_add(of_values);
     }
     reader.finish()?;
-    Ok(sum.wrapping_add(checksum::of_values(kernel, out)))
+    Ok(sum)
 }
 
 fn word_fault(fault: WordFault) -> DecodeError {
@@ -74,8 +77,8 @@ impl<'a> Coded<'a> {
     }
 }
 
-/// Reads all blocks.
-fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> Result<(), WordFault> {
+/// Reads all blocks; returns the checksum of the values, which is made while they are in a cache.
+fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> Result<u32, WordFault> {
     let kernel = levels::active();
     let table = DecodeTable::new(lengths).ok_or(WordFault::Lengths)?;
     let count = rests.len();
@@ -83,7 +86,8 @@ fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> R
         return Err(WordFault::Position { block: 0 });
     }
     let mut exponents = vec![0; (TOGETHER * BLOCK_BITS).min(count)];
-    let (mut values, mut rests) = (out, rests);
+    let (mut done, mut summed, mut sum) = (0, 0, 0_u32);
+    let mut rests = rests;
     let blocks = coded.positions.len();
     for first in (0..blocks).step_by(TOGETHER) {
         let together = TOGETHER.min(blocks - first);
@@ -120,8 +124,14 @@ fn read(lengths: &Lengths, coded: &Coded<'_>, rests: &[u8], out: &mut [u8]) -> R
         }
         // The positions add up to no more than there are values.
         let rest = rests.split_off(..filled).ok_or(WordFault::Position { block: first })?;
-        let values = values.split_off_mut(..2 * filled).ok_or(WordFault::Position { block: first })?;
-        (kernel.join)(rest, &exponents[..filled], 0, values);
+        (kernel.join)(rest, &exponents[..filled], 0, &mut out[2 * done..2 * (done + filled)]);
+        done += filled;
+        let whole = 2 * done / BLOCK_BYTES * BLOCK_BYTES;
+        sum = sum.wrapping_add(checksum::of_values_at(kernel, &out[summed..whole], summed));
+        summed = whole;
     }
-    if rests.is_empty() { Ok(()) } else { Err(WordFault::Position { block: blocks }) }
+    if !rests.is_empty() {
+        return Err(WordFault::Position { block: blocks });
+    }
+    Ok(sum.wrapping_add(checksum::of_values_at(kernel, &out[summed..], summed)))
 }
