@@ -1,0 +1,244 @@
+//! Objects: tensors on the disk, each in a file that is never changed, and what such a file begins with.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use zipwire_codec::{ContainerIndex, DEFAULT_CHUNK_VALUES, DType};
+use zipwire_files::at::{self, Window};
+use zipwire_files::{FileError, open_input};
+
+use crate::address::{DTYPE_BYTES, PIECE, PieceHash, hash_of_piece, hash_of_pieces, pieces_of};
+use crate::{Address, FORMAT_VERSION, StoreError};
+
+/// Bytes in front of what the values are kept as.
+pub(crate) const HEADER_BYTES: usize = 160;
+const MAGIC: [u8; 4] = *b"ZPWO";
+/// Bytes of the header that its checksum is of.
+const SUMMED: usize = 136;
+
+/// What an object says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectHeader {
+    /// What it is called.
+    pub address: Address,
+    /// Name of the values' type, with zeros behind it.
+    pub(crate) dtype: [u8; DTYPE_BYTES],
+    /// Bytes of the values.
+    pub bytes: u64,
+    /// Bytes of what they are kept as, behind the header.
+    pub stored: u64,
+    /// Whether that is a container of frames, and not the values themselves.
+    pub is_coded: bool,
+    /// What the frames are differences from.
+    pub base: Option<Address>,
+    /// Of what they are kept as: the hash of the hashes of its pieces. A piece of a container is the frames of a piece of the values.
+    pub(crate) hash: PieceHash,
+}
+
+impl ObjectHeader {
+    pub(crate) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = FORMAT_VERSION as u8;
+        bytes[5] = u8::from(self.is_coded);
+        bytes[6] = u8::from(self.base.is_some());
+        bytes[8..16].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.stored.to_le_bytes());
+        bytes[24..40].copy_from_slice(&self.dtype);
+        bytes[40..72].copy_from_slice(self.address.as_bytes());
+        if let Some(base) = &self.base {
+            bytes[72..104].copy_from_slice(base.as_bytes());
+        }
+        bytes[104..136].copy_from_slice(&self.hash);
+        let sum = hash_of_piece(&bytes[..SUMMED]);
+        bytes[SUMMED..].copy_from_slice(&sum[..HEADER_BYTES - SUMMED]);
+        bytes
+    }
+
+    /// Reads a header; `path` and `address` are those of its file.
+    ///
+    /// # Errors
+    /// [`StoreError::Version`], [`StoreError::Object`].
+    pub fn parse(bytes: &[u8; HEADER_BYTES], path: &Path, address: Address) -> Result<Self, StoreError> {
+        let wrong = |what: &str| StoreError::object(address, what);
+        if bytes[..4] != MAGIC {
+            return Err(wrong("it begins as no object does"));
+        }
+        let found = u64::from(bytes[4]);
+        if found != FORMAT_VERSION {
+            return Err(StoreError::Version { path: path.to_owned(), found, known: FORMAT_VERSION });
+        }
+        if bytes[SUMMED..] != hash_of_piece(&bytes[..SUMMED])[..HEADER_BYTES - SUMMED] {
+            return Err(wrong("its header is not what was written"));
+        }
+        let field = |at: usize| {
+            let bytes = bytes[at..].first_chunk::<32>().expect("the header has all fields");
+            *bytes
+        };
+        let word = |at: usize| {
+            let bytes = bytes[at..].first_chunk::<8>().expect("the header has all fields");
+            u64::from_le_bytes(*bytes)
+        };
+        let base = Address::from_bytes(field(72));
+        let header = Self {
+            address: Address::from_bytes(field(40)),
+            dtype: *bytes[24..].first_chunk().expect("the header has all fields"),
+            bytes: word(8),
+            stored: word(16),
+            is_coded: bytes[5] == 1,
+            base: (bytes[6] == 1).then_some(base),
+            hash: field(104),
+        };
+        if header.address != address {
+            return Err(wrong("it is another one, under this name"));
+        }
+        let is_sound = bytes[5] <= 1 && bytes[6] <= 1 && bytes[7] == 0;
+        let is_based = header.base.is_none_or(|base| header.is_coded && base != address);
+        let is_whole = header.is_coded || header.stored == header.bytes;
+        if !(is_sound && is_based && is_whole) {
+            return Err(wrong("its header says what cannot be"));
+        }
+        Ok(header)
+    }
+
+    /// The type of the values of the frames: of those of other types, bytes.
+    pub(crate) fn frame_dtype(&self) -> DType {
+        let len = self.dtype.iter().position(|byte| *byte == 0).unwrap_or(DTYPE_BYTES);
+        let name = std::str::from_utf8(&self.dtype[..len]).unwrap_or_default();
+        frame_dtype(name)
+    }
+}
+
+/// The type of the values of frames for a type: of those that no codec knows, bytes.
+pub(crate) fn frame_dtype(name: &str) -> DType {
+    DType::from_name(name).unwrap_or(DType::F8E4M3)
+}
+
+/// Bytes of the values of a chunk.
+pub(crate) fn chunk_len(dtype: DType) -> u64 {
+    u64::from(DEFAULT_CHUNK_VALUES) * dtype.width() as u64
+}
+
+/// A file with an object, and where its chunks are.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) header: ObjectHeader,
+    file: File,
+    index: Option<ContainerIndex>,
+}
+
+impl Object {
+    /// Opens it, and holds what it says of itself against its length; values are not read.
+    ///
+    /// # Errors
+    /// [`StoreError::Version`], [`StoreError::Object`], and [`StoreError::File`] if it cannot be read or is not there.
+    pub(crate) fn open(path: &Path, address: Address) -> Result<Self, StoreError> {
+        let (file, header) = open_header(path, address)?;
+        let index = if header.is_coded {
+            let mut window = Window::new(&file, HEADER_BYTES as u64, header.stored);
+            let index = ContainerIndex::read(&mut window).map_err(|error| match error.raw_os_error() {
+                Some(_) => FileError::io("read", path)(error).into(),
+                None => StoreError::object(address, error),
+            })?;
+            let dtype = header.frame_dtype();
+            let fits = index.dtype() == dtype
+                && index.len() == header.bytes
+                && index.chunk_values() == DEFAULT_CHUNK_VALUES
+                && index.tail().is_empty();
+            if !fits {
+                return Err(StoreError::object(address, "its container is not of its values"));
+            }
+            Some(index)
+        } else {
+            None
+        };
+        Ok(Self { header, file, index })
+    }
+
+    /// Fills `out` with the bytes of the object from `at` on.
+    fn read(&self, out: &mut [u8], at: u64) -> Result<(), StoreError> {
+        at::read_exact(&self.file, out, HEADER_BYTES as u64 + at).map_err(|error| {
+            let what = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "it was cut".to_owned(),
+                _ => format!("it cannot be read: {error}"),
+            };
+            StoreError::object(self.header.address, what)
+        })
+    }
+
+    /// Chunks of the piece with this number.
+    fn chunks(&self, index: &ContainerIndex, piece: u64) -> std::ops::Range<usize> {
+        let at_once = PIECE / chunk_len(index.dtype());
+        let first = (piece * at_once) as usize;
+        first..(first + at_once as usize).min(index.chunk_count())
+    }
+
+    /// What a piece is kept as.
+    fn read_piece(&self, piece: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
+        let (start, end) = match &self.index {
+            None => (piece * PIECE, self.header.bytes.min((piece + 1) * PIECE)),
+            Some(index) => {
+                let chunks = self.chunks(index, piece);
+                match chunks.clone().next_back() {
+                    Some(last) => (index.frame(chunks.start).start, index.frame(last).end),
+                    None => (0, 0),
+                }
+            }
+        };
+        // Places are within the file, whose length is known: no more is taken than there is.
+        kept.resize((end - start) as usize, 0);
+        self.read(kept, start)
+    }
+
+    /// The frame of a chunk, or, of an object that is not coded, its values.
+    pub(crate) fn read_chunk(&self, chunk: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
+        let Some(index) = &self.index else {
+            let chunk_len = chunk_len(self.header.frame_dtype());
+            let (start, end) = (chunk * chunk_len, self.header.bytes.min((chunk + 1) * chunk_len));
+            kept.resize((end - start) as usize, 0);
+            return self.read(kept, start);
+        };
+        let place = index.frame(chunk as usize);
+        kept.resize((place.end - place.start) as usize, 0);
+        self.read(kept, place.start)?;
+        index.check(chunk as usize, kept).map_err(|error| StoreError::object(self.header.address, error))
+    }
+
+    /// Reads all that the values are kept as, and compares it with its hash. Nothing is decoded.
+    ///
+    /// # Errors
+    /// [`StoreError::Object`].
+    pub(crate) fn check_stored(&self) -> Result<(), StoreError> {
+        let (mut hashes, mut kept) = (Vec::new(), Vec::new());
+        for piece in 0..pieces_of(self.header.bytes) {
+            self.read_piece(piece, &mut kept)?;
+            hashes.push(hash_of_piece(&kept));
+        }
+        if hash_of_pieces(&hashes) != self.header.hash {
+            return Err(StoreError::object(self.header.address, "it is not what was written"));
+        }
+        Ok(())
+    }
+}
+
+/// What an object says of itself, and its file.
+///
+/// # Errors
+/// As [`Object::open`], but its container is not looked at.
+pub(crate) fn open_header(path: &Path, address: Address) -> Result<(File, ObjectHeader), StoreError> {
+    let file = open_input(path).map_err(FileError::io("read", path))?;
+    let found = file.metadata().map_err(FileError::io("read", path))?.len();
+    let mut bytes = [0; HEADER_BYTES];
+    if found < HEADER_BYTES as u64 {
+        return Err(StoreError::object(address, format!("it was cut: it has {found} bytes")));
+    }
+    at::read_exact(&file, &mut bytes, 0).map_err(FileError::io("read", path))?;
+    let header = ObjectHeader::parse(&bytes, path, address)?;
+    let needed = header.stored.saturating_add(HEADER_BYTES as u64);
+    if found != needed {
+        let what = format!("it was cut: it has {found} bytes, and its header says {needed}");
+        return Err(StoreError::object(address, what));
+    }
+    Ok((file, header))
+}
