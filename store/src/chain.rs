@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use zipwire_codec::{Base, DType, Decoder};
-
-use crate::address::{PIECE, address_of, hash_of_piece, pieces_of};
-use crate::object::{Object, ObjectHeader, chunk_len};
+use crate::object::{Object, ObjectHeader, Values};
 use crate::store::is_absent;
 use crate::{Address, Store, StoreError};
 
@@ -28,16 +25,6 @@ pub(crate) struct Scratch {
     frame: Vec<u8>,
     values: Vec<u8>,
     spare: Vec<u8>,
-}
-
-/// Values that a base has while a chunk is decoded, and that are taken back.
-#[derive(Clone)]
-struct Shared(Arc<Vec<u8>>);
-
-impl AsRef<[u8]> for Shared {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
 }
 
 impl Chain {
@@ -97,30 +84,13 @@ impl Chain {
         scratch: &mut Scratch,
         mut visit: impl FnMut(usize, &[u8]),
     ) -> Result<(), StoreError> {
-        let dtype = self.header().frame_dtype();
-        let len = self.chunk_bytes(dtype, chunk);
-        let mut has_base = false;
+        let Scratch { frame, values, spare } = scratch;
         for (number, link) in self.links.iter().enumerate() {
-            link.read_chunk(chunk, &mut scratch.frame)?;
-            let wrong = |what: String| StoreError::object(link.header.address, what);
-            if !link.header.is_coded {
-                std::mem::swap(&mut scratch.values, &mut scratch.frame);
-            } else {
-                let mut decoder = Decoder::new();
-                let shared = Shared(Arc::new(std::mem::take(&mut scratch.values)));
-                if has_base {
-                    decoder.add_base(Base::new(dtype, shared.clone())).expect("it is the only one");
-                }
-                scratch.spare.resize(len, 0);
-                decoder
-                    .decompress_into(&scratch.frame, &mut scratch.spare)
-                    .map_err(|error| wrong(format!("chunk {chunk}: {error}")))?;
-                drop(decoder);
-                scratch.values = Arc::try_unwrap(shared.0).unwrap_or_default();
-                std::mem::swap(&mut scratch.values, &mut scratch.spare);
-            }
-            has_base = true;
-            visit(number, &scratch.values);
+            let base = Values(Arc::new(std::mem::take(values)));
+            link.decode_chunk(chunk, (number > 0).then(|| base.clone()), frame, spare)?;
+            visit(number, spare);
+            // The memory of the base is what the next link is decoded into.
+            *values = std::mem::replace(spare, Arc::try_unwrap(base.0).unwrap_or_default());
         }
         Ok(())
     }
@@ -148,34 +118,10 @@ impl Chain {
         out: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), StoreError> {
-        let chunk_len = chunk_len(self.header().frame_dtype());
-        let (start, end) = (piece * PIECE, self.header().bytes.min((piece + 1) * PIECE));
         out.clear();
-        for chunk in start / chunk_len..end.div_ceil(chunk_len) {
+        for chunk in self.header().chunks_of(piece) {
             out.extend_from_slice(self.read_chunk(chunk, scratch)?);
         }
         Ok(())
-    }
-
-    /// Decodes all values and compares them with the address.
-    ///
-    /// # Errors
-    /// [`StoreError::Object`].
-    pub(crate) fn check_values(&self, dtype: &str) -> Result<(), StoreError> {
-        let (mut piece, mut scratch, mut hashes) = (Vec::new(), Scratch::default(), Vec::new());
-        for number in 0..pieces_of(self.header().bytes) {
-            self.read_piece(number, &mut piece, &mut scratch)?;
-            hashes.push(hash_of_piece(&piece));
-        }
-        let address = self.header().address;
-        if address_of(dtype, self.header().bytes, &hashes) != address {
-            return Err(StoreError::object(address, "its values have another hash"));
-        }
-        Ok(())
-    }
-
-    fn chunk_bytes(&self, dtype: DType, chunk: u64) -> usize {
-        let chunk_len = chunk_len(dtype);
-        (self.header().bytes - chunk * chunk_len).min(chunk_len) as usize
     }
 }

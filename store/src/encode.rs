@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use zipwire_codec::{ContainerBuilder, DEFAULT_CHUNK_VALUES, FrameShape, Layout};
+use zipwire_codec::{ContainerBuilder, ContainerError, DEFAULT_CHUNK_VALUES, FrameShape, Layout};
 use zipwire_files::{FileError, Watch, at};
 
 use crate::address::{PIECE, PieceHash, dtype_bytes, hash_of_piece, hash_of_pieces, pieces_of};
@@ -224,7 +224,7 @@ impl Turn {
         is_last: bool,
         hash: PieceHash,
     ) -> Result<Taken, StoreError> {
-        let unfit = |error| StoreError::object(job.address, error);
+        let unfit = |error: ContainerError| StoreError::object(job.address, error.to_string());
         let mut front = Vec::new();
         if is_first {
             let path = staged_path(folder, index);

@@ -163,8 +163,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn object(address: Address, what: impl ToString) -> Self {
-        Self::Object { address, what: what.to_string() }
+    pub(crate) fn object(address: Address, what: impl Into<String>) -> Self {
+        Self::Object { address, what: what.into() }
     }
 }
 

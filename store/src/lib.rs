@@ -43,6 +43,7 @@ mod address;
 mod chain;
 mod encode;
 mod error;
+mod forest;
 mod id;
 mod input;
 mod list;

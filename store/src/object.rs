@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use zipwire_codec::{ContainerIndex, DEFAULT_CHUNK_VALUES, DType};
+use zipwire_codec::{Base, ContainerIndex, DEFAULT_CHUNK_VALUES, DType, Decoder};
 use zipwire_files::at::{self, Window};
 use zipwire_files::{FileError, open_input};
 
-use crate::address::{DTYPE_BYTES, PIECE, PieceHash, hash_of_piece, hash_of_pieces, pieces_of};
+use crate::address::{DTYPE_BYTES, PIECE, PieceHash, hash_of_piece};
 use crate::{Address, FORMAT_VERSION, StoreError};
 
 /// Bytes in front of what the values are kept as.
@@ -102,11 +103,28 @@ impl ObjectHeader {
         Ok(header)
     }
 
+    /// The name of the values' type.
+    pub(crate) fn dtype_name(&self) -> &str {
+        let len = self.dtype.iter().position(|byte| *byte == 0).unwrap_or(DTYPE_BYTES);
+        std::str::from_utf8(&self.dtype[..len]).unwrap_or_default()
+    }
+
     /// The type of the values of the frames: of those of other types, bytes.
     pub(crate) fn frame_dtype(&self) -> DType {
-        let len = self.dtype.iter().position(|byte| *byte == 0).unwrap_or(DTYPE_BYTES);
-        let name = std::str::from_utf8(&self.dtype[..len]).unwrap_or_default();
-        frame_dtype(name)
+        frame_dtype(self.dtype_name())
+    }
+
+    /// Bytes of the values of a chunk.
+    pub(crate) fn chunk_bytes(&self, chunk: u64) -> usize {
+        let chunk_len = chunk_len(self.frame_dtype());
+        (self.bytes - chunk * chunk_len).min(chunk_len) as usize
+    }
+
+    /// Numbers of the chunks of a piece.
+    pub(crate) fn chunks_of(&self, piece: u64) -> std::ops::Range<u64> {
+        let chunk_len = chunk_len(self.frame_dtype());
+        let end = self.bytes.min((piece + 1) * PIECE);
+        piece * PIECE / chunk_len..end.div_ceil(chunk_len)
     }
 }
 
@@ -139,7 +157,7 @@ impl Object {
             let mut window = Window::new(&file, HEADER_BYTES as u64, header.stored);
             let index = ContainerIndex::read(&mut window).map_err(|error| match error.raw_os_error() {
                 Some(_) => FileError::io("read", path)(error).into(),
-                None => StoreError::object(address, error),
+                None => StoreError::object(address, error.to_string()),
             })?;
             let dtype = header.frame_dtype();
             let fits = index.dtype() == dtype
@@ -167,22 +185,21 @@ impl Object {
         })
     }
 
-    /// Chunks of the piece with this number.
-    fn chunks(&self, index: &ContainerIndex, piece: u64) -> std::ops::Range<usize> {
-        let at_once = PIECE / chunk_len(index.dtype());
-        let first = (piece * at_once) as usize;
-        first..(first + at_once as usize).min(index.chunk_count())
-    }
-
     /// What a piece is kept as.
-    fn read_piece(&self, piece: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// [`StoreError::Object`].
+    pub(crate) fn read_piece(&self, piece: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
         let (start, end) = match &self.index {
             None => (piece * PIECE, self.header.bytes.min((piece + 1) * PIECE)),
             Some(index) => {
-                let chunks = self.chunks(index, piece);
-                match chunks.clone().next_back() {
-                    Some(last) => (index.frame(chunks.start).start, index.frame(last).end),
-                    None => (0, 0),
+                let mut chunks = self.header.chunks_of(piece);
+                match (chunks.next(), chunks.next_back()) {
+                    (Some(first), last) => {
+                        let last = last.unwrap_or(first);
+                        (index.frame(first as usize).start, index.frame(last as usize).end)
+                    }
+                    (None, _) => (0, 0),
                 }
             }
         };
@@ -202,23 +219,46 @@ impl Object {
         let place = index.frame(chunk as usize);
         kept.resize((place.end - place.start) as usize, 0);
         self.read(kept, place.start)?;
-        index.check(chunk as usize, kept).map_err(|error| StoreError::object(self.header.address, error))
+        index
+            .check(chunk as usize, kept)
+            .map_err(|error| StoreError::object(self.header.address, error.to_string()))
     }
 
-    /// Reads all that the values are kept as, and compares it with its hash. Nothing is decoded.
+    /// Decodes a chunk into `out`. `frame` is what its frame is read into.
     ///
     /// # Errors
     /// [`StoreError::Object`].
-    pub(crate) fn check_stored(&self) -> Result<(), StoreError> {
-        let (mut hashes, mut kept) = (Vec::new(), Vec::new());
-        for piece in 0..pieces_of(self.header.bytes) {
-            self.read_piece(piece, &mut kept)?;
-            hashes.push(hash_of_piece(&kept));
+    pub(crate) fn decode_chunk(
+        &self,
+        chunk: u64,
+        base: Option<Values>,
+        frame: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StoreError> {
+        if !self.header.is_coded {
+            return self.read_chunk(chunk, out);
         }
-        if hash_of_pieces(&hashes) != self.header.hash {
-            return Err(StoreError::object(self.header.address, "it is not what was written"));
+        self.read_chunk(chunk, frame)?;
+        let mut decoder = Decoder::new();
+        if let Some(base) = base {
+            let base = Base::new(self.header.frame_dtype(), base);
+            decoder.add_base(base).expect("it is the only one");
         }
-        Ok(())
+        out.resize(self.header.chunk_bytes(chunk), 0);
+        let decoded = decoder.decompress_into(frame, out);
+        decoded
+            .map(|_| ())
+            .map_err(|error| StoreError::object(self.header.address, format!("chunk {chunk}: {error}")))
+    }
+}
+
+/// Values that others are differences from, shared and not copied.
+#[derive(Clone, Debug)]
+pub(crate) struct Values(pub(crate) Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Values {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -1,11 +1,10 @@
 //! Whether every checkpoint can be restored.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
 
-use zipwire_files::{FileError, Watch};
+use zipwire_files::Watch;
 
-use crate::chain::Chain;
+use crate::forest::look_into;
 use crate::manifest::Manifest;
 use crate::restore::part_name;
 use crate::store::is_absent;
@@ -125,79 +124,42 @@ fn look_at_all(
     watch: &Watch<'_>,
     verified: &mut Verified,
 ) -> Result<HashMap<Address, Option<Address>>, StoreError> {
-    let mut links = HashMap::new();
-    // With the type and length that parts say, where parts say one: bases have those of what differs from them.
-    let mut next: BTreeSet<(Address, &str, u64)> = manifests
-        .iter()
-        .flat_map(|manifest| manifest.files.iter().flat_map(|file| &file.parts))
-        .map(|part| (part.object, part.dtype.as_str(), part.bytes))
-        .collect();
-    while !next.is_empty() {
-        let now: Vec<(Address, &str, u64)> = std::mem::take(&mut next).into_iter().collect();
-        let found = Mutex::new(Vec::new());
-        watch.for_each(now.len(), |number, _| {
-            let (address, dtype, bytes) = now[number];
-            let result = look_at(store, address, (dtype, bytes), deep);
-            if let Err(StoreError::File(error)) = &result {
-                if matches!(error, FileError::Cancelled) {
-                    return Err(FileError::Cancelled);
-                }
-            }
-            let looked = result.as_ref().map_or(0, |(_, len)| *len);
-            found.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
-            (watch.done)(looked);
-            Ok(())
-        })?;
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        found.sort_by_key(|(number, _)| *number);
-        for (number, result) in found {
-            let (address, dtype, bytes) = now[number];
-            verified.looked_at += 1;
-            let base = match result {
-                Ok((base, len)) => {
-                    verified.bytes += len;
-                    base
+    let mut links: HashMap<Address, Option<Address>> = HashMap::new();
+    let mut sound = HashMap::new();
+    for part in manifests.iter().flat_map(|manifest| manifest.files.iter().flat_map(|file| &file.parts)) {
+        let mut next = Some(part.object);
+        while let Some(address) = next.filter(|address| !links.contains_key(address)) {
+            let opened = store.open_object(address).and_then(|object| {
+                let fits = object.header.bytes == part.bytes && object.header.dtype_name() == part.dtype;
+                let wrong = || StoreError::object(address, "it has another type or length than its part");
+                fits.then_some(object.header).ok_or_else(wrong)
+            });
+            next = match opened {
+                Ok(header) => {
+                    sound.insert(address, header.base);
+                    header.base
                 }
                 Err(error) => {
-                    let what = match &error {
-                        StoreError::Object { what, .. } => what.clone(),
-                        error if is_absent(error) => "it is not there".to_owned(),
-                        error => error.to_string(),
-                    };
-                    verified.objects.entry(address).or_insert(what);
+                    verified.objects.insert(address, what_is_wrong(&error));
                     // Its bases may be sound, and then others still need them.
                     store.header(address).ok().and_then(|header| header.base)
                 }
             };
-            links.insert(address, base);
-            next.extend(base.map(|base| (base, dtype, bytes)));
+            links.insert(address, next);
+            verified.looked_at += 1;
         }
-        next.retain(|(base, _, _)| !links.contains_key(base));
     }
+    let found = look_into(store, &sound, deep, watch)?;
+    verified.bytes = found.bytes;
+    verified.objects.extend(found.damaged);
     Ok(links)
 }
 
-/// Looks at one object. Gives its base, and the bytes that were looked at.
-fn look_at(
-    store: &Store,
-    address: Address,
-    (dtype, bytes): (&str, u64),
-    deep: bool,
-) -> Result<(Option<Address>, u64), StoreError> {
-    let object = store.open_object(address)?;
-    let fits = object.header.bytes == bytes && object.header.dtype == crate::address::dtype_bytes(dtype);
-    if !fits {
-        return Err(StoreError::object(address, "it has another type or length than its part"));
+/// What is wrong with an object.
+pub(crate) fn what_is_wrong(error: &StoreError) -> String {
+    match error {
+        StoreError::Object { what, .. } => what.clone(),
+        error if is_absent(error) => "it is not there".to_owned(),
+        error => error.to_string(),
     }
-    object.check_stored()?;
-    if deep {
-        match Chain::open(store, address) {
-            Ok(chain) => chain.check_values(dtype)?,
-            // Another object of the chain is damaged, which is found where that one is looked at.
-            Err(StoreError::Object { address: other, .. }) if other != address => {}
-            Err(error) if is_absent(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((object.header.base, object.header.stored))
 }
