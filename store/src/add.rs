@@ -147,8 +147,6 @@ pub fn add(
         .map(|(number, job)| (job.address, staged_path(staged.path(), number)))
         .collect();
     writer.place(&placed)?;
-    writer.publish(&staged, &manifest)?;
-    writer.set_unswept(false)?;
     let delta = jobs.iter().filter(|job| job.plan.base.is_some()).count();
     let parts = Parts { same: items.len() - jobs.len(), delta, full: jobs.len() - delta };
     let mut headers = Headers::new(store);
@@ -157,6 +155,9 @@ pub fn add(
         chain = chain.max(headers.chain_len(address)?.unwrap_or(0));
     }
     let bytes_stored = stored.iter().sum::<u64>() + manifest.to_text().len() as u64;
+    writer.publish(&staged, &manifest)?;
+    // The checkpoint is there. Where the mark stays, the next writer looks once in vain.
+    let _ = writer.set_unswept(false);
     Ok(Added { manifest, bytes_stored, parts, chain, troubles })
 }
 
