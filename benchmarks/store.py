@@ -168,7 +168,7 @@ def main():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--first", type=int, default=TOTAL - 50)
     parser.add_argument("--mb", type=float, default=256)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory(dir=TARGET) as made:
         folder = Path(args.rest[0] if args.rest and args.what != "files" else made)
         folder.mkdir(exist_ok=True)

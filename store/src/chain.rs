@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::address::PIECE;
 use crate::object::{Object, ObjectHeader, Values};
 use crate::store::is_absent;
 use crate::{Address, Store, StoreError};
@@ -87,6 +88,7 @@ impl Chain {
         let Scratch { frame, values, spare } = scratch;
         for (number, link) in self.links.iter().enumerate() {
             let base = Values(Arc::new(std::mem::take(values)));
+            spare.resize(self.header().chunk_bytes(chunk), 0);
             link.decode_chunk(chunk, (number > 0).then(|| base.clone()), frame, spare)?;
             visit(number, spare);
             // The memory of the base is what the next link is decoded into.
@@ -118,9 +120,25 @@ impl Chain {
         out: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), StoreError> {
-        out.clear();
-        for chunk in self.header().chunks_of(piece) {
-            out.extend_from_slice(self.read_chunk(chunk, scratch)?);
+        let header = self.header();
+        out.resize(PIECE.min(header.bytes - piece * PIECE) as usize, 0);
+        let mut rest = &mut out[..];
+        for chunk in header.chunks_of(piece) {
+            let (values, behind) = rest.split_at_mut(header.chunk_bytes(chunk));
+            let mut base = None;
+            for (number, link) in self.links.iter().enumerate() {
+                if number + 1 == self.links.len() {
+                    link.decode_chunk(chunk, base.take(), &mut scratch.frame, values)?;
+                } else {
+                    let mut decoded = std::mem::take(&mut scratch.spare);
+                    decoded.resize(values.len(), 0);
+                    link.decode_chunk(chunk, base.clone(), &mut scratch.frame, &mut decoded)?;
+                    // The memory of the base before is used again.
+                    let before = base.replace(Values(Arc::new(decoded)));
+                    scratch.spare = before.and_then(|base| Arc::try_unwrap(base.0).ok()).unwrap_or_default();
+                }
+            }
+            rest = behind;
         }
         Ok(())
     }

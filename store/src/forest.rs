@@ -175,7 +175,7 @@ fn decode(nodes: &[Node], number: usize, piece: u64, base: Option<&[Values]>, fr
     let mut chunks = Vec::new();
     let mut hasher = blake3::Hasher::new();
     for (index, chunk) in node.object.header.chunks_of(piece).enumerate() {
-        let mut out = Vec::new();
+        let mut out = vec![0; node.object.header.chunk_bytes(chunk)];
         let before = base.and_then(|base| base.get(index).cloned());
         if let Err(error) = node.object.decode_chunk(chunk, before, frame, &mut out) {
             // What differs from it is lost with it.

@@ -208,14 +208,9 @@ impl Object {
         self.read(kept, start)
     }
 
-    /// The frame of a chunk, or, of an object that is not coded, its values.
-    pub(crate) fn read_chunk(&self, chunk: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
-        let Some(index) = &self.index else {
-            let chunk_len = chunk_len(self.header.frame_dtype());
-            let (start, end) = (chunk * chunk_len, self.header.bytes.min((chunk + 1) * chunk_len));
-            kept.resize((end - start) as usize, 0);
-            return self.read(kept, start);
-        };
+    /// The frame of a chunk.
+    fn read_frame(&self, chunk: u64, kept: &mut Vec<u8>) -> Result<(), StoreError> {
+        let index = self.index.as_ref().expect("who is coded has an index");
         let place = index.frame(chunk as usize);
         kept.resize((place.end - place.start) as usize, 0);
         self.read(kept, place.start)?;
@@ -224,7 +219,7 @@ impl Object {
             .map_err(|error| StoreError::object(self.header.address, error.to_string()))
     }
 
-    /// Decodes a chunk into `out`. `frame` is what its frame is read into.
+    /// Decodes a chunk into `out`, which is as long as its values. `frame` is what its frame is read into.
     ///
     /// # Errors
     /// [`StoreError::Object`].
@@ -233,18 +228,17 @@ impl Object {
         chunk: u64,
         base: Option<Values>,
         frame: &mut Vec<u8>,
-        out: &mut Vec<u8>,
+        out: &mut [u8],
     ) -> Result<(), StoreError> {
         if !self.header.is_coded {
-            return self.read_chunk(chunk, out);
+            return self.read(out, chunk * chunk_len(self.header.frame_dtype()));
         }
-        self.read_chunk(chunk, frame)?;
+        self.read_frame(chunk, frame)?;
         let mut decoder = Decoder::new();
         if let Some(base) = base {
             let base = Base::new(self.header.frame_dtype(), base);
             decoder.add_base(base).expect("it is the only one");
         }
-        out.resize(self.header.chunk_bytes(chunk), 0);
         let decoded = decoder.decompress_into(frame, out);
         decoded
             .map(|_| ())
