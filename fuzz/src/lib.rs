@@ -7,12 +7,14 @@ mod container;
 mod damage;
 mod delta;
 mod frame;
+mod store;
 mod values;
 
 pub use container::{check_container, container};
 pub use damage::damage;
 pub use delta::damaged_difference;
 pub use frame::{Frame, check_decoded, check_unknown};
+pub use store::{check_manifest, check_object, manifest_body};
 pub use values::values;
 
 use std::fs;

@@ -84,12 +84,11 @@ pub(crate) struct StoreRestoreArgs {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "which", required = true, multiple = true, args = ["keep", "every"])]
 pub(crate) struct StorePruneArgs {
     /// The store.
     pub(crate) store: PathBuf,
     /// Keep so many of the newest checkpoints [default: 1].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", required_unless_present = "every")]
     pub(crate) keep: Option<NonZero<usize>>,
     /// Of older ones, keep the oldest and each K-th behind it.
     #[arg(long, value_name = "K")]

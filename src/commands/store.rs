@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use zipwire::Cancel;
+use zipwire::files::Watch;
 use zipwire::store::{
     Addition, Keep, Manifest, Store, Swept, Verified, Writer, add, list, prune, restore, stats, verify,
 };
@@ -182,21 +183,24 @@ fn run_prune(args: &StorePruneArgs, cancel: &Cancel) -> Result<(), CliError> {
     let writer = Writer::begin(&store)?;
     say_swept(writer.swept());
     let keep = Keep { newest: args.keep.unwrap_or(NonZero::<usize>::MIN), every: args.every };
-    let pruned = prune(&writer, keep)?;
+    let cancelled = || cancel.is_cancelled();
+    let pruned = prune(&writer, keep, &Watch { cancelled: &cancelled, ..Watch::default() })?;
     if args.json {
         return print_json(&json!({
             "removed": pruned.removed,
             "kept": pruned.kept,
+            "rebased": pruned.rebased,
             "objects": pruned.swept.objects,
             "bytes": pruned.swept.bytes,
         }));
     }
     print(format!(
-        "removed {} of {} checkpoints, and {} objects of {}\n",
+        "removed {} of {} checkpoints, and {} objects of {}; {} are no differences from these any more\n",
         pruned.removed.len(),
         pruned.removed.len() + pruned.kept.len(),
         pruned.swept.objects,
-        table::bytes(pruned.swept.bytes as f64)
+        table::bytes(pruned.swept.bytes as f64),
+        pruned.rebased
     ))
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use zipwire_files::Watch;
 
 use crate::address::{PieceHash, address_of, hash_of_piece, hash_of_pieces, pieces_of};
+use crate::chain::LONGEST_CHAIN;
 use crate::object::{Object, Values};
 use crate::verify::what_is_wrong;
 use crate::{Address, Store, StoreError};
@@ -60,7 +61,7 @@ pub(crate) fn look_into(
     Ok(found)
 }
 
-/// All objects, bases in front of what differs from them, and these close behind.
+/// All objects, bases in front of what differs from them, and these close behind. Those of chains that readers refuse are left out, and so are circles.
 fn in_order(bases: &HashMap<Address, Option<Address>>) -> Vec<Address> {
     let mut children: HashMap<Option<Address>, Vec<Address>> = HashMap::new();
     for (address, base) in bases {
@@ -69,10 +70,12 @@ fn in_order(bases: &HashMap<Address, Option<Address>>) -> Vec<Address> {
     }
     children.values_mut().for_each(|list| list.sort());
     let mut order = Vec::new();
-    let mut open = children.remove(&None).unwrap_or_default();
-    while let Some(address) = open.pop() {
+    let roots = children.remove(&None).unwrap_or_default();
+    let mut open: Vec<(Address, usize)> = roots.into_iter().map(|root| (root, 1)).collect();
+    while let Some((address, len)) = open.pop() {
         order.push(address);
-        open.extend(children.remove(&Some(address)).unwrap_or_default());
+        let behind = children.remove(&Some(address)).filter(|_| len < LONGEST_CHAIN);
+        open.extend(behind.unwrap_or_default().into_iter().map(|child| (child, len + 1)));
     }
     order
 }

@@ -51,6 +51,7 @@ mod manifest;
 mod object;
 mod plan;
 mod prune;
+mod rebase;
 mod restore;
 mod store;
 mod sweep;

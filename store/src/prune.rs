@@ -3,8 +3,9 @@
 use std::fs;
 use std::num::NonZero;
 
-use zipwire_files::{FileError, sync_folder};
+use zipwire_files::{FileError, Watch, sync_folder};
 
+use crate::rebase::rebase;
 use crate::sweep::{Swept, sweep};
 use crate::{StoreError, Writer};
 
@@ -24,6 +25,8 @@ pub struct Pruned {
     pub removed: Vec<String>,
     /// Names of those that are left, oldest first.
     pub kept: Vec<String>,
+    /// Objects that were written anew, as what they were differences from is gone.
+    pub rebased: usize,
     /// Objects that none of these needs.
     pub swept: Swept,
 }
@@ -36,15 +39,15 @@ impl Keep {
     }
 }
 
-/// Removes checkpoints, and then the objects that no other checkpoint needs. What is kept as differences from them stays as it is, and what it needs
-/// stays, too.
+/// Removes checkpoints, and then the objects that no other checkpoint needs. What is kept as differences from them is written anew where that takes
+/// less than what it needs; else what it needs stays, too.
 ///
 /// Who reads one of them meanwhile gets [`StoreError::Removed`], or has what it needs open already and reads on.
 ///
 /// # Errors
-/// If a manifest is damaged, and then nothing is removed; if the system refuses something. What has been removed by then is gone; the next writer
+/// If a manifest is damaged, and then nothing is removed; if the system refuses something, or `watch` says to stop. What has been removed by then is gone; the next writer
 /// removes the objects.
-pub fn prune(writer: &Writer<'_>, keep: Keep) -> Result<Pruned, StoreError> {
+pub fn prune(writer: &Writer<'_>, keep: Keep, watch: &Watch<'_>) -> Result<Pruned, StoreError> {
     let store = writer.store();
     let manifests = store.manifests().map_err(|error| match error {
         error @ (StoreError::Manifest { .. } | StoreError::Version { .. }) => {
@@ -64,6 +67,7 @@ pub fn prune(writer: &Writer<'_>, keep: Keep) -> Result<Pruned, StoreError> {
     }
     let folder = store.checkpoints();
     sync_folder(&folder).map_err(FileError::io("write", &folder))?;
+    pruned.rebased = rebase(writer, &store.manifests()?, watch)?;
     pruned.swept = sweep(store)?;
     writer.set_unswept(false)?;
     Ok(pruned)

@@ -21,6 +21,8 @@ use crate::{Address, StoreError};
 pub struct Writer<'a> {
     store: &'a Store,
     swept: Swept,
+    /// Whether something is left over that cannot be removed yet.
+    is_unswept: bool,
     /// Locked as long as it is open.
     _lock: File,
 }
@@ -52,7 +54,7 @@ impl<'a> Writer<'a> {
         // For who finds it locked; nothing depends on it.
         file.set_len(0).map_err(&open)?;
         writeln!(file, "{}", std::process::id()).map_err(&open)?;
-        let mut writer = Self { store, swept: Swept::default(), _lock: file };
+        let mut writer = Self { store, swept: Swept::default(), is_unswept: false, _lock: file };
         writer.clear_staged()?;
         if store.path().join(UNSWEPT).symlink_metadata().is_ok() {
             match sweep(store) {
@@ -61,7 +63,7 @@ impl<'a> Writer<'a> {
                     writer.set_unswept(false)?;
                 }
                 // It stays to be done. What can be read is not kept from anybody by what cannot.
-                Err(StoreError::Blocked { .. }) => {}
+                Err(StoreError::Blocked { .. }) => writer.is_unswept = true,
                 Err(error) => return Err(error),
             }
         }
@@ -105,6 +107,8 @@ impl<'a> Writer<'a> {
             let made = File::create(&path).and_then(|file| file.sync_all());
             made.map_err(FileError::io("create", &path))?;
             sync(self.store.path())
+        } else if self.is_unswept {
+            Ok(())
         } else {
             Ok(fs::remove_file(&path).map_err(FileError::io("remove", &path))?)
         }

@@ -104,7 +104,7 @@ fn every_damaged_object_is_named_with_what_it_hits() {
     world.check("c");
     assert_eq!(agrees(&world, &look(&world, true)), BTreeSet::from(["a".to_owned(), "b".to_owned()]));
     let writer = Writer::begin(&world.store).unwrap();
-    prune(&writer, Keep { newest: NonZero::new(2).unwrap(), every: None }).unwrap();
+    prune(&writer, Keep { newest: NonZero::new(2).unwrap(), every: None }, &Watch::default()).unwrap();
     let stats = stats(&world.store).unwrap();
     assert_eq!((stats.damaged, stats.bytes_unneeded), (0, 0));
 }
@@ -120,7 +120,8 @@ fn a_damaged_manifest_keeps_everything_there() {
         assert_eq!(agrees(&world, &look(&world, false)), BTreeSet::from(["b".to_owned()]));
         let writer = Writer::begin(&world.store).unwrap();
         let before = world.objects();
-        let error = prune(&writer, Keep { newest: NonZero::<usize>::MIN, every: None }).unwrap_err();
+        let error = prune(&writer, Keep { newest: NonZero::<usize>::MIN, every: None }, &Watch::default())
+            .unwrap_err();
         assert!(
             matches!(error, StoreError::Blocked { .. }) && error.to_string().contains("b.json"),
             "{error}"

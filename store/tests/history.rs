@@ -79,7 +79,7 @@ fn every_checkpoint_comes_back_after_any_history() {
                 let every = NonZero::new(world.rng.random_range(0..4));
                 let writer = Writer::begin(&world.store).unwrap();
                 assert!(writer.swept().is_empty(), "nothing was interrupted");
-                let pruned = prune(&writer, Keep { newest, every }).unwrap();
+                let pruned = prune(&writer, Keep { newest, every }, &Watch::default()).unwrap();
                 drop(writer);
                 for id in &pruned.removed {
                     world.added.remove(id).unwrap();
@@ -152,6 +152,36 @@ fn a_chain_that_is_full_goes_on_from_one_of_its_own() {
     assert!(sizes[8..].iter().all(|size| *size < full), "{sizes:?}");
     assert!(list(&world.store).unwrap().iter().all(|row| row.chain.is_some_and(|chain| chain <= 8)));
     for id in world.added.keys() {
+        world.check(id);
+    }
+}
+
+#[test]
+fn what_is_left_does_not_keep_what_is_gone() {
+    let mut world = World::new(3);
+    let mut tensors = model(&mut world.rng);
+    let mut full = 0;
+    for number in 0..8 {
+        train(&mut world.rng, &mut tensors);
+        let added = world.add(&format!("c{number}"), files_of(&tensors, "x"));
+        full = full.max(added.bytes_stored);
+    }
+    let writer = Writer::begin(&world.store).unwrap();
+    let keep = Keep { newest: NonZero::new(3).unwrap(), every: None };
+    let pruned = prune(&writer, keep, &Watch::default()).unwrap();
+    assert_eq!(pruned.rebased, 2, "both matrices of the oldest one that is left");
+    let stats = stats(&world.store).unwrap();
+    assert_eq!((stats.bases_only, stats.chain), (0, 3));
+    assert!(stats.bytes_stored < 2 * full, "{stats:?}");
+    for id in ["c5", "c6", "c7"] {
+        world.check(id);
+    }
+    // In the middle: one is differences from what is left before it, and not by itself.
+    let keep = Keep { newest: NonZero::<usize>::MIN, every: NonZero::new(2) };
+    assert_eq!(prune(&writer, keep, &Watch::default()).unwrap().rebased, 2);
+    let stats = zipwire_store::stats(&world.store).unwrap();
+    assert_eq!((stats.bases_only, stats.chain, stats.delta), (0, 2, 2));
+    for id in ["c5", "c7"] {
         world.check(id);
     }
 }

@@ -46,7 +46,9 @@ fn readers_finish_or_are_told_that_it_is_gone() {
                 std::thread::yield_now();
             }
             let writer = Writer::begin(store).unwrap();
-            let pruned = prune(&writer, Keep { newest: NonZero::<usize>::MIN, every: None }).unwrap();
+            let pruned =
+                prune(&writer, Keep { newest: NonZero::<usize>::MIN, every: None }, &Watch::default())
+                    .unwrap();
             reader.join().unwrap();
             pruned
         });
