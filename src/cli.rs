@@ -3,6 +3,7 @@
 mod calibrate;
 mod files;
 mod scenario;
+mod store;
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -19,8 +20,14 @@ use zipwire::schedule::Protocol;
 use zipwire::{Executor, SIMD_VARIABLE, executors};
 
 pub(crate) use self::calibrate::{CalibrateCommand, CalibrateNcclTestsArgs, CalibrateTableArgs, ProbeArgs};
-pub(crate) use self::files::{CatArgs, CompressArgs, DecompressArgs, LsArgs, VerifyArgs, WorkArgs};
+pub(crate) use self::files::{
+    CatArgs, CompressArgs, DecompressArgs, LsArgs, VerifyArgs, WorkArgs, WriteArgs,
+};
 pub(crate) use self::scenario::{RoutesArgs, ScenarioCommand};
+pub(crate) use self::store::{
+    StoreAddArgs, StoreCommand, StoreInitArgs, StoreListArgs, StorePruneArgs, StoreRestoreArgs,
+    StoreVerifyArgs,
+};
 
 use crate::commands::bench::Contenders;
 use crate::commands::inspect::Specs;
@@ -60,6 +67,9 @@ pub(crate) enum Command {
     Cat(CatArgs),
     /// List the tensors of model files, compressed or not.
     Ls(LsArgs),
+    /// Keep checkpoints, each tensor once and what changes as differences; any of them comes back byte for byte.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Measure parts side by side.
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -86,6 +96,7 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::Cat(_) => "cat",
             Self::Ls(_) => "ls",
+            Self::Store(_) => "store",
             Self::Bench(_) => "bench",
             Self::Calibrate(_) => "calibrate",
             Self::Scenario(_) => "scenario",

@@ -11,6 +11,7 @@ use zipwire::mpi_job::JobError;
 use zipwire::papers::ReproduceError;
 use zipwire::scenarios::ScenarioError;
 use zipwire::sim::SizeError;
+use zipwire::store::StoreError;
 use zipwire::sweep::{JournalError, SweepError};
 use zipwire::traces::{TableFileError, TraceError, printable};
 use zipwire::{ExecuteError, OutputError, STOPPED, SimdError, with_help};
@@ -71,6 +72,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
+    Store(StoreError),
+    #[error(transparent)]
     Simd(#[from] SimdError),
     #[error("cannot handle Ctrl-C: {0}")]
     Signals(#[from] ctrlc::Error),
@@ -92,6 +95,15 @@ impl From<JobError> for CliError {
             return Self::Execute(ExecuteError::Unavailable(MPI.name(), error.to_string()));
         }
         Self::Job(error)
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::File(error) => Self::File(error),
+            error => Self::Store(error),
+        }
     }
 }
 
@@ -153,6 +165,16 @@ impl CliError {
                 | FileError::Damaged { .. }
                 | FileError::Tensor { .. }
                 | FileError::Decode { .. } => FAILED,
+                _ => USAGE,
+            },
+            Self::Store(error) => match error {
+                StoreError::Manifest { .. }
+                | StoreError::Blocked { .. }
+                | StoreError::Object { .. }
+                | StoreError::Damaged { .. }
+                | StoreError::Removed { .. }
+                | StoreError::Changed { .. }
+                | StoreError::Locked { .. } => FAILED,
                 _ => USAGE,
             },
             Self::Output(error) => {

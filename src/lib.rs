@@ -21,6 +21,7 @@ pub use zipwire_payload as payload;
 pub use zipwire_scenarios as scenarios;
 pub use zipwire_schedule as schedule;
 pub use zipwire_sim as sim;
+pub use zipwire_store as store;
 pub use zipwire_timeline as timeline;
 pub use zipwire_traces as traces;
 

@@ -65,6 +65,7 @@ fn run(command: &Command, is_profiled: bool) -> Result<(), CliError> {
         Command::Verify(args) => commands::files::decompress::run_verify(args, &cancel),
         Command::Cat(args) => commands::files::read::cat(args),
         Command::Ls(args) => commands::files::read::ls(args),
+        Command::Store(command) => commands::store::run(command, &cancel),
         Command::Bench(command) => commands::bench::run(command, &cancel),
         Command::Calibrate(command) => commands::calibrate::run(command, &cancel),
         Command::Scenario(command) => commands::scenario::run(command, &cancel),

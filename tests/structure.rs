@@ -13,6 +13,7 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 const ALLOWED: [(&str, &str); 18] = [
     ("codec", ""),
     ("files", "codec"),
+    ("store", "codec files"),
     ("cluster", ""),
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),

@@ -3,23 +3,32 @@
 //! Files are read and not mapped: a mapped file that another program cuts ends the process by a signal, and a read is an error.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 
-/// Fills `out` with the bytes from `at` on.
+/// Fills `out` with the bytes of a file from `at` on.
+///
+/// # Errors
+/// If the system refuses, or the file ends before.
 #[cfg(unix)]
-pub(crate) fn read_exact(file: &File, out: &mut [u8], at: u64) -> io::Result<()> {
+pub fn read_exact(file: &File, out: &mut [u8], at: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, out, at)
 }
 
-/// Writes all bytes from `at` on.
+/// Writes all bytes from `at` of a file on.
+///
+/// # Errors
+/// If the system refuses.
 #[cfg(unix)]
-pub(crate) fn write_all(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+pub fn write_all(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
 }
 
-/// Fills `out` with the bytes from `at` on.
+/// Fills `out` with the bytes of a file from `at` on.
+///
+/// # Errors
+/// If the system refuses, or the file ends before.
 #[cfg(windows)]
-pub(crate) fn read_exact(file: &File, mut out: &mut [u8], mut at: u64) -> io::Result<()> {
+pub fn read_exact(file: &File, mut out: &mut [u8], mut at: u64) -> io::Result<()> {
     while !out.is_empty() {
         match std::os::windows::fs::FileExt::seek_read(file, out, at) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -34,9 +43,12 @@ pub(crate) fn read_exact(file: &File, mut out: &mut [u8], mut at: u64) -> io::Re
     Ok(())
 }
 
-/// Writes all bytes from `at` on.
+/// Writes all bytes from `at` of a file on.
+///
+/// # Errors
+/// If the system refuses.
 #[cfg(windows)]
-pub(crate) fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+pub fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match std::os::windows::fs::FileExt::seek_write(file, bytes, at) {
             Ok(len) => {
@@ -48,4 +60,42 @@ pub(crate) fn write_all(file: &File, mut bytes: &[u8], mut at: u64) -> io::Resul
         }
     }
     Ok(())
+}
+
+/// A part of a file, as if it were one of its own: another reader of the file reads as if there were no window.
+#[derive(Debug)]
+pub struct Window<'a> {
+    file: &'a File,
+    start: u64,
+    len: u64,
+    position: u64,
+}
+
+impl<'a> Window<'a> {
+    /// The `len` bytes from `start` on.
+    pub fn new(file: &'a File, start: u64, len: u64) -> Self {
+        Self { file, start, len, position: 0 }
+    }
+}
+
+impl Read for Window<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let left = self.len.saturating_sub(self.position);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
+        read_exact(self.file, &mut out[..len], self.start + self.position)?;
+        self.position += len as u64;
+        Ok(len)
+    }
+}
+
+impl Seek for Window<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let target = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.len.checked_add_signed(by),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+        };
+        self.position = target.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.position)
+    }
 }

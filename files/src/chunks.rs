@@ -1,7 +1,6 @@
 //! The chunks of a container that is a part of a file.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use zipwire_codec::{Base, ContainerIndex, Decoder};
@@ -126,14 +125,14 @@ impl Chunks<'_> {
     }
 }
 
-/// What a container says of its chunks: the bytes of a file from `at` on, `len` of them.
+/// What a container says of its chunks: the bytes of a file from `start` on, `len` of them.
 pub(crate) fn read_index(
     file: &File,
     path: &Path,
     tensor: &str,
-    (at, len): (u64, u64),
+    (start, len): (u64, u64),
 ) -> Result<ContainerIndex, FileError> {
-    let mut window = Window { file, start: at, len, position: 0 };
+    let mut window = at::Window::new(file, start, len);
     ContainerIndex::read(&mut window).map_err(|error| match error.raw_os_error() {
         Some(_) => FileError::io("read", path)(error),
         None => FileError::damaged(path, format!("{}{error}", in_tensor(tensor))),
@@ -143,34 +142,4 @@ pub(crate) fn read_index(
 /// Where in a file an error is; containers by themselves have no names.
 pub(crate) fn in_tensor(tensor: &str) -> String {
     if tensor.is_empty() { String::new() } else { format!("tensor `{tensor}`: ") }
-}
-
-/// A part of a file, as if it were one of its own.
-struct Window<'a> {
-    file: &'a File,
-    start: u64,
-    len: u64,
-    position: u64,
-}
-
-impl Read for Window<'_> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let left = self.len.saturating_sub(self.position);
-        let len = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
-        at::read_exact(self.file, &mut out[..len], self.start + self.position)?;
-        self.position += len as u64;
-        Ok(len)
-    }
-}
-
-impl Seek for Window<'_> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        let target = match to {
-            SeekFrom::Start(at) => Some(at),
-            SeekFrom::End(by) => self.len.checked_add_signed(by),
-            SeekFrom::Current(by) => self.position.checked_add_signed(by),
-        };
-        self.position = target.ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(self.position)
-    }
 }

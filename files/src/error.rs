@@ -188,7 +188,7 @@ pub enum FileError {
 
 impl FileError {
     /// Names the file and what was tried.
-    pub(crate) fn io(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
+    pub fn io(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { action, path: path.clone(), source }
     }

@@ -4,7 +4,7 @@
 //! that do not know zipwire. `docs/files.md` has recipes, `docs/format.md` every byte.
 
 mod archive;
-mod at;
+pub mod at;
 mod chunks;
 mod compress;
 mod duplicate_keys;
@@ -29,8 +29,9 @@ pub use folder::{files_below, mirror};
 pub use header::{Header, HeaderError, TensorInfo};
 pub use input::{buffer, open_input};
 pub use model::Model;
+pub use nearest::nearest;
 pub use note::FORMAT_VERSION;
-pub use output::{Output, STAGED, stage};
+pub use output::{Output, STAGED, folder, stage, sync_folder};
 pub use restore::{restore, verify};
 pub use values::Values;
 pub use watch::Watch;

@@ -70,12 +70,15 @@ pub fn stage(path: &Path) -> io::Result<(File, TempPath)> {
 }
 
 /// The folder that a file is in.
-pub(crate) fn folder(path: &Path) -> &Path {
+pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Puts the names in a folder on the disk.
-pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// If the system refuses.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
     // Elsewhere folders cannot be opened.
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }

@@ -30,13 +30,13 @@ impl Watch<'_> {
     ///
     /// # Errors
     /// The first one; the other threads then end with what they have begun.
-    pub(crate) fn for_each(
+    pub fn for_each<E: From<FileError> + Send>(
         &self,
         count: usize,
-        work: impl Fn(usize, &mut Vec<u8>) -> Result<(), FileError> + Sync,
-    ) -> Result<(), FileError> {
+        work: impl Fn(usize, &mut Vec<u8>) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
         let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
-        let run = || -> Result<(), FileError> {
+        let run = || -> Result<(), E> {
             let mut buffer = Vec::new();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -44,7 +44,7 @@ impl Watch<'_> {
                     return Ok(());
                 }
                 if (self.cancelled)() {
-                    return Err(FileError::Cancelled);
+                    return Err(FileError::Cancelled.into());
                 }
                 work(number, &mut buffer)?;
             }

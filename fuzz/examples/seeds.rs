@@ -8,7 +8,7 @@ use std::path::Path;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
-use zipwire_fuzz::{SPECS, codec, values};
+use zipwire_fuzz::{SPECS, codec, manifest_body, values};
 use zipwire_traces::TableFile;
 
 fn main() -> std::io::Result<()> {
@@ -61,6 +61,15 @@ fn main() -> std::io::Result<()> {
     }
     for (name, kind, bytes) in recordings() {
         write("recording", name, &[&[kind], &bytes[..]].concat())?;
+    }
+    write("store_manifest", "sound", manifest_body().as_bytes())?;
+    write("store_manifest", "outside", manifest_body().replace("m.safetensors", "../m.safetensors").as_bytes())?;
+    // A number of an object, nothing cut, and an edit of each field of its header.
+    for number in 0..4_u8 {
+        for at in [5_u16, 6, 8, 16, 24, 40, 72, 104, 0x4000, 0x4010, 0x9000] {
+            let [low, high] = at.to_le_bytes();
+            write("store_object", &format!("{number}-{at}"), &[number, 0, 1, low, high, 1, 0])?;
+        }
     }
     Ok(())
 }

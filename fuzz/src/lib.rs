@@ -8,6 +8,7 @@ mod damage;
 mod delta;
 mod frame;
 mod model;
+mod store;
 mod values;
 
 pub use container::{check_container, container};
@@ -15,6 +16,7 @@ pub use damage::damage;
 pub use delta::damaged_difference;
 pub use frame::{Frame, check_decoded, check_unknown};
 pub use model::{check_model, compressed_model};
+pub use store::{check_manifest, check_object, manifest_body};
 pub use values::values;
 
 use std::fs;

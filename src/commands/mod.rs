@@ -17,6 +17,7 @@ pub(crate) mod reproduce;
 mod routes;
 pub(crate) mod run;
 pub(crate) mod scenario;
+pub(crate) mod store;
 pub(crate) mod validate;
 
 use std::fmt::Display;

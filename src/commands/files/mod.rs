@@ -118,12 +118,15 @@ fn print_rows(rows: &[Row], json: bool) -> Result<(), CliError> {
 }
 
 /// Does something with a file while its bytes are counted, and until the user asks to stop; then it cleans up first.
-fn watched<T>(
+pub(crate) fn watched<T, E>(
     work: &WorkArgs,
     cancel: &Cancel,
     (file, bytes): (&Path, u64),
-    run: impl FnOnce(&Watch<'_>) -> Result<T, FileError>,
-) -> Result<T, CliError> {
+    run: impl FnOnce(&Watch<'_>) -> Result<T, E>,
+) -> Result<T, CliError>
+where
+    CliError: From<E>,
+{
     let _hold = cancel.hold();
     let progress = Progress::of_bytes(bytes, file.display().to_string());
     let cancelled = || cancel.is_cancelled();
