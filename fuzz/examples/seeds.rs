@@ -63,7 +63,11 @@ fn main() -> std::io::Result<()> {
         write("recording", name, &[&[kind], &bytes[..]].concat())?;
     }
     write("store_manifest", "sound", manifest_body().as_bytes())?;
-    write("store_manifest", "outside", manifest_body().replace("m.safetensors", "../m.safetensors").as_bytes())?;
+    write(
+        "store_manifest",
+        "outside",
+        manifest_body().replace("m.safetensors", "../m.safetensors").as_bytes(),
+    )?;
     // A number of an object, nothing cut, and an edit of each field of its header.
     for number in 0..4_u8 {
         for at in [5_u16, 6, 8, 16, 24, 40, 72, 104, 0x4000, 0x4010, 0x9000] {

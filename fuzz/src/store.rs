@@ -30,7 +30,7 @@ fn world() -> &'static World {
     WORLD.get_or_init(|| {
         let folder = tempfile::tempdir().expect("there is room for a temporary folder");
         let store = Store::init(&folder.path().join("store")).expect("the folder is new");
-        let values = [0_u16, 1].map(|step| safetensors(step));
+        let values = [0_u16, 1].map(safetensors);
         for (id, values) in ["a", "b"].into_iter().zip(&values) {
             let file = folder.path().join("m.safetensors");
             fs::write(&file, values).expect("there is room for a file");
@@ -49,11 +49,10 @@ fn world() -> &'static World {
 /// A file with one tensor of three chunks, in which a third of the values are one more each step.
 fn safetensors(step: u16) -> Vec<u8> {
     let count = 262_200_u32;
-    let header = format!(
-        "{{\"w\":{{\"dtype\":\"BF16\",\"shape\":[{count}],\"data_offsets\":[0,{}]}}}}",
-        2 * count
-    );
-    let values = (0..count).flat_map(|i| (0x3c00 + (i % 700) as u16 + step * u16::from(i % 3 == 0)).to_le_bytes());
+    let header =
+        format!("{{\"w\":{{\"dtype\":\"BF16\",\"shape\":[{count}],\"data_offsets\":[0,{}]}}}}", 2 * count);
+    let values =
+        (0..count).flat_map(|i| (0x3c00 + (i % 700) as u16 + step * u16::from(i % 3 == 0)).to_le_bytes());
     (header.len() as u64).to_le_bytes().into_iter().chain(header.bytes()).chain(values).collect()
 }
 
@@ -105,7 +104,13 @@ pub fn check_object(number: u8, edits: &[(u16, u8)], cut: Option<u16>) {
         // The ends are where header and index are.
         let at = usize::from(*at);
         let len = bytes.len();
-        let at = if at < 0x4000 { at % HEADER } else if at < 0x8000 { len - 1 - at % len.min(80) } else { at % len };
+        let at = if at < 0x4000 {
+            at % HEADER
+        } else if at < 0x8000 {
+            len - 1 - at % len.min(80)
+        } else {
+            at % len
+        };
         bytes[at] = *value;
     }
     bytes.truncate(cut.map_or(bytes.len(), usize::from));

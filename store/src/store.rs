@@ -11,8 +11,8 @@ use crate::manifest::Manifest;
 use crate::object::{Object, ObjectHeader, open_header};
 use crate::{Address, StoreError, check_id};
 
-/// The version that is written, and the only one that is read: 0, unstable as that of frames.
-pub const FORMAT_VERSION: u64 = 0;
+/// The version of the format that is written, and the first one that later releases promise to read; others are refused.
+pub const FORMAT_VERSION: u64 = 1;
 
 /// The file that says that a folder is a store: the last one that is made of it.
 const ABOUT: &str = "zipwire-store.json";

@@ -114,7 +114,7 @@ fn a_damaged_manifest_keeps_everything_there() {
     let (world, _) = three(2);
     let path = world.store.path().join("checkpoints/b.json");
     let whole = fs::read(&path).unwrap();
-    let newer = String::from_utf8(whole.clone()).unwrap().replace("\"version\":0", "\"version\":9");
+    let newer = String::from_utf8(whole.clone()).unwrap().replace("\"version\":1", "\"version\":9");
     for bytes in [&whole[..whole.len() / 2], b"", b"{}", newer.as_bytes()] {
         fs::write(&path, bytes).unwrap();
         assert_eq!(agrees(&world, &look(&world, false)), BTreeSet::from(["b".to_owned()]));
