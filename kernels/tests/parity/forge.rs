@@ -69,7 +69,7 @@ impl Forged {
         index.extend(self.positions.iter().flat_map(|position| position.to_le_bytes()));
         let dynamic = [&self.words[..], &index].concat();
         let mut fixed = vec![0; FRONT_LEN];
-        fixed[..8].copy_from_slice(&[0x5a, 0x50, 0x57, 0x52, 0, 9, 0, layout]);
+        fixed[..8].copy_from_slice(&[0x5a, 0x50, 0x57, 0x52, 1, 9, 0, layout]);
         fixed[8..16].copy_from_slice(&(self.rests.len() as u64).to_le_bytes());
         fixed[16..24].copy_from_slice(&len(dynamic.len() as u64).to_le_bytes());
         fixed[32..36].copy_from_slice(&self.threads.to_le_bytes());
