@@ -253,8 +253,8 @@ mod tensors {
         help: something was appended to the file
         `x.safetensors` is not a safetensors file: it begins with text, and not with the length of a header (in the header, bytes 0 to 8)
         help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
-        `x.safetensors` is not a safetensors file: a header of `8390045714599856976` bytes is above the format's limit (in the header, bytes 0 to 34)
-        help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
+        `x.safetensors` is a zip archive and not compressed
+        help: `zipwire compress x.safetensors`; its parts are read from the result
         `x.safetensors` is not a safetensors file: EOF while parsing a value at line 1 column 5 (in the header, bytes 0 to 13)
         help: tensors are read from safetensors files, as `safetensors.torch.save_file` writes them
         `x.safetensors` is not a safetensors file: invalid shape, data type, or offset for tensor (in the header, bytes 0 to 65)
