@@ -10,10 +10,11 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 19] = [
+const ALLOWED: [(&str, &str); 20] = [
     ("codec", ""),
     ("files", "codec"),
     ("store", "codec files"),
+    ("held", "codec files"),
     ("cluster", ""),
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),
@@ -29,7 +30,7 @@ const ALLOWED: [(&str, &str); 19] = [
         "experiments",
         "calibrate codec cluster schedule timeline payload traces scenarios sim engine kernels mpi",
     ),
-    ("bench", "codec cluster schedule timeline payload traces scenarios sim kernels experiments"),
+    ("bench", "codec files held cluster schedule timeline payload traces scenarios sim kernels experiments"),
     ("plots", ""),
     ("papers", "codec timeline traces scenarios experiments bench plots"),
     // For tests only: a development dependency of others.

@@ -237,6 +237,32 @@ impl Model {
         Ok(container.map_or(self.tensors[number].bytes(), |(len, _)| *len))
     }
 
+    /// Where the chunks of a tensor are among the bytes that it takes in the file ([`Self::read_kept`]); `None` if it is kept as it is. For
+    /// who keeps frames as they are.
+    ///
+    /// # Errors
+    /// As [`Self::read_bytes`].
+    pub fn container(&self, name: &str) -> Result<Option<&ContainerIndex>, FileError> {
+        let number = self.number(name)?;
+        let container = self.places[number].container.as_ref();
+        container.map(|(len, index)| self.index(number, *len, index)).transpose()
+    }
+
+    /// Fills `out` with bytes that a tensor takes in the file, from `start` on, as they are.
+    ///
+    /// # Errors
+    /// As [`Self::read_bytes`].
+    ///
+    /// # Panics
+    /// If it takes fewer.
+    pub fn read_kept(&self, name: &str, start: u64, out: &mut [u8]) -> Result<(), FileError> {
+        let number = self.number(name)?;
+        let (end, len) = (start.saturating_add(out.len() as u64), self.bytes_kept(name)?);
+        assert!(end <= len, "`{name}` takes no bytes {start} to {end}");
+        at::read_exact(&self.file, out, self.places[number].at + start)
+            .map_err(FileError::io("read", &self.path))
+    }
+
     /// A tensor by its name.
     ///
     /// # Errors

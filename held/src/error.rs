@@ -1,0 +1,74 @@
+//! What can go wrong with a held model.
+
+use std::io;
+use std::path::PathBuf;
+
+use zipwire_codec::{ContainerError, DecodeError, EncodeError};
+use zipwire_files::FileError;
+
+/// Why a model is not held, or a block of it not decoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeldError {
+    /// A file cannot be read, or is damaged.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A folder without a model.
+    #[error("`{}` has no file `*.safetensors`\nhelp: name a model, or the folder of one", path.display())]
+    NoFiles {
+        /// Which folder.
+        path: PathBuf,
+    },
+    /// Two files of a model have the same tensor.
+    #[error("tensor `{tensor}` is in `{}` and in `{}`\nhelp: name the files of one model only", first.display(), second.display())]
+    Twice {
+        /// Its name.
+        tensor: String,
+        /// One file.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// The codec does not take what it is given.
+    #[error("cannot encode tensor `{tensor}`: {source}")]
+    Encode {
+        /// Which tensor.
+        tensor: String,
+        /// Why not.
+        source: EncodeError,
+    },
+    /// A frame is not the one that the index of its file names.
+    #[error("tensor `{tensor}` is damaged: {source}")]
+    Index {
+        /// Which tensor.
+        tensor: String,
+        /// What is wrong.
+        source: Box<ContainerError>,
+    },
+    /// A frame does not give the values that were encoded.
+    #[error("tensor `{tensor}` is damaged: chunk {chunk}: {source}")]
+    Decode {
+        /// Which tensor.
+        tensor: String,
+        /// Which chunk of it.
+        chunk: usize,
+        /// What is wrong.
+        source: DecodeError,
+    },
+    /// The system has no such memory.
+    #[error("the system refuses {bytes} bytes of memory: {source}")]
+    Memory {
+        /// How many bytes.
+        bytes: usize,
+        /// In its words.
+        source: io::Error,
+    },
+    /// The system starts no threads.
+    #[error("cannot start {threads} threads: {reason}")]
+    Threads {
+        /// How many.
+        threads: usize,
+        /// In its words.
+        reason: String,
+    },
+}
