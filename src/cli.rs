@@ -322,8 +322,35 @@ pub(crate) enum BenchCommand {
     Collective(BenchCollectiveArgs),
     /// Speed of the kernels on a GPU beside copies on it, after a comparison with the CPU's frames.
     Gpu(BenchGpuArgs),
+    /// Memory and time of weights that are held compressed and decoded block by block, in walks as a forward pass makes them.
+    Held(BenchHeldArgs),
     /// Seconds of a core and memory that simulating takes.
     Sim(BenchSimArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchHeldArgs {
+    /// Safetensors files of one model, or its folder; compressed ones as well.
+    #[arg(value_name = "MODEL", required = true)]
+    pub(crate) model: Vec<PathBuf>,
+    /// Only so many blocks (layers of a transformer), from the first one on [default: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) blocks: Option<u32>,
+    /// Codecs that all tensors are held by, separated by commas; `raw`, values as they are, is measured in any case.
+    #[arg(long, value_name = "SPEC,...", default_value = "tiered,rans")]
+    pub(crate) codec: Specs,
+    /// Also hold what the files have as it is, in memory and on the disk: from there each block is read while the one before is decoded and used.
+    #[arg(long)]
+    pub(crate) as_files: bool,
+    /// Threads that decode and multiply [default: as many as processors].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Passes that are measured, after one that is not; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) passes: u32,
+    /// Print the rows as JSON instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

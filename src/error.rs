@@ -3,9 +3,10 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
-use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, SimBenchError};
+use zipwire::bench::{BenchError, CollectiveBenchError, GpuBenchError, HeldBenchError, SimBenchError};
 use zipwire::executors::MPI;
 use zipwire::files::FileError;
+use zipwire::held::HeldError;
 use zipwire::kernels::GpuError;
 use zipwire::mpi_job::JobError;
 use zipwire::papers::ReproduceError;
@@ -60,6 +61,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     GpuBench(#[from] GpuBenchError),
     #[error(transparent)]
+    HeldBench(HeldBenchError),
+    #[error(transparent)]
     SimBench(SimBenchError),
     #[error("cannot measure `{name}` in a process of its own: {why}")]
     Child { name: String, why: String },
@@ -103,6 +106,15 @@ impl From<StoreError> for CliError {
         match error {
             StoreError::File(error) => Self::File(error),
             error => Self::Store(error),
+        }
+    }
+}
+
+impl From<HeldBenchError> for CliError {
+    fn from(error: HeldBenchError) -> Self {
+        match error {
+            HeldBenchError::Held(HeldError::File(error)) => Self::File(error),
+            error => Self::HeldBench(error),
         }
     }
 }
@@ -190,10 +202,20 @@ impl CliError {
             Self::Sweep(SweepError::Stopped { .. })
             | Self::Bench(BenchError::Cancelled)
             | Self::GpuBench(GpuBenchError::Cancelled)
+            | Self::HeldBench(HeldBenchError::Cancelled)
             | Self::SimBench(SimBenchError::Cancelled) => STOPPED,
             Self::SimBench(SimBenchError::UnknownCase { .. } | SimBenchError::NotBurst { .. }) => USAGE,
             Self::GpuBench(GpuBenchError::Gpu(error)) if error.is_absence() => UNAVAILABLE,
             Self::GpuBench(GpuBenchError::Gpu(GpuError::Unsupported { .. })) => USAGE,
+            Self::HeldBench(
+                HeldBenchError::Empty
+                | HeldBenchError::Held(
+                    HeldError::NoFiles { .. }
+                    | HeldError::Codec { .. }
+                    | HeldError::Twice { .. }
+                    | HeldError::Encode { .. },
+                ),
+            ) => USAGE,
             Self::Sweep(SweepError::Journal(JournalError::Other { .. } | JournalError::NotJournal(_))) => {
                 USAGE
             }
@@ -204,6 +226,7 @@ impl CliError {
             | Self::Launch(_)
             | Self::Bench(_)
             | Self::GpuBench(_)
+            | Self::HeldBench(_)
             | Self::SimBench(_)
             | Self::Child { .. }
             | Self::Failed { .. }

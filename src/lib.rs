@@ -14,6 +14,7 @@ pub use zipwire_codec as codec;
 pub use zipwire_engine as engine;
 pub use zipwire_experiments as experiments;
 pub use zipwire_files as files;
+pub use zipwire_held as held;
 pub use zipwire_kernels as kernels;
 pub use zipwire_mpi as mpi;
 pub use zipwire_papers as papers;

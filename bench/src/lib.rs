@@ -4,6 +4,7 @@ mod codec;
 mod collective;
 mod contender;
 mod gpu;
+mod held;
 pub mod inspect;
 mod memory;
 mod sim;
@@ -16,6 +17,7 @@ pub use collective::{
 };
 pub use contender::Contender;
 pub use gpu::{GpuBenchError, GpuReport, GpuRow, GpuSettings, bench_gpu};
+pub use held::{HeldBenchError, HeldReport, HeldRow, HeldSettings, bench_held};
 pub use memory::Pages;
 pub use sim::{
     CASES, Level, SimBenchError, SimCase, SimRow, WorkPerEvent, bench_sim, bench_sim_scenario, can_play,

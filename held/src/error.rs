@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use zipwire_codec::{ContainerError, DecodeError, EncodeError};
+use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
 use zipwire_files::FileError;
 
 /// Why a model is not held, or a block of it not decoded.
@@ -28,6 +28,16 @@ pub enum HeldError {
         first: PathBuf,
         /// The other.
         second: PathBuf,
+    },
+    /// The codec needs something beside the values: a base, or a table.
+    #[error(
+        "codec `{codec}`: {source}\nhelp: weights are held by codecs that need nothing else, such as `tiered` or `rans`"
+    )]
+    Codec {
+        /// What was asked for.
+        codec: String,
+        /// What it lacks.
+        source: SpecError,
     },
     /// The codec does not take what it is given.
     #[error("cannot encode tensor `{tensor}`: {source}")]

@@ -20,17 +20,18 @@ pub(crate) fn load(
     for (number, tensor) in tensors {
         let (model, info) = (&models[number], models[number].tensors()[tensor].clone());
         let mut frames = None;
-        let form = if let Some(index) = model.container(&info.name)? {
-            let begin = if index.chunk_count() == 0 { 0 } else { index.frame(0).start };
-            let ends = (0..index.chunk_count()).map(|chunk| (index.frame(chunk).end - begin) as usize);
-            let chunk_len = index.chunk_values() as usize * index.dtype().width();
-            Form::Frames { chunk_len, ends: ends.collect(), to: 0 }
-        } else if options.place == Place::Memory {
-            let (form, bytes) = encode(model, &info.name, DType::from_name(&info.dtype), &options.codec)?;
-            frames = Some(bytes);
-            form
-        } else {
-            Form::Raw
+        let form = match &options.codec {
+            Some(spec) if options.place == Place::Memory => {
+                let (form, bytes) = encode(model, &info.name, DType::from_name(&info.dtype), spec)?;
+                frames = Some(bytes);
+                form
+            }
+            _ => model.container(&info.name)?.map_or(Form::Raw, |index| {
+                let begin = if index.chunk_count() == 0 { 0 } else { index.frame(0).start };
+                let ends = (0..index.chunk_count()).map(|chunk| (index.frame(chunk).end - begin) as usize);
+                let chunk_len = index.chunk_values() as usize * index.dtype().width();
+                Form::Frames { chunk_len, ends: ends.collect(), to: 0 }
+            }),
         };
         encoded.push(frames);
         let tensor = Held { model: number, info, at, form };

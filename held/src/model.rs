@@ -31,21 +31,25 @@ pub enum Place {
 /// How a model is held.
 #[derive(Clone, Debug)]
 pub struct HeldOptions {
-    /// The codec of tensors that are not compressed in the file; `raw` holds them as they are.
-    pub codec: Spec,
-    /// Where frames are. What a file has uncompressed stays so on the disk.
+    /// The codec that all tensors are encoded by, in memory; `raw` holds values as they are. `None` holds what is in the files as it is, frames
+    /// and values, which is the only way on the disk.
+    pub codec: Option<Spec>,
+    /// Where frames are.
     pub place: Place,
     /// Threads that encode and decode.
     pub threads: NonZero<usize>,
+    /// How many blocks are held, from the first one on; `None` for all.
+    pub blocks: Option<usize>,
 }
 
 impl Default for HeldOptions {
-    /// `tiered`, in memory, as many threads as the machine has.
+    /// By `tiered`, in memory, as many threads as the machine has.
     fn default() -> Self {
         Self {
-            codec: "tiered".parse().expect("this codec has no options that are needed"),
+            codec: Some("tiered".parse().expect("this codec has no options that are needed")),
             place: Place::default(),
             threads: std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
+            blocks: None,
         }
     }
 }
@@ -151,13 +155,17 @@ impl Block {
 }
 
 impl HeldModel {
-    /// Opens the safetensors files of a model, or folders of such, compressed ones or not. Frames of compressed files are held as they are; other
-    /// tensors are encoded, if they are to be in memory.
+    /// Opens the safetensors files of a model, or folders of such, compressed ones or not. While a block is loaded, its values and frames are in
+    /// memory twice.
     ///
     /// # Errors
-    /// If a file cannot be read, is damaged, or has differences from a base; if two files have the same tensor; if memory or threads are
-    /// lacking.
+    /// If a file cannot be read, is damaged, or has differences from a base; if two files have the same tensor; if the codec needs a base or a
+    /// table; if memory or threads are lacking.
     pub fn open(paths: &[impl AsRef<Path>], options: &HeldOptions) -> Result<Self, HeldError> {
+        if let Some(spec) = &options.codec {
+            let complete = spec.clone().for_rows(1).complete();
+            complete.map_err(|source| HeldError::Codec { codec: spec.to_string(), source })?;
+        }
         let threads = options.threads.get();
         let pool = ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|error| HeldError::Threads { threads, reason: error.to_string() })?;
@@ -168,7 +176,7 @@ impl HeldModel {
             }
         }
         let mut blocks = Vec::new();
-        for (name, tensors) in blocks_of(&models)? {
+        for (name, tensors) in blocks_of(&models)?.into_iter().take(options.blocks.unwrap_or(usize::MAX)) {
             blocks.push(pool.install(|| load(&models, name, tensors, options))?);
         }
         Ok(Self { inner: Arc::new(Inner { models, blocks }), pool })

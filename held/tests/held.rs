@@ -1,6 +1,6 @@
 //! Models that are held, in memory and on the disk, give the values of their files.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "in tests a panic is the report")]
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use zipwire_files::{Compression, FileError, compress};
-use zipwire_held::{HeldError, HeldModel, HeldOptions, Place};
+use zipwire_held::{Block, HeldError, HeldModel, HeldOptions, Place};
 
 type Values = HashMap<String, Vec<u8>>;
 
@@ -44,7 +44,12 @@ fn write(path: &Path, layers: std::ops::Range<u32>, seed: u64) -> Values {
 }
 
 fn options(codec: &str, place: Place, threads: usize) -> HeldOptions {
-    HeldOptions { codec: codec.parse().unwrap(), place, threads: NonZero::new(threads).unwrap() }
+    HeldOptions {
+        codec: Some(codec.parse().unwrap()),
+        place,
+        threads: NonZero::new(threads).unwrap(),
+        blocks: None,
+    }
 }
 
 /// Two walks give these values, and the blocks come in order.
@@ -61,7 +66,7 @@ fn check(model: &HeldModel, values: &Values, context: &str) {
             }
         }
         assert_eq!(seen, values.len(), "{context}");
-        let listed: Vec<&str> = model.blocks().iter().map(|block| block.name()).collect();
+        let listed: Vec<&str> = model.blocks().iter().map(Block::name).collect();
         assert_eq!(names, listed, "{context}");
         // A walk that is left in the middle begins anew, too.
         walk.restart();
@@ -99,6 +104,8 @@ fn every_codec_and_place_gives_the_values() {
         model.blocks().iter().map(|block| block.name().to_owned()).collect()
     };
     assert_eq!(names, ["model.layers.0", "model.layers.1", "model.layers.2", "lm_head"]);
+    let first = HeldOptions { blocks: Some(1), ..HeldOptions::default() };
+    assert_eq!(HeldModel::open(&[&plain], &first).unwrap().blocks().len(), 1);
 }
 
 #[test]
@@ -109,10 +116,14 @@ fn frames_of_compressed_files_are_held_as_they_are() {
     let file = compressed(&plain, "rans");
     for place in [Place::Memory, Place::Disk] {
         for threads in [1, 3] {
-            // The codec that is named is for what is not compressed yet.
-            let model = HeldModel::open(&[&file], &options("huffman", place, threads)).unwrap();
+            let as_is = HeldOptions { codec: None, ..options("raw", place, threads) };
+            let model = HeldModel::open(&[&file], &as_is).unwrap();
             check(&model, &values, &format!("{place:?}, {threads} threads"));
             assert!(model.bytes_kept() < model.bytes() * 9 / 10);
+            // A codec that is named is for all tensors.
+            let model = HeldModel::open(&[&file], &options("raw", Place::Memory, threads)).unwrap();
+            check(&model, &values, &format!("raw, {threads} threads"));
+            assert_eq!(model.bytes_decoded(), 0);
         }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) fn run(command: &BenchCommand, cancel: &Cancel) -> Result<(), CliErro
         BenchCommand::Codec(args) => codec(args, cancel),
         BenchCommand::Collective(args) => super::bench_collective::run(args, cancel),
         BenchCommand::Gpu(args) => super::bench_gpu::run(args, cancel),
+        BenchCommand::Held(args) => super::bench_held::run(args, cancel),
         BenchCommand::Sim(args) => super::bench_sim::run(args, cancel),
     }
 }

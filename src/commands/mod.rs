@@ -4,6 +4,7 @@ mod base_file;
 pub(crate) mod bench;
 pub(crate) mod bench_collective;
 mod bench_gpu;
+mod bench_held;
 pub(crate) mod bench_sim;
 pub(crate) mod calibrate;
 pub(crate) mod diff;
