@@ -178,7 +178,7 @@ fn mistakes_are_named_with_a_remedy() {
     assert_eq!(zipwire::files::files_below(&store).unwrap(), objects);
     let newer = r#"{"format":"zipwire-store","version":8}"#;
     fs::write(store.join("zipwire-store.json"), newer).unwrap();
-    fails(2, &["store", "list", s], &["version 8", "newer one"]);
+    fails(2, &["store", "list", s], &["version 8", "a later zipwire wrote it"]);
 }
 
 /// The short form of `.ci/interrupt`.

@@ -80,11 +80,7 @@ pub enum FileError {
         path: PathBuf,
     },
     /// Of another version.
-    #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), if found > known {
-        "a later zipwire wrote it: update this one"
-    } else {
-        "no release wrote that version: compress the original anew"
-    })]
+    #[error("`{}` has version {found} of the format, and this program reads version {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
     Version {
         /// Which file.
         path: PathBuf,
@@ -195,6 +191,14 @@ impl FileError {
 
     pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged { path: path.to_owned(), what: what.into() }
+    }
+}
+
+/// What to do about a format of version `found`, where `known` is read.
+pub fn help_for_version(found: u64, known: u64) -> &'static str {
+    match found > known {
+        true => "a later zipwire wrote it: update this one",
+        false => "no release wrote that version: make it anew from the original",
     }
 }
 

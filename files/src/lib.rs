@@ -24,7 +24,7 @@ mod watch;
 
 pub use archive::is_archive;
 pub use compress::{Compressed, Compression, compress, compress_values};
-pub use error::FileError;
+pub use error::{FileError, help_for_version};
 pub use folder::{files_below, mirror};
 pub use header::{Header, HeaderError, TensorInfo};
 pub use input::{buffer, open_input};

@@ -13,7 +13,7 @@ use crate::archive::begins_as_archive;
 use crate::chunks::{Chunks, in_tensor, read_index};
 use crate::header::{Header, TensorInfo};
 use crate::nearest::nearest;
-use crate::note::{Digest, Note, PIECE};
+use crate::note::{Digest, Note, PIECE, PartNote};
 use crate::{FileError, at, buffer, open_input};
 
 /// A safetensors file, compressed by [`compress`](crate::compress) or not: its tensors are those of the file that was compressed; of an archive,
@@ -150,7 +150,7 @@ impl Model {
             places.push(Place { at: values_at + tensor.range.start, container });
         }
         if note.archive.is_some() {
-            let tensors = members(&note);
+            let tensors = members(&note, path)?;
             return Ok(Self::of(path, file, Header::none(), Some(note), base, (tensors, places)));
         }
         let (Some(first), true) =
@@ -403,17 +403,21 @@ impl Model {
 }
 
 /// The parts of an archive, as if they were tensors of one dimension.
-fn members(note: &Note) -> Vec<TensorInfo> {
+fn members(note: &Note, path: &Path) -> Result<Vec<TensorInfo>, FileError> {
     let mut end = 0;
-    let mut tensors = Vec::new();
-    for part in &note.parts {
+    let member = |part: &PartNote| {
         let dtype = part.dtype.clone().unwrap_or_else(|| "U8".to_owned());
         let width = DType::from_name(&dtype).map_or(1, |dtype| dtype.width() as u64);
-        // A member may end inside of a value.
-        let (dtype, width) = if part.bytes % width == 0 { (dtype, width) } else { ("U8".to_owned(), 1) };
+        if !part.bytes.is_multiple_of(width) {
+            let what = format!(
+                "part `{}` has {} bytes, which are no whole values of {dtype}",
+                part.tensor, part.bytes
+            );
+            return Err(FileError::damaged(path, what));
+        }
         let (start, shape) = (end, vec![(part.bytes / width) as usize]);
         end += part.bytes;
-        tensors.push(TensorInfo { name: part.tensor.clone(), dtype, shape, range: start..end });
-    }
-    tensors
+        Ok(TensorInfo { name: part.tensor.clone(), dtype, shape, range: start..end })
+    };
+    note.parts.iter().map(member).collect()
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use zipwire_codec::SpecError;
-use zipwire_files::FileError;
+use zipwire_files::{FileError, help_for_version};
 
 use crate::Address;
 
@@ -34,7 +34,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// A store, a checkpoint or an object of another version.
-    #[error("`{}` has version {found} of the format of stores, and this program reads {known}\nhelp: use the zipwire that wrote it, or a newer one", path.display())]
+    #[error("`{}` has version {found} of the format of stores, and this program reads {known}\nhelp: {}", path.display(), help_for_version(*found, *known))]
     Version {
         /// Which file.
         path: PathBuf,

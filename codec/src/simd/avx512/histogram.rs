@@ -35,16 +35,14 @@ pub(super) fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     assert!(bytes.len() <= TILE, "counters of a byte are for a tile");
     let (steps, tail) = bytes.as_chunks();
     let Some(first) = steps.first() else { return four::byte_counts(bytes) };
-    let (one, two) = (window::<false>(load(first)), window::<true>(load(first)));
-    if one.or(two).is_none() {
-        return four::byte_counts(bytes);
-    }
+    let (first, steps) = (load(first), steps.iter().map(|step| load(step)));
     let mut counts = four::byte_counts(tail);
-    let steps = steps.iter().map(|step| load(step));
-    match (one, two) {
-        (Some(start), _) => add::<false>(steps, start, &mut counts),
-        (None, Some(start)) => add::<true>(steps, start, &mut counts),
-        (None, None) => {}
+    if let Some(start) = window::<false>(first) {
+        add::<false>(steps, start, &mut counts);
+    } else if let Some(start) = window::<true>(first) {
+        add::<true>(steps, start, &mut counts);
+    } else {
+        return four::byte_counts(bytes);
     }
     counts
 }
