@@ -221,6 +221,24 @@ fn pipes_and_raw_values_come_back() {
 }
 
 #[test]
+fn files_of_zipnn_are_decompressed() {
+    let folder = TempDir::new().unwrap();
+    let written = folder.path().join("weights.safetensors.znn");
+    fs::copy("files/tests/znn/bf16.znn", &written).unwrap();
+    succeeds(&["verify", text(&written)]);
+    succeeds(&["decompress", text(&written)]);
+    let raw = fs::read("files/tests/znn/bf16.raw").unwrap();
+    assert!(fs::read(folder.path().join("weights.safetensors")).unwrap() == raw);
+    let mut bytes = fs::read(&written).unwrap();
+    bytes[9] = 1;
+    fs::write(&written, &bytes).unwrap();
+    fails(2, &["decompress", "--force", text(&written)], &["differences from another file", "by ZipNN"]);
+    fs::write(&written, &bytes[..1000]).unwrap();
+    fails(1, &["decompress", "--force", text(&written)], &["longer than the file"]);
+    assert!(fs::read(folder.path().join("weights.safetensors")).unwrap() == raw);
+}
+
+#[test]
 fn mistakes_are_named_with_a_remedy() {
     let folder = TempDir::new().unwrap();
     let file = |name: &str, bytes: &[u8]| {

@@ -67,6 +67,14 @@ pub enum FileError {
         /// Which file.
         path: PathBuf,
     },
+    /// A file of ZipNN with something that is not read.
+    #[error("`{}` is of ZipNN, with {what}, which is not read here\nhelp: decompress it by ZipNN", path.display())]
+    Znn {
+        /// Which file.
+        path: PathBuf,
+        /// What it has.
+        what: String,
+    },
     /// Compressed by this program before.
     #[error("`{}` is compressed already", path.display())]
     Compressed {

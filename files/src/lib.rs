@@ -21,6 +21,7 @@ mod pieces;
 mod restore;
 mod values;
 mod watch;
+mod znn;
 
 pub use archive::is_archive;
 pub use compress::{Compressed, Compression, compress, compress_values};
@@ -35,3 +36,4 @@ pub use output::{Output, STAGED, folder, stage, sync_folder};
 pub use restore::{restore, verify};
 pub use values::Values;
 pub use watch::Watch;
+pub use znn::Znn;

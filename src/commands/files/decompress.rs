@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use zipwire::Cancel;
 use zipwire::codec::Reader;
-use zipwire::files::{FileError, Model, Values, files_below, mirror, restore, verify};
+use zipwire::files::{FileError, Model, Values, Watch, Znn, files_below, mirror, restore, verify};
 
 use super::{
     MARK, PIPE, Row, SAFETENSORS, base_for, copy, io_error, place, print_rows, restored_name, watched,
@@ -92,6 +92,7 @@ pub(crate) fn run_verify(args: &VerifyArgs, cancel: &Cancel) -> Result<(), CliEr
 /// Whether this program has written it, damaged or not. Where that cannot be seen, its name says so: a file that was cut is not passed over.
 fn is_compressed(file: &Path) -> bool {
     match Values::open(file) {
+        Ok(None) if !matches!(Znn::open(file), Ok(None)) => true,
         Ok(None) => match Model::list(file) {
             Ok(model) => model.is_compressed(),
             Err(FileError::Header { .. }) => {
@@ -113,24 +114,50 @@ pub(super) fn decode(
 ) -> Result<Row, CliError> {
     let begun = Instant::now();
     let coded = fs::metadata(file).map_err(io_error("read", file))?.len();
-    let raw = match Values::open(file)? {
-        Some(values) => {
-            watched(work, cancel, (file, values.bytes()), |watch| match out {
-                Some((out, force)) => values.restore(out, force, watch),
-                None => values.verify(watch),
-            })?;
-            values.bytes()
+    let input = Input::open(file, base)?;
+    watched(work, cancel, (file, input.bytes()), |watch| input.decode(out, watch))?;
+    Ok(Row::new(file, out.map(|(out, _)| out), (input.bytes(), coded), None, begun))
+}
+
+/// A file that is decompressed.
+enum Input {
+    /// A container by itself.
+    Values(Values),
+    Model(Model),
+    Znn(Znn),
+}
+
+impl Input {
+    fn open(file: &Path, base: Option<Arc<Model>>) -> Result<Self, FileError> {
+        if let Some(values) = Values::open(file)? {
+            return Ok(Self::Values(values));
         }
-        None => {
-            let model = Model::open_with(file, base)?;
-            watched(work, cancel, (file, model.bytes()), |watch| match out {
-                Some((out, force)) => restore(&model, out, force, watch),
-                None => verify(&model, watch),
-            })?;
-            model.bytes()
+        match Znn::open(file)? {
+            Some(znn) => Ok(Self::Znn(znn)),
+            None => Ok(Self::Model(Model::open_with(file, base)?)),
         }
-    };
-    Ok(Row::new(file, out.map(|(out, _)| out), (raw, coded), None, begun))
+    }
+
+    /// Bytes of what was compressed.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Values(values) => values.bytes(),
+            Self::Model(model) => model.bytes(),
+            Self::Znn(znn) => znn.bytes(),
+        }
+    }
+
+    /// To `out`, which may be there with `true`, or to nowhere.
+    fn decode(&self, out: Option<(&Path, bool)>, watch: &Watch<'_>) -> Result<(), FileError> {
+        match (self, out) {
+            (Self::Values(values), Some((out, force))) => values.restore(out, force, watch),
+            (Self::Values(values), None) => values.verify(watch),
+            (Self::Model(model), Some((out, force))) => restore(model, out, force, watch),
+            (Self::Model(model), None) => verify(model, watch),
+            (Self::Znn(znn), Some((out, force))) => znn.restore(out, force, watch),
+            (Self::Znn(znn), None) => znn.verify(watch),
+        }
+    }
 }
 
 /// A container from stdin, as values to stdout or to a file.

@@ -26,6 +26,8 @@ use crate::table;
 /// What stands in the names of compressed files, and what files of values get behind theirs.
 const MARK: &str = ".zw";
 const SAFETENSORS: &str = ".safetensors";
+/// What ZipNN appends.
+const ZNN: &str = ".znn";
 /// Memory that the program takes by itself, and each thread that codes with it: pieces of a MiB, their frames, and tables of codecs.
 const OWN_MEMORY: u64 = 12 << 20;
 const THREAD_MEMORY: u64 = 4 << 20;
@@ -186,7 +188,7 @@ fn restored_name(file: &Path) -> Option<PathBuf> {
     if let Some(stem) = name.strip_suffix(SAFETENSORS) {
         return Some(format!("{}{SAFETENSORS}", stem.strip_suffix(MARK)?).into());
     }
-    Some(name.strip_suffix(MARK)?.into())
+    Some(name.strip_suffix(MARK).or_else(|| name.strip_suffix(ZNN))?.into())
 }
 
 /// Where each of several files goes: beside it, to the one file `out`, or into the folder `out`.
