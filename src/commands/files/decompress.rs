@@ -123,7 +123,7 @@ pub(super) fn decode(
 enum Input {
     /// A container by itself.
     Values(Values),
-    Model(Model),
+    Model(Box<Model>),
     Znn(Znn),
 }
 
@@ -134,7 +134,7 @@ impl Input {
         }
         match Znn::open(file)? {
             Some(znn) => Ok(Self::Znn(znn)),
-            None => Ok(Self::Model(Model::open_with(file, base)?)),
+            None => Ok(Self::Model(Box::new(Model::open_with(file, base)?))),
         }
     }
 
