@@ -10,7 +10,7 @@ use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Addition, Local, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Sum, SumType, Work,
+    Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Sum, SumType, Work,
 };
 
 /// Nodes and ranks of each.
@@ -92,8 +92,8 @@ fn chains_deliver_in_slices_from_any_root() {
         // The short one has fewer slices than are asked for, on the last channels none.
         for (bytes, root) in [(6 * LONG, 0), (6 * LONG, ranks - 1), (40_000, 1)] {
             let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
-            let work =
-                Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes, root: Rank(root) } };
+            let kind = CallKind::Broadcast { bytes, root: Rank(root), to: RankRange::all(ranks) };
+            let work = Work::Call { dtype, input, output, kind };
             for &protocol in protocols(nodes) {
                 for channels in channels(nodes, size) {
                     for slices in [1, 4] {

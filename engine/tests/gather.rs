@@ -9,7 +9,9 @@ use common::{payload_of, run_plan, twice};
 use zipwire_codec::DType;
 use zipwire_engine::threads::Report;
 use zipwire_schedule::plan::{Content, Exchange, OpKind, Plan};
-use zipwire_schedule::{Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RunFailure, Slot, Work};
+use zipwire_schedule::{
+    Algorithm, CallKind, Choice, FailureKind, Protocol, Rank, RankRange, RunFailure, Slot, Work,
+};
 
 const RANKS: u32 = 4;
 const SHARD: u64 = 20_000;
@@ -35,7 +37,7 @@ fn broadcast(root: u32) -> Work {
         dtype: DType::Bf16,
         input: Slot(0),
         output: Slot(1),
-        kind: CallKind::Broadcast { bytes: SHARD, root },
+        kind: CallKind::Broadcast { bytes: SHARD, root, to: RankRange::all(RANKS) },
     }
 }
 

@@ -84,8 +84,9 @@ impl Traffic {
             Work::Call { kind: CallKind::AllGather { bytes }, .. } => {
                 bytes.iter().enumerate().for_each(|(src, &bytes)| traffic.add_to_all(src, bytes));
             }
-            &Work::Call { kind: CallKind::Broadcast { bytes, root }, .. } => {
-                traffic.add_to_all(root.index(), bytes);
+            &Work::Call { kind: CallKind::Broadcast { bytes, root, to }, .. } => {
+                let receivers = to.iter().filter(|rank| *rank != root);
+                receivers.for_each(|dst| traffic.add(root.index(), dst.index(), bytes));
             }
             Work::Call {
                 kind: kind @ (CallKind::ReduceScatter { .. } | CallKind::AllReduce { .. }), ..

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ndarray::Array2;
 use zipwire_codec::DType;
 
-use crate::{Algorithm, Channel, Collective, Protocol, Rank, TokenMap};
+use crate::{Algorithm, Channel, Collective, Protocol, Rank, RankRange, TokenMap};
 
 /// One iteration on every rank, as a sequence of segments over named buffers.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,12 +109,14 @@ pub enum CallKind {
         /// Bytes of each rank's shard.
         bytes: Vec<u64>,
     },
-    /// Broadcast: every rank gets what one rank has.
+    /// Broadcast: some ranks, mostly all, get what one rank has.
     Broadcast {
         /// Bytes of the block.
         bytes: u64,
         /// The rank that has it.
         root: Rank,
+        /// The ranks that get it. The root may be one of them; it has it.
+        to: RankRange,
     },
     /// Reduce-Scatter with a length of its own for each shard: every rank contributes values to all shards, and gets the sum of
     /// its own, in FP32 or, if partial sums travel so, in the type of the contributions.

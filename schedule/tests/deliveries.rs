@@ -11,8 +11,8 @@ use ndarray::array;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Local, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, Flow, Job, Pace, PlanError, Protocol, Rank, Segment, Slot, Sum, TokenMap,
-    Work, plan,
+    Algorithm, CallKind, Choice, Flow, Job, Pace, PlanError, Protocol, Rank, RankRange, Segment, Slot, Sum,
+    TokenMap, Work, plan,
 };
 
 fn job(rank_count: u32, work: Work) -> Job {
@@ -101,8 +101,12 @@ fn rows_through_gateways() {
 fn shards_and_blocks() {
     let gather = |bytes: [u64; 4]| job(4, call(CallKind::AllGather { bytes: bytes.to_vec() }));
     tells_apart(&gather([512, 2, 40_000, 6]), &gather([512, 2, 39_998, 6]), (0, 2), (40_000, 39_998));
-    let broadcast = |bytes| job(4, call(CallKind::Broadcast { bytes, root: Rank(1) }));
-    tells_apart(&broadcast(40_000), &broadcast(0), (0, 1), (40_000, 0));
+    let broadcast = |bytes, begin| {
+        let to = RankRange { begin: Rank(begin), end: Rank(4) };
+        job(4, call(CallKind::Broadcast { bytes, root: Rank(1), to }))
+    };
+    tells_apart(&broadcast(40_000, 0), &broadcast(0, 0), (0, 1), (40_000, 0));
+    tells_apart(&broadcast(40_000, 2), &broadcast(40_000, 3), (2, 1), (40_000, 0));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use zipwire_codec::DType;
 use zipwire_schedule::machine::{Input, Machine, Step};
 use zipwire_schedule::plan::{Batch, Content, Exchange, Local, Op, OpKind, Plan, Program};
 use zipwire_schedule::{
-    Algorithm, CallKind, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, Readiness, Segment, SizeId,
-    Slot, Stage, TransferOrder, Work, plan,
+    Algorithm, CallKind, Capabilities, Choice, Job, OpId, Order, Protocol, Rank, RankRange, Readiness,
+    Segment, SizeId, Slot, Stage, TransferOrder, Work, plan,
 };
 
 const CODED: [Protocol; 2] = [Protocol::SizeFirst, Protocol::StaticFirst];
@@ -36,11 +36,9 @@ fn all_gather(bytes: &[u64]) -> Job {
 }
 
 fn broadcast(rank_count: u32, bytes: u64, root: u32) -> Job {
-    let (root, input, output) = (Rank(root), Slot(0), Slot(1));
-    job(
-        rank_count,
-        Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::Broadcast { bytes, root } },
-    )
+    let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
+    let kind = CallKind::Broadcast { bytes, root: Rank(root), to: RankRange::all(rank_count) };
+    job(rank_count, Work::Call { dtype, input, output, kind })
 }
 
 fn planned(job: &Job, protocol: Protocol, algorithm: Algorithm) -> Plan {

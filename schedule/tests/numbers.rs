@@ -15,8 +15,8 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_codec::DType;
 use zipwire_schedule::plan::{Chunk, Content, Exchange, OpKind, Plan};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, Flow, Job, Order, Pace, PlanError, Protocol, Rank, Segment, Selection, Slot,
-    Stage, SumType, TokenMap, Work, plan, plan_each,
+    Algorithm, CallKind, Choice, Flow, Job, Order, Pace, PlanError, Protocol, Rank, RankRange, Segment,
+    Selection, Slot, Stage, SumType, TokenMap, Work, plan, plan_each,
 };
 
 /// What both ends say about a transfer.
@@ -100,7 +100,11 @@ fn random_work(random: &mut ChaCha8Rng, ranks: u32) -> Work {
         2 => Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: of_each(random) } },
         3 => {
             let root = Rank(random.random_range(0..ranks));
-            Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: bytes(random), root } }
+            let begin = random.random_range(0..ranks);
+            let some = RankRange { begin: Rank(begin), end: Rank(random.random_range(begin + 1..=ranks)) };
+            let to = if random.random() { RankRange::all(ranks) } else { some };
+            let kind = CallKind::Broadcast { bytes: bytes(random), root, to };
+            Work::Call { dtype, input, output, kind }
         }
         4 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: of_each(random) } },
         5 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },

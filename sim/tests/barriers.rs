@@ -12,8 +12,8 @@ use ndarray::Array2;
 use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, Segment,
-    SegmentId, Slot, Stage, Work, plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank, RankRange,
+    Segment, SegmentId, Slot, Stage, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Timeline;
@@ -30,7 +30,12 @@ fn works() -> Vec<Work> {
     vec![
         Work::Call { dtype, input, output, kind: CallKind::AllToAll { bytes, tokens: None } },
         Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: shards.clone() } },
-        Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: 500_000, root: Rank(4) } },
+        Work::Call {
+            dtype,
+            input,
+            output,
+            kind: CallKind::Broadcast { bytes: 500_000, root: Rank(4), to: RankRange::all(RANKS) },
+        },
         Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: shards } },
         Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: 600_000 } },
     ]

@@ -14,7 +14,7 @@ use zipwire_cluster::{CodecCost, Fabric, Graph, GraphLink, HostCost, Topology, T
 use zipwire_codec::DType;
 use zipwire_schedule::{
     Algorithm, CallKind, Capabilities, Choice, CostModel, Durations, Job, Lane, Order, Plan, Protocol, Rank,
-    Readiness, Segment, Slot, Stage, TransferOrder, Work, plan,
+    RankRange, Readiness, Segment, Slot, Stage, TransferOrder, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::{Span, Timeline};
@@ -78,11 +78,19 @@ impl Case {
     }
 
     fn broadcast(topology: Topology, bytes: u64, root: u32, algorithm: Algorithm) -> Self {
-        let (root, input, output) = (Rank(root), Slot(0), Slot(1));
-        let case = Self::of(
-            topology,
-            Work::Call { dtype: DType::Bf16, input, output, kind: CallKind::Broadcast { bytes, root } },
-        );
+        let (root, to) = (Rank(root), RankRange::all(topology.ranks()));
+        Self::broadcast_to(topology, bytes, (root, to), algorithm)
+    }
+
+    fn broadcast_to(
+        topology: Topology,
+        bytes: u64,
+        (root, to): (Rank, RankRange),
+        algorithm: Algorithm,
+    ) -> Self {
+        let (dtype, input, output) = (DType::Bf16, Slot(0), Slot(1));
+        let kind = CallKind::Broadcast { bytes, root, to };
+        let case = Self::of(topology, Work::Call { dtype, input, output, kind });
         Self { choice: Choice { algorithm: Some(algorithm), layout: None, ..case.choice }, ..case }
     }
 

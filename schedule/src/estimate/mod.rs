@@ -15,6 +15,7 @@ mod tree;
 use zipwire_cluster::{CodecCost, HostCost, Topology};
 
 use self::network::{Flow, Load, Network};
+use crate::members::Members;
 use crate::planner::{Choice, PART_ALIGN, range};
 use crate::rank_order::RankOrder;
 use crate::{Algorithm, CallKind, Protocol, Work};
@@ -119,9 +120,10 @@ impl Call<'_> {
         }
         match self.work {
             Work::Call { kind: CallKind::AllGather { bytes }, .. } => self.coded_gather(longest(bytes)),
-            Work::Call { kind: CallKind::Broadcast { bytes, root }, .. } => {
-                let sizes = 8.0 * self.pieces(*bytes);
-                self.broadcast(*bytes, *root) + self.coding(*bytes, *bytes, || self.root_to_all(*root, sizes))
+            Work::Call { kind: CallKind::Broadcast { bytes, root, to }, .. } => {
+                let (members, sizes) = (Members::new(*root, *to), 8.0 * self.pieces(*bytes));
+                self.broadcast(*bytes, members)
+                    + self.coding(*bytes, *bytes, || self.root_to_all(members, sizes))
             }
             Work::Call { dtype, kind: CallKind::ReduceScatter { bytes }, .. } => {
                 self.scatter(*dtype, longest(bytes))

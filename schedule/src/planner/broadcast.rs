@@ -1,4 +1,4 @@
-//! Broadcast: what one rank has to all others, encoded once at the root and decoded once at every other rank.
+//! Broadcast: what one rank has to others, encoded once at the root and decoded once at every rank that gets it.
 
 use zipwire_codec::DType;
 
@@ -7,6 +7,7 @@ use super::call::{Buffers, Call, Hop, Piece, Step};
 use super::parts::{PART_ALIGN, range};
 use super::rings::Rings;
 use crate::builder::ProgramBuilder;
+use crate::members::Members;
 use crate::plan::{Chunk, Region};
 use crate::{Algorithm, Order, Rank, Window};
 
@@ -18,13 +19,16 @@ pub(super) fn call(
     rank_count: u32,
     dtype: DType,
     bytes: u64,
-    root: Rank,
+    members: Members,
     Buffers { input, output }: Buffers,
 ) -> Call {
-    let rank = builder.rank();
+    let (rank, root) = (builder.rank(), members.at(0));
     let algorithm = choice.algorithm_of("a broadcast", Algorithm::OF_BROADCAST);
+    let takes_part = rank == root || members.gets(rank);
     let buffer = if rank == root { input } else { output };
-    builder.reserve(buffer, bytes);
+    if takes_part {
+        builder.reserve(buffer, bytes);
+    }
     let is_ring = algorithm == Algorithm::Ring;
     let (channels, slices) = if is_ring { (choice.channels, choice.slices) } else { (1, 1) };
     let rings = Rings::new(channels, choice.ranks_per_node, rank_count);
@@ -32,8 +36,9 @@ pub(super) fn call(
     let (mut pieces, mut piece_of) = (Vec::new(), Vec::new());
     for part in 0..parts {
         let (begin, end) = range(bytes, part, parts, PART_ALIGN);
-        piece_of.push((begin < end).then_some(pieces.len()));
-        if begin < end {
+        let is_there = takes_part && begin < end;
+        piece_of.push(is_there.then_some(pieces.len()));
+        if is_there {
             let chunk = Chunk { part, offset: begin, ..Chunk::for_all(root) };
             pieces.push(Piece::new(chunk, Region { buffer, offset: begin, len: end - begin }));
         }
@@ -45,20 +50,22 @@ pub(super) fn call(
     let window = order.window(choice.window.filter(|_| algorithm.takes_order()), rank_count * parts);
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     if rank == root {
-        let receivers = order.sends(rank, rank_count, |_| bytes);
-        sends = receivers.into_iter().flat_map(all_parts).collect();
+        let peers = order.sends(rank, rank_count, |_| bytes);
+        sends = peers.into_iter().filter(|peer| members.gets(*peer)).flat_map(all_parts).collect();
     } else {
         receives.extend(all_parts(root));
     }
     let straight = Step { order, window, sends, receives, fused: false };
     let steps = match algorithm {
+        _ if !takes_part => Vec::new(),
         Algorithm::Direct => vec![straight.clone()],
         Algorithm::Ring => {
-            let seat = Seat { rank, root, rank_count };
-            chains(seat, &rings, slices, !choice.protocol.is_coded(), hop)
+            let seats: Vec<Seat> =
+                rings.orders().map(|order| Seat::of(rank, &members.chain(order, rank_count))).collect();
+            chains(&seats, members.count(), slices, !choice.protocol.is_coded(), hop)
         }
         _ => {
-            let Branch { parent, children } = Branch::of(rank, root, rank_count);
+            let Branch { parent, children } = Branch::of(rank, members);
             let receive = parent.map(|parent| Step::single(None, hop(parent, 0)));
             let sends = children.into_iter().map(|child| Step::single(hop(child, 0), None));
             receive.into_iter().chain(sends).collect()
@@ -67,43 +74,48 @@ pub(super) fn call(
     Call { steps, ..Call::at_once(dtype, pieces, straight) }
 }
 
-/// A rank of a broadcast.
+/// A rank's place in the chain of a channel.
 struct Seat {
-    rank: Rank,
-    root: Rank,
-    rank_count: u32,
+    /// Ranks between it and the begin of the chain.
+    distance: u32,
+    /// From whom it gets; the root has all.
+    previous: Option<Rank>,
+    /// To whom it hands on, but for the last one.
+    next: Option<Rank>,
 }
 
-/// Along the rings from the root on, to the rank in front of it. In each step a rank hands on the slice that it got in the step
-/// before, on each channel, and gets the next one.
+impl Seat {
+    fn of(rank: Rank, chain: &[Rank]) -> Self {
+        let distance = chain.iter().position(|of| *of == rank).expect("members are in their chain");
+        let previous = distance.checked_sub(1).map(|index| chain[index]);
+        Self { distance: distance as u32, previous, next: chain.get(distance + 1).copied() }
+    }
+}
+
+/// Along the rings from the root on, to the member in front of it; `seats` has that on each channel. In each step a rank hands on the slice
+/// that it got in the step before, on each channel, and gets the next one.
 fn chains(
-    Seat { rank, root, rank_count }: Seat,
-    rings: &Rings,
+    seats: &[Seat],
+    member_count: u32,
     slices: u32,
     is_kernel: bool,
     hop: impl Fn(Rank, u32) -> Option<Hop>,
 ) -> Vec<Step> {
     let step = |tick: u32| {
         let (mut sends, mut receives) = (Vec::new(), Vec::new());
-        for channel in 0..rings.count() {
-            let ring = rings.around(rank, channel);
-            let distance = (ring.position + rank_count - rings.around(root, channel).position) % rank_count;
-            // What leaves the rank that is so far from the root.
+        for (channel, Seat { distance, previous, next }) in (0..).zip(seats) {
+            // What leaves the member that is so far from the root.
             let part = |distance: u32| {
                 let slice = tick.checked_sub(distance).filter(|&slice| slice < slices)?;
                 Some(channel * slices + slice)
             };
-            if distance + 1 < rank_count {
-                sends.extend(part(distance).and_then(|part| hop(ring.next, part)));
-            }
-            if distance > 0 {
-                receives.extend(part(distance - 1).and_then(|part| hop(ring.previous, part)));
-            }
+            sends.extend(next.and_then(|next| hop(next, part(*distance)?)));
+            receives.extend(previous.and_then(|previous| hop(previous, part(*distance - 1)?)));
         }
-        let (window, fused) = (Window::both(rings.count()), is_kernel && tick > 0);
+        let (window, fused) = (Window::both(seats.len() as u32), is_kernel && tick > 0);
         Step { order: Order::Rotation, window, sends, receives, fused }
     };
-    (0..(slices + rank_count).saturating_sub(2)).map(step).collect()
+    (0..(slices + member_count).saturating_sub(2)).map(step).collect()
 }
 
 /// A rank's neighbours in the binomial tree.
@@ -115,19 +127,16 @@ struct Branch {
 }
 
 impl Branch {
-    /// The tree over distances from the root, in rank order and modulo the rank count: a rank's parent is at its
-    /// distance without the lowest bit that is set. So the longest ways come first, while few ranks send: where
-    /// neighbours share a node, few transfers leave it.
-    fn of(rank: Rank, root: Rank, rank_count: u32) -> Self {
-        let distance = (rank.0 + rank_count - root.0) % rank_count;
-        let at = |distance: u32| Rank((root.0 + distance) % rank_count);
-        let reach =
-            if distance == 0 { rank_count.next_power_of_two() } else { 1 << distance.trailing_zeros() };
+    /// The tree over distances from the root: a member's parent is at its distance without the lowest bit that is set. So the longest ways
+    /// come first, while few ranks send: where neighbours share a node, few transfers leave it.
+    fn of(rank: Rank, members: Members) -> Self {
+        let (distance, count) = (members.distance(rank), members.count());
+        let reach = if distance == 0 { count.next_power_of_two() } else { 1 << distance.trailing_zeros() };
         let strides = std::iter::successors(Some(reach / 2), |stride| Some(stride / 2));
         let strides = strides.take_while(|&stride| stride > 0);
         Self {
-            parent: (distance > 0).then(|| at(distance - reach)),
-            children: strides.map(|s| distance + s).filter(|&d| d < rank_count).map(at).collect(),
+            parent: (distance > 0).then(|| members.at(distance - reach)),
+            children: strides.map(|s| distance + s).filter(|&d| d < count).map(|d| members.at(d)).collect(),
         }
     }
 }
@@ -135,13 +144,15 @@ impl Branch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RankRange;
 
     /// From every root, every rank is reached once, in no more than ceil(log2 ranks) rounds.
     #[test]
     fn the_tree_spans_all_ranks_in_logarithmic_time() {
         for rank_count in 1..if cfg!(miri) { 9 } else { 40 } {
             for root in (0..rank_count).map(Rank) {
-                let branch = |rank| Branch::of(rank, root, rank_count);
+                let members = Members::new(root, RankRange::all(rank_count));
+                let branch = |rank| Branch::of(rank, members);
                 let mut round_of = vec![None; rank_count as usize];
                 round_of[root.index()] = Some(0);
                 let mut reached = vec![root];

@@ -39,6 +39,7 @@ use self::reduction::Operands;
 use self::scratch::Scratch;
 use self::transfers::FlowsByRank;
 use crate::builder::ProgramBuilder;
+use crate::members::Members;
 use crate::plan::{Batch, Compute, Library, Local, OpKind, Plan, Reduce, Region};
 use crate::{BufferId, CallKind, Job, Protocol, Rank, Segment, SegmentId, Slot, Work};
 
@@ -300,8 +301,9 @@ fn lay_out(
             all_to_all::call(builder, choice, dtype, bytes, ends)
         }
         CallKind::AllGather { bytes } => all_gather::call(builder, choice, dtype, bytes, ends),
-        CallKind::Broadcast { bytes, root } => {
-            broadcast::call(builder, choice, job.rank_count, dtype, *bytes, *root, ends)
+        CallKind::Broadcast { bytes, root, to } => {
+            let members = Members::new(*root, *to);
+            broadcast::call(builder, choice, job.rank_count, dtype, *bytes, members, ends)
         }
         CallKind::ReduceScatter { .. } => {
             let operands = operands(builder);

@@ -37,6 +37,11 @@ impl Rings {
         self.orders.len() as u32
     }
 
+    /// Their orders.
+    pub(super) fn orders(&self) -> impl Iterator<Item = RankOrder> {
+        self.orders.iter().copied()
+    }
+
     /// Where a rank is on one of them.
     pub(super) fn around(&self, rank: Rank, channel: u32) -> Around {
         let (order, rank_count) = (self.orders[channel as usize], self.rank_count);

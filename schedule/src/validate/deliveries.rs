@@ -1,5 +1,6 @@
 //! What a plan brings each rank is what its job says, whatever the way.
 
+use crate::members::Members;
 use crate::plan::{Effects, Program, Region};
 use crate::validate::PlanError;
 use crate::{CallKind, Flow, Job, Rank, Segment, Work};
@@ -91,8 +92,8 @@ impl<'a> Deliveries<'a> {
                 expected.copy_from_slice(bytes);
                 expected[rank.index()] = 0;
             }
-            CallKind::Broadcast { bytes, root } => {
-                expected[root.index()] = if rank == *root { 0 } else { *bytes };
+            CallKind::Broadcast { bytes, root, to } => {
+                expected[root.index()] = if Members::new(*root, *to).gets(rank) { *bytes } else { 0 };
             }
             CallKind::ReduceScatter { bytes } => expected[rank.index()] = bytes[rank.index()],
             CallKind::AllReduce { .. } => expected = work.shards(job.rank_count),

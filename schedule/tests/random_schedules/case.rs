@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 use zipwire_codec::{DType, Layout};
 use zipwire_schedule::plan::{Local, OpKind};
 use zipwire_schedule::{
-    Algorithm, CallKind, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, Segment, Selection,
-    Slot, SumType, TokenMap, Work, plan_each,
+    Algorithm, CallKind, Channel, Choice, Flow, Job, Order, Pace, Plan, Protocol, Rank, RankRange, Segment,
+    Selection, Slot, SumType, TokenMap, Work, plan_each,
 };
 
 /// Codecs, whose frames divide into sections differently. A plan has one.
@@ -135,7 +135,11 @@ fn work(random: &mut ChaCha8Rng, ranks: u32, scope: Scope) -> Work {
         3 => Work::Call { dtype, input, output, kind: CallKind::AllGather { bytes: each(random) } },
         4 => {
             let root = Rank(random.random_range(0..ranks));
-            Work::Call { dtype, input, output, kind: CallKind::Broadcast { bytes: bytes(random), root } }
+            let begin = random.random_range(0..ranks);
+            let some = RankRange { begin: Rank(begin), end: Rank(random.random_range(begin + 1..=ranks)) };
+            let to = if random.random() { RankRange::all(ranks) } else { some };
+            let kind = CallKind::Broadcast { bytes: bytes(random), root, to };
+            Work::Call { dtype, input, output, kind }
         }
         5 => Work::Call { dtype, input, output, kind: CallKind::ReduceScatter { bytes: each(random) } },
         6 => Work::Call { dtype, input, output, kind: CallKind::AllReduce { bytes: bytes(random) } },

@@ -6,8 +6,8 @@ use zipwire_cluster::{CodecCost, Fabric, HostCost, Topology};
 use zipwire_codec::DType;
 use zipwire_schedule::estimate::{Costs, Way, best};
 use zipwire_schedule::{
-    Algorithm, CallKind, Choice, CostModel, Durations, Job, Plan, Protocol, Rank, Segment, Slot, SumType,
-    Work, plan,
+    Algorithm, CallKind, Choice, CostModel, Durations, Job, Plan, Protocol, Rank, RankRange, Segment, Slot,
+    SumType, Work, plan,
 };
 use zipwire_sim::{FrameSizes, Setup, run};
 use zipwire_timeline::Timeline;
@@ -76,12 +76,17 @@ pub(crate) fn all_reduce(ranks: u32, dtype: DType, shard: u64) -> Work {
     }
 }
 
-pub(crate) fn broadcast(bytes: u64, root: u32) -> Work {
+pub(crate) fn broadcast(ranks: u32, bytes: u64, root: u32) -> Work {
+    broadcast_to(RankRange::all(ranks), bytes, root)
+}
+
+/// To these ranks only.
+pub(crate) fn broadcast_to(to: RankRange, bytes: u64, root: u32) -> Work {
     Work::Call {
         dtype: DType::Bf16,
         input: Slot(0),
         output: Slot(1),
-        kind: CallKind::Broadcast { bytes, root: Rank(root) },
+        kind: CallKind::Broadcast { bytes, root: Rank(root), to },
     }
 }
 

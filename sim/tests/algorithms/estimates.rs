@@ -3,9 +3,9 @@
 use zipwire_cluster::{CrossRail, Fabric, FatTree, Rail, Topology, Uplink};
 use zipwire_codec::DType;
 use zipwire_schedule::estimate::Way;
-use zipwire_schedule::{Algorithm, CallKind, SumType, Work};
+use zipwire_schedule::{Algorithm, CallKind, Rank, RankRange, SumType, Work};
 
-use crate::call::{Call, GPU, all_gather, all_reduce, broadcast, nodes, reduce_scatter};
+use crate::call::{Call, GPU, all_gather, all_reduce, broadcast, broadcast_to, nodes, reduce_scatter};
 
 /// Bytes of a call: of all shards, or of a broadcast.
 const SIZES: [u64; 4] = [4 << 10, 256 << 10, 4 << 20, 64 << 20];
@@ -32,12 +32,13 @@ fn clusters() -> Vec<Topology> {
     plain.into_iter().chain(others).collect()
 }
 
-fn works(ranks: u32, bytes: u64) -> [Work; 4] {
+fn works(ranks: u32, bytes: u64) -> [Work; 5] {
     // Whole values in each shard.
     let shard = bytes / u64::from(ranks) / 2 * 2;
     [
         all_gather(ranks, shard),
-        broadcast(bytes, 0),
+        broadcast(ranks, bytes, 0),
+        broadcast_to(RankRange { begin: Rank(ranks / 2), end: Rank(ranks) }, bytes, 0),
         reduce_scatter(ranks, DType::Bf16, shard),
         all_reduce(ranks, DType::Bf16, shard),
     ]

@@ -160,7 +160,11 @@ fn all_nics_carry_the_same() {
             assert!(*least as f64 >= 0.98 * *most as f64, "{:?}: {bytes:?}", call.work);
         }
         // A chain ends in front of its root, so what leaves and enters nodes differs by node, but not by rail.
-        let bytes = nic_bytes(&Call::new(nodes(node_count, gpus, nics), broadcast(gib, 0), Algorithm::Ring));
+        let bytes = nic_bytes(&Call::new(
+            nodes(node_count, gpus, nics),
+            broadcast(node_count * gpus, gib, 0),
+            Algorithm::Ring,
+        ));
         let moved: Vec<u64> = bytes.into_values().filter(|&bytes| bytes > 0).collect();
         let (least, most) = (moved.iter().min().unwrap(), moved.iter().max().unwrap());
         assert!(*least as f64 >= 0.98 * *most as f64, "{moved:?}");
