@@ -1,7 +1,7 @@
 //! All variants of an experiment on some executors, side by side.
 
 use zipwire_scenarios::{Experiment, Variant};
-use zipwire_timeline::{Bandwidths, Metrics, Timeline};
+use zipwire_timeline::{Bandwidths, Metrics, Timeline, Updates};
 use zipwire_traces::Executors;
 
 use crate::critical_path::critical_path;
@@ -93,7 +93,9 @@ pub fn compare<E: From<ExecuteError>>(
                 .in_scope(|| Metrics::with_ranks(&outcome.timeline, bytes_raw));
             let (timed, digest, name) = (outcome.is_timed, planned.digest.clone(), executor.name());
             compared.executors.insert(name, timed, &variant.name, metrics, digest, outcome.verified);
-            if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| timed) {
+            // Where ranks train, the time is not that of a call.
+            let is_call = timed && experiment.cycle.is_none();
+            if let Some(bandwidths) = Bandwidths::of(&experiment.job, &metrics).filter(|_| is_call) {
                 compared.executors.insert_bandwidths(name, &variant.name, bandwidths);
             }
             let unfired = |&fault: &usize| Unfired { fault, executor, variant: variant.name.clone() };
@@ -102,6 +104,8 @@ pub fn compare<E: From<ExecuteError>>(
             let declared = choice.and_then(|choice| choice.declared.as_ref());
             let summary = compared.executors.inserted(name, &variant.name);
             summary.by_rank = Some(by_rank);
+            let cycle = experiment.cycle.filter(|_| timed);
+            summary.updates = cycle.and_then(|cycle| Updates::of(&outcome.timeline, cycle));
             summary.switcher = outcome.switcher;
             summary.algorithms = algorithms(experiment, variant);
             summary.codec_speed_basis = declared.map(|declared| declared.basis.name());

@@ -23,7 +23,7 @@ use crate::choices::costs;
 /// What a second of the chain goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// A compute phase, as far as it is not longer than the mean of all ranks.
+    /// A compute phase, as far as it is not longer than the mean of all ranks that have a part in it.
     Compute,
     /// The rest of a compute phase: ranks are uneven.
     Skew,
@@ -70,6 +70,8 @@ pub fn causes(
     plan: &Plan,
     timeline: &Timeline,
 ) -> BTreeMap<Cause, f64> {
+    // Ranks that never train are not early.
+    let computing = experiment.cycle.map_or(experiment.topology.ranks(), |cycle| cycle.trainers);
     let mut seconds = BTreeMap::new();
     let mut rest = &timeline.spans[..];
     for (number, time) in (0..).zip(&timeline.iterations) {
@@ -80,7 +82,13 @@ pub fn causes(
         let walk = Walk {
             costs: costs(experiment, variant),
             start: experiment.start,
-            index: Index::new(plan, spans, &topology, timeline.link_usage.as_ref(), time.begin_s),
+            index: Index::new(
+                plan,
+                spans,
+                (&topology, timeline.link_usage.as_ref()),
+                computing,
+                time.begin_s,
+            ),
             seconds: &mut seconds,
             now_s: time.length_s,
             seen: HashSet::new(),

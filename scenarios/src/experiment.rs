@@ -8,6 +8,7 @@ use zipwire_cluster::{HostCost, NetworkModel, Topology, TransferStart};
 use zipwire_codec::DType;
 use zipwire_payload::Payload;
 use zipwire_schedule::{CallKind, Durations, Fault, Job, Segment, Slack, SumType, TokenMap, Work};
+use zipwire_timeline::UpdateCycle;
 
 use crate::axes;
 use crate::cluster::{Cluster, Preset};
@@ -57,6 +58,8 @@ pub struct Experiment {
     pub job: Job,
     /// How long its compute segments take.
     pub durations: Durations,
+    /// What an iteration is, if it brings weights of some ranks to others.
+    pub cycle: Option<UpdateCycle>,
     /// What transfers carry: the scenario's payload, or noise if no variant is coded. `None` only with coded
     /// variants whose ratio is stated: they can be simulated and not run.
     pub payload: Option<Payload>,
@@ -228,6 +231,7 @@ pub(crate) fn resolve(
         codec: codec.map(|(choice, _)| choice),
         job: workload.job,
         durations: workload.durations,
+        cycle: workload.cycle,
         payload: None,
         sums,
         variants,

@@ -186,3 +186,74 @@ fn flows() {
        = help: leave `protocol` out, or set it to `native`
     "#);
 }
+
+#[test]
+fn weights_for_nobody() {
+    let scenario = |workload: &str| {
+        format!(
+            "name = \"t\"\n[cluster]\nnodes = 1\ngpus_per_node = 4\ngpu_bandwidth = \"25 GB/s\"\nlatency_intra = \"5 us\"\n\
+             [workload]\nkind = \"weight-sync\"\n{workload}\n"
+        )
+    };
+    assert_snapshot!(error(&scenario("trainers = 4\nbytes = \"1 MiB\"\nstep = \"1 ms\""), &[]), @r#"
+    error: `workload.trainers` is out of range: `4`
+     --> test.toml:9:12
+      |
+    9 | trainers = 4
+      |            ^
+      |
+      = help: it must be at most 3: one of the 4 ranks does not train
+    "#);
+    assert_snapshot!(error(&scenario("trainers = 2\nbytes = \"3 B\"\nstep = \"1 ms\""), &[]), @r#"
+    error: `3` bytes are no whole number of BF16 values of 2 bytes
+      --> test.toml:10:9
+       |
+    10 | bytes = "3 B"
+       |         ^^^^^
+    "#);
+    assert_snapshot!(error(&scenario("trainers = 2\nbytes = \"1 MiB\"\nmodel = \"llama3-8b\"\nstep = \"1 ms\""), &[]), @r#"
+    error: `workload` needs exactly one of `bytes` and `model`, found `bytes` and `model`
+      --> test.toml:11:9
+       |
+    10 | bytes = "1 MiB"
+       |         ------- and here
+    11 | model = "llama3-8b"
+       |         ^^^^^^^^^^^
+    "#);
+    assert_snapshot!(error(&scenario("trainers = 2\nbytes = \"1 MiB\"\nstep = \"1 ms\"\nevery = 0"), &[]), @r#"
+    error: `workload.every` is out of range: `0`
+      --> test.toml:12:9
+       |
+    12 | every = 0
+       |         ^
+       |
+       = help: it must be an integer from 1 to 1024
+    "#);
+    assert_snapshot!(error(&scenario("trainers = 2\nbytes = \"1 MiB\"\nstep = \"1 ms\"\nupdate = \"overlap\""), &[]), @r#"
+    error: unknown time of updates `overlap`
+      --> test.toml:12:10
+       |
+    12 | update = "overlap"
+       |          ^^^^^^^^^
+       |
+       = help: it must be one of `exposed` and `overlapped`
+    "#);
+    assert_snapshot!(error(&scenario("trainers = 2\nbytes = \"1 MiB\"\nstep = \"-1 ms\""), &[]), @r#"
+    error: `workload.step` is out of range: `-1 ms`
+      --> test.toml:11:8
+       |
+    11 | step = "-1 ms"
+       |        ^^^^^^^
+       |
+       = help: it must be from 0 s to 1000000 s
+    "#);
+    assert_snapshot!(error(&scenario("trainers = 1\nmodel = { preset = \"deepseek-v3\" }\nstep = \"1 ms\""), &[]), @r#"
+    error: `the bytes that one rank sends or receives` is out of range: `1342052808704`
+      --> test.toml:10:9
+       |
+    10 | model = { preset = "deepseek-v3" }
+       |         ^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: it must be at most 1 TiB
+    "#);
+}

@@ -44,6 +44,7 @@ fn assert_same(received: &Experiment, own: &Experiment) {
         codec,
         job,
         durations,
+        cycle,
         payload,
         sums,
         variants,
@@ -57,6 +58,7 @@ fn assert_same(received: &Experiment, own: &Experiment) {
     assert_eq!((iterations, points_left_out), (&own.iterations, &own.points_left_out), "{name}");
     assert_eq!((preset, topology), (&own.preset, &own.topology), "{name}");
     assert_eq!((model, start, host), (&own.model, &own.start, &own.host), "{name}");
+    assert_eq!(cycle, &own.cycle, "{name}");
     assert_eq!((codec, sums, variants), (&own.codec, &own.sums, &own.variants), "{name}");
     assert_eq!((faults, slack, drifts), (&own.faults, &own.slack, &own.drifts), "{name}");
     // Too long for a message.

@@ -31,7 +31,9 @@ fn load_file(path: &Path) -> Experiment {
 
 #[test]
 fn every_scenario_loads_and_says_what_it_is_for() {
-    let files = ["", "smoke", "validate", "sweeps", "switcher", "training", "paper"].map(scenarios).concat();
+    let files = ["", "smoke", "validate", "sweeps", "switcher", "training", "weight-sync", "paper"]
+        .map(scenarios)
+        .concat();
     assert!(files.len() > 10, "{files:?}");
     let mut names = BTreeSet::new();
     for path in files {
@@ -210,6 +212,8 @@ fn smoke_scenarios_cover_the_language() {
             "moe-training all-to-all of F8_E4M3",
             "moe on 1 nodes",
             "moe on 2 nodes",
+            "weight-sync on 1 nodes",
+            "weight-sync on 2 nodes",
             "collective on 1 nodes",
             "collective on 2 nodes",
             "moe-training on 2 nodes",

@@ -1,7 +1,7 @@
 //! What happened when: spans of ops and transfers, and what is computed of them.
 //!
 //! An executor writes [`Span`]s into a [`Timeline`]; [`Metrics::of`] makes of it the numbers that variants are compared by,
-//! [`ByRank`] those of each rank, [`Bandwidths::of`] those of a collective call; [`Deviation::largest`] says where two timelines of
+//! [`ByRank`] those of each rank, [`Bandwidths::of`] those of a collective call, [`Updates::of`] how old weights are that travel; [`Deviation::largest`] says where two timelines of
 //! one plan differ most.
 //!
 //! Values only: files of timelines are the business of `zipwire-traces`.
@@ -18,6 +18,7 @@ mod note;
 mod record;
 mod series;
 mod span;
+mod updates;
 
 pub use bandwidth::Bandwidths;
 pub use by_rank::{ByRank, Imbalances};
@@ -30,3 +31,4 @@ pub use metrics::{Metrics, Spread, waits_s};
 pub use note::Note;
 pub use series::Series;
 pub use span::{IterationTime, Span, Timeline};
+pub use updates::{Age, UpdateCycle, Updates};

@@ -186,7 +186,8 @@ impl Times {
 }
 
 impl Spread {
-    fn of(times: &[f64]) -> Self {
+    /// Of these times; all zero without any.
+    pub(crate) fn of(times: &[f64]) -> Self {
         if times.is_empty() {
             return Self::default();
         }

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use serde::ser::{Serialize, Serializer};
-use zipwire_timeline::{Bandwidths, ByRank, CriticalPath, Metrics};
+use zipwire_timeline::{Bandwidths, ByRank, CriticalPath, Metrics, Updates};
 
 use crate::{SwitcherSummary, Verdict};
 
@@ -88,6 +88,10 @@ pub struct VariantSummary {
     /// Bandwidths of a collective call; its keys are absent for other workloads and where the executor's times mean nothing.
     #[serde(flatten)]
     pub bandwidths: Option<Bandwidths>,
+    /// How old weights are that are brought to other ranks; its keys are absent for other workloads and where the executor's times mean
+    /// nothing.
+    #[serde(flatten)]
+    pub updates: Option<Updates>,
     /// What the switcher did; its key is absent where nothing is switched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switcher: Option<SwitcherSummary>,

@@ -52,18 +52,20 @@ pub(super) struct Index<'a> {
     /// Calls of a library: from the last rank's coming to their end.
     calls: HashMap<(Rank, OpId), (f64, f64)>,
     issuers: HashMap<CallKey, Vec<(Rank, OpId)>>,
+    computing: u32,
     /// Seconds and number of the compute phases of a segment.
     compute: HashMap<SegmentId, (f64, u32)>,
     rounding_s: f64,
 }
 
 impl<'a> Index<'a> {
-    /// `spans` are those of an iteration that began at `barrier_s`, in the order of their ends.
+    /// `spans` are those of an iteration that began at `barrier_s`, in the order of their ends. The first `computing` ranks have a part in
+    /// compute phases.
     pub(super) fn new(
         plan: &'a Plan,
         spans: &[Span],
-        topology: &'a Topology,
-        usage: Option<&'a LinkUsage>,
+        (topology, usage): (&'a Topology, Option<&'a LinkUsage>),
+        computing: u32,
         barrier_s: f64,
     ) -> Self {
         let last_s = spans.last().map_or(0.0, |span| span.end_s);
@@ -80,6 +82,7 @@ impl<'a> Index<'a> {
             on_link: vec![Vec::new(); topology.links().count()],
             calls: HashMap::new(),
             issuers: HashMap::new(),
+            computing,
             compute: HashMap::new(),
             rounding_s: last_s * ROUNDING,
         };
@@ -111,11 +114,11 @@ impl<'a> Index<'a> {
             OpKind::Library(library) => {
                 self.issuers.entry(library.key(segment)).or_default().push((rank, op));
             }
-            OpKind::Compute(_) => {
+            OpKind::Compute(_) if rank.0 < self.computing => {
                 let (seconds, count) = self.compute.entry(segment).or_default();
                 (*seconds, *count) = (*seconds + end_s - begin_s, *count + 1);
             }
-            OpKind::Local(_) | OpKind::Exchange(_) => {}
+            OpKind::Compute(_) | OpKind::Local(_) | OpKind::Exchange(_) => {}
         }
     }
 
@@ -230,7 +233,7 @@ impl<'a> Index<'a> {
         self.plan.programs.iter().filter_map(first).collect()
     }
 
-    /// Mean seconds of the compute phase of an op's segment, over all ranks.
+    /// Mean seconds of the compute phase of an op's segment, over the ranks that have a part in it.
     pub(super) fn mean_compute_s(&self, rank: Rank, op: OpId) -> f64 {
         let segment = self.planned(rank, op).segment;
         self.compute.get(&segment).map_or(0.0, |&(seconds, count)| seconds / f64::from(count))

@@ -9,7 +9,7 @@ use super::journal::Journal;
 use super::row::Run;
 
 /// Metrics: the column, which names the unit, and where `summary.json` has them.
-const COLUMNS: [(&str, &str); 26] = [
+const COLUMNS: [(&str, &str); 31] = [
     ("iteration_mean_s", "/iteration_s/mean"),
     ("iteration_sd_s", "/iteration_s/sd"),
     ("iteration_min_s", "/iteration_s/min"),
@@ -28,6 +28,11 @@ const COLUMNS: [(&str, &str); 26] = [
     ("algbw_gbps", "/algbw_gbps"),
     ("busbw_gbps", "/busbw_gbps"),
     ("effective_busbw_gbps", "/effective_busbw_gbps"),
+    ("update_mean_s", "/update_s/mean"),
+    ("age_mean_s", "/age_s/mean"),
+    ("age_max_s", "/age_s/max"),
+    ("age_mean_steps", "/age_steps/mean"),
+    ("age_max_steps", "/age_steps/max"),
     ("received_max_over_mean", "/imbalance/received/max_over_mean"),
     ("received_gini", "/imbalance/received/gini"),
     ("compute_max_over_mean", "/imbalance/compute/max_over_mean"),

@@ -9,9 +9,11 @@ mod starts;
 mod table_file;
 mod training;
 mod transfers;
+mod weight_sync;
 
 use zipwire_codec::DType;
 use zipwire_schedule::{Durations, Job, Segment, Work};
+use zipwire_timeline::UpdateCycle;
 
 use crate::compute::{Compute, ExpertTime};
 use crate::error::Result;
@@ -41,6 +43,8 @@ pub(crate) struct Workload {
     pub(crate) tensors: Vec<Option<usize>>,
     /// Values of a row of the calls that carry FP8; `None` if no call does.
     pub(crate) fp8_values: Option<usize>,
+    /// What an iteration is, if it brings weights up to date.
+    pub(crate) cycle: Option<UpdateCycle>,
 }
 
 /// Every call carries a tensor of its own, in their order.
@@ -65,6 +69,7 @@ named! {
         Tp = "tp",
         Collective = "collective",
         Transfers = "transfers",
+        WeightSync = "weight-sync",
     }
 }
 
@@ -75,7 +80,7 @@ impl Kind {
             Self::Moe => Some(ExpertTime::schema()),
             Self::MoeTraining => Some(Compute::schema_of_experts()),
             Self::Fsdp | Self::Dp | Self::Tp => Some(Compute::schema_of_layers()),
-            Self::Collective | Self::Transfers => None,
+            Self::Collective | Self::Transfers | Self::WeightSync => None,
         }
     }
 
@@ -84,7 +89,7 @@ impl Kind {
         match self {
             Self::MoeTraining => Some("{ dense = \"60 TFLOP/s\", expert_gemm = \"45 TFLOP/s\" }"),
             Self::Fsdp | Self::Dp | Self::Tp => Some("{ dense = \"60 TFLOP/s\" }"),
-            Self::Moe | Self::Collective | Self::Transfers => None,
+            Self::Moe | Self::Collective | Self::Transfers | Self::WeightSync => None,
         }
     }
 
@@ -111,6 +116,7 @@ pub(crate) fn read(kind: Kind, field: &Field<'_>, context: &Context<'_>) -> Resu
         Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::read(kind, field, context),
         Kind::Collective => collective::read(field, context),
         Kind::Transfers => transfers::read(field, context),
+        Kind::WeightSync => weight_sync::read(field, context),
     }
 }
 
@@ -121,5 +127,6 @@ pub(crate) fn schema() -> Schema {
         Kind::MoeTraining | Kind::Fsdp | Kind::Dp | Kind::Tp => training::schema(kind),
         Kind::Collective => collective::schema(),
         Kind::Transfers => transfers::schema(),
+        Kind::WeightSync => weight_sync::schema(),
     }))
 }

@@ -5,6 +5,7 @@ mod ranks;
 mod single;
 mod sweep;
 mod table;
+mod updates;
 mod verdict;
 
 use zipwire::Cancel;

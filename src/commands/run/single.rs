@@ -13,7 +13,7 @@ use zipwire::{
     write_run,
 };
 
-use super::{binds, ranks, table::text, verdict};
+use super::{binds, ranks, table::text, updates, verdict};
 use crate::cli::RunArgs;
 use crate::commands::load_scenario;
 use crate::error::CliError;
@@ -77,6 +77,9 @@ pub(super) fn run(
         summary.write(&mut out)?;
     } else {
         write!(out, "{}", text(&experiment, &summary, executors))?;
+        for &executor in executors {
+            write!(out, "{}", updates::text(&summary, &first_variant, executor))?;
+        }
         write!(out, "{}{}", binds::text(&summary), verdict::text(&experiment, &summary))?;
         if args.ranks {
             write!(out, "\n{}", ranks::text(&summary))?;

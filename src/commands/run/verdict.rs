@@ -31,32 +31,35 @@ fn comparison(experiment: &Experiment, summary: &Summary) -> String {
         return String::new();
     };
     let fastest = fastest_of(experiment, summary, |variant| !variant.is_coded() && !variant.is_adaptive());
+    // What updates come to, another table says.
+    let has_updates = summary.executors.iter().any(|(.., result)| result.updates.is_some());
+    let verdict = if has_updates { "verdict on iterations" } else { "verdict" };
     let of = format!("{:.3} by compression and {:.3} by algorithm", split.compression, split.algorithm);
     let faster = fastest.filter(|&(name, other)| name != first && other > speedup * (1.0 + NOTHING));
     let mut text = if let Some((uncompressed, other)) = faster {
         format!(
-            "verdict: do not compress here: `{uncompressed}`, which compresses nothing, is {:.3} times as fast as the best coded \
+            "{verdict}: do not compress here: `{uncompressed}`, which compresses nothing, is {:.3} times as fast as the best coded \
              variant, `{best}`, which is {speedup:.3} times as fast as `{first}` ({of})\n",
             other / speedup
         )
     } else if speedup < 1.0 - NOTHING {
         format!(
-            "verdict: do not compress here: the best coded variant, `{best}`, is {speedup:.3} of `{first}` ({of})\n"
+            "{verdict}: do not compress here: the best coded variant, `{best}`, is {speedup:.3} of `{first}` ({of})\n"
         )
     } else if speedup < 1.0 + NOTHING {
         format!(
-            "verdict: compressing makes no difference here: `{best}` is {speedup:.3} of `{first}` ({of})\n"
+            "{verdict}: compressing makes no difference here: `{best}` is {speedup:.3} of `{first}` ({of})\n"
         )
     } else {
-        format!("verdict: `{best}` is {speedup:.3} times as fast as `{first}`: {of}\n")
+        format!("{verdict}: `{best}` is {speedup:.3} times as fast as `{first}`: {of}\n")
     };
     let others = fastest.map_or(speedup, |(_, other)| speedup.max(other));
     if let Some((adaptive, gain)) = fastest_of(experiment, summary, Variant::is_adaptive)
         && gain > others * (1.0 + NOTHING)
     {
         text = format!(
-            "verdict: `{adaptive}` is {gain:.3} times as fast as `{first}`: it changes between other variants as it goes\n{}",
-            text.replacen("verdict", "of those that do not change", 1)
+            "{verdict}: `{adaptive}` is {gain:.3} times as fast as `{first}`: it changes between other variants as it goes\n{}",
+            text.replacen(verdict, "of those that do not change", 1)
         );
     }
     for (name, _, split) in coded.iter().filter(|(.., split)| split.algorithm > BY_ALGORITHM) {
