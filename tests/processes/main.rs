@@ -24,7 +24,7 @@ struct Case {
 /// All bytes of the quickstart take a while without optimisation: `.ci/run` does that, with it.
 const WHOLE: Case = Case { file: "quickstart.toml", sets: &["iterations=1"] };
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 10] = [
     Case { file: "quickstart.toml", sets: &["iterations=1", "workload.model.hidden=256"] },
     Case { file: "smoke/protocols-2x3.toml", sets: &[] },
     Case { file: "smoke/orders-moe-2x4.toml", sets: &[] },
@@ -34,6 +34,7 @@ const CASES: [Case; 9] = [
     Case { file: "smoke/reduce-scatter-algorithms-2x3.toml", sets: &[] },
     Case { file: "smoke/dedup-2x3.toml", sets: &[] },
     Case { file: "smoke/transfers-sendrecv-1x4.toml", sets: &[] },
+    Case { file: "smoke/weight-sync-parts-2x3.toml", sets: &[] },
 ];
 
 fn main() -> ExitCode {
