@@ -342,6 +342,9 @@ pub(crate) struct BenchHeldArgs {
     /// Also hold what the files have as it is, in memory and on the disk: from there each block is read while the one before is decoded and used.
     #[arg(long)]
     pub(crate) as_files: bool,
+    /// Also hold it by `huffman` in the memory of the first GPU, where blocks are decoded and nothing is multiplied.
+    #[arg(long)]
+    pub(crate) gpu: bool,
     /// Threads that decode and multiply [default: as many as processors].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,

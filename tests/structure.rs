@@ -14,7 +14,7 @@ const ALLOWED: [(&str, &str); 20] = [
     ("codec", ""),
     ("files", "codec"),
     ("store", "codec files"),
-    ("held", "codec files"),
+    ("held", "codec files kernels"),
     ("cluster", ""),
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),

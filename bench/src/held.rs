@@ -14,7 +14,10 @@ use zipwire_codec::{DType, Spec};
 use zipwire_experiments::Cancel;
 use zipwire_files::TensorInfo;
 use zipwire_held::{HeldError, HeldModel, HeldOptions, Place, Walk};
+use zipwire_kernels::{Device, Stream};
 
+/// Values of a frame on a GPU: 16 MiB of BF16.
+const GPU_CHUNK_VALUES: NonZero<usize> = NonZero::new(8 << 20).expect("it is not zero");
 /// Bytes of a matrix that a thread multiplies at once.
 const SHARE: usize = 256 << 10;
 
@@ -29,6 +32,8 @@ pub struct HeldSettings {
     pub blocks: Option<usize>,
     /// Where the model is held as the files have it, beside that.
     pub as_files: Vec<Place>,
+    /// Whether it is held by `huffman` on the first GPU, too.
+    pub on_gpu: bool,
     /// Threads that decode and multiply.
     pub threads: NonZero<usize>,
     /// Passes that are measured, at least 1, after one that is not.
@@ -55,7 +60,7 @@ pub struct HeldReport {
 pub struct HeldRow {
     /// The codec of all tensors; `None` if they are as the files have them.
     pub codec: Option<String>,
-    /// Where it is held: `memory` or `disk`.
+    /// Where it is held: `memory`, `disk` or `gpu`. There nothing is multiplied.
     pub place: &'static str,
     /// Bytes that are held: frames, and values of what does not compress.
     pub bytes_held: u64,
@@ -120,6 +125,8 @@ pub fn bench_held(settings: &HeldSettings, cancel: &Cancel) -> Result<HeldReport
     let threads = settings.threads.get();
     let pool = ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| HeldBenchError::Threads { threads, reason: error.to_string() })?;
+    // What is not there is said before anything is measured.
+    let device = settings.on_gpu.then(|| Device::open(0)).transpose().map_err(HeldError::from)?;
     let mut ways: Vec<_> = settings.codecs.iter().map(|spec| (Some(spec.clone()), Place::Memory)).collect();
     ways.extend(settings.as_files.iter().map(|place| (None, *place)));
     let mut report = HeldReport { blocks: 0, bytes_raw: 0, bytes_multiplied: 0, threads, rows: Vec::new() };
@@ -128,7 +135,7 @@ pub fn bench_held(settings: &HeldSettings, cancel: &Cancel) -> Result<HeldReport
             return Err(HeldBenchError::Cancelled);
         }
         let (threads, blocks) = (settings.threads, settings.blocks);
-        let options = HeldOptions { codec: codec.clone(), place, threads, blocks };
+        let options = HeldOptions { codec: codec.clone(), place, threads, blocks, ..HeldOptions::default() };
         let model = HeldModel::open(&settings.model, &options)?;
         let bench = Bench { model: &model, pool: &pool, cancel };
         (report.blocks, report.bytes_raw) = (model.blocks().len(), model.bytes());
@@ -158,7 +165,57 @@ pub fn bench_held(settings: &HeldSettings, cancel: &Cancel) -> Result<HeldReport
             break_even_gbps: per_second(bytes_raw.saturating_sub(bytes_held)),
         });
     }
+    if let Some(device) = device {
+        report.rows.push(on_gpu(&device, settings, cancel)?);
+    }
     Ok(report)
+}
+
+/// The model on a GPU: its blocks are decoded one after the other, and the device is waited for behind the last.
+fn on_gpu(device: &Device, settings: &HeldSettings, cancel: &Cancel) -> Result<HeldRow, HeldBenchError> {
+    let codec: Spec = "huffman".parse().expect("it is a codec without options");
+    let options = HeldOptions {
+        codec: Some(codec.clone()),
+        chunk_values: GPU_CHUNK_VALUES,
+        threads: settings.threads,
+        blocks: settings.blocks,
+        ..HeldOptions::default()
+    };
+    let model = HeldModel::open(&settings.model, &options)?;
+    let on_device = model.on_device(device)?;
+    let stream = Stream::new(device).map_err(HeldError::from)?;
+    let mut passes_s = Vec::new();
+    for number in 0..=settings.passes {
+        let begin = Instant::now();
+        for block in 0..on_device.block_count() {
+            if cancel.is_cancelled() {
+                return Err(HeldBenchError::Cancelled);
+            }
+            on_device.decode(block, &stream)?.for_each(drop);
+        }
+        on_device.check(&stream)?;
+        if number > 0 {
+            passes_s.push(begin.elapsed().as_secs_f64());
+        }
+    }
+    passes_s.sort_by(f64::total_cmp);
+    let pass_s = passes_s[passes_s.len() / 2];
+    let (bytes_raw, bytes_held) = (model.bytes(), on_device.bytes_kept());
+    let per_second = |bytes: u64| (on_device.bytes_decoded() > 0).then(|| bytes as f64 / pass_s / 1e9);
+    Ok(HeldRow {
+        codec: Some(codec.to_string()),
+        place: "gpu",
+        bytes_held,
+        held_pct: 100.0 * bytes_held as f64 / bytes_raw as f64,
+        bytes_buffer: on_device.bytes_decoded(),
+        pass_s,
+        decode_s: pass_s,
+        wait_s: 0.0,
+        multiply_s: 0.0,
+        decode_share_pct: 100.0,
+        decode_gbps: per_second(bytes_raw),
+        break_even_gbps: per_second(bytes_raw.saturating_sub(bytes_held)),
+    })
 }
 
 struct Bench<'a> {

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use zipwire_codec::{ContainerError, DecodeError, EncodeError, SpecError};
+use zipwire_codec::{ContainerError, DType, DecodeError, EncodeError, SpecError};
 use zipwire_files::FileError;
+use zipwire_kernels::{Fault, GpuError};
 
 /// Why a model is not held, or a block of it not decoded.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,32 @@ pub enum HeldError {
         /// What is wrong.
         source: DecodeError,
     },
+    /// A GPU has no kernel for the frames of a tensor.
+    #[error(
+        "tensor `{tensor}` is held by `{codec}` as `{dtype}`, whose frames no GPU kernel decodes\nhelp: hold weights by `huffman`, which \
+         codes BF16 and leaves other types as they are"
+    )]
+    DeviceCodec {
+        /// Which tensor.
+        tensor: String,
+        /// The codec of its frames.
+        codec: &'static str,
+        /// The type of its values.
+        dtype: DType,
+    },
+    /// A frame on a GPU does not give the values that were encoded.
+    #[error("tensor `{tensor}` is damaged on the GPU: chunk {chunk}: {fault}")]
+    Device {
+        /// Which tensor.
+        tensor: String,
+        /// Which chunk of it.
+        chunk: usize,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// The GPU.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
     /// The system has no such memory.
     #[error("the system refuses {bytes} bytes of memory: {source}")]
     Memory {

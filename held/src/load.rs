@@ -1,7 +1,7 @@
 //! How the tensors of a block come to be held.
 
 use rayon::prelude::*;
-use zipwire_codec::{DEFAULT_CHUNK_VALUES, DType, Layout, Spec, encode_to_vec};
+use zipwire_codec::{DType, Layout, Spec, encode_to_vec};
 use zipwire_files::{FileError, Model, buffer};
 
 use crate::error::HeldError;
@@ -22,7 +22,7 @@ pub(crate) fn load(
         let mut frames = None;
         let form = match &options.codec {
             Some(spec) if options.place == Place::Memory => {
-                let (form, bytes) = encode(model, &info.name, DType::from_name(&info.dtype), spec)?;
+                let (form, bytes) = encode(model, &info.name, spec, options.chunk_values.get())?;
                 frames = Some(bytes);
                 form
             }
@@ -78,19 +78,15 @@ fn read(model: &Model, tensor: &Held, out: &mut [u8]) -> Result<(), HeldError> {
 }
 
 /// Encodes a tensor in chunks, on all threads; it stays as it is if that takes no more.
-fn encode(
-    model: &Model,
-    name: &str,
-    dtype: Option<DType>,
-    spec: &Spec,
-) -> Result<(Form, Vec<u8>), HeldError> {
+fn encode(model: &Model, name: &str, spec: &Spec, chunk_values: usize) -> Result<(Form, Vec<u8>), HeldError> {
     let info = model.tensor(name)?;
     let mut values = buffer(info.bytes()).map_err(FileError::io("read", model.path()))?;
     values.resize(info.bytes() as usize, 0);
     model.read_into(name, 0, &mut values)?;
     let codec = spec.clone().for_rows(info.shape.last().copied().unwrap_or(1)).codec();
-    let Some(dtype) = dtype.filter(|dtype| codec.supports(*dtype)) else { return Ok((Form::Raw, values)) };
-    let chunk_len = DEFAULT_CHUNK_VALUES as usize * dtype.width();
+    let dtype = DType::from_name(&info.dtype).filter(|dtype| codec.supports(*dtype));
+    let Some(dtype) = dtype else { return Ok((Form::Raw, values)) };
+    let chunk_len = chunk_values.saturating_mul(dtype.width());
     let frames: Result<Vec<Vec<u8>>, _> = values
         .par_chunks(chunk_len)
         .map(|chunk| encode_to_vec(&*codec, Layout::Compact, dtype, chunk))

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use zipwire_codec::{Decoder, Spec};
+use zipwire_codec::{DEFAULT_CHUNK_VALUES, Decoder, Spec};
 use zipwire_files::{FileError, Model, TensorInfo, files_below};
 
 use crate::block::{block_of, order};
@@ -34,6 +34,8 @@ pub struct HeldOptions {
     /// The codec that all tensors are encoded by, in memory; `raw` holds values as they are. `None` holds what is in the files as it is, frames
     /// and values, which is the only way on the disk.
     pub codec: Option<Spec>,
+    /// Values of a frame, where `codec` encodes.
+    pub chunk_values: NonZero<usize>,
     /// Where frames are.
     pub place: Place,
     /// Threads that encode and decode.
@@ -43,10 +45,11 @@ pub struct HeldOptions {
 }
 
 impl Default for HeldOptions {
-    /// By `tiered`, in memory, as many threads as the machine has.
+    /// By `tiered`, in memory, in frames as files have them, as many threads as the machine has.
     fn default() -> Self {
         Self {
             codec: Some("tiered".parse().expect("this codec has no options that are needed")),
+            chunk_values: NonZero::new(DEFAULT_CHUNK_VALUES as usize).expect("chunks have values"),
             place: Place::default(),
             threads: std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN),
             blocks: None,

@@ -48,7 +48,7 @@ fn options(codec: &str, place: Place, threads: usize) -> HeldOptions {
         codec: Some(codec.parse().unwrap()),
         place,
         threads: NonZero::new(threads).unwrap(),
-        blocks: None,
+        ..HeldOptions::default()
     }
 }
 

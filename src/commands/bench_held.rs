@@ -21,6 +21,7 @@ pub(crate) fn run(args: &BenchHeldArgs, cancel: &Cancel) -> Result<(), CliError>
         codecs,
         blocks: args.blocks.map(|blocks| blocks as usize),
         as_files: if args.as_files { vec![Place::Memory, Place::Disk] } else { Vec::new() },
+        on_gpu: args.gpu,
         threads: threads
             .or_else(|| std::thread::available_parallelism().ok())
             .unwrap_or(NonZero::<usize>::MIN),
