@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
 use rustix::fs::{CWD, RenameFlags};
+use tempfile::TempDir;
 
 use crate::FileError;
 use crate::output::{Output, STAGED, folder, sync_folder};
@@ -21,26 +22,59 @@ pub fn mirror<E: From<FileError>>(
     force: bool,
     mut make: impl FnMut(&Path, &Path) -> Result<bool, E>,
 ) -> Result<(), E> {
-    if !force && to.symlink_metadata().is_ok() {
-        return Err(FileError::Exists { path: to.to_owned() }.into());
-    }
-    let create = FileError::io("create", to);
-    let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(folder(to)).map_err(&create)?;
-    let root = staged.path().join("folder");
+    let staged = OutputFolder::begin(to, force)?;
     for file in files_below(from)? {
         let within = file.strip_prefix(from).unwrap_or(&file);
-        let copy = root.join(within);
-        fs::create_dir_all(folder(&copy)).map_err(&create)?;
+        let copy = staged.root().join(within);
+        fs::create_dir_all(folder(&copy)).map_err(FileError::io("create", to))?;
         if !make(&file, &copy)? {
             copy_file(&file, &copy)?;
         }
     }
-    fs::create_dir_all(&root).map_err(&create)?;
-    sync_all_folders(&root).map_err(&create)?;
-    // One that was there is in the staged folder then, and removed with it.
-    put(&root, to, &staged.path().join("before")).map_err(&create)?;
-    sync_folder(folder(to)).map_err(&create)?;
-    Ok(())
+    Ok(staged.finish()?)
+}
+
+/// A folder that is being filled beside the place where it will be. Dropped, it is gone.
+#[derive(Debug)]
+pub struct OutputFolder {
+    path: PathBuf,
+    root: PathBuf,
+    staged: TempDir,
+}
+
+impl OutputFolder {
+    /// Begins a folder that will be `path`. Only with `force` may there be one.
+    ///
+    /// # Errors
+    /// [`FileError::Exists`], and if the folder that it will be in takes none.
+    pub fn begin(path: &Path, force: bool) -> Result<Self, FileError> {
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(FileError::Exists { path: path.to_owned() });
+        }
+        let create = FileError::io("create", path);
+        let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(folder(path)).map_err(&create)?;
+        let root = staged.path().join("folder");
+        fs::create_dir(&root).map_err(&create)?;
+        Ok(Self { path: path.to_owned(), root, staged })
+    }
+
+    /// The folder, to be filled with files that are on the disk.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Puts the names in it on the disk, then the folder in its place.
+    ///
+    /// # Errors
+    /// If the system refuses any of it.
+    pub fn finish(self) -> Result<(), FileError> {
+        let Self { path, root, staged } = self;
+        let create = FileError::io("create", &path);
+        sync_all_folders(&root).map_err(&create)?;
+        // One that was there is in the staged folder then, and removed with it.
+        put(&root, &path, &staged.path().join("before")).map_err(&create)?;
+        sync_folder(folder(&path)).map_err(&create)
+    }
 }
 
 /// Puts a folder in its place. What is there goes to `before`, or to where the folder was: in one step, where the system has one.

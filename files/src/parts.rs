@@ -11,16 +11,16 @@ use crate::model::Model;
 use crate::note::PIECE;
 use crate::{FileError, at};
 
-/// A part is stored if its sample saves less than this share of its bytes: what reads safetensors then finds it as it is.
-const LEAST_SAVING: f64 = 0.02;
+/// Values are kept as they are if a sample of them saves less than this share of its bytes: what reads safetensors then finds a tensor as it is.
+pub const LEAST_SAVING: f64 = 0.02;
 /// Tensors of types that no codec knows, and members of archives, are coded from so many bytes on.
-pub(crate) const LEAST_BYTES: u64 = 1 << 12;
+pub const LEAST_BYTES: u64 = 1 << 12;
 /// What names of parts of an archive begin with that are no members.
 pub(crate) const BETWEEN: &str = "zipwire.between.";
 /// What is in front of a codec of differences.
 const DELTA: &str = "delta+";
-/// The codec for them: byte groups, by Huffman codes or by zstd.
-const FOR_BYTES: &str = "grouped";
+/// The codec for values of types that no other codec knows: byte groups, by Huffman codes or by zstd.
+pub const FOR_BYTES: &str = "grouped";
 
 /// Successive bytes of a file.
 #[derive(Debug)]

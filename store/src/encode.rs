@@ -1,15 +1,15 @@
 //! Objects, coded by several threads and written in the order of their pieces.
 //!
 //! A thread reads a piece, compares it with its hash, codes it, waits until all pieces before it know how long they are, which says where it goes,
-//! and then writes it while others go on. So there are as many pieces in memory as there are threads.
+//! and then writes it while others go on ([`Watch::in_turn`]).
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use zipwire_codec::{ContainerBuilder, ContainerError, DEFAULT_CHUNK_VALUES, FrameShape, Layout};
-use zipwire_files::{FileError, Watch, at};
+use zipwire_codec::{ContainerBuilder, ContainerError, DEFAULT_CHUNK_VALUES};
+use zipwire_files::{FileError, Frames, Watch, at};
 
 use crate::address::{PIECE, PieceHash, dtype_bytes, hash_of_piece, hash_of_pieces, pieces_of};
 use crate::chain::{Chain, Scratch};
@@ -45,19 +45,19 @@ struct Building {
     hashes: Vec<PieceHash>,
 }
 
+#[derive(Default)]
 struct Turn {
-    number: u64,
     building: Option<Building>,
     stored: Vec<u64>,
-    failure: Option<StoreError>,
 }
 
 /// What a thread works with.
 #[derive(Default)]
 struct Piece {
     raw: Vec<u8>,
-    frames: Vec<u8>,
-    ends: Vec<usize>,
+    frames: Frames,
+    /// Of what is written.
+    hash: PieceHash,
     scratch: Scratch,
 }
 
@@ -68,6 +68,17 @@ struct Taken {
     front: Vec<u8>,
     back: Vec<u8>,
     header: Option<[u8; HEADER_BYTES]>,
+}
+
+/// A piece of an object.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    /// Number of its object.
+    index: usize,
+    job: &'a Job<'a>,
+    /// Its number in the object.
+    within: u64,
+    is_last: bool,
 }
 
 /// Writes objects into `folder`, where each is called by its number, and puts them on the disk. Gives the length of each.
@@ -85,65 +96,40 @@ pub(crate) fn write_objects(
         *sum += pieces_of(job.item.bytes);
         Some(*sum)
     }));
-    let count = firsts[jobs.len()];
-    let chains: Vec<Mutex<Option<Arc<Chain>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
-    let next = AtomicU64::new(0);
-    let turn = Mutex::new(Turn { number: 0, building: None, stored: Vec::new(), failure: None });
-    let changed = Condvar::new();
-    let work = || -> Result<(), StoreError> {
-        let mut piece = Piece::default();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count || lock(&turn).failure.is_some() {
-                return Ok(());
-            }
-            if (watch.cancelled)() {
-                return Err(FileError::Cancelled.into());
-            }
-            let index = firsts.partition_point(|first| *first <= number) - 1;
-            let (job, within) = (&jobs[index], number - firsts[index]);
-            piece.read(job, within)?;
-            if job.plan.coding.is_some() {
-                let chain = chain_of(store, job, &chains[index])?;
-                piece.encode(job, within, chain.as_deref())?;
-            }
-            let hash = hash_of_piece(piece.body(job));
-            let is_last = number + 1 == firsts[index + 1];
-            if is_last {
-                lock(&chains[index]).take();
-            }
-            let Some(mut guard) = wait(&turn, &changed, number) else { return Ok(()) };
-            let taken = guard.take(job, folder, index, &piece, within == 0, is_last, hash)?;
-            drop(guard);
-            changed.notify_all();
-            taken.write(piece.body(job))?;
-            (watch.done)(piece.raw.len() as u64);
-        }
+    let place = |number: u64| {
+        let index = firsts.partition_point(|first| *first <= number) - 1;
+        let (job, within) = (&jobs[index], number - firsts[index]);
+        Place { index, job, within, is_last: number + 1 == firsts[index + 1] }
     };
-    std::thread::scope(|scope| {
-        for _ in 0..watch.threads.get().min(usize::try_from(count).unwrap_or(usize::MAX)) {
-            scope.spawn(|| {
-                if let Err(error) = work() {
-                    lock(&turn).failure.get_or_insert(error);
-                    changed.notify_all();
-                }
-            });
+    let chains: Vec<Mutex<Option<Arc<Chain>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let prepare = |number, piece: &mut Piece| -> Result<(), StoreError> {
+        let Place { index, job, within, is_last } = place(number);
+        piece.read(job, within)?;
+        if job.plan.coding.is_some() {
+            let chain = chain_of(store, job, &chains[index])?;
+            piece.encode(job, within, chain.as_deref())?;
         }
-    });
-    let turn = turn.into_inner().unwrap_or_else(PoisonError::into_inner);
-    turn.failure.map_or(Ok(turn.stored), Err)
+        piece.hash = hash_of_piece(piece.body(job));
+        if is_last {
+            lock(&chains[index]).take();
+        }
+        Ok(())
+    };
+    let take = |number, piece: &Piece, turn: &mut Turn| {
+        let place = place(number);
+        Ok((turn.take(place, piece, folder)?, place.job))
+    };
+    let write = |piece: &Piece, (taken, job): (Taken, &Job<'_>)| {
+        taken.write(piece.body(job))?;
+        (watch.done)(piece.raw.len() as u64);
+        Ok(())
+    };
+    Ok(watch.in_turn(firsts[jobs.len()], Turn::default(), prepare, take, write)?.stored)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panics ends them all: the scope passes it on.
+    // A thread that panics ends them all: who has started it passes it on.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until a piece is the next; `None` if another one has failed.
-fn wait<'a>(turn: &'a Mutex<Turn>, changed: &Condvar, number: u64) -> Option<MutexGuard<'a, Turn>> {
-    let guard = changed.wait_while(lock(turn), |turn| turn.number != number && turn.failure.is_none());
-    let guard = guard.unwrap_or_else(PoisonError::into_inner);
-    guard.failure.is_none().then_some(guard)
 }
 
 /// The chain of the base, opened once for all pieces of an object.
@@ -175,11 +161,10 @@ impl Piece {
 
     /// Makes the frames of its chunks.
     fn encode(&mut self, job: &Job<'_>, within: u64, chain: Option<&Chain>) -> Result<(), StoreError> {
-        self.ends.clear();
+        self.frames.clear();
         let Some((spec, dtype)) = &job.plan.coding else { return Ok(()) };
         let chunk_len = chunk_len(*dtype);
         let first = within * PIECE / chunk_len;
-        let mut end = 0;
         for (chunk, values) in (first..).zip(self.raw.chunks(chunk_len as usize)) {
             let spec = match chain {
                 Some(chain) => {
@@ -188,16 +173,8 @@ impl Piece {
                 }
                 None => spec.clone(),
             };
-            let codec = spec.codec();
-            let shape = FrameShape::new(Layout::Compact, *dtype, values.len() / dtype.width());
-            let room = end + codec.bound(shape);
-            if self.frames.len() < room {
-                self.frames.resize(room, 0);
-            }
-            let len = codec.encode(Layout::Compact, *dtype, values, &mut [], &mut self.frames[end..room]);
             let unfit = |source| FileError::Encode { path: job.source.path.clone(), source };
-            end += len.map_err(unfit)?;
-            self.ends.push(end);
+            self.frames.push(&*spec.codec(), *dtype, values).map_err(unfit)?;
         }
         Ok(())
     }
@@ -206,27 +183,22 @@ impl Piece {
     fn body(&self, job: &Job<'_>) -> &[u8] {
         match job.plan.coding {
             None => &self.raw,
-            Some(_) => &self.frames[..self.ends.last().copied().unwrap_or(0)],
+            Some(_) => self.frames.bytes(),
         }
     }
 }
 
 impl Turn {
     /// Takes note of a piece, the next one.
-    #[expect(clippy::too_many_arguments, reason = "what is known of a piece")]
     fn take(
         &mut self,
-        job: &Job<'_>,
-        folder: &Path,
-        index: usize,
+        Place { index, job, within, is_last }: Place<'_>,
         piece: &Piece,
-        is_first: bool,
-        is_last: bool,
-        hash: PieceHash,
+        folder: &Path,
     ) -> Result<Taken, StoreError> {
         let unfit = |error: ContainerError| StoreError::object(job.address, error.to_string());
         let mut front = Vec::new();
-        if is_first {
+        if within == 0 {
             let path = staged_path(folder, index);
             let file = File::create_new(&path).map_err(FileError::io("create", &path))?;
             let left = AtomicU64::new(pieces_of(job.item.bytes));
@@ -240,14 +212,10 @@ impl Turn {
             self.building = Some(Building { staged, at: HEADER_BYTES as u64, builder, hashes: Vec::new() });
         }
         let building = self.building.as_mut().expect("the first piece of the object has made it");
-        building.hashes.push(hash);
+        building.hashes.push(piece.hash);
         let mut back = Vec::new();
         if let Some(builder) = &mut building.builder {
-            let mut start = 0;
-            for end in &piece.ends {
-                builder.push(&piece.frames[start..*end]).map_err(unfit)?;
-                start = *end;
-            }
+            piece.frames.iter().try_for_each(|frame| builder.push(frame)).map_err(unfit)?;
             if is_last {
                 let builder = building.builder.take().expect("it is there until the last piece");
                 back = builder.finish(&[]).map_err(unfit)?;
@@ -256,7 +224,6 @@ impl Turn {
         let at = building.at;
         building.at += (front.len() + piece.body(job).len() + back.len()) as u64;
         let mut taken = Taken { staged: building.staged.clone(), at, front, back, header: None };
-        self.number += 1;
         if is_last {
             let building = self.building.take().expect("it was there a moment ago");
             let header = ObjectHeader {

@@ -1,7 +1,7 @@
 //! How an object is kept: as it is, coded by itself, or as differences, by what a sample of it takes.
 
 use zipwire_codec::{Base, DType, EncodeError, Layout, Spec, encode_to_vec};
-use zipwire_files::FileError;
+use zipwire_files::{FOR_BYTES, FileError, LEAST_BYTES, LEAST_SAVING};
 
 use crate::address::NO_DTYPE;
 use crate::chain::{Chain, Scratch};
@@ -14,12 +14,6 @@ use crate::{Address, Store, StoreError};
 const DELTA: &str = "delta+";
 /// The codec for differences where the codec for whole values has none.
 const FOR_DELTAS: &str = "rans";
-/// The codec for values that no other one knows: byte groups, by Huffman codes or by zstd.
-const FOR_BYTES: &str = "grouped";
-/// Such values are coded from so many bytes on.
-const LEAST_BYTES: u64 = 1 << 12;
-/// Values are kept as they are if that takes at most 2 % more.
-const LEAST_SAVING: f64 = 0.02;
 /// Chunks of a sample at the most.
 const SAMPLES: u64 = 4;
 /// Bytes beside the frames of a container.

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use zipwire_files::{FileError, STAGED, Watch, at, folder, sync_folder};
+use zipwire_files::{FileError, OutputFolder, Watch, at, folder};
 
 use crate::address::{PIECE, PieceHash, address_of, hash_of_piece, pieces_of};
 use crate::chain::{Chain, Scratch};
@@ -25,16 +25,11 @@ pub fn restore(
     watch: &Watch<'_>,
 ) -> Result<Manifest, StoreError> {
     let manifest = store.manifest(id)?;
-    if !force && out.symlink_metadata().is_ok() {
-        return Err(FileError::Exists { path: out.to_owned() }.into());
-    }
-    let create = FileError::io("create", out);
-    let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(folder(out)).map_err(&create)?;
-    let root = staged.path().join("folder");
-    fs::create_dir(&root).map_err(&create)?;
+    let staged = OutputFolder::begin(out, force)?;
+    let root = staged.root();
     for file in &manifest.files {
         let path = root.join(&file.path);
-        fs::create_dir_all(folder(&path)).map_err(&create)?;
+        fs::create_dir_all(folder(&path)).map_err(FileError::io("create", out))?;
         let made = File::create_new(&path).and_then(|made| made.set_len(file.bytes));
         made.map_err(FileError::io("write", &out.join(&file.path)))?;
     }
@@ -49,13 +44,7 @@ pub fn restore(
         let synced = OpenOptions::new().write(true).open(&path).and_then(|file| file.sync_all());
         Ok::<_, StoreError>(synced.map_err(FileError::io("write", &out.join(&manifest.files[number].path)))?)
     })?;
-    sync_folders(&root).map_err(&create)?;
-    if out.symlink_metadata().is_ok() {
-        // The old one is removed with the staged folder, at the end: a crash between the two renames leaves it there.
-        fs::rename(out, staged.path().join("before")).map_err(&create)?;
-    }
-    fs::rename(&root, out).map_err(&create)?;
-    sync_folder(folder(out)).map_err(&create)?;
+    staged.finish()?;
     Ok(manifest)
 }
 
@@ -176,14 +165,4 @@ pub(crate) fn part_name(file: &StoredFile, part: &Part) -> String {
         None if file.parts.len() > 1 => "the header".to_owned(),
         None => "the file".to_owned(),
     }
-}
-
-fn sync_folders(root: &Path) -> std::io::Result<()> {
-    for entry in fs::read_dir(root)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            sync_folders(&path)?;
-        }
-    }
-    sync_folder(root)
 }
