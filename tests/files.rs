@@ -9,9 +9,9 @@ mod process;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
-use process::{names, output, text_of, zipwire};
+use process::{fails, names, output, succeeds, text, text_of, zipwire};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,26 +20,6 @@ const SAMPLES: [&str; 4] =
 
 fn sample(name: &str) -> String {
     format!("traces/samples/{name}.safetensors")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-#[track_caller]
-fn succeeds(args: &[&str]) -> Output {
-    let output = output(args);
-    assert!(output.status.success(), "{args:?}: {}", text_of(&output.stderr));
-    output
-}
-
-/// Ends with the code, and says all of this.
-#[track_caller]
-fn fails(code: i32, args: &[&str], says: &[&str]) {
-    let output = output(args);
-    let error = text_of(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
-    assert!(says.iter().all(|words| error.contains(words)), "{args:?}: {error}");
 }
 
 #[test]

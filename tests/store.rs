@@ -7,39 +7,19 @@ mod process;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use process::{names, output, text_of, zipwire};
+use process::{fails, names, output, succeeds, text, text_of, zipwire};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A tensor of a training run and what it is a step later.
 const STEPS: [&str; 2] = ["train_late_weights.bf16", "train_late_weights_next.bf16"];
 
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-#[track_caller]
-fn succeeds(args: &[&str]) -> Output {
-    let output = output(args);
-    assert!(output.status.success(), "{args:?}: {}", text_of(&output.stderr));
-    output
-}
-
 #[track_caller]
 fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&succeeds(&[args, &["--json"]].concat()).stdout).unwrap()
-}
-
-/// Ends with the code, and says all of this.
-#[track_caller]
-fn fails(code: i32, args: &[&str], says: &[&str]) {
-    let output = output(args);
-    let error = text_of(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
-    assert!(says.iter().all(|words| error.contains(words)), "{args:?}: {error}");
 }
 
 /// A folder as a training run leaves it.

@@ -17,6 +17,28 @@ pub(crate) fn output(args: &[&str]) -> Output {
     zipwire(args).output().unwrap()
 }
 
+/// What it says where it ends well.
+#[track_caller]
+pub(crate) fn succeeds(args: &[&str]) -> Output {
+    let output = output(args);
+    assert!(output.status.success(), "{args:?}: {}", text_of(&output.stderr));
+    output
+}
+
+/// It ends with the code, and says all of this.
+#[track_caller]
+pub(crate) fn fails(code: i32, args: &[&str], says: &[&str]) {
+    let output = output(args);
+    let error = text_of(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+    assert!(says.iter().all(|words| error.contains(words)), "{args:?}: {error}");
+}
+
+/// A path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
 /// What was written, as text.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
