@@ -16,6 +16,7 @@ pub use zipwire_experiments as experiments;
 pub use zipwire_files as files;
 pub use zipwire_held as held;
 pub use zipwire_kernels as kernels;
+pub use zipwire_kv as kv;
 pub use zipwire_mpi as mpi;
 pub use zipwire_papers as papers;
 pub use zipwire_payload as payload;

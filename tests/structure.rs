@@ -10,11 +10,12 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 20] = [
+const ALLOWED: [(&str, &str); 21] = [
     ("codec", ""),
     ("files", "codec"),
     ("store", "codec files"),
     ("held", "codec files kernels"),
+    ("kv", "codec"),
     ("cluster", ""),
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),

@@ -32,6 +32,7 @@ fn main() -> std::io::Result<()> {
         "round_trip",
         "container",
         "model",
+        "kv",
     ] {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         for number in 0..24 {

@@ -1,0 +1,166 @@
+//! Moves a KV cache from one thread to another, a group at a time: one encodes and copies, the other decodes and compares.
+//!
+//!     cargo run --release -p zipwire-kv --example move_groups -- FILE.safetensors [--codec SPEC]... [--heads N] [--head-size N] [--mib N] [--hnd]
+//!
+//! Takes the values of all BF16 tensors of the file whose name has a `.k` or `.v` in it, repeated until there are so many MiB (1024 by default) of each of keys and
+//! values. Two buffers of a group are between the threads, so that is all the memory that moving takes beside the cache. Prints, for each codec
+//! (`tiered`, `window7`, `codebook16`, `rans` and `raw` by default), the size, and GB/s of raw bytes of encoding alone, of decoding alone, and of moving.
+
+use std::error::Error;
+use std::hint::black_box;
+use std::sync::mpsc::sync_channel;
+use std::time::Instant;
+
+use safetensors::{Dtype, SafeTensors};
+use zipwire_kv::{DType, Geometry, KvCodec, Order, Place};
+
+/// Times that each is measured; the median counts.
+const TURNS: usize = 3;
+
+struct Arguments {
+    file: String,
+    codecs: Vec<String>,
+    heads: u32,
+    head_size: u32,
+    mib: usize,
+    order: Order,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let Arguments { file, codecs, heads, head_size, mib, order } = arguments()?;
+    let geometry = Geometry::grouped(1, heads, head_size, DType::Bf16)?.with_order(order);
+    let group_len = geometry.row_len() * geometry.group_tokens() as usize;
+    let bytes = std::fs::read(&file)?;
+    let tensors = SafeTensors::deserialize(&bytes)?;
+    let plane = |part: &str| -> Result<Vec<u8>, Box<dyn Error>> {
+        let named = tensors.iter().filter(|(name, view)| name.contains(part) && view.dtype() == Dtype::BF16);
+        let values: Vec<u8> = named.flat_map(|(_, view)| view.data().iter().copied()).collect();
+        if values.is_empty() {
+            return Err(format!("`{file}` has no BF16 tensor with `{part}` in its name").into());
+        }
+        let len = (mib << 20) / group_len * group_len;
+        Ok(values.iter().copied().cycle().take(len).collect())
+    };
+    let planes = [plane(".k")?, plane(".v")?];
+    let groups = planes[0].len() / group_len;
+    println!("{groups} groups of 256 tokens, {heads} heads of {head_size}, {}", order.name());
+    println!("| codec | size % | encode GB/s | decode GB/s | moved GB/s |\n|---|---|---|---|---|");
+    for spec in codecs {
+        let codec = KvCodec::new(geometry, spec.parse()?)?;
+        let raw = 2.0 * planes[0].len() as f64;
+        let of = |plane: usize, group: usize| &planes[plane][group * group_len..][..group_len];
+        let place = |group: usize| Place { layer: 0, token: 256 * group as u64 };
+        let mut buffer = vec![0; codec.bound(256)];
+        let (mut keys, mut values) = (vec![0; group_len], vec![0; group_len]);
+
+        let mut coded = 0;
+        let encode_s = median(|| {
+            coded = 0;
+            for group in 0..groups {
+                coded += codec.encode(place(group), &[of(0, group), of(1, group)], &mut buffer)?;
+            }
+            Ok(())
+        })?;
+        let mut whole = Vec::with_capacity(coded);
+        let mut ends = Vec::new();
+        for group in 0..groups {
+            let len = codec.encode(place(group), &[of(0, group), of(1, group)], &mut buffer)?;
+            whole.extend_from_slice(&buffer[..len]);
+            ends.push(whole.len());
+        }
+        let decode_s = median(|| {
+            let mut begin = 0;
+            for end in &ends {
+                black_box(codec.decode(&whole[begin..*end], &mut [&mut keys, &mut values])?);
+                begin = *end;
+            }
+            Ok(())
+        })?;
+        let move_s = median(|| {
+            let (sender, receiver) = sync_channel::<Vec<u8>>(1);
+            let (back, free) = sync_channel::<Vec<u8>>(2);
+            for _ in 0..2 {
+                back.send(Vec::with_capacity(codec.bound(256)))?;
+            }
+            let codec = &codec;
+            std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
+                let receives = scope.spawn(move || {
+                    let (mut keys, mut values) = (vec![0; group_len], vec![0; group_len]);
+                    for (group, bytes) in receiver.iter().enumerate() {
+                        let info = codec.decode(&bytes, &mut [&mut keys, &mut values]);
+                        assert_eq!(info.expect("nobody damages it").place, place(group));
+                        let _ = back.send(bytes);
+                    }
+                });
+                let mut own = vec![0; codec.bound(256)];
+                for group in 0..groups {
+                    let len = codec.encode(place(group), &[of(0, group), of(1, group)], &mut own)?;
+                    // What a network would do.
+                    let mut bytes = free.recv()?;
+                    bytes.clear();
+                    bytes.extend_from_slice(&own[..len]);
+                    sender.send(bytes)?;
+                }
+                drop(sender);
+                receives.join().map_err(|_| "the receiver panicked".into())
+            })
+        })?;
+        // All of it is compared once.
+        let mut begin = 0;
+        for (group, end) in ends.iter().enumerate() {
+            codec.decode(&whole[begin..*end], &mut [&mut keys, &mut values])?;
+            assert!(keys == of(0, group) && values == of(1, group), "{spec}: group {group}");
+            begin = *end;
+        }
+        let gbps = |seconds: f64| raw / seconds / 1e9;
+        println!(
+            "| `{spec}` | {:.2} | {:.2} | {:.2} | {:.2} |",
+            100.0 * coded as f64 / raw,
+            gbps(encode_s),
+            gbps(decode_s),
+            gbps(move_s)
+        );
+    }
+    Ok(())
+}
+
+fn median(mut work: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
+    let mut times = Vec::new();
+    for _ in 0..TURNS {
+        let begin = Instant::now();
+        work()?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[TURNS / 2])
+}
+
+fn arguments() -> Result<Arguments, Box<dyn Error>> {
+    let mut found = Arguments {
+        file: String::new(),
+        codecs: Vec::new(),
+        heads: 8,
+        head_size: 128,
+        mib: 1024,
+        order: Order::default(),
+    };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("`{argument}` takes a value"));
+        match argument.as_str() {
+            "--codec" => found.codecs.push(value()?),
+            "--heads" => found.heads = value()?.parse()?,
+            "--head-size" => found.head_size = value()?.parse()?,
+            "--mib" => found.mib = value()?.parse()?,
+            "--hnd" => found.order = Order::Heads,
+            _ => found.file = argument,
+        }
+    }
+    if found.file.is_empty() {
+        return Err("name a safetensors file with recorded keys and values".into());
+    }
+    if found.codecs.is_empty() {
+        found.codecs = ["tiered", "window7", "codebook16", "rans", "raw"].map(str::to_owned).to_vec();
+    }
+    Ok(found)
+}
