@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use zipwire::codec::{SimdLevel, Spec, simd_levels};
 
 #[path = "common/process.rs"]
+#[allow(dead_code, reason = "each test file uses its part")]
 mod process;
 
 use process::{names, output, summary, text_of, zipwire};
