@@ -45,7 +45,7 @@ DEVICE bool is_rans(const u8* entry) { return (entry[0] & FORM_RANS) == FORM_RAN
 // Bytes of the codes of a block.
 DEVICE u32 rans_len(u32 words, u32 escapes) { return STATES_LEN + round8(2 * words) + round8(escapes); }
 
-struct Rans : Tiered<0, 2, 7, 5> {
+struct Rans : Tiered<0, 2, 7, 0, 5> {
     DEVICE u32 dynamic_len(const u8* bytes, u32 count, u32* fault) {
         if (!is_rans(bytes)) return Tiered::dynamic_len(bytes, count, fault);
         const Entry entry = Entry::read(bytes);

@@ -1,4 +1,4 @@
-// tiered, BF16 and FP8, split layout: exponents in tiers of two bits, sign and mantissa as they are.
+// tiered, split layout: exponents in tiers of two bits, sign and mantissa as they are.
 //
 // A block of 512 threads has a block of 32 768 values: a warp has eight groups of 256, a lane eight values of each, which are
 // an *octet*. Values are split when they come: what has no choice is stored at once, and only exponents stay, eight in two
@@ -6,6 +6,9 @@
 //
 // Few values go beyond tier 1. They are collected in shared memory, counted, so that all lengths are known, and then coded
 // tier after tier, 4096 at a time. Decoders go the other way; prefix sums of popcounts say where everything is.
+//
+// An F16 value is one of E5M2 with a byte of mantissa below it, an F32 value is one of BF16 with two: such *lower bytes* are
+// stored as they come, and all else sees the *upper part* only.
 
 #define THREADS 512u
 #define WARPS 16u
@@ -13,7 +16,7 @@
 #define GROUPS 128u
 #define ROWS 8u            // groups of a warp
 #define ROUND 4096u        // values of a list that a block has at a time
-#define TAIL_LEN 16u       // room for an octet that is not full
+#define TAIL_LEN 32u       // room for an octet that is not full
 #define LAST_BASE 254u
 #define EIGHTHS 7u         // what is added to means for bases
 #define MAX_SPAN 14u       // the largest difference between bases that are nibbles
@@ -73,12 +76,14 @@ struct Entry {
     }
 };
 
-// The codec with a type. `MANTISSA` is the bits of the mantissa, `PLANES` the bit planes of the rest: none of BF16, where the
-// rest is a byte. Frames of another codec, `rans`, have the codes of all tiers in the dynamic section.
-template <u32 TYPE, u32 BYTES, u32 MANTISSA_BITS, u32 TAG = 2> struct Tiered {
-    static const u32 TILE = 32768, ENTRY = 12, CODEC = TAG, DTYPE = TYPE, WIDTH = BYTES, MANTISSA = MANTISSA_BITS;
-    static const u32 PLANES = BYTES == 1 ? MANTISSA_BITS + 1 : 0;
-    static const u32 PART_WARPS = 16384 / (ROWS * GROUP * BYTES); // that share a part of the checksum
+// The codec with a type. `LOWER` is its lower bytes, `UPPER` the bytes of the upper part, `MANTISSA` the bits of the mantissa in
+// that, `PLANES` the bit planes of its rest: none if it has two bytes, where the rest is a byte. Frames of another codec, `rans`,
+// have the codes of all tiers in the dynamic section.
+template <u32 TYPE, u32 UPPER_BYTES, u32 MANTISSA_BITS, u32 LOWER_BYTES = 0, u32 TAG = 2> struct Tiered {
+    static const u32 TILE = 32768, ENTRY = 12, CODEC = TAG, DTYPE = TYPE, MANTISSA = MANTISSA_BITS;
+    static const u32 LOWER = LOWER_BYTES, UPPER = UPPER_BYTES, WIDTH = UPPER_BYTES + LOWER_BYTES;
+    static const u32 PLANES = UPPER == 1 ? MANTISSA + 1 : 0;
+    static const u32 PART_WARPS = 16384 / (ROWS * GROUP * WIDTH); // that share a part of the checksum
     DEVICE u64 tile_count(u64 count) { return (count + TILE - 1) / TILE; }
     DEVICE u64 table_at() { return HEADER_BYTES; }
     DEVICE u64 front_end(u64 count) { return table_at() + ENTRY * tile_count(count); }
@@ -86,7 +91,10 @@ template <u32 TYPE, u32 BYTES, u32 MANTISSA_BITS, u32 TAG = 2> struct Tiered {
     // Bytes of the codes of tier 1 in the static section, in front of the rest, and in the dynamic one, behind the bases.
     DEVICE u32 first_len(u32 count) { return FIRST_IN_BODY ? codes_len(count) : 0; }
     DEVICE u32 later_len(u32 count) { return FIRST_IN_BODY ? 0 : codes_len(count); }
-    DEVICE u32 head_len(u32 count) { return first_len(count) + (PLANES ? (count + 63) / 64 * 8 * PLANES : round8(count)); }
+    // Where lower bytes begin in the static section, a plane each, and where the rests of the upper parts do.
+    DEVICE u32 lower_at(u32 count, u32 plane) { return first_len(count) + plane * round8(count); }
+    DEVICE u32 rests_at(u32 count) { return lower_at(count, LOWER); }
+    DEVICE u32 head_len(u32 count) { return rests_at(count) + (PLANES ? (count + 63) / 64 * 8 * PLANES : round8(count)); }
     DEVICE bool has_codes(u32 count) { return head_len(count) < WIDTH * count; }
     DEVICE u32 static_body(u32 count) { return has_codes(count) ? head_len(count) : WIDTH * count; }
 
@@ -108,6 +116,8 @@ template <u32 TYPE, u32 BYTES, u32 MANTISSA_BITS, u32 TAG = 2> struct Tiered {
 };
 
 typedef Tiered<0, 2, 7> Bf16;
+typedef Tiered<1, 1, 2, 1> F16;
+typedef Tiered<2, 2, 7, 2> F32;
 typedef Tiered<3, 1, 3> E4m3;
 typedef Tiered<4, 1, 2> E5m2;
 
@@ -115,8 +125,53 @@ typedef Tiered<4, 1, 2> E5m2;
 template <u32 WIDTH> struct Octet;
 template <> struct Octet<1> { uint2 raw; };
 template <> struct Octet<2> { uint4 raw; };
+template <> struct Octet<4> { uint4 raw, more; };
 
-// Exponents and rests of eight values, a byte each.
+// Loads and stores of device memory that is not read again soon.
+DEVICE void load_octet(Octet<1>* v, const u8* from) { v->raw = __ldcs((const uint2*)from); }
+DEVICE void load_octet(Octet<2>* v, const u8* from) { v->raw = __ldcs((const uint4*)from); }
+DEVICE void load_octet(Octet<4>* v, const u8* from) {
+    v->raw = __ldcs((const uint4*)from);
+    v->more = __ldcs((const uint4*)from + 1);
+}
+DEVICE void store_octet(u8* to, const Octet<1>& v) { __stcs((uint2*)to, v.raw); }
+DEVICE void store_octet(u8* to, const Octet<2>& v) { __stcs((uint4*)to, v.raw); }
+DEVICE void store_octet(u8* to, const Octet<4>& v) {
+    __stcs((uint4*)to, v.raw);
+    __stcs((uint4*)to + 1, v.more);
+}
+
+// The upper parts of an octet, and its lower bytes, plane after plane.
+DEVICE void take_apart(const Octet<1>& v, Octet<1>* upper, uint2*) { *upper = v; }
+DEVICE void take_apart(const Octet<2>& v, Octet<2>* upper, uint2*) { *upper = v; }
+DEVICE void take_apart(const Octet<2>& v, Octet<1>* upper, uint2* lower) {
+    upper->raw = make_uint2(__byte_perm(v.raw.x, v.raw.y, 0x7531), __byte_perm(v.raw.z, v.raw.w, 0x7531));
+    lower[0] = make_uint2(__byte_perm(v.raw.x, v.raw.y, 0x6420), __byte_perm(v.raw.z, v.raw.w, 0x6420));
+}
+DEVICE void take_apart(const Octet<4>& v, Octet<2>* upper, uint2* lower) {
+    const u32 a = __byte_perm(v.raw.x, v.raw.y, 0x5410), b = __byte_perm(v.raw.z, v.raw.w, 0x5410);
+    const u32 c = __byte_perm(v.more.x, v.more.y, 0x5410), d = __byte_perm(v.more.z, v.more.w, 0x5410);
+    lower[0] = make_uint2(__byte_perm(a, b, 0x6420), __byte_perm(c, d, 0x6420));
+    lower[1] = make_uint2(__byte_perm(a, b, 0x7531), __byte_perm(c, d, 0x7531));
+    upper->raw = make_uint4(__byte_perm(v.raw.x, v.raw.y, 0x7632), __byte_perm(v.raw.z, v.raw.w, 0x7632),
+                            __byte_perm(v.more.x, v.more.y, 0x7632), __byte_perm(v.more.z, v.more.w, 0x7632));
+}
+DEVICE void put_together(const Octet<1>& upper, const uint2*, Octet<1>* v) { *v = upper; }
+DEVICE void put_together(const Octet<2>& upper, const uint2*, Octet<2>* v) { *v = upper; }
+DEVICE void put_together(const Octet<1>& upper, const uint2* lower, Octet<2>* v) {
+    v->raw = make_uint4(__byte_perm(lower[0].x, upper.raw.x, 0x5140), __byte_perm(lower[0].x, upper.raw.x, 0x7362),
+                        __byte_perm(lower[0].y, upper.raw.y, 0x5140), __byte_perm(lower[0].y, upper.raw.y, 0x7362));
+}
+DEVICE void put_together(const Octet<2>& upper, const uint2* lower, Octet<4>* v) {
+    const u32 a = __byte_perm(lower[0].x, lower[1].x, 0x5140), b = __byte_perm(lower[0].x, lower[1].x, 0x7362);
+    const u32 c = __byte_perm(lower[0].y, lower[1].y, 0x5140), d = __byte_perm(lower[0].y, lower[1].y, 0x7362);
+    v->raw = make_uint4(__byte_perm(a, upper.raw.x, 0x5410), __byte_perm(a, upper.raw.x, 0x7632),
+                        __byte_perm(b, upper.raw.y, 0x5410), __byte_perm(b, upper.raw.y, 0x7632));
+    v->more = make_uint4(__byte_perm(c, upper.raw.z, 0x5410), __byte_perm(c, upper.raw.z, 0x7632),
+                         __byte_perm(d, upper.raw.w, 0x5410), __byte_perm(d, upper.raw.w, 0x7632));
+}
+
+// Exponents and rests of the upper parts of eight values, a byte each.
 struct Split {
     uint2 exponents, rests;
 };
@@ -162,6 +217,8 @@ DEVICE u32 nonzero_bytes(u32 bytes) { return (((bytes & 0x7f7f7f7fu) + 0x7f7f7f7
 DEVICE u32 nonzero(const Octet<1>& values) {
     return __popc(nonzero_bytes(values.raw.x) | nonzero_bytes(values.raw.y) >> 1);
 }
+DEVICE u32 nonzero_of_four(const uint4& words) { return min(words.x, 1u) + min(words.y, 1u) + min(words.z, 1u) + min(words.w, 1u); }
+DEVICE u32 nonzero(const Octet<4>& values) { return nonzero_of_four(values.raw) + nonzero_of_four(values.more); }
 
 // The sum over an octet of which `live` values are there; `first` is the key of its first word.
 DEVICE u64 mix_octet(const Octet<2>& values, u64 first, u32 live) {
@@ -171,6 +228,13 @@ DEVICE u64 mix_octet(const Octet<2>& values, u64 first, u32 live) {
 }
 DEVICE u64 mix_octet(const Octet<1>& values, u64 first, u32 live) {
     return live > 0 ? mix(word_of(values.raw.x, values.raw.y), first) : 0;
+}
+DEVICE u64 mix_octet(const Octet<4>& values, u64 first, u32 live) {
+    u64 sum = live > 0 ? mix(word_of(values.raw.x, values.raw.y), first) : 0;
+    if (live > 2) sum += mix(word_of(values.raw.z, values.raw.w), first + KEY_STEP);
+    if (live > 4) sum += mix(word_of(values.more.x, values.more.y), first + 2 * KEY_STEP);
+    if (live > 6) sum += mix(word_of(values.more.z, values.more.w), first + 3 * KEY_STEP);
+    return sum;
 }
 
 // ---- Planes ------------------------------------------------------------------------------------------------------
@@ -386,7 +450,7 @@ DEVICE void load_rows(const u8* values, u32 count, u32 row, Octet<Format::WIDTH>
     for (u32 i = 0; i < AT_ONCE; ++i) {
         const u32 place = first + GROUP * (row + i), live = live_of<FULL>(count, place);
         v[i] = Octet<Format::WIDTH>();
-        if (FULL || live == 8) v[i].raw = __ldcs(&((const Octet<Format::WIDTH>*)(values + Format::WIDTH * place))->raw);
+        if (FULL || live == 8) load_octet(v + i, values + Format::WIDTH * place);
         else if (live) v[i] = *(const Octet<Format::WIDTH>*)tail;
     }
 }

@@ -134,6 +134,12 @@ DEVICE void stored_octet(Octet<2>* values, const u8* body, const u8* dynamic, u3
     const uint2 low = stored_word(body, dynamic, in_body, 2 * octet), high = stored_word(body, dynamic, in_body, 2 * octet + 1);
     values->raw = make_uint4(low.x, low.y, high.x, high.y);
 }
+DEVICE void stored_octet(Octet<4>* values, const u8* body, const u8* dynamic, u32 in_body, u32 octet) {
+    const uint2 a = stored_word(body, dynamic, in_body, 4 * octet), b = stored_word(body, dynamic, in_body, 4 * octet + 1);
+    const uint2 c = stored_word(body, dynamic, in_body, 4 * octet + 2), d = stored_word(body, dynamic, in_body, 4 * octet + 3);
+    values->raw = make_uint4(a.x, a.y, b.x, b.y);
+    values->more = make_uint4(c.x, c.y, d.x, d.y);
+}
 DEVICE void stored_octet(Octet<1>* values, const u8* body, const u8* dynamic, u32 in_body, u32 octet) {
     values->raw = stored_word(body, dynamic, in_body, octet);
 }
@@ -159,7 +165,7 @@ DEVICE void read_stored(const u8* body, const u8* dynamic, u32 count, Taker* tak
     }
 }
 
-// What a lane reads of the static section: a word of each plane, and the rests of BF16.
+// What a lane reads of the static section: a word of each plane, or rests that are bytes.
 template <class Format> struct Head {
     static const u32 NUMBER = Format::PLANES ? Format::PLANES : ROWS;
     uint4 codes;
@@ -192,7 +198,7 @@ template <class Format, bool FULL> DEVICE void read_codes(Head<Format>* head, co
 template <class Format, bool FULL> DEVICE void read_rests(Head<Format>* head, const u8* body, u32 count, u32 begin, u32 number) {
     const u32 word = warp_id() * 32 + word_of_lane(), first = warp_id() * (ROWS * GROUP) + 8 * lane_id();
     const bool is_there = FULL || 64 * word < count;
-    const u8* rests = body + Format::first_len(count);
+    const u8* rests = body + Format::rests_at(count);
 #pragma unroll
     for (u32 i = begin; i < begin + number; ++i) {
         const bool has = Format::PLANES ? is_there : live_of<FULL>(count, first + GROUP * i) > 0;
@@ -200,6 +206,20 @@ template <class Format, bool FULL> DEVICE void read_rests(Head<Format>* head, co
         head->rests[i] = __ldcs((const uint2*)rests + (has ? place : 0));
         clear_unless<FULL>(has, head->rests + i);
     }
+}
+
+// Lower bytes of an octet from value `place` on, of which `live` are there; whether there is something behind these.
+template <class Format, bool FULL> DEVICE bool read_lower(uint2* lower, const u8* body, u32 count, u32 place, u32 live) {
+    bool is_wrong = false;
+#pragma unroll
+    for (u32 plane = 0; plane < Format::LOWER; ++plane) {
+        lower[plane] = __ldcs((const uint2*)(body + Format::lower_at(count, plane)) + (FULL || live ? place / 8 : 0));
+        if (FULL) continue;
+        const uint2 there = live_bytes(live), all = lower[plane];
+        lower[plane] = make_uint2(all.x & there.x, all.y & there.y);
+        is_wrong |= live && ((all.x & ~there.x) | (all.y & ~there.y)) != 0;
+    }
+    return is_wrong;
 }
 
 // Rests of the octet in row `j`, from the bytes of its planes, or as they are.
@@ -268,10 +288,15 @@ DEVICE void read_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
             parts.rests = make_uint2(parts.rests.x & there.x, parts.rests.y & there.y);
         }
         // More bits than the type has.
-        if (Format::WIDTH == 1) is_wrong |= ((parts.exponents.x | parts.exponents.y) & ~rep(0x7fu >> Format::MANTISSA)) != 0;
+        if (Format::UPPER == 1) is_wrong |= ((parts.exponents.x | parts.exponents.y) & ~rep(0x7fu >> Format::MANTISSA)) != 0;
+        Octet<Format::UPPER> upper;
+        join<Format>(parts, &upper);
+        uint2 lower[Format::LOWER + 1];
+        const u32 live = live_of<FULL>(count, first + GROUP * j);
+        is_wrong |= read_lower<Format, FULL>(lower, body, count, first + GROUP * j, live);
         Octet<Format::WIDTH> v;
-        join<Format>(parts, &v);
-        taker->take(j, v, live_of<FULL>(count, first + GROUP * j));
+        put_together(upper, lower, &v);
+        taker->take(j, v, live);
     }
     if (is_wrong) report(frame, FAULT_CODES);
 }
@@ -287,7 +312,7 @@ DEVICE void take_tile(const Frame* frame, u32 tile, u32 count, Taker* taker, Dec
 
 // Writes values where they belong, but for those of an octet that is not full: these go to `tail`.
 template <class Format> struct Writer {
-    static const bool HAS_ROOM = true; // Registers for rests that come early.
+    static const bool HAS_ROOM = Format::WIDTH < 4; // Registers for rests that come early.
     u64 key; // of this thread's first word
     u64 sum; // over the values, for the checksum
     u8* values; // of this thread
@@ -298,7 +323,7 @@ template <class Format> struct Writer {
     }
     __device__ __forceinline__ void take(u32 j, const Octet<Format::WIDTH>& v, u32 live) {
         sum += mix_octet(v, key_of_row<Format>(key, j), live);
-        if (live == 8) store(values + Format::WIDTH * GROUP * j, v.raw);
+        if (live == 8) store_octet(values + Format::WIDTH * GROUP * j, v);
         else if (live) *(Octet<Format::WIDTH>*)tail = v;
     }
 };

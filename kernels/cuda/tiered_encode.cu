@@ -263,7 +263,24 @@ DEVICE u32 code_first_tier(u8* body, uint4* codes, u32 count, const uint2* bytes
     return all;
 }
 
-// Writes the bit planes of the rests of FP8.
+// Stores the lower bytes of an octet, and its rests where these are bytes: `body` is that of its block, further by its place there.
+template <class Format> DEVICE void store_rests(u8* body, u32 count, const uint2* lower, uint2 rests) {
+#pragma unroll
+    for (u32 plane = 0; plane < Format::LOWER; ++plane) store(body + Format::lower_at(count, plane), lower[plane]);
+    if (Format::PLANES == 0) store(body + Format::rests_at(count), rests);
+}
+
+// Puts the rests of an octet, if these are bit planes, into those of its rows.
+template <class Format> DEVICE void add_to_planes(uint2* planes, uint2 rests, u32 row) {
+    const u32 nibbles = nibbles_of(rests);
+#pragma unroll
+    for (u32 plane = 0; plane < Format::PLANES; ++plane) {
+        if (row == 0) planes[plane] = make_uint2(0, 0);
+        insert(planes + plane, gather(nibbles >> plane & LOWEST_BITS), row);
+    }
+}
+
+// Writes the bit planes of the rests.
 template <class Format, bool FULL> DEVICE void write_planes(u8* to, u32 count, const uint2* planes) {
     const Transpose transpose = Transpose::of_lane();
     const u32 word = warp_id() * 32 + word_of_lane();
@@ -298,7 +315,7 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
     u32 of_group = 0;
     uint2 bytes[ROWS], planes[Format::PLANES + 1];
     // Not all at once: there are not enough registers.
-    const u32 at_once = FULL ? 4 : 2;
+    const u32 at_once = FULL && Format::WIDTH < 4 ? 4 : 2;
 #pragma unroll
     for (u32 row = 0; row < ROWS; row += at_once) {
         Octet<Format::WIDTH> v[at_once];
@@ -306,22 +323,20 @@ template <class Format, bool FULL> DEVICE void encode_tile(const Frame* frame, u
 #pragma unroll
         for (u32 i = 0; i < at_once; ++i) {
             const u32 j = row + i, live = live_of<FULL>(count, first + GROUP * j);
-            const Split parts = split<Format>(v[i]);
+            Octet<Format::UPPER> upper;
+            uint2 lower[Format::LOWER + 1];
+            take_apart(v[i], &upper, lower);
+            const Split parts = split<Format>(upper);
             bytes[j] = parts.exponents;
             sum += mix_octet(v[i], key_of_row<Format>(key, j), live);
             const u32 exponents = __dp4a(parts.exponents.x, 0x01010101u, __dp4a(parts.exponents.y, 0x01010101u, 0u));
             const u32 in_group = __reduce_add_sync(ALL, nonzero(v[i]) * (1u << 20) + exponents);
             if (lane_id() == j) of_group = in_group;
-            if (Format::PLANES == 0 && coded && live) store(body + codes_len(count) + first + GROUP * j, parts.rests);
-            const u32 rests = nibbles_of(parts.rests);
-#pragma unroll
-            for (u32 plane = 0; plane < Format::PLANES; ++plane) {
-                if (j == 0) planes[plane] = make_uint2(0, 0);
-                insert(planes + plane, gather(rests >> plane & LOWEST_BITS), j);
-            }
+            if (coded && live) store_rests<Format>(body + first + GROUP * j, count, lower, parts.rests);
+            add_to_planes<Format>(planes, parts.rests, j);
         }
     }
-    if (Format::PLANES && coded) write_planes<Format, FULL>(body + codes_len(count), count, planes);
+    if (Format::PLANES && coded) write_planes<Format, FULL>(body + Format::rests_at(count), count, planes);
     if (lane_id() < ROWS) shared->plan.sums[warp_id() * ROWS + lane_id()] = of_group;
     const u32 of_values = fold_parts<Format>(sum, shared->parts);
     if (threadIdx.x == 0) atomicAdd(&state_of(frame)->values, of_values);

@@ -145,6 +145,7 @@ const DELTA: Module = Module {
 };
 
 const FP8: &[DType] = &[DType::F8E4M3, DType::F8E5M2];
+const ALL_BUT_BF16: &[DType] = &[DType::F16, DType::F32, DType::F8E4M3, DType::F8E5M2];
 
 impl Module {
     /// A codec has an entry for each number of values that a block has; the entries of one have the same text.
@@ -153,7 +154,7 @@ impl Module {
         CODEBOOK16,
         Self { dtypes: FP8, tile: 16384, threads: 512, has_sums: false, ..CODEBOOK16 },
         TIERED,
-        Self { dtypes: FP8, has_sums: false, ..TIERED },
+        Self { dtypes: ALL_BUT_BF16, has_sums: false, ..TIERED },
         RANS,
         HUFFMAN,
     ];

@@ -138,7 +138,8 @@ pub(crate) fn books_and_lists(spec: &'static str, dtype: DType) {
 pub(crate) fn tiers(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype);
     // Groups have bases in bytes or nibbles, or one for all of them.
-    let of_groups = if dtype == DType::Bf16 { 4 } else { 3 };
+    let has_byte = matches!(dtype, DType::Bf16 | DType::F32);
+    let of_groups = if has_byte { 4 } else { 3 };
     for (content, form) in [(Content::Gaussian, 0), (Content::SomeZeros, 0), (Content::Rows, of_groups)] {
         // The values of the last group, of the last word of codes and of its last byte are not all there.
         let values = content.values(dtype, 32_768 + 9_321, 4);
@@ -165,10 +166,10 @@ pub(crate) fn tiers(spec: &'static str, dtype: DType) {
             refused(&|frame| frame.fixed[entry] |= 0x40, &[Fault::Columns]);
             refused(&|frame| frame.fixed[entry + 1] = 255, &[Fault::Tile]);
             // Exponents that the type has not, other ones, and a base that is not used.
-            let of_base = match dtype {
-                DType::Bf16 if form == 0 => Fault::Checksum,
-                DType::Bf16 => Fault::Tile,
-                _ => Fault::Codes,
+            let of_base = match has_byte {
+                true if form == 0 => Fault::Checksum,
+                true => Fault::Tile,
+                false => Fault::Codes,
             };
             refused(&|frame| frame.fixed[entry + 1] = 254, &[of_base]);
             // Another number of values in tier 1, more escapes than values in tier 4, other numbers in tiers 2 and 3.

@@ -9,9 +9,14 @@ use crate::content::Content;
 
 /// Every bit pattern of the type, several times and in several orders.
 pub(crate) fn all_patterns(spec: &'static str, dtype: DType) {
-    let patterns = 1usize << (8 * dtype.width());
+    // Of F32 all upper halves, each with other lower ones: the lowest bits go through the multiples of an odd number.
+    let (patterns, lower) = match dtype {
+        DType::F32 => (1usize << 16, 16),
+        _ => (1 << (8 * dtype.width()), 0),
+    };
     let values = |step: usize| -> Vec<u8> {
-        let pattern = |i: usize| (i.wrapping_mul(step) % patterns).to_le_bytes();
+        let of_lower = |i: usize| i.wrapping_mul(40_505) % (1 << lower);
+        let pattern = |i: usize| (i.wrapping_mul(step) % patterns << lower | of_lower(i)).to_le_bytes();
         (0..patterns.max(1 << 15)).flat_map(|i| pattern(i)[..dtype.width()].to_vec()).collect()
     };
     Bench::new(spec, dtype).twice().check(&[values(1), values(257), values(40_503)], "all patterns");
@@ -89,10 +94,14 @@ pub(crate) fn other_options(spec: &'static str, dtype: DType) {
 /// Exponents of which many are in every tier, so that what tiers pass on is more than a block of threads has at a time.
 pub(crate) fn long_lists(spec: &'static str, dtype: DType) {
     let mantissa_bits = match dtype {
+        DType::F32 => 23,
+        DType::F16 => 10,
         DType::Bf16 => 7,
         DType::F8E4M3 => 3,
-        _ => 2,
+        DType::F8E5M2 => 2,
     };
+    // Types of four and five bits have not so many exponents.
+    let has_many = matches!(dtype, DType::Bf16 | DType::F32);
     let values = |spread: u32, number: u32| -> Vec<u8> {
         let value = |i: u32| {
             let noise = i.wrapping_add(number << 20).wrapping_mul(0x9e37_79b1) >> 8;
@@ -106,8 +115,7 @@ pub(crate) fn long_lists(spec: &'static str, dtype: DType) {
     let all_values: Vec<Vec<u8>> =
         spreads.iter().zip(0..).map(|(spread, i)| values(*spread, i % 3)).collect();
     let bench = Bench::new(spec, dtype);
-    // FP8 has not so many exponents.
-    for list in if dtype == DType::Bf16 { 1..5 } else { 1..2 } {
+    for list in if has_many { 1..5 } else { 1..2 } {
         // Of the first block: values in tiers 2 to 4, and escapes.
         let at = 34 + 2 * list;
         let len = |values| u16::from_le_bytes(*bench.on_cpu(values).fixed[at..].first_chunk().unwrap());

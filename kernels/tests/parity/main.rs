@@ -46,6 +46,8 @@ const CODERS: &[(&str, DType)] = &[
     ("codebook16", DType::F8E5M2),
     ("codebook16", DType::F8E4M3),
     ("tiered", DType::Bf16),
+    ("tiered", DType::F16),
+    ("tiered", DType::F32),
     ("tiered", DType::F8E4M3),
     ("tiered", DType::F8E5M2),
     ("rans", DType::Bf16),
