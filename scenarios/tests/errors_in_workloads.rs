@@ -247,6 +247,16 @@ fn weights_for_nobody() {
        |
        = help: it must be from 0 s to 1000000 s
     "#);
+    let many = scenario("trainers = 1\nbytes = \"1 MiB\"\nstep = \"1 ms\"\nevery = 1024").replacen(
+        "name",
+        "iterations = 100000\nname",
+        1,
+    );
+    assert!(
+        error(&many, &[]).contains("`iterations x segments x ranks` is out of range: `410000000`"),
+        "{}",
+        error(&many, &[])
+    );
     assert_snapshot!(error(&scenario("trainers = 1\nmodel = { preset = \"deepseek-v3\" }\nstep = \"1 ms\""), &[]), @r#"
     error: `the bytes that one rank sends or receives` is out of range: `1342052808704`
       --> test.toml:10:9

@@ -20,6 +20,20 @@ pub(super) fn whole(field: &Field<'_>, bytes: u64, dtype: DType) -> Result<u64> 
     not_whole(bytes, dtype).map(|()| bytes).map_err(|problem| field.error(problem))
 }
 
+/// Most durations: iterations x segments x ranks, 640 MiB of them.
+const DURATION_LIMIT: u64 = 5 << 24;
+
+/// Each segment takes its time on each rank in each iteration: there are not too many of them.
+pub(super) fn check_durations(iterations: u32, segments: usize, ranks: u32, field: &Field<'_>) -> Result<()> {
+    let count = segments as u64 * u64::from(iterations) * u64::from(ranks);
+    if count <= DURATION_LIMIT {
+        return Ok(());
+    }
+    let problem =
+        Problem::out_of_range("iterations x segments x ranks", count, format!("at most {DURATION_LIMIT}"));
+    Err(field.error(problem))
+}
+
 /// Chunks hold whole values.
 pub(super) fn not_whole(bytes: u64, dtype: DType) -> std::result::Result<(), Problem> {
     let width = dtype.width();

@@ -7,7 +7,7 @@ use zipwire_codec::DType;
 use zipwire_schedule::{CallKind, Durations, Job, Rank, RankRange, Segment, Slot, Work};
 use zipwire_timeline::UpdateCycle;
 
-use super::amounts::{check_limit, whole};
+use super::amounts::{check_durations, check_limit, whole};
 use super::{Context, Kind, Workload};
 use crate::cluster::RANK_LIMIT;
 use crate::error::Result;
@@ -79,6 +79,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     });
     let segments: Vec<Segment> =
         if is_overlapped { calls.chain(steps).collect() } else { steps.chain(calls).collect() };
+    check_durations(context.iterations, segments.len(), ranks, field)?;
     let mut durations = Durations::zeros(context.iterations, segments.len(), ranks);
     for (segment, _) in segments.iter().enumerate().filter(|(_, segment)| !segment.work.is_collective()) {
         for iteration in 0..context.iterations {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use zipwire_codec::DType;
 use zipwire_schedule::{Channel, Durations, Job, Rank, Segment, Slot, Work};
 
+use super::super::amounts::check_durations;
 use super::super::{Context, Workload};
 use super::settings::Settings;
 use crate::error::Result;
@@ -14,9 +15,6 @@ use crate::noise::Noise;
 use crate::payload::Rowset;
 use crate::problem::Problem;
 use crate::skew::{Shape, Skew};
-
-/// Most durations: iterations x segments x ranks, 640 MiB of them.
-const DURATION_LIMIT: u64 = 5 << 24;
 
 /// An iteration in the making.
 pub(super) struct Builder<'a> {
@@ -110,8 +108,7 @@ impl<'a> Builder<'a> {
         rows: Option<Rowset>,
     ) -> Result<Workload> {
         let Context { iterations, ranks, seed, .. } = *self.context;
-        let count = self.segments.len() as u64 * u64::from(iterations) * u64::from(ranks);
-        check("iterations x segments x ranks", count, DURATION_LIMIT, field)?;
+        check_durations(iterations, self.segments.len(), ranks, field)?;
         let mut durations = Durations::zeros(iterations, self.segments.len(), ranks);
         let mut set = |segment, seconds: &dyn Fn(usize) -> f64| {
             for (iteration, rank) in (0..iterations).flat_map(|i| (0..ranks).map(move |rank| (i, Rank(rank))))
