@@ -16,7 +16,7 @@ pub(crate) fn all_patterns(spec: &'static str, dtype: DType) {
     };
     let values = |step: usize| -> Vec<u8> {
         let of_lower = |i: usize| i.wrapping_mul(40_505) % (1 << lower);
-        let pattern = |i: usize| (i.wrapping_mul(step) % patterns << lower | of_lower(i)).to_le_bytes();
+        let pattern = |i: usize| (((i.wrapping_mul(step) % patterns) << lower) | of_lower(i)).to_le_bytes();
         (0..patterns.max(1 << 15)).flat_map(|i| pattern(i)[..dtype.width()].to_vec()).collect()
     };
     Bench::new(spec, dtype).twice().check(&[values(1), values(257), values(40_503)], "all patterns");
