@@ -144,26 +144,13 @@ pub fn bench_held(settings: &HeldSettings, cancel: &Cancel) -> Result<HeldReport
         }
         let (bytes_multiplied, pass) = bench.passes(settings.passes)?;
         report.bytes_multiplied = bytes_multiplied;
-        let decode_s = pass.next - pass.wait;
-        let (bytes_raw, bytes_held, decoded) = (model.bytes(), model.bytes_kept(), model.bytes_decoded());
-        let per_second = |bytes: u64| (decoded > 0).then(|| bytes as f64 / decode_s / 1e9);
-        report.rows.push(HeldRow {
-            codec: codec.map(|spec| spec.to_string()),
-            place: match place {
-                Place::Memory => "memory",
-                Place::Disk => "disk",
-            },
-            bytes_held,
-            held_pct: 100.0 * bytes_held as f64 / bytes_raw as f64,
-            bytes_buffer: decoded,
-            pass_s: pass.total,
-            decode_s,
-            wait_s: pass.wait,
-            multiply_s: pass.multiply,
-            decode_share_pct: 100.0 * decode_s / pass.total,
-            decode_gbps: per_second(bytes_raw),
-            break_even_gbps: per_second(bytes_raw.saturating_sub(bytes_held)),
-        });
+        let place = match place {
+            Place::Memory => "memory",
+            Place::Disk => "disk",
+        };
+        let codec = codec.map(|spec| spec.to_string());
+        let bytes = [model.bytes(), model.bytes_kept(), model.bytes_decoded()];
+        report.rows.push(HeldRow::new(codec, place, bytes, pass));
     }
     if let Some(device) = device {
         report.rows.push(on_gpu(&device, settings, cancel)?);
@@ -200,22 +187,36 @@ fn on_gpu(device: &Device, settings: &HeldSettings, cancel: &Cancel) -> Result<H
     }
     passes_s.sort_by(f64::total_cmp);
     let pass_s = passes_s[passes_s.len() / 2];
-    let (bytes_raw, bytes_held) = (model.bytes(), on_device.bytes_kept());
-    let per_second = |bytes: u64| (on_device.bytes_decoded() > 0).then(|| bytes as f64 / pass_s / 1e9);
-    Ok(HeldRow {
-        codec: Some(codec.to_string()),
-        place: "gpu",
-        bytes_held,
-        held_pct: 100.0 * bytes_held as f64 / bytes_raw as f64,
-        bytes_buffer: on_device.bytes_decoded(),
-        pass_s,
-        decode_s: pass_s,
-        wait_s: 0.0,
-        multiply_s: 0.0,
-        decode_share_pct: 100.0,
-        decode_gbps: per_second(bytes_raw),
-        break_even_gbps: per_second(bytes_raw.saturating_sub(bytes_held)),
-    })
+    let pass = Pass { total: pass_s, next: pass_s, wait: 0.0, multiply: 0.0 };
+    let bytes = [model.bytes(), on_device.bytes_kept(), on_device.bytes_decoded()];
+    Ok(HeldRow::new(Some(codec.to_string()), "gpu", bytes, pass))
+}
+
+impl HeldRow {
+    /// What a pass over so many bytes of tensors takes, of which so many are held and decoded to a buffer of so many.
+    fn new(
+        codec: Option<String>,
+        place: &'static str,
+        [bytes_raw, bytes_held, bytes_buffer]: [u64; 3],
+        Pass { total: pass_s, next, wait: wait_s, multiply: multiply_s }: Pass,
+    ) -> Self {
+        let decode_s = next - wait_s;
+        let per_second = |bytes: u64| (bytes_buffer > 0).then(|| bytes as f64 / decode_s / 1e9);
+        Self {
+            codec,
+            place,
+            bytes_held,
+            held_pct: 100.0 * bytes_held as f64 / bytes_raw as f64,
+            bytes_buffer,
+            pass_s,
+            decode_s,
+            wait_s,
+            multiply_s,
+            decode_share_pct: 100.0 * decode_s / pass_s,
+            decode_gbps: per_second(bytes_raw),
+            break_even_gbps: per_second(bytes_raw.saturating_sub(bytes_held)),
+        }
+    }
 }
 
 struct Bench<'a> {

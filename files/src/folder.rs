@@ -9,7 +9,7 @@ use rustix::fs::{CWD, RenameFlags};
 use tempfile::TempDir;
 
 use crate::FileError;
-use crate::output::{Output, STAGED, folder, sync_folder};
+use crate::output::{Output, STAGED, folder, refuse_existing, sync_folder};
 
 /// Makes the folder `to` of the files of `from`, with their folders. `make` is given each file and the path that its copy has; where it says
 /// that it has not made one, the file is copied. The folder appears when all of it is on the disk, or not at all.
@@ -48,9 +48,7 @@ impl OutputFolder {
     /// # Errors
     /// [`FileError::Exists`], and if the folder that it will be in takes none.
     pub fn begin(path: &Path, force: bool) -> Result<Self, FileError> {
-        if !force && path.symlink_metadata().is_ok() {
-            return Err(FileError::Exists { path: path.to_owned() });
-        }
+        refuse_existing(path, force)?;
         let create = FileError::io("create", path);
         let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(folder(path)).map_err(&create)?;
         let root = staged.path().join("folder");

@@ -26,9 +26,7 @@ impl Output {
     /// # Errors
     /// [`FileError::Exists`], and if the folder takes no files.
     pub fn begin(path: &Path, force: bool) -> Result<Self, FileError> {
-        if !force && path.symlink_metadata().is_ok() {
-            return Err(FileError::Exists { path: path.to_owned() });
-        }
+        refuse_existing(path, force)?;
         let (file, staged) = stage(path).map_err(FileError::io("create", path))?;
         Ok(Self { path: path.to_owned(), file, staged, force })
     }
@@ -53,6 +51,17 @@ impl Output {
         })?;
         sync_folder(folder(&path)).map_err(FileError::io("write the folder of", &path))
     }
+}
+
+/// Only with `force` may there be something already.
+///
+/// # Errors
+/// [`FileError::Exists`].
+pub(crate) fn refuse_existing(path: &Path, force: bool) -> Result<(), FileError> {
+    if !force && path.symlink_metadata().is_ok() {
+        return Err(FileError::Exists { path: path.to_owned() });
+    }
+    Ok(())
 }
 
 /// A new file in the folder of `path`, with the rights that files of this user have; to be given that name when it is complete.

@@ -51,7 +51,7 @@ impl Watch<'_> {
         };
         on_threads(self.threads.get().min(count), || {
             if let Err(error) = run() {
-                failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                lock(&failure).get_or_insert(error);
                 next.store(count, Ordering::Relaxed);
             }
         });

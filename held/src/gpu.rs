@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use zipwire_codec::{DType, FrameInfo, HEADER_LEN};
+use zipwire_codec::{DType, FrameInfo, HEADER_LEN, Spec};
 use zipwire_files::TensorInfo;
 use zipwire_kernels::{Coder, CompactBlock, Decoder, Device, DeviceRegion, Stream};
 
@@ -46,8 +46,7 @@ impl HeldModel {
     /// # Errors
     /// [`HeldError::DeviceCodec`] if frames are not those of `huffman`, and [`HeldError::Gpu`] if the device has no room or the driver fails.
     pub fn on_device(&self, device: &Device) -> Result<DeviceModel, HeldError> {
-        let spec = CODEC.parse().expect("it is a codec without options");
-        let coder = Coder::new(device, &spec, DType::Bf16)?;
+        let coder = Coder::new(device, &spec(), DType::Bf16)?;
         let values = DeviceRegion::allocate(device, self.device_len())?;
         let (mut blocks, mut bytes_kept, mut room) = (Vec::new(), 0, Room::default());
         for block in self.blocks() {
@@ -216,13 +215,17 @@ impl DeviceBlock {
             frames.push((*number, chunk));
         }
         let counts = blocks.iter().map(|block| block.values.len() / DType::Bf16.width() as u64);
-        let spec = CODEC.parse().expect("it is a codec without options");
+        let spec = spec();
         let launch: u64 =
             counts.map(|count| Coder::frame_len(&spec, DType::Bf16, count)).sum::<Result<_, _>>()?;
         let taken = on_device.len() + lens.len() + launch;
         let decoder = if blocks.is_empty() { None } else { Some(coder.compact_decoder(blocks)?) };
         Ok((Self { name: block.name().to_owned(), tensors, decoder, frames }, taken))
     }
+}
+
+fn spec() -> Spec {
+    CODEC.parse().expect("it is a codec without options")
 }
 
 /// Whether a frame is one that the kernels decode, as far as its header says.

@@ -1,9 +1,9 @@
-//! Moves a KV cache from one thread to another, a group at a time: one encodes and copies, the other decodes and compares.
+//! Moves a KV cache from one thread to another, a group at a time: one encodes and copies, the other decodes. All of it is compared once.
 //!
 //!     cargo run --release -p zipwire-kv --example move_groups -- FILE.safetensors [--codec SPEC]... [--heads N] [--head-size N] [--mib N] [--hnd]
 //!
 //! Takes the values of all BF16 tensors of the file whose name has a `.k` or `.v` in it, repeated until there are so many MiB (1024 by default) of each of keys and
-//! values. Two buffers of a group are between the threads, so that is all the memory that moving takes beside the cache. Prints, for each codec
+//! values. The first thread has a buffer of a group, and one is between them: that is all the memory that moving takes beside the cache. Prints, for each codec
 //! (`tiered`, `window7`, `codebook16`, `rans` and `raw` by default), the size, and GB/s of raw bytes of encoding alone, of decoding alone, and of moving.
 
 use std::error::Error;
@@ -78,10 +78,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         })?;
         let move_s = median(|| {
             let (sender, receiver) = sync_channel::<Vec<u8>>(1);
-            let (back, free) = sync_channel::<Vec<u8>>(2);
-            for _ in 0..2 {
-                back.send(Vec::with_capacity(codec.bound(256)))?;
-            }
+            let (back, free) = sync_channel::<Vec<u8>>(1);
+            back.send(Vec::with_capacity(codec.bound(256)))?;
             let codec = &codec;
             std::thread::scope(|scope| -> Result<(), Box<dyn Error>> {
                 let receives = scope.spawn(move || {

@@ -50,16 +50,7 @@ impl Geometry {
     /// # Errors
     /// [`KvError::Geometry`] if a number is zero, or a group would have more than a GiB of keys.
     pub fn grouped(layers: u32, heads: u32, head_size: u32, dtype: DType) -> Result<Self, KvError> {
-        Self {
-            layers,
-            planes: 2,
-            heads,
-            head_size,
-            dtype,
-            order: Order::default(),
-            group_tokens: GROUP_TOKENS,
-        }
-        .checked()
+        Self::of_planes(2, layers, [heads, head_size], dtype)
     }
 
     /// One latent of `size` values for each token (MLA: those of the compressed keys and values and of the rotary part, 512 + 64 in DeepSeek-V3).
@@ -67,17 +58,7 @@ impl Geometry {
     /// # Errors
     /// As [`Self::grouped`].
     pub fn latent(layers: u32, size: u32, dtype: DType) -> Result<Self, KvError> {
-        let (heads, head_size) = (1, size);
-        Self {
-            layers,
-            planes: 1,
-            heads,
-            head_size,
-            dtype,
-            order: Order::default(),
-            group_tokens: GROUP_TOKENS,
-        }
-        .checked()
+        Self::of_planes(1, layers, [1, size], dtype)
     }
 
     /// With another order of values.
@@ -122,6 +103,16 @@ impl Geometry {
     /// Bytes that a token has in a plane.
     pub fn row_len(&self) -> usize {
         self.row_values() * self.dtype.width()
+    }
+
+    fn of_planes(
+        planes: u32,
+        layers: u32,
+        [heads, head_size]: [u32; 2],
+        dtype: DType,
+    ) -> Result<Self, KvError> {
+        let (order, group_tokens) = (Order::default(), GROUP_TOKENS);
+        Self { layers, planes, heads, head_size, dtype, order, group_tokens }.checked()
     }
 
     fn checked(self) -> Result<Self, KvError> {

@@ -29,12 +29,16 @@ impl Bandwidths {
         if time_s <= 0.0 || metrics.bytes_raw == 0 {
             return None;
         }
-        let shards = call.work.shards(job.rank_count);
-        let buffer = if call.work.is_reduction() {
+        let buffer = match call.work.call()? {
             // Partial sums have another type than what is contributed.
-            shards.iter().sum::<u64>() as f64
-        } else {
-            buffer_bytes(metrics.bytes_raw, job.rank_count)
+            CallKind::ReduceScatter { .. } | CallKind::AllReduce { .. } => {
+                call.work.shards(job.rank_count).iter().sum::<u64>() as f64
+            }
+            // Whoever gets it.
+            CallKind::Broadcast { bytes, .. } => *bytes as f64,
+            CallKind::AllToAll { .. } | CallKind::AllGather { .. } => {
+                buffer_bytes(metrics.bytes_raw, job.rank_count)
+            }
         };
         let algbw = buffer / time_s / 1e9;
         let effective_busbw = algbw * factor;
@@ -66,7 +70,7 @@ fn bus_factor(work: &Work, n: f64) -> Option<f64> {
 /// Bytes `S` of a rank's buffer in a call whose ranks together send `bytes_raw`, what stays on a rank excluded.
 ///
 /// In an All-to-All each of `n` ranks sends (n-1)/n of its buffer: n-1 buffers in all. The same holds for an all-gather, in
-/// which n chunks of `S`/n bytes reach n-1 ranks each, and for a broadcast, in which `S` does. Where chunks are unequal, this is
+/// which n chunks of `S`/n bytes reach n-1 ranks each. Where chunks are unequal, this is
 /// the buffer of the call with equal chunks that moves as many bytes.
 fn buffer_bytes(bytes_raw: u64, rank_count: u32) -> f64 {
     bytes_raw as f64 / (f64::from(rank_count) - 1.0)
@@ -76,7 +80,7 @@ fn buffer_bytes(bytes_raw: u64, rank_count: u32) -> f64 {
 mod tests {
     use ndarray::Array2;
     use zipwire_codec::DType;
-    use zipwire_schedule::{Segment, Slot};
+    use zipwire_schedule::{Rank, RankRange, Segment, Slot};
 
     use super::*;
     use crate::Spread;
@@ -123,6 +127,20 @@ mod tests {
         let sent = metrics(&bytes, 3 * giga, 1.0);
         let expected = Bandwidths { algbw_gbps: 3.0, busbw_gbps: 1.0, effective_busbw_gbps: 2.0 };
         assert_eq!(Bandwidths::of(&job(3, vec![all_to_all(bytes)]), &sent), Some(expected));
+    }
+
+    #[test]
+    fn a_broadcast_has_the_buffer_of_its_root_whoever_gets_it() {
+        for (begin, receivers) in [(0, 3), (2, 2)] {
+            let to = RankRange { begin: Rank(begin), end: Rank(4) };
+            let kind = CallKind::Broadcast { bytes: 1_000_000_000, root: Rank(0), to };
+            let job = job(4, vec![Work::of_call(DType::Bf16, [Slot(0), Slot(1)], kind)]);
+            let iteration_s = Spread { mean: 2.0, ..Spread::default() };
+            let bytes_raw = receivers * 1_000_000_000;
+            let metrics = Metrics { iteration_s, bytes_raw, bytes_wire: bytes_raw / 2, ..Metrics::default() };
+            let expected = Bandwidths { algbw_gbps: 0.5, busbw_gbps: 0.25, effective_busbw_gbps: 0.5 };
+            assert_eq!(Bandwidths::of(&job, &metrics), Some(expected), "{receivers} receivers");
+        }
     }
 
     #[test]

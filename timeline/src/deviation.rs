@@ -86,27 +86,13 @@ impl Deviation {
 
 #[cfg(test)]
 mod tests {
-    use zipwire_schedule::SegmentId;
 
     use super::*;
 
     /// A span of op `op` of rank 0 that begins at 1 s.
     fn span(iteration: u32, op: u32, lane: Lane, length_s: f64) -> Span {
-        Span {
-            iteration,
-            segment: SegmentId(0),
-            rank: Rank(0),
-            lane,
-            op: OpId(op),
-            stage: None,
-            peer: (lane == Lane::Tx).then_some(Rank(1)),
-            tag: 0,
-            name: lane.name(),
-            begin_s: 1.0,
-            end_s: 1.0 + length_s,
-            bytes: 0,
-            bytes_coded: None,
-        }
+        let peer = (lane == Lane::Tx).then_some(Rank(1));
+        Span { iteration, op: OpId(op), peer, name: lane.name(), ..Span::plain(0, lane, 1.0, 1.0 + length_s) }
     }
 
     fn timeline(spans: Vec<Span>) -> Timeline {

@@ -206,27 +206,13 @@ impl Spread {
 
 #[cfg(test)]
 mod tests {
-    use zipwire_schedule::{OpId, Rank, SegmentId};
 
     use super::*;
 
     /// A span of `rank` in iteration 0; 100 bytes if it is a send.
     fn span(rank: u32, lane: Lane, begin_s: f64, end_s: f64) -> Span {
-        Span {
-            iteration: 0,
-            segment: SegmentId(0),
-            rank: Rank(rank),
-            lane,
-            op: OpId(0),
-            stage: None,
-            peer: None,
-            tag: 0,
-            name: "span",
-            begin_s,
-            end_s,
-            bytes: if lane == Lane::Tx { 100 } else { 7 },
-            bytes_coded: None,
-        }
+        let bytes = if lane == Lane::Tx { 100 } else { 7 };
+        Span { bytes, ..Span::plain(rank, lane, begin_s, end_s) }
     }
 
     /// `iterations` are begins and ends.

@@ -58,6 +58,28 @@ fn known_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Err
     Ok(kept)
 }
 
+#[cfg(test)]
+impl Span {
+    /// For tests: of `rank`, in iteration 0, without bytes.
+    pub(crate) fn plain(rank: u32, lane: Lane, begin_s: f64, end_s: f64) -> Self {
+        Self {
+            iteration: 0,
+            segment: SegmentId(0),
+            rank: Rank(rank),
+            lane,
+            op: OpId(0),
+            stage: None,
+            peer: None,
+            tag: 0,
+            name: "span",
+            begin_s,
+            end_s,
+            bytes: 0,
+            bytes_coded: None,
+        }
+    }
+}
+
 /// The spans of a run and what is needed to read them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {

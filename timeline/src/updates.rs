@@ -139,27 +139,14 @@ impl Ends {
 
 #[cfg(test)]
 mod tests {
-    use zipwire_schedule::{OpId, Rank, SegmentId};
+    use zipwire_schedule::SegmentId;
 
     use super::*;
     use crate::IterationTime;
 
     fn span(rank: u32, segment: u32, lane: Lane, end_s: f64) -> Span {
-        Span {
-            iteration: 0,
-            segment: SegmentId(segment),
-            rank: Rank(rank),
-            lane,
-            op: OpId(0),
-            stage: None,
-            peer: None,
-            tag: 0,
-            name: "span",
-            begin_s: end_s - 0.5,
-            end_s,
-            bytes: 0,
-            bytes_coded: None,
-        }
+        let segment = SegmentId(segment);
+        Span { segment, ..Span::plain(rank, lane, end_s - 0.5, end_s) }
     }
 
     /// Rank 0 trains in as many steps of `step_s`; ranks 1 and 2 have everything at `arrivals_s`.

@@ -77,9 +77,7 @@ pub(super) fn run(
         summary.write(&mut out)?;
     } else {
         write!(out, "{}", text(&experiment, &summary, executors))?;
-        for &executor in executors {
-            write!(out, "{}", updates::text(&summary, &first_variant, executor))?;
-        }
+        write!(out, "{}", updates::text(&summary, &first_variant))?;
         write!(out, "{}{}", binds::text(&summary), verdict::text(&experiment, &summary))?;
         if args.ranks {
             write!(out, "\n{}", ranks::text(&summary))?;
