@@ -73,22 +73,24 @@ impl Watch<'_> {
         finish: impl Fn(&P, T) -> Result<(), E> + Sync,
     ) -> Result<S, E> {
         let next = AtomicU64::new(0);
-        let (turn, changed) = (Mutex::new(Turn { number: 0, common, failure: None }), Condvar::new());
+        let (turn, changed) =
+            (Mutex::new(Turn { number: 0, common, is_over: false, failure: None }), Condvar::new());
         let run = || -> Result<(), E> {
+            let _end = EndsAll { turn: &turn, changed: &changed };
             let mut workpiece = P::default();
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count || lock(&turn).failure.is_some() {
+                if number >= count || lock(&turn).is_over {
                     return Ok(());
                 }
                 if (self.cancelled)() {
                     return Err(FileError::Cancelled.into());
                 }
                 prepare(number, &mut workpiece)?;
-                let is_waiting = |turn: &mut Turn<S, E>| turn.number != number && turn.failure.is_none();
+                let is_waiting = |turn: &mut Turn<S, E>| turn.number != number && !turn.is_over;
                 let guard = changed.wait_while(lock(&turn), is_waiting);
                 let mut guard = guard.unwrap_or_else(PoisonError::into_inner);
-                if guard.failure.is_some() {
+                if guard.is_over {
                     return Ok(());
                 }
                 let taken = take(number, &workpiece, &mut guard.common)?;
@@ -100,7 +102,9 @@ impl Watch<'_> {
         };
         on_threads(self.threads.get().min(usize::try_from(count).unwrap_or(usize::MAX)), || {
             if let Err(error) = run() {
-                lock(&turn).failure.get_or_insert(error);
+                let mut turn = lock(&turn);
+                turn.failure.get_or_insert(error);
+                turn.is_over = true;
                 changed.notify_all();
             }
         });
@@ -113,11 +117,28 @@ impl Watch<'_> {
 struct Turn<S, E> {
     number: u64,
     common: S,
+    /// Whether one has failed or panicked: its turn never ends, so nobody waits for it.
+    is_over: bool,
     failure: Option<E>,
 }
 
+/// Ends the others where its thread panics.
+struct EndsAll<'a, S, E> {
+    turn: &'a Mutex<Turn<S, E>>,
+    changed: &'a Condvar,
+}
+
+impl<S, E> Drop for EndsAll<'_, S, E> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(self.turn).is_over = true;
+            self.changed.notify_all();
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A thread that panics ends them all: the scope passes it on.
+    // What a thread that panics has left is not used: the scope passes the panic on.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -137,4 +158,52 @@ pub(crate) fn on_threads(count: usize, work: impl Fn() + Sync) {
             scope.spawn(&work);
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    fn watch() -> Watch<'static> {
+        Watch { threads: NonZero::new(4).unwrap(), ..Watch::default() }
+    }
+
+    #[test]
+    fn work_is_taken_in_turn() {
+        let prepare = |number, workpiece: &mut u64| {
+            *workpiece = number * number;
+            Ok(())
+        };
+        let take = |number, workpiece: &u64, all: &mut Vec<u64>| {
+            all.push(*workpiece);
+            Ok(number)
+        };
+        let finish = |workpiece: &u64, number: u64| {
+            assert_eq!(*workpiece, number * number);
+            Ok::<_, FileError>(())
+        };
+        for count in [0, 1, 2, 1000] {
+            let all = watch().in_turn(count, Vec::new(), prepare, take, finish).unwrap();
+            assert_eq!(all, (0..count).map(|number| number * number).collect::<Vec<_>>());
+        }
+    }
+
+    /// Nobody waits for a turn that does not end.
+    #[test]
+    fn errors_and_panics_end_all() {
+        let fail = |number: u64, _: &mut ()| match number {
+            5 => Err(FileError::Cancelled),
+            _ => Ok(()),
+        };
+        let (take, finish) = (|_, _: &(), _: &mut ()| Ok(()), |_: &(), ()| Ok(()));
+        assert!(matches!(watch().in_turn(1000, (), fail, take, finish), Err(FileError::Cancelled)));
+        let panic = |number: u64, _: &mut ()| {
+            assert!(number != 5, "the fifth panics");
+            Ok::<_, FileError>(())
+        };
+        let ends = AssertUnwindSafe(|| watch().in_turn(1000, (), panic, take, finish));
+        assert!(catch_unwind(ends).is_err());
+    }
 }
