@@ -209,6 +209,9 @@ fn files_of_zipnn_are_decompressed() {
     succeeds(&["decompress", text(&written)]);
     let raw = fs::read("files/tests/znn/bf16.raw").unwrap();
     assert!(fs::read(folder.path().join("weights.safetensors")).unwrap() == raw);
+    for args in [&["ls"][..], &["compress"], &["cat", "--tensor", "w"]] {
+        fails(2, &[args, &[text(&written)]].concat(), &["is a file of ZipNN", "`zipwire decompress "]);
+    }
     let mut bytes = fs::read(&written).unwrap();
     bytes[9] = 1;
     fs::write(&written, &bytes).unwrap();

@@ -14,7 +14,7 @@ use crate::note::{Archive, FORMAT_VERSION, KEY, Note, PartNote};
 use crate::output::Output;
 use crate::parts::{Codecs, Coding, How, Part, choose};
 use crate::pieces::{Kept, write_parts};
-use crate::{FileError, Watch, at};
+use crate::{FileError, Watch, at, znn};
 
 /// The tensor with the header of the file that was compressed, unless one is called so.
 const HEADER: &str = "zipwire.header";
@@ -69,6 +69,9 @@ pub fn compress(
         }
         Err(_) if archive::begins_as_pickle(&file) => {
             return Err(FileError::Pickle { path: input.to_owned() });
+        }
+        Err(_) if znn::begins_as_znn(&file) => {
+            return Err(FileError::IsZnn { path: input.to_owned() });
         }
         Err(source) => return Err(FileError::Header { path: input.to_owned(), source }),
     };

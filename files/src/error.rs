@@ -67,6 +67,12 @@ pub enum FileError {
         /// Which file.
         path: PathBuf,
     },
+    /// Files of ZipNN are read as a whole.
+    #[error("`{0}` is a file of ZipNN\nhelp: `zipwire decompress {0}` restores what is in it", path.display())]
+    IsZnn {
+        /// Which file.
+        path: PathBuf,
+    },
     /// A file of ZipNN with something that is not read.
     #[error("`{}` is of ZipNN, with {what}, which is not read here\nhelp: decompress it by ZipNN", path.display())]
     Znn {

@@ -14,7 +14,7 @@ use crate::chunks::{Chunks, in_tensor, read_index};
 use crate::header::{Header, TensorInfo};
 use crate::nearest::nearest;
 use crate::note::{Digest, Note, PIECE, PartNote};
-use crate::{FileError, at, buffer, open_input};
+use crate::{FileError, at, buffer, open_input, znn};
 
 /// A safetensors file, compressed by [`compress`](crate::compress) or not: its tensors are those of the file that was compressed; of an archive,
 /// coded members and the bytes between them. Reads the
@@ -85,9 +85,15 @@ impl Model {
 
     fn begin(path: &Path) -> Result<(File, Header, Option<Note>), FileError> {
         let file = open_input(path).map_err(FileError::io("read", path))?;
-        let outer = Header::read(&file).map_err(|source| match begins_as_archive(&file) {
-            true => FileError::PlainArchive { path: path.to_owned() },
-            false => FileError::Header { path: path.to_owned(), source },
+        let outer = Header::read(&file).map_err(|source| {
+            let path = path.to_owned();
+            if begins_as_archive(&file) {
+                FileError::PlainArchive { path }
+            } else if znn::begins_as_znn(&file) {
+                FileError::IsZnn { path }
+            } else {
+                FileError::Header { path, source }
+            }
         })?;
         let note = Note::of(&outer, path)?;
         Ok((file, outer, note))

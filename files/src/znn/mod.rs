@@ -52,6 +52,12 @@ struct Piece {
     is_coded: bool,
 }
 
+/// Whether a file begins as one of ZipNN does.
+pub(crate) fn begins_as_znn(file: &File) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    at::read_exact(file, &mut magic, 0).is_ok() && magic == MAGIC
+}
+
 impl Znn {
     /// Opens a file and reads where everything is; `None` if it begins as no such file does.
     ///
@@ -61,14 +67,11 @@ impl Znn {
         let read = FileError::io("read", path);
         let file = open_input(path).map_err(&read)?;
         let len = file.metadata().map_err(&read)?.len();
+        if len < HEADER as u64 || !begins_as_znn(&file) {
+            return Ok(None);
+        }
         let mut header = [0; HEADER];
-        if len < HEADER as u64 {
-            return Ok(None);
-        }
         at::read_exact(&file, &mut header, 0).map_err(&read)?;
-        if header[..2] != MAGIC {
-            return Ok(None);
-        }
         let (mut records, mut begin, mut to) = (Vec::new(), 0, 0_u64);
         loop {
             let damaged =
