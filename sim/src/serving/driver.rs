@@ -1,0 +1,289 @@
+//! The loop: what happens next, and what follows from it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+
+use zipwire_cluster::Rank;
+use zipwire_schedule::{Lane, SegmentId};
+use zipwire_serving::{DecodeStep, Input, Machine, PrefillStep, Recorder, RequestId, Step};
+use zipwire_timeline::{IterationTime, Timeline};
+
+use super::busy::{Busy, Work};
+use super::compute::Computing;
+use super::flows::Transits;
+use super::spans::{Note, Spans, segment};
+use super::{Served, Setup};
+use crate::SimError;
+use crate::network::Network;
+use crate::ordered::Ordered;
+
+/// How many events pass between two questions whether to go on.
+const EVENTS_PER_CHECK: u64 = 4096;
+
+/// What happens at a known time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// A prefill instance has computed a group of layers.
+    Computed { instance: u32, version: u32 },
+    /// A decode instance has ended its step.
+    Stepped { instance: u32, version: u32 },
+    /// What a shard waits for is over.
+    Transit(u32),
+}
+
+pub(super) struct Driver<'a> {
+    pub(super) setup: &'a Setup<'a>,
+    pub(super) machine: Machine<'a>,
+    pub(super) network: Network,
+    pub(super) now_s: f64,
+    queue: BinaryHeap<Reverse<(Ordered, u64, Event)>>,
+    pushed: u64,
+    next_arrival: usize,
+    pub(super) prefill: Vec<(Computing, Option<(PrefillStep, f64)>)>,
+    pub(super) decode: Vec<(Computing, Option<(DecodeStep, f64)>)>,
+    pub(super) transits: Transits,
+    /// Shards that wait for the encoder or the decoder of each rank, where coding is not pipelined; the first one is coded.
+    pub(super) coders: Vec<VecDeque<u32>>,
+    pub(super) busy: Busy,
+    recorder: Recorder,
+    pub(super) spans: Spans,
+    pub(super) tags: HashMap<(Rank, Rank), u32>,
+    pub(super) flows: u32,
+    pub(super) bytes_raw: u64,
+    pub(super) bytes_wire: u64,
+    pub(super) link_bytes: Vec<u64>,
+    waiting_at_last_arrival: u32,
+}
+
+impl<'a> Driver<'a> {
+    pub(super) fn new(setup: &'a Setup<'a>) -> Self {
+        let Setup { config, topology, requests, shards, .. } = setup;
+        let mut capacities = topology.capacities();
+        let links = capacities.len();
+        let ranks = shards.ranks(config.decode.instances);
+        if let Some(coding) = setup.coding.filter(|coding| coding.is_pipelined) {
+            // In bytes on the wire, which is what flows count.
+            let first = config.prefill.instances * (shards.prefill_ranks(0).len() as u32);
+            capacities.extend((0..ranks).map(|rank| {
+                let raw = if rank < first {
+                    coding.cost.encode_bytes_per_s
+                } else {
+                    coding.cost.decode_bytes_per_s
+                };
+                (raw * coding.size).min(f64::MAX / 1e6)
+            }));
+        }
+        Self {
+            machine: Machine::new(requests, *config),
+            network: Network::with_model(&capacities, setup.model),
+            now_s: 0.0,
+            queue: BinaryHeap::new(),
+            pushed: 0,
+            next_arrival: 0,
+            prefill: vec![(Computing::default(), None); config.prefill.instances as usize],
+            decode: vec![(Computing::default(), None); config.decode.instances as usize],
+            transits: Transits::default(),
+            coders: vec![VecDeque::new(); ranks as usize],
+            busy: Busy::new(ranks),
+            recorder: Recorder::new(requests.len(), config.decode.instances),
+            spans: Spans::new(setup.span_limit),
+            tags: HashMap::new(),
+            flows: 0,
+            bytes_raw: 0,
+            bytes_wire: 0,
+            link_bytes: vec![0; links],
+            waiting_at_last_arrival: 0,
+            setup,
+        }
+    }
+
+    pub(super) fn run(
+        mut self,
+        proceed: &dyn Fn() -> bool,
+        observe: &mut dyn FnMut(f64, &Machine<'_>),
+    ) -> Result<Served, SimError> {
+        let mut ended = Vec::new();
+        let until_s = self.setup.until_s.unwrap_or(f64::INFINITY);
+        for count in 0_u64.. {
+            if count.is_multiple_of(EVENTS_PER_CHECK) && !proceed() {
+                return Err(SimError::Cancelled);
+            }
+            let flow_in_s = self.network.next_in_s();
+            let flow_s = self.now_s + flow_in_s;
+            let event_s = self.queue.peek().map_or(f64::INFINITY, |Reverse((time, ..))| time.0);
+            let arrival_s = self.next_arrival_s();
+            let next_s = flow_s.min(event_s).min(arrival_s);
+            if next_s.is_infinite() || next_s > until_s {
+                break;
+            }
+            self.network.advance(if flow_s == next_s { flow_in_s } else { next_s - self.now_s });
+            self.now_s = next_s;
+            self.network.take_ended(&mut ended);
+            for flow in ended.drain(..) {
+                let index = self.transits.of_network(flow);
+                self.moved(index);
+                self.decide();
+            }
+            while let Some(&Reverse((Ordered(time_s), _, event))) = self.queue.peek() {
+                if time_s > self.now_s {
+                    break;
+                }
+                self.queue.pop();
+                self.happen(event);
+                self.decide();
+            }
+            while self.next_arrival_s() <= self.now_s {
+                self.machine.handle(Input::Arrived(RequestId(self.next_arrival as u32)));
+                self.next_arrival += 1;
+                self.decide();
+                if self.next_arrival == self.setup.requests.len() {
+                    self.waiting_at_last_arrival = self.machine.census().waiting;
+                }
+            }
+            observe(self.now_s, &self.machine);
+        }
+        Ok(self.served())
+    }
+
+    fn next_arrival_s(&self) -> f64 {
+        self.setup.requests.list().get(self.next_arrival).map_or(f64::INFINITY, |next| next.arrival_s)
+    }
+
+    fn served(self) -> Served {
+        let end_s = if let Some(until_s) = self.setup.until_s { self.now_s.max(until_s) } else { self.now_s };
+        let names = self.setup.requests.ids().map(|request| Arc::from(format!("request {request}")));
+        let segments = std::iter::once(Arc::from("steps")).chain(names).collect();
+        let timeline = Timeline {
+            spans: self.spans.list,
+            rank_count: self.setup.topology.ranks(),
+            segments,
+            iterations: vec![IterationTime { begin_s: 0.0, length_s: end_s }],
+            ..Timeline::default()
+        };
+        Served {
+            recorder: self.recorder,
+            timeline,
+            spans_left_out: self.spans.left_out,
+            times: self.busy.times(self.now_s),
+            bytes_raw: self.bytes_raw,
+            bytes_wire: self.bytes_wire,
+            link_bytes: self.link_bytes,
+            waiting_at_last_arrival: self.waiting_at_last_arrival,
+            end_s,
+        }
+    }
+
+    pub(super) fn push(&mut self, time_s: f64, event: Event) {
+        self.queue.push(Reverse((Ordered(time_s), self.pushed, event)));
+        self.pushed += 1;
+    }
+
+    /// Does what the machine says until it has nothing more to say.
+    fn decide(&mut self) {
+        while let Some(step) = self.machine.poll() {
+            match step {
+                Step::Prefill(step) => self.begin_prefill(step),
+                Step::Decode(step) => self.begin_step(step),
+                Step::Move(id, flow) => self.begin_flow(id, &flow),
+                Step::Stop(id) => self.stop(id),
+                Step::Tokens { instance, continuing } => {
+                    self.recorder.step(self.now_s, instance, continuing);
+                }
+                Step::Note(request, moment) => self.recorder.note(self.now_s, request, moment),
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Computed { instance, version } => self.computed(instance, version),
+            Event::Stepped { instance, version } => self.stepped(instance, version),
+            Event::Transit(index) => self.go_on(index),
+        }
+    }
+
+    fn begin_prefill(&mut self, step: PrefillStep) {
+        let Setup { compute, config, shards, host, .. } = self.setup;
+        let seconds = compute.prefill.seconds(&step.tokens);
+        let groups = config.layer_groups;
+        let share = |group| shards.layers_of(group, groups).len() as f64 / f64::from(shards.layers());
+        let parts = (0..groups).map(|group| seconds * share(group)).collect();
+        let (instance, now_s) = (step.instance, self.now_s);
+        let (computing, running) = &mut self.prefill[instance as usize];
+        let (end_s, version) = computing.begin(now_s + host.launch_s, parts, &host.compute_slowdown);
+        *running = Some((step, now_s));
+        self.push(end_s, Event::Computed { instance, version });
+        self.work(self.setup.shards.prefill_ranks(instance), true);
+    }
+
+    fn computed(&mut self, instance: u32, version: u32) {
+        let (computing, running) = &mut self.prefill[instance as usize];
+        if !computing.is_current(version) {
+            return;
+        }
+        match computing.next(self.now_s, &self.setup.host.compute_slowdown) {
+            Some((end_s, version)) => self.push(end_s, Event::Computed { instance, version }),
+            None => {
+                let (step, begin_s) = running.take().expect("who computes has begun");
+                let ranks = self.setup.shards.prefill_ranks(instance);
+                self.work(ranks.clone(), false);
+                self.note_compute(ranks.start, segment(step.request), "prefill", begin_s);
+            }
+        }
+        self.machine.handle(Input::Computed { instance });
+    }
+
+    fn begin_step(&mut self, step: DecodeStep) {
+        let Setup { compute, host, .. } = self.setup;
+        let seconds = compute.decode.seconds(step.sequences, step.context_tokens);
+        let (instance, now_s) = (step.instance, self.now_s);
+        let (computing, running) = &mut self.decode[instance as usize];
+        let (end_s, version) = computing.begin(now_s + host.launch_s, vec![seconds], &host.compute_slowdown);
+        *running = Some((step, now_s));
+        self.push(end_s, Event::Stepped { instance, version });
+        self.work(self.setup.shards.decode_ranks(instance), true);
+    }
+
+    fn stepped(&mut self, instance: u32, version: u32) {
+        let (computing, running) = &mut self.decode[instance as usize];
+        if !computing.is_current(version) {
+            return;
+        }
+        let next = computing.next(self.now_s, &self.setup.host.compute_slowdown);
+        debug_assert!(next.is_none(), "a step has one part");
+        let (_, begin_s) = running.take().expect("who steps has begun");
+        let ranks = self.setup.shards.decode_ranks(instance);
+        self.work(ranks.clone(), false);
+        self.note_compute(ranks.start, SegmentId(0), "decode step", begin_s);
+        self.machine.handle(Input::Stepped { instance });
+    }
+
+    /// All ranks of an instance compute, or have ended.
+    fn work(&mut self, ranks: std::ops::Range<u32>, begins: bool) {
+        for rank in ranks {
+            let (rank, now_s) = (rank as usize, self.now_s);
+            if begins {
+                self.busy.begin(now_s, rank, Work::Compute);
+            } else {
+                self.busy.end(now_s, rank, Work::Compute);
+            }
+        }
+    }
+
+    /// Ranks of an instance do the same: the first one has the span.
+    fn note_compute(&mut self, rank: u32, segment: SegmentId, name: &'static str, begin_s: f64) {
+        self.spans.push(&Note {
+            rank: Rank(rank),
+            lane: Lane::Compute,
+            segment,
+            op: 0,
+            name,
+            begin_s,
+            end_s: self.now_s,
+            bytes: 0,
+            bytes_coded: None,
+            transfer: None,
+        });
+    }
+}
