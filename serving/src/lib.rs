@@ -18,6 +18,7 @@ mod prefix;
 mod record;
 mod request;
 mod shards;
+mod summary;
 
 pub use compute::{ComputeTime, DecodeTime, PrefillTime};
 pub use config::{Config, FirstToken, Move, Placement, Pool};
@@ -26,3 +27,4 @@ pub use metrics::{Metrics, Percentiles, Slo};
 pub use record::{FailReason, Moment, Outcome, Record, Recorder};
 pub use request::{Request, RequestId, Requests};
 pub use shards::{Shard, ShardError, Shards};
+pub use summary::Summary;
