@@ -12,6 +12,7 @@
 
 mod compute;
 mod config;
+mod gaps;
 mod machine;
 mod metrics;
 mod prefix;
