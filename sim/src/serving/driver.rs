@@ -40,6 +40,7 @@ pub(super) struct Driver<'a> {
     queue: BinaryHeap<Reverse<(Ordered, u64, Event)>>,
     pushed: u64,
     next_arrival: usize,
+    next_trouble: usize,
     pub(super) prefill: Vec<(Computing, Option<(PrefillStep, f64)>)>,
     pub(super) decode: Vec<(Computing, Option<(DecodeStep, f64)>)>,
     pub(super) transits: Transits,
@@ -83,6 +84,7 @@ impl<'a> Driver<'a> {
             queue: BinaryHeap::new(),
             pushed: 0,
             next_arrival: 0,
+            next_trouble: 0,
             prefill: vec![(Computing::default(), None); config.prefill.instances as usize],
             decode: vec![(Computing::default(), None); config.decode.instances as usize],
             transits: Transits::default(),
@@ -116,8 +118,9 @@ impl<'a> Driver<'a> {
             let flow_s = self.now_s + flow_in_s;
             let event_s = self.queue.peek().map_or(f64::INFINITY, |Reverse((time, ..))| time.0);
             let arrival_s = self.next_arrival_s();
-            let next_s = flow_s.min(event_s).min(arrival_s);
-            if next_s.is_infinite() {
+            let work_s = flow_s.min(event_s).min(arrival_s);
+            let next_s = work_s.min(self.next_trouble_s());
+            if work_s.is_infinite() {
                 let left = self.machine.census().in_flight;
                 assert_eq!(left, 0, "nothing happens any more, and {left} requests are not served");
                 break;
@@ -150,6 +153,12 @@ impl<'a> Driver<'a> {
                     self.waiting_at_last_arrival = self.machine.census().waiting;
                 }
             }
+            while self.next_trouble_s() <= self.now_s {
+                let trouble = self.setup.troubles[self.next_trouble];
+                self.next_trouble += 1;
+                self.machine.handle(trouble.what.input());
+                self.decide();
+            }
             observe(self.now_s, &self.machine);
         }
         if self.next_arrival < self.setup.requests.len() {
@@ -157,6 +166,11 @@ impl<'a> Driver<'a> {
             self.waiting_at_last_arrival = self.machine.census().waiting;
         }
         Ok(self.served())
+    }
+
+    /// When something goes wrong next.
+    fn next_trouble_s(&self) -> f64 {
+        self.setup.troubles.get(self.next_trouble).map_or(f64::INFINITY, |trouble| trouble.at_s)
     }
 
     fn next_arrival_s(&self) -> f64 {
