@@ -209,6 +209,10 @@ pub(crate) fn resolve(
         table.refuse(KEYS.partial_sums, "the workload adds nothing up")?;
     }
     let sums = table.get(KEYS.partial_sums)?.unwrap_or(SumType::Sent);
+    if workload.serving.is_some() {
+        let reason = "serving has no plan: `workload.lost` and `workload.cancelled` say what goes wrong";
+        table.refuse_all(&[KEYS.fault, KEYS.deadline, KEYS.drift], reason)?;
+    }
     let faults = table.field(KEYS.fault).map(|field| fault::read(&field, &workload.job, iterations));
     let faults = faults.transpose()?.unwrap_or_default();
     let slack = table.get(KEYS.deadline)?.unwrap_or(fault::SLACK);

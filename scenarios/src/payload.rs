@@ -137,6 +137,18 @@ impl Carried {
     }
 }
 
+/// The `payload` of caches: tensors of keys and of values, or of latents. Which, the model says, and so only the reader.
+pub(crate) fn caches_schema() -> Schema {
+    static EITHER: Carried = Carried { tensors: &[TENSORS.keys, TENSORS.values, TENSORS.latent], always: 0 };
+    let grouped: Keys<'_> = &[TENSORS.keys, TENSORS.values];
+    let lacks_latent = Condition::All(vec![Condition::Has(KEYS.file), Condition::Lacks(TENSORS.latent)]);
+    let rules = [
+        lacks_latent.needs(grouped),
+        Condition::Has(TENSORS.latent).refuses(grouped, "latents are all there is"),
+    ];
+    one_of([names([NOISE]), table(&EITHER.keys()).with(EITHER.rules().into()).with(rules.into())])
+}
+
 /// Whether an error is about a tensor, and not about all of its file.
 fn is_of_tensor(error: &TraceError) -> bool {
     matches!(

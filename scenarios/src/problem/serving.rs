@@ -49,6 +49,14 @@ pub enum ServingProblem {
         /// The file.
         path: String,
     },
+    /// Tensors of other caches than the model's.
+    #[error("the caches of this model are not made of `{tensor}`")]
+    Tensors {
+        /// The tensor.
+        tensor: &'static str,
+        /// Whether they are latents.
+        is_latent: bool,
+    },
     /// A protocol for collective calls.
     #[error("protocol `{protocol}` is one of collective calls, and serving has none")]
     Protocol {
@@ -87,6 +95,10 @@ impl ServingProblem {
                 "take `native`, which moves caches as they are, or `in-band`, which codes them in pieces with their lengths"
                     .to_owned(),
             ),
+            Self::Tensors { is_latent: true, .. } => Some("they are latents: name a tensor by `latent`".to_owned()),
+            Self::Tensors { .. } => {
+                Some("they are keys and values: name a tensor of each by `keys` and `values`".to_owned())
+            }
             Self::Codec { .. } => Some("take a codec of single values, like `tiered`".to_owned()),
             Self::Geometry { .. } | Self::Empty { .. } => None,
         }

@@ -22,10 +22,10 @@ use super::{Context, Kind, Workload};
 use crate::codec::CodecChoice;
 use crate::error::Result;
 use crate::language::{
-    Condition, Field, Key, Raw, Rule, Schema, choice, custom, integer, keys, named, raw, table, time,
+    AnyKey, Condition, Field, Key, Raw, Rule, Schema, choice, custom, integer, keys, named, raw, table, time,
 };
 use crate::model::{self, Architecture, Needs};
-use crate::payload::{Carried, TENSORS};
+use crate::payload::{self, Carried, TENSORS};
 use crate::problem::{Problem, ServingProblem};
 use crate::serving::Serving;
 
@@ -68,7 +68,7 @@ keys! { static KEYS =
     lost: Raw = raw(troubles::lost_schema), "instances that are gone from a moment on; none by default";
     cancelled: Raw = raw(troubles::cancelled_schema), "requests that nobody wants any more from a moment on; none by default";
     until: f64 = time(), "when the run ends, whoever is still served; by default when all have been";
-    payload: Raw = raw(|| EITHER.schema()), "what caches hold, of type `kv_dtype`: tensors `keys` and `values`, or `latent`";
+    payload: Raw = raw(payload::caches_schema), "what caches hold, of type `kv_dtype`: tensors `keys` and `values`, or `latent`";
 }
 
 keys! { static SLO =
@@ -79,7 +79,6 @@ keys! { static SLO =
 
 static GROUPED: Carried = Carried { tensors: &[TENSORS.keys, TENSORS.values], always: 2 };
 static LATENT: Carried = Carried { tensors: &[TENSORS.latent], always: 1 };
-static EITHER: Carried = Carried { tensors: &[TENSORS.keys, TENSORS.values, TENSORS.latent], always: 0 };
 
 fn read_slo(field: &Field<'_>) -> Result<Slo> {
     let table = field.table(SLO.all)?;
@@ -168,6 +167,9 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
 
     let carried = if geometry.planes() == 1 { &LATENT } else { &GROUPED };
     let planes = geometry.planes();
+    if let Some(field) = table.field(KEYS.payload).filter(|field| field.as_string().is_none()) {
+        check_tensors(&field, planes == 1)?;
+    }
     let rows = carried.read(table.field(KEYS.payload), planes, dtype, context.files)?;
     let serving = Serving {
         requests: Arc::new(requests),
@@ -193,6 +195,17 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
     let dtypes = vec![dtype];
     let serving = Some(serving);
     Ok(Workload { job, durations, dtypes, rows, tensors, fp8_values: None, cycle: None, serving })
+}
+
+/// Refuses tensors that the caches of the model are not made of.
+fn check_tensors(payload: &Field<'_>, is_latent: bool) -> Result<()> {
+    let others: &[&dyn AnyKey] = if is_latent { &[TENSORS.keys, TENSORS.values] } else { &[TENSORS.latent] };
+    for key in others {
+        if let Some(field) = payload.peek(*key)? {
+            return Err(problem(&field, ServingProblem::Tensors { tensor: key.name(), is_latent }));
+        }
+    }
+    Ok(())
 }
 
 /// What [`read`] reads.
