@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "in tests a panic is the report"))]
 
 mod compute;
+mod computing;
 mod config;
 mod machine;
 mod metrics;
@@ -20,6 +21,7 @@ mod request;
 mod shards;
 
 pub use compute::{ComputeTime, DecodeTime, PrefillTime};
+pub use computing::Computing;
 pub use config::{Config, FirstToken, Move, Placement, Pool};
 pub use machine::{Census, DecodeStep, Flow, FlowId, Input, Machine, PrefillStep, Step};
 pub use metrics::{Metrics, Percentiles, Slo};
