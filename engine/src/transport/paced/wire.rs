@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use zipwire_cluster::Topology;
 use zipwire_schedule::Plan;
 use zipwire_schedule::plan::TransferKey;
 
 use super::ports::{self, Ports};
 use crate::control::Control;
-use crate::pace::Pace;
 use crate::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::transport::Message;
 use crate::transport::local::Note;
@@ -22,9 +22,11 @@ pub(crate) struct Parcel {
     pub(crate) bytes: u64,
     /// When both ends were ready, in seconds of this machine.
     pub(crate) begin_s: f64,
+    /// Whether it is behind another one on the wire, which has had the latency of both.
+    pub(crate) follows: bool,
 }
 
-/// Turns that the mean transfer of a plan takes at a port.
+/// Turns that the mean transfer takes at a port.
 const TURNS: u64 = 128;
 /// Bytes of a turn. Fewer cost this machine more than they add.
 const QUANTUM: RangeInclusive<u64> = 256..=16 * 1024;
@@ -62,20 +64,24 @@ impl Ord for Launched {
 
 /// All links of the cluster.
 pub(crate) struct Wire<'a> {
-    pace: &'a Pace,
+    topology: &'a Topology,
+    dilation: f64,
     ports: Ports,
     launched: BinaryHeap<Launched>,
     /// The parcel of each transfer on the ports.
-    moving: Vec<Parcel>,
+    moving: Vec<Option<Parcel>>,
 }
 
 impl<'a> Wire<'a> {
-    /// The links that carry `plan`.
-    pub(crate) fn new(pace: &'a Pace, plan: &Plan) -> Self {
-        let bandwidths = pace.topology.capacities().into_iter().map(|bandwidth| bandwidth / pace.dilation);
+    /// The links of a cluster, so many times slower, for transfers of so many bytes in the mean.
+    pub(crate) fn new(topology: &'a Topology, dilation: f64, mean_bytes: u64) -> Self {
+        let bandwidths = topology.capacities().into_iter().map(|bandwidth| bandwidth / dilation);
+        // A fraction of a transfer, so that passing it from port to port in turns costs little beside moving it.
+        let quantum = (mean_bytes / TURNS).clamp(*QUANTUM.start(), *QUANTUM.end());
         Self {
-            pace,
-            ports: Ports::new(bandwidths, quantum(plan)),
+            topology,
+            dilation,
+            ports: Ports::new(bandwidths, quantum),
             launched: BinaryHeap::new(),
             moving: Vec::new(),
         }
@@ -96,8 +102,9 @@ impl<'a> Wire<'a> {
             };
             match parcels.recv_timeout(wait) {
                 Ok(parcel) => {
-                    let latency_s = self.pace.topology.route(parcel.key.src, parcel.key.dst).latency_s;
-                    let moves_s = parcel.begin_s + latency_s * self.pace.dilation;
+                    let route = self.topology.route(parcel.key.src, parcel.key.dst);
+                    let latency_s = if parcel.follows { 0.0 } else { route.latency_s };
+                    let moves_s = parcel.begin_s + latency_s * self.dilation;
                     self.launched.push(Launched { moves_s, parcel });
                 }
                 Err(RecvTimeoutError::Timeout) if !control.is_aborted() => {}
@@ -121,17 +128,19 @@ impl<'a> Wire<'a> {
             let launch_s = self.launched.peek().map_or(f64::INFINITY, |launched| launched.moves_s);
             if launch_s <= self.ports.next_s() {
                 let Some(Launched { moves_s, parcel }) = self.launched.pop() else { return };
-                let route = self.pace.topology.route(parcel.key.src, parcel.key.dst);
-                let ports = route.links().iter().map(|link| link.index()).collect();
+                let route = self.topology.route(parcel.key.src, parcel.key.dst);
+                let ports: Vec<usize> = route.links().iter().map(|link| link.index()).collect();
                 let id: ports::Id = self.ports.begin(ports, parcel.bytes, moves_s);
-                debug_assert_eq!(id, self.moving.len());
-                self.moving.push(parcel);
+                if self.moving.len() <= id {
+                    self.moving.resize(id + 1, None);
+                }
+                self.moving[id] = Some(parcel);
                 continue;
             }
             // Bytes that move are progress, however long a transfer takes.
             control.count_progress();
             if let Some((id, at_s)) = self.ports.serve() {
-                let Parcel { key, .. } = self.moving[id];
+                let Parcel { key, .. } = self.moving[id].take().expect("what is on the ports has a parcel");
                 // A rank that has gone has failed, and said so.
                 for end in [key.src, key.dst] {
                     control.send(end, Note::Told(Message::Arrived { key, at_s }));
@@ -141,11 +150,11 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// A fraction of the plan's mean transfer, so that passing it from port to port in turns costs little beside moving it.
-fn quantum(plan: &Plan) -> u64 {
+/// Bytes of the mean transfer of a plan.
+pub(crate) fn mean_bytes(plan: &Plan) -> u64 {
     let ops = plan.programs.iter().flat_map(|program| &program.ops);
     let sends = ops.filter_map(|op| op.kind.exchange()).flat_map(|exchange| &exchange.sends);
     let regions = sends.filter_map(|transfer| transfer.content.region());
     let (bytes, count) = regions.fold((0, 0), |(bytes, count), region| (bytes + region.len, count + 1));
-    (bytes / (count * TURNS).max(1)).clamp(*QUANTUM.start(), *QUANTUM.end())
+    bytes / count.max(1)
 }
