@@ -10,13 +10,14 @@ use zipwire::codec::{DType, FrameInfo, Layout, Spec, encode_to_vec};
 
 /// Who may use whom among the crates of the workspace, less the `zipwire-` of their names. `sim` never sees `engine`, nor the
 /// reverse, and neither sees the files of `traces`.
-const ALLOWED: [(&str, &str); 21] = [
+const ALLOWED: [(&str, &str); 22] = [
     ("codec", ""),
     ("files", "codec"),
     ("store", "codec files"),
     ("held", "codec files kernels"),
     ("kv", "codec"),
     ("cluster", ""),
+    ("serving", "cluster"),
     ("schedule", "codec cluster"),
     ("timeline", "schedule"),
     ("payload", "schedule"),
@@ -24,9 +25,9 @@ const ALLOWED: [(&str, &str); 21] = [
     ("calibrate", "cluster"),
     ("scenarios", "codec cluster schedule timeline payload traces"),
     ("kernels", "codec"),
-    ("sim", "codec cluster schedule timeline payload"),
+    ("sim", "codec cluster schedule timeline payload serving"),
     ("mpi", ""),
-    ("engine", "codec cluster schedule timeline payload kernels mpi"),
+    ("engine", "codec kv cluster schedule timeline payload kernels mpi serving"),
     (
         "experiments",
         "calibrate codec cluster schedule timeline payload traces scenarios sim engine kernels mpi",
