@@ -52,7 +52,7 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Served, ServeError>
             if setup.pace.is_none() {
                 return run_rank(job, &permits, &hello, &mut local);
             }
-            let filter = Paced::of_streams(wire.clone(), stream::follows);
+            let filter = Paced::of_streams(wire.clone(), stream::stream);
             run_rank(job, &permits, &hello, &mut Filtered { inner: &mut local, filter })
         });
         let decided = match coordinator {

@@ -4,4 +4,5 @@
 
 mod ends;
 mod moves;
+mod paced;
 mod scenes;

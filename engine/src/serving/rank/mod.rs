@@ -27,6 +27,7 @@ use super::agenda::Agenda;
 use super::buffers::Buffers;
 use super::job::Job;
 use super::message::{Command, Message, Offer, Report, ShardId, Totals};
+use super::stream::Lanes;
 use crate::handshake::Hello;
 use crate::host::Permits;
 use crate::report::{RankReport, compare, panicked};
@@ -74,8 +75,8 @@ struct Run<'a> {
     offered: HashMap<TransferKey, (ShardId, BufferId)>,
     /// Groups that this rank has asked for.
     asked: HashMap<TransferKey, (Offer, BufferId)>,
-    /// Transfers to each rank so far.
-    numbers: HashMap<Rank, u32>,
+    /// Lanes to each rank.
+    lanes: HashMap<Rank, Lanes>,
     lost: BTreeSet<Rank>,
     notes: Notes,
     totals: Totals,
@@ -127,7 +128,7 @@ fn serve(
         receiving: HashMap::new(),
         offered: HashMap::new(),
         asked: HashMap::new(),
-        numbers: HashMap::new(),
+        lanes: HashMap::new(),
         lost: BTreeSet::new(),
         notes: Notes::new(rank, job.setup.span_limit / job.ranks as usize),
         totals: Totals::default(),

@@ -12,7 +12,7 @@ use crate::serving::buffers::region;
 use crate::serving::groups::Groups;
 use crate::serving::job::{OPEN, WINDOW};
 use crate::serving::message::{Message, Offer, Order, ShardId};
-use crate::serving::{segment, stream};
+use crate::serving::segment;
 use crate::transport::Outgoing;
 
 /// A shard that is sent.
@@ -33,6 +33,8 @@ pub(super) struct Sending {
     /// Whether its turn has come.
     has_begun: bool,
     made: VecDeque<Made>,
+    /// Between the two ranks.
+    lane: Option<u32>,
     in_flight: u32,
     offered: u32,
     sent: u32,
@@ -65,6 +67,7 @@ impl Run<'_> {
             encode: None,
             has_begun: false,
             made: VecDeque::new(),
+            lane: None,
             in_flight: 0,
             offered: 0,
             sent: 0,
@@ -117,15 +120,15 @@ impl Run<'_> {
             let Some(made) = shard.made.pop_front() else { break };
             let Order { request, part, dst, numbers, .. } = shard.order;
             let (is_first, groups) = (shard.offered == 0, shard.groups.count());
-            let number = self.numbers.entry(dst).or_default();
+            let lanes = self.lanes.entry(dst).or_default();
+            let lane = *shard.lane.get_or_insert_with(|| lanes.take());
             let key = TransferKey {
                 segment: segment(request),
                 stage: if job.codec.is_some() { Stage::Dynamic } else { Stage::Raw },
                 src: self.rank,
                 dst,
-                number: stream::number(*number, !is_first),
+                number: lanes.number(lane, !is_first),
             };
-            *number = number.wrapping_add(1);
             shard.offered += 1;
             shard.in_flight += 1;
             shard.bytes_wire += made.bytes;
@@ -226,6 +229,9 @@ impl Run<'_> {
         let Some(shard) = self.sending.remove(&id) else { return Ok(()) };
         let at_s = self.now_s();
         shard.made.iter().for_each(|made| self.buffers.give(made.buffer));
+        if let Some(lane) = shard.lane.filter(|_| shard.in_flight == 0) {
+            self.lanes.entry(shard.order.dst).or_default().give(lane);
+        }
         self.disturb(at_s, -i32::from(shard.encode.is_some()), -i32::from(shard.moving.is_some()));
         match self.waiting.pop_front().filter(|_| shard.has_begun) {
             Some(next) => self.begin_shard(next, at_s),

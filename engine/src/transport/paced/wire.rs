@@ -1,13 +1,13 @@
 //! The thread that moves time along the ports: it takes transfers whose ends are both ready and says when the last
 //! byte has arrived. It moves no bytes itself.
 
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use zipwire_cluster::Topology;
-use zipwire_schedule::Plan;
 use zipwire_schedule::plan::TransferKey;
+use zipwire_schedule::{Plan, Rank};
 
 use super::ports::{self, Ports};
 use crate::control::Control;
@@ -22,7 +22,16 @@ pub(crate) struct Parcel {
     pub(crate) bytes: u64,
     /// When both ends were ready, in seconds of this machine.
     pub(crate) begin_s: f64,
-    /// Whether it is behind another one on the wire, which has had the latency of both.
+    /// The stream that it is part of; `None` if it is alone.
+    pub(crate) stream: Option<Stream>,
+}
+
+/// Transfers between two ranks that follow one another on the wire as if they were one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    /// Tells it from others between the same ranks.
+    pub(crate) number: u32,
+    /// Whether others were before: the first one has had the latency of all.
     pub(crate) follows: bool,
 }
 
@@ -70,6 +79,8 @@ pub(crate) struct Wire<'a> {
     launched: BinaryHeap<Launched>,
     /// The parcel of each transfer on the ports.
     moving: Vec<Option<Parcel>>,
+    /// Parcels that wait for the one before them in their stream; streams that have nothing under way are not there.
+    streams: HashMap<(Rank, Rank, u32), VecDeque<Parcel>>,
 }
 
 impl<'a> Wire<'a> {
@@ -84,6 +95,7 @@ impl<'a> Wire<'a> {
             ports: Ports::new(bandwidths, quantum),
             launched: BinaryHeap::new(),
             moving: Vec::new(),
+            streams: HashMap::new(),
         }
     }
 
@@ -101,15 +113,38 @@ impl<'a> Wire<'a> {
                 LOOK
             };
             match parcels.recv_timeout(wait) {
-                Ok(parcel) => {
-                    let route = self.topology.route(parcel.key.src, parcel.key.dst);
-                    let latency_s = if parcel.follows { 0.0 } else { route.latency_s };
-                    let moves_s = parcel.begin_s + latency_s * self.dilation;
-                    self.launched.push(Launched { moves_s, parcel });
-                }
+                Ok(parcel) => self.take(parcel),
                 Err(RecvTimeoutError::Timeout) if !control.is_aborted() => {}
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// A transfer has begun.
+    fn take(&mut self, parcel: Parcel) {
+        if let Some(key) = stream_of(&parcel) {
+            if let Some(waiting) = self.streams.get_mut(&key) {
+                waiting.push_back(parcel);
+                return;
+            }
+            self.streams.insert(key, VecDeque::new());
+        }
+        self.launch(parcel, parcel.begin_s);
+    }
+
+    fn launch(&mut self, parcel: Parcel, at_s: f64) {
+        let route = self.topology.route(parcel.key.src, parcel.key.dst);
+        let follows = parcel.stream.is_some_and(|stream| stream.follows);
+        let latency_s = if follows { 0.0 } else { route.latency_s };
+        self.launched.push(Launched { moves_s: at_s + latency_s * self.dilation, parcel });
+    }
+
+    /// A parcel is there: the next one of its stream follows.
+    fn follow(&mut self, parcel: &Parcel, at_s: f64) {
+        let Some(key) = stream_of(parcel) else { return };
+        match self.streams.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some(next) => self.launch(next, next.begin_s.max(at_s)),
+            None => _ = self.streams.remove(&key),
         }
     }
 
@@ -140,7 +175,9 @@ impl<'a> Wire<'a> {
             // Bytes that move are progress, however long a transfer takes.
             control.count_progress();
             if let Some((id, at_s)) = self.ports.serve() {
-                let Parcel { key, .. } = self.moving[id].take().expect("what is on the ports has a parcel");
+                let parcel = self.moving[id].take().expect("what is on the ports has a parcel");
+                self.follow(&parcel, at_s);
+                let key = parcel.key;
                 // A rank that has gone has failed, and said so.
                 for end in [key.src, key.dst] {
                     control.send(end, Note::Told(Message::Arrived { key, at_s }));
@@ -148,6 +185,10 @@ impl<'a> Wire<'a> {
             }
         }
     }
+}
+
+fn stream_of(parcel: &Parcel) -> Option<(Rank, Rank, u32)> {
+    parcel.stream.map(|stream| (parcel.key.src, parcel.key.dst, stream.number))
 }
 
 /// Bytes of the mean transfer of a plan.
