@@ -124,9 +124,6 @@ impl Problem {
                  `ratio = 1.3`"
                     .to_owned(),
             ),
-            Self::PartialBlock { block, .. } => {
-                Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
-            }
             Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
             Self::FixedOrder { path, free, .. } => {
@@ -151,6 +148,7 @@ impl Problem {
             Self::Recording(error) => error.help(),
             Self::Payload(problem) => problem.help(),
             Self::Table(problem) => problem.help(),
+            Self::Serving(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),
             _ => None,
         }

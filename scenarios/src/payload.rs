@@ -57,6 +57,9 @@ keys! { pub(crate) static TENSORS =
     parameters: String = text(), TENSOR, example = "\"NAME\"";
     activations: String = text(), TENSOR, example = "\"NAME\"";
     gradients: String = text(), TENSOR, example = "\"NAME\"";
+    keys: String = text(), "name of the tensor that keys of caches are drawn from", example = "\"NAME\"";
+    values: String = text(), "name of the tensor that values of caches are drawn from", example = "\"NAME\"";
+    latent: String = text(), "name of the tensor that latents of caches are drawn from", example = "\"NAME\"";
 }
 
 /// The `payload` of a workload: the tensors that its calls can carry, by their keys.

@@ -3,6 +3,7 @@
 mod graph;
 mod parcel;
 mod payload;
+mod serving;
 mod table;
 
 use std::{io, path::PathBuf};
@@ -11,7 +12,10 @@ use thiserror::Error;
 use zipwire_codec::SpecError;
 use zipwire_traces::TraceError;
 
-pub use self::{graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem, table::TableProblem};
+pub use self::{
+    graph::GraphProblem, parcel::ParcelProblem, payload::PayloadProblem, serving::ServingProblem,
+    table::TableProblem,
+};
 use crate::quantity::Dimension;
 use crate::words::{from_rank, in_table, list};
 
@@ -414,14 +418,6 @@ pub enum Problem {
         /// Type of the workload's values.
         dtype: &'static str,
     },
-    /// A token that is no whole number of blocks with a scale each.
-    #[error("FP8 values have a scale for every {block}, and a token has {hidden} values")]
-    PartialBlock {
-        /// Values of a token.
-        hidden: u32,
-        /// Values of a block.
-        block: usize,
-    },
     /// A coded protocol for explicit flows.
     #[error("explicit flows travel uncompressed: protocol `{protocol}` does not apply")]
     CodedFlows {
@@ -494,6 +490,9 @@ pub enum Problem {
     /// A table that frames are to share.
     #[error(transparent)]
     Table(TableProblem),
+    /// Requests, pools and caches.
+    #[error(transparent)]
+    Serving(#[from] ServingProblem),
     /// What was sent from one host to others.
     #[error(transparent)]
     Parcel(ParcelProblem),

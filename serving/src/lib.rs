@@ -13,12 +13,14 @@
 mod compute;
 mod computing;
 mod config;
+mod gaps;
 mod machine;
 mod metrics;
 mod prefix;
 mod record;
 mod request;
 mod shards;
+mod summary;
 
 pub use compute::{ComputeTime, DecodeTime, PrefillTime};
 pub use computing::Computing;
@@ -28,3 +30,4 @@ pub use metrics::{Metrics, Percentiles, Slo};
 pub use record::{FailReason, Moment, Outcome, Record, Recorder};
 pub use request::{Request, RequestId, Requests};
 pub use shards::{Shard, ShardError, Shards};
+pub use summary::Summary;

@@ -112,7 +112,12 @@ impl<'a> Machine<'a> {
 
     /// What is to be done next; `None` until something has happened.
     pub fn poll(&mut self) -> Option<Step> {
-        self.steps.pop_front()
+        let step = self.steps.pop_front();
+        if let Some(Step::Stop(flow)) = step {
+            // Not before: a driver that has heard of this flow's end by now and tells it must not end another one.
+            self.free_flows.push(flow.0);
+        }
+        step
     }
 
     /// Something has happened.
@@ -167,7 +172,7 @@ impl<'a> Machine<'a> {
 
     fn flow_moved(&mut self, flow: FlowId) {
         let Some(request) = self.flows[flow.index()].take() else {
-            // It was stopped when it had just arrived.
+            // It had arrived before anybody heard that it was stopped.
             return;
         };
         self.free_flows.push(flow.0);

@@ -41,7 +41,7 @@ pub struct Metrics {
     pub ttft_s: Option<Percentiles>,
     /// Mean seconds between tokens of a request that was served and has two or more.
     pub tpot_s: Option<Percentiles>,
-    /// Seconds between two tokens, of all tokens.
+    /// Seconds between two tokens, of all tokens; to within [`Recorder::gap_error`].
     pub itl_s: Option<Percentiles>,
     /// Seconds to the last token, of those that were served.
     pub e2e_s: Option<Percentiles>,
@@ -89,18 +89,18 @@ impl Percentiles {
     }
 
     /// Of values that each count so many times.
-    pub fn weighted(mut values: Vec<(f64, u32)>) -> Option<Self> {
+    pub fn weighted(mut values: Vec<(f64, u64)>) -> Option<Self> {
         values.retain(|(_, count)| *count > 0);
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let total: u64 = values.iter().map(|(_, count)| u64::from(*count)).sum();
+        let total: u64 = values.iter().map(|(_, count)| count).sum();
         if total == 0 {
             return None;
         }
-        let sum: f64 = values.iter().map(|(value, count)| value * f64::from(*count)).sum();
+        let sum: f64 = values.iter().map(|(value, count)| value * *count as f64).sum();
         let mut ends = Vec::with_capacity(values.len());
         let mut end = 0;
         for (_, count) in &values {
-            end += u64::from(*count);
+            end += count;
             ends.push(end);
         }
         let at = |position: u64| values[ends.partition_point(|&end| end <= position)].0;

@@ -47,9 +47,17 @@ impl Requests {
     pub const BLOCK_TOKENS: u32 = 512;
 
     /// Sorts them by arrival; those that arrive together keep their order.
+    ///
+    /// # Panics
+    /// If a request has no token of input or of output, or arrives at no time of the run.
     pub fn new(mut list: Vec<Request>, block_tokens: u32) -> Self {
         assert!(block_tokens > 0, "a block has tokens");
         assert!(u32::try_from(list.len()).is_ok(), "requests are counted in 32 bits");
+        for (index, request) in list.iter().enumerate() {
+            let is_at_a_time = request.arrival_s.is_finite() && request.arrival_s >= 0.0;
+            assert!(is_at_a_time, "request {index} arrives at {} s", request.arrival_s);
+            assert!(request.input_tokens > 0 && request.output_tokens > 0, "request {index} has no tokens");
+        }
         list.sort_by(|a, b| a.arrival_s.total_cmp(&b.arrival_s));
         Self { list, block_tokens }
     }

@@ -26,9 +26,13 @@ pub struct Shards {
 }
 
 /// Why a cache cannot be spread so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ShardError {
-    /// Neither number of ranks is a multiple of the other.
+    /// Neither number of ranks is a multiple of the other, or one is 0.
+    #[error(
+        "a prefill instance of {prefill} ranks and a decode instance of {decode}: one is to be a multiple of the other"
+    )]
     Ranks {
         /// Of a prefill instance.
         prefill: u32,
@@ -36,6 +40,7 @@ pub enum ShardError {
         decode: u32,
     },
     /// The heads cannot be dealt to so many ranks.
+    #[error("{heads} heads of keys and values cannot be dealt to {ranks} ranks")]
     Heads {
         /// Heads of keys, and of values.
         heads: u32,
@@ -56,10 +61,7 @@ impl Shards {
         instances: u32,
         [prefill, decode]: [u32; 2],
     ) -> Result<Self, ShardError> {
-        let count = prefill.max(decode);
-        if !count.is_multiple_of(prefill) || !count.is_multiple_of(decode) {
-            return Err(ShardError::Ranks { prefill, decode });
-        }
+        let count = larger(prefill, decode)?;
         if !heads.is_multiple_of(count) {
             return Err(ShardError::Heads { heads, ranks: count });
         }
@@ -81,15 +83,17 @@ impl Shards {
         instances: u32,
         [prefill, decode]: [u32; 2],
     ) -> Result<Self, ShardError> {
-        let larger = prefill.max(decode);
-        if !larger.is_multiple_of(prefill) || !larger.is_multiple_of(decode) {
-            return Err(ShardError::Ranks { prefill, decode });
-        }
+        larger(prefill, decode)?;
         let src = |dst| if prefill > decode { dst * (prefill / decode) } else { dst / (decode / prefill) };
         let list = (0..decode).map(|dst| Shard { src: src(dst), dst }).collect();
         let [prefill_ranks, decode_ranks] = [prefill, decode];
         let token_bytes = latent_bytes;
         Ok(Self { list, token_bytes, layers, prefill_ranks, decode_ranks, prefill_instances: instances })
+    }
+
+    /// Prefill instances.
+    pub fn prefill_instances(&self) -> u32 {
+        self.prefill_instances
     }
 
     /// All of them.
@@ -143,6 +147,15 @@ impl Shards {
     }
 }
 
+/// The ranks of the larger instance, of which those of the other one are a part.
+fn larger(prefill: u32, decode: u32) -> Result<u32, ShardError> {
+    let (least, most) = (prefill.min(decode), prefill.max(decode));
+    if least == 0 || !most.is_multiple_of(least) {
+        return Err(ShardError::Ranks { prefill, decode });
+    }
+    Ok(most)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +188,7 @@ mod tests {
         assert_eq!(Shards::grouped(1, 8, 2, 1, [2, 3]), Err(ShardError::Ranks { prefill: 2, decode: 3 }));
         assert_eq!(Shards::grouped(1, 8, 2, 1, [16, 1]), Err(ShardError::Heads { heads: 8, ranks: 16 }));
         assert_eq!(Shards::latent(1, 8, 1, [3, 2]), Err(ShardError::Ranks { prefill: 3, decode: 2 }));
+        assert_eq!(Shards::latent(1, 8, 1, [0, 0]), Err(ShardError::Ranks { prefill: 0, decode: 0 }));
     }
 
     #[test]

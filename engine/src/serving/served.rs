@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zipwire_schedule::{Failure, FailureKind, Rank, RankEnd};
 use zipwire_serving::{Census, Recorder};
-use zipwire_timeline::{IterationTime, Timeline};
+use zipwire_timeline::{IterationTime, Span, Timeline};
 
 use super::coordinator::Decided;
 use super::job::Job;
@@ -86,9 +86,11 @@ fn served(job: &Job<'_>, decided: Decided, reports: Vec<RankReport>) -> Served {
         decided;
     let begin_s = reports.iter().map(|report| report.begin_s).fold(f64::INFINITY, f64::min);
     let real_s = reports.iter().map(|report| report.end_s).fold(begin_s, f64::max) - begin_s;
-    let mut spans: Vec<_> = reports.into_iter().flat_map(|report| report.spans).collect();
+    let mut spans: Vec<Span> = reports.into_iter().flat_map(|report| report.spans).collect();
     spans.sort_by(|a, b| a.end_s.total_cmp(&b.end_s).then_with(|| (a.rank, a.op).cmp(&(b.rank, b.op))));
-    let names = job.setup.requests.ids().map(|request| Arc::from(format!("request {request}")));
+    // Most runs have far more requests than spans: what no span is of needs no name.
+    let named = spans.iter().map(|span| span.segment.index()).max().unwrap_or(0);
+    let names = (0..named).map(|request| Arc::from(format!("request {request}")));
     let timeline = Timeline {
         spans,
         rank_count: job.ranks,

@@ -49,6 +49,8 @@ pub struct Setup<'a> {
     pub cancels: &'a [(f64, RequestId)],
     /// When instances stop doing and saying anything, in the same seconds.
     pub losses: &'a [(f64, Instance)],
+    /// When the run ends at the latest, whoever is still served, in the same seconds; `None` is when all have ended.
+    pub until_s: Option<f64>,
     /// What happens to bytes on their way.
     pub faults: &'a [Fault],
     /// The longest standstill.
@@ -135,6 +137,7 @@ impl<'a> Setup<'a> {
             verifies: true,
             cancels: &[],
             losses: &[],
+            until_s: None,
             faults: &[],
             stuck_after: STUCK_AFTER,
             lost_after: LOST_AFTER,

@@ -139,3 +139,16 @@ fn nothing_is_lost_in_the_midst_of_everything() {
     assert_tidy(&served);
     assert_eq!(served.census.arrived, 30);
 }
+
+#[test]
+fn a_run_that_has_a_time_ends_then() {
+    let mut scene = Scene::grouped([2, 1]);
+    scene.requests = requests(&[600; 40], 0.02);
+    let mut setup = scene.setup(Some("tiered"));
+    slowly(&mut setup);
+    setup.until_s = Some(0.3);
+    let served = run(&setup).unwrap();
+    assert!(served.census.in_flight > 0 && served.census.arrived < 40, "{:?}", served.census);
+    assert_eq!(served.totals.buffers_in_use, 0, "{:?}", served.totals);
+    assert!((served.end_s - 0.3).abs() < 0.1, "{}", served.end_s);
+}

@@ -131,6 +131,12 @@ pub enum ExecuteError {
     /// The simulation has no result.
     #[error("variant `{0}` on `sim` failed in {1}")]
     Sim(String, SimError),
+    /// Caches cannot be coded.
+    #[error("variant `{0}` cannot code caches: {1}")]
+    Caches(String, #[source] zipwire_kv::KvError),
+    /// The executor runs plans, and serving has none.
+    #[error("`{0}` does not serve requests\nhelp: run the scenario on {1}")]
+    NoServing(&'static str, String),
     /// The executor does not take the plan.
     #[error("variant `{0}` cannot run on `{1}`: {2}")]
     Refused(String, &'static str, EngineError),

@@ -89,7 +89,14 @@ impl Executor for Mpi {
             )?
         };
         let Report { timeline, unfired, .. } = report;
-        Ok(Outcome { timeline, verified: Some(prepared.verifies()), is_timed: true, switcher, unfired })
+        Ok(Outcome {
+            timeline,
+            verified: Some(prepared.verifies()),
+            is_timed: true,
+            switcher,
+            served: None,
+            unfired,
+        })
     }
 }
 

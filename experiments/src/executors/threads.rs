@@ -73,7 +73,14 @@ impl Executor for Threads {
         };
         // Faults are in the cluster's time, so links are paced then.
         let threads::Report { timeline, unfired, .. } = report;
-        Ok(Outcome { timeline, verified: Some(prepared.verifies()), is_timed: has_faults, switcher, unfired })
+        Ok(Outcome {
+            timeline,
+            verified: Some(prepared.verifies()),
+            is_timed: has_faults,
+            switcher,
+            served: None,
+            unfired,
+        })
     }
 }
 

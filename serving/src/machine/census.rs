@@ -45,6 +45,16 @@ impl Machine<'_> {
         }
     }
 
+    /// Tokens whose caches each prefill instance holds, at most those of its [`Pool`](crate::Pool).
+    pub fn prefill_kv_tokens(&self) -> impl Iterator<Item = u64> {
+        self.prefill.iter().map(|instance| instance.kv_tokens)
+    }
+
+    /// Tokens that each decode instance has room reserved for, at most those of its [`Pool`](crate::Pool).
+    pub fn decode_kv_tokens(&self) -> impl Iterator<Item = u64> {
+        self.decode.iter().map(|instance| instance.reserved)
+    }
+
     fn is_at(&self, request: RequestId, place: Place) -> bool {
         self.place(request) == place
     }

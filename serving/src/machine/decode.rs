@@ -18,7 +18,8 @@ pub(super) struct DecodeInstance {
     joined: Vec<RequestId>,
     /// Who gets the last token in which step.
     pub(super) leaving: BTreeMap<u64, Vec<RequestId>>,
-    /// Who leaves the batch with the step that runs, and the step in which the last token would have come.
+    /// Who leaves the batch with the step that runs, and the step in which the last token would have come. Until then the step writes to
+    /// their caches, so their room is not free.
     dropped: Vec<(RequestId, u64)>,
     sequences: u32,
     context_tokens: u64,
@@ -116,7 +117,7 @@ impl Machine<'_> {
         for &id in &instance.joined {
             let request = requests.get(id);
             instance.sequences += 1;
-            instance.context_tokens += u64::from(request.input_tokens + before);
+            instance.context_tokens += u64::from(request.input_tokens) + u64::from(before);
             let last = instance.steps + u64::from(request.output_tokens - before);
             instance.leaving.entry(last).or_default().push(id);
         }
@@ -138,17 +139,19 @@ impl Machine<'_> {
         instance.is_stepping = false;
         instance.context_tokens += u64::from(instance.sequences);
         let joined = std::mem::take(&mut instance.joined);
-        let continuing = instance.sequences - joined.len() as u32;
         let leaving = instance.leaving.remove(&instance.steps).unwrap_or_default();
-        self.steps.push_back(Step::Tokens { instance: index, continuing });
+        let dropped = std::mem::take(&mut instance.dropped);
+        let wanted = instance.sequences - dropped.len() as u32;
+        let first = joined.iter().filter(|request| self.place(**request) == Place::Decoding).count() as u32;
+        self.steps.push_back(Step::Tokens { instance: index, continuing: wanted - first });
         for request in joined {
             if self.place(request) == Place::Decoding {
                 self.note(request, Moment::Token);
             }
         }
-        let dropped = std::mem::take(&mut self.decode[index as usize].dropped);
-        for (request, last) in dropped {
+        for &(request, last) in &dropped {
             self.leave_batch(request, index, last);
+            self.release_decode(request);
         }
         let last = self.decode[index as usize].steps;
         for &request in &leaving {
@@ -156,7 +159,7 @@ impl Machine<'_> {
             self.release_decode(request);
             self.finish(request);
         }
-        if !leaving.is_empty() {
+        if !leaving.is_empty() || !dropped.is_empty() {
             self.admit();
         }
         self.step(index);
@@ -172,9 +175,9 @@ impl Machine<'_> {
             u64::from(request.input_tokens) + u64::from(request.output_tokens) - to_come;
     }
 
-    /// A request is not to be decoded any further: it leaves the batch with the step that runs.
-    pub(super) fn drop_sequence(&mut self, request: RequestId) {
-        let Some(index) = self.states[request.index()].decode else { return };
+    /// A request is not to be decoded any further: it leaves the batch with the step that runs. Whether it was in the batch.
+    pub(super) fn drop_sequence(&mut self, request: RequestId) -> bool {
+        let Some(index) = self.states[request.index()].decode else { return false };
         let instance = &mut self.decode[index as usize];
         let found = instance.leaving.iter_mut().find_map(|(&last, requests)| {
             let position = requests.iter().position(|other| *other == request)?;
@@ -185,6 +188,14 @@ impl Machine<'_> {
             instance.dropped.push((request, last));
             instance.leaving.retain(|_, requests| !requests.is_empty());
         }
+        found.is_some()
+    }
+
+    /// An instance has no batch any more.
+    pub(super) fn drop_batch(&mut self, index: u32) {
+        let instance = &mut self.decode[index as usize];
+        let DecodeInstance { reserved, requests, is_lost, .. } = *instance;
+        *instance = DecodeInstance { reserved, requests, is_lost, ..DecodeInstance::default() };
     }
 
     /// A decode instance has room again.

@@ -55,11 +55,12 @@ pub enum Step {
     Prefill(PrefillStep),
     /// A part of a cache moves; [`Input::Moved`] is expected when it is there.
     Move(FlowId, Flow),
-    /// Nobody waits for a flow any more; its id is free, and nothing is expected.
+    /// Nobody waits for a flow any more: its id is free from here on, so [`Input::Moved`] must not follow. What has moved may be lost.
     Stop(FlowId),
     /// A decode instance computes; [`Input::Stepped`] is expected.
     Decode(DecodeStep),
-    /// A decode instance has ended a step, in which so many sequences got a token that had one in its step before.
+    /// A decode instance has ended a step, in which so many sequences got a token that had one in its step before; those that somebody
+    /// still waits for.
     Tokens {
         /// Which.
         instance: u32,

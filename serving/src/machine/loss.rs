@@ -4,11 +4,13 @@ use super::{Machine, Place, Step};
 use crate::{FailReason, FlowId, RequestId};
 
 impl Machine<'_> {
-    /// A user does not want an answer: all that the request holds is free. Nothing happens if it has ended.
+    /// A user does not want an answer: all that the request holds is free, its part of a batch with the end of the step that runs. Nothing
+    /// happens if it has ended.
     pub(super) fn cancel(&mut self, request: RequestId) {
         if !matches!(self.place(request), Place::Ended | Place::Expected) {
             self.abandon(request, FailReason::Cancelled);
             self.admit();
+            self.start_all();
         }
     }
 
@@ -47,9 +49,14 @@ impl Machine<'_> {
         if std::mem::replace(&mut self.decode[index as usize].is_lost, true) {
             return;
         }
+        self.drop_batch(index);
         for request in self.requests.ids() {
             let state = self.states[request.index()];
             if state.decode != Some(index) || !state.holds_decode {
+                continue;
+            }
+            if state.place == Place::Ended {
+                self.release_decode(request);
                 continue;
             }
             if state.place != Place::PrefillQueue {
@@ -62,6 +69,12 @@ impl Machine<'_> {
             self.want_decode(request);
         }
         self.admit();
+        self.start_all();
+    }
+
+    /// Who was at the head of a queue, and did not fit, may be gone.
+    fn start_all(&mut self) {
+        (0..self.config.prefill.instances).for_each(|instance| self.start_prefill(instance));
     }
 
     /// Ends a request wherever it is, and frees all that it holds.
@@ -70,19 +83,18 @@ impl Machine<'_> {
         if matches!(place, Place::PrefillQueue | Place::Prefilling) {
             self.unload(request);
         }
-        if place == Place::Decoding {
-            self.drop_sequence(request);
-        }
+        let is_in_batch = place == Place::Decoding && self.drop_sequence(request);
         for index in 0..self.flows.len() {
             if self.flows[index] == Some(request) {
                 self.flows[index] = None;
-                self.free_flows.push(index as u32);
                 self.steps.push_back(Step::Stop(FlowId(index as u32)));
             }
         }
         self.states[request.index()].open_flows = 0;
         self.fail(request, reason);
-        self.release_decode(request);
+        if !is_in_batch {
+            self.release_decode(request);
+        }
         self.release_prefill(request);
     }
 

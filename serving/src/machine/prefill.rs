@@ -53,7 +53,7 @@ impl Machine<'_> {
         }
         if self.is_shared() {
             self.shared.push_back(request);
-            return (0..self.config.prefill.instances).for_each(|instance| self.start_prefill(instance));
+            return self.start_shared();
         }
         let (instance, load) = self.choose_prefill(request);
         let state = &mut self.states[request.index()];
@@ -61,7 +61,7 @@ impl Machine<'_> {
         let chosen = &mut self.prefill[instance as usize];
         chosen.load += u64::from(load);
         chosen.queue.push_back(request);
-        self.start_prefill(instance);
+        self.begin_next(instance);
     }
 
     /// The instance for a request, and the tokens that it would have to compute there.
@@ -98,18 +98,36 @@ impl Machine<'_> {
         tokens.min(u64::from(request.input_tokens) - 1) as u32
     }
 
-    /// Lets an idle instance begin with the next request, if there is room for its cache.
+    /// An instance may have become idle, or have room, or another request at the head of its queue.
     pub(super) fn start_prefill(&mut self, index: u32) {
+        self.begin_next(index);
+        if self.is_shared() {
+            self.start_shared();
+        }
+    }
+
+    /// Lets idle instances take requests of the queue that they share, in their order. Who takes the first may leave one behind that fits
+    /// an instance that the first did not fit.
+    pub(super) fn start_shared(&mut self) {
+        while !self.shared.is_empty() {
+            if !(0..self.config.prefill.instances).any(|instance| self.begin_next(instance)) {
+                return;
+            }
+        }
+    }
+
+    /// Lets an idle instance begin with the next request, if there is room for its cache; whether it has begun.
+    fn begin_next(&mut self, index: u32) -> bool {
         let capacity = self.config.prefill.kv_tokens;
         let instance = &self.prefill[index as usize];
         if instance.running.is_some() || instance.is_lost {
-            return;
+            return false;
         }
         let is_shared = self.is_shared();
-        let Some(request) = self.next_in_queue(index) else { return };
+        let Some(request) = self.next_in_queue(index) else { return false };
         let input = self.requests.get(request).input_tokens;
         if self.prefill[index as usize].kv_tokens + u64::from(input) > capacity {
-            return;
+            return false;
         }
         if is_shared {
             self.shared.pop_front()
@@ -123,6 +141,7 @@ impl Machine<'_> {
         state.computed = cached;
         self.note(request, Moment::PrefillBegun { instance: index, cached_tokens: cached });
         self.begin_chunk(index, request, 0);
+        true
     }
 
     /// The request at the head of an instance's queue, behind those that have ended meanwhile.

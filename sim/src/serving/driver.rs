@@ -49,6 +49,8 @@ pub(super) struct Driver<'a> {
     pub(super) spans: Spans,
     pub(super) tags: HashMap<(Rank, Rank), u32>,
     pub(super) flows: u32,
+    /// When both ends of each request have agreed; nothing of it moves before.
+    pub(super) agreed_s: Vec<f64>,
     pub(super) bytes_raw: u64,
     pub(super) bytes_wire: u64,
     pub(super) link_bytes: Vec<u64>,
@@ -89,6 +91,7 @@ impl<'a> Driver<'a> {
             spans: Spans::new(setup.span_limit),
             tags: HashMap::new(),
             flows: 0,
+            agreed_s: vec![0.0; requests.len()],
             bytes_raw: 0,
             bytes_wire: 0,
             link_bytes: vec![0; links],
@@ -113,7 +116,13 @@ impl<'a> Driver<'a> {
             let event_s = self.queue.peek().map_or(f64::INFINITY, |Reverse((time, ..))| time.0);
             let arrival_s = self.next_arrival_s();
             let next_s = flow_s.min(event_s).min(arrival_s);
-            if next_s.is_infinite() || next_s > until_s {
+            if next_s.is_infinite() {
+                let left = self.machine.census().in_flight;
+                assert_eq!(left, 0, "nothing happens any more, and {left} requests are not served");
+                break;
+            }
+            if next_s > until_s {
+                self.now_s = until_s;
                 break;
             }
             self.network.advance(if flow_s == next_s { flow_in_s } else { next_s - self.now_s });
@@ -142,6 +151,10 @@ impl<'a> Driver<'a> {
             }
             observe(self.now_s, &self.machine);
         }
+        if self.next_arrival < self.setup.requests.len() {
+            // The run ended before.
+            self.waiting_at_last_arrival = self.machine.census().waiting;
+        }
         Ok(self.served())
     }
 
@@ -150,8 +163,10 @@ impl<'a> Driver<'a> {
     }
 
     fn served(self) -> Served {
-        let end_s = if let Some(until_s) = self.setup.until_s { self.now_s.max(until_s) } else { self.now_s };
-        let names = self.setup.requests.ids().map(|request| Arc::from(format!("request {request}")));
+        let end_s = self.now_s;
+        // Most runs have far more requests than spans: what no span is of needs no name.
+        let named = self.spans.list.iter().map(|span| span.segment.index()).max().unwrap_or(0);
+        let names = (0..named).map(|request| Arc::from(format!("request {request}")));
         let segments = std::iter::once(Arc::from("steps")).chain(names).collect();
         let timeline = Timeline {
             spans: self.spans.list,
@@ -164,7 +179,7 @@ impl<'a> Driver<'a> {
             recorder: self.recorder,
             timeline,
             spans_left_out: self.spans.left_out,
-            times: self.busy.times(self.now_s),
+            times: self.busy.times(end_s),
             bytes_raw: self.bytes_raw,
             bytes_wire: self.bytes_wire,
             link_bytes: self.link_bytes,

@@ -36,11 +36,11 @@ pub struct Setup<'a> {
     pub model: NetworkModel,
     /// Launches, and what compute loses to codecs and transfers.
     pub host: HostCost,
-    /// Seconds before the first flow of each request, in which both ends agree.
+    /// Seconds from the first flow of each request on, in which both ends agree and nothing of it moves.
     pub handshake_s: f64,
     /// How caches are coded; `None` moves them as they are.
     pub coding: Option<Coding>,
-    /// When the run ends, whoever is still served; `None` is when all have ended.
+    /// When the run ends at the latest, whoever is still served; `None` is when all have ended.
     pub until_s: Option<f64>,
     /// Spans that are kept at the most.
     pub span_limit: usize,
@@ -74,9 +74,9 @@ pub struct Served {
     pub bytes_raw: u64,
     /// The same on the wire.
     pub bytes_wire: u64,
-    /// Bytes that each link of the topology has carried.
+    /// Bytes that each link of the topology has carried, of shards that are there.
     pub link_bytes: Vec<u64>,
-    /// Requests that waited when the last one had arrived.
+    /// Requests that waited when the last one had arrived, or when the run ended before.
     pub waiting_at_last_arrival: u32,
     /// When the run ended.
     pub end_s: f64,
@@ -88,7 +88,7 @@ pub struct Served {
 /// [`SimError::Cancelled`] if the caller asked to stop.
 ///
 /// # Panics
-/// If the topology has fewer ranks than the pools.
+/// If the topology has fewer ranks than the pools, the shards are of another number of instances, or there are fewer layers than groups of them.
 pub fn run(setup: &Setup<'_>, proceed: &dyn Fn() -> bool) -> Result<Served, SimError> {
     run_observed(setup, proceed, &mut |_, _| {})
 }
@@ -106,6 +106,9 @@ pub fn run_observed(
     observe: &mut dyn FnMut(f64, &Machine<'_>),
 ) -> Result<Served, SimError> {
     let _span = tracing::info_span!("simulate serving", requests = setup.requests.len()).entered();
+    let Config { prefill, layer_groups, .. } = setup.config;
+    assert_eq!(setup.shards.prefill_instances(), prefill.instances, "shards are of the pools");
+    assert!(layer_groups <= setup.shards.layers(), "every group has a layer");
     let ranks = setup.shards.ranks(setup.config.decode.instances);
     assert!(ranks <= setup.topology.ranks(), "{ranks} ranks serve on {}", setup.topology.ranks());
     driver::Driver::new(setup).run(proceed, observe)

@@ -20,9 +20,12 @@ impl Driver<'_> {
         let piece_bytes = piece_bytes(flow, shards.token_bytes(), coding.map_or(1, |c| c.piece_tokens));
         let op = self.flows;
         self.flows = self.flows.wrapping_add(1);
-        let handshake_s = if flow.is_first { *handshake_s } else { 0.0 };
+        let agreed_s = &mut self.agreed_s[flow.request.index()];
+        if flow.is_first {
+            *agreed_s = self.now_s + handshake_s;
+        }
         // A coded flow is launched with its first kernel.
-        let wait_s = handshake_s + if coding.is_some() { 0.0 } else { host.launch_s };
+        let begin_s = self.now_s.max(*agreed_s) + if coding.is_some() { 0.0 } else { host.launch_s };
         for &shard in shards.list() {
             let [src, dst] = shards.ends(shard, flow.prefill, flow.decode);
             let tag = self.tags.entry((src, dst)).or_default();
@@ -46,7 +49,7 @@ impl Driver<'_> {
                 is_stopped: false,
             };
             let index = self.transits.add(transit);
-            self.push(self.now_s + wait_s, Event::Transit(index));
+            self.push(begin_s, Event::Transit(index));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod binds;
 mod ranks;
+mod requests;
 mod single;
 mod sweep;
 mod table;

@@ -30,10 +30,13 @@ impl Coordinator<'_> {
         let layers = [layers.start, layers.end];
         let tokens = [flow.tokens.start, flow.tokens.end];
         let bytes_raw = self.job.raw_bytes(tokens[1] - tokens[0]) * u64::from(layers[1] - layers[0]);
-        let handshake_s = if flow.is_first { setup.handshake_s } else { 0.0 };
+        let agreed_s = &mut self.agreed_s[flow.request.index()];
+        if flow.is_first {
+            *agreed_s = at_s + self.job.declared_s(setup.handshake_s);
+        }
         // A coded flow is launched with its first kernel.
         let launch_s = if setup.coding.is_some() { 0.0 } else { setup.host.launch_s };
-        let at_s = at_s + self.job.declared_s(handshake_s + launch_s);
+        let at_s = at_s.max(*agreed_s) + self.job.declared_s(launch_s);
         let number = self.begun_flows;
         self.begun_flows = self.begun_flows.wrapping_add(1);
         if self.flows.len() <= id.index() {

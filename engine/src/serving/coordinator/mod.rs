@@ -64,6 +64,8 @@ struct Coordinator<'a> {
     open: BTreeMap<ShardId, Open>,
     next_shard: u32,
     begun_flows: u32,
+    /// When both ends of each request have agreed; nothing of it moves before.
+    agreed_s: Vec<f64>,
     tags: HashMap<(Rank, Rank), u32>,
     /// When each rank was last heard; `None` before it is there.
     heard: Vec<Option<Instant>>,
@@ -116,6 +118,7 @@ impl<'a> Coordinator<'a> {
             open: BTreeMap::new(),
             next_shard: 0,
             begun_flows: 0,
+            agreed_s: vec![0.0; setup.requests.len()],
             tags: HashMap::new(),
             heard: vec![None; ranks],
             looked: Instant::now(),
@@ -128,11 +131,16 @@ impl<'a> Coordinator<'a> {
     fn serve(&mut self) -> Result<(), Failure> {
         self.begin()?;
         let mut standstill = Standstill::new(self.transport.progress());
+        let until_s = self.job.setup.until_s.map_or(f64::INFINITY, |until_s| self.job.compute_s(until_s));
         while !self.is_over() {
-            let wait_s = (self.agenda.next_s() - self.now_s()).max(0.0) * self.job.dilation();
+            let wait_s = (self.agenda.next_s().min(until_s) - self.now_s()).max(0.0) * self.job.dilation();
             self.listen(Duration::try_from_secs_f64(wait_s).unwrap_or(LOOK).min(LOOK))?;
-            while let Some((at_s, due)) = self.agenda.pop(self.now_s()) {
+            while let Some((at_s, due)) = self.agenda.pop(self.now_s().min(until_s)) {
                 self.happen(at_s, due)?;
+            }
+            if self.now_s() >= until_s {
+                self.stop_all()?;
+                break;
             }
             self.look_for_lost()?;
             if !self.agenda.is_empty() {
@@ -159,6 +167,17 @@ impl<'a> Coordinator<'a> {
         }
         for &(at_s, request) in self.job.setup.cancels {
             self.agenda.push(self.job.compute_s(at_s), Due::Cancel(request));
+        }
+        Ok(())
+    }
+
+    /// The time is over, whoever is still served.
+    fn stop_all(&mut self) -> Result<(), Failure> {
+        if self.arrivals_left > 0 {
+            self.decided.waiting_at_last_arrival = self.machine.census().waiting;
+        }
+        for (shard, open) in std::mem::take(&mut self.open) {
+            self.tell(open.src, Command::Stop(shard))?;
         }
         Ok(())
     }
@@ -216,9 +235,13 @@ impl<'a> Coordinator<'a> {
 
     /// Whether nothing is going to happen any more, or nothing that matters.
     fn is_over(&self) -> bool {
-        let is_quiet = self.open.is_empty() && !self.instances.iter().any(|instance| instance.is_busy);
-        is_quiet
-            && (self.agenda.is_empty() || self.arrivals_left == 0 && self.machine.census().in_flight == 0)
+        if !self.open.is_empty() || self.instances.iter().any(|instance| instance.is_busy) {
+            return false;
+        }
+        let left = if self.arrivals_left == 0 { self.machine.census().in_flight } else { 1 };
+        let is_over = left == 0 || self.agenda.is_empty();
+        assert!(!is_over || left == 0, "nothing happens any more, and {left} requests are not served");
+        is_over
     }
 
     /// Takes in what ranks have to say, of which the first may come within the time.

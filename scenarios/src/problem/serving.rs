@@ -1,0 +1,105 @@
+//! What can be wrong with requests, pools and caches.
+
+/// Why a scenario of serving cannot be.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServingProblem {
+    /// Iterations of what has none.
+    #[error("serving has no iterations, and the scenario asks for {iterations}")]
+    Iterations {
+        /// Those of the scenario.
+        iterations: u32,
+    },
+    /// Pools that the cluster has no room for.
+    #[error("the pools have {needed} ranks, and the cluster has {found}")]
+    Ranks {
+        /// Of the pools.
+        needed: u32,
+        /// Of the cluster.
+        found: u32,
+    },
+    /// Instances whose ranks cannot be paired.
+    #[error("instances of {prefill} and of {decode} ranks: neither number is a multiple of the other")]
+    PoolRanks {
+        /// Of a prefill instance.
+        prefill: u32,
+        /// Of a decode instance.
+        decode: u32,
+    },
+    /// Heads that cannot be dealt.
+    #[error("{heads} heads of keys and values cannot be dealt to {ranks} ranks")]
+    Heads {
+        /// Heads of the model.
+        heads: u32,
+        /// Ranks of the larger instance.
+        ranks: u32,
+    },
+    /// Groups of a cache that cannot be.
+    #[error("{why}")]
+    Geometry {
+        /// Why.
+        why: String,
+    },
+    /// Memory for no token.
+    #[error("`kv_memory` of `{pool}` is less than the cache of one token takes on a rank")]
+    NoMemory {
+        /// The pool.
+        pool: &'static str,
+    },
+    /// A line of a trace that is no request.
+    #[error("no request: {why}")]
+    Line {
+        /// What is wrong.
+        why: String,
+        /// A line as it should be.
+        example: &'static str,
+    },
+    /// A trace without requests.
+    #[error("`{path}` has no request")]
+    Empty {
+        /// The file.
+        path: String,
+    },
+    /// A protocol for collective calls.
+    #[error("protocol `{protocol}` is one of collective calls, and serving has none")]
+    Protocol {
+        /// The protocol.
+        protocol: &'static str,
+    },
+    /// A codec that cannot code caches.
+    #[error("codec `{codec}` cannot code caches: {why}")]
+    Codec {
+        /// The codec.
+        codec: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl ServingProblem {
+    /// What would be right.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            Self::Iterations { .. } => {
+                Some("leave `iterations` out: more requests make a longer run".to_owned())
+            }
+            Self::Ranks { needed, .. } => Some(format!(
+                "ranks are instances x tensor_parallel of both pools: take fewer, or a cluster of {needed} GPUs"
+            )),
+            Self::PoolRanks { .. } => {
+                Some("set `tensor_parallel` of one pool to a multiple of the other's".to_owned())
+            }
+            Self::Heads { heads, .. } => {
+                Some(format!("set `tensor_parallel` of both pools to divisors of {heads}"))
+            }
+            Self::NoMemory { .. } => Some("it is bytes of each rank for caches, like `\"40 GB\"`".to_owned()),
+            Self::Line { example, .. } => Some(format!("a line is like `{example}`")),
+            Self::Protocol { .. } => Some(
+                "take `native`, which moves caches as they are, or `in-band`, which codes them in pieces with their lengths"
+                    .to_owned(),
+            ),
+            Self::Codec { .. } => Some("take a codec of single values, like `tiered`".to_owned()),
+            Self::Geometry { .. } | Self::Empty { .. } => None,
+        }
+    }
+}
