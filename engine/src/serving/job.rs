@@ -128,6 +128,13 @@ impl<'a> Job<'a> {
         self.setup.coding.as_ref().is_none_or(|coding| coding.is_pipelined)
     }
 
+    /// Seconds of launching what codes a shard at one end, before it or behind it. Where groups move while others are coded, the coder goes on
+    /// with other shards meanwhile; otherwise it is busy.
+    pub(super) fn launch_s(&self, is_beside: bool) -> f64 {
+        let coding = self.setup.coding.as_ref();
+        coding.filter(|coding| coding.is_pipelined == is_beside).map_or(0.0, |coding| coding.cost.launch_s)
+    }
+
     /// The groups of some layers and tokens.
     pub(super) fn groups(&self, layers: [u32; 2], tokens: [u32; 2]) -> Groups {
         Groups { layers, tokens, most: self.setup.geometry.group_tokens() }

@@ -1,6 +1,7 @@
 //! The coder of a rank, which does one thing after another: encodes groups where caches are computed, and decodes them where they go.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use zipwire_kv::KvError;
 use zipwire_schedule::{BufferId, Failure, FailureKind};
@@ -14,13 +15,47 @@ use crate::serving::message::{Offer, ShardId};
 use crate::serving::values::GroupId;
 
 /// What is to be coded, and what from.
+///
+/// Shards share the coder evenly: groups have tags that say how many bytes a coder that serves all shards at once would have coded of each
+/// shard when the group is through, and the least one is next (self-clocked fair queueing, Golestani 1994). Shards that are coded as a
+/// whole come in the order in which they were there.
 pub(super) struct Coder {
-    queue: VecDeque<Task>,
+    queue: BinaryHeap<Reverse<Queued>>,
+    queued: u64,
+    /// The tag of what was coded last.
+    tag: u64,
     is_busy: bool,
     /// When it has done what it does, or did.
     free_s: f64,
     /// The values of one group, plane by plane: what a rank that computes has in its cache, and one that decodes gets into it.
     pub(super) pages: Vec<Vec<u8>>,
+}
+
+/// What waits, by its tag; what has the same one keeps its order.
+struct Queued {
+    tag: u64,
+    number: u64,
+    task: Task,
+}
+
+impl PartialEq for Queued {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Queued {}
+
+impl PartialOrd for Queued {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Queued {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.tag, self.number).cmp(&(other.tag, other.number))
+    }
 }
 
 /// Something to code, and from when on.
@@ -37,16 +72,20 @@ impl Coder {
         let geometry = &job.setup.geometry;
         let bytes = geometry.row_len() * geometry.group_tokens() as usize;
         let pages = vec![vec![0; bytes]; geometry.planes()];
-        Self { queue: VecDeque::new(), is_busy: false, free_s: 0.0, pages }
+        let (queue, queued, tag) = (BinaryHeap::new(), 0, 0);
+        Self { queue, queued, tag, is_busy: false, free_s: 0.0, pages }
     }
 
-    pub(super) fn push(&mut self, task: Task) {
-        self.queue.push_back(task);
-    }
-
-    /// Ahead of all others.
-    pub(super) fn push_next(&mut self, task: Task) {
-        self.queue.push_front(task);
+    /// Puts something of so many bytes into the queue. `last` is the tag of what was queued before of the same shard; its own is returned.
+    pub(super) fn push(&mut self, task: Task, last: Option<u64>, bytes: u64, is_pipelined: bool) -> u64 {
+        let tag = match last {
+            _ if is_pipelined => last.unwrap_or(0).max(self.tag) + bytes,
+            Some(tag) => tag,
+            None => self.queued,
+        };
+        self.queue.push(Reverse(Queued { tag, number: self.queued, task }));
+        self.queued += 1;
+        tag
     }
 
     /// It has done what it did at `at_s`.
@@ -70,10 +109,11 @@ impl Run<'_> {
         if self.coder.is_busy {
             return Ok(false);
         }
-        match self.coder.queue.pop_front() {
-            None => Ok(false),
-            Some(Task::Encode(shard, ready_s)) => self.encode(shard, ready_s).map(|()| true),
-            Some(Task::Decode(offer, buffer, ready_s)) => {
+        let Some(Reverse(Queued { tag, task, .. })) = self.coder.queue.pop() else { return Ok(false) };
+        self.coder.tag = tag;
+        match task {
+            Task::Encode(shard, ready_s) => self.encode(shard, ready_s).map(|()| true),
+            Task::Decode(offer, buffer, ready_s) => {
                 let decoded = self.decode(&offer, buffer, ready_s);
                 self.buffers.give(buffer);
                 decoded.map(|()| true)
@@ -83,8 +123,8 @@ impl Run<'_> {
 
     /// Lets go of all that is to be coded.
     pub(super) fn empty_coder(&mut self) {
-        for task in std::mem::take(&mut self.coder.queue) {
-            if let Task::Decode(_, buffer, _) = task {
+        for Reverse(queued) in std::mem::take(&mut self.coder.queue) {
+            if let Task::Decode(_, buffer, _) = queued.task {
                 self.buffers.give(buffer);
             }
         }
@@ -119,7 +159,7 @@ impl Run<'_> {
         self.transport.count_progress();
         let Some(shard) = self.receiving.get_mut(&offer.shard) else { return Ok(()) };
         let cost = self.job.setup.coding.as_ref().expect("what is decoded is coded").cost;
-        let launch_s = if shard.is_last() { cost.launch_s } else { 0.0 };
+        let launch_s = if shard.is_last() { self.job.launch_s(false) } else { 0.0 };
         let raw = self.job.raw_bytes(offer.tokens[1] - offer.tokens[0]);
         shard.decode.get_or_insert([begin_s, begin_s]);
         let seconds = launch_s + raw as f64 / cost.decode_bytes_per_s;

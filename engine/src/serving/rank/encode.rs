@@ -21,13 +21,10 @@ impl Run<'_> {
             return;
         }
         shard.is_queued = true;
+        let (_, tokens) = shard.groups.get(shard.next);
+        let bytes = job.raw_bytes(tokens[1] - tokens[0]);
         let task = Task::Encode(id, ready_s);
-        // All of a shard is encoded in one go where nothing of it moves before.
-        if job.is_pipelined() || shard.next == 0 {
-            self.coder.push(task);
-        } else {
-            self.coder.push_next(task);
-        }
+        shard.tag = Some(self.coder.push(task, shard.tag, bytes, job.is_pipelined()));
     }
 
     /// Makes the next group of a shard.
@@ -59,7 +56,7 @@ impl Run<'_> {
             return self.made(made, self.now_s());
         };
         let begin_s = self.coder.begin_s(ready_s);
-        let launch_s = if index == 0 { coding.cost.launch_s } else { 0.0 };
+        let launch_s = if index == 0 { job.launch_s(false) } else { 0.0 };
         let seconds = launch_s + raw as f64 / coding.cost.encode_bytes_per_s;
         let end_s = self.occupy(begin_s, seconds, Due::Encoded(made));
         if let Some(shard) = self.sending.get_mut(&id) {

@@ -47,6 +47,8 @@ enum Due {
     Encoded(Made),
     /// A group is decoded, and the coder is free.
     Decoded(ShardId),
+    /// All of a shard is where it belongs.
+    Arrived(ShardId),
     /// A part of the instance's work is computed, unless that has changed.
     Computed(u32),
 }
@@ -188,6 +190,7 @@ impl Run<'_> {
                 self.coder.end(at_s);
                 self.group_decoded(shard, at_s)
             }
+            Due::Arrived(shard) => self.arrived(shard, at_s),
             Due::Computed(version) => self.computed(version, at_s),
         }
     }
@@ -255,7 +258,7 @@ impl Run<'_> {
                     self.buffers.give(made.buffer);
                 }
                 Due::Decoded(_) => self.coder.end(at_s),
-                Due::Ready(_) | Due::Computed(_) => {}
+                Due::Ready(_) | Due::Arrived(_) | Due::Computed(_) => {}
             }
         }
         self.empty_coder();

@@ -7,7 +7,7 @@ use zipwire_schedule::{BufferId, Failure, FailureKind, Rank};
 
 use super::coder::{Task, check};
 use super::notes::Passed;
-use super::{Run, ended};
+use super::{Due, Run, ended};
 use crate::serving::Damage;
 use crate::serving::buffers::region;
 use crate::serving::message::{Offer, Report, ShardId};
@@ -32,6 +32,8 @@ pub(super) struct Receiving {
     bytes_wire: u64,
     moving: Option<[f64; 2]>,
     is_coding: bool,
+    /// Of the group that the coder was given last.
+    tag: Option<u64>,
     /// When the first group began to be decoded, and when the last one was.
     pub(super) decode: Option<[f64; 2]>,
     last: Option<Offer>,
@@ -52,6 +54,7 @@ impl Receiving {
             bytes_wire: 0,
             moving: None,
             is_coding: false,
+            tag: None,
             decode: None,
             last: None,
         }
@@ -179,15 +182,13 @@ impl Run<'_> {
             self.group_decoded(offer.shard, end_s)?;
             return Ok(false);
         }
-        if job.is_pipelined() {
-            self.coder.push(Task::Decode(offer, buffer, end_s));
-            return Ok(true);
-        }
         let Some(shard) = self.receiving.get_mut(&offer.shard) else { return Ok(false) };
         shard.come.push((offer, buffer));
-        if all_came {
+        if job.is_pipelined() || all_came {
             for (offer, buffer) in std::mem::take(&mut shard.come) {
-                self.coder.push(Task::Decode(offer, buffer, end_s));
+                let bytes = job.raw_bytes(offer.tokens[1] - offer.tokens[0]);
+                let task = Task::Decode(offer, buffer, end_s);
+                shard.tag = Some(self.coder.push(task, shard.tag, bytes, job.is_pipelined()));
             }
         }
         Ok(true)
@@ -225,7 +226,17 @@ impl Run<'_> {
         if shard.decoded < shard.groups {
             return self.ask_next(id);
         }
-        let shard = self.receiving.remove(&id).expect("it was found");
+        let launch_s = self.job.declared_s(self.job.launch_s(true));
+        if launch_s > 0.0 {
+            self.agenda.push(at_s + launch_s, Due::Arrived(id));
+            return Ok(());
+        }
+        self.arrived(id, at_s)
+    }
+
+    /// All of a shard is where it belongs.
+    pub(super) fn arrived(&mut self, id: ShardId, at_s: f64) -> Result<(), Failure> {
+        let Some(shard) = self.receiving.remove(&id) else { return Ok(()) };
         self.disturb(at_s, -i32::from(shard.is_coding), 0);
         let offer = shard.last.expect("a shard has groups");
         let passed = Passed {

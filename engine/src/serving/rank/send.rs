@@ -25,6 +25,8 @@ pub(super) struct Sending {
     /// Groups that are made, or being made, and whose buffers are not free again.
     pub(super) held: u32,
     pub(super) is_queued: bool,
+    /// Of the group that the coder was given last.
+    pub(super) tag: Option<u64>,
     pub(super) is_making: bool,
     /// Nobody waits for it any more.
     pub(super) is_stopped: bool,
@@ -62,6 +64,7 @@ impl Run<'_> {
             next: 0,
             held: 0,
             is_queued: false,
+            tag: None,
             is_making: false,
             is_stopped: false,
             encode: None,
@@ -76,7 +79,8 @@ impl Run<'_> {
             moving: None,
         };
         self.sending.insert(order.shard, shard);
-        self.agenda.push(order.at_s, Due::Ready(order.shard));
+        let launch_s = self.job.declared_s(self.job.launch_s(true));
+        self.agenda.push(order.at_s + launch_s, Due::Ready(order.shard));
     }
 
     pub(super) fn begin_shard(&mut self, id: ShardId, at_s: f64) -> Result<(), Failure> {
