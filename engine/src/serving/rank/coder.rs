@@ -1,12 +1,12 @@
 //! The coder of a rank, which does one thing after another: encodes groups where caches are computed, and decodes them where they go.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::VecDeque;
 
 use zipwire_kv::KvError;
 use zipwire_schedule::{BufferId, Failure, FailureKind};
 
 use super::receive::Receiving;
+use super::sharing::Sharing;
 use super::{Due, Run};
 use crate::host::cpu_time::cpu_s;
 use crate::serving::buffers::region;
@@ -14,48 +14,15 @@ use crate::serving::job::Job;
 use crate::serving::message::{Offer, ShardId};
 use crate::serving::values::GroupId;
 
-/// What is to be coded, and what from.
-///
-/// Shards share the coder evenly: groups have tags that say how many bytes a coder that serves all shards at once would have coded of each
-/// shard when the group is through, and the least one is next (self-clocked fair queueing, Golestani 1994). Shards that are coded as a
-/// whole come in the order in which they were there.
+/// What is to be coded, and what from. Of each shard one group is coded at a time.
 pub(super) struct Coder {
-    queue: BinaryHeap<Reverse<Queued>>,
-    queued: u64,
-    /// The tag of what was coded last.
-    tag: u64,
-    is_busy: bool,
-    /// When it has done what it does, or did.
-    free_s: f64,
+    tasks: VecDeque<Task>,
+    /// What is coded for real, and goes on for as long as it is declared to take.
+    pub(super) sharing: Sharing,
+    /// The shard that has the coder, where shards are coded as a whole.
+    turn: Option<ShardId>,
     /// The values of one group, plane by plane: what a rank that computes has in its cache, and one that decodes gets into it.
     pub(super) pages: Vec<Vec<u8>>,
-}
-
-/// What waits, by its tag; what has the same one keeps its order.
-struct Queued {
-    tag: u64,
-    number: u64,
-    task: Task,
-}
-
-impl PartialEq for Queued {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Queued {}
-
-impl PartialOrd for Queued {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Queued {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.tag, self.number).cmp(&(other.tag, other.number))
-    }
 }
 
 /// Something to code, and from when on.
@@ -67,53 +34,56 @@ pub(super) enum Task {
     Decode(Offer, BufferId, f64),
 }
 
+impl Task {
+    fn shard(&self) -> ShardId {
+        match self {
+            Self::Encode(shard, _) => *shard,
+            Self::Decode(offer, ..) => offer.shard,
+        }
+    }
+}
+
 impl Coder {
     pub(super) fn new(job: &Job<'_>) -> Self {
         let geometry = &job.setup.geometry;
         let bytes = geometry.row_len() * geometry.group_tokens() as usize;
         let pages = vec![vec![0; bytes]; geometry.planes()];
-        let (queue, queued, tag) = (BinaryHeap::new(), 0, 0);
-        Self { queue, queued, tag, is_busy: false, free_s: 0.0, pages }
+        Self { tasks: VecDeque::new(), sharing: Sharing::default(), turn: None, pages }
     }
 
-    /// Puts something of so many bytes into the queue. `last` is the tag of what was queued before of the same shard; its own is returned.
-    pub(super) fn push(&mut self, task: Task, last: Option<u64>, bytes: u64, is_pipelined: bool) -> u64 {
-        let tag = match last {
-            _ if is_pipelined => last.unwrap_or(0).max(self.tag) + bytes,
-            Some(tag) => tag,
-            None => self.queued,
-        };
-        self.queue.push(Reverse(Queued { tag, number: self.queued, task }));
-        self.queued += 1;
-        tag
+    pub(super) fn push(&mut self, task: Task) {
+        self.tasks.push_back(task);
     }
 
-    /// It has done what it did at `at_s`.
-    pub(super) fn end(&mut self, at_s: f64) {
-        (self.is_busy, self.free_s) = (false, at_s);
-    }
-
-    /// When something that may begin at `ready_s` begins.
-    pub(super) fn begin_s(&self, ready_s: f64) -> f64 {
-        ready_s.max(self.free_s)
+    /// A shard does not need the coder any more.
+    pub(super) fn leave(&mut self, shard: ShardId) {
+        self.turn = self.turn.filter(|turn| *turn != shard);
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        !self.is_busy && self.queue.is_empty()
+        self.sharing.is_empty() && self.tasks.is_empty()
+    }
+
+    /// What is coded next: where shards are coded as a whole, of the one whose turn it is.
+    fn next(&mut self, is_pipelined: bool) -> Option<Task> {
+        if is_pipelined {
+            return self.tasks.pop_front();
+        }
+        let turn = self.turn;
+        let index = self.tasks.iter().position(|task| turn.is_none_or(|turn| turn == task.shard()))?;
+        let task = self.tasks.remove(index)?;
+        self.turn = Some(task.shard());
+        Some(task)
     }
 }
 
 impl Run<'_> {
-    /// Codes the next group, if there is one and the coder is free. Whether it has.
+    /// Codes the next group, if there is one. Whether it has.
     pub(super) fn code_next(&mut self) -> Result<bool, Failure> {
-        if self.coder.is_busy {
-            return Ok(false);
-        }
-        let Some(Reverse(Queued { tag, task, .. })) = self.coder.queue.pop() else { return Ok(false) };
-        self.coder.tag = tag;
-        match task {
-            Task::Encode(shard, ready_s) => self.encode(shard, ready_s).map(|()| true),
-            Task::Decode(offer, buffer, ready_s) => {
+        match self.coder.next(self.job.is_pipelined()) {
+            None => Ok(false),
+            Some(Task::Encode(shard, ready_s)) => self.encode(shard, ready_s).map(|()| true),
+            Some(Task::Decode(offer, buffer, ready_s)) => {
                 let decoded = self.decode(&offer, buffer, ready_s);
                 self.buffers.give(buffer);
                 decoded.map(|()| true)
@@ -123,32 +93,33 @@ impl Run<'_> {
 
     /// Lets go of all that is to be coded.
     pub(super) fn empty_coder(&mut self) {
-        for Reverse(queued) in std::mem::take(&mut self.coder.queue) {
-            if let Task::Decode(_, buffer, _) = queued.task {
+        for task in std::mem::take(&mut self.coder.tasks) {
+            if let Task::Decode(_, buffer, _) = task {
                 self.buffers.give(buffer);
             }
         }
+        self.coder.turn = None;
     }
 
-    /// The coder has done its real work, and goes on until the declared time is over.
-    pub(super) fn occupy(&mut self, begin_s: f64, declared_s: f64, due: Due) -> f64 {
-        let (now_s, declared_s) = (self.now_s(), begin_s + self.job.declared_s(declared_s));
-        if self.job.setup.pace.is_some() && now_s > declared_s {
-            self.totals.late.0 += 1;
-            self.totals.late.1 += now_s - declared_s;
+    /// A group is coded for real. It might begin at `ready_s`, and goes on until the declared time is over.
+    pub(super) fn occupy(&mut self, ready_s: f64, seconds: f64, due: Due) {
+        let now_s = self.now_s();
+        if self.job.setup.pace.is_none() {
+            return self.agenda.push(now_s, due);
         }
-        let end_s = declared_s.max(now_s);
-        self.coder.is_busy = true;
-        self.agenda.push(end_s, due);
-        end_s
+        if now_s > ready_s + seconds {
+            self.totals.late.0 += 1;
+            self.totals.late.1 += now_s - ready_s - seconds;
+        }
+        self.coder.sharing.begin(ready_s, seconds, due);
     }
 
     /// Decodes a group that somebody waits for.
     fn decode(&mut self, offer: &Offer, buffer: BufferId, ready_s: f64) -> Result<(), Failure> {
         if !self.receiving.get(&offer.shard).is_some_and(Receiving::is_wanted) {
+            self.coder.leave(offer.shard);
             return Ok(());
         }
-        let begin_s = self.coder.begin_s(ready_s);
         let permit = self.permits.take();
         let begin_cpu_s = cpu_s();
         let planes = self.read_group(offer, buffer);
@@ -161,9 +132,9 @@ impl Run<'_> {
         let cost = self.job.setup.coding.as_ref().expect("what is decoded is coded").cost;
         let launch_s = if shard.is_last() { self.job.launch_s(false) } else { 0.0 };
         let raw = self.job.raw_bytes(offer.tokens[1] - offer.tokens[0]);
-        shard.decode.get_or_insert([begin_s, begin_s]);
+        shard.decode.get_or_insert([ready_s, ready_s]);
         let seconds = launch_s + raw as f64 / cost.decode_bytes_per_s;
-        self.occupy(begin_s, seconds, Due::Decoded(offer.shard));
+        self.occupy(ready_s, seconds, Due::Decoded(offer.shard));
         Ok(())
     }
 

@@ -17,22 +17,28 @@ impl Run<'_> {
         let job = self.job;
         let Some(shard) = self.sending.get_mut(&id) else { return };
         let count = shard.groups.count();
-        if shard.is_queued || shard.is_stopped || shard.next >= count || shard.held >= job.window(count) {
+        if shard.is_queued
+            || shard.is_making
+            || shard.is_stopped
+            || shard.next >= count
+            || shard.held >= job.window(count)
+        {
             return;
         }
         shard.is_queued = true;
-        let (_, tokens) = shard.groups.get(shard.next);
-        let bytes = job.raw_bytes(tokens[1] - tokens[0]);
-        let task = Task::Encode(id, ready_s);
-        shard.tag = Some(self.coder.push(task, shard.tag, bytes, job.is_pipelined()));
+        self.coder.push(Task::Encode(id, ready_s));
     }
 
     /// Makes the next group of a shard.
     pub(super) fn encode(&mut self, id: ShardId, ready_s: f64) -> Result<(), Failure> {
         let job = self.job;
-        let Some(shard) = self.sending.get_mut(&id) else { return Ok(()) };
+        let Some(shard) = self.sending.get_mut(&id) else {
+            self.coder.leave(id);
+            return Ok(());
+        };
         shard.is_queued = false;
         if shard.is_stopped {
+            self.coder.leave(id);
             return Ok(());
         }
         let (index, order) = (shard.next, shard.order);
@@ -55,15 +61,14 @@ impl Run<'_> {
         let Some(coding) = &job.setup.coding else {
             return self.made(made, self.now_s());
         };
-        let begin_s = self.coder.begin_s(ready_s);
         let launch_s = if index == 0 { job.launch_s(false) } else { 0.0 };
         let seconds = launch_s + raw as f64 / coding.cost.encode_bytes_per_s;
-        let end_s = self.occupy(begin_s, seconds, Due::Encoded(made));
-        if let Some(shard) = self.sending.get_mut(&id) {
-            shard.encode.get_or_insert([begin_s, end_s])[1] = end_s;
-            if index == 0 {
-                self.disturb(begin_s, 1, 0);
+        self.occupy(ready_s, seconds, Due::Encoded(made));
+        if index == 0 {
+            if let Some(shard) = self.sending.get_mut(&id) {
+                shard.encode = Some([ready_s, ready_s]);
             }
+            self.disturb(ready_s, 1, 0);
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ mod encode;
 mod notes;
 mod receive;
 mod send;
+mod sharing;
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,9 +44,9 @@ const LAST: Duration = Duration::from_secs(20);
 enum Due {
     /// A shard may be begun.
     Ready(ShardId),
-    /// A group is encoded, and the coder is free.
+    /// A group is encoded.
     Encoded(Made),
-    /// A group is decoded, and the coder is free.
+    /// A group is decoded.
     Decoded(ShardId),
     /// All of a shard is where it belongs.
     Arrived(ShardId),
@@ -151,7 +152,7 @@ fn serve(
 impl Run<'_> {
     fn serve(&mut self) -> Result<(), Failure> {
         loop {
-            while let Some((at_s, due)) = self.agenda.pop(self.now_s()) {
+            while let Some((at_s, due)) = self.next_due(self.now_s()) {
                 self.happen(at_s, due)?;
             }
             if !self.is_dead && self.now_s() >= self.death_s {
@@ -172,24 +173,24 @@ impl Run<'_> {
                 self.take(event)?;
                 wait = Duration::ZERO;
             }
-            if !self.agenda.is_empty() {
+            if !self.agenda.is_empty() || !self.coder.sharing.is_empty() {
                 // Something is going to happen here: no standstill.
                 self.transport.count_progress();
             }
         }
     }
 
+    /// What is due next, if its time has come.
+    fn next_due(&mut self, now_s: f64) -> Option<(f64, Due)> {
+        let coder = &mut self.coder.sharing;
+        if coder.next_s() <= self.agenda.next_s() { coder.pop(now_s) } else { self.agenda.pop(now_s) }
+    }
+
     fn happen(&mut self, at_s: f64, due: Due) -> Result<(), Failure> {
         match due {
             Due::Ready(shard) => self.begin_shard(shard, at_s),
-            Due::Encoded(made) => {
-                self.coder.end(at_s);
-                self.made(made, at_s)
-            }
-            Due::Decoded(shard) => {
-                self.coder.end(at_s);
-                self.group_decoded(shard, at_s)
-            }
+            Due::Encoded(made) => self.made(made, at_s),
+            Due::Decoded(shard) => self.group_decoded(shard, at_s),
             Due::Arrived(shard) => self.arrived(shard, at_s),
             Due::Computed(version) => self.computed(version, at_s),
         }
@@ -250,15 +251,12 @@ impl Run<'_> {
     fn die(&mut self) -> Result<(), Failure> {
         self.is_dead = true;
         self.death_s = f64::INFINITY;
-        while let Some((at_s, due)) = self.agenda.pop(f64::INFINITY) {
-            // What is half done comes to nothing.
-            match due {
-                Due::Encoded(made) => {
-                    self.coder.end(at_s);
-                    self.buffers.give(made.buffer);
-                }
-                Due::Decoded(_) => self.coder.end(at_s),
-                Due::Ready(_) | Due::Arrived(_) | Due::Computed(_) => {}
+        // What is half done comes to nothing.
+        let half_done: Vec<Due> = self.coder.sharing.drain().collect();
+        let due = std::iter::from_fn(|| self.agenda.pop(f64::INFINITY)).map(|(_, due)| due);
+        for due in due.chain(half_done) {
+            if let Due::Encoded(made) = due {
+                self.buffers.give(made.buffer);
             }
         }
         self.empty_coder();
@@ -285,7 +283,7 @@ impl Run<'_> {
 
     /// How long there is nothing to do but to listen.
     fn sleep(&self) -> Duration {
-        let next_s = self.agenda.next_s().min(self.death_s);
+        let next_s = self.agenda.next_s().min(self.coder.sharing.next_s()).min(self.death_s);
         let seconds = (next_s - self.now_s()).max(0.0) * self.job.dilation();
         Duration::try_from_secs_f64(seconds).unwrap_or(LOOK).min(LOOK)
     }

@@ -26,14 +26,13 @@ pub(super) struct Receiving {
     held: u32,
     received: u32,
     decoded: u32,
-    /// Groups that wait until all have come, where nothing is decoded before.
-    come: Vec<(Offer, BufferId)>,
+    /// Groups that have come and wait for the one before them, or until all have come where nothing is decoded before; and when they came.
+    come: VecDeque<(Offer, BufferId, f64)>,
+    is_decoding: bool,
     bytes_raw: u64,
     bytes_wire: u64,
     moving: Option<[f64; 2]>,
     is_coding: bool,
-    /// Of the group that the coder was given last.
-    tag: Option<u64>,
     /// When the first group began to be decoded, and when the last one was.
     pub(super) decode: Option<[f64; 2]>,
     last: Option<Offer>,
@@ -49,12 +48,12 @@ impl Receiving {
             held: 0,
             received: 0,
             decoded: 0,
-            come: Vec::new(),
+            come: VecDeque::new(),
+            is_decoding: false,
             bytes_raw: 0,
             bytes_wire: 0,
             moving: None,
             is_coding: false,
-            tag: None,
             decode: None,
             last: None,
         }
@@ -183,15 +182,22 @@ impl Run<'_> {
             return Ok(false);
         }
         let Some(shard) = self.receiving.get_mut(&offer.shard) else { return Ok(false) };
-        shard.come.push((offer, buffer));
-        if job.is_pipelined() || all_came {
-            for (offer, buffer) in std::mem::take(&mut shard.come) {
-                let bytes = job.raw_bytes(offer.tokens[1] - offer.tokens[0]);
-                let task = Task::Decode(offer, buffer, end_s);
-                shard.tag = Some(self.coder.push(task, shard.tag, bytes, job.is_pipelined()));
-            }
-        }
+        shard.come.push_back((offer, buffer, end_s));
+        self.decode_next(offer.shard, end_s);
         Ok(true)
+    }
+
+    /// Gives the next group of a shard to the coder, if there is one and its turn has come.
+    fn decode_next(&mut self, id: ShardId, at_s: f64) {
+        let Some(shard) = self.receiving.get_mut(&id) else { return };
+        let may_begin = self.job.is_pipelined() || shard.received == shard.groups;
+        if shard.is_decoding || !may_begin {
+            return;
+        }
+        if let Some((offer, buffer, came_s)) = shard.come.pop_front() {
+            shard.is_decoding = true;
+            self.coder.push(Task::Decode(offer, buffer, came_s.max(at_s)));
+        }
     }
 
     /// Compares a group that was not coded with what must have come.
@@ -220,12 +226,15 @@ impl Run<'_> {
         };
         shard.held -= 1;
         shard.decoded += 1;
+        shard.is_decoding = false;
         if let Some(decode) = &mut shard.decode {
             decode[1] = at_s;
         }
         if shard.decoded < shard.groups {
+            self.decode_next(id, at_s);
             return self.ask_next(id);
         }
+        self.coder.leave(id);
         let launch_s = self.job.declared_s(self.job.launch_s(true));
         if launch_s > 0.0 {
             self.agenda.push(at_s + launch_s, Due::Arrived(id));
@@ -261,7 +270,7 @@ impl Run<'_> {
         let shard = self.receiving.entry(id).or_insert_with(|| Receiving::new(src, offered));
         (shard.groups, shard.is_withdrawn) = (offered, true);
         let come = std::mem::take(&mut shard.come);
-        come.into_iter().for_each(|(_, buffer)| self.buffers.give(buffer));
+        come.into_iter().for_each(|(_, buffer, _)| self.buffers.give(buffer));
         self.end_if_withdrawn(id)?;
         self.ask_next(id)
     }
@@ -277,9 +286,10 @@ impl Run<'_> {
     /// Lets go of a shard; what of it was offered is taken in, and not looked at.
     fn forget_receiving(&mut self, id: ShardId) -> Result<(), Failure> {
         let Some(shard) = self.receiving.remove(&id) else { return Ok(()) };
+        self.coder.leave(id);
         let is_moving = shard.moving.is_some() && (shard.is_withdrawn || shard.received < shard.groups);
         self.disturb(self.now_s(), -i32::from(shard.is_coding), -i32::from(is_moving));
-        shard.come.into_iter().for_each(|(_, buffer)| self.buffers.give(buffer));
+        shard.come.into_iter().for_each(|(_, buffer, _)| self.buffers.give(buffer));
         shard.later.into_iter().try_for_each(|offer| self.ask(offer))
     }
 

@@ -25,8 +25,6 @@ pub(super) struct Sending {
     /// Groups that are made, or being made, and whose buffers are not free again.
     pub(super) held: u32,
     pub(super) is_queued: bool,
-    /// Of the group that the coder was given last.
-    pub(super) tag: Option<u64>,
     pub(super) is_making: bool,
     /// Nobody waits for it any more.
     pub(super) is_stopped: bool,
@@ -64,7 +62,6 @@ impl Run<'_> {
             next: 0,
             held: 0,
             is_queued: false,
-            tag: None,
             is_making: false,
             is_stopped: false,
             encode: None,
@@ -109,7 +106,13 @@ impl Run<'_> {
             return self.end_if_stopped(made.shard);
         }
         shard.made.push_back(made);
+        if let Some(encode) = &mut shard.encode {
+            encode[1] = at_s;
+        }
         let all_made = shard.next == shard.groups.count();
+        if all_made {
+            self.coder.leave(made.shard);
+        }
         if is_pipelined || all_made {
             self.offer_next(made.shard)?;
         }
@@ -232,6 +235,7 @@ impl Run<'_> {
     fn forget(&mut self, id: ShardId) -> Result<(), Failure> {
         let Some(shard) = self.sending.remove(&id) else { return Ok(()) };
         let at_s = self.now_s();
+        self.coder.leave(id);
         shard.made.iter().for_each(|made| self.buffers.give(made.buffer));
         if let Some(lane) = shard.lane.filter(|_| shard.in_flight == 0) {
             self.lanes.entry(shard.order.dst).or_default().give(lane);
