@@ -34,7 +34,7 @@ const ALLOWED: [(&str, &str); 22] = [
     ),
     ("bench", "codec files held cluster schedule timeline payload traces scenarios sim kernels experiments"),
     ("plots", ""),
-    ("papers", "codec timeline traces scenarios experiments bench plots"),
+    ("papers", "codec serving timeline traces scenarios experiments bench plots"),
     // For tests only: a development dependency of others.
     ("emulation", ""),
 ];

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use zipwire_kv::Geometry;
-use zipwire_serving::{ComputeTime, Config, Requests, Shards, Slo};
+use zipwire_serving::{ComputeTime, Config, Requests, Shards, Slo, Trouble};
 
 /// Everything about serving that is not the cluster's, a codec's or the payload's.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,8 @@ pub struct Serving {
     pub handshake_s: f64,
     /// Whether pieces move while others are coded.
     pub is_pipelined: bool,
+    /// What goes wrong, in the order of time.
+    pub troubles: Vec<Trouble>,
     /// When the run ends, whoever is still served.
     pub until_s: Option<f64>,
 }

@@ -21,6 +21,7 @@ mod record;
 mod request;
 mod shards;
 mod summary;
+mod trouble;
 
 pub use compute::{ComputeTime, DecodeTime, PrefillTime};
 pub use computing::Computing;
@@ -31,3 +32,4 @@ pub use record::{FailReason, Moment, Outcome, Record, Recorder};
 pub use request::{Request, RequestId, Requests};
 pub use shards::{Shard, ShardError, Shards};
 pub use summary::Summary;
+pub use trouble::{Loss, Trouble};

@@ -54,7 +54,11 @@ struct State {
     open_flows: u32,
 }
 
-/// The one that decides. See the [module](self).
+/// The one that decides where requests go, what instances do next and when caches move.
+///
+/// A driver [handles](Self::handle) what happens, in the order in which it does, and then [polls](Self::poll) and does what it is told until there is
+/// no more. Requests pass a queue in front of prefill, one in front of decode's memory, and the batch of a decode instance;
+/// [`Move`] says which of the first two comes first. All that waits is served in the order of arrival.
 #[derive(Clone, Debug)]
 pub struct Machine<'a> {
     requests: &'a Requests,

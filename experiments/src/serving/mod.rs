@@ -67,9 +67,10 @@ impl Prepared<'_> {
             shards: &serving.shards,
             topology: &experiment.topology,
             model: experiment.model,
-            host: experiment.host.clone(),
+            host: experiment.host,
             handshake_s: serving.handshake_s,
             coding: coding(experiment, serving, variant)?,
+            troubles: &serving.troubles,
             until_s: serving.until_s,
             span_limit: SPAN_LIMIT,
         };

@@ -1,5 +1,7 @@
 //! What can be wrong with requests, pools and caches.
 
+use zipwire_serving::ShardError;
+
 /// Why a scenario of serving cannot be.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -18,22 +20,9 @@ pub enum ServingProblem {
         /// Of the cluster.
         found: u32,
     },
-    /// Instances whose ranks cannot be paired.
-    #[error("instances of {prefill} and of {decode} ranks: neither number is a multiple of the other")]
-    PoolRanks {
-        /// Of a prefill instance.
-        prefill: u32,
-        /// Of a decode instance.
-        decode: u32,
-    },
-    /// Heads that cannot be dealt.
-    #[error("{heads} heads of keys and values cannot be dealt to {ranks} ranks")]
-    Heads {
-        /// Heads of the model.
-        heads: u32,
-        /// Ranks of the larger instance.
-        ranks: u32,
-    },
+    /// Caches that cannot be dealt to the ranks of both pools.
+    #[error(transparent)]
+    Shards(ShardError),
     /// Groups of a cache that cannot be.
     #[error("{why}")]
     Geometry {
@@ -86,11 +75,11 @@ impl ServingProblem {
             Self::Ranks { needed, .. } => Some(format!(
                 "ranks are instances x tensor_parallel of both pools: take fewer, or a cluster of {needed} GPUs"
             )),
-            Self::PoolRanks { .. } => {
-                Some("set `tensor_parallel` of one pool to a multiple of the other's".to_owned())
-            }
-            Self::Heads { heads, .. } => {
+            Self::Shards(ShardError::Heads { heads, .. }) => {
                 Some(format!("set `tensor_parallel` of both pools to divisors of {heads}"))
+            }
+            Self::Shards(_) => {
+                Some("set `tensor_parallel` of one pool to a multiple of the other's".to_owned())
             }
             Self::NoMemory { .. } => Some("it is bytes of each rank for caches, like `\"40 GB\"`".to_owned()),
             Self::Line { example, .. } => Some(format!("a line is like `{example}`")),

@@ -14,7 +14,7 @@ use super::flows::Transits;
 use super::spans::{Note, Spans, segment};
 use super::{Served, Setup};
 use crate::SimError;
-use crate::network::Network;
+use crate::network::{FlowId, Network};
 use crate::ordered::Ordered;
 
 /// How many events pass between two questions whether to go on.
@@ -39,6 +39,7 @@ pub(super) struct Driver<'a> {
     queue: BinaryHeap<Reverse<(Ordered, u64, Event)>>,
     pushed: u64,
     next_arrival: usize,
+    next_trouble: usize,
     pub(super) prefill: Vec<(Computing, Option<(PrefillStep, f64)>)>,
     pub(super) decode: Vec<(Computing, Option<(DecodeStep, f64)>)>,
     pub(super) transits: Transits,
@@ -55,6 +56,8 @@ pub(super) struct Driver<'a> {
     pub(super) bytes_wire: u64,
     pub(super) link_bytes: Vec<u64>,
     waiting_at_last_arrival: u32,
+    /// Scratch space.
+    ended: Vec<FlowId>,
 }
 
 impl<'a> Driver<'a> {
@@ -82,6 +85,7 @@ impl<'a> Driver<'a> {
             queue: BinaryHeap::new(),
             pushed: 0,
             next_arrival: 0,
+            next_trouble: 0,
             prefill: vec![(Computing::default(), None); config.prefill.instances as usize],
             decode: vec![(Computing::default(), None); config.decode.instances as usize],
             transits: Transits::default(),
@@ -96,6 +100,7 @@ impl<'a> Driver<'a> {
             bytes_wire: 0,
             link_bytes: vec![0; links],
             waiting_at_last_arrival: 0,
+            ended: Vec::new(),
             setup,
         }
     }
@@ -105,49 +110,13 @@ impl<'a> Driver<'a> {
         proceed: &dyn Fn() -> bool,
         observe: &mut dyn FnMut(f64, &Machine<'_>),
     ) -> Result<Served, SimError> {
-        let mut ended = Vec::new();
         let until_s = self.setup.until_s.unwrap_or(f64::INFINITY);
         for count in 0_u64.. {
             if count.is_multiple_of(EVENTS_PER_CHECK) && !proceed() {
                 return Err(SimError::Cancelled);
             }
-            let flow_in_s = self.network.next_in_s();
-            let flow_s = self.now_s + flow_in_s;
-            let event_s = self.queue.peek().map_or(f64::INFINITY, |Reverse((time, ..))| time.0);
-            let arrival_s = self.next_arrival_s();
-            let next_s = flow_s.min(event_s).min(arrival_s);
-            if next_s.is_infinite() {
-                let left = self.machine.census().in_flight;
-                assert_eq!(left, 0, "nothing happens any more, and {left} requests are not served");
+            if !self.go_to_next(until_s) {
                 break;
-            }
-            if next_s > until_s {
-                self.now_s = until_s;
-                break;
-            }
-            self.network.advance(if flow_s == next_s { flow_in_s } else { next_s - self.now_s });
-            self.now_s = next_s;
-            self.network.take_ended(&mut ended);
-            for flow in ended.drain(..) {
-                let index = self.transits.of_network(flow);
-                self.moved(index);
-                self.decide();
-            }
-            while let Some(&Reverse((Ordered(time_s), _, event))) = self.queue.peek() {
-                if time_s > self.now_s {
-                    break;
-                }
-                self.queue.pop();
-                self.happen(event);
-                self.decide();
-            }
-            while self.next_arrival_s() <= self.now_s {
-                self.machine.handle(Input::Arrived(RequestId(self.next_arrival as u32)));
-                self.next_arrival += 1;
-                self.decide();
-                if self.next_arrival == self.setup.requests.len() {
-                    self.waiting_at_last_arrival = self.machine.census().waiting;
-                }
             }
             observe(self.now_s, &self.machine);
         }
@@ -156,6 +125,62 @@ impl<'a> Driver<'a> {
             self.waiting_at_last_arrival = self.machine.census().waiting;
         }
         Ok(self.served())
+    }
+
+    /// Lets the time pass until something happens, and all happen that does then; whether there was anything before the end.
+    fn go_to_next(&mut self, until_s: f64) -> bool {
+        let flow_in_s = self.network.next_in_s();
+        let flow_s = self.now_s + flow_in_s;
+        let event_s = self.queue.peek().map_or(f64::INFINITY, |Reverse((time, ..))| time.0);
+        let work_s = flow_s.min(event_s).min(self.next_arrival_s());
+        let next_s = work_s.min(self.next_trouble_s());
+        if work_s.is_infinite() {
+            let left = self.machine.census().in_flight;
+            assert_eq!(left, 0, "nothing happens any more, and {left} requests are not served");
+            return false;
+        }
+        if next_s > until_s {
+            self.now_s = until_s;
+            return false;
+        }
+        self.network.advance(if flow_s == next_s { flow_in_s } else { next_s - self.now_s });
+        self.now_s = next_s;
+        let mut ended = std::mem::take(&mut self.ended);
+        self.network.take_ended(&mut ended);
+        for flow in ended.drain(..) {
+            let index = self.transits.of_network(flow);
+            self.moved(index);
+            self.decide();
+        }
+        self.ended = ended;
+        while let Some(&Reverse((Ordered(time_s), _, event))) = self.queue.peek() {
+            if time_s > self.now_s {
+                break;
+            }
+            self.queue.pop();
+            self.happen(event);
+            self.decide();
+        }
+        while self.next_arrival_s() <= self.now_s {
+            self.machine.handle(Input::Arrived(RequestId(self.next_arrival as u32)));
+            self.next_arrival += 1;
+            self.decide();
+            if self.next_arrival == self.setup.requests.len() {
+                self.waiting_at_last_arrival = self.machine.census().waiting;
+            }
+        }
+        while self.next_trouble_s() <= self.now_s {
+            let trouble = self.setup.troubles[self.next_trouble];
+            self.next_trouble += 1;
+            self.machine.handle(trouble.what.input());
+            self.decide();
+        }
+        true
+    }
+
+    /// When something goes wrong next.
+    fn next_trouble_s(&self) -> f64 {
+        self.setup.troubles.get(self.next_trouble).map_or(f64::INFINITY, |trouble| trouble.at_s)
     }
 
     fn next_arrival_s(&self) -> f64 {
@@ -299,5 +324,105 @@ impl<'a> Driver<'a> {
             bytes_coded: None,
             transfer: None,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zipwire_cluster::{CodecCost, Fabric, HostCost, NetworkModel, Slowdown, Topology};
+    use zipwire_serving::{
+        ComputeTime, Config, DecodeTime, FirstToken, Move, Placement, Pool, PrefillTime, Request, Requests,
+        Shards,
+    };
+
+    use super::*;
+    use crate::serving::Coding;
+
+    fn requests() -> Requests {
+        let request = |index: u32| Request {
+            arrival_s: f64::from(index) * 0.01,
+            input_tokens: 100 + index * 37 % 300,
+            output_tokens: 1 + index % 5,
+            prefix: Vec::new(),
+        };
+        Requests::new((0..40).map(request).collect(), 512)
+    }
+
+    fn topology() -> Topology {
+        Topology {
+            nodes: 8,
+            gpus_per_node: 1,
+            nics_per_node: 1,
+            gpu_bandwidth: 1e9,
+            nic_bandwidth: 1e6,
+            latency_intra_s: 1e-3,
+            latency_inter_s: 5e-3,
+            fabric: Fabric::Nodes,
+            link_bandwidths: [].into(),
+        }
+    }
+
+    /// Whatever a cancelled request's shards are doing, they let go of links, coders and stopwatches, and everybody else is served.
+    #[test]
+    fn who_is_cancelled_leaves_nothing_behind() {
+        let (requests, topology) = (requests(), topology());
+        let shards = Shards::grouped(8, 2, 20, 2, [2, 2]).unwrap();
+        let cost = CodecCost { encode_bytes_per_s: 8e5, decode_bytes_per_s: 1.2e6, launch_s: 1e-3 };
+        let coding = |is_pipelined| Coding { cost, size: 0.7, piece_tokens: 64, is_pipelined };
+        for seed in 0..120_u64 {
+            let pool = Pool { instances: 2, kv_tokens: 900, sequences: 4 };
+            let setup = Setup {
+                requests: &requests,
+                config: Config {
+                    prefill: pool,
+                    decode: pool,
+                    placement: Placement::ALL[(seed % 4) as usize],
+                    moves: Move::ALL[(seed / 4 % 2) as usize],
+                    first_token: FirstToken::Decode,
+                    layer_groups: 4,
+                    chunk_tokens: 150,
+                    cached_blocks: 0,
+                },
+                compute: ComputeTime {
+                    prefill: PrefillTime { step_s: 1e-3, token_s: 1e-4, pair_s: 0.0 },
+                    decode: DecodeTime { step_s: 5e-3, sequence_s: 1e-3, context_token_s: 0.0 },
+                },
+                shards: &shards,
+                topology: &topology,
+                model: NetworkModel::MaxMin,
+                host: HostCost {
+                    launch_s: 1e-4,
+                    compute_slowdown: Slowdown { codec: 1.5, exchange: 1.2 },
+                    ..HostCost::default()
+                },
+                handshake_s: 2e-3,
+                coding: [None, Some(coding(true)), Some(coding(false))][(seed / 8 % 3) as usize],
+                until_s: None,
+                span_limit: 0,
+            };
+            let mut driver = Driver::new(&setup);
+            let mut state = seed;
+            let mut cancelled = 0;
+            while driver.go_to_next(f64::INFINITY) {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                if state >> 58 == 0 {
+                    let request = RequestId((state >> 32) as u32 % requests.len() as u32);
+                    driver.machine.handle(Input::Cancelled(request));
+                    driver.decide();
+                    cancelled += 1;
+                }
+            }
+            assert!(cancelled > 0);
+            let census = driver.machine.census();
+            assert_eq!((census.finished + census.failed, census.in_flight), (40, 0), "seed {seed}");
+            assert_eq!((driver.network.active(), driver.transits.open()), (0, 0), "seed {seed}");
+            assert!(driver.coders.iter().all(VecDeque::is_empty), "seed {seed}");
+            let times = driver.busy.times(driver.now_s);
+            assert_eq!(times, driver.busy.times(driver.now_s + 1.0), "seed {seed}: a stopwatch runs on");
+            assert_eq!(
+                driver.machine.prefill_kv_tokens().chain(driver.machine.decode_kv_tokens()).sum::<u64>(),
+                0
+            );
+        }
     }
 }

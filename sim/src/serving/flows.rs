@@ -103,6 +103,12 @@ impl Transits {
         self.list[index as usize].take().expect("a shard ends once")
     }
 
+    /// Shards that are under way, those that nobody waits for among them.
+    #[cfg(test)]
+    pub(super) fn open(&self) -> usize {
+        self.list.iter().flatten().count()
+    }
+
     /// The shards of a flow that nobody waits for any more.
     pub(super) fn stop(&mut self, flow: FlowId) -> Vec<u32> {
         let shards = std::mem::take(&mut self.of_flow[flow.index()]);

@@ -12,7 +12,7 @@ mod moving;
 mod spans;
 
 use zipwire_cluster::{CodecCost, HostCost, NetworkModel, Topology};
-use zipwire_serving::{ComputeTime, Config, Machine, Recorder, Requests, Shards};
+use zipwire_serving::{ComputeTime, Config, Machine, Recorder, Requests, Shards, Trouble};
 use zipwire_timeline::Timeline;
 
 use crate::SimError;
@@ -40,6 +40,8 @@ pub struct Setup<'a> {
     pub handshake_s: f64,
     /// How caches are coded; `None` moves them as they are.
     pub coding: Option<Coding>,
+    /// What goes wrong, in the order of time.
+    pub troubles: &'a [Trouble],
     /// When the run ends at the latest, whoever is still served; `None` is when all have ended.
     pub until_s: Option<f64>,
     /// Spans that are kept at the most.

@@ -184,13 +184,19 @@ fn the_first_token_of_prefill_waits_for_no_cache() {
     let mut case = case();
     case.requests = zipwire_serving::Requests::new(vec![request(INPUT, 3), request(1, 1)], 512);
     case.config.first_token = FirstToken::Prefill;
-    let records = case.records();
+    let served = case.run();
+    let records = served.recorder.records();
     close(records[0].ttft_s().unwrap(), chunk_s(0..INPUT));
     let moved_s = records[0].moved_s.unwrap();
     // Two tokens are left, the first with what prefill has made in its context.
     let steps_s = 2.0 * STEP_S + 1e-4 + 2e-4;
     close(records[0].e2e_s().unwrap(), moved_s + steps_s);
     close(records[0].tpot_s(3).unwrap(), (moved_s + steps_s - chunk_s(0..INPUT)) / 2.0);
+    // The move is between the first two tokens.
+    let gaps = served.recorder.gaps();
+    assert_eq!(gaps.len(), 2);
+    close(gaps[0].0, moved_s + STEP_S + 1e-4 - chunk_s(0..INPUT));
+    close(gaps[1].0, STEP_S + 2e-4);
     assert_eq!((records[1].admitted_s, records[1].moved_s), (None, None), "one token never moves");
     close(records[1].e2e_s().unwrap(), chunk_s(0..INPUT) + chunk_s(0..1));
 }

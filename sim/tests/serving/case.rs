@@ -84,6 +84,7 @@ impl Case {
             host: self.host,
             handshake_s: self.handshake_s,
             coding: self.coding,
+            troubles: &[],
             until_s: self.until_s,
             span_limit: 1000,
         }

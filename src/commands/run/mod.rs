@@ -1,6 +1,7 @@
 //! `zipwire run`: a scenario, or all points of its sweep, on one or more executors.
 
 mod binds;
+mod knee;
 mod ranks;
 mod requests;
 mod single;

@@ -91,7 +91,7 @@ pub(super) fn run(
     }
     out.flush()?;
     if !args.json {
-        if lacks_first {
+        if lacks_first && experiment.serving.is_none() {
             say!("note: speedups are against the first variant: for them add `--variant {first_variant}`");
         }
         let instead = if replaces { ", in place of the result that was there" } else { "" };

@@ -7,6 +7,7 @@ mod arrivals;
 mod compute;
 mod pools;
 mod trace;
+mod troubles;
 
 use std::sync::Arc;
 
@@ -64,6 +65,8 @@ keys! { static KEYS =
     kv_dtype: DType = choice("dtype", &DType::ALL, DType::name), "type of keys and values; `BF16` by default";
     handshake: f64 = time(), "time before the first transfer of each request; none by default";
     slo: Slo = custom(read_slo, || table(SLO.all)), "what users are promised, for goodput; nothing by default";
+    lost: Raw = raw(troubles::lost_schema), "instances that are gone from a moment on; none by default";
+    cancelled: Raw = raw(troubles::cancelled_schema), "requests that nobody wants any more from a moment on; none by default";
     until: f64 = time(), "when the run ends, whoever is still served; by default when all have been";
     payload: Raw = raw(|| EITHER.schema()), "what caches hold, of type `kv_dtype`: tensors `keys` and `values`, or `latent`";
 }
@@ -159,6 +162,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
             return Err(field.error(problem.into()));
         }
     }
+    let troubles = troubles::read(table.field(KEYS.lost), table.field(KEYS.cancelled), &requests, &config)?;
     let compute = context.compute.as_ref().expect("the kind needs it");
     let compute = compute::read(compute, &model, dtype, [&prefill, &decode])?;
 
@@ -174,6 +178,7 @@ pub(super) fn read(field: &Field<'_>, context: &Context<'_>) -> Result<Workload>
         slo: table.get(KEYS.slo)?.unwrap_or_default(),
         handshake_s: table.get(KEYS.handshake)?.unwrap_or(0.0),
         is_pipelined: table.get(KEYS.pieces)? != Some(Pieces::Sequential),
+        troubles,
         until_s: table.get(KEYS.until)?,
     };
     let job = Job {

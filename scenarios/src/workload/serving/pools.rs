@@ -2,7 +2,7 @@
 
 use zipwire_codec::DType;
 use zipwire_kv::Geometry;
-use zipwire_serving::{Pool, ShardError, Shards};
+use zipwire_serving::{Pool, Shards};
 
 use super::problem;
 use crate::error::Result;
@@ -102,15 +102,7 @@ pub(super) fn cache(
             (shards, Geometry::latent(model.layers, size, dtype))
         }
     };
-    let shards = shards.map_err(|error| {
-        problem(
-            field,
-            match error {
-                ShardError::Ranks { prefill, decode } => ServingProblem::PoolRanks { prefill, decode },
-                ShardError::Heads { heads, ranks } => ServingProblem::Heads { heads, ranks },
-            },
-        )
-    })?;
+    let shards = shards.map_err(|error| problem(field, ServingProblem::Shards(error)))?;
     let geometry =
         geometry.map_err(|source| problem(field, ServingProblem::Geometry { why: source.to_string() }))?;
     Ok((shards, geometry))
