@@ -3,7 +3,7 @@
 use xxhash_rust::xxh3::xxh3_128;
 use zipwire_kv::KvCodec;
 use zipwire_schedule::Rank;
-use zipwire_serving::RequestId;
+use zipwire_serving::{Loss, RequestId, Trouble};
 
 use super::groups::Groups;
 use super::values::Values;
@@ -66,16 +66,13 @@ impl<'a> Job<'a> {
         if !(setup.time_scale >= 0.0 && setup.time_scale.is_finite()) {
             return refuse(format!("a time scale of {}: it is 0 or more", setup.time_scale));
         }
-        let count = setup.requests.len();
-        if let Some((_, request)) = setup.cancels.iter().find(|(_, request)| request.index() >= count) {
-            return refuse(format!("request {request} is cancelled, and there are {count}"));
-        }
-        let exists = |instance: &Instance| match *instance {
-            Instance::Prefill(index) => index < config.prefill.instances,
-            Instance::Decode(index) => index < config.decode.instances,
+        let exists = |what: &Loss| match *what {
+            Loss::Request(request) => request.index() < setup.requests.len(),
+            Loss::Prefill(instance) => instance < config.prefill.instances,
+            Loss::Decode(instance) => instance < config.decode.instances,
         };
-        if let Some((_, instance)) = setup.losses.iter().find(|(_, instance)| !exists(instance)) {
-            return refuse(format!("{instance:?} is lost, and there is no such instance"));
+        if let Some(Trouble { what, .. }) = setup.troubles.iter().find(|trouble| !exists(&trouble.what)) {
+            return refuse(format!("{what:?} is lost, and there is no such thing"));
         }
         let codec = setup.coding.as_ref().map(|coding| KvCodec::new(geometry, coding.spec.clone()));
         let values = Values { seed: setup.seed, rows };
@@ -163,8 +160,12 @@ impl<'a> Job<'a> {
 
     /// When an instance dies; infinite if it does not.
     pub(super) fn death_s(&self, instance: Instance) -> f64 {
-        let deaths = self.setup.losses.iter().filter(|(_, lost)| *lost == instance);
-        deaths.map(|(at_s, _)| self.compute_s(*at_s)).fold(f64::INFINITY, f64::min)
+        let is_it = |what: Loss| match instance {
+            Instance::Prefill(index) => what == Loss::Prefill(index),
+            Instance::Decode(index) => what == Loss::Decode(index),
+        };
+        let deaths = self.setup.troubles.iter().filter(|trouble| is_it(trouble.what));
+        deaths.map(|trouble| self.compute_s(trouble.at_s)).fold(f64::INFINITY, f64::min)
     }
 
     /// What happens to a group on its way.
@@ -175,11 +176,10 @@ impl<'a> Job<'a> {
 
     /// What ranks compare before the run begins.
     pub(super) fn hello(&self) -> Hello {
-        let Setup { requests, config, compute, shards, geometry, coding, seed, cancels, losses, .. } =
-            self.setup;
+        let Setup { requests, config, compute, shards, geometry, coding, seed, troubles, .. } = self.setup;
         let rows: Vec<u128> = self.setup.rows.iter().map(|rows| rows.digest()).collect();
         let all = format!(
-            "{requests:?} {config:?} {compute:?} {shards:?} {geometry} {coding:?} {rows:?} {seed} {cancels:?} {losses:?}"
+            "{requests:?} {config:?} {compute:?} {shards:?} {geometry} {coding:?} {rows:?} {seed} {troubles:?}"
         );
         let codec = coding.as_ref().zip(self.codec.as_ref());
         Hello {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use zipwire_cluster::{CodecCost, HostCost, Topology};
 use zipwire_kv::{Geometry, Spec};
 use zipwire_payload::Rows;
-use zipwire_serving::{ComputeTime, Config, RequestId, Requests, Shards};
+use zipwire_serving::{ComputeTime, Config, RequestId, Requests, Shards, Trouble};
 
 use crate::report::STUCK_AFTER;
 
@@ -45,10 +45,9 @@ pub struct Setup<'a> {
     pub cores: usize,
     /// Whether what comes is held against its checksum, and against what must have come.
     pub verifies: bool,
-    /// When whose users go away, in seconds as those of arrivals.
-    pub cancels: &'a [(f64, RequestId)],
-    /// When instances stop doing and saying anything, in the same seconds.
-    pub losses: &'a [(f64, Instance)],
+    /// What goes wrong, in seconds as those of arrivals: users go away, and instances stop doing and saying anything, which is noticed
+    /// after [`Self::lost_after`].
+    pub troubles: &'a [Trouble],
     /// When the run ends at the latest, whoever is still served, in the same seconds; `None` is when all have ended.
     pub until_s: Option<f64>,
     /// What happens to bytes on their way.
@@ -135,8 +134,7 @@ impl<'a> Setup<'a> {
             time_scale: 0.0,
             cores: 2,
             verifies: true,
-            cancels: &[],
-            losses: &[],
+            troubles: &[],
             until_s: None,
             faults: &[],
             stuck_after: STUCK_AFTER,

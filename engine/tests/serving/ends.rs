@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use zipwire_engine::serving::{Damage, Fault, Instance, ServeError, Setup, run as serve};
 use zipwire_schedule::{FailureKind, Rank};
-use zipwire_serving::{ComputeTime, DecodeTime, FailReason, Move, Outcome, PrefillTime, RequestId};
+use zipwire_serving::{
+    ComputeTime, DecodeTime, FailReason, Loss, Move, Outcome, PrefillTime, RequestId, Trouble,
+};
 
 use crate::scenes::{Scene, assert_tidy, coding, requests, run};
 
@@ -18,6 +20,10 @@ fn slowly(setup: &mut Setup<'_>) {
     };
 }
 
+fn trouble(at_s: f64, what: Loss) -> Trouble {
+    Trouble { at_s, what }
+}
+
 #[test]
 fn who_is_cancelled_holds_nothing_any_more() {
     for moves in Move::ALL {
@@ -27,9 +33,10 @@ fn who_is_cancelled_holds_nothing_any_more() {
         for codec in [None, Some("tiered")] {
             let mut setup = scene.setup(codec);
             slowly(&mut setup);
-            let cancels: Vec<_> =
-                (0..12).map(|request| (0.02 + 0.035 * f64::from(request), RequestId(request))).collect();
-            setup.cancels = &cancels;
+            let leaves =
+                |request| trouble(0.02 + 0.035 * f64::from(request), Loss::Request(RequestId(request)));
+            let troubles: Vec<Trouble> = (0..12).map(leaves).collect();
+            setup.troubles = &troubles;
             let served = run(&setup).unwrap();
             assert_tidy(&served);
             let is_cancelled = |outcome: &Outcome| *outcome == Outcome::Failed(FailReason::Cancelled);
@@ -46,8 +53,12 @@ fn loses(instance: Instance, codec: Option<&str>) {
     let mut setup = scene.setup(codec);
     slowly(&mut setup);
     setup.lost_after = Duration::from_millis(700);
-    let losses = [(0.15, instance)];
-    setup.losses = &losses;
+    let what = match instance {
+        Instance::Prefill(index) => Loss::Prefill(index),
+        Instance::Decode(index) => Loss::Decode(index),
+    };
+    let troubles = [trouble(0.15, what)];
+    setup.troubles = &troubles;
     let served = run(&setup).unwrap();
     assert_tidy(&served);
     assert_eq!(served.lost.iter().map(|lost| lost.instance).collect::<Vec<_>>(), [instance]);
@@ -132,9 +143,10 @@ fn nothing_is_lost_in_the_midst_of_everything() {
     setup.coding = Some(coding("tiered"));
     slowly(&mut setup);
     setup.lost_after = Duration::from_millis(700);
-    let losses = [(0.1, Instance::Prefill(0)), (0.2, Instance::Decode(1))];
-    let cancels: Vec<_> = (0..10).map(|index| (0.03 * f64::from(index), RequestId(3 * index))).collect();
-    (setup.losses, setup.cancels) = (&losses, &cancels);
+    let mut troubles = vec![trouble(0.1, Loss::Prefill(0)), trouble(0.2, Loss::Decode(1))];
+    let leaves = |index: u32| trouble(0.03 * f64::from(index), Loss::Request(RequestId(3 * index)));
+    troubles.extend((0..10).map(leaves));
+    setup.troubles = &troubles;
     let served = run(&setup).unwrap();
     assert_tidy(&served);
     assert_eq!(served.census.arrived, 30);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use zipwire_schedule::plan::TransferKey;
 use zipwire_schedule::{Failure, FailureKind, Rank, Stage};
-use zipwire_serving::{Census, Input, Machine, Recorder, RequestId, Step};
+use zipwire_serving::{Census, Input, Loss, Machine, Recorder, RequestId, Step};
 
 use self::flows::{Open, Shards};
 use self::instances::Working;
@@ -165,8 +165,11 @@ impl<'a> Coordinator<'a> {
         for (id, request) in self.job.setup.requests.ids().zip(self.job.setup.requests.list()) {
             self.agenda.push(self.job.compute_s(request.arrival_s), Due::Arrival(id));
         }
-        for &(at_s, request) in self.job.setup.cancels {
-            self.agenda.push(self.job.compute_s(at_s), Due::Cancel(request));
+        for trouble in self.job.setup.troubles {
+            // Who dies says nothing, and is missed.
+            if let Loss::Request(request) = trouble.what {
+                self.agenda.push(self.job.compute_s(trouble.at_s), Due::Cancel(request));
+            }
         }
         Ok(())
     }
