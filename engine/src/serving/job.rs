@@ -14,8 +14,8 @@ use crate::handshake::Hello;
 pub(super) const OPEN: usize = 256;
 /// Groups of a shard that a rank has in buffers at a time: one is coded while the other one moves.
 pub(super) const WINDOW: u32 = 2;
-/// Buffers that a rank can have.
-const ROOM: usize = 1 << 16;
+/// Buffers that a rank can have; they are made when they are needed.
+pub(super) const ROOM: usize = 1 << 16;
 
 /// What all ranks and the coordinator share.
 pub(super) struct Job<'a> {
@@ -108,11 +108,6 @@ impl<'a> Job<'a> {
     pub(super) fn buffer_bytes(&self) -> u64 {
         let tokens = self.setup.geometry.group_tokens();
         self.codec.as_ref().map_or(self.raw_bytes(tokens), |codec| codec.bound(tokens) as u64)
-    }
-
-    /// Buffers that a rank can have; they are made when they are needed.
-    pub(super) fn room(&self) -> usize {
-        ROOM
     }
 
     /// Groups of a shard that are in buffers of one end at a time.

@@ -18,6 +18,11 @@ pub enum Message {
     Report(Rank, Report),
     /// To a receiver: a group is on its way.
     Offer(Offer),
+    /// To a sender, where it cannot see that: a group is here.
+    Taken {
+        /// The shard.
+        shard: ShardId,
+    },
     /// To a receiver: nobody waits for a shard any more. Of its groups no more than so many are offered.
     Withdrawn {
         /// The shard.

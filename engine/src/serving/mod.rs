@@ -23,6 +23,7 @@ mod error;
 mod groups;
 mod job;
 mod message;
+mod processes;
 mod rank;
 mod served;
 mod setup;
@@ -34,6 +35,8 @@ use zipwire_schedule::SegmentId;
 use zipwire_serving::RequestId;
 
 pub use self::error::ServeError;
+pub(crate) use self::processes::{Process, serve};
+
 pub use self::message::{Command, Message, Offer, Order, Report, ShardId, Totals};
 pub use self::served::{Lost, Served};
 pub use self::setup::{Coding, Damage, Fault, Instance, LOST_AFTER, Pace, Setup};

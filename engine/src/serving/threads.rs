@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use zipwire_schedule::{Failure, FailureKind, Rank};
-
 use super::coordinator::coordinate;
-use super::job::Job;
+use super::job::{Job, ROOM};
+use super::processes::refused;
 use super::rank::run_rank;
 use super::served::conclude;
 use super::{ServeError, Served, Setup, stream};
@@ -28,7 +27,7 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Served, ServeError>
     let _span = tracing::info_span!("serve", requests = setup.requests.len()).entered();
     let job = Job::new(setup)?;
     let ranks = job.ranks as usize;
-    let memories: Vec<Arc<Memory>> = (0..ranks).map(|_| Arc::new(Memory::with_room(job.room()))).collect();
+    let memories: Vec<Arc<Memory>> = (0..ranks).map(|_| Arc::new(Memory::with_room(ROOM))).collect();
     let (control, mut inboxes) = Control::with_listeners(ranks, 1, Instant::now(), cancel);
     let own = inboxes.pop().expect("there is one for the coordinator");
     let process = Process { control: &control, memories: &memories };
@@ -57,14 +56,12 @@ pub fn run(setup: &Setup<'_>, cancel: &AtomicBool) -> Result<Served, ServeError>
         });
         let decided = match coordinator {
             Ok(coordinator) => coordinator.join().expect("the coordinator catches its panics"),
-            Err(error) => {
-                let detail = format!("the system refuses a thread for the coordinator: {error}");
-                Err(Failure::new(Rank(0), None, FailureKind::Device, detail))
-            }
+            Err(error) => Err(refused(&error)),
         };
         (decided, results)
     });
     // Rank 0 knows what has become of all.
-    let reports = results.into_iter().next().flatten().unwrap_or_else(|| control.collect());
+    let first = results.into_iter().next().and_then(Result::ok).flatten();
+    let reports = first.unwrap_or_else(|| control.collect());
     conclude(job, decided, reports, cancel.load(Ordering::Relaxed))
 }

@@ -221,6 +221,11 @@ pub trait Transport {
     /// If the run has ended.
     fn receive(&mut self, transfer: Incoming) -> Result<(), Ended>;
 
+    /// Whether a transfer may be [`Event::Sent`] before its receiver has it: who is not to run ahead waits for the receiver's word.
+    fn sends_early(&self) -> bool {
+        false
+    }
+
     /// Tells a peer something. Messages between two ranks may overtake one another; none is under way when the ranks meet.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use self::receive::Receiving;
 use self::send::{Made, Sending};
 use super::agenda::Agenda;
 use super::buffers::Buffers;
-use super::job::Job;
+use super::job::{Job, ROOM};
 use super::message::{Command, Message, Offer, Report, ShardId, Totals};
 use super::stream::Lanes;
 use crate::handshake::Hello;
@@ -81,17 +81,22 @@ struct Run<'a> {
     /// Lanes to each rank.
     lanes: HashMap<Rank, Lanes>,
     lost: BTreeSet<Rank>,
+    /// Groups that have come since this rank is dead, of which their senders have not heard.
+    owed: Vec<(Rank, ShardId)>,
     notes: Notes,
     totals: Totals,
 }
 
 /// Serves as one rank until the coordinator says that all is done. What all ranks report, at rank 0.
+///
+/// # Errors
+/// Elsewhere than at rank 0, if this rank has failed.
 pub(super) fn run_rank(
     job: &Job<'_>,
     permits: &Permits,
     hello: &Hello,
     transport: &mut dyn Transport,
-) -> Option<Vec<RankReport>> {
+) -> Result<Option<Vec<RankReport>>, Failure> {
     let rank = transport.rank();
     let ran = catch_unwind(AssertUnwindSafe(|| serve(job, permits, hello, transport)));
     let ran = ran.unwrap_or_else(|panic| Err(panicked(rank, &*panic).failure));
@@ -99,7 +104,12 @@ pub(super) fn run_rank(
         transport.abort(&failure);
         RankReport::failed(rank, transport.now_s(), RankEnd { failure, status: None })
     });
-    transport.gather(report)
+    let failed = report.failed.as_ref().map(|end| end.failure.clone());
+    match (transport.gather(report), failed) {
+        (Some(reports), _) => Ok(Some(reports)),
+        (None, None) => Ok(None),
+        (None, Some(failure)) => Err(failure),
+    }
 }
 
 fn serve(
@@ -116,7 +126,7 @@ fn serve(
         job,
         permits,
         rank,
-        buffers: Buffers::new(Arc::clone(transport.memory()), job.buffer_bytes(), job.room()),
+        buffers: Buffers::new(Arc::clone(transport.memory()), job.buffer_bytes(), ROOM),
         transport,
         origin_s: None,
         death_s: job.death_s(job.instance_of(rank)),
@@ -133,6 +143,7 @@ fn serve(
         asked: HashMap::new(),
         lanes: HashMap::new(),
         lost: BTreeSet::new(),
+        owed: Vec::new(),
         notes: Notes::new(rank, job.setup.span_limit / job.ranks as usize),
         totals: Totals::default(),
     };
@@ -212,6 +223,8 @@ impl Run<'_> {
         match message {
             Message::Command(command) => self.obey(command),
             Message::Offer(offer) => self.offer_made(offer),
+            Message::Taken { .. } if self.is_dead => Ok(()),
+            Message::Taken { shard } => self.taken(shard, self.now_s()),
             Message::Withdrawn { shard, src, offered } => self.withdrawn(shard, src, offered),
             Message::Report(..) => {
                 Err(self.failure(FailureKind::Transport, "it is told what is meant for the coordinator"))

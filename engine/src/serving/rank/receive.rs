@@ -10,7 +10,7 @@ use super::notes::Passed;
 use super::{Due, Run, ended};
 use crate::serving::Damage;
 use crate::serving::buffers::region;
-use crate::serving::message::{Offer, Report, ShardId};
+use crate::serving::message::{Message, Offer, Report, ShardId};
 use crate::transport::{Incoming, Received};
 
 /// A shard that comes.
@@ -123,6 +123,9 @@ impl Run<'_> {
             return Err(self.failure_of(key, FailureKind::Transport, "what it has not asked for has come"));
         };
         self.transport.count_progress();
+        if self.transport.sends_early() {
+            self.say_taken(key.src, offer.shard)?;
+        }
         let [begin_s, end_s] = [received.begin_s, received.end_s].map(|at_s| self.run_s(at_s));
         let kept =
             if self.is_dead { Ok(false) } else { self.keep(received, offer, buffer, [begin_s, end_s]) };
@@ -132,6 +135,15 @@ impl Run<'_> {
         kept.map(drop)?;
         self.end_if_withdrawn(offer.shard)?;
         self.ask_next(offer.shard)
+    }
+
+    /// Lets a sender know that a group is here. The dead say it when the run is over.
+    fn say_taken(&mut self, src: Rank, shard: ShardId) -> Result<(), Failure> {
+        if self.is_dead && self.is_told_to_end.is_none() {
+            self.owed.push((src, shard));
+            return Ok(());
+        }
+        self.tell(src, Message::Taken { shard })
     }
 
     /// Does with a group what is to be done; whether its buffer is still needed.
@@ -303,6 +315,9 @@ impl Run<'_> {
 
     /// All shards come to nothing.
     pub(super) fn drop_all(&mut self) -> Result<(), Failure> {
+        for (src, shard) in std::mem::take(&mut self.owed) {
+            self.say_taken(src, shard)?;
+        }
         self.drop_shards_for(None)?;
         let ids: Vec<ShardId> = self.receiving.keys().copied().collect();
         ids.into_iter().try_for_each(|id| self.forget_receiving(id))

@@ -172,6 +172,16 @@ impl Run<'_> {
         self.transport.count_progress();
         let Some(shard) = self.sending.get_mut(&id) else { return Ok(()) };
         shard.held -= 1;
+        if self.transport.sends_early() {
+            self.want_next(id, end_s);
+            return Ok(());
+        }
+        self.taken(id, end_s)
+    }
+
+    /// The receiver has a group of a shard.
+    pub(super) fn taken(&mut self, id: ShardId, end_s: f64) -> Result<(), Failure> {
+        let Some(shard) = self.sending.get_mut(&id) else { return Ok(()) };
         shard.in_flight -= 1;
         shard.sent += 1;
         if let Some(moving) = &mut shard.moving {
