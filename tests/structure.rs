@@ -27,7 +27,7 @@ const ALLOWED: [(&str, &str); 22] = [
     ("kernels", "codec"),
     ("sim", "codec serving cluster schedule timeline payload"),
     ("mpi", ""),
-    ("engine", "codec cluster schedule timeline payload kernels mpi"),
+    ("engine", "codec kv serving cluster schedule timeline payload kernels mpi"),
     (
         "experiments",
         "calibrate codec kv serving cluster schedule timeline payload traces scenarios sim engine kernels mpi",

@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "in tests a panic is the report"))]
 
 mod compute;
+mod computing;
 mod config;
 mod gaps;
 mod machine;
@@ -23,6 +24,7 @@ mod summary;
 mod trouble;
 
 pub use compute::{ComputeTime, DecodeTime, PrefillTime};
+pub use computing::Computing;
 pub use config::{Config, FirstToken, Move, Placement, Pool};
 pub use machine::{Census, DecodeStep, Flow, FlowId, Input, Machine, PrefillStep, Step};
 pub use metrics::{Metrics, Percentiles, Slo};

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use zipwire_cluster::Rank;
 use zipwire_schedule::{Lane, SegmentId};
-use zipwire_serving::{DecodeStep, Input, Machine, PrefillStep, Recorder, RequestId, Step};
+use zipwire_serving::{Computing, DecodeStep, Input, Machine, PrefillStep, Recorder, RequestId, Step};
 use zipwire_timeline::{IterationTime, Timeline};
 
 use super::busy::{Busy, Work};
-use super::compute::Computing;
 use super::flows::Transits;
 use super::spans::{Note, Spans, segment};
 use super::{Served, Setup};

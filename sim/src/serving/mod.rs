@@ -6,7 +6,6 @@
 //! piece's encoding before it and the last piece's decoding behind it.
 
 mod busy;
-mod compute;
 mod driver;
 mod flows;
 mod moving;

@@ -1,10 +1,10 @@
-//! Instances that compute: how far they have come, while codecs and transfers take their part of the GPU.
+//! Who computes: how far it has come, while codecs and transfers take their part of the GPU.
 
 use zipwire_cluster::{Progress, Slowdown};
 
-/// What an instance does, and what disturbs it.
+/// What an instance does, or one rank of it, and what disturbs that.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Computing {
+pub struct Computing {
     progress: Option<Progress>,
     /// Groups of layers that are left of a chunk, each with its seconds, the next one last.
     left_s: Vec<f64>,
@@ -16,14 +16,14 @@ pub(super) struct Computing {
 
 impl Computing {
     /// Begins with parts of so many seconds; when the first one ends, and under which version.
-    pub(super) fn begin(&mut self, now_s: f64, mut parts_s: Vec<f64>, slowdown: &Slowdown) -> (f64, u32) {
+    pub fn begin(&mut self, now_s: f64, mut parts_s: Vec<f64>, slowdown: &Slowdown) -> (f64, u32) {
         parts_s.reverse();
         self.left_s = parts_s;
         self.next(now_s, slowdown).expect("there is a part")
     }
 
     /// Begins with the next part, if there is one.
-    pub(super) fn next(&mut self, now_s: f64, slowdown: &Slowdown) -> Option<(f64, u32)> {
+    pub fn next(&mut self, now_s: f64, slowdown: &Slowdown) -> Option<(f64, u32)> {
         self.version += 1;
         self.progress = None;
         let seconds = self.left_s.pop()?;
@@ -33,12 +33,12 @@ impl Computing {
     }
 
     /// Whether an event of this version is that of the part that is computed.
-    pub(super) fn is_current(&self, version: u32) -> bool {
+    pub fn is_current(&self, version: u32) -> bool {
         self.version == version && self.progress.is_some()
     }
 
     /// What else is going on has changed; the new end of the part, if it has another one.
-    pub(super) fn disturb(
+    pub fn disturb(
         &mut self,
         now_s: f64,
         coding: i32,
