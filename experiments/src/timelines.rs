@@ -50,6 +50,9 @@ fn write_served(output: &mut Output, ran: &RunResult<'_>, served: &Served) -> Re
         // Whether anybody reads it does not matter.
         let _ = writeln!(stderr(), "{name}: the first {drawn} of {count} requests are drawn");
     }
+    for note in &served.notes {
+        let _ = writeln!(stderr(), "{note}");
+    }
     if served.spans_left_out > 0 {
         let left_out = served.spans_left_out;
         let _ = writeln!(
