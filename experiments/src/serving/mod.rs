@@ -2,8 +2,10 @@
 
 mod real;
 mod size;
+mod validate;
 
 pub(crate) use self::real::setup;
+pub use self::validate::{ServingValidation, ServingVariantValidation, validate_serving};
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128;
