@@ -74,6 +74,15 @@ DEVICE u32 merge(u32 mask, u32 a, u32 b) { return (a & mask) | (b & ~mask); }
 
 DEVICE u64 round_up(u64 value, u64 multiple) { return (value + multiple - 1) / multiple * multiple; }
 
+// Eight bytes from any place on, of which the first `count`, at least one, are read; what is behind these is anything. Nothing is read but
+// words of 32 bits in which there are some of them.
+DEVICE uint2 eight_bytes(const u8* from, u32 count = 8) {
+    const u32* words = (const u32*)((size_t)from & ~(size_t)3);
+    const u32 skipped = (u32)((size_t)from & 3), last = (skipped + count - 1) / 4;
+    const u32 first = words[0], second = words[last < 1 ? last : 1], third = words[last];
+    return make_uint2(__funnelshift_r(first, second, 8 * skipped), __funnelshift_r(second, third, 8 * skipped));
+}
+
 // Four BF16 values from their exponents and from their signs and mantissas.
 DEVICE void join_four(u32 exponents, u32 rests, u32* first, u32* second) {
     const u32 low = merge(0x80808080u, exponents << 7, rests), high = merge(0x80808080u, rests, exponents >> 1);
@@ -282,6 +291,13 @@ template <class Format> DEVICE void seal_frames(const Frame* frames) {
     }
 }
 
+// A word of the front matter. Frames in the layout compact begin at any byte.
+template <u32 LAYOUT> DEVICE u64 front_word(const u8* front, u64 word) {
+    if (LAYOUT == LAYOUT_SPLIT) return ((const u64*)front)[word];
+    const uint2 bytes = eight_bytes(front + 8 * word);
+    return word_of(bytes.x, bytes.y);
+}
+
 // What all tiles of a frame need: the front of the dynamic section.
 struct Common {
     u64 len;   // in bytes
@@ -300,8 +316,8 @@ DEVICE void open_state(const Frame* frame, const u8* front, u32 values, u32 faul
     state->done = 0;
     if (dynamic_len > frame->capacity) fault = FAULT_LENGTH;
     for (u32 word = 0; word < 3; ++word)
-        if (((const u64*)front)[word] != header_word<Format, LAYOUT>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
-    if (((const u32*)front)[7] != 0) fault = FAULT_HEADER; // The id of a table.
+        if (front_word<LAYOUT>(front, word) != header_word<Format, LAYOUT>(word, frame->count, dynamic_len, 0)) fault = FAULT_HEADER;
+    if (front_word<LAYOUT>(front, 3) >> 32 != 0) fault = FAULT_HEADER; // The id of a table.
     state->status = fault;
     state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
 }
@@ -364,7 +380,7 @@ template <class Format, u32 LAYOUT = LAYOUT_SPLIT> DEVICE void close_share(const
     const u64 of_front = *(volatile u64*)&state->front;
     const u32 of_values = *(volatile u32*)&state->values;
     const u32 checksum = of_values + fold(of_front) + header_sum<Format, LAYOUT>(frame->count, dynamic_len);
-    if (checksum != ((const u32*)front)[6]) report(frame, FAULT_CHECKSUM);
+    if (checksum != (u32)front_word<LAYOUT>(front, 3)) report(frame, FAULT_CHECKSUM);
 }
 
 // What the first warp of every block of a decoder does besides its tile: the tile's share of the front matter's checksum
@@ -383,6 +399,21 @@ template <class Format> DEVICE void close_tile(const Frame* frame, u32 tile, u32
         sum += mix(value, key(~word));
     }
     close_share<Format>(frame, fixed, sum, values);
+}
+
+// The same of a compact frame, whose front matter ends at byte `end` without padding.
+template <class Format> DEVICE void close_compact(const Frame* frame, u32 tile, u64 end, u32 values) {
+    const u32 share = state_of(frame)->share;
+    const u8* front = at<const u8>(frame->fixed);
+    const u64 all = (end + 7) / 8, from = HEADER_BYTES / 8 + (u64)tile * share, to = from + share < all ? from + share : all;
+    u64 sum = 0;
+#pragma unroll 1
+    for (u64 word = from + lane_id(); word < to; word += 32) {
+        const u32 live = end - 8 * word < 8 ? (u32)(end - 8 * word) : 8u;
+        const uint2 bytes = eight_bytes(front + 8 * word, live);
+        sum += mix(word_of(bytes.x, bytes.y) << (64 - 8 * live) >> (64 - 8 * live), key(~word));
+    }
+    close_share<Format, LAYOUT_COMPACT>(frame, front, sum, values);
 }
 
 // Exponents of four values of BF16, and signs and mantissas.
