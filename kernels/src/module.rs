@@ -58,6 +58,8 @@ const CODEBOOK16: Module = Module {
         include_str!("../cuda/codebook16_book.cu"),
         include_str!("../cuda/codebook16_encode.cu"),
         include_str!("../cuda/codebook16_decode.cu"),
+        include_str!("../cuda/masks.cu"),
+        include_str!("../cuda/codebook16_compact.cu"),
     ),
     dtypes: &[DType::Bf16],
     tile: 8192,
@@ -66,7 +68,7 @@ const CODEBOOK16: Module = Module {
     before: Some("book"),
     again: None,
     has_sums: true,
-    compact: None,
+    compact: Some(1),
 };
 
 const TIERED: Module = Module {

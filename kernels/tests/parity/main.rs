@@ -57,6 +57,9 @@ const CODERS: &[(&str, DType)] = &[
 /// Those that have kernels for compact frames.
 const COMPACT: &[(&str, DType)] = &[
     ("window7", DType::Bf16),
+    ("codebook16", DType::Bf16),
+    ("codebook16", DType::F8E5M2),
+    ("codebook16", DType::F8E4M3),
     ("tiered", DType::Bf16),
     ("tiered", DType::F16),
     ("tiered", DType::F32),
