@@ -53,7 +53,7 @@ enum Fault {
     FAULT_WORDS = 11,     // words that do not end where the next ones begin
     FAULT_FREQUENCIES = 12, // frequencies of symbols that are those of no table
     FAULT_BASE = 20,      // differences from other values than those that are there
-    FAULT_METHOD = 21,    // blocks that have no base, or are coded by rANS, which these kernels do not know
+    FAULT_METHOD = 21,    // blocks that are coded by rANS, which these kernels do not know
 };
 
 #define MAGIC 0x5257505au
@@ -66,6 +66,9 @@ enum Fault {
 // The pointer to an address in device memory. The compiler does not know what an integer points to; told so, it need not
 // look at every access.
 template <class T> DEVICE T* at(u64 address) { return (T*)__cvta_global_to_generic((size_t)address); }
+
+// The address in device memory that a pointer to it has.
+DEVICE u64 address_of(const void* pointer) { return __cvta_generic_to_global(pointer); }
 
 // ---- Arithmetic -------------------------------------------------------------------------------------------------
 
@@ -322,14 +325,12 @@ DEVICE void open_state(const Frame* frame, const u8* front, u32 values, u32 faul
     state->share = (u32)((words + frame->tile_count - 1) / frame->tile_count);
 }
 
-// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives and reports what
-// is wrong with. Ends the opening of a frame. By 1024 threads.
-template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const LenOf& len_of) {
-    u64* offsets = at<u64>(frame->tiles_state);
+// Sums of what tiles have before them, of `before` and what `len_of` gives for each; returns the sum over all. By 1024 threads.
+template <class LenOf> DEVICE u64 scan_tiles(u64* offsets, u32 tile_count, u64 before, u32* totals, const LenOf& len_of) {
 #pragma unroll 1
-    for (u32 first = 0; first < frame->tile_count; first += blockDim.x) {
+    for (u32 first = 0; first < tile_count; first += blockDim.x) {
         const u32 tile = first + threadIdx.x;
-        const u32 len = tile < frame->tile_count ? len_of(tile) : 0;
+        const u32 len = tile < tile_count ? len_of(tile) : 0;
         u32 total;
         const u32 in_warp = warp_scan(len, &total);
         if (lane_id() == 31) totals[warp_id()] = total;
@@ -337,13 +338,20 @@ template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u
         u32 all;
         const u32 of_warps = warp_scan(lane_id() < blockDim.x / 32 ? totals[lane_id()] : 0u, &all);
         const u64 offset = before + in_warp + __shfl_sync(ALL, of_warps, warp_id());
-        if (tile < frame->tile_count) offsets[tile] = offset;
+        if (tile < tile_count) offsets[tile] = offset;
         before += all;
         __syncthreads();
     }
+    return before;
+}
+
+// Finds where each tile's part of the dynamic section begins: `before`, and the lengths of the tiles before, which `len_of` gives and reports what
+// is wrong with. Ends the opening of a frame. By 1024 threads.
+template <class LenOf> DEVICE void place_tiles(const Frame* frame, u64 before, u32* totals, const LenOf& len_of) {
+    const u64 end = scan_tiles(at<u64>(frame->tiles_state), frame->tile_count, before, totals, len_of);
     if (threadIdx.x == 0) {
         State* state = state_of(frame);
-        if (before != *at<const u64>(frame->size)) report(frame, FAULT_LENGTH);
+        if (end != *at<const u64>(frame->size)) report(frame, FAULT_LENGTH);
         state->refused = *(volatile u32*)&state->status;
     }
 }

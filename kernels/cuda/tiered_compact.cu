@@ -4,7 +4,7 @@
 // its entry does not say, a warp reads out of the bodies, one after the other. Frames lie where they lie, at any byte.
 
 #define FORM_ZERO 2u
-#define FORM_MASKED 0x80u
+#define FORM_MASK 0x80u
 #define COLUMNS_HEAD 8u
 #define MIN_ROWS 64u      // that a frame with offsets of columns has
 #define FORMS_LEN 16u     // of the byte planes of F32
@@ -26,7 +26,7 @@ struct Compact {
         const uint2 words = eight_bytes(from);
         Compact block;
         block.entry = Entry::of(words.x, words.y, four_bytes(from + 8));
-        block.is_masked = block.entry.form & FORM_MASKED;
+        block.is_masked = block.entry.form & FORM_MASK;
         block.has_columns = block.entry.form & FORM_COLUMNS;
         block.entry.form &= 15u;
         return block;
@@ -176,6 +176,7 @@ struct OpenShared {
     u32 totals[32];
     u64 parts[32];
     Plane planes[3];
+    u32 fault; // for `delta`
 };
 
 // Bytes of the body of a block that begins at `body`, of which `room` are there; 0 if that is not enough, or its planes have forms that no
@@ -244,14 +245,3 @@ template <class Format> DEVICE void open_compact(const Frame* frame, OpenShared*
     __syncthreads();
     place_tiles(frame, first, shared->totals, [=](u32 tile) { return (u32)lens[tile]; });
 }
-
-template <class Format> DEVICE void open_compact_frames(const Frame* frames) {
-    __shared__ OpenShared shared;
-    open_compact<Format>(frames + blockIdx.x, &shared);
-}
-
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_bf16(const Frame* frames) { open_compact_frames<Bf16>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_f16(const Frame* frames) { open_compact_frames<F16>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_f32(const Frame* frames) { open_compact_frames<F32>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_e4m3(const Frame* frames) { open_compact_frames<E4m3>(frames); }
-extern "C" __global__ void __launch_bounds__(1024) tiered_open_compact_e5m2(const Frame* frames) { open_compact_frames<E5m2>(frames); }

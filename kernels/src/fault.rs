@@ -31,7 +31,7 @@ pub enum Fault {
     Frequencies,
     /// The frame has differences from other values than those that are there.
     Base,
-    /// Blocks that have no base, or are coded by rANS, which the kernels do not know.
+    /// Blocks that are coded by rANS, which the kernels do not know.
     Method,
     /// A number that this build does not know.
     Other(u32),
@@ -77,9 +77,7 @@ impl fmt::Display for Fault {
             Self::Words => "its words do not end where the next ones begin",
             Self::Frequencies => "the frequencies of its symbols are those of no table",
             Self::Base => "it has differences from other values than those that are there",
-            Self::Method => {
-                "it has blocks that have no base or are coded by rANS, which the kernels do not know"
-            }
+            Self::Method => "it has blocks that are coded by rANS, which the kernels do not know",
             Self::Other(status) => return write!(f, "the kernel reported {status}"),
         };
         f.write_str(text)

@@ -82,6 +82,7 @@ const TIERED: Module = Module {
         include_str!("../cuda/tiered_compact.cu"),
         include_str!("../cuda/tiered_compact_decode.cu"),
         include_str!("../cuda/tiered_compact_blocks.cu"),
+        include_str!("../cuda/tiered_compact_planes.cu"),
         include_str!("../cuda/tiered_compact_kernels.cu"),
     ),
     dtypes: &[DType::Bf16],
@@ -141,11 +142,22 @@ const HUFFMAN: Module = Module {
 /// Frames of `delta+tiered`, which are decoded only, and by [`crate::DeltaCoder`].
 const DELTA: Module = Module {
     name: "delta",
-    text: concat!(include_str!("../cuda/delta.cu"), include_str!("../cuda/delta_decode.cu")),
+    // Blocks without a base are frames of `tiered`.
+    text: concat!(
+        include_str!("../cuda/tiered.cu"),
+        include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/tiered_compact.cu"),
+        include_str!("../cuda/tiered_compact_decode.cu"),
+        include_str!("../cuda/tiered_compact_blocks.cu"),
+        include_str!("../cuda/tiered_compact_planes.cu"),
+        include_str!("../cuda/delta.cu"),
+        include_str!("../cuda/delta_decode.cu"),
+    ),
     dtypes: &[DType::Bf16],
     tile: 32768,
     threads: 512,
-    kept: OF_TILES,
+    // `Inner`, and two places of each tile.
+    kept: (15, 2),
     before: None,
     again: None,
     has_sums: false,

@@ -157,6 +157,8 @@ fn trials() -> Vec<Trial> {
         delta("every_part", delta::every_part),
         delta("any_order_of_threads", || delta::any_order(Extent::Short)),
         delta("whole::any_order_of_threads", || delta::any_order(Extent::Whole)).with_ignored_flag(true),
+        delta("blocks_without_a_base", || delta::direct_blocks(Extent::Short)),
+        delta("whole::blocks_without_a_base", || delta::direct_blocks(Extent::Whole)).with_ignored_flag(true),
         delta("what_is_refused", delta::refusals),
         delta("what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Short)),
         delta("whole::what_the_cpu_refuses_is_reported", || delta::flipped_bits(Extent::Whole))
