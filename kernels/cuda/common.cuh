@@ -46,7 +46,7 @@ enum Fault {
     FAULT_CODES = 4,    // codes that contradict what is known about them
     FAULT_PADDING = 5,  // padding that is not zero
     FAULT_CHECKSUM = 6, // a wrong checksum
-    FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know
+    FAULT_COLUMNS = 7,  // columns have offsets, which these kernels do not know in `split`, or such as no encoder writes
     FAULT_BOOK = 8,     // a code book that does not ascend, or has exponents that the type does not
     FAULT_LENGTHS = 9,    // lengths of words that are those of no complete code
     FAULT_POSITIONS = 10, // positions of blocks that do not ascend, or pass the last value

@@ -84,6 +84,15 @@ impl Coder {
         module(spec, dtype).map(drop)
     }
 
+    /// Whether there are kernels that decode compact frames of this codec and type as well. Needs no GPU.
+    ///
+    /// # Errors
+    /// [`GpuError::Unsupported`] and [`GpuError::NoCompact`] if there are none.
+    pub fn check_compact(spec: &Spec, dtype: DType) -> Result<(), GpuError> {
+        let module = module(spec, dtype)?;
+        module.compact.map(drop).ok_or(GpuError::NoCompact { codec: module.name })
+    }
+
     /// Bytes of device memory that a launch takes for a frame of so many values beside its regions, which are some
     /// allocations for all frames of a launch. Needs no GPU.
     ///

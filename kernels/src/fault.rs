@@ -17,7 +17,7 @@ pub enum Fault {
     Padding,
     /// A wrong checksum.
     Checksum,
-    /// Columns have offsets, which the kernels do not know.
+    /// Columns have offsets, which the kernels know in compact frames only; or such as no encoder writes.
     Columns,
     /// The code book is none of the type.
     Book,
@@ -70,7 +70,9 @@ impl fmt::Display for Fault {
             Self::Codes => "its codes and escapes contradict one another",
             Self::Padding => "its padding is not zero",
             Self::Checksum => "its checksum is wrong",
-            Self::Columns => "its columns have offsets, which the kernels do not know",
+            Self::Columns => {
+                "its columns have offsets that the kernels do not know, or that no encoder writes"
+            }
             Self::Book => "its code book does not ascend, or has exponents that the type does not",
             Self::Lengths => "the lengths of its words are those of no Huffman code",
             Self::Positions => "the positions of its blocks do not ascend, or pass the last value",
