@@ -107,7 +107,7 @@ pub(crate) fn flipped_bits(spec: &'static str, dtype: DType, extent: Extent) {
 /// Every bit of short frames, one at a time: also of what fills up parts, where nothing else says so. The first group is all zeros.
 pub(crate) fn every_bit(spec: &'static str, dtype: DType, extent: Extent) {
     let bench = Bench::new(spec, dtype);
-    for (content, count) in [(Content::SomeZeros, 301), (Content::Gaussian, 77), (Content::Sums, 90)] {
+    for (content, count) in [(Content::SomeZeros, 101), (Content::Gaussian, 37), (Content::Sums, 41)] {
         let zeros = if matches!(content, Content::SomeZeros) { 256 } else { 0 };
         let mut values = vec![0; zeros * dtype.width()];
         values.extend(content.values(dtype, count, 6));
