@@ -14,7 +14,7 @@ use crate::corrupt::agree;
 /// a word.
 pub(crate) fn every_content_and_length(spec: &'static str, dtype: DType) {
     let (bench, codec) = (Bench::new(spec, dtype).twice(), spec.parse::<Spec>().unwrap().codec());
-    let lens = [1, 13, 33, 1023, 5000, 5001, 5002, 5003, 8191, 8193, 20_011, 33_004];
+    let lens = [1, 33, 5000, 5001, 5002, 5003, 33_004];
     for (number, content) in Content::ALL.into_iter().enumerate() {
         let values = |&count: &usize| content.values(dtype, count, (100 * number + count) as u64);
         let values: Vec<_> = lens.iter().map(values).collect();
@@ -129,7 +129,7 @@ pub(crate) fn every_bit(spec: &'static str, dtype: DType, extent: Extent) {
 pub(crate) fn columns(spec: &'static str, dtype: DType) {
     let bench = Bench::new(spec, dtype);
     let mut has_offsets = 0;
-    for row in [8, 7, 300] {
+    for row in [7, 300] {
         let codec = format!("{spec}:row={row}").parse::<Spec>().unwrap().codec();
         // Columns that differ in scale, wherever rows begin and end; and zeros among them.
         let of_rows = |zeros: bool| -> Vec<u8> {
@@ -157,7 +157,7 @@ pub(crate) fn columns(spec: &'static str, dtype: DType) {
             has_offsets += 1;
             // Behind an entry and what fills it up.
             let damaged: Vec<_> = (0..8 * 16)
-                .step_by(5)
+                .step_by(13)
                 .map(|bit| {
                     let mut frame = whole.clone();
                     frame[48 + bit / 8] ^= 1 << (bit % 8);
@@ -169,7 +169,7 @@ pub(crate) fn columns(spec: &'static str, dtype: DType) {
             }
         }
     }
-    assert!(has_offsets > 3 || dtype == DType::F8E4M3, "{has_offsets} frames have offsets");
+    assert!(has_offsets > 2 || dtype == DType::F8E4M3, "{has_offsets} frames have offsets");
 }
 
 /// Byte planes of F32 in every form, with and without a mask; and damaged ones.
@@ -203,7 +203,7 @@ pub(crate) fn planes_of_every_form() {
             bench.check_compact(&*codec, std::slice::from_ref(&values), &format!("planes of kind {number}"));
             // Around the forms, and where the last block's planes end.
             let len = frame.len();
-            let near = (56 + 8192..56 + 8192 + 48).chain(len - 200..len).step_by(3);
+            let near = (56 + 8192..56 + 8192 + 48).chain(len - 200..len).step_by(7);
             let damaged: Vec<_> = near
                 .map(|byte| {
                     let mut frame = frame.clone();
