@@ -72,7 +72,7 @@ pub enum GpuError {
     /// Frames of this codec in the compact layout are not decoded on a GPU.
     #[error(
         "there is no GPU kernel that decodes `{codec}` in the layout `compact`\n\
-         help: there are some for `huffman`; every codec with kernels decodes in `split`"
+         help: there are some for all codecs with kernels but `rans`; every codec with kernels decodes in `split`"
     )]
     NoCompact {
         /// The codec.
