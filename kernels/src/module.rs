@@ -105,9 +105,11 @@ const RANS: Module = Module {
         include_str!("../cuda/rans_table.cu"),
         include_str!("../cuda/rans_encode.cu"),
         include_str!("../cuda/tiered_decode.cu"),
+        include_str!("../cuda/rans_rows.cu"),
         include_str!("../cuda/rans_decode.cu"),
+        include_str!("../cuda/rans_kernels.cu"),
     ),
-    dtypes: &[DType::Bf16],
+    dtypes: &DType::ALL,
     tile: 32768,
     threads: 512,
     // `Scratch`, and two sums of each tile.

@@ -51,6 +51,10 @@ const CODERS: &[(&str, DType)] = &[
     ("tiered", DType::F8E4M3),
     ("tiered", DType::F8E5M2),
     ("rans", DType::Bf16),
+    ("rans", DType::F16),
+    ("rans", DType::F32),
+    ("rans", DType::F8E4M3),
+    ("rans", DType::F8E5M2),
     ("huffman", DType::Bf16),
 ];
 

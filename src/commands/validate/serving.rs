@@ -120,13 +120,21 @@ fn text(args: &ValidateArgs, experiment: &Experiment, validation: &ServingValida
         format!("the real run differs from the scenario: `{}`\n", args.real_set.join("`, `"))
     };
     let others: usize = validation.variants.iter().map(|variant| variant.other_ends).sum();
+    let late: u64 = validation.variants.iter().map(|variant| variant.late.0).sum();
+    let late = if late == 0 {
+        String::new()
+    } else {
+        format!(
+            "{late} groups took longer than declared: this machine did not keep up, and errors may be its own; `--dilation` takes a larger one\n"
+        )
+    };
     let others = if others == 0 {
         String::new()
     } else {
         format!("{others} requests ended differently than predicted\n")
     };
     format!(
-        "{}: requests served by real ranks at 1/{:.1} of the speed, every byte compared\n{differs}\n{}\n\nranking {ranking}\n{others}\n\
+        "{}: requests served by real ranks at 1/{:.1} of the speed, every byte compared\n{differs}\n{}\n\nranking {ranking}\n{others}{late}\n\
          compared: fluid flows with caches that move piece by piece over paced links, with real threads, bytes and codecs\n\
          declared, not measured: how long computing and coding take\n\
          not tested: NICs and congestion as hardware has them, engines and their schedulers\n",
