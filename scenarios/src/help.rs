@@ -127,7 +127,6 @@ impl Problem {
             Self::PartialBlock { block, .. } => {
                 Some(format!("leave `dispatch_dtype` out, or take a model whose `hidden` is a multiple of {block}"))
             }
-            Self::CodedFlows { .. } => Some("leave `protocol` out, or set it to `native`".to_owned()),
             Self::NoAlgorithms { path } => Some(format!("leave `{path}` out")),
             Self::FixedOrder { path, free, .. } => {
                 Some(format!("leave `{path}` out, or set `algorithm = \"{free}\"`"))
@@ -150,6 +149,7 @@ impl Problem {
             Self::Codec(error) => spec_help(error),
             Self::Recording(error) => error.help(),
             Self::Payload(problem) => problem.help(),
+            Self::Flow(problem) => problem.help(),
             Self::Table(problem) => problem.help(),
             Self::Parcel(problem) => Some(problem.help()),
             _ => None,

@@ -80,7 +80,7 @@ pub use help::spec_help;
 pub use nearest::nearest;
 pub use origin::Origin;
 pub use parcel::Parcel;
-pub use problem::{GraphProblem, ParcelProblem, PayloadProblem, Problem, TableProblem};
+pub use problem::{FlowProblem, GraphProblem, ParcelProblem, PayloadProblem, Problem, TableProblem};
 pub use quantity::Dimension;
 pub use source::Source;
 pub use sweep::{Sweep, load_sweep};
