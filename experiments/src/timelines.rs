@@ -131,7 +131,7 @@ latency_intra = "5 us"
 [workload]
 kind = "transfers"
 flows = [
-    { src = 0, dst = 1, bytes = "2 MB", start = "40 us" },
+    { src = 0, dst = 1, bytes = "2 MiB", start = "40 us" },
     { src = 2, dst = 1, bytes = "1000 B", start = "7 us" },
 ]
 [codec]
@@ -150,9 +150,10 @@ parts = 2
         let timeline = prepared.run(0, SIM, &cancel).unwrap().timeline;
         let rows = transfer_rows(&experiment, &prepared.planned(0).plan, &timeline).unwrap();
         let times = rows.iter().map(|row| [row.start_s, row.finish_s].map(|s| (s * 1e8).round() / 1e2));
-        // Encode, then size and frame of one half and of the other, each over the latency, and decode.
-        let finish = 40.0 + (3.0 + 10.0) + 2.0 * (5.0 + 5.0 + 5.0) + (3.0 + 5.0);
-        assert_eq!(times.collect::<Vec<_>>(), [[40.0, finish], [7.0, 12.01]]);
-        assert_eq!(rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), [2_000_000, 1000]);
+        // Half of it is encoded, then size and frame of that half and of the other cross the latency each, and the other one is decoded.
+        let half = 1.048576;
+        let finish = 40.0 + (3.0 + 10.0 * half) + 2.0 * (5.0 + 5.0 + 5.0 * half) + (3.0 + 5.0 * half);
+        assert_eq!(times.collect::<Vec<_>>(), [[40.0, (finish * 1e2_f64).round() / 1e2], [7.0, 12.01]]);
+        assert_eq!(rows.iter().map(|row| row.bytes).collect::<Vec<_>>(), [2 << 20, 1000]);
     }
 }
